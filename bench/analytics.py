@@ -27,7 +27,7 @@ from spanscore.model.score import Evaluation, Evaluator, Score, Skip
 from spanscore.model.trace import Target
 from spanscore.store import connecting, records
 from spanscore.store.config import Config
-from spanscore.store.dimensions import Dimensions, OfTrace, hashed
+from spanscore.store.dimensions import Dimensions, OfTrace, Scored, hashed
 from spanscore.store.schema import evaluations, score_facts
 from spanscore.store.store import Store
 from spanscore.store.transactions import snapshot, transaction
@@ -132,7 +132,7 @@ class Filling:
         resource = {"service.name": SERVICES[place], "service.version": f"1.{version}"}
         target = replace(self._template.target, resource=resource)
         score = replace(self._template, target=target, service_name=SERVICES[place], agent_name="agent")
-        found = self._dimensions.context(score, OfTrace(MODELS[place], tuple(sorted(tools))))
+        found = self._dimensions.context(Scored.by(score, OfTrace(MODELS[place], tuple(sorted(tools)))))
         self._contexts[about] = found
         return found
 

@@ -1,7 +1,7 @@
 """External scores, which people, programs and other evaluators gave, joined to the turns that they are of."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
@@ -99,10 +99,14 @@ _Response: TypeAlias = tuple[Headers, str]
 
 
 class Turns:
-    """Turns, by the traces that scores name."""
+    """Turns, by the traces that scores name.
 
-    def __init__(self, turns: Iterable[Turn] = ()) -> None:
+    `shared` are responses, by tenant and id, that more than `MAX_SHARED` turns have, also where few of them are known.
+    """
+
+    def __init__(self, turns: Iterable[Turn] = (), shared: Collection[tuple[str, str]] = ()) -> None:
         self._known: dict[str, Turn] = {}
+        self._shared = shared
         self._of_trace: dict[str, list[Turn]] = {}
         self._of_response: dict[_Response, list[Turn]] | None = None  # made for the first score that names one
         for turn in turns:
@@ -139,6 +143,15 @@ class Turns:
                 found.append(score)
         return Joined(newest(found), newest(of_no_turn))
 
+    def turn_of(self, score: Evaluation) -> Turn | None:
+        """The turn that a score is of, as `join` finds it; None where it is of none, or of one that is not known."""
+        return _only_turn(score, [x for x in self._named(score) if _may_be_of(score, x)])
+
+    def placed(self, score: Evaluation) -> Evaluation:
+        """The score with the agent trace that it is of as its subject; as it is where that is none."""
+        turn = self.turn_of(score)
+        return score if turn is None else _of_turn(score, turn)
+
     def knows(self, score: Evaluation) -> bool:
         """Whether a turn that the score may be of is among them."""
         return bool(self._named(score))
@@ -148,7 +161,7 @@ class Turns:
         if score.scope != "trace":
             return []
         found = list(self._of_trace.get(score.target.trace_id, ()))
-        if score.target.response_id is None:
+        if score.target.response_id is None or (score.tenant, score.target.response_id) in self._shared:
             return found
         if self._of_response is None:
             self._of_response = {}

@@ -41,6 +41,28 @@ class OfTrace(NamedTuple):
         return cls(text(model), tuple(tools[:MAX_TOOLS]))
 
 
+class Scored(NamedTuple):
+    """What was scored, as far as scores have it in common: the arguments of a context."""
+
+    tenant: str
+    service: str | None
+    agent: str | None
+    environment: str | None
+    version: str | None
+    about: OfTrace
+
+    @classmethod
+    def by(cls, score: Evaluation, about: OfTrace) -> "Scored":
+        """What a score is of."""
+        return cls(score.tenant, score.service_name, score.agent_name, *_release(score.target.resource), about)
+
+    @classmethod
+    def of(cls, trace: AgentTrace) -> "Scored":
+        """A trace."""
+        release = _release(trace.target.resource)
+        return cls(trace.tenant, trace.service_name, trace.agent_name, *release, OfTrace.of(trace))
+
+
 class Dimensions:
     """The procedures and contexts of the scores of one commit, to be written with them."""
 
@@ -67,22 +89,13 @@ class Dimensions:
         self._procedures[row[0]] = row
         return int(row[0])
 
-    def context(self, score: Evaluation, about: OfTrace) -> int:
+    def context(self, scored: Scored) -> int:
         """The id of the context of what was scored."""
-        resource = score.target.resource
-        version = resource.get("service.version")
-        row = _context(
-            score.tenant,
-            score.service_name,
-            score.agent_name,
-            _environment(resource),
-            None if version in (None, "") else str(version),
-            about,
-        )
+        row = _context(*scored)
         found = int(row[0])
         if found not in self._contexts:
             self._contexts[found] = row
-            self._tools.update((found, tool) for tool in about.tools)
+            self._tools.update((found, tool) for tool in scored.about.tools)
         return found
 
     def write(self, connection: Connection) -> None:
@@ -130,8 +143,11 @@ def _cause(score: Evaluation) -> str | None:
     return score.outcome.type if isinstance(score.outcome, Failure) else None
 
 
-def _environment(resource: Mapping[str, Any]) -> str | None:
-    return next((str(resource[x]) for x in _ENVIRONMENTS if resource.get(x) not in (None, "")), None)
+def _release(resource: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """The environment and the version."""
+    environment = next((str(resource[x]) for x in _ENVIRONMENTS if resource.get(x) not in (None, "")), None)
+    version = resource.get("service.version")
+    return environment, None if version in (None, "") else str(version)
 
 
 def hashed(*parts: Any) -> int:

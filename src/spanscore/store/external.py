@@ -1,20 +1,18 @@
 """External scores in the store: beside what spanscore measured, and never in the outbox."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Row, bindparam, func, select, tuple_, union_all
+from sqlalchemy import Row, bindparam, func, select, union_all
 from sqlalchemy.engine import Connection
 
 from spanscore.model import external
 from spanscore.model.score import Evaluation
 from spanscore.model.session_scope import scope_of_tenant, session_key
-from spanscore.model.trace import AgentTrace
-from spanscore.store import connecting, facts, reading, records, tenants, transactions
+from spanscore.store import connecting, facts, placing, reading, records, tenants, transactions
 from spanscore.store.config import Config
 from spanscore.store.schema import (
-    agent_traces,
     deleted_scores,
     external_scores,
     model_responses,
@@ -28,9 +26,6 @@ _SIZE = list(external_scores.c.keys()).index("size_bytes")
 
 MAX_NAMED = 100_000
 """External scores of one name that are read at most, those that came last."""
-
-MAX_SCORES = 10_000
-"""External scores of one trace or session that are read at most, those that came last."""
 
 
 def put(connection: Connection, scores: Sequence[Evaluation], now_ns: int) -> tuple[int, int]:
@@ -76,7 +71,7 @@ def of_traces(
     for some in chunks(sorted(agent_trace_ids)):
         rows.extend(connection.execute(_OF_RESPONSES.where(*is_named), {"agent_traces": some}).all())
     scores = _decoded(rows)
-    return external.join(scores, turns(connection, scores, tenant))
+    return placing.turns(connection, scores, tenant).join(scores)
 
 
 def of_sessions(connection: Connection, keys: Sequence[str], tenant: str | None) -> list[Evaluation]:
@@ -142,11 +137,7 @@ def named(config: Config, name: str, tenant: str = "") -> external.Joined:
             newest_first = query.order_by(external_scores.c.row.desc()).limit(MAX_NAMED)
             rows: list[Any] = list(connection.execute(newest_first).all())
             scores = _decoded(rows)
-            known = external.Turns()
-            for some in chunks(scores):
-                for trace in turns(connection, some, tenant):
-                    known.add(external.Turn.of(trace))
-            return known.join(scores)
+            return placing.turns(connection, scores, tenant).join(scores)
     finally:
         engine.dispose()
 
@@ -158,25 +149,6 @@ def otel_ids(connection: Connection, agent_trace_ids: Sequence[str]) -> set[str]
         wanted = otel_traces.c.agent_trace_id.in_(some)
         found.update(connection.execute(select(otel_traces.c.trace_id).where(wanted)).scalars())
     return found
-
-
-def turns(connection: Connection, scores: Sequence[Evaluation], tenant: str | None) -> Iterator[AgentTrace]:
-    """The agent traces that these scores may be of, each read once it is asked for: one may be of megabytes.
-
-    Those whose records are damaged are left out.
-    """
-    ids: set[str] = set()
-    of_tenant = tenants.is_of(otel_traces, tenant)
-    for trace_ids in chunks(sorted({x.target.trace_id for x in scores})):
-        of_traces = select(otel_traces.c.agent_trace_id).where(otel_traces.c.trace_id.in_(trace_ids), *of_tenant)
-        ids.update(connection.execute(of_traces).scalars())
-    named = {"tenants": sorted({x.tenant for x in scores})}
-    for response_ids in chunks(sorted({key(x.target.response_id) for x in scores if x.target.response_id})):
-        ids.update(connection.execute(_ANSWERED, {"responses": response_ids, **named}).scalars())
-    stored = select(agent_traces.c.record).where(agent_traces.c.id == bindparam("id_"))
-    for id_ in sorted(ids):
-        for record in connection.execute(stored, {"id_": id_}).scalars().all():
-            yield from records.undamaged(records.decode_trace, record)
 
 
 def _row(score: Evaluation, row: int, now_ns: int) -> tuple[Any, ...]:
@@ -203,7 +175,9 @@ def _decoded(rows: Iterable[Row[Any]]) -> list[Evaluation]:
 
 
 _LATEST = (
-    select(external_scores.c.row, external_scores.c.record).order_by(external_scores.c.row.desc()).limit(MAX_SCORES)
+    select(external_scores.c.row, external_scores.c.record)
+    .order_by(external_scores.c.row.desc())
+    .limit(placing.MAX_SCORES)
 )
 _ANSWER = model_responses.c
 _OF_RESPONSES = (
@@ -212,11 +186,3 @@ _OF_RESPONSES = (
     .where(_ANSWER.tenant == external_scores.c.tenant)
     .where(_ANSWER.agent_trace_id.in_(bindparam("agent_traces", expanding=True)))
 )
-_SHARED_BY_FEW = (
-    select(_ANSWER.response_id, _ANSWER.tenant)
-    .where(_ANSWER.response_id.in_(bindparam("responses", expanding=True)))
-    .where(_ANSWER.tenant.in_(bindparam("tenants", expanding=True)))
-    .group_by(_ANSWER.response_id, _ANSWER.tenant)
-    .having(func.count() <= external.MAX_SHARED)
-)
-_ANSWERED = select(_ANSWER.agent_trace_id).where(tuple_(_ANSWER.response_id, _ANSWER.tenant).in_(_SHARED_BY_FEW))

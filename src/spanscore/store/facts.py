@@ -7,22 +7,16 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import ColumnElement, Select, Table, bindparam, delete, func, literal, select, update
+from sqlalchemy import ColumnElement, bindparam, case, delete, func, select, update
 from sqlalchemy.engine import Connection
 
+from spanscore.model.external import Turn, Turns
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
-from spanscore.store import records
-from spanscore.store.dimensions import Dimensions, OfTrace, cluster, cluster_of, subject, text, tidy
-from spanscore.store.schema import (
-    agent_traces,
-    evaluations,
-    external_scores,
-    model_responses,
-    otel_traces,
-    response_scores,
-    score_facts,
-)
+from spanscore.store import placing, records
+from spanscore.store.dimensions import Dimensions, OfTrace, Scored, cluster, cluster_of, subject, text, tidy
+from spanscore.store.placing import Named
+from spanscore.store.schema import evaluations, external_scores, response_scores, score_facts
 from spanscore.store.writing import chunks, key, put_rows, subject_of
 
 __all__ = ["fill", "forget", "forget_traces", "put", "put_external", "tidy"]
@@ -34,7 +28,6 @@ _VERDICTS = frozenset({"pass", "fail"})
 
 _Row: TypeAlias = tuple[Any, ...]
 _Numbered: TypeAlias = tuple[int, Evaluation]
-_Given: TypeAlias = tuple[str, str, str]
 
 
 class _OfSubject(NamedTuple):
@@ -45,28 +38,49 @@ class _OfSubject(NamedTuple):
     subject: int
 
 
-class _Turn(NamedTuple):
-    """Where scores that others gave to an OTel trace count: with its agent trace, of several the first."""
+class _Places:
+    """Where scores that others gave count: with the turn that each is of, or by themselves where that is none."""
 
-    cluster: int
-    context: int | None
+    def __init__(self, connection: Connection, scores: Collection[Evaluation]) -> None:
+        found = placing.candidates(connection, [x for x in scores if x.scope == "trace"], None)
+        self._turns = Turns(shared=found.shared)
+        self._scored: dict[str, Scored] = {}
+        for trace in placing.stored(connection, found.ids):
+            self._turns.add(Turn.of(trace))
+            self._scored[trace.id] = Scored.of(trace)
+
+    def of(self, dimensions: Dimensions, score: Evaluation) -> _OfSubject:
+        """That of a score."""
+        turn = self._turns.turn_of(score)
+        if turn is None:
+            return _OfSubject(dimensions.context(Scored.by(score, _UNKNOWN)), cluster(score), subject(score))
+        scored = self._scored[turn.id]
+        alone, session = cluster_of(scored.tenant, "trace", key(turn.id)), turn.session_key or turn.session_id
+        together = alone if session is None else cluster_of(scored.tenant, "session", key(session))
+        return _OfSubject(dimensions.context(scored), together, alone)
 
 
 def put(
-    connection: Connection, scored: Sequence[_Numbered], traces: Iterable[AgentTrace], *, new: Collection[str] = ()
+    connection: Connection,
+    scored: Sequence[_Numbered],
+    traces: Iterable[AgentTrace],
+    *,
+    new: Collection[str] = (),
+    gone: Named = placing.NOTHING,
 ) -> None:
     """Write the facts of scores with their outbox numbers, in the place of those of earlier revisions.
 
     `traces` are those of the same commit, of which none is kept; of others the context is known from their earlier
-    scores. `new` are the ids of agent traces that have no scores yet.
+    scores. `new` are the ids of agent traces that have no scores yet, `gone` names those that were put out.
     """
     about: dict[str, OfTrace] = {}
     trace_ids: set[str] = set()
-    answers: set[str] = set()
+    answered: list[str] = []
     for trace in traces:
         about[trace.id] = OfTrace.of(trace)
         trace_ids.update(trace.trace_ids)
-        answers.update(key(call.response_id) for call in trace.model_calls if call.response_id)
+        if any(call.response_id for call in trace.model_calls):
+            answered.append(trace.id)
     contexts: dict[str, int] = {}
     places = {_place(x) for _, x in scored}
     known = {subject_of(x) for _, x in scored if x.scope == "session" or x.subject_id not in new}
@@ -75,7 +89,7 @@ def put(
         contexts.update((x.subject_id, x.context) for x in found if x.scope == "trace")
         _delete(connection, [x.number for x in found if tuple(x)[2:] in places])
     unknown = {x.subject_id for _, x in scored if x.scope == "trace"} - about.keys() - contexts.keys()
-    about.update((trace.id, OfTrace.of(trace)) for trace in _stored(connection, sorted(unknown)))
+    about.update((trace.id, OfTrace.of(trace)) for trace in placing.stored(connection, sorted(unknown)))
     newest = {_place(x): (number, x) for number, x in scored}
     dimensions = Dimensions()
     of_subjects: dict[tuple[str, str], _OfSubject] = {}
@@ -84,7 +98,8 @@ def put(
             of_subjects[x.scope, x.subject_id] = _of_subject(dimensions, x, about, contexts)
     rows = [_row(dimensions, number, x, of_subjects) for number, x in newest.values()]
     _write(connection, dimensions, rows)
-    _place_external(connection, trace_ids, answers)
+    named = Named(frozenset(trace_ids), placing.scored_responses(connection, answered))
+    _place_external(connection, named | gone, len(about) + len(gone.trace_ids))
 
 
 def put_external(connection: Connection, scored: Sequence[_Numbered]) -> None:
@@ -101,8 +116,8 @@ def put_external(connection: Connection, scored: Sequence[_Numbered]) -> None:
         newest = {place: x for place, x in newest.items() if place not in later}
         _delete(connection, [x.number for place, x in known.items() if place not in later])
     dimensions = Dimensions()
-    turns = _turns(connection, {_given(x) for _, x in newest.values() if x.scope == "trace"})
-    _write(connection, dimensions, [_external_row(dimensions, number, x, turns) for number, x in newest.values()])
+    places = _Places(connection, [x for _, x in newest.values()])
+    _write(connection, dimensions, [_external_row(dimensions, number, x, places) for number, x in newest.values()])
 
 
 def renew_external(connection: Connection, row: int, score: Evaluation) -> None:
@@ -138,7 +153,7 @@ def fill(connection: Connection) -> bool:
     query = select(evaluations.c.seq, evaluations.c.record)
     for rows in _batches(connection, query, evaluations.c.seq, max(last, 0)):
         if scored := list(_decoded(rows)):
-            put(connection, scored, _stored(connection, [x.subject_id for _, x in scored if x.scope == "trace"]))
+            put(connection, scored, placing.stored(connection, [x.subject_id for _, x in scored if x.scope == "trace"]))
             return True
     lowest = select(func.coalesce(func.min(score_facts.c.number), 0))
     last = connection.execute(lowest).scalar_one()
@@ -161,7 +176,7 @@ def _of_subject(
     of_trace = about.get(score.subject_id)
     context = None if of_trace else contexts.get(score.subject_id)
     if context is None:
-        context = dimensions.context(score, of_trace or _UNKNOWN)
+        context = dimensions.context(Scored.by(score, of_trace or _UNKNOWN))
     return _OfSubject(context, cluster(score), subject(score))
 
 
@@ -183,18 +198,14 @@ def _row(
     )
 
 
-def _external_row(dimensions: Dimensions, number: int, score: Evaluation, turns: Mapping[_Given, _Turn]) -> _Row:
+def _external_row(dimensions: Dimensions, number: int, score: Evaluation, places: _Places) -> _Row:
     label = score.label
     passed = label == "pass" if label in _VERDICTS else score.passed
-    turn = turns.get(_given(score)) if score.scope == "trace" else None
-    context = None if turn is None else turn.context
     return (
         dimensions.procedure(score),
         score.evaluated_at_ns,
         number,
-        dimensions.context(score, _UNKNOWN) if context is None else context,
-        cluster(score) if turn is None else turn.cluster,
-        subject(score),
+        *places.of(dimensions, score),
         score.value,
         text(label),
         None if passed is None else int(passed),
@@ -202,43 +213,21 @@ def _external_row(dimensions: Dimensions, number: int, score: Evaluation, turns:
     )
 
 
-def _place_external(connection: Connection, trace_ids: Collection[str], answers: Collection[str]) -> None:
-    """Have what others gave to OTel traces and model responses count with the agent traces that are stored of them."""
-    given: list[Any] = []
-    for some in chunks(sorted(trace_ids)):
-        given += connection.execute(_GIVEN_TO_TRACES, {"trace_ids": some}).all()
-    for some in chunks(sorted(answers)):
-        given += connection.execute(_GIVEN_TO_RESPONSES, {"responses": some}).all()
-    turns = _turns(connection, {(x.tenant, x.kind, x.id) for x in given})
-    for row, *place in given:
-        if turn := turns.get(tuple(place)):
-            placed = {"cluster": turn.cluster} | ({} if turn.context is None else {"context": turn.context})
-            connection.execute(update(score_facts).where(score_facts.c.number == -row).values(**placed))
-
-
-def _given(score: Evaluation) -> _Given:
-    """To what of a tenant a score was given: an OTel trace, or where it names none a model's response."""
-    if score.target.trace_id or score.target.response_id is None:
-        return score.tenant, "trace", score.target.trace_id
-    return score.tenant, "response", key(score.target.response_id)
-
-
-def _turns(connection: Connection, given: Collection[_Given]) -> dict[_Given, _Turn]:
-    """By what was given something its agent trace, of several the first; of those that are stored."""
-    found: dict[_Given, Any] = {}
-    for kind, query in _TURNS.items():
-        for some in chunks(sorted({id_ for _, of_kind, id_ in given if of_kind == kind})):
-            for row in connection.execute(query, {"ids": some}):
-                found.setdefault((row.tenant, kind, row.given_to), row)
-    contexts: dict[str, int] = {}
-    for some in chunks(sorted({x.id for place, x in found.items() if place in given})):
-        contexts.update((x.subject_id, x.context) for x in connection.execute(_PLACES, {"subjects": some}))
-    return {place: _turn(x, contexts.get(x.id)) for place, x in found.items() if place in given}
-
-
-def _turn(row: Any, context: int | None) -> _Turn:
-    scope, id_ = ("trace", row.id) if row.session_id is None else ("session", row.session_id)
-    return _Turn(cluster_of(row.tenant, scope, id_), context)
+def _place_external(connection: Connection, named: Named, changed: int) -> None:
+    """Have what others gave count with the turns that it is of by now; `changed` agent traces were written or went."""
+    given = placing.naming(connection, named, changed)
+    if not given:
+        return
+    dimensions, places = Dimensions(), _Places(connection, [x for _, x in given])
+    moved = []
+    for row, score in given:
+        place = places.of(dimensions, score)
+        if place != (row.context, row.cluster, row.subject):
+            moved.append((row.row, place))
+    dimensions.write(connection)
+    for number, place in moved:
+        is_of = score_facts.c.number == -number
+        connection.execute(update(score_facts).where(is_of).values(place._asdict()))
 
 
 def _given_to(scores: Iterable[Evaluation]) -> Iterator[ColumnElement[bool]]:
@@ -268,17 +257,6 @@ def _decoded(rows: Sequence[Any]) -> Iterator[_Numbered]:
         yield number, evaluation
 
 
-def _stored(connection: Connection, ids: Iterable[str]) -> Iterator[AgentTrace]:
-    """Those of these agent traces that are there, each read once it is asked for: one may be of megabytes."""
-    query = select(agent_traces.c.record).where(agent_traces.c.id == bindparam("id_"))
-    for id_ in sorted(set(ids)):
-        for record in connection.execute(query, {"id_": key(id_)}).scalars().all():
-            try:
-                yield records.decode_trace(record)
-            except _DAMAGED_RECORD:
-                continue
-
-
 def _delete(connection: Connection, numbers: Sequence[int]) -> None:
     for some in chunks(numbers):
         connection.execute(delete(score_facts).where(score_facts.c.number.in_(some)))
@@ -289,7 +267,10 @@ def _place(score: Evaluation) -> _Row:
 
 
 def _external_place(score: Evaluation) -> _Row:
-    return subject(score), score.metric, _series(score)
+    """What there is one newest score of; `_EXTERNAL_PLACES` has the same of those that are stored."""
+    session = key(score.session_key) if score.session_key else None
+    of = session if score.scope == "session" else score.target.trace_id or None
+    return score.tenant, score.scope, of, score.metric, _series(score)
 
 
 def _series(score: Evaluation) -> str:
@@ -316,39 +297,9 @@ _PLACES = (
 _EXTERNAL_PLACES = select(
     score_facts.c.number,
     score_facts.c.evaluated_ns,
-    score_facts.c.subject,
+    external_scores.c.tenant,
+    external_scores.c.scope,
+    case((external_scores.c.scope == "session", external_scores.c.session_key), else_=external_scores.c.trace_id),
     external_scores.c.metric,
     score_facts.c.series,
 ).join(external_scores, score_facts.c.number == -external_scores.c.row)
-_GIVEN_TO_TRACES = select(
-    external_scores.c.row,
-    external_scores.c.tenant,
-    literal("trace").label("kind"),
-    external_scores.c.trace_id.label("id"),
-).where(external_scores.c.trace_id.in_(bindparam("trace_ids", expanding=True)), external_scores.c.scope == "trace")
-_GIVEN_TO_RESPONSES = (
-    select(
-        external_scores.c.row,
-        external_scores.c.tenant,
-        literal("response").label("kind"),
-        response_scores.c.response_id.label("id"),
-    )
-    .join(response_scores, response_scores.c.row == external_scores.c.row)
-    .where(response_scores.c.response_id.in_(bindparam("responses", expanding=True)))
-    .where(external_scores.c.trace_id.is_(None))
-)
-
-
-def _turns_by(table: Table, given_to: ColumnElement[str]) -> Select[Any]:
-    return (
-        select(given_to.label("given_to"), table.c.tenant, agent_traces.c.id, agent_traces.c.session_id)
-        .join(agent_traces, agent_traces.c.id == table.c.agent_trace_id)
-        .where(given_to.in_(bindparam("ids", expanding=True)))
-        .order_by(agent_traces.c.started_ns, agent_traces.c.id)
-    )
-
-
-_TURNS = {
-    "trace": _turns_by(otel_traces, otel_traces.c.trace_id),
-    "response": _turns_by(model_responses, model_responses.c.response_id),
-}

@@ -8,12 +8,12 @@ from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.engine import Connection
 
 from spanscore.errors import ExistsError, NotFoundError, StateError
-from spanscore.model.external import Turn, join, spans_of
+from spanscore.model.external import Turn, spans_of
 from spanscore.model.headers import of_tenant, with_headers
 from spanscore.model.score import Evaluation
 from spanscore.model.session_scope import scope_of, session_key
 from spanscore.model.trace import AgentTrace, Target
-from spanscore.store import annotation, external, facts, reading, records
+from spanscore.store import annotation, external, facts, placing, reading, records
 from spanscore.store.schema import (
     agent_traces,
     deleted_scores,
@@ -166,12 +166,10 @@ def state_of(connection: Connection, tenant: str, score: Evaluation) -> SubjectS
     """Whether what a stored score is of is stored too."""
     if score.scope == "session":
         return Subjects.of(connection, tenant, [score]).resolved(score, tenant)[1]
-    turns = list(external.turns(connection, [score], tenant))
-    joined = join([score], turns)
-    if joined.of_no_turn:
+    turns = placing.turns(connection, [score], tenant)
+    if turns.join([score]).of_no_turn:
         return "ambiguous"
-    is_known = any(x.subject_id == turn.id for x in joined.scores for turn in turns)
-    return "stored" if is_known else "not_stored"
+    return "not_stored" if turns.turn_of(score) is None else "stored"
 
 
 def remove(connection: Connection, tenant: str, uid: str, checked: Callable[[Evaluation], object], now_ns: int) -> int:

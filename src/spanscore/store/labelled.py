@@ -7,9 +7,9 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.engine import Connection
 
-from spanscore.model.external import HUMAN, join
+from spanscore.model.external import HUMAN
 from spanscore.model.score import Evaluation
-from spanscore.store import calibrations, external, records
+from spanscore.store import calibrations, placing, records
 from spanscore.store.database import Database
 from spanscore.store.schema import (
     annotation_items,
@@ -67,7 +67,7 @@ def _labels(connection: Connection, tenant: str, name: str) -> list[Evaluation]:
         query = select(external_scores.c.record).where(external_scores.c.row.in_(some))
         for record in connection.execute(query.order_by(external_scores.c.row)).scalars():
             scores += records.undamaged(records.decode_evaluation, record)
-    return join(scores, external.turns(connection, scores, tenant)).scores
+    return placing.turns(connection, scores, tenant).join(scores).scores
 
 
 def _scores(connection: Connection, tenant: str, metric: str, subjects: Sequence[str]) -> list[Evaluation]:

@@ -19,6 +19,7 @@ from spanscore.store import (
     facts,
     given,
     listing,
+    placing,
     pruning,
     reading,
     recent,
@@ -139,6 +140,7 @@ class Store:
         now_ns = self._clock_ns()
         with self._database.one_at_a_time:
             with self._database.writing() as connection:
+                left = placing.named_by(connection, gone)
                 gone_bytes = writing.take_out(connection, gone)
                 unanswered.forget_traces(connection, gone)
                 trace_bytes = writing.put_traces(connection, traces, self._last_row, now_ns) - gone_bytes
@@ -146,7 +148,7 @@ class Store:
                 facts.forget_traces(connection, gone)
                 first = {x.trace.id for x in traces if x.revision == 1}
                 numbered = list(enumerate(new, self._last_seq + 1))
-                facts.put(connection, numbered, [x.trace for x in traces], new=first)
+                facts.put(connection, numbered, [x.trace for x in traces], new=first, gone=left)
                 unanswered.note(connection, [x for x in scored if x.run is None], missing, now_ns)
                 if also is not None:
                     also(RunTables(connection))

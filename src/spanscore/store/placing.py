@@ -1,0 +1,149 @@
+"""Of which stored turns the scores are that others gave: by the OTel trace, the span or the response that they name."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from sqlalchemy import bindparam, exists, select
+from sqlalchemy.engine import Connection
+
+from spanscore.model.external import MAX_SHARED, Turn, Turns
+from spanscore.model.score import Evaluation
+from spanscore.model.trace import AgentTrace
+from spanscore.store import records, tenants
+from spanscore.store.schema import (
+    agent_traces,
+    external_scores,
+    model_responses,
+    otel_traces,
+    response_scores,
+    score_facts,
+)
+from spanscore.store.writing import chunks, key
+
+MAX_SCORES = 10_000
+"""Scores of one trace, session or response that are read at most, those that came last."""
+
+_Response: TypeAlias = tuple[str, str]
+
+
+class Named(NamedTuple):
+    """By what scores name agent traces: OTel trace ids, and by tenant those ids of responses that a score names."""
+
+    trace_ids: frozenset[str]
+    responses: frozenset[_Response]
+
+    def __or__(self, other: "Named") -> "Named":
+        """All that either has."""
+        return Named(self.trace_ids | other.trace_ids, self.responses | other.responses)
+
+
+NOTHING = Named(frozenset(), frozenset())
+
+
+class Candidates(NamedTuple):
+    """The agent traces that scores may be of, by id; `shared` names the responses that too many agent traces have."""
+
+    ids: Sequence[str]
+    shared: frozenset[_Response]
+
+
+def named_by(connection: Connection, ids: Sequence[str]) -> Named:
+    """By what scores name the agent traces with these ids."""
+    trace_ids: set[str] = set()
+    for some in chunks(ids):
+        wanted = otel_traces.c.agent_trace_id.in_(some)
+        trace_ids.update(connection.execute(select(otel_traces.c.trace_id).where(wanted)).scalars())
+    return Named(frozenset(trace_ids), scored_responses(connection, ids))
+
+
+def naming(connection: Connection, named: Named, changed: int) -> list[tuple[Any, Evaluation]]:
+    """The scores that name these, each with its row of facts; those whose records are damaged are left out.
+
+    A response that more agent traces have, without the `changed` ones too, named none before and names none now.
+    """
+    found: dict[int, Any] = {}
+    for some in chunks(sorted(named.trace_ids)):
+        found.update((x.row, x) for x in connection.execute(_GIVEN_TO_TRACES, {"trace_ids": some}))
+    for tenant, response_id in sorted(named.responses):
+        if len(_sharing(connection, tenant, response_id, MAX_SHARED + changed)) <= MAX_SHARED + changed:
+            given_to = {"response": response_id, "tenant": tenant}
+            found.update((x.row, x) for x in connection.execute(_GIVEN_TO_RESPONSE, given_to))
+    return [(x, score) for x in found.values() for score in records.undamaged(records.decode_evaluation, x.record)]
+
+
+def candidates(connection: Connection, scores: Collection[Evaluation], tenant: str | None) -> Candidates:
+    """The agent traces that these scores may be of."""
+    ids: set[str] = set()
+    shared: set[_Response] = set()
+    of_tenant = tenants.is_of(otel_traces, tenant)
+    for trace_ids in chunks(sorted({x.target.trace_id for x in scores if x.target.trace_id})):
+        of_traces = select(otel_traces.c.agent_trace_id).where(otel_traces.c.trace_id.in_(trace_ids), *of_tenant)
+        ids.update(connection.execute(of_traces).scalars())
+    for owner, response_id in sorted({(x.tenant, x.target.response_id or "") for x in scores}):
+        found = _sharing(connection, owner, key(response_id), MAX_SHARED) if response_id else ()
+        if len(found) > MAX_SHARED:
+            shared.add((owner, response_id))
+        else:
+            ids.update(found)
+    return Candidates(sorted(ids), frozenset(shared))
+
+
+def turns(connection: Connection, scores: Collection[Evaluation], tenant: str | None) -> Turns:
+    """The turns that these scores may be of."""
+    found = candidates(connection, scores, tenant)
+    return Turns(map(Turn.of, stored(connection, found.ids)), found.shared)
+
+
+def stored(connection: Connection, ids: Iterable[str]) -> Iterator[AgentTrace]:
+    """Those of these agent traces that are there, each read once it is asked for: one may be of megabytes.
+
+    Those whose records are damaged are left out.
+    """
+    for id_ in sorted(set(ids)):
+        for record in connection.execute(_STORED, {"id_": key(id_)}).scalars().all():
+            yield from records.undamaged(records.decode_trace, record)
+
+
+def scored_responses(connection: Connection, ids: Sequence[str]) -> frozenset[_Response]:
+    """Those responses in the agent traces with these ids that a score names."""
+    found: set[_Response] = set()
+    for some in chunks(ids):
+        rows = connection.execute(_SCORED_RESPONSES, {"agent_traces": some})
+        found.update((x.tenant, x.response_id) for x in rows)
+    return frozenset(found)
+
+
+def _sharing(connection: Connection, tenant: str, response_id: str, most: int) -> Sequence[str]:
+    """The agent traces that have a response; of more than `most` one more."""
+    asked = {"tenant": tenant, "response": response_id, "limit": most + 1}
+    return connection.execute(_SHARING, asked).scalars().all()
+
+
+# Built once, as in `writing`.
+_STORED = select(agent_traces.c.record).where(agent_traces.c.id == bindparam("id_"))
+_SHARING = (
+    select(model_responses.c.agent_trace_id)
+    .where(model_responses.c.response_id == bindparam("response"), model_responses.c.tenant == bindparam("tenant"))
+    .limit(bindparam("limit"))
+)
+_SCORED_RESPONSES = select(model_responses.c.tenant, model_responses.c.response_id).where(
+    model_responses.c.agent_trace_id.in_(bindparam("agent_traces", expanding=True)),
+    exists().where(response_scores.c.response_id == model_responses.c.response_id),
+)
+_WITH_FACTS = (
+    select(
+        external_scores.c.row,
+        external_scores.c.record,
+        score_facts.c.context,
+        score_facts.c.cluster,
+        score_facts.c.subject,
+    )
+    .join(score_facts, score_facts.c.number == -external_scores.c.row)
+    .where(external_scores.c.scope == "trace")
+    .order_by(external_scores.c.row.desc())
+    .limit(MAX_SCORES)
+)
+_GIVEN_TO_TRACES = _WITH_FACTS.where(external_scores.c.trace_id.in_(bindparam("trace_ids", expanding=True)))
+_GIVEN_TO_RESPONSE = _WITH_FACTS.join(response_scores, response_scores.c.row == external_scores.c.row).where(
+    response_scores.c.response_id == bindparam("response"), external_scores.c.tenant == bindparam("tenant")
+)

@@ -1,0 +1,166 @@
+"""What others gave counts in analytics with the turn that it is of, and with none where that cannot be named."""
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import select
+
+from spanscore.model.score import Annotation, Evaluator
+from spanscore.model.trace import ModelCall, Target
+from spanscore.store import records
+from spanscore.store.schema import score_contexts, score_facts
+from spanscore.store.writing import IMPORTED, StoredTrace
+
+ADA = Evaluator("HUMAN", "review", "1", source="human", author="ada")
+
+
+@pytest.fixture
+def placed(store):
+    """`placed()`: of each given score, in the order given, its (cluster, subject, model); `placed(trace)`: a turn's."""
+    query = select(score_facts, score_contexts.c.model).join(
+        score_contexts, score_contexts.c.id == score_facts.c.context
+    )
+
+    def read(number=None):
+        wanted = score_facts.c.number < 0 if number is None else score_facts.c.number == number
+        with store._database.reading() as connection:
+            rows = connection.execute(query.where(wanted).order_by(score_facts.c.number.desc())).all()
+        return [(x.cluster, x.subject, x.model) for x in rows]
+
+    return read
+
+
+def given(make, number, trace_id="", span_id="", response_id=None, **facts):
+    return make.score(
+        make.trace(),
+        "helpful",
+        subject_id=trace_id or response_id,
+        outcome=Annotation(1.0, None),
+        evaluator=ADA,
+        evaluated_at_ns=number,
+        received_uid=f"{number:016x}",
+        session_id=None,
+        target=Target(trace_id, span_id, 0, 0, response_id=response_id),
+        **facts,
+    )
+
+
+def turn(make, letter, number=1, **facts):
+    """A turn of OTel trace `number`, with the spans, the model and the response of its letter."""
+    call = ModelCall(letter * 16, f"model-{letter}", response_id=facts.pop("response_id", f"resp-{letter}"))
+    return make.trace(number, opening_span_id=letter * 16, model_calls=(call,), **facts)
+
+
+def commit(store, make, *turns):
+    store.commit([make.stored(x) for x in turns], [make.score(x) for x in turns])
+
+
+@pytest.mark.parametrize("is_given_first", [True, False])
+def test_of_several_turns_in_a_trace_it_counts_with_the_one_that_has_the_span(store, make, placed, is_given_first):
+    one, other = turn(make, "a", session_id="s"), turn(make, "b", session_id="t")
+    score = given(make, 1, one.trace_ids[0], "b" * 16)
+    if is_given_first:
+        store.put_external([score])
+    commit(store, make, one, other)
+    if not is_given_first:
+        store.put_external([score])
+    assert placed() == placed(2) != placed(1)
+
+
+@pytest.mark.parametrize("trace_id", [f"{1:032x}", "f" * 32, ""])
+@pytest.mark.parametrize("is_given_first", [True, False])
+def test_it_counts_with_the_turn_that_has_the_response(store, make, placed, trace_id, is_given_first):
+    one, other = turn(make, "a"), turn(make, "b")
+    score = given(make, 1, trace_id, response_id="resp-b")
+    if is_given_first:
+        store.put_external([score])
+    commit(store, make, one, other)
+    if not is_given_first:
+        store.put_external([score])
+    assert [x[1:] for x in placed()] == [x[1:] for x in placed(2)]
+
+
+def test_what_is_of_a_whole_trace_with_several_turns_counts_with_none_of_them(store, make, placed):
+    commit(store, make, turn(make, "a", session_id="s"), turn(make, "b", session_id="t"))
+    store.put_external([given(make, 1, f"{1:032x}")])
+    [(cluster, subject, model)] = placed()
+    own = placed(1) + placed(2)
+    assert cluster not in {x[0] for x in own}
+    assert subject not in {x[1] for x in own}
+    assert model is None
+
+
+def test_it_counts_with_none_any_more_once_its_trace_has_a_second_turn(store, make, placed):
+    commit(store, make, turn(make, "a"))
+    store.put_external([given(make, 1, f"{1:032x}")])
+    assert placed() == placed(1)
+    commit(store, make, turn(make, "b"))
+    assert placed()[0][2] is None
+
+
+def test_it_counts_with_the_turn_that_is_left_when_the_other_became_part_of_it(store, make, placed):
+    one, other = turn(make, "a"), turn(make, "b")
+    commit(store, make, one, other)
+    store.put_external([given(make, 1, f"{1:032x}")])
+    store.commit([], [], gone=[other.id])
+    assert placed() == placed(1)
+
+
+def test_two_people_who_scored_two_turns_of_a_trace_scored_two_subjects(store, make, placed):
+    commit(store, make, turn(make, "a"), turn(make, "b"))
+    store.put_external([given(make, n, f"{1:032x}", x * 16) for n, x in ((1, "a"), (2, "b"))])
+    assert placed() == placed(1) + placed(2)
+
+
+def test_what_a_person_gave_a_turn_again_takes_the_place_of_what_they_gave_before(store, make, placed):
+    commit(store, make, turn(make, "a"), turn(make, "b"))
+    for number in (1, 2):
+        store.put_external([given(make, number, f"{1:032x}", "b" * 16)])
+    assert placed() == placed(2)
+
+
+@pytest.mark.parametrize("is_in_one_commit", [True, False])
+def test_a_response_that_a_stub_gives_to_all_names_no_turn(store, make, placed, is_in_one_commit):
+    turns = [turn(make, "a", n, response_id="mock") for n in range(1, 31)]
+    store.put_external([given(make, 1, response_id="mock")])
+    commit(store, make, turns[0])
+    assert placed() == placed(1)
+    for some in [turns[1:]] if is_in_one_commit else [[x] for x in turns[1:]]:
+        commit(store, make, *some)
+    assert placed()[0][2] is None
+
+
+def test_a_stubs_response_names_no_turn_though_another_score_names_one_that_has_it(store, make, placed):
+    commit(store, make, *(turn(make, "a", n, response_id="mock") for n in range(1, 31)))
+    store.put_external([given(make, 1, f"{1:032x}"), given(make, 2, "f" * 32, response_id="mock")])
+    assert [x[2] for x in placed()] == ["model-a", None]
+
+
+def test_what_others_gave_to_a_stubs_response_is_not_read_with_each_commit(store, make, monkeypatch):
+    store.put_external([given(make, n, f"{n:032x}", response_id="mock") for n in range(1, 31)])
+    commit(store, make, *(turn(make, "a", n, response_id="mock") for n in range(1, 31)))
+    decoded = []
+    decode = records.decode_evaluation
+    monkeypatch.setattr(records, "decode_evaluation", lambda record: decoded.append(1) or decode(record))
+    commit(store, make, turn(make, "a", 40, response_id="mock"))
+    assert decoded == []
+
+
+@pytest.mark.parametrize("is_given_first", [True, False])
+def test_it_counts_with_the_model_of_an_imported_trace_that_has_no_scores(store, make, placed, is_given_first):
+    score = given(make, 1, f"{1:032x}")
+    if is_given_first:
+        store.put_external([score])
+    store.commit([StoredTrace(turn(make, "a", session_id="s"), IMPORTED, "digest")], [])
+    if not is_given_first:
+        store.put_external([score])
+    [(_, _, model)] = placed()
+    assert model == "model-a"
+
+
+def test_a_score_of_another_owner_counts_with_no_turn(store, make, placed):
+    commit(store, make, turn(make, "a"))
+    score = given(make, 1, f"{1:032x}")
+    target = replace(score.target, resource={"spanscore.header.x-sender": "other"})
+    store.put_external([replace(score, target=target)])
+    assert placed()[0][2] is None
