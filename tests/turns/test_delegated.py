@@ -10,7 +10,7 @@ from turn_spans import ASK, call, chat, span, text, told, tool
 
 from spanscore.rebuild import rebuild_all, rebuild_trace
 from spanscore.turns import DelegationIndex
-from spanscore.turns.stitch import delegation
+from spanscore.turns.stitch.reasons import delegation
 
 MS = 10**6
 SECOND = 1000 * MS

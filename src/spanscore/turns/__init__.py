@@ -15,9 +15,15 @@ from spanscore.turns.splitting.split import split
 from spanscore.turns.stitch.combine_readings import merge
 from spanscore.turns.stitch.delegation_hints import DelegationHints, hints_of, may_delegate
 from spanscore.turns.stitch.delegation_index import DelegationIndex
-from spanscore.turns.stitch.fragment import TraceFragment, fragment_of
+from spanscore.turns.stitch.fragment import TraceFragment
 from spanscore.turns.stitch.gateway import ids_of_calls, without_repeats
-from spanscore.turns.stitch.joining import asked_within, group, is_settled, is_whole
+from spanscore.turns.stitch.stitching import (
+    asked_within,
+    fragment_of,
+    group,
+    is_settled,
+    is_whole,
+)
 from spanscore.turns.stitch.unmatched_continuations import UnmatchedContinuations
 
 __all__ = [

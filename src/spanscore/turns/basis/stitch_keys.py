@@ -1,6 +1,7 @@
 """The keys under which traces that have to do with each other are brought together, each spelled here only."""
 
 _TOOL_CALL = "id "
+_UNSAID = "unsaid "
 
 
 def trace(trace_id: str) -> str:
@@ -28,29 +29,39 @@ def is_tool_call(key: str) -> bool:
     return key.startswith(_TOOL_CALL)
 
 
+def tool_call_of(key: str) -> str:
+    """The id of the tool call in such a key."""
+    return key.removeprefix(_TOOL_CALL)
+
+
 def tool(session: str, name: str) -> str:
     """Of the calls of a tool within a session."""
     return f"tool {session}\n{name}"
 
 
-def holder(session: str) -> str:
-    """Of the agents of a session that show no call of a model."""
-    return f"holder {session}"
+def session_agent(session: str) -> str:
+    """Of the agents of a session that record no model call."""
+    return f"agent {session}"
 
 
-def holder_of(session: str, question: str | None) -> str:
+def wrapper(session: str, question: str | None) -> str:
     """Of those that were asked this."""
-    return f"holder {session}\n{question}"
+    return f"wrapper {session}\n{question}"
 
 
-def silent(session: str) -> str:
-    """Of the traces of a session that tell no answer."""
-    return f"silent {session}"
+def unanswered(session: str) -> str:
+    """Of the traces of a session that record no answer."""
+    return f"unanswered {session}"
 
 
 def unsaid(digest: str) -> str:
     """Of a conversation that may have gone on in calls that were left out."""
-    return f"unsaid {digest}"
+    return _UNSAID + digest
+
+
+def is_unsaid(key: str) -> bool:
+    """Whether a key stands for a conversation without its calls."""
+    return key.startswith(_UNSAID)
 
 
 def question(text: int) -> str:

@@ -1,17 +1,21 @@
-"""The traces while those that belong together are found: which were joined so far, and who may be."""
+"""The traces while those of one turn are found: which were joined so far, why, and which may be."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from spanscore.turns.stitch.fragment import TraceFragment
+from spanscore.turns.stitch.fragment import Join, TraceFragment
 
 _MAX_PARTS = 1000
 """Traces that one turn may be spread over."""
 
 MAX_ALIKE = 100
 """Traces that are compared where many look the same: the latest."""
+
+_MAX_ID = 80
+"""Characters of an id that are shown."""
 
 
 class _Named(Protocol):
@@ -25,7 +29,7 @@ class _Named(Protocol):
 
 
 class Group:
-    """Traces that belong together, with the sessions and users that any of them names."""
+    """Traces that were joined, with the sessions and users that any of them names."""
 
     __slots__ = ("parts", "sessions", "users")
 
@@ -39,57 +43,104 @@ class Group:
         self.sessions, self.users = self.sessions | other.sessions, self.users | other.users
 
 
-class Parts:
-    """The traces while they come together: for each the group that it is in."""
+class Groups:
+    """The traces while they are joined: for each the group that it is in.
+
+    `all` are the traces in order of time, without those that only repeat others.
+    """
 
     def __init__(self, found: Iterable[TraceFragment]) -> None:
         self.all = sorted(found, key=order)
         self._group_of = {x.trace_id: Group(x) for x in self.all}
+        self._repeating: list[TraceFragment] = []
+        self._joins = defaultdict[str, list[Join]](list)
         self.goes_on_at: dict[str, TraceFragment] = {}
         """By trace id, the trace that goes on where that one ends."""
         self.within: dict[str, str] = {}
         """By trace id, the span of the tool call that another trace asked this one by."""
 
     def group_of(self, trace_id: str) -> Group | None:
-        """All that belongs together with a trace."""
+        """The group that a trace is in."""
         return self._group_of.get(trace_id)
 
-    def join(self, one: TraceFragment, other: TraceFragment, *, across_sessions: bool = False) -> bool:
-        """Make the groups of two traces one; False where they contradict each other, or are too many."""
-        groups = {id(x): x for x in (self._group_of[one.trace_id], self._group_of[other.trace_id])}
+    def join(
+        self,
+        to: TraceFragment,
+        joined: TraceFragment,
+        *,
+        reason: str,
+        since: str,
+        across_sessions: bool = False,
+    ) -> bool:
+        """Make two traces' groups one; False where they contradict each other, or are too many.
+
+        `since` is a clause that says "it" of the trace `joined`, and "that trace" of the other one.
+        """
+        groups = {id(x): x for x in (self._group_of[to.trace_id], self._group_of[joined.trace_id])}
         if len(groups) == 1:
             return True
         smaller, larger = sorted(groups.values(), key=lambda x: len(x.parts))
         may_be_one = agree_in_user if across_sessions else agree
-        if len(smaller.parts) + len(larger.parts) > _MAX_PARTS or not may_be_one(smaller, larger):
+        is_too_large = len(smaller.parts) + len(larger.parts) > _MAX_PARTS
+        if is_too_large or not may_be_one(smaller, larger):
             return False
         larger.take_in(smaller)
         for part in smaller.parts:
             self._group_of[part.trace_id] = larger
+        self._note(Join(joined.trace_id, to.trace_id, reason, since))
         return True
+
+    def set_aside(self, repeats: Mapping[str, str], *, reason: str, since: str) -> None:
+        """Take out the traces that only repeat model calls; `repeats` has of which trace each does.
+
+        They are no parts of a turn of their own, so no other reason looks at them.
+        """
+        aside = [x for x in self.all if x.trace_id in repeats]
+        self.all = [x for x in self.all if x.trace_id not in repeats]
+        for part in aside:
+            repeated = repeats[part.trace_id]
+            del self._group_of[part.trace_id]
+            self._repeating.append(replace(part, repeats=repeated))
+            self._note(Join(part.trace_id, repeated, reason, since))
 
     def groups(self) -> list[Group]:
         """The groups as they are now, each once."""
         return list({id(x): x for x in self._group_of.values()}.values())
 
-    def in_order(self, members: Iterable[TraceFragment]) -> list[TraceFragment]:
-        """Traces in order of time; those that others asked come after these, whatever their clocks say."""
-        placed = [replace(x, within=self.within[x.trace_id]) if x.trace_id in self.within else x for x in members]
+    def result(self) -> list[list[TraceFragment]]:
+        """Each group in order, with why each trace was joined; those that repeat come last."""
+        found = {id(x): self._in_order(x.parts) for x in self.groups()}
+        for part in self._repeating:
+            group = self._group_of[part.repeats or ""]
+            found[id(group)].append(replace(part, joins=tuple(self._joins[part.trace_id])))
+        return sorted(found.values(), key=lambda x: order(x[0]))
+
+    def _in_order(self, members: Iterable[TraceFragment]) -> list[TraceFragment]:
+        """In order of time; those that others asked come after these, whatever their clocks say."""
+        placed = map(self._as_joined, members)
         return sorted(placed, key=lambda x: (bool(x.within), order(x)))
+
+    def _as_joined(self, part: TraceFragment) -> TraceFragment:
+        within, joins = self.within.get(part.trace_id, ""), self._joins.get(part.trace_id)
+        return replace(part, within=within, joins=tuple(joins or ())) if within or joins else part
+
+    def _note(self, join: Join) -> None:
+        self._joins[join.trace_id].append(join)
 
 
 def order(part: TraceFragment) -> tuple[int, int, str]:
-    """Sorts by time; what started at once, as a clock of milliseconds has it, by how far the turn had come."""
-    return part.started_ns, 0 if part.resumes_at is None else 1 + part.resumes_at.passed, part.trace_id
+    """Sorts by time; what started in one millisecond, by how far its turn has come."""
+    passed = 0 if part.resumes_at is None else 1 + part.resumes_at.passed
+    return part.started_ns, passed, part.trace_id
 
 
 def agree(one: _Named, other: _Named) -> bool:
-    """Whether two can be of one session and one user, as far as they say."""
+    """Whether two can be of one session and one user, as far as they name these."""
     return _are_one(one.sessions, other.sessions) and agree_in_user(one, other)
 
 
 def agree_in_user(one: _Named, other: _Named) -> bool:
-    """Whether two can be of one user, as far as they say."""
+    """Whether two can be of one user, as far as they name one."""
     return _are_one(one.users, other.users)
 
 
@@ -101,3 +152,8 @@ def latest(parts: Sequence[TraceFragment], until_ns: int) -> Sequence[TraceFragm
     """Of traces in order of time, the last that had started by then."""
     end = bisect_right(parts, until_ns, key=lambda x: x.started_ns)
     return parts[max(0, end - MAX_ALIKE) : end]
+
+
+def shown(identity: str) -> str:
+    """An id as it is shown to people."""
+    return identity if len(identity) <= _MAX_ID else f"{identity[:_MAX_ID]}…"

@@ -1,0 +1,340 @@
+"""A sub-agent in a trace of its own, and the tool call in another trace that asked it.
+
+That is so over A2A, MCP or HTTP without the trace's context. Texts and times show which call it
+was; the trace is put into that call.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from spanscore.model.record import record
+from spanscore.turns.basis import stitch_keys
+from spanscore.turns.basis.times import MAX_SKEW_NS, Times, may_lie_in
+from spanscore.turns.stitch.delegation_hints import (
+    DelegatingCall,
+    answers,
+    delegating_calls,
+    hints_of,
+)
+from spanscore.turns.stitch.fragment import Clue, TraceFragment
+from spanscore.turns.stitch.groups import Group, Groups, agree, agree_in_user, shown
+from spanscore.turns.stitch.read_trace import ReadTrace
+from spanscore.turns.stitch.reason import Reason
+
+_MIN_SAID = 24
+"""Characters of question and answer together, where the clocks or the sessions differ: at least."""
+
+_MAX_SLACK_NS = 10**8
+"""By how much work may stick out of its call though the two name different sessions."""
+
+_MAX_CALLERS = 20_000
+"""Tool calls, of all traces compared, that may have asked another of these: of more none is joined.
+
+Each is held against the turns that began while it ran, so this bounds the work for all of them.
+"""
+
+_MAX_DELEGATES = 50
+"""Turns that were asked one call's text while it ran: of more none is joined to that call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelegationClue(Clue):
+    """What another trace may contain as well: the question as its hash, and the tool calls.
+
+    Nearly every trace has these, so they are no evidence. `may_delegate` in files, and
+    `DelegationIndex` on a server, find the traces that have the same ones.
+    """
+
+    question: int | None
+    """Stands for the question, where the trace has one turn."""
+
+    calls: tuple[DelegatingCall, ...]
+    """Its tool calls that another trace's agent may have been asked by."""
+
+
+class Delegation(Reason):
+    """A tool call in one trace asked the agent whose turn is the other one."""
+
+    words = (
+        "a tool call, and the only turn elsewhere that was asked, word for word, a text in "
+        "the call's arguments, answered what the call returned or a text in that, and ran "
+        "while the call did ([below](#an-agent-elsewhere))"
+    )
+    after = ("logs_alone",)
+
+    def may_apply(self, trace: ReadTrace) -> bool:
+        """Never by the trace itself: nearly each has a question."""
+        del trace
+        return False
+
+    def clue(self, trace: ReadTrace) -> DelegationClue | None:
+        """Its question and its tool calls."""
+        hints = hints_of(trace.reading, trace.traces)
+        if hints is None:
+            return None
+        calls = delegating_calls(hints)
+        return DelegationClue(question=hints.question, calls=calls, is_evidence=False)
+
+    def offers(self, part: TraceFragment) -> Iterable[str]:
+        """What it was asked."""
+        question = _question(part)
+        return () if question is None else (stitch_keys.question(question),)
+
+    def seeks(self, part: TraceFragment) -> Iterable[str]:
+        """What its tool calls may have asked."""
+        texts = {text for call in _calls(part) for text in call.said}
+        return map(stitch_keys.question, texts)
+
+    def join(self, groups: Groups) -> None:
+        """Join what a turn had done by an agent elsewhere, in a trace of its own, to that turn.
+
+        That agent was asked, word for word, a text in a tool call's arguments; what it answered is
+        the call's result, or a text in that; and it worked while the call ran. First those whose
+        clocks agree, then those whose clocks differ a little.
+        """
+        calls = _asking(groups)
+        if not 0 < len(calls) <= _MAX_CALLERS:
+            return
+        asked = frozenset(text for _, call in calls for text in call.said)
+        done: set[tuple[str, int]] = set()
+        for skew_ns in (0, _MAX_SLACK_NS, MAX_SKEW_NS):
+            delegates = _delegates(groups, asked)
+            if not delegates:
+                return
+            left = [x for x in _callers(groups, calls) if x.key not in done]
+            found = ((x, _possible(x, delegates, skew_ns)) for x in left)
+            for some in _sharing_turns(_without_inner([x for x in found if x[1]])):
+                if _is_sure(some, skew_ns):
+                    done.update(x.key for x, _ in some)
+                    self._join_all(groups, some, skew_ns)
+
+    def _join_all(self, groups: Groups, possible: "_Possible", skew_ns: int) -> None:
+        """Join turns to the calls of one trace that had them done, each to a call of its own.
+
+        It is the shortest around it. Which of several calls it is changes no fact of the turn.
+        """
+        calling = defaultdict[int, list[_Caller]](list)
+        for one, found in possible:
+            for delegate in found:
+                calling[delegate.number].append(one)
+        delegates = {x.number: x for _, found in possible for x in found}
+        taken: set[tuple[str, int]] = set()
+        for delegate in sorted(delegates.values(), key=_order):
+            around = [x for x in calling[delegate.number] if _may_be(x, delegate, skew_ns)]
+            best = sorted(around, key=lambda x: (x.key in taken, _lasting(x), x.times, x.key))
+            if best and self._is_joined(groups, best[0], delegate, skew_ns):
+                taken.add(best[0].key)
+
+    def _is_joined(
+        self,
+        groups: Groups,
+        caller: "_Caller",
+        delegate: "_Delegate",
+        skew_ns: int,
+    ) -> bool:
+        """Join a turn to a call; False where they are in one group, or contradict each other."""
+        asking, asked = caller.part, delegate.parts[0]
+        if groups.group_of(asking.trace_id) is groups.group_of(asked.trace_id):
+            return False
+        is_joined = groups.join(
+            asking,
+            asked,
+            reason=self.name,
+            since="it was asked a text in the arguments of a tool call of that trace (span "
+            f"{shown(caller.call.span_id)}), ran while the call did, and answered what it returned",
+            across_sessions=skew_ns <= _MAX_SLACK_NS,
+        )
+        if is_joined:
+            for part in delegate.parts:
+                groups.within[part.trace_id] = caller.call.span_id
+        return is_joined
+
+
+def _question(part: TraceFragment) -> int | None:
+    clue = part.clue(DelegationClue)
+    return None if clue is None else clue.question
+
+
+def _calls(part: TraceFragment) -> tuple[DelegatingCall, ...]:
+    clue = part.clue(DelegationClue)
+    return () if clue is None else clue.calls
+
+
+@dataclass(frozen=True, slots=True)
+class _Delegate:
+    """The traces of a whole turn that a tool call may have had done; no other has its `number`."""
+
+    number: int
+    group: Group
+    parts: tuple[TraceFragment, ...]
+    question: int
+    answers: frozenset[int]
+    times: Times
+    is_long: bool
+
+
+@record()
+class _Caller:
+    """A tool call in a trace of a group; `times` are when it ran."""
+
+    part: TraceFragment
+    group: Group
+    call: DelegatingCall
+    times: Times
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What tells it from others."""
+        return self.part.trace_id, self.call.number
+
+
+_Possible: TypeAlias = list[tuple[_Caller, list[_Delegate]]]
+"""Tool calls, each with the turns that may be what it had done."""
+
+
+def _asking(groups: Groups) -> list[tuple[TraceFragment, DelegatingCall]]:
+    """The tool calls in whose arguments is what some trace was asked, each with its trace."""
+    questions = {_question(x) for x in groups.all} - {None}
+    asking: list[tuple[TraceFragment, DelegatingCall]] = []
+    for part in groups.all:
+        asking += [(part, x) for x in _calls(part) if not x.said.isdisjoint(questions)]
+    return asking
+
+
+def _is_sure(possible: _Possible, skew_ns: int) -> bool:
+    """Whether these calls had these turns done, whichever of them each.
+
+    They are calls of one trace, and enough of them; where the clocks differ, as many as turns.
+    """
+    turns = {x.number for _, found in possible for x in found}
+    if len({x.part.trace_id for x, _ in possible}) != 1:
+        return False
+    return len(turns) == len(possible) if skew_ns else len(turns) <= len(possible)
+
+
+def _callers(
+    groups: Groups,
+    calls: Sequence[tuple[TraceFragment, DelegatingCall]],
+) -> Iterator[_Caller]:
+    """The tool calls with the times at which they ran, as far as these are known."""
+    ended_ns = {x.trace_id: x.ended_ns for x in groups.all}
+    asked_ns = {x.trace_id: ended_ns[before] for before, x in groups.goes_on_at.items()}
+    for part, call in calls:
+        group = groups.group_of(part.trace_id)
+        started_ns = call.times[0] or asked_ns.get(part.trace_id)
+        if group is not None and started_ns is not None:
+            yield _Caller(part, group, call, (started_ns, call.times[1]))
+
+
+def _delegates(groups: Groups, asked: frozenset[int]) -> dict[int, list[_Delegate]]:
+    """The turns that were asked one of these texts, by that text, in order of time."""
+    found = defaultdict[int, list[_Delegate]](list)
+    for number, group in enumerate(groups.groups()):
+        members = [x for x in group.parts if x.has_turn and x.trace_id not in groups.within]
+        delegate = _delegate(number, group, members, asked) if members else None
+        if delegate is not None:
+            found[delegate.question].append(delegate)
+    for alike in found.values():
+        alike.sort(key=_order)
+    return found
+
+
+def _delegate(
+    number: int,
+    group: Group,
+    members: Sequence[TraceFragment],
+    asked: frozenset[int],
+) -> _Delegate | None:
+    """The turn of these traces, where it is whole and was asked one of these texts."""
+    first = min(members, key=lambda x: (x.started_ns, x.trace_id))
+    last = max(members, key=lambda x: (x.ended_ns, x.trace_id))
+    question = _question(first)
+    if question is None or question not in asked or first.resumes_at is not None:
+        return None
+    is_unknown = _question(last) is None and last.asked is not None
+    if last.answer is None or last.pending_at is not None or is_unknown:
+        return None
+    answered = answers(last.answer)
+    if question in answered:  # an echo is no evidence
+        return None
+    is_long = len((first.asked or "").strip()) + len(last.answer.strip()) >= _MIN_SAID
+    times = (first.started_ns, last.ended_ns)
+    return _Delegate(number, group, tuple(members), question, frozenset(answered), times, is_long)
+
+
+def _possible(
+    caller: _Caller,
+    delegates: Mapping[int, Sequence[_Delegate]],
+    skew_ns: int,
+) -> list[_Delegate]:
+    """The turns that a call may have had done."""
+    first_ns, last_ns = caller.times
+    near: list[_Delegate] = []
+    for text in caller.call.said:
+        alike = delegates.get(text, ())
+        start = bisect_left(alike, first_ns - skew_ns, key=_begun)
+        end = bisect_right(alike, last_ns + skew_ns, key=_begun)
+        if len(near) + end - start > _MAX_DELEGATES:
+            return []
+        near += alike[start:end]
+    return [x for x in near if _may_be(caller, x, skew_ns)]
+
+
+def _begun(delegate: _Delegate) -> int:
+    return delegate.times[0]
+
+
+def _may_be(caller: _Caller, delegate: _Delegate, skew_ns: int) -> bool:
+    """Whether a turn may be what a call had done: where sessions differ, all else has to agree."""
+    if caller.group is delegate.group or caller.call.heard.isdisjoint(delegate.answers):
+        return False
+    if not may_lie_in(delegate.times, caller.times, skew_ns) or (skew_ns and not delegate.is_long):
+        return False
+    is_near = skew_ns <= _MAX_SLACK_NS and delegate.is_long
+    return (agree_in_user if is_near else agree)(caller.group, delegate.group)
+
+
+def _without_inner(possible: _Possible) -> _Possible:
+    """Without turns that another of a call's possible turns had done: it hands on its question."""
+    inner = defaultdict[int, set[int]](set)
+    for caller, found in possible:
+        inner[id(caller.group)].update(x.number for x in found)
+    outer = ((x, _outer(found, inner)) for x, found in possible)
+    return [x for x in outer if x[1]]
+
+
+def _outer(found: list[_Delegate], inner: Mapping[int, set[int]]) -> list[_Delegate]:
+    """Of a call's possible turns those that no other had done; `inner` has those of each group."""
+    theirs = [inner[id(x.group)] for x in found if id(x.group) in inner]
+    return [x for x in found if not any(x.number in each for each in theirs)] if theirs else found
+
+
+def _sharing_turns(possible: _Possible) -> Iterator[_Possible]:
+    """The calls that have possible turns in common, each time all of these."""
+    calling = defaultdict[int, list[int]](list)
+    for at, (_, found) in enumerate(possible):
+        for delegate in found:
+            calling[delegate.number].append(at)
+    seen: set[int] = set()
+    for start in range(len(possible)):
+        some: _Possible = []
+        waiting = [start]
+        while waiting:
+            at = waiting.pop()
+            if at not in seen:
+                seen.add(at)
+                some.append(possible[at])
+                waiting += [other for x in possible[at][1] for other in calling.pop(x.number, ())]
+        if some:
+            yield some
+
+
+def _order(delegate: _Delegate) -> tuple[Times, str]:
+    return delegate.times, delegate.parts[0].trace_id
+
+
+def _lasting(caller: _Caller) -> int:
+    return caller.times[1] - caller.times[0]

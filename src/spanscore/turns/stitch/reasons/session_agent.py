@@ -1,0 +1,83 @@
+"""An agent without model calls, and the fragments of its session that ran while it did."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from spanscore.turns.basis import stitch_keys
+from spanscore.turns.stitch.fragment import Clue, TraceFragment
+from spanscore.turns.stitch.groups import Group, Groups, latest
+from spanscore.turns.stitch.read_trace import ReadTrace
+from spanscore.turns.stitch.reason import Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionAgentClue(Clue):
+    """That a trace has an agent and no model call: these may be in other traces."""
+
+
+class SessionAgent(Reason):
+    """An agent that records no model call ran around fragments of its session."""
+
+    words = (
+        "an agent that records no model call, around traces that are parts of turns of the "
+        "same session and no other such agent's"
+    )
+    after = ("tool_run",)
+
+    def may_apply(self, trace: ReadTrace) -> bool:
+        """Whether it has a session and no model call."""
+        return not trace.models and trace.has_session
+
+    def clue(self, trace: ReadTrace) -> SessionAgentClue | None:
+        """That it has no model call."""
+        if not trace.lacks_model_calls:
+            return None
+        return SessionAgentClue(is_evidence=bool(trace.sessions))
+
+    def offers(self, part: TraceFragment) -> Iterable[str]:
+        """The sessions of such an agent."""
+        return map(stitch_keys.session_agent, part.sessions if _is_agent(part) else ())
+
+    def seeks(self, part: TraceFragment) -> Iterable[str]:
+        """The agents of the sessions of a trace that is part of a turn."""
+        is_part = part.is_open and not _is_agent(part)
+        return map(stitch_keys.session_agent, part.sessions if is_part else ())
+
+    def join(self, groups: Groups) -> None:
+        """Join fragments to the agents around them.
+
+        There may be several in each other, as an agent in a workflow; side by side they leave a
+        choice.
+        """
+        agents = defaultdict[str, list[TraceFragment]](list)
+        for part in groups.all:
+            for session in part.sessions if _is_agent(part) else ():
+                agents[session].append(part)
+        for group in groups.groups() if agents else ():
+            around = _around(group, agents)
+            if all(inner.ended_ns <= outer.ended_ns for outer, inner in pairwise(around)):
+                for agent in around:
+                    groups.join(
+                        agent,
+                        group.parts[0],
+                        reason=self.name,
+                        since="it ran while the agent of that trace did, in one session, and that "
+                        "agent records no model call",
+                    )
+
+
+def _is_agent(part: TraceFragment) -> bool:
+    return part.clue(SessionAgentClue) is not None
+
+
+def _around(group: Group, agents: Mapping[str, Sequence[TraceFragment]]) -> list[TraceFragment]:
+    """The agents around all of a group, the outermost first; none where it lacks nothing."""
+    members = group.parts
+    if any(map(_is_agent, members)) or not any(x.is_fragment for x in members):
+        return []
+    started_ns, ended_ns = min(x.started_ns for x in members), max(x.ended_ns for x in members)
+    near = [x for name in group.sessions for x in latest(agents.get(name, ()), started_ns)]
+    around = [x for x in near if x.started_ns <= started_ns and ended_ns <= x.ended_ns]
+    return sorted(around, key=lambda x: (x.started_ns, -x.ended_ns))
