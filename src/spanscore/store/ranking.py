@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Double, Select, case, cast, func, literal_column, select
+from sqlalchemy import ColumnElement, Double, Select, case, cast, func, literal_column, select
 from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation
-from spanscore.store import external, reading, records, tenants
-from spanscore.store.schema import evaluations, external_scores, score_facts
+from spanscore.store import placing, reading, records, tenants
+from spanscore.store.schema import evaluations, external_scores, response_scores, score_facts
 from spanscore.store.sums import Scores, looked_up
 from spanscore.store.writing import chunks, key
 
@@ -16,6 +16,7 @@ MAX_HISTORY = 1000
 """Scores of one history at most, those that were stored last."""
 
 _facts = score_facts.c
+_TABLE = external_scores.c
 
 
 class Ranked(NamedTuple):
@@ -34,11 +35,16 @@ class Ranked(NamedTuple):
 
 
 def worst(
-    connection: Connection, scores: Scores, scales: Mapping[int, tuple[float, float]], limit: int, offset: int
+    connection: Connection,
+    tenant: str,
+    scores: Scores,
+    scales: Mapping[int, tuple[float, float]],
+    limit: int,
+    offset: int,
 ) -> list[Ranked]:
     """The sessions with the greatest share of failing scores first; of equal ones those with the lowest mean.
 
-    `scales` has the scale of the values of each procedure that has one.
+    `scores` are of this tenant. `scales` has the scale of the values of each procedure that has one.
     """
     if not scores.procedures:
         return []
@@ -63,7 +69,7 @@ def worst(
         .offset(offset)
     )
     rows = connection.execute(query).all()
-    examples = _examples(connection, [x.number for x in rows])
+    examples = _examples(connection, tenant, [x.number for x in rows])
     return [Ranked(examples.get(x.number), x.scores, x.judged, x.failing, x.fail_rate, x.mean) for x in rows]
 
 
@@ -78,17 +84,22 @@ def _mean(scores: Scores, scales: Mapping[int, tuple[float, float]], weight: Any
     return func.sum(value * weight) / func.sum(case((value.is_not(None), weight)))
 
 
-def _examples(connection: Connection, numbers: Sequence[int]) -> dict[int, Evaluation]:
-    """The scores with these numbers; those whose records are damaged are left out."""
-    found: dict[int, Evaluation] = {}
+def _examples(connection: Connection, tenant: str, numbers: Sequence[int]) -> dict[int, Evaluation]:
+    """The scores with these numbers, those that others gave with the turns that they are of as their subjects.
+
+    Those whose records are damaged are left out.
+    """
+    own: dict[int, Evaluation] = {}
+    given: dict[int, Evaluation] = {}
     for some in chunks(numbers):
-        own = select(evaluations.c.seq, evaluations.c.record).where(evaluations.c.seq.in_(some))
+        measured = select(evaluations.c.seq, evaluations.c.record).where(evaluations.c.seq.in_(some))
         rows = [-x for x in some if x < 0]
-        given = select(-external_scores.c.row, external_scores.c.record).where(external_scores.c.row.in_(rows))
-        for query in (own, given):
+        of_others = select(-external_scores.c.row, external_scores.c.record).where(external_scores.c.row.in_(rows))
+        for found, query in ((own, measured), (given, of_others)):
             for number, record in connection.execute(query):
                 found.update((number, x) for x in records.undamaged(records.decode_evaluation, record))
-    return found
+    turns = placing.turns(connection, given.values(), tenant)
+    return own | {number: turns.placed(x) for number, x in given.items()}
 
 
 def history(
@@ -99,21 +110,46 @@ def history(
     What is of one time is in the order in which it was stored. Of a trace by its agent trace id or OTel trace id; of a
     session by its key or id.
     """
+    own = evaluations.c
     if trace_id is not None:
         subjects, scope = reading.turns(connection, trace_id, tenant), "trace"
-        given_to = {*external.otel_ids(connection, subjects), trace_id}
-        column = external_scores.c.trace_id
+        given = _given_to_trace(connection, metric, tenant, trace_id, subjects)
     else:
         subjects, scope = reading.session_keys(connection, key(session_id or ""), tenant), "session"
-        given_to, column = {*subjects, key(session_id or "")}, external_scores.c.session_key
-    own = evaluations.c
+        given = _given_to_session(connection, metric, tenant, subjects)
     of_metric = (own.metric == metric, own.scope == scope, *tenants.is_of(evaluations, tenant))
     measured = select(own.record).where(own.subject_id.in_(subjects), *of_metric).order_by(own.seq.desc())
-    table = external_scores.c
-    of_others = (table.metric == metric, table.scope == scope, *tenants.is_of(external_scores, tenant))
-    given = select(table.record).where(column.in_(sorted(given_to)), *of_others).order_by(table.row.desc())
-    found = [x for query in (measured, given) for x in _decoded(connection, query)]
+    found = [*_decoded(connection, measured), *given]
     return sorted(found, key=lambda x: x.evaluated_at_ns)[-MAX_HISTORY:]
+
+
+def _given_to_trace(
+    connection: Connection, metric: str, tenant: str, trace_id: str, subjects: Sequence[str]
+) -> list[Evaluation]:
+    """What others gave to agent traces, by whatever it names them; with an OTel trace's id also what is of no turn."""
+    named = placing.named_by(connection, subjects)
+    trace_ids = sorted({*named.trace_ids, trace_id.lower()})
+    conditions = [_TABLE.trace_id.in_(some) for some in chunks(trace_ids)]
+    for some in chunks(sorted({response_id for _, response_id in named.responses})):
+        of_responses = select(response_scores.c.row).where(response_scores.c.response_id.in_(some))
+        conditions.append(_TABLE.row.in_(of_responses))
+    found: dict[str, Evaluation] = {}
+    for condition in conditions:
+        found.update((x.uid, x) for x in _of_others(connection, metric, "trace", tenant, condition))
+    turns = placing.turns(connection, found.values(), tenant)
+    placed = map(turns.placed, found.values())
+    return [x for x in placed if x.subject_id in {*subjects, trace_id.lower()}]
+
+
+def _given_to_session(connection: Connection, metric: str, tenant: str, keys: Sequence[str]) -> list[Evaluation]:
+    return _of_others(connection, metric, "session", tenant, _TABLE.session_key.in_(keys))
+
+
+def _of_others(
+    connection: Connection, metric: str, scope: str, tenant: str, condition: ColumnElement[bool]
+) -> list[Evaluation]:
+    wanted = (_TABLE.metric == metric, _TABLE.scope == scope, *tenants.is_of(external_scores, tenant))
+    return _decoded(connection, select(_TABLE.record).where(condition, *wanted).order_by(_TABLE.row.desc()))
 
 
 def _decoded(connection: Connection, query: Select[Any]) -> list[Evaluation]:
