@@ -133,6 +133,14 @@ def test_a_part_that_comes_later_brings_what_was_dealt_with():
     assert due(found, 130) == [["a*", "b"]]
 
 
+def test_what_was_scored_by_itself_is_not_due_once_more_by_itself():
+    found = parts()
+    add(found, "a", 0, is_fragment=False)
+    add(found, "b", 5)
+    add(found, "b", 6, turn="u")
+    assert due(found, 40) == [["b"]]
+
+
 def test_what_can_no_more_be_read_is_left_out():
     found = parts(gone={"a"})
     add(found, "a", 0)

@@ -47,12 +47,16 @@ _Index: TypeAlias = defaultdict[str, dict[str, None]]
 
 @dataclass(slots=True)
 class _Known(Generic[PartT]):
-    """A part. `cut` is there while it waits to be scored, `due_ns` while its turn is not due."""
+    """A part. `cut` is there while it waits to be scored, `due_ns` while its turn is not due.
+
+    `scored_with` are the traces of the turn as which it was scored last, itself included.
+    """
 
     part: PartT
     changed_ns: int
     cut: Cut | None = None
     due_ns: int | None = None
+    scored_with: tuple[str, ...] = ()
 
 
 class PendingTurns(Generic[PartT]):
@@ -120,7 +124,7 @@ class PendingTurns(Generic[PartT]):
         others.
         """
         self.forget(part.trace_id)
-        self._known[part.trace_id] = known = _Known(part, now_ns)
+        self._known[part.trace_id] = known = _Known(part, now_ns, scored_with=(part.trace_id,))
         for index, keys in self._indexes(part):
             for key in keys:
                 index[key][part.trace_id] = None
@@ -171,7 +175,10 @@ class PendingTurns(Generic[PartT]):
                 self._known[trace_id].due_ns = again_ns
                 busy.append((again_ns, trace_id))
                 continue
-            ready.append([(part, self._taken(part.trace_id)) for part in turn])
+            is_new = self._is_new(turn)
+            cuts = self._taken(turn)
+            if is_new:
+                ready.append(list(zip(turn, cuts, strict=True)))
             self._drop_old(now_ns)
         for waiting in busy:
             heapq.heappush(self._due, waiting)
@@ -205,11 +212,22 @@ class PendingTurns(Generic[PartT]):
             known.changed_ns, known.due_ns = now_ns, now_ns + wait_ns
             self._known.move_to_end(part.trace_id)
 
-    def _taken(self, trace_id: str) -> Cut | None:
-        known = self._known[trace_id]
-        cut, known.cut, known.due_ns = known.cut, None, None
-        self._waiting -= cut is not None
-        return cut
+    def _is_new(self, turn: Sequence[PartT]) -> bool:
+        """Whether one of these traces waits to be scored, or was not scored last as this very turn."""
+        trace_ids = tuple(part.trace_id for part in turn)
+        all_known = (self._known[trace_id] for trace_id in trace_ids)
+        return any(known.cut is not None or known.scored_with != trace_ids for known in all_known)
+
+    def _taken(self, turn: Sequence[PartT]) -> list[Cut | None]:
+        """The cuts of a turn, which wait no more."""
+        trace_ids = tuple(part.trace_id for part in turn)
+        cuts: list[Cut | None] = []
+        for trace_id in trace_ids:
+            known = self._known[trace_id]
+            cuts.append(known.cut)
+            self._waiting -= known.cut is not None
+            known.cut, known.due_ns, known.scored_with = None, None, trace_ids
+        return cuts
 
     def _drop_old(self, now_ns: int) -> None:
         """Forget what was scored so long ago that its spans are gone, and the oldest of too many."""
