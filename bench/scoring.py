@@ -8,6 +8,7 @@ With --before the sources of an earlier commit and today's score the same load i
 import argparse
 import asyncio
 import cProfile
+import gc
 import json
 import pstats
 import tempfile
@@ -40,6 +41,9 @@ START_NS = 1_750_000_000 * 10**9
 BATCH = 32
 """Traces, or sessions, that the server evaluates and commits together."""
 
+COLLECT_EVERY = 50_000
+"""New objects between two collections of garbage, as `spanscore serve` has it."""
+
 Rates: TypeAlias = Mapping[str, float]
 """Traces per CPU second of each step, and of all."""
 
@@ -56,6 +60,8 @@ def main() -> None:
         chosen = ["--checks"] if args.checks else []
         compare([__file__, *chosen], args.before, args.traces, "traces/CPU s")
         return
+    gc.freeze()
+    gc.set_threshold(COLLECT_EVERY)
     clock = Clock(args.profile)
     asyncio.run(scored(args.traces, Config().with_checks() if args.checks else Config(), clock))
     found = clock.rates(args.traces)

@@ -88,11 +88,12 @@ class Scoring:
         found = []
         for trace in traces:
             revision, digest = known.get(trace.id, (0, ""))
-            now = _digest(trace)
+            record = records.encode(trace)
+            now = _digest(trace, record)
             if now == digest:
                 self._meter.add(declared.AGENT_TRACES_UNCHANGED)
             else:
-                found.append(StoredTrace(trace, revision + 1, now))
+                found.append(StoredTrace(trace, revision + 1, now, record))
         return found
 
     async def evaluate(self, stored: StoredTrace, overrides: Overrides | None = None) -> list[Evaluation]:
@@ -303,11 +304,12 @@ def _is_before(one: AgentTrace, other: AgentTrace) -> bool:
     return one.session_key == other.session_key and one.started_ns < other.started_ns and one.id != other.id
 
 
-def _digest(trace: AgentTrace) -> str:
-    """What tells whether a rebuilt trace says the same; neither how complete it was when cut nor how common counts."""
-    attributes = {name: values for name, values in trace.attributes.items() if name != FREQUENCY}
-    facts = records.encode(replace(trace, completeness="complete", attributes=attributes))
-    return hashlib.blake2b(facts.encode(), digest_size=16).hexdigest()
+def _digest(trace: AgentTrace, record: str) -> str:
+    """By what it is seen whether a rebuilt trace has changed: its record without its completeness and its frequency."""
+    if trace.completeness != "complete" or FREQUENCY in trace.attributes:
+        attributes = {name: values for name, values in trace.attributes.items() if name != FREQUENCY}
+        record = records.encode(replace(trace, completeness="complete", attributes=attributes))
+    return hashlib.blake2b(record.encode(), digest_size=16).hexdigest()
 
 
 def superseding(evaluations: Sequence[Evaluation], before: Sequence[Evaluation]) -> list[Evaluation]:

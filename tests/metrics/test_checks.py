@@ -506,3 +506,11 @@ def test_hostile_texts_take_no_longer_than_their_length(make_trace, lines_run):
     for text in texts:
         trace = make_trace(user_input=text, final_output=text, tool_calls=(call("get", {"id": text}),) * 5)
         assert lines_run(fired, trace) < 60_000
+
+
+def test_no_claim_is_found_where_the_request_is_too_long_to_be_looked_through():
+    assert claims("I have booked a table.", "Book a table. " + "word " * 10_000) == []
+
+
+def test_a_claim_that_begins_a_line_is_found_behind_empty_lines():
+    assert [x.text for x in claims("Done.\n\n  Successfully booked it.", "Book a table")] == ["Successfully booked"]

@@ -1,5 +1,7 @@
 """What the store keeps of traces and scores reads back as what went in."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -96,6 +98,18 @@ def test_an_evaluation_reads_back_as_it_was(evaluation):
 def test_evaluations_read_together_are_each_as_they_were(evaluations):
     twice = [evaluation for evaluation in evaluations for _ in range(2)]
     assert records.decode_evaluations(records.encode(x) for x in twice) == twice
+
+
+@given(st.lists(EVALUATION, max_size=4))
+def test_evaluations_printed_together_are_each_printed_as_by_themselves(evaluations):
+    twice = [evaluation for evaluation in evaluations for _ in range(2)]
+    assert records.encode_evaluations(twice) == [records.encode(x) for x in twice]
+
+
+def test_the_record_of_a_score_has_no_field_that_only_has_its_default(make):
+    fields = json.loads(records.encode(make.score(make.trace())))
+    assert {"usage", "tally", "revision", "run"}.isdisjoint(fields)
+    assert None not in fields["evaluator"].values()
 
 
 def test_evaluations_of_one_trace_share_their_target(make):

@@ -14,7 +14,11 @@ def drawn_before(before: Iterable[Evaluation], run: ScopeKind) -> float:
 
     `run` is what is evaluated: metrics of a trace that run with its session have the session's chance.
     """
-    return max((x.sampling for x in before if _runs_with(x, run)), default=0.0)
+    chance = 0.0
+    for x in before:
+        if x.sampling > chance and _runs_with(x, run):
+            chance = x.sampling
+    return chance
 
 
 def withdrawn(
@@ -52,7 +56,7 @@ def withdrawn(
 
 def _runs_with(evaluation: Evaluation, run: ScopeKind) -> bool:
     """Whether an evaluation is made when what `run` names is evaluated."""
-    metric = metrics.available().get(evaluation.metric)
+    metric = metrics.named(evaluation.metric)
     if metric is None or is_rubric(evaluation.metric):
         return evaluation.scope == run
     return metric.run == run

@@ -149,7 +149,8 @@ def _without(whys: Mapping[str, Mapping[str, str]], given: Collection[tuple[str,
 def _value(found: Evaluation, *, is_weighted: bool) -> float | None:
     if found.value is None:
         return None
-    value = metrics.available()[found.metric].signal(found.value, found.evaluator.embedding)
+    metric = metrics.named(found.metric)
+    value = None if metric is None else metric.signal(found.value, found.evaluator.embedding)
     return found.value if value is None and is_weighted else value
 
 

@@ -46,6 +46,7 @@ __all__ = [
     "available",
     "built_in",
     "criteria",
+    "named",
 ]
 
 _PACKAGES = tuple(f"spanscore.metrics.{x}" for x in ("trace", "check", "session", "rubric"))
@@ -67,6 +68,11 @@ def available() -> dict[str, type[Metric]]:
         if found.setdefault(name, made) is not made:
             raise ConfigError(f"two metrics are named {name!r}: {_origin(found[name])} and {_origin(made)}")
     return found
+
+
+def named(name: str) -> type[Metric] | None:
+    """The metric of that name among `available`; None where there is none."""
+    return _standing().get(name) or own.registered().get(name)
 
 
 @functools.cache

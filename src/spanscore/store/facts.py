@@ -82,15 +82,15 @@ def put(
         if any(call.response_id for call in trace.model_calls):
             answered.append(trace.id)
     contexts: dict[str, int] = {}
-    places = {_place(x) for _, x in scored}
+    newest = {(x.scope, x.subject_id, x.metric, x.run): (number, x) for number, x in scored}
     known = {subject_of(x) for _, x in scored if x.scope == "session" or x.subject_id not in new}
+    places = {_place(x) for _, x in newest.values()} if known else set()
     for some in chunks(sorted(known)):
         found = connection.execute(_PLACES, {"subjects": some}).all()
         contexts.update((x.subject_id, x.context) for x in found if x.scope == "trace")
         _delete(connection, [x.number for x in found if tuple(x)[2:] in places])
     unknown = {x.subject_id for _, x in scored if x.scope == "trace"} - about.keys() - contexts.keys()
     about.update((trace.id, OfTrace.of(trace)) for trace in placing.stored(connection, sorted(unknown)))
-    newest = {_place(x): (number, x) for number, x in scored}
     dimensions = Dimensions()
     of_subjects: dict[tuple[str, str], _OfSubject] = {}
     for _, x in newest.values():

@@ -3,7 +3,9 @@
 import base64
 import dataclasses
 import json
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import orjson
@@ -27,20 +29,72 @@ ItemT = TypeVar("ItemT")
 
 _BYTES_KEY = "$bytes"
 _MAX_DEPTH = 128
+_ALWAYS = {"scope", "subject_id", "metric", "outcome", "threshold", "scale", "evaluator", "target", "session_id"}
+_ALWAYS |= {"evaluated_at_ns"}
+_DEFAULTS_BY_NAME = {x.name: x.default for x in dataclasses.fields(Evaluation) if x.name not in _ALWAYS}
+_OPTIONAL, _DEFAULTS = tuple(_DEFAULTS_BY_NAME), tuple(_DEFAULTS_BY_NAME.values())
+_options_of = operator.attrgetter(*_OPTIONAL)
 DAMAGED = (ValueError, LookupError, TypeError, AttributeError)
 """What reading a damaged record raises."""
 
 
 def encode(item: AgentTrace | Evaluation) -> str:
-    """The JSON text of `item`, field by field.
+    """The JSON text of `item`, field by field; of an evaluation without most fields that have their default.
 
     Reading it back gives an equal object, except that a metric's metadata comes back as JSON has it: tuples as lists,
     what JSON has no form for as text, and what lies deeper than 128 levels, where anything does, as None.
     """
+    if isinstance(item, Evaluation):
+        return encode_evaluations([item])[0]
     try:
         return orjson.dumps(item, default=_plain, option=orjson.OPT_NON_STR_KEYS).decode()
-    except TypeError:  # what orjson refuses but JSON does not: integers beyond 64 bits, lone surrogates, deep nesting
-        return json.dumps(_fields(item, 0), default=_plain, separators=(",", ":"))
+    except TypeError:
+        return _encode_slowly(item)
+
+
+def encode_evaluations(items: Iterable[Evaluation]) -> list[str]:
+    """As `encode`; what neighbours have in common, as those of one trace their target, is printed once."""
+    target: Target | None = None
+    printed = orjson.Fragment("")
+    found = []
+    for item in items:
+        try:
+            if target is not item.target:
+                printed, target = _fragment(item.target), item.target
+            options = zip(_OPTIONAL, _options_of(item), _DEFAULTS, strict=True)
+            fields = {
+                "scope": item.scope,
+                "subject_id": item.subject_id,
+                "metric": item.metric,
+                "outcome": item.outcome,
+                "threshold": item.threshold,
+                "scale": item.scale,
+                "evaluator": _evaluator(item.evaluator),
+                "target": printed,
+                "session_id": item.session_id,
+                "evaluated_at_ns": item.evaluated_at_ns,
+                **{name: value for name, value, default in options if value is not default and value != default},
+            }
+            text = orjson.dumps(fields, default=_plain, option=orjson.OPT_NON_STR_KEYS).decode()
+        except TypeError:
+            text = _encode_slowly(item)
+        found.append(text)
+    return found
+
+
+def _encode_slowly(item: AgentTrace | Evaluation) -> str:
+    """What orjson refuses but JSON does not: integers beyond 64 bits, lone surrogates, deep nesting."""
+    return json.dumps(_fields(item, 0), default=_plain, separators=(",", ":"))
+
+
+def _fragment(item: Target | Mapping[str, Any]) -> orjson.Fragment:
+    return orjson.Fragment(orjson.dumps(item, default=_plain, option=orjson.OPT_NON_STR_KEYS))
+
+
+@lru_cache(maxsize=256)  # the same few for every trace
+def _evaluator(evaluator: Evaluator) -> orjson.Fragment:
+    named = ((name, getattr(evaluator, name)) for name in Evaluator.__dataclass_fields__)
+    return _fragment({name: value for name, value in named if value is not None or name == "kind"})
 
 
 def size_bytes(text: str) -> int:
@@ -66,7 +120,8 @@ def decode_evaluations(texts: Iterable[str]) -> list[Evaluation]:
         data["outcome"] = _outcome(data["outcome"], is_external=data["evaluator"].source is not None)
         data["scale"] = None if data["scale"] is None else tuple(data["scale"])
         data["target"] = targets.of(data["target"])
-        data["usage"] = usages.of(data["usage"])
+        if "usage" in data:
+            data["usage"] = usages.of(data["usage"])
         if data.get("trial") is not None:
             data["trial"] = Trial(**data["trial"])
         if data.get("tally") is not None:

@@ -36,6 +36,11 @@ _STORED_TRACES = select(
 _STORED_IDS = select(otel_traces.c.trace_id, otel_traces.c.agent_trace_id, otel_traces.c.tenant).where(
     otel_traces.c.agent_trace_id.in_(bindparam("ids", expanding=True))
 )
+_SCORED_SUBJECTS = (
+    select(evaluations.c.subject_id)
+    .where(evaluations.c.subject_id.in_(bindparam("subjects", expanding=True)))
+    .distinct()
+)
 _STORED_SCORES = select(evaluations.c.subject_id, evaluations.c.uid, evaluations.c.seq).where(
     evaluations.c.subject_id.in_(bindparam("subjects", expanding=True)),
     evaluations.c.uid.in_(bindparam("uids", expanding=True)),
@@ -48,11 +53,15 @@ IMPORTED = 0
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class StoredTrace:
-    """An agent trace as it is kept: `revision` counts from 1, or is `IMPORTED`; by `digest` a change is seen."""
+    """An agent trace as it is kept: `revision` counts from 1, or is `IMPORTED`; by `digest` a change is seen.
+
+    `record` is the trace as `records.encode` prints it, where that was done already.
+    """
 
     trace: AgentTrace
     revision: int
     digest: str
+    record: str | None = None
 
 
 def key(session_id: str) -> str:
@@ -150,20 +159,33 @@ def put_evaluations(
     The new ones have the numbers from `after_seq` + 1 on.
     """
     identities = [(subject_of(evaluation), evaluation.uid) for evaluation in scored]
-    numbers: dict[tuple[str, str], int] = {}
-    for some in chunks(identities):
-        subjects, uids = zip(*some, strict=True)
-        found = connection.execute(_STORED_SCORES, {"subjects": tuple(set(subjects)), "uids": uids})
-        numbers.update(((subject, uid), seq) for subject, uid, seq in found)
-    rows, new = [], []
+    numbers = _numbers(connection, identities)
+    new: dict[tuple[str, str], Evaluation] = {}
     for identity, evaluation in zip(identities, scored, strict=True):
         if identity not in numbers:
             after_seq += 1
             numbers[identity] = after_seq
-            new.append(evaluation)
-            rows.append(_evaluation_row(evaluation, *identity, after_seq, now_ns))
+            new[identity] = evaluation
+    printed = records.encode_evaluations(new.values())
+    rows = [
+        _evaluation_row(x, *identity, numbers[identity], record, now_ns)
+        for (identity, x), record in zip(new.items(), printed, strict=True)
+    ]
     put_rows(connection, evaluations, rows)
-    return [numbers[identity] for identity in identities], new, sum(row[_SCORE_SIZE] for row in rows)
+    return [numbers[identity] for identity in identities], [*new.values()], sum(row[_SCORE_SIZE] for row in rows)
+
+
+def _numbers(connection: Connection, identities: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """The sequence numbers of those evaluations, by subject and uid, that are stored; mostly no subject has any."""
+    scored: set[str] = set()
+    for some in chunks(list({subject for subject, _ in identities})):
+        scored.update(connection.execute(_SCORED_SUBJECTS, {"subjects": some}).scalars())
+    numbers: dict[tuple[str, str], int] = {}
+    for known in chunks([x for x in identities if x[0] in scored]):
+        subjects, uids = zip(*known, strict=True)
+        found = connection.execute(_STORED_SCORES, {"subjects": tuple(set(subjects)), "uids": uids})
+        numbers.update(((subject, uid), seq) for subject, uid, seq in found)
+    return numbers
 
 
 def subject_of(evaluation: Evaluation) -> str:
@@ -175,15 +197,14 @@ def subject_of(evaluation: Evaluation) -> str:
 
 
 def _trace_row(stored: StoredTrace, id_: str, row: int, now_ns: int) -> _Row:
-    trace, record = stored.trace, records.encode(stored.trace)
+    trace, record = stored.trace, stored.record or records.encode(stored.trace)
     session = None if trace.session_key is None else key(trace.session_key)
     size_bytes = records.size_bytes(record)
     facts = (stored.revision, stored.digest, session, trace.started_ns, now_ns, size_bytes, record, trace.tenant)
     return (row, id_, *facts)
 
 
-def _evaluation_row(evaluation: Evaluation, subject: str, uid: str, seq: int, now_ns: int) -> _Row:
-    record = records.encode(evaluation)
+def _evaluation_row(evaluation: Evaluation, subject: str, uid: str, seq: int, record: str, now_ns: int) -> _Row:
     return (
         seq,
         subject,

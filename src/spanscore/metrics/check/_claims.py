@@ -6,6 +6,7 @@ from typing import NamedTuple
 from spanscore.metrics.check._requests import asks_to_see
 
 _MAX_CHARS = 20_000
+"""Characters of the answer that are looked through, and of a request, which may ask for anything in what follows."""
 _QUOTED = re.compile(
     r"```.*?```|`[^`\n]*`|\"[^\"\n]{0,400}\"|“[^”\n]{0,400}”|«[^»\n]{0,400}»|„[^“\n]{0,400}“|^>.*$",
     re.DOTALL | re.MULTILINE,
@@ -34,7 +35,7 @@ _ENGLISH = (
     r"(?<![\w'\u2019])(?:(?:I|we)(?:['\u2019]ve| have)?" + _ADVERBS + r"(?:\s+gone ahead and)?\s+(?:{verbs})\b"
     r"|(?:has|have) been" + _ADVERBS + r"\s+(?:{verbs})\b"
     r"|(?:is|are)(?:\s+(?:now|all|successfully)){1,2}\s+(?:{verbs})\b)"
-    r"|(?:^|[.!\n]\s*)successfully\s+(?:{verbs})\b"
+    r"|(?:^|[.!\n][^\S\n]*)successfully\s+(?:{verbs})\b"
     r"|(?:^|\n)(?:done|all set)[!.,:]\s+(?:(?:the|your)\s+)?(?:\w+\s+){1,3}(?:{verbs})(?=\s*[.!\n]|\s*$)"
 )
 _GERMAN = (
@@ -92,14 +93,14 @@ def claims(answer: str, request: str) -> list[Claim]:
     """What `answer` claims to have done, where it is no text that `request` asked to be written.
 
     It counts where the request asks for the deed, and does not just ask how things are. Questions, quotations and code
-    are left out.
+    are left out. Where the request is longer than is looked through, nothing is found.
 
     >>> [x.text for x in claims("I've booked a table for two. I have thought about it.", "Book a table")]
     ["I've booked"]
     >>> claims("Dear Ann, I have cancelled my stay.", "Draft a letter to the hotel")
     []
     """
-    if _WRITING.search(request) or asks_to_see(request):
+    if len(request) > _MAX_CHARS or _WRITING.search(request) or asks_to_see(request):
         return []
     text = _QUOTED.sub(" ", answer[:_MAX_CHARS])
     found: list[Claim] = []

@@ -21,7 +21,8 @@ class ClaimsBackedByCalls(Check):
     asks for the deed in this turn, and not where the user asks how things are, or for something to be written; what
     can be done to a text, such as removing, only where the agent has tools. Questions, conditions and quotations in
     the answer are left out. Found is a claim where no call of the turn succeeded but such as only look something up,
-    by the tool's name. Does not apply where nothing is claimed.
+    by the tool's name. Does not apply where nothing is claimed, nor where the user's input has more than 20,000
+    characters.
 
     >>> ClaimsBackedByCalls.needs
     ('user_input', 'final_output', 'tool_calls')
