@@ -224,3 +224,15 @@ def test_the_scores_of_a_tenant_are_listed_by_its_name(store, run):
     assert metrics("--tenant", "acme") == {"goal_accuracy"}
     assert metrics() == {"task_completion", "plan_adherence"}
     assert metrics("--tenant", "blue") == set()
+
+
+def test_scores_of_a_run_that_there_is_not_are_an_error(run, store):
+    code, out, err = run("--run", "nope")
+    assert (code, out) == (2, "")
+    assert "--run nope: there is no such run" in err
+
+
+def test_the_scores_of_a_run_that_was_deleted_are_listed(run, store):
+    store.commit([], [replace(_score("goal_accuracy"), run="a1")])
+    code, out, _ = run("--run", "a1", "--json")
+    assert (code, json.loads(out)["metric"]) == (0, "goal_accuracy")

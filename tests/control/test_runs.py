@@ -4,10 +4,12 @@ import asyncio
 
 import pytest
 
-from spanscore.control.spec import RunSpec
+from spanscore.config import Settings
+from spanscore.control.measurer import Measurers
+from spanscore.control.spec import RunBudget, RunSpec
 from spanscore.control.target import read_spec
 from spanscore.control.turn_taking import TurnTaking
-from spanscore.errors import ExistsError, InputError, JudgeUnavailableError, NotFoundError, StateError
+from spanscore.errors import ExistsError, FieldError, InputError, JudgeUnavailableError, NotFoundError, StateError
 from spanscore.scoring import Scoring
 from spanscore.store.listing import ScoreQuery
 from spanscore.store.runs import OpenRun
@@ -357,6 +359,61 @@ def test_slow_runs_of_one_tenant_keep_none_of_another_from_starting(open_server,
         return [(await server.runs.get(x.tenant, x.id)).state for x in (*slow, other)]
 
     assert server.do(scenario()) == ["RUNNING", "PENDING", "PENDING", "RUNNING"]
+
+
+def test_a_tenant_with_all_places_gives_one_up_for_a_tenant_without(open_server, traces, judge, monkeypatch):
+    monkeypatch.setattr("spanscore.control.runs._GRACE_S", 0.0)
+    server = open_server(runs={"at_once": 2})
+    judge.gate.clear()
+
+    async def scenario():
+        for tenant, trace in zip(("acme", "other"), traces(2), strict=True):
+            await server.runs.import_traces(tenant, [trace])
+        first, second = [await server.runs.create("acme", spec()) for _ in range(2)]
+        working = asyncio.create_task(server.runs.run())
+        await server.eventually(lambda: sorted(server.runs._active) == sorted((first.id, second.id)))
+        other = await server.runs.create("other", spec())
+        await server.eventually(lambda: sorted(server.runs._active) == sorted((first.id, other.id)))
+        judge.gate.set()
+        for run in (first, second, other):
+            while (await server.runs.get(run.tenant, run.id)).state != "SUCCEEDED":
+                await asyncio.to_thread(lambda: None)
+        working.cancel()
+        await asyncio.wait([working])
+
+    server.do(scenario())
+
+
+@pytest.mark.parametrize(
+    ("budget", "field"),
+    [(RunBudget(max_usd=5.1), "max_usd"), (RunBudget(max_tokens=2001), "max_tokens")],
+)
+def test_a_run_that_asks_for_more_than_any_may_spend_is_refused(open_server, traces, budget, field):
+    server = open_server(runs={"max_budget": {"max_usd": 5, "max_tokens": 2000}})
+    server.keep(traces(1))
+    done = work(server)
+    for asked in (
+        server.runs.create("", spec(budget=budget)),
+        server.runs.estimate("", spec(budget=budget)),
+        server.runs.retry("", done.id, budget),
+    ):
+        with pytest.raises(FieldError, match=rf"^budget\.{field}: .* is above .* evaluation\.runs\.max_budget"):
+            server.do(asked)
+
+
+@pytest.mark.parametrize(
+    ("own", "bound", "held"),
+    [
+        (None, {"max_usd": 5}, (None, 5)),
+        (RunBudget(max_tokens=7), {"max_usd": 5, "max_tokens": 9}, (7, 5)),
+        (RunBudget(max_usd=2), {"max_usd": 5}, (None, 2)),
+        (RunBudget(max_usd=9), {"max_usd": 5}, (None, 5)),
+    ],
+)
+def test_a_run_is_held_to_its_own_budget_and_to_the_bound_of_all(own, bound, held):
+    settings = Settings.model_validate({"evaluation": {"runs": {"max_budget": bound}}})
+    limits = Measurers(settings, None, None).limits(own)
+    assert (limits.max_tokens, limits.max_usd) == held
 
 
 def test_tenants_with_equally_many_runs_take_turns():

@@ -416,6 +416,22 @@ def test_estimates_of_a_slow_source_leave_all_other_threads_free(elsewhere, monk
     assert server.do(scenario()) == ({RetryableError}, ("free", 0))
 
 
+def test_an_estimate_of_one_tenant_keeps_no_other_tenant_waiting(elsewhere, monkeypatch):
+    monkeypatch.setattr("spanscore.control.sources.Reading", Interrupted)
+    server = elsewhere([request_of(0)], tenants=["acme", "blue"])
+
+    async def scenario():
+        asked = [asyncio.create_task(server.runs.estimate(x, spec())) for x in ("acme", "blue", "acme", "blue")]
+        refused = await asyncio.gather(*asked[2:], return_exceptions=True)
+        reading = sorted(server.runs._estimating._from_sources)
+        for task in asked:
+            task.cancel()
+        await asyncio.wait(asked)
+        return reading, {type(x) for x in refused}
+
+    assert server.do(scenario()) == (["acme", "blue"], {RetryableError})
+
+
 def test_a_source_is_read_no_further_when_the_caller_has_gone(elsewhere, monkeypatch):
     monkeypatch.setattr("spanscore.control.sources.Reading", Interrupted)
     server = elsewhere([request_of(0)])
@@ -425,8 +441,9 @@ def test_a_source_is_read_no_further_when_the_caller_has_gone(elsewhere, monkeyp
         await asyncio.sleep(0)
         asked.cancel()
         await asyncio.wait([asked])
-        await server.eventually(server.runs._estimating._from_source.done)
-        return server.runs._estimating._from_source.exception()
+        reading = server.runs._estimating._from_sources[""]
+        await server.eventually(reading.done)
+        return reading.exception()
 
     assert "cannot be read" in str(server.do(scenario()))
 

@@ -195,3 +195,55 @@ def test_a_total_budget_does_not_begin_anew():
 
 def test_a_total_budget_counts_what_was_spent_before():
     assert TotalBudget(Limits(max_tokens=100, max_usd=2.0), 30, 0.5).left(0) == {"tokens": (70, 100), "usd": (1.5, 2.0)}
+
+
+def spends(budget, tenant, tokens, now_ns=0):
+    """Whether a tenant can spend so many tokens."""
+    try:
+        budget.settle(budget.reserve(tokens, 0.0, now_ns, tenant), tokens, 0.0)
+    except BudgetExhaustedError:
+        return False
+    return True
+
+
+def test_a_tenant_that_alone_spends_has_the_whole_budget():
+    budget = Budget(Limits(max_tokens=100, per="hour"))
+    assert [spends(budget, "a", 50, HOUR_NS * x) for x in (0, 0, 1, 1)] == [True] * 4
+
+
+def test_a_share_is_kept_for_a_tenant_that_spent_in_the_window_before():
+    budget = Budget(Limits(max_tokens=100, per="hour"))
+    assert spends(budget, "a", 10)
+    assert spends(budget, "b", 10)
+    assert [spends(budget, "a", 10, HOUR_NS) for _ in range(6)] == [True] * 5 + [False]
+    assert [spends(budget, "b", 10, HOUR_NS) for _ in range(6)] == [True] * 5 + [False]
+
+
+def test_a_share_is_no_longer_kept_for_a_tenant_that_spent_nothing_in_the_window_before():
+    budget = Budget(Limits(max_tokens=100, per="hour"))
+    assert spends(budget, "b", 10)
+    assert spends(budget, "a", 50, HOUR_NS)
+    assert spends(budget, "a", 100, HOUR_NS * 2)
+
+
+def test_a_share_that_is_spent_is_called_that():
+    budget = Budget(Limits(max_tokens=100, per="hour"))
+    for tenant in "ab":
+        spends(budget, tenant, 10)
+    spends(budget, "a", 50, HOUR_NS)
+    with pytest.raises(BudgetExhaustedError, match=r"the tenant's share of .*max_tokens = 100 for this hour is spent"):
+        budget.reserve(10, 0.0, HOUR_NS, "a")
+
+
+def test_a_tenant_that_waits_for_its_turn_keeps_no_other_waiting():
+    purse = Purse(Budget(Limits(max_tokens=100)), lambda: 0)
+    purse.budget.reserve(1, 0.0, 0, "b")
+
+    async def scenario():
+        waiting = asyncio.create_task(purse.reserve(lambda: Need(90, 10, 10), "a"))
+        await asyncio.sleep(1)
+        reserved = await purse.reserve(lambda: Need(10, 1, 1), "b")
+        waiting.cancel()
+        return reserved.tokens
+
+    assert run(scenario()) == 11

@@ -288,3 +288,23 @@ def test_a_call_that_stands_behind_lets_those_pass_that_come_later():
 
     run(scenario())
     assert provider.order.index(4) <= 2
+
+
+def test_a_tenant_with_many_calls_keeps_no_other_waiting():
+    provider = LimitedProvider(Bucket(1, 1), hint=in_milliseconds)
+
+    async def scenario():
+        lane = Lane("m", asyncio.Semaphore(1), 1, timing(), PATIENCE_S)
+        many = [
+            asyncio.ensure_future(lane.call(lane.place("a"), 0, partial(provider.send, number))) for number in range(50)
+        ]
+        await asyncio.sleep(3.5)
+        before = len(provider.order)
+        await asyncio.gather(*(lane.call(lane.place("b"), 0, partial(provider.send, number)) for number in (100, 101)))
+        for call in many:
+            call.cancel()
+        return provider.order[before:]
+
+    order = run(scenario())
+    assert {100, 101} <= set(order)
+    assert len(set(order)) <= 6

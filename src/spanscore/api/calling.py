@@ -8,6 +8,7 @@ import grpc
 from google.protobuf.message import Message
 
 from spanscore.api.servicer import Call, Method
+from spanscore.control.request_threads import answered_tenant
 from spanscore.errors import (
     ConflictError,
     ExistsError,
@@ -107,6 +108,7 @@ class Caller:
         """Who calls. Raises UnauthenticatedError, ForbiddenError or RetryableError."""
         token = self._token(headers, scope)
         tenant = "" if self._tenancy is None else self._tenancy.of(token, headers(self._tenancy.header))
+        answered_tenant.set(tenant)
         if token is None:
             return Call(tenant, page_key=self._page_key)
         return Call(tenant, token.scopes, self._page_key, admit=lambda: self._admit(headers, scope))

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     if args.exporter:
         raise InputError("--exporter: goes with --undelivered, --resend or --forget")
     sources.check(args)
-    found = _found(args)
+    found = _of_run(args, _found(args)) if args.run and not args.path else _found(args)
     if args.json:
         for score in found:
             print_json(score.to_json())
@@ -50,6 +50,33 @@ def run(args: argparse.Namespace) -> int:
 def _run_id(args: argparse.Namespace) -> str:
     run: str = args.run
     return run.removeprefix("runs/")
+
+
+def _of_run(args: argparse.Namespace, found: Iterator[Evaluation]) -> Iterator[Evaluation]:
+    """The scores of a run, also of one that was deleted without them. Raises InputError where there is no such run."""
+    first = next(found, None)
+    if first is not None:
+        yield first
+        yield from found
+    elif args.server:
+        _require_on_server(args)
+    else:
+        _require_in_store(args)
+
+
+def _require_on_server(args: argparse.Namespace) -> None:
+    from spanscore.api.v1.run_service_pb2 import GetRunRequest  # noqa: PLC0415 - gRPC, as below
+    from spanscore.api.v1.run_service_pb2_grpc import RunServiceStub  # noqa: PLC0415 - likewise
+
+    with sources.service(args, RunServiceStub) as ask:
+        ask("GetRun", GetRunRequest(name=f"runs/{_run_id(args)}"))
+
+
+def _require_in_store(args: argparse.Namespace) -> None:
+    from spanscore.store.runs import RunTables  # noqa: PLC0415 - SQLAlchemy, as below
+
+    if sources.read(args, lambda connection: RunTables(connection).get(args.tenant or "", _run_id(args))) is None:
+        raise InputError(f"--run {args.run}: there is no such run; spanscore runs list has their ids")
 
 
 def _found(args: argparse.Namespace) -> Iterator[Evaluation]:

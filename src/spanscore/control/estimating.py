@@ -27,6 +27,7 @@ from spanscore.store.store import Store
 
 _PLANNED = 200
 _STORE_THREADS: Final = 2
+_SOURCE_THREADS: Final = 4
 _RETRY_AFTER_S: Final = 5.0
 
 
@@ -93,14 +94,15 @@ class Estimating:
         self._clock_ns = clock_ns
         self._of_tenants: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._store_threads = ThreadPoolExecutor(_STORE_THREADS, thread_name_prefix="estimate")
-        self._source_thread = ThreadPoolExecutor(1, thread_name_prefix="estimate-source")
-        self._from_source: Future[Estimated] | None = None
+        self._source_threads = ThreadPoolExecutor(_SOURCE_THREADS, thread_name_prefix="estimate-source")
+        self._from_sources: dict[str, Future[Estimated]] = {}
 
     async def estimate(self, tenant: str, spec: RunSpec) -> Estimated:
         """What `spec` would cost a tenant, in threads of its own; given up where nobody waits for it any more.
 
         Of a tenant one is made at a time. Raises InputError as creating the run does, and where it takes minutes;
-        RetryableError while another one reads a source, however long ago its caller has gone.
+        RetryableError while another one of the tenant reads a source, however long ago its caller has gone, or four of
+        other tenants do.
         """
         if spec.target.source is not None:
             return await self._estimate_source(tenant, spec)
@@ -109,13 +111,20 @@ class Estimating:
             return await _waited_for(self._store_threads.submit(self._estimated, tenant, spec, limit), limit)
 
     async def _estimate_source(self, tenant: str, spec: RunSpec) -> Estimated:
-        if self._from_source is not None and not self._from_source.done():
+        reading = {x: future for x, future in self._from_sources.items() if not future.done()}
+        if tenant in reading:
             raise RetryableError(
                 "a source is being read for another estimate, and only one is at a time", retry_after_s=_RETRY_AFTER_S
             )
+        if len(reading) >= _SOURCE_THREADS:
+            raise RetryableError(
+                f"sources are being read for {_SOURCE_THREADS} estimates, and no more are at a time",
+                retry_after_s=_RETRY_AFTER_S,
+            )
         limit = Limit()
-        self._from_source = self._source_thread.submit(self._estimated, tenant, spec, limit)
-        return await _waited_for(self._from_source, limit)
+        future = self._source_threads.submit(self._estimated, tenant, spec, limit)
+        self._from_sources = {**reading, tenant: future}
+        return await _waited_for(future, limit)
 
     def _estimated(self, tenant: str, spec: RunSpec, limit: Limit) -> Estimated:
         measurer = self._measurers.of(spec)

@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from spanscore.config import Settings
 from spanscore.control.requested_models import RequestedModels
@@ -84,6 +85,22 @@ class Measurers:
             raise FieldError("measure.metrics", f"none of the configured metrics runs with a {scope}; name some")
         return Measurer(engine, overrides, run_here, rubric)
 
+    def limits(self, budget: RunBudget | None) -> Budget:
+        """What a run may spend that asks for so much; None: as much as the judge has for one window."""
+        given, most = budget or self._settings.judge.budget, self._settings.evaluation.runs.max_budget
+        return Budget(max_tokens=_lower(given.max_tokens, most.max_tokens), max_usd=_lower(given.max_usd, most.max_usd))
+
+    def refuse_above(self, budget: RunBudget | None) -> None:
+        """Raise FieldError where a run asks for more than the configuration lets any run spend."""
+        most = self._settings.evaluation.runs.max_budget
+        for field in ("max_tokens", "max_usd"):
+            bound, asked = getattr(most, field), getattr(budget, field, None)
+            if bound is not None and asked is not None and asked > bound:
+                raise FieldError(
+                    f"budget.{field}",
+                    f"{asked:g} is above {bound:g}, which evaluation.runs.max_budget sets for each run",
+                )
+
     def refuse_unmeasured(self, metric: str, scope: ScopeKind, spec: RunSpec | None) -> None:
         """Raise InputError where `spec` gives no scores of a metric; None: where there is no such metric of a scope."""
         if spec is None or spec.target.scope != scope:  # a run of sessions scores their traces by what it rests on
@@ -110,10 +127,8 @@ class Measurers:
     def _paid(self, budget: RunBudget | None, spent: JudgeUsage) -> Judge | None:
         if not isinstance(self._judge, ModelJudge):
             return self._judge  # there is none, or recorded answers stand in for it
-        given = self._settings.judge.budget
-        limits = given if budget is None else Budget(max_tokens=budget.max_tokens, max_usd=budget.max_usd)
         tokens = spent.input_tokens + spent.output_tokens
-        return self._judge.behind(TotalBudget(limits, tokens, spent.cost_usd or 0.0))
+        return self._judge.behind(TotalBudget(self.limits(budget), tokens, spent.cost_usd or 0.0))
 
     def _changed(self, measure: MeasureSpec, *, is_all_named: bool) -> Config:
         """The configuration of the evaluation with the options and thresholds of a run."""
@@ -131,6 +146,11 @@ class Measurers:
         # What a run measures is what it names: no rule of the configuration takes anything out, or adds to it.
         update = {"metrics": metrics, "rules": [], "sampling": 1.0, "max_concurrent": runs.max_concurrent}
         return evaluation.model_copy(update=update)
+
+
+def _lower(asked: float | None, bound: float | None) -> Any:
+    """The lower of two limits; None is no limit."""
+    return min((x for x in (asked, bound) if x is not None), default=None)
 
 
 def _refuse_unmeasured(names: Iterable[str], measured: Iterable[str]) -> None:

@@ -13,6 +13,7 @@ from spanscore.control import looking, monitor_views
 from spanscore.control.alerting import Alerts, Events
 from spanscore.control.monitor_spec import MonitorSpec
 from spanscore.control.monitor_views import Shown, ShownTick
+from spanscore.control.request_threads import in_thread
 from spanscore.control.runs import Runs
 from spanscore.control.target import read_spec
 from spanscore.control.ticking import Key, Known, Ticking, end_of, report
@@ -339,10 +340,10 @@ class Monitors:
         return self._monitors is None or (tenant, monitor) in self._monitors
 
     async def _ask(self, ask: Callable[[MonitorTables], Any]) -> Any:
-        return await asyncio.to_thread(self._store.read, ask)
+        return await in_thread(self._store.read, ask)
 
     async def _write(self, change: Callable[[MonitorTables], KeptMonitor]) -> KeptMonitor:
-        kept = await asyncio.to_thread(self._store.write, change)
+        kept = await in_thread(self._store.write, change)
         self._forget((kept.tenant, kept.id))
         return kept
 

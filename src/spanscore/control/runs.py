@@ -5,7 +5,7 @@ import logging
 import secrets
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -51,6 +51,7 @@ class _Active:
     tenant: str
     work: Work
     task: "asyncio.Task[None]"
+    gives_way: bool = False
 
 
 class Runs:
@@ -172,6 +173,7 @@ class Runs:
 
     async def refuse_unmet(self, tenant: str, spec: RunSpec) -> None:
         """Raise InputError where a run cannot be created: of what it measures, or of the ids that it names."""
+        self._measurers.refuse_above(spec.budget)
         self._measurers.of(spec)
         self._sources.require(tenant, spec.target)
         await self._once(listing.refuse_unknown, self._store, tenant, spec.target)
@@ -235,6 +237,7 @@ class Runs:
 
     async def estimate(self, tenant: str, spec: RunSpec) -> Estimated:
         """What a run would cost at most; nothing is stored. Raises as `create`, and as `Estimating.estimate`."""
+        self._measurers.refuse_above(spec.budget)
         return await self._estimating.estimate(tenant, spec)
 
     def eta_s(self, run: Run) -> float | None:
@@ -273,7 +276,9 @@ class Runs:
 
         A run that could not be begun, or came to no end, goes on where it stood. Raises NotFoundError, and StateError
         where nothing failed, the run was cancelled or has not ended, or too many runs wait.
+        FieldError where no run may have such a budget.
         """
+        self._measurers.refuse_above(budget)
 
         def retry(tables: RunTables) -> Run:
             run = _moved(tables.get(tenant, run_id), run_id, ("SUCCEEDED", "FAILED"), "PENDING", "retried")
@@ -332,6 +337,7 @@ class Runs:
         unfinished: list[OpenRun] = await self._ask(self._store.read_runs, lambda x: x.unfinished())
         idle = [x for x in unfinished if x.id not in self._active]
         waiting = [x for x in idle if x.state not in _ERASES]
+        self._give_way({x.tenant for x in waiting})
         while waiting and len(self._active) < self._config.at_once and not self._is_stopped:
             run = self._turn_taking.next(waiting, Counter(x.tenant for x in self._active.values()))
             waiting.remove(run)
@@ -339,6 +345,21 @@ class Runs:
         for run in idle:
             if run.state in _ERASES and not self._is_stopped:
                 await self._take_up_one(run, self._delete(run.id, with_scores=_ERASES[run.state]))
+
+    def _give_way(self, waiting: Collection[str]) -> None:
+        """Where all places are taken and a tenant has none, have one that has several free its newest run's place.
+
+        That run waits for its turn again, and then goes on.
+        """
+        counts = Counter(x.tenant for x in self._active.values())
+        if len(self._active) < self._config.at_once or any(x.gives_way for x in self._active.values()):
+            return
+        [(tenant, most)] = counts.most_common(1)
+        if most > 1 and not counts.keys() >= set(waiting):
+            run_id, active = next(x for x in reversed(self._active.items()) if x[1].tenant == tenant)
+            active.gives_way = True
+            _log.info("run %s gives way to a run of another tenant", run_id)
+            self._end(run_id, grace_s=_GRACE_S)
 
     async def _take_up_one(self, run: OpenRun, work: Awaitable[None]) -> None:
         try:

@@ -100,6 +100,18 @@ class RunRetention(BaseModel):
     """Whether the scores of a run go with it; false: they stay for as long as `store.retention` says."""
 
 
+class RunMaxBudget(BaseModel):
+    """The most that one evaluation run may spend on its judge, all in all."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Input and output tokens together; null: no bound."""
+
+    max_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """USD; null: no bound. A model whose price is not known cannot be asked under it."""
+
+
 class RunSource(BaseModel):
     """Where the stored traces are that runs may read."""
 
@@ -123,6 +135,9 @@ class Runs(BaseModel):
 
     max_concurrent: int = Field(default=8, ge=1)
     """Traces or sessions that one run evaluates at the same time, and metrics of these that wait for a judge."""
+
+    max_budget: RunMaxBudget = RunMaxBudget()
+    """What no run may spend more than. One that asks for more is refused; one without a budget of its own has this."""
 
     sources: dict[Annotated[str, Field(min_length=1, max_length=256)], RunSource] = {}
     """Backends and files elsewhere whose stored traces runs may evaluate, by the name that a run gives. A run can name

@@ -102,7 +102,7 @@ class ModelJudge:
         spent = JudgeUsage()
         failures: list[JudgeError] = []
         for model in models or self._config.models:
-            outcome = await self._from_one(_Asking(model, prompt, schema, Spent(account)))
+            outcome = await self._from_one(_Asking(model, prompt, schema, Spent(account, prompt.tenant)))
             if isinstance(outcome, Answer):
                 return replace(outcome, usage=spent + outcome.usage)
             if isinstance(outcome.usage, JudgeUsage):

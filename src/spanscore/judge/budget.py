@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 from spanscore.errors import BudgetExhaustedError
 from spanscore.judge import config
+from spanscore.judge.shares import Shares
 
 _WINDOW_NS = {"hour": 3600 * 10**9, "day": 86400 * 10**9}
 
@@ -38,12 +40,13 @@ class Reservation:
     tokens: int
     usd: float
     window: int
+    tenant: str = ""
     output_tokens: int = 0
     is_open: bool = True
 
 
 class Budget:
-    """The ledger of the current window. Not for use from several threads."""
+    """The ledger of the current window, in which each tenant has a share. Not for use from several threads."""
 
     key = "judge.budget"
     """What its limits are called in messages."""
@@ -53,6 +56,7 @@ class Budget:
         self._window = -1
         self._tokens = 0
         self._usd = 0.0
+        self._token_shares, self._usd_shares = Shares(), Shares()
         self._open = 0
 
     @property
@@ -71,40 +75,43 @@ class Budget:
         limits = {"tokens": (self._limits.max_tokens, self._tokens), "usd": (self._limits.max_usd, self._usd)}
         return {unit: (limit - spent, limit) for unit, (limit, spent) in limits.items() if limit is not None}
 
-    def affordable_output(self, need: Need, now_ns: int) -> int:
-        """The longest output, at most `need.most_output`, that what is left pays for; negative: not even the input."""
+    def affordable_output(self, need: Need, now_ns: int, tenant: str = "") -> int:
+        """The longest output, at most `need.most_output`, that a tenant can pay for; negative: not even the input."""
         left, most = self.left(now_ns), need.most_output
         if "tokens" in left:
-            most = min(most, int(left["tokens"][0]) - need.input_tokens)
+            tokens, limit = left["tokens"]
+            kept = self._token_shares.kept_for_others(tenant, limit)
+            most = min(most, int(tokens - kept) - need.input_tokens)
         if "usd" in left:
-            spare = left["usd"][0] - need.usd_input
+            usd, limit = left["usd"]
+            spare = usd - self._usd_shares.kept_for_others(tenant, limit) - need.usd_input
             if spare < 0:
                 return -1
             if need.usd_per_output_token:
                 most = min(most, int(spare / need.usd_per_output_token))
         return most
 
-    def book(self, need: Need, output_tokens: int, now_ns: int) -> Reservation:
+    def book(self, need: Need, output_tokens: int, now_ns: int, tenant: str = "") -> Reservation:
         """`reserve` for a call whose output is held to `output_tokens`."""
-        reserved = self.reserve(need.input_tokens + output_tokens, need.usd(output_tokens), now_ns)
+        reserved = self.reserve(need.input_tokens + output_tokens, need.usd(output_tokens), now_ns, tenant)
         reserved.output_tokens = output_tokens
         return reserved
 
-    def reserve(self, tokens: int, usd: float, now_ns: int) -> Reservation:
+    def reserve(self, tokens: int, usd: float, now_ns: int, tenant: str = "") -> Reservation:
         """Book a call's largest possible cost. Raises BudgetExhaustedError, and books nothing, if it does not fit."""
         self._turn_to(now_ns)
         self._check("tokens", self._tokens, tokens, self._limits.max_tokens, now_ns)
         self._check("usd", self._usd, usd, self._limits.max_usd, now_ns)
-        self._tokens += tokens
-        self._usd += usd
+        self._check_share("tokens", self._token_shares, tokens, self._limits.max_tokens, now_ns, tenant)
+        self._check_share("usd", self._usd_shares, usd, self._limits.max_usd, now_ns, tenant)
+        self._spend(tokens, usd, tenant)
         self._open += 1
-        return Reservation(tokens, usd, self._window)
+        return Reservation(tokens, usd, self._window, tenant)
 
     def settle(self, reservation: Reservation, tokens: int, usd: float) -> None:
         """Replace what was reserved by what the call did cost."""
         if reservation.window == self._window:
-            self._tokens += tokens - reservation.tokens
-            self._usd += usd - reservation.usd
+            self._spend(tokens - reservation.tokens, usd - reservation.usd, reservation.tenant)
         reservation.tokens, reservation.usd = tokens, usd
         self.close(reservation)
 
@@ -117,6 +124,14 @@ class Budget:
         window = self._window_at(now_ns)
         if window > self._window:  # a clock that is set back does not open a spent window again
             self._window, self._tokens, self._usd = window, 0, 0.0
+            self._token_shares.turn()
+            self._usd_shares.turn()
+
+    def _spend(self, tokens: int, usd: float, tenant: str) -> None:
+        self._tokens += tokens
+        self._usd += usd
+        self._token_shares.add(tenant, tokens)
+        self._usd_shares.add(tenant, usd)
 
     def _window_at(self, now_ns: int) -> int:
         return now_ns // _WINDOW_NS[self._limits.per]
@@ -128,6 +143,17 @@ class Budget:
         if wanted > limit:
             raise BudgetExhaustedError(f"{key} = {limit:g} is less than one call may take ({wanted:g}); raise it")
         raise BudgetExhaustedError(f"{key} = {limit:g} {self._until(now_ns, spent)}")
+
+    def _check_share(
+        self, unit: str, shares: Shares, wanted: float, limit: float | None, now_ns: int, tenant: str
+    ) -> None:
+        """Raise BudgetExhaustedError where what is left is kept for other tenants."""
+        if limit is None:
+            return
+        spent = self._tokens if unit == "tokens" else self._usd
+        if spent + wanted + shares.kept_for_others(tenant, limit) > limit:
+            share = f"the tenant's share of {self.key}.max_{unit} = {limit:g}"
+            raise BudgetExhaustedError(f"{share} {self._until(now_ns, shares.spent(tenant))}")
 
     def _until(self, now_ns: int, spent: float) -> str:
         """What is to be said of a limit that is spent."""
@@ -155,29 +181,32 @@ class TotalBudget(Budget):
 
 
 class Purse:
-    """A budget from which many calls are paid at once, in the order in which they ask. Belongs to one event loop."""
+    """A budget from which many calls are paid at once, those of one tenant in the order in which they ask.
+
+    Belongs to one event loop.
+    """
 
     def __init__(self, budget: Budget, clock_ns: Callable[[], int]) -> None:
         self.budget = budget
         self._clock_ns = clock_ns
-        self._turn = asyncio.Lock()
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._settled = asyncio.Event()
 
-    async def reserve(self, needed: Callable[[], Need]) -> Reservation:
+    async def reserve(self, needed: Callable[[], Need], tenant: str = "") -> Reservation:
         """Reserve what a call may cost, once that is clear: while it does not fit, others under way may cost less.
 
         `needed` is called again after each wait, since what is known of such calls grows meanwhile. When nobody else is
         under way, a call that does not fit is held to the output that is paid for, if that is of use. Raises
         BudgetExhaustedError.
         """
-        async with self._turn:
+        async with self._turns.setdefault(tenant, asyncio.Lock()):
             while True:
                 now_ns, need = self._clock_ns(), needed()
-                output = self.budget.affordable_output(need, now_ns)
+                output = self.budget.affordable_output(need, now_ns, tenant)
                 if output >= need.most_output:
-                    return self.budget.book(need, need.most_output, now_ns)
+                    return self.budget.book(need, need.most_output, now_ns, tenant)
                 if not self.budget.has_open:
-                    return self.budget.book(need, max(output, need.least_output), now_ns)
+                    return self.budget.book(need, max(output, need.least_output), now_ns, tenant)
                 self._settled.clear()
                 await self._settled.wait()
 

@@ -37,9 +37,10 @@ class Account:
 
 @dataclass(slots=True)
 class Spent:
-    """What the calls for one answer of one model have taken so far, on whose account, and their place in the queue."""
+    """What the calls for one answer of one model have taken so far, for which tenant, and their place in the queue."""
 
     account: Account
+    tenant: str = ""
     usage: JudgeUsage = field(default_factory=JudgeUsage)
     used: retries.Used = field(default_factory=retries.Used)
     place: Place | None = None
@@ -103,7 +104,7 @@ class Caller:
     ) -> Completion:
         """One completion; what it takes is added to `spent`. Raises JudgeError."""
         lane = self._lane(model)
-        spent.place = spent.place or lane.place(behind=spent.account.stands_behind)
+        spent.place = spent.place or lane.place(spent.tenant, behind=spent.account.stands_behind)
         request = _Request(model, messages, schema, enforced, spent, spent.place)
 
         async def once(timeout_s: float) -> Completion:
@@ -120,7 +121,7 @@ class Caller:
     async def _paid(self, request: _Request, lane: Lane, timeout_s: float) -> Completion:
         """One call, booked on the budget. Raises CallError, BudgetExhaustedError."""
         purse = request.spent.account.purse
-        reserved = await purse.reserve(await self._needed(request))
+        reserved = await purse.reserve(await self._needed(request), request.spent.tenant)
         try:
             completion = await self._in_turn(request, lane, reserved, timeout_s)
         except CallError as error:

@@ -37,7 +37,9 @@ def is_pressed(error: CallError) -> bool:
 class Place:
     """One question's place in the queue of a model, which it keeps however often its call is refused."""
 
-    number: int
+    number: tuple[int, int]
+    """The turn in which it is called, and which it is of those with one turn."""
+
     refusals: int = 0
 
 
@@ -60,8 +62,30 @@ class _Room:
             self.most, self.halved_ns = max(self.most // 2, 1), now_ns
 
 
+class _Turns:
+    """Turns that tenants take: in each turn one call of each tenant that waits (start-time fair queuing)."""
+
+    def __init__(self) -> None:
+        self._served = 0
+        self._last: dict[str, int] = {}
+
+    def next(self, tenant: str) -> int:
+        """The turn of a tenant's next call: the one after its last call's, but none that is over."""
+        self._last[tenant] = max(self._served, self._last.get(tenant, 0)) + 1
+        return self._last[tenant]
+
+    def serve(self, turn: int) -> None:
+        """A call is made in its turn."""
+        if turn > self._served:
+            self._served = turn
+            self._last = {tenant: last for tenant, last in self._last.items() if last > turn}
+
+
 class Lane:
-    """The queue of one model: first come, first served, each when the pace allows it. Belongs to one event loop."""
+    """The queue of one model, in which tenants take turns; of one tenant the first that came is served first.
+
+    Each call is made when the pace allows it. Belongs to one event loop.
+    """
 
     def __init__(
         self, model: str, slots: asyncio.Semaphore, most_at_once: int, timing: Timing, patience_s: float
@@ -73,13 +97,15 @@ class Lane:
         self._patience_s = patience_s
         self._pace = Pace()
         self._room = _Room(min(_FEWEST_AT_ONCE, most_at_once), most_at_once)
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[tuple[int, int], asyncio.Future[None]]] = []
+        self._turns, self._turns_behind = _Turns(), _Turns()
         self._numbers = count()
         self._stated_ns: int | None = None
 
-    def place(self, *, behind: bool = False) -> Place:
-        """A place at the end of the queue; one `behind` lets all others pass, also those that come later."""
-        return Place(next(self._numbers) + (_BEHIND if behind else 0))
+    def place(self, tenant: str = "", *, behind: bool = False) -> Place:
+        """A place behind the tenant's other calls; one `behind` lets all others pass, also those that come later."""
+        turn = self._turns_behind.next(tenant) + _BEHIND if behind else self._turns.next(tenant)
+        return Place((turn, next(self._numbers)))
 
     async def call(self, place: Place, tokens: float, send: Callable[[], Awaitable[Completion]]) -> Completion:
         """What `send` gives, called when it is this place's turn and once more whenever it comes too early.
@@ -143,6 +169,7 @@ class Lane:
             self._remove((place.number, first))
             self._call_first()
         self._room.under_way += 1
+        self._serve(place)
 
     async def _may_send(self, tokens: float) -> bool:
         """Wait for what is in the way; True with a slot taken when nothing is."""
@@ -169,7 +196,14 @@ class Lane:
         self._room.freed.set()
         self._slots.release()
 
-    def _remove(self, waiting: tuple[int, asyncio.Future[None]]) -> None:
+    def _serve(self, place: Place) -> None:
+        turn, _ = place.number
+        if turn > _BEHIND:
+            self._turns_behind.serve(turn - _BEHIND)
+        else:
+            self._turns.serve(turn)
+
+    def _remove(self, waiting: tuple[tuple[int, int], asyncio.Future[None]]) -> None:
         if self._waiting[0] == waiting:
             heapq.heappop(self._waiting)
             return
