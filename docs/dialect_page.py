@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from spanscore.dialects import DIALECTS
+from spanscore.dialects import all_dialects
 from spanscore.dialects.dialect import Dialect
 from spanscore.otlp import files
 
@@ -144,10 +144,10 @@ class _Case:
 
 def page() -> str:
     """The whole page."""
-    cases = {x.name: _cases(x) for x in DIALECTS}
+    cases = {x.name: _cases(x) for x in all_dialects()}
     lines = [_INTRODUCTION, *_table(cases), ""]
     limits = tomllib.loads(LIMITS.read_text(encoding="utf-8"))
-    for dialect in DIALECTS:
+    for dialect in all_dialects():
         lines += [*_section(dialect, cases[dialect.name], limits.get(dialect.name, [])), ""]
     return "\n".join(lines)
 
@@ -215,8 +215,8 @@ def _recognised(dialect: Dialect) -> Iterator[str]:
         yield f"instrumentation scope {_either(dialect.scopes)}"
     if dialect.keys:
         yield f"attribute {_either(dialect.keys)}"
-    if dialect.claims is not None:
-        said = inspect.getdoc(dialect.claims) or "what the span looks like"
+    if dialect.matches is not None:
+        said = inspect.getdoc(dialect.matches) or "what the span looks like"
         said = re.sub(r"^Whether (?:a|the) span ", "", said.split(".\n")[0].split("\n\n")[0].rstrip("."))
         yield " ".join(said.split())
 

@@ -10,7 +10,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from spanscore.cli.checks.probe import Probe
 from spanscore.cli.main import main
 from spanscore.content import ContentWatch, Silent
-from spanscore.dialects import DIALECTS
+from spanscore.dialects import all_dialects
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all
 
@@ -140,7 +140,7 @@ def test_an_explanation_says_it_too(capsys):
     assert "records no questions" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("switch", [y for x in DIALECTS for y in x.content], ids=lambda x: x.how[:40])
+@pytest.mark.parametrize("switch", [y for x in all_dialects() for y in x.content], ids=lambda x: x.how[:40])
 def test_a_switch_is_an_instruction_that_a_sentence_can_end_with(switch):
     assert re.match(r"(set|unset|use|call|leave) ", switch.how)
     assert not switch.how.endswith(".")

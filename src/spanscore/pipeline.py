@@ -55,7 +55,7 @@ class Pipeline:
             Journal(settings.journal),
             self.meter,
             shows_genai=dialects.shows_genai,
-            units=Units(dialects.UNIT_SCOPES, dialects.unit_of, dialects.goes_on),
+            units=Units(dialects.unit_scopes(), dialects.unit_of, dialects.goes_on),
             clock_ns=clock_ns,
         )
         exporters = open_exporters(settings.export, self.authenticators)

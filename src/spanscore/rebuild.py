@@ -203,10 +203,11 @@ def in_order(traces: Iterable[AgentTrace]) -> list[AgentTrace]:
 def _by_unit(spans: Iterable[Span], logs: Iterable[LogRecord]) -> dict[str, Received]:
     """What is read together, by its id; log records of no trace are left out."""
     received: defaultdict[str, Received] = defaultdict(lambda: ([], []))
+    scopes = dialects.unit_scopes()
     scope, is_plain = None, True
     for span in spans:
         if span.scope is not scope:  # that of the span before it, mostly
-            scope, is_plain = span.scope, not span.scope.name.startswith(dialects.UNIT_SCOPES)
+            scope, is_plain = span.scope, not span.scope.name.startswith(scopes)
         received[span.trace_id if is_plain else unit_of(span, of_log=False)][0].append(span)
     for log in logs:
         unit = unit_of(log, of_log=True)

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from spanscore import dialects
-from spanscore.dialects import DIALECTS
+from spanscore.dialects import all_dialects
+from spanscore.dialects.registry import registry
 from spanscore.model.json import dumps
 from spanscore.model.span import Event, LogRecord, Resource, Scope, Span
 from spanscore.model.trace import AgentTrace
@@ -25,8 +26,8 @@ from spanscore.otlp.mend import mend
 from spanscore.rebuild import rebuild, rebuild_all
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-NAMES = [x.name for x in DIALECTS]
-SIDE_BY_SIDE = {x.name for x in DIALECTS if x.together is not None}
+NAMES = [x.name for x in all_dialects()]
+SIDE_BY_SIDE = set(registry().refining)
 CASES = sorted(x.parent for x in GOLDEN.glob("*/*/SOURCE"))
 WITH_LOGS = sorted(x.parent for x in GOLDEN.glob("*/*/logs.pb.gz"))
 WITH_SPANS = sorted(x.parent for x in GOLDEN.glob("*/*/traces.pb.gz"))
@@ -112,7 +113,7 @@ def attributes(name):
 @cache
 def names(name):
     """The names of scopes and of spans that a dialect's own have."""
-    dialect, spans = next(x for x in DIALECTS if x.name == name), _golden_spans(name)
+    dialect, spans = next(x for x in all_dialects() if x.name == name), _golden_spans(name)
     scopes = (*dialect.scopes, "", *sorted({x.scope.name for x in spans}))
     return st.sampled_from(scopes), st.sampled_from(sorted({x.name for x in spans}) or ["x"])
 

@@ -12,7 +12,7 @@ import pytest
 
 from spanscore import discovery
 from spanscore.dialects import entry_points
-from spanscore.dialects.dialect import Dialect
+from spanscore.dialects.reading import Dialect, Quirk
 from spanscore.errors import ConfigError
 
 PAGE = (Path(__file__).parents[2] / "docs/add-a-dialect.md").read_text(encoding="utf-8")
@@ -62,20 +62,46 @@ def test_the_pages_dialect_opens_its_framework_s_envelope(trace):
 
 
 def dialect(name):
-    return Dialect(name, lambda _span, _context: {"kind": "other"}, marks=())
+    return Dialect(name, lambda _span, _context: {"kind": "other"}, prefilters=())
 
 
 def test_dialects_come_by_entry_point(monkeypatch):
     parley = dialect("parley")
     monkeypatch.setattr(discovery, "registered", lambda _group: iter([("parley", parley)]))
-    assert list(entry_points.installed([dialect("semconv")])) == [parley]
+    assert entry_points.installed([dialect("semconv")]) == ((parley,), ())
+
+
+def test_quirks_come_by_entry_point(monkeypatch):
+    parley = Quirk(name="parley", under="semconv", scopes=("parley",))
+    monkeypatch.setattr(discovery, "registered", lambda _group: iter([("parley", parley)]))
+    assert entry_points.installed([dialect("semconv")]) == ((), (parley,))
+
+
+def test_a_quirk_under_a_dialect_that_is_not_there_is_refused(monkeypatch):
+    parley = Quirk(name="parley", under="semcon")
+    monkeypatch.setattr(discovery, "registered", lambda _group: iter([("parley", parley)]))
+    with pytest.raises(ConfigError, match=r"no dialect 'semcon' .* there are semconv"):
+        entry_points.installed([dialect("semconv")])
+
+
+def test_a_distribution_may_import_this_package_before_it_has_made_its_dialect(tmp_path):
+    (tmp_path / "parley_spanscore.py").write_text(shown("python"), encoding="utf-8")
+    (tmp_path / "parley-1.dist-info").mkdir()
+    (tmp_path / "parley-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: parley\nVersion: 1\n")
+    (tmp_path / "parley-1.dist-info/entry_points.txt").write_text(
+        "[spanscore.dialects]\np = parley_spanscore:DIALECT\n"
+    )
+    code = "import parley_spanscore, spanscore.dialects as d; print(d.all_dialects()[0].name)"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert found.stdout == "parley\n"
 
 
 @pytest.mark.parametrize("item", [dialect("semconv"), "no dialect"], ids=["a taken name", "no dialect"])
 def test_an_entry_point_that_brings_none_of_its_own_is_refused(monkeypatch, item):
     monkeypatch.setattr(discovery, "registered", lambda _group: iter([("x", item)]))
     with pytest.raises(ConfigError, match="entry point 'x'"):
-        list(entry_points.installed([dialect("semconv")]))
+        entry_points.installed([dialect("semconv")])
 
 
 def test_an_entry_point_that_cannot_be_loaded_is_named(monkeypatch):

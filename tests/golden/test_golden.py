@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spanscore import dialects
-from spanscore.dialects import DIALECTS
+from spanscore.dialects import all_dialects
 from spanscore.model.trace import AgentTrace
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all
@@ -71,4 +71,4 @@ def test_a_recording_shows_that_it_is_genai(case):
 
 
 def test_every_dialect_has_a_case():
-    assert {x.parent.name for x in CASES} == {x.name for x in DIALECTS}
+    assert {x.parent.name for x in CASES} == {x.name for x in all_dialects()}

@@ -9,6 +9,7 @@ import pytest
 import spanscore
 from spanscore import dialects, testing
 from spanscore.dialects.reading import Dialect, messages, text
+from spanscore.dialects.registry import own_dialects
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/add-a-dialect.md").read_text(encoding="utf-8")
@@ -29,7 +30,7 @@ def parley():
     return made["DIALECT"]
 
 
-@pytest.mark.parametrize("dialect", dialects._OWN, ids=lambda x: x.name)
+@pytest.mark.parametrize("dialect", own_dialects(), ids=lambda x: x.name)
 def test_the_projects_own_dialects_pass(dialect):
     case = min(x for x in (GOLDEN / dialect.name).iterdir() if x.is_dir())
     testing.check_dialect(dialect, spanscore.load(case.glob("*.pb.gz")))
@@ -47,9 +48,9 @@ def test_telemetry_may_be_a_file(parley, recorded, tmp_path):
 
 
 def test_afterwards_the_dialect_is_not_installed(parley, recorded):
-    before = dialects.DIALECTS
+    before = dialects.all_dialects()
     testing.check_dialect(parley, recorded)
-    assert before == dialects.DIALECTS
+    assert before == dialects.all_dialects()
 
 
 def test_what_is_expected_and_not_read_is_told(parley, recorded):
@@ -58,7 +59,7 @@ def test_what_is_expected_and_not_read_is_told(parley, recorded):
 
 
 def of(read, **facts):
-    return Dialect("parley", read, **{"scopes": ("parley.tracing",), "marks": (b"parley.",), **facts})
+    return Dialect("parley", read, **{"scopes": ("parley.tracing",), "prefilters": (b"parley.",), **facts})
 
 
 def raising(span, _context):
@@ -89,7 +90,7 @@ def plain(span, _context):
     ("dialect", "what"),
     [
         (of(plain, scopes=("parley.elsewhere",)), "it claims none of these spans"),
-        (of(plain, marks=(b"barley",)), "no mark is in span 'run'"),
+        (of(plain, prefilters=(b"barley",)), "no prefilter is in span 'run'"),
         (of(raising), "span 'run': reading raises KeyError: 'parley.request'"),
         (of(strange), "span 'run': the kind is 'run', which is none of agent, workflow, model, tool"),
         (of(loose), "span 'run' with parley.agent = True: tool_name is True and no text"),

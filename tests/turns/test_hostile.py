@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spanscore.dialects import DIALECTS
+from spanscore.dialects import all_dialects
 from spanscore.model.json import dumps
 from spanscore.model.span import Event, LogRecord, Resource, Scope, Span
 from spanscore.rebuild import rebuild
@@ -100,7 +100,7 @@ WORDS += ("ai.generateText", "ai.streamText.doStream", "ai.toolCall", "generatio
 WORDS += ('"AGENT"', '"CHAT_MODEL"', '"TOOL"', "model", "flow")
 SCOPES = ("", "openinference.instrumentation.langchain", "opentelemetry.instrumentation.langchain")
 SCOPES += ("openinference.instrumentation.smolagents", "@arizeai/openinference-instrumentation-openai")
-SCOPES += tuple(scope for dialect in DIALECTS for scope in dialect.scopes)
+SCOPES += tuple(scope for dialect in all_dialects() for scope in dialect.scopes)
 EVENTS = ("gen_ai.choice", "gen_ai.user.message", "gen_ai.tool.message", "gen_ai.client.inference.operation.details")
 
 parts = st.fixed_dictionaries(

@@ -8,6 +8,7 @@ from spanscore.dialects.forms.messages import Messages, message, messages, syste
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import is_redacted, opened, structure
 from spanscore.dialects.forms.values import Facts, add_damaged, count, first_count, first_text, text
+from spanscore.dialects.quirk import Items, Quirk
 from spanscore.model.span import LogRecord, Span
 from spanscore.model.step import Message, Step, StepKind, ToolResult
 from spanscore.model.trace import RequestedCall, Tool
@@ -17,9 +18,11 @@ __all__ = [
     "Context",
     "Dialect",
     "Facts",
+    "Items",
     "LogRecord",
     "Message",
     "Messages",
+    "Quirk",
     "RequestedCall",
     "Span",
     "Step",

@@ -2,20 +2,14 @@
 
 from collections.abc import Callable, Iterable
 
-from spanscore.dialects.coding_agents import codex
-from spanscore.dialects.coding_agents.claude_code import events as claude_code_events
-from spanscore.dialects.coding_agents.gemini_cli import events as gemini_cli_events
 from spanscore.dialects.log_turns import LogTurns, Part, unit_id
-from spanscore.dialects.platforms.openlit import records as openlit_records
+from spanscore.dialects.registry import registry
 from spanscore.model.span import Attributes, LogRecord, Span
 
-LOG_TURNS: tuple[LogTurns, ...] = (
-    *(claude_code_events.LOG_TURN, codex.LOG_TURN, openlit_records.LOG_TURN),
-    *gemini_cli_events.LOG_TURNS,
-)
 
-SCOPES = tuple(x.scope for x in LOG_TURNS)
-"""How the names of the scopes begin of which not all is read by its trace id."""
+def unit_scopes() -> tuple[str, ...]:
+    """How the names of the scopes begin of which not all is read by its trace id."""
+    return registry().log_scopes
 
 
 def unit_of(scope_name: str, trace_id: str, attributes: Callable[[], Attributes], *, of_log: bool) -> str:
@@ -23,9 +17,10 @@ def unit_of(scope_name: str, trace_id: str, attributes: Callable[[], Attributes]
 
     Mostly it is the trace id, and `attributes` is not called.
     """
-    if scope_name.startswith(SCOPES):
-        thread = next(x for x in LOG_TURNS if scope_name.startswith(x.scope))
-        named = thread.unit(attributes(), trace_id) if of_log or thread.with_spans else None
+    found = registry()
+    if scope_name.startswith(found.log_scopes):
+        turns = next(x for x in found.log_turns if scope_name.startswith(x.scope))
+        named = turns.unit(attributes(), trace_id) if of_log or turns.with_spans else None
         if named is not None:
             return unit_id(named)
     return trace_id
@@ -33,16 +28,16 @@ def unit_of(scope_name: str, trace_id: str, attributes: Callable[[], Attributes]
 
 def split_units(spans: Iterable[Span], logs: Iterable[LogRecord]) -> list[Part]:
     """What was gathered under one id, a part for each turn that is no trace; else as it is, as the only part."""
-    parts = [(list(spans), list(logs))]
+    parts, scopes = [(list(spans), list(logs))], unit_scopes()
     names = {x.scope.name for item in parts[0] for x in item}
-    if not any(x.startswith(SCOPES) for x in names):
+    if not any(x.startswith(scopes) for x in names):
         return parts
-    for thread in LOG_TURNS:
-        found = list[Part]()
+    for turns in registry().log_turns:
+        divided = list[Part]()
         for part in parts:
-            unit = _unit(thread, part)
-            found += [part] if unit is None else thread.parts(unit, *part)
-        parts = found
+            unit = _unit(turns, part)
+            divided += [part] if unit is None else turns.parts(unit, *part)
+        parts = divided
     return parts
 
 
@@ -60,11 +55,11 @@ def merge_units(gathered: Iterable[Part]) -> list[Part]:
     return [x for part in parts for x in split_units(*part)]
 
 
-def _unit(thread: LogTurns, part: Part) -> str | None:
-    """The id under which the part was gathered, if it holds anything that `thread` speaks for."""
+def _unit(turns: LogTurns, part: Part) -> str | None:
+    """The id under which the part was gathered, if it contains anything that `turns` is about."""
     spans, logs = part
-    log = next((x for x in logs if x.scope.name.startswith(thread.scope)), None)
+    log = next((x for x in logs if x.scope.name.startswith(turns.scope)), None)
     if log is not None:
         return unit_of(log.scope.name, log.trace_id, lambda: log.attributes, of_log=True)
-    span = next((x for x in spans if thread.with_spans and x.scope.name.startswith(thread.scope)), None)
+    span = next((x for x in spans if turns.with_spans and x.scope.name.startswith(turns.scope)), None)
     return None if span is None else unit_of(span.scope.name, span.trace_id, lambda: span.attributes, of_log=False)

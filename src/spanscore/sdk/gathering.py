@@ -188,7 +188,7 @@ class Gathered:
 
 def _unit(item: Span | LogRecord, *, of_log: bool) -> str:
     """The id of what an item is read together with: mostly its trace's."""
-    if not item.scope.name.startswith(dialects.UNIT_SCOPES):
+    if not item.scope.name.startswith(dialects.unit_scopes()):
         return item.trace_id
     try:
         return dialects.unit_of(item.scope.name, item.trace_id, lambda: item.attributes, of_log=of_log)

@@ -48,10 +48,10 @@ _MAX_PROBLEMS = 20
 def check_dialect(dialect: Dialect, recorded: Recorded, expected: Sequence[Mapping[str, Any]] = ()) -> list[AgentTrace]:
     """Hold a dialect to what holds for all, on telemetry that its author recorded, as if it were installed.
 
-    It claims spans of it; each request that holds one contains one of its marks; reading gives fields of `Step`, and
-    raises nothing whatever an attribute holds, or where one is missing; order and repetition of spans do not matter;
-    from spans without attributes no content is read; at least one agent trace comes of it. `expected` are facts of the
-    agent traces, in order, as `spanscore inspect --jsonl` prints them.
+    It claims spans of it; each request that holds one contains one of its prefilters; reading gives fields of `Step`,
+    and raises nothing whatever an attribute holds, or where one is missing; order and repetition of spans do not
+    matter; from spans without attributes no content is read; at least one agent trace comes of it. `expected` are
+    facts of the agent traces, in order, as `spanscore inspect --jsonl` prints them.
 
     Returns the agent traces, for a test to look at. Raises AssertionError, with a line for each thing that is wrong.
     """
@@ -93,7 +93,7 @@ def _of_traces(dialect: Dialect, telemetry: Telemetry, traces: Sequence[AgentTra
         yield (
             "no agent trace comes of these spans: does `kind` say which span is an agent, and which a model?"
             if claimed
-            else "it claims none of these spans: look at `scopes`, `keys` and `claims`"
+            else "it claims none of these spans: look at `scopes`, `keys` and `matches`"
         )
     elif _shown(telemetry.spans[::-1] + telemetry.spans[:1], telemetry.logs) != _shown(telemetry.spans, telemetry.logs):
         yield "spans in another order, or twice, give another agent trace: let `read` look at its span alone"
@@ -108,8 +108,8 @@ def _of_marks(dialect: Dialect, span: Span) -> Iterator[str]:
     texts = [span.scope.name, span.name, *_names_and_values(span.attributes)]
     texts += [text for event in span.events for text in (event.name, *_names_and_values(event.attributes))]
     written = "\n".join(texts).encode("utf-8", "surrogatepass")
-    if not any(mark in written for mark in dialect.marks):
-        yield f"no mark is in span {span.name!r}: a request with it alone would be passed over; see `marks`"
+    if not any(mark in written for mark in dialect.prefilters):
+        yield f"no prefilter is in span {span.name!r}: a request with it alone would be passed over; see `prefilters`"
 
 
 def _names_and_values(attributes: Attributes) -> Iterator[str]:

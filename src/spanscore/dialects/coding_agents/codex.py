@@ -119,12 +119,11 @@ def _turn(unit: str, logs: Sequence[LogRecord]) -> list[Span]:
     return found
 
 
-LOG_TURN = LogTurns(_LOGS, _unit, _parts)
-
 DIALECT = Dialect(
     "codex",
     read,
     scopes=(*_SPANS, _LOGS),
-    marks=(b"codex",),
+    prefilters=(b"codex",),
+    log_turns=(LogTurns(_LOGS, _unit, _parts),),
     content=(ContentSwitch("set log_user_prompt = true under [otel] in config.toml"),),
 )

@@ -53,6 +53,6 @@ DIALECT = Dialect(
     "copilot",
     read,
     scopes=("github.copilot", "@github/copilot", "copilot-chat"),
-    marks=(b"gen_ai.",),
+    prefilters=(b"gen_ai.",),
     content=(ContentSwitch(f"set {CAPTURE}=true"),),
 )

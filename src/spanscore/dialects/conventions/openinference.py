@@ -1,42 +1,25 @@
 """OpenInference (Arize Phoenix): a span kind, flattened messages, and the inputs and outputs of decorated functions."""
 
 import re
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any, Final
 
-from spanscore.dialects.carried import (
-    ag2,
-    agno,
-    autogen_messages,
-    beeai,
-    claude_agent_sdk,
-    crewai,
-    dspy,
-    google_adk_objects,
-    haystack_messages,
-    langchain4j,
-    langgraph,
-    llama_index_envelopes,
-    openai_agents_js,
-    smolagents,
-)
 from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.conventions import adot
 from spanscore.dialects.dialect import Context, Dialect
-from spanscore.dialects.forms import concatenated_calls, from_raw_body, gemini_calls, langchain_messages
+from spanscore.dialects.forms import from_raw_body, langchain_messages
 from spanscore.dialects.forms.arguments import arguments, call_id, tools
-from spanscore.dialects.forms.decorated_calls import json_of, read_arguments, unwrapped
-from spanscore.dialects.forms.envelopes import tool_output
+from spanscore.dialects.forms.decorated_calls import json_of, unwrapped
 from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.indexed import elements, indexed
 from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.provider_bodies import conversation
-from spanscore.dialects.forms.reprs import REPR_CONTAINERS, evaluated, is_address
+from spanscore.dialects.forms.reprs import is_address
 from spanscore.dialects.forms.status import status_error
-from spanscore.dialects.forms.structure import Parsed, is_redacted, literal, opened, structure
+from spanscore.dialects.forms.structure import Parsed, is_redacted, opened, structure
 from spanscore.dialects.forms.values import Facts, Side, add_damaged, count, text
-from spanscore.model.span import Attributes, Span, Value
+from spanscore.dialects.quirk import Quirk
+from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message, StepKind
 
 _RESPONSE_ID = re.compile(r'\{"id": ?"((?:chatcmpl-|resp_|msg_|gen-)[^"\\]{1,200})"')
@@ -48,111 +31,44 @@ _KINDS: Final[dict[str, StepKind]] = {
     "RETRIEVER": "retrieval",
 }
 _ROLES: Final[tuple[tuple[Side, str], ...]] = (("input", "user"), ("output", "assistant"))
-_PSEUDO_TOOLS = ("_prepare_chat_with_tools",)  # LlamaIndex's, a step of its model class, called tool or model
-_OPENAI_AGENTS = "openinference.instrumentation.openai_agents"
-_JS_OPENAI = "@arizeai/openinference-instrumentation-openai"
-_PRINTING = frozenset({_OPENAI_AGENTS, agno.SCOPE})  # they make text of a result by str()
-_BEDROCK = "openinference.instrumentation.bedrock"
-_JOINED = "llm.output_messages.0.message.content"
-_GOOGLE = "openinference.instrumentation.google_genai"
-_WITHOUT_EMPTY = frozenset({_OPENAI_AGENTS, "openinference.instrumentation.openai", _GOOGLE})
-"""Of a call without arguments, these leave them out."""
-
-_CALL = frozenset({"args", "kwargs"})
-"""What smolagents records of a tool's call, and whether it made plain values of its arguments beside."""
-
-_LANGCHAIN = ("openinference.instrumentation.langchain", "@arizeai/openinference-instrumentation-langchain")
-
-
-def _complete_bedrock(span: Span, facts: Facts) -> None:
-    """Take off an answer the line break for each of its calls: versions to 0.1.31 join the texts of all its blocks."""
-    produced = facts.get("output") or ()
-    if facts["kind"] != "model" or len(produced) != 1 or produced[0].calls or _JOINED not in span.attributes:
-        return
-    said = produced[0].text or ""
-    if said.endswith("\n"):
-        facts["output"] = (replace(produced[0], text=said.rstrip("\n") or None),)
-
-
 _GIVEN, _PRODUCED = (
     adot.Names(f"{x}.value", f"llm.{x}_messages.{{}}.message.role", f"llm.{x}_messages.{{}}.message.content")
     for x in ("input", "output")
 )
-_COMPLETING: dict[str, Callable[[Span, Facts], None]] = {
-    **dict.fromkeys(ag2.SCOPES, ag2.complete),
-    autogen_messages.OPENINFERENCE_SCOPE: autogen_messages.complete,
-    _BEDROCK: _complete_bedrock,
-    beeai.SCOPE: beeai.complete,
-    **dict.fromkeys(claude_agent_sdk.OPENINFERENCE_SCOPES, claude_agent_sdk.complete_openinference),
-    agno.SCOPE: agno.complete,
-    crewai.OPENINFERENCE_SCOPE: crewai.complete_openinference,
-    crewai.LISTENER_SCOPE: crewai.complete_listener,
-    dspy.SCOPE: dspy.complete_openinference,
-    _GOOGLE: gemini_calls.complete_openinference,
-    google_adk_objects.OPENINFERENCE_SCOPE: google_adk_objects.complete_openinference,
-    haystack_messages.OPENINFERENCE_SCOPE: haystack_messages.complete_openinference,
-    langchain4j.SCOPE: langchain4j.complete,
-    llama_index_envelopes.OPENINFERENCE_SCOPE: llama_index_envelopes.complete_openinference,
-    smolagents.SCOPE: smolagents.complete,
-}
-"""By the scope of its instrumentation, what opens a framework's own forms."""
+
+
+def restore(span: Span, logs: Sequence[LogRecord]) -> Span:
+    """The span with the content that AWS's distribution moved into a log record."""
+    return adot.with_moved(span, logs, _GIVEN, _PRODUCED, is_model=_kind(span) == "model")
 
 
 def read(span: Span, context: Context) -> Facts:
     """The facts of an OpenInference span."""
-    kind = _KINDS.get(str(span.attributes["openinference.span.kind"]).upper(), "other")
-    span = adot.with_moved(span, context.logs, _GIVEN, _PRODUCED, is_model=kind == "model")
-    attributes = span.attributes
-    if kind in {"tool", "model"} and _is_pseudo_tool(span):
-        kind = "other"
-    facts: Facts = {"kind": kind, "session_id": identity(attributes.get("session.id"))}
-    if span.scope.name in _LANGCHAIN:
-        _place_in_graph(span, context, facts)
-        kind = facts["kind"]
+    attributes, quirk = span.attributes, context.quirk
+    facts: Facts = {"kind": _kind(span), "session_id": identity(attributes.get("session.id"))}
+    quirk.place(span, facts, context.outermost)
+    kind = facts["kind"]
     if kind == "model":
-        _read_model(span, facts)
+        _read_model(span, quirk, facts)
     elif kind == "tool":
         _read_tool(span, facts)
     elif kind == "retrieval":
         _read_retrieval(attributes, facts)
     elif kind == "agent" or (kind == "workflow" and context.outermost):
-        _read_function(span, facts)
-    complete = _COMPLETING.get(span.scope.name)
-    if complete is not None:
-        complete(span, facts)
+        _read_function(span, quirk, facts)
     return facts
 
 
-def _is_pseudo_tool(span: Span) -> bool:
-    """A step of LlamaIndex's model class; the hand-off of OpenAI's SDK, which the model asks for by a tool's name."""
-    handed_off = span.scope.name == _OPENAI_AGENTS and span.name.startswith("handoff to ")
-    return handed_off or openai_agents_js.is_pseudo_tool(span) or span.name.endswith(_PSEUDO_TOOLS)
+def _kind(span: Span) -> StepKind:
+    return _KINDS.get(str(span.attributes["openinference.span.kind"]).upper(), "other")
 
 
-def _place_in_graph(span: Span, context: Context, facts: Facts) -> None:
-    """Whose step it is. The instrumentation calls a chain an agent for the word in its name, be it only a node."""
-    metadata = structure(span.attributes.get("metadata")).value
-    placed = metadata if isinstance(metadata, dict) else {}
-    if facts["kind"] in {"model", "tool"}:
-        facts["agent_name"] = langgraph.agent_name(placed)
-    elif facts["kind"] in {"agent", "workflow"}:
-        outermost = context.outermost and langchain_messages.state_messages(_input(span)) is not None
-        if langgraph.is_agent(span.name, placed, outermost=outermost):
-            facts["kind"] = "agent"
-        elif langgraph.is_node(placed):
-            facts["kind"] = "workflow"
-
-
-def _input(span: Span) -> Any:
-    return structure(span.attributes.get("input.value")).value
-
-
-def _read_model(span: Span, facts: Facts) -> None:
+def _read_model(span: Span, quirk: Quirk, facts: Facts) -> None:
     attributes = span.attributes
     for side, role in _ROLES:
-        facts[side], is_damaged = _messages(span, side, role)
-        if is_damaged:
-            add_damaged(facts, side)
+        facts[side] = quirk.messages(span, side, facts)
+        if not facts[side]:
+            _read_side(span, side, role, quirk, facts)
     facts["output"] = from_raw_body.with_reasoning(facts["output"], attributes.get("output.value"))
     offered = [x.get("json_schema") for x in _objects(attributes, "llm.tools.", "tool")]
     facts["tools"] = (
@@ -162,8 +78,6 @@ def _read_model(span: Span, facts: Facts) -> None:
     )
     if not any(x.role == "system" for x in facts["input"] or ()):
         facts["system"] = from_raw_body.system(attributes.get("input.value"))
-    if span.scope.name == _JS_OPENAI and facts["output"]:
-        facts["output"] = concatenated_calls.parted(facts["output"], facts["tools"] or ())
     facts["model"] = text(attributes.get("llm.response.model_name")) or text(attributes.get("llm.model_name"))
     facts["input_tokens"] = count(attributes.get("llm.token_count.prompt"))
     facts["output_tokens"] = count(attributes.get("llm.token_count.completion"))
@@ -173,10 +87,8 @@ def _read_model(span: Span, facts: Facts) -> None:
 
 
 def _response_id(span: Span) -> str | None:
-    """The id of a response that the SDK's instrumentation keeps as it came, or that LangChain's message has."""
+    """The id of a response that the SDK's instrumentation keeps as it came."""
     raw = span.attributes.get("output.value")
-    if span.scope.name in _LANGCHAIN:
-        return langchain_messages.response_id(structure(raw).value)
     found = _RESPONSE_ID.match(raw) if isinstance(raw, str) else None
     return None if found is None else found[1]
 
@@ -185,30 +97,23 @@ def _all_tools(definitions: list[Any]) -> tuple[Any, ...]:
     return tuple(tool for definition in definitions for tool in tools(definition) or ())
 
 
-def _messages(span: Span, side: str, role: str) -> tuple[tuple[Message, ...] | None, bool]:
-    """The messages of one side of a model call, and whether they were redacted.
-
-    LangChain's serialized messages are read first, for the flattened ones of its JavaScript instrumentation lack call
-    ids and some texts. Without flattened messages the request or response itself is looked into.
-    """
-    attributes = span.attributes
-    raw = attributes.get(f"{side}.value")
-    if span.scope.name in _LANGCHAIN and (found := langchain_messages.state_messages(structure(raw).value)):
-        return langgraph.without_hand_back(found), False
-    items = _objects(attributes, f"llm.{side}_messages.", "message")
-    if span.scope.name == google_adk_objects.OPENINFERENCE_SCOPE:
-        items = google_adk_objects.without_overlaps(items)
-    flat = [_flat_message(x, role) for x in items]
-    if flat:
-        if span.scope.name in _WITHOUT_EMPTY and not span.dropped_attributes_count:
-            flat = [None if x is None else from_raw_body.without_gaps(x) for x in flat]
-        found = from_raw_body.completed(tuple(x for x in flat if x is not None), raw, role)
-        if span.scope.name == openai_agents_js.SCOPE and side == "input":
-            found = tuple(openai_agents_js.with_texts(found, raw))
-        return found, any(is_redacted(x.get("content")) for x in items) or from_raw_body.is_lost(found, raw)
-    if is_redacted(raw):
-        return None, True
-    return conversation(structure(raw).value, role), False
+def _read_side(span: Span, side: Side, role: str, quirk: Quirk, facts: Facts) -> None:
+    """One side of a model call: its flattened messages, completed from the request or response, or that itself."""
+    raw = span.attributes.get(f"{side}.value")
+    items = quirk.items(span, _objects(span.attributes, f"llm.{side}_messages.", "message"))
+    flat = [x for x in (_flat_message(item, role) for item in items) if x is not None]
+    if items:
+        if quirk.omits_empty_arguments and not span.dropped_attributes_count:
+            flat = [from_raw_body.without_gaps(x) for x in flat]
+        completed = from_raw_body.completed(tuple(flat), raw, role)
+        is_hidden = any(is_redacted(x.get("content")) for x in items)
+        facts[side], is_damaged = completed, is_hidden or from_raw_body.is_lost(completed, raw)
+    elif is_redacted(raw):
+        facts[side], is_damaged = None, True
+    else:
+        facts[side], is_damaged = conversation(structure(raw).value, role), False
+    if is_damaged:
+        add_damaged(facts, side)
 
 
 def _objects(attributes: Attributes, prefix: str, name: str) -> list[dict[str, Any]]:
@@ -259,29 +164,15 @@ def _read_tool(span: Span, facts: Facts) -> None:
 def _read_arguments(span: Span, given: Value, facts: Facts) -> None:
     plain = span.attributes.get("input.mime_type") == "text/plain"
     value = opened(given, scalars=False) if plain and given != "" else arguments(given)
-    if isinstance(value, str) and span.scope.name in _LANGCHAIN and value.startswith(REPR_CONTAINERS):
-        value = literal(value)
-    if not isinstance(value, dict):
-        facts["positional"] = (value,)
-    elif span.scope.name == smolagents.SCOPE and _CALL <= value.keys() <= _CALL | {"sanitize_inputs_outputs"}:
-        read_arguments(value, facts)
-    else:
+    if isinstance(value, dict):
         facts["arguments"] = value
+    else:
+        facts["positional"] = (value,)
 
 
 def _read_result(span: Span, returned: Value, facts: Facts) -> None:
     plain = span.attributes.get("output.mime_type") == "text/plain"
-    value = opened(returned, scalars=not plain)
-    if span.scope.name in _PRINTING:
-        value = evaluated(value)
-    if span.scope.name in _LANGCHAIN:
-        if span.scope.name == _LANGCHAIN[1] and isinstance(value, dict) and value.keys() == {"output"}:
-            value = opened(value["output"])
-        answer = tool_output(value, known=True)
-        if answer is not None:
-            value, facts["call_id"] = answer.value, facts["call_id"] or answer.call_id
-            facts["error"] = facts["error"] or answer.error
-    facts["result"], facts["has_result"] = value, True
+    facts["result"], facts["has_result"] = opened(returned, scalars=not plain), True
 
 
 def _read_retrieval(attributes: Attributes, facts: Facts) -> None:
@@ -289,7 +180,7 @@ def _read_retrieval(attributes: Attributes, facts: Facts) -> None:
     facts["documents"] = tuple(_objects(attributes, "retrieval.documents.", "document"))
 
 
-def _read_function(span: Span, facts: Facts) -> None:
+def _read_function(span: Span, quirk: Quirk, facts: Facts) -> None:
     """An agent's or chain's input and output: a graph's state, or what a decorated function took and returned."""
     attributes = span.attributes
     given, returned = attributes.get("input.value"), attributes.get("output.value")
@@ -297,28 +188,18 @@ def _read_function(span: Span, facts: Facts) -> None:
     names = metadata if isinstance(metadata, dict) else {}
     facts["agent_name"] = text(attributes.get("agent.name")) or text(names.get("lc_agent_name"))
     if facts["agent_name"] is None and facts["kind"] == "agent":
-        facts["agent_name"] = _agent_by_convention(span)
+        facts["agent_name"] = quirk.agent_name(span)
     if facts["session_id"] is None:
         facts["session_id"] = first_identity(names, ("session_id", "conversation_id", "thread_id"))
     facts["user_id"] = identity(names.get("user_id"))
-    if span.scope.name in _LANGCHAIN:
-        facts["input"] = langchain_messages.state_messages(structure(given).value)
-        facts["output"] = langchain_messages.after_question(
-            langchain_messages.state_messages(structure(returned).value)
-        )
+    facts["input"] = quirk.messages(span, "input", facts)
+    facts["output"] = langchain_messages.after_question(quirk.messages(span, "output", facts))
     facts["input_text"] = _plain(given, attributes.get("input.mime_type"))
-    _read_returned(span, returned, facts)
+    _read_returned(span, returned, quirk, facts)
     if is_redacted(given):
         add_damaged(facts, "input")
     if is_redacted(returned):
         add_damaged(facts, "output")
-
-
-def _agent_by_convention(span: Span) -> str | None:
-    """An agent's span has its name; the outermost one of OpenAI's SDK that of a workflow, LangGraph's perhaps none."""
-    if span.scope.name == _OPENAI_AGENTS:
-        return None
-    return langgraph.graph_name(span.name) if span.scope.name in _LANGCHAIN else text(span.name)
 
 
 def _plain(value: Value, mime_type: Value) -> str | None:
@@ -329,12 +210,12 @@ def _plain(value: Value, mime_type: Value) -> str | None:
     return parsed if isinstance(parsed, str) else None
 
 
-def _read_returned(span: Span, returned: Value, facts: Facts) -> None:
+def _read_returned(span: Span, returned: Value, quirk: Quirk, facts: Facts) -> None:
     """What a function returned: text, or another value than messages as JSON, if no framework keeps its state there."""
     told = _told(returned, span.attributes.get("output.mime_type"))
-    value = unwrapped(told.value, "output" if span.scope.name in _LANGCHAIN else None)
+    value = unwrapped(told.value, quirk.envelope)
     facts["output_text"] = value if isinstance(value, str) else None
-    if not facts.get("output") and not told.damaged and span.scope.name not in _COMPLETING:
+    if not facts.get("output") and not told.damaged and not quirk.returns_state:
         facts["output_json"] = json_of(value)
 
 
@@ -348,8 +229,9 @@ def _told(value: Value, mime_type: Value) -> Parsed:
 DIALECT = Dialect(
     "openinference",
     read,
+    restore=restore,
     keys=("openinference.span.kind",),
-    marks=(b"openinference.span.kind",),
+    prefilters=(b"openinference.span.kind",),
     content=(
         ContentSwitch(
             "unset OPENINFERENCE_HIDE_INPUTS, OPENINFERENCE_HIDE_OUTPUTS and their like, or the same options of a "

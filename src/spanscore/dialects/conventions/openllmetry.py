@@ -1,37 +1,23 @@
 """OpenLLMetry (Traceloop): the semantic conventions, indexed messages, and the envelopes of its decorators."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any, Final
 
-from spanscore.dialects.carried import (
-    agno,
-    crewai,
-    haystack_messages,
-    langgraph,
-    llama_index_envelopes,
-    react,
-    traceloop_gemini,
-    traceloop_js,
-    traceloop_js_langchain,
-)
-from spanscore.dialects.carried.printed_blocks import opened_blocks
 from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.conventions import adot, semconv
 from spanscore.dialects.dialect import Context, Dialect
-from spanscore.dialects.forms import langchain_messages
+from spanscore.dialects.forms import langchain_messages, langgraph, react_text
 from spanscore.dialects.forms.arguments import arguments, tools
 from spanscore.dialects.forms.decorated_calls import is_call, json_of, only_argument, read_arguments
-from spanscore.dialects.forms.envelopes import tool_output
 from spanscore.dialects.forms.ids import first_identity
 from spanscore.dialects.forms.indexed import elements, indexed
 from spanscore.dialects.forms.messages import blocks, message
-from spanscore.dialects.forms.reprs import REPR_CONTAINERS, evaluated, unprinted
 from spanscore.dialects.forms.status import status_error
-from spanscore.dialects.forms.structure import is_redacted, literal, opened, structure
-from spanscore.dialects.forms.values import Facts, Side, TokenCount, add_damaged, change_messages, count, text
+from spanscore.dialects.forms.structure import is_redacted, opened, structure
+from spanscore.dialects.forms.values import Facts, Side, TokenCount, add_damaged, count, text
+from spanscore.dialects.quirk import Quirk
 from spanscore.model.span import Attributes, LogRecord, Span
-from spanscore.model.step import Message, Step, StepKind
+from spanscore.model.step import Message, StepKind
 
 _KINDS: Final[dict[str, StepKind]] = {
     "workflow": "workflow",
@@ -56,12 +42,6 @@ _COUNTS: Final[tuple[tuple[TokenCount, str], ...]] = (
     ("output_tokens", "gen_ai.usage.completion_tokens"),
 )
 _MESSAGES = frozenset({"gen_ai.prompt.0.role", "gen_ai.prompt.0.content", "gen_ai.completion.0.content"})
-_LANGCHAIN = "opentelemetry.instrumentation.langchain"
-_OPENAI_AGENTS = "opentelemetry.instrumentation.openai_agents"
-_OPENAI = "opentelemetry.instrumentation.openai.v1"
-_NO_TEXT = {"opentelemetry.instrumentation.mistralai": "null", "opentelemetry.instrumentation.cohere": "[]"}
-"""What the instrumentations that print a missing text as JSON make of it."""
-
 _PREFIXES = ("traceloop.", "llm.request.")
 _FUNCTIONS = "llm.request.functions."
 _ASSOCIATION = "traceloop.association.properties."
@@ -75,19 +55,9 @@ _SESSIONS = (
 _GIVEN = adot.Names("traceloop.entity.input", "gen_ai.prompt.{}.role", "gen_ai.prompt.{}.content")
 _PRODUCED = adot.Names("traceloop.entity.output", "gen_ai.completion.{}.role", "gen_ai.completion.{}.content")
 _USERS = (*(_ASSOCIATION + x for x in ("user_id", "userId")), "gen_ai.user")
-_COMPLETIONS: dict[str, Callable[[Span, Facts], None]] = {
-    agno.OPENLLMETRY_SCOPE: agno.complete_openllmetry,
-    crewai.OPENLLMETRY_SCOPE: crewai.complete_openllmetry,
-    haystack_messages.OPENLLMETRY_SCOPE: haystack_messages.complete_openllmetry,
-    llama_index_envelopes.OPENLLMETRY_SCOPE: llama_index_envelopes.complete_openllmetry,
-    traceloop_js.SCOPE: traceloop_js.complete,
-    traceloop_js_langchain.SCOPE: traceloop_js_langchain.complete,
-    **dict.fromkeys(traceloop_gemini.SCOPES, traceloop_gemini.complete),
-}
-"""What each instrumentation says in its own way, by its scope."""
 
 
-def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
+def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
     """Whether the span has an attribute of Traceloop's, or messages in indexed attributes."""
     keys = "\n".join(span.attributes)  # quicker to search than key by key, and every span is asked
     if ("traceloop." in keys or "llm.request." in keys) and any(x.startswith(_PREFIXES) for x in span.attributes):
@@ -95,38 +65,24 @@ def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
     return not span.attributes.keys().isdisjoint(_MESSAGES)
 
 
+def restore(span: Span, logs: Sequence[LogRecord]) -> Span:
+    """The span with the content that AWS's distribution moved into a log record."""
+    return adot.with_moved(span, logs, _GIVEN, _PRODUCED, is_model=_kind(span.attributes) == "model")
+
+
 def read(span: Span, context: Context) -> Facts:
     """The facts of a span of the SDK's decorators or of one of its instrumentations."""
-    span, context = _whole(span, context)
-    if span.scope.name == _LANGCHAIN:
-        span = opened_blocks(span)
     facts, attributes = semconv.read(span, context), span.attributes
     facts["kind"] = _kind(attributes) or facts["kind"]
     _read_association(attributes, facts)
-    if span.scope.name == _LANGCHAIN:
-        _place_in_graph(attributes, context, facts)
+    context.quirk.place(span, facts, context.outermost)
     if facts["kind"] == "model":
-        _read_model(span, facts)
+        _read_model(span, context.quirk, facts)
     elif facts["kind"] == "tool":
         _read_tool(span, facts)
     elif facts["kind"] in {"agent", "workflow"}:
         _read_entity(attributes, facts, outermost=context.outermost)
-    opening = _PRINTED.get(span.scope.name)
-    if opening is not None:
-        change_messages(facts, opening)
-    complete = _COMPLETIONS.get(span.scope.name)
-    if complete is not None:
-        complete(span, facts)
     return facts
-
-
-def _whole(span: Span, context: Context) -> tuple[Span, Context]:
-    """The span with what AWS's distribution moved into a record, which then tells nothing more."""
-    if not context.logs:
-        return span, context
-    is_model = _kind(span.attributes) == "model"
-    whole = adot.with_moved(span, context.logs, _GIVEN, _PRODUCED, is_model=is_model)
-    return whole, context if whole is span else replace(context, logs=())
 
 
 def _kind(attributes: Attributes) -> StepKind | None:
@@ -141,24 +97,11 @@ def _read_association(attributes: Attributes, facts: Facts) -> None:
     facts["user_id"] = first_identity(attributes, _USERS)
 
 
-def _place_in_graph(attributes: Attributes, context: Context, facts: Facts) -> None:
-    """Whose step of LangChain's it is: a task may be the run of an agent."""
-    placed = langgraph.metadata(attributes, _ASSOCIATION)
-    name = text(attributes.get("traceloop.entity.name"))
-    if facts["kind"] == "workflow" and name and langgraph.is_agent(name, placed, outermost=context.outermost):
-        facts["kind"] = "agent"
-    if facts["kind"] == "agent":
-        facts["agent_name"] = langgraph.graph_name(facts.get("agent_name") or "") or None
-    elif facts["kind"] in {"model", "tool"}:
-        facts["agent_name"] = facts.get("agent_name") or langgraph.agent_name(placed)
-        facts["input"] = langgraph.without_hand_back(facts.get("input"))
-
-
-def _read_model(span: Span, facts: Facts) -> None:
+def _read_model(span: Span, quirk: Quirk, facts: Facts) -> None:
     attributes, is_read = span.attributes, facts.get("input") is not None
     for fact, prefix, role in _SIDES:
         if facts.get(fact) is None:
-            items = [_without_filler(span, x) for x in indexed(attributes, prefix)]
+            items = quirk.items(span, [_with_empty_result(span, x) for x in indexed(attributes, prefix)])
             facts[fact] = tuple(x for x in (_message(item, role) for item in items) if x is not None) if items else None
             if any(is_redacted(item.get("content")) for item in items):
                 add_damaged(facts, fact)
@@ -168,7 +111,7 @@ def _read_model(span: Span, facts: Facts) -> None:
         if facts.get(field) is None:
             facts[field] = count(attributes.get(key))
     if not is_read:
-        react.complete(facts)
+        react_text.complete(facts)
 
 
 def _read_functions(attributes: Attributes, facts: Facts) -> None:
@@ -179,44 +122,9 @@ def _read_functions(attributes: Attributes, facts: Facts) -> None:
         add_damaged(facts, "tools")
 
 
-def _with_reasons(said: Message) -> Message:
-    """The message, in whose reasoning the summaries of OpenAI's Responses are printed as JSON."""
-    if not (said.reasoning or "").startswith('[{"'):
-        return said
-    told = message({"type": "reasoning", "summary": structure(said.reasoning).value}, "assistant")
-    return replace(said, reasoning=told.reasoning) if told is not None and told.reasoning else said
-
-
-def _with_printed_results(said: Message) -> Message:
-    """The message, with the results of which OpenAI's Agents SDK made text by str()."""
-    return replace(said, results=tuple(replace(x, value=evaluated(x.value)) for x in said.results))
-
-
-def _with_thought(said: Message) -> Message:
-    """The message, whose first line may be Bedrock's block of reasoning, printed as JSON."""
-    first, _, rest = (said.text or "").partition("\n")
-    if not first.startswith('{"reasoningContent"'):
-        return said
-    told = message({"content": [structure(first).value]}, "assistant")
-    return said if told is None else replace(said, text=rest or None, reasoning=told.reasoning)
-
-
-_PRINTED = {
-    _OPENAI: _with_reasons,
-    _OPENAI_AGENTS: _with_printed_results,
-    "opentelemetry.instrumentation.bedrock": _with_thought,
-}
-"""What opens a part of each message, by the instrumentation that prints it."""
-
-
-def _without_filler(span: Span, item: dict[str, Any]) -> dict[str, Any]:
-    """The message without what stands for a text that it has not; a result that is left out, which was empty."""
-    content = item.get("content")
-    if content is not None and content == _NO_TEXT.get(span.scope.name):
-        return {**item, "content": None}
-    if span.scope.name in traceloop_gemini.SCOPES:
-        return traceloop_gemini.opened_item(span, item)
-    is_answer = content is None and item.get("role") == "tool" and item.get("tool_call_id")
+def _with_empty_result(span: Span, item: dict[str, Any]) -> dict[str, Any]:
+    """The message, where it is a result that is left out, with the empty text that the result was."""
+    is_answer = item.get("content") is None and item.get("role") == "tool" and item.get("tool_call_id")
     return {**item, "content": ""} if is_answer and not span.dropped_attributes_count else item
 
 
@@ -239,44 +147,20 @@ def _read_tool(span: Span, facts: Facts) -> None:
     facts["error"] = status_error(span)
     for key in ("gen_ai.tool.call.arguments", "traceloop.entity.input"):
         if (given := attributes.get(key)) is not None:
-            _read_arguments(span, given, facts)
+            _read_arguments(given, facts)
             break
     for key in ("gen_ai.tool.call.result", "traceloop.entity.output"):
         if (returned := attributes.get(key)) is not None:
-            _read_result(span, returned, facts)
+            facts["result"], facts["has_result"] = opened(returned), True
             break
 
 
-def _read_arguments(span: Span, given: Any, facts: Facts) -> None:
+def _read_arguments(given: Any, facts: Facts) -> None:
     value = arguments(given)
-    is_callback = span.scope.name == _LANGCHAIN and isinstance(value, dict) and "input_str" in value
-    if span.scope.name == _LANGCHAIN and isinstance(value, dict) and value.keys() == {"inputs"}:
-        value = value["inputs"] if isinstance(value["inputs"], dict) else value
-    if not isinstance(value, dict):
-        facts["arguments"] = value
-    elif is_call(value):
+    if is_call(value):
         read_arguments(value, facts)
-    elif is_callback and {"inputs", "tags", "metadata", "kwargs"} & value.keys():
-        inputs, said = value.get("inputs"), value["input_str"]
-        if not isinstance(inputs, dict) and isinstance(said, str):
-            inputs = opened(said, scalars=False)
-            inputs = literal(said) if inputs is said and said.startswith(REPR_CONTAINERS) else inputs
-        facts["arguments"] = inputs if isinstance(inputs, dict) else None
-        facts["positional"] = () if isinstance(inputs, dict) else (inputs,)
     else:
         facts["arguments"] = value
-
-
-def _read_result(span: Span, returned: Any, facts: Facts) -> None:
-    value = unprinted(returned) if span.scope.name == _OPENAI_AGENTS else opened(returned)
-    if span.scope.name == _LANGCHAIN:
-        if isinstance(value, dict) and value.keys() == {"output", "kwargs"}:
-            value = opened(value["output"])
-        answer = tool_output(value, known=True)
-        if answer is not None:
-            value, facts["call_id"] = answer.value, facts.get("call_id") or answer.call_id
-            facts["error"] = facts["error"] or answer.error
-    facts["result"], facts["has_result"] = value, True
 
 
 def _read_entity(attributes: Attributes, facts: Facts, *, outermost: bool) -> None:
@@ -303,18 +187,12 @@ def _read_entity(attributes: Attributes, facts: Facts, *, outermost: bool) -> No
         facts["output_json"] = json_of(returned)
 
 
-def together(steps: Sequence[Step]) -> Sequence[Step]:
-    """The steps, as the instrumentations tell them that are understood only side by side."""
-    return traceloop_gemini.together(traceloop_js_langchain.together(steps))
-
-
 DIALECT = Dialect(
     "openllmetry",
     read,
-    claims=claims,
-    scopes=(traceloop_js.SCOPE, traceloop_js_langchain.SCOPE, _LANGCHAIN, crewai.OPENLLMETRY_SCOPE),
-    marks=(b"traceloop.", b"llm.request.", b"gen_ai."),
-    together=together,
+    matches=matches,
+    restore=restore,
+    prefilters=(b"traceloop.", b"llm.request.", b"gen_ai."),
     content=(ContentSwitch("set TRACELOOP_TRACE_CONTENT=true"),),
     by_hand=True,
 )

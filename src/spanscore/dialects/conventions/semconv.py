@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from spanscore.dialects.carried import react
 from spanscore.dialects.content_switch import CAPTURE, OPENTELEMETRY, ContentSwitch
 from spanscore.dialects.conventions.adot import moved
 from spanscore.dialects.dialect import Context, Dialect
-from spanscore.dialects.forms import bedrock_blocks
+from spanscore.dialects.forms import bedrock_blocks, react_text
 from spanscore.dialects.forms.arguments import arguments, call_id, tools
 from spanscore.dialects.forms.envelopes import tool_output
 from spanscore.dialects.forms.ids import identity
@@ -110,7 +109,7 @@ _ANSWER = frozenset({"name", "tool_call_id", "content"})
 _PSEUDO_TOOLS = frozenset({"(merged tools)"})  # Google ADK's span for answering parallel calls at once
 
 
-def claims(span: Span, logs: Sequence[LogRecord]) -> bool:
+def matches(span: Span, logs: Sequence[LogRecord]) -> bool:
     """Whether the span has a GenAI attribute, or a message was logged for it."""
     if not _CLAIMED.isdisjoint(span.attributes) or any(log.event_name in _EVENTS for log in logs):
         return True
@@ -135,7 +134,7 @@ def read(span: Span, context: Context) -> Facts:
         _read_retrieval(attributes, facts)
     elif kind != "other":
         _read_conversation(attributes, events, context.histories, facts)
-        react.complete(facts)
+        react_text.complete(facts)
     return facts
 
 
@@ -397,8 +396,8 @@ _DOTNET = f"set EnableSensitiveData in UseOpenTelemetry, or {CAPTURE}=true"
 DIALECT = Dialect(
     "semconv",
     read,
-    claims=claims,
-    marks=(b"gen_ai.", b"mcp.method.name", b"llm.model_name", b"llm.input_messages"),
+    matches=matches,
+    prefilters=(b"gen_ai.", b"mcp.method.name", b"llm.model_name", b"llm.input_messages"),
     content=(
         ContentSwitch(_EITHER, "opentelemetry.instrumentation.anthropic"),
         ContentSwitch(_EITHER, "opentelemetry.instrumentation.langchain"),

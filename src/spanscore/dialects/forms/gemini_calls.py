@@ -8,7 +8,6 @@ from json import JSONDecoder
 from spanscore.dialects.forms.structure import opened
 from spanscore.dialects.forms.values import Facts, change_messages
 from spanscore.model.json import Json
-from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 
 _BETWEEN = "\n\n"
@@ -50,29 +49,21 @@ def _given_id(identity: str | None, names: set[str]) -> str | None:
     return None if made_up else identity
 
 
-def complete(_span: Span, facts: Facts) -> None:
-    """Open what is in a model call that others than Google's own instrumentation tell of, in place."""
-    if facts["kind"] == "model":
-        without_envelopes(facts, objects=True)
+def with_results(messages: Sequence[Message]) -> Iterator[Message]:
+    """The messages, of which those that OpenInference up to 0.1.8 writes as the user's text hold results.
 
-
-def complete_openinference(span: Span, facts: Facts) -> None:
-    """The same; OpenInference up to 0.1.8 tells results as a text of the user's, one JSON object after another."""
-    if facts["kind"] == "model" and (given := facts.get("input")):
-        facts["input"] = tuple(_answered(given))
-    complete(span, facts)
-
-
-def _answered(messages: Sequence[Message]) -> Iterator[Message]:
-    """The messages. What is sent after calls has to be their results: the API refuses all else."""
-    asked = 0
+    Such a text is one JSON object after another. What is sent after calls has to be their results: the API refuses all
+    else.
+    """
+    pending = 0  # calls of the message before
     for message in messages:
-        told = _objects(message.text or "") if asked and message.role == "user" and not message.results else []
-        if asked and len(told) == asked:
-            yield replace(message, role="tool", text=None, results=tuple(ToolResult(None, x) for x in told))
+        may_answer = pending > 0 and message.role == "user" and not message.results
+        found = _objects(message.text or "") if may_answer else []
+        if found and len(found) == pending:
+            yield replace(message, role="tool", text=None, results=tuple(ToolResult(None, x) for x in found))
         else:
             yield message
-        asked = len(message.calls)
+        pending = len(message.calls)
 
 
 def _objects(text: str) -> list[Json]:

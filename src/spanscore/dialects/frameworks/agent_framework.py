@@ -32,7 +32,7 @@ DIALECT = Dialect(
     "agent_framework",
     read,
     scopes=("agent_framework",),
-    marks=(b"agent_framework",),
+    prefilters=(b"agent_framework",),
     content=(
         ContentSwitch("set ENABLE_SENSITIVE_DATA=true, or call enable_instrumentation(enable_sensitive_data=True)"),
     ),

@@ -7,10 +7,14 @@ from spanscore.dialects.content_switch import OPENTELEMETRY, ContentSwitch
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms import bedrock_blocks, from_raw_body
+from spanscore.dialects.forms.messages import message
+from spanscore.dialects.forms.structure import structure
 from spanscore.dialects.forms.values import Facts, change_messages
+from spanscore.dialects.quirk import Quirk
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 
+_JOINED = "llm.output_messages.0.message.content"
 _SCOPES = ("opentelemetry.instrumentation.botocore.bedrock-runtime", "opentelemetry.instrumentation.genai.bedrock")
 
 
@@ -30,22 +34,61 @@ def _told_once(messages: Sequence[Message]) -> Iterator[Message]:
     """Messages with each result once: it comes as a tool's message, and again in what is said in the user's name."""
     told = set[str | None]()
     after_results = False
-    for message in messages:
-        if after_results and message == Message("user"):  # the same without content
+    for each in messages:
+        if after_results and each == Message("user"):  # the same without content
             continue
-        after_results = bool(message.results)
-        fresh = [x for x in message.results if x.call_id is None or x.call_id not in told]
+        after_results = bool(each.results)
+        fresh = [x for x in each.results if x.call_id is None or x.call_id not in told]
         told.update(x.call_id for x in fresh)
-        if fresh or not message.results or message.text is not None:
+        if fresh or not each.results or each.text is not None:
             yield replace(
-                message, results=tuple(ToolResult(x.call_id, bedrock_blocks.content(x.value), x.error) for x in fresh)
+                each, results=tuple(ToolResult(x.call_id, bedrock_blocks.content(x.value), x.error) for x in fresh)
             )
 
+
+def complete_openinference(span: Span, facts: Facts) -> None:
+    """Take off an answer, in place, the line break for each of its calls: versions to 0.1.31 join all its blocks."""
+    produced = facts.get("output") or ()
+    if facts["kind"] != "model" or len(produced) != 1 or produced[0].calls or _JOINED not in span.attributes:
+        return
+    answer = produced[0].text or ""
+    if answer.endswith("\n"):
+        facts["output"] = (replace(produced[0], text=answer.rstrip("\n") or None),)
+
+
+def complete_openllmetry(_span: Span, facts: Facts) -> None:
+    """Open the blocks of reasoning in messages, in place, which are printed as JSON in the first line."""
+    change_messages(facts, _with_thought)
+
+
+def _with_thought(printed: Message) -> Message:
+    first, _, rest = (printed.text or "").partition("\n")
+    if not first.startswith('{"reasoningContent"'):
+        return printed
+    thought = message({"content": [structure(first).value]}, "assistant")
+    return printed if thought is None else replace(printed, text=rest or None, reasoning=thought.reasoning)
+
+
+QUIRKS = (
+    Quirk(
+        name="bedrock",
+        under="openinference",
+        scopes=("openinference.instrumentation.bedrock",),
+        complete=complete_openinference,
+        returns_state=True,
+    ),
+    Quirk(
+        name="bedrock",
+        under="openllmetry",
+        scopes=("opentelemetry.instrumentation.bedrock",),
+        complete=complete_openllmetry,
+    ),
+)
 
 DIALECT = Dialect(
     "bedrock",
     read,
     scopes=_SCOPES,
-    marks=(b"bedrock-runtime", b"genai.bedrock"),
+    prefilters=(b"bedrock-runtime", b"genai.bedrock"),
     content=(ContentSwitch(OPENTELEMETRY),),
 )

@@ -114,4 +114,4 @@ def _produced(usage: dict[str, Any]) -> int | None:
     return None if produced[0] is None else sum(x for x in produced if x is not None)
 
 
-DIALECT = Dialect("genkit", read, keys=(_TYPE,), marks=(b"genkit:type",))
+DIALECT = Dialect("genkit", read, keys=(_TYPE,), prefilters=(b"genkit:type",))

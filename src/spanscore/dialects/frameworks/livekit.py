@@ -86,4 +86,4 @@ def _read_tool(span: Span, facts: Facts) -> None:
         facts["error"] = returned or facts.get("error") or "error"
 
 
-DIALECT = Dialect("livekit", read, scopes=(_SCOPE,), marks=(_SCOPE.encode(),))
+DIALECT = Dialect("livekit", read, scopes=(_SCOPE,), prefilters=(_SCOPE.encode(),))

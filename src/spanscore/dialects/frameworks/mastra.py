@@ -279,7 +279,7 @@ def _refused(result: Json) -> str | None:
     return None
 
 
-def together(steps: Sequence[Step]) -> list[Step]:
+def refine_trace(steps: Sequence[Step]) -> list[Step]:
     """The steps without those of a thread's title, a question and an answer that are JSON as they were written.
 
     Only the agent's text has such an answer so, at its end.
@@ -349,7 +349,7 @@ DIALECT = Dialect(
     "mastra",
     read,
     keys=(_TYPE,),
-    marks=(b"mastra.span.type",),
-    together=together,
+    prefilters=(b"mastra.span.type",),
+    refine_trace=refine_trace,
     content=(ContentSwitch("leave out hideInput and hideOutput in tracingOptions"),),
 )

@@ -13,9 +13,9 @@ _SERVICE, _TOOL = "langchain4j.aiservices.", "langchain4j.tools."
 _RESULT, _REASON = "gen_ai.tool.call.result", "gen_ai.response.finish_reasons"
 
 
-def claims(span: Span, logs: Sequence[LogRecord]) -> bool:
+def matches(span: Span, logs: Sequence[LogRecord]) -> bool:
     """Whether the span is one of Quarkus, and has a GenAI attribute or a name that LangChain4j gives."""
-    return span.scope.name == _SCOPE and (span.name.startswith((_SERVICE, _TOOL)) or semconv.claims(span, logs))
+    return span.scope.name == _SCOPE and (span.name.startswith((_SERVICE, _TOOL)) or semconv.matches(span, logs))
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -56,8 +56,8 @@ def _complete_model(span: Span, facts: Facts) -> None:
 DIALECT = Dialect(
     "quarkus",
     read,
-    claims=claims,
-    marks=(_SCOPE.encode(),),
+    matches=matches,
+    prefilters=(_SCOPE.encode(),),
     content=(
         ContentSwitch(
             "set include-prompt, include-completion, include-tool-arguments and include-tool-result of "

@@ -33,6 +33,6 @@ DIALECT = Dialect(
     read,
     scopes=(_AGENTS, _FUNCTIONS, _RUNTIME),
     keys=(_LOOP,),
-    marks=(b"semantic_kernel", b"sk.", b"agent_runtime"),
+    prefilters=(b"semantic_kernel", b"sk.", b"agent_runtime"),
     content=(ContentSwitch("set SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true"),),
 )

@@ -85,5 +85,5 @@ DIALECT = Dialect(
     read,
     scopes=("strands.telemetry.tracer",),
     keys=(_STARTED,),
-    marks=(b"strands.telemetry", b"gen_ai."),
+    prefilters=(b"strands.telemetry", b"gen_ai."),
 )

@@ -217,6 +217,6 @@ DIALECT = Dialect(
     read,
     scopes=("gen_ai", _SCOPE),
     keys=(_OPERATION,),
-    marks=(b"ai.operationId", b"gen_ai", b"ai.prompt", b"ai.toolCall"),
+    prefilters=(b"ai.operationId", b"gen_ai", b"ai.prompt", b"ai.toolCall"),
     content=(ContentSwitch("leave recordInputs and recordOutputs of `experimental_telemetry` at true"),),
 )

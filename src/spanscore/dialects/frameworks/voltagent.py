@@ -108,7 +108,7 @@ def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
     read_call(span, given, returned, facts)
 
 
-def together(steps: Sequence[Step]) -> list[Step]:
+def refine_trace(steps: Sequence[Step]) -> list[Step]:
     """The steps; an agent that no other one called counts the tokens of those that it called as well."""
     known = {x.span.span_id: x for x in steps}
     inside: defaultdict[str, list[Step]] = defaultdict(list)
@@ -162,6 +162,6 @@ DIALECT = Dialect(
     read,
     scopes=("@voltagent/core",),
     keys=("voltagent.operation_id", "voltagent.conversation_id"),
-    marks=(b"voltagent",),
-    together=together,
+    prefilters=(b"voltagent",),
+    refine_trace=refine_trace,
 )

@@ -138,7 +138,7 @@ def _read_tool(span: Span, facts: Facts) -> None:
         read_arguments(called, facts)
 
 
-def together(steps: Sequence[Step]) -> Sequence[Step]:
+def refine_trace(steps: Sequence[Step]) -> Sequence[Step]:
     """The steps, with the calls that a model asked for in its answer."""
     asked: defaultdict[str, list[Step]] = defaultdict(list)
     for step in steps:
@@ -162,6 +162,6 @@ DIALECT = Dialect(
     read,
     scopes=(_SCOPE, _CALLS),
     keys=(_KIND, _REQUEST),
-    marks=(b"agentops", _REQUEST.encode()),
-    together=together,
+    prefilters=(b"agentops", _REQUEST.encode()),
+    refine_trace=refine_trace,
 )

@@ -73,4 +73,4 @@ def _read_tool(span: Span, facts: Facts) -> None:
     read_call(span, span.attributes.get(_INPUT), span.attributes.get(_OUTPUT), facts)
 
 
-DIALECT = Dialect("laminar", read, keys=(_TYPE,), marks=(b"lmnr.span.",))
+DIALECT = Dialect("laminar", read, keys=(_TYPE,), prefilters=(b"lmnr.span.",))

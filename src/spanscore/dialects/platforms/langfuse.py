@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from spanscore.dialects.carried import langgraph
 from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms import langgraph
 from spanscore.dialects.forms.arguments import tools
 from spanscore.dialects.forms.decorated_calls import (
     cut,
@@ -45,7 +45,7 @@ _RETURNED_BY_TOOL = '{"lc":1,"type":"constructor","id":["langchain_core","messag
 """How the result begins of a tool of LangChain's, to which the JavaScript handler 5.0 gives no type."""
 
 
-def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
+def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
     """Whether somebody wrote the span for Langfuse, without saying what it is, and by no other convention."""
     attributes = span.attributes
     if _TRACED.isdisjoint(attributes) or span.dropped_attributes_count:
@@ -162,7 +162,7 @@ def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
         facts["arguments"] = literal(value)  # as which LangChain's callback handler is given them
 
 
-def together(steps: Sequence[Step]) -> list[Step]:
+def refine_trace(steps: Sequence[Step]) -> list[Step]:
     """The steps; text is recorded as it is, so an agent's question or answer that is JSON is known by its model's."""
     return as_told(steps, _recorded)
 
@@ -171,10 +171,10 @@ DIALECT = Dialect(
     "langfuse",
     read,
     scopes=("langfuse-sdk",),
-    claims=claims,
+    matches=matches,
     keys=(_TYPE,),
-    marks=(b"langfuse",),
-    together=together,
+    prefilters=(b"langfuse",),
+    refine_trace=refine_trace,
     content=(
         ContentSwitch(
             "unset LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED, and leave out capture_input=False and "

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from spanscore.dialects.carried import claude_agent_sdk, langgraph
 from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.dialect import Context, Dialect
-from spanscore.dialects.forms import concatenated_calls, langchain_messages
+from spanscore.dialects.forms import concatenated_calls, langchain_messages, langgraph
 from spanscore.dialects.forms.arguments import call_id, tools
 from spanscore.dialects.forms.decorated_calls import cut, damaged, read_call, read_function, recorded
 from spanscore.dialects.forms.ids import first_identity, identity
@@ -52,7 +51,6 @@ def read(span: Span, context: Context) -> Facts:
     elif kind == "agent" or (kind == "workflow" and context.outermost):
         read_function(recorded(given).value, recorded(returned), facts, envelope=_envelope(attributes))
         facts["damaged"] = damaged(input=given, output=returned)
-    claude_agent_sdk.complete_langsmith(span, facts)
     return facts
 
 
@@ -113,7 +111,7 @@ def _unprinted(value: Any) -> Any:
     return value
 
 
-def together(steps: Sequence[Step]) -> Sequence[Step]:
+def refine_trace(steps: Sequence[Step]) -> Sequence[Step]:
     """The steps; where all runs of the trace have inputs or outputs that are empty, tools have none: they are hidden.
 
     A run of a model never has empty ones, so a tool's own `{}` is known by what others show.
@@ -131,7 +129,7 @@ DIALECT = Dialect(
     "langsmith",
     read,
     keys=(_KIND,),
-    marks=(b"langsmith.span.kind",),
-    together=together,
+    prefilters=(b"langsmith.span.kind",),
+    refine_trace=refine_trace,
     content=(ContentSwitch("unset LANGSMITH_HIDE_INPUTS and LANGSMITH_HIDE_OUTPUTS"),),
 )

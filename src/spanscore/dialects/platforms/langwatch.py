@@ -44,7 +44,7 @@ _TOKENS: Final[tuple[tuple[TokenCount, tuple[str, ...], tuple[str, ...]], ...]] 
 _KEYS = {"type", "value"}
 
 
-def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
+def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
     """Whether somebody wrote the span for LangWatch, without saying what it is, and by no other convention."""
     attributes = span.attributes
     if attributes.keys().isdisjoint((_INPUT, _OUTPUT)) or span.dropped_attributes_count:
@@ -136,8 +136,8 @@ DIALECT = Dialect(
     "langwatch",
     read,
     keys=(_TYPE,),
-    claims=claims,
-    marks=(b"langwatch.span.type", b"langwatch.input", b"langwatch.output"),
+    matches=matches,
+    prefilters=(b"langwatch.span.type", b"langwatch.input", b"langwatch.output"),
     content=(ContentSwitch("set dataCapture to `all`"),),
     by_hand=True,
 )

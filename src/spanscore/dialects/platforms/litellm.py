@@ -155,6 +155,6 @@ DIALECT = Dialect(
     read,
     scopes=(_SCOPE,),
     keys=("litellm.call_id", "litellm.api_key.hash", "hidden_params"),
-    marks=(b"litellm", b"hidden_params"),
+    prefilters=(b"litellm", b"hidden_params"),
     content=(ContentSwitch(f"set {CAPTURE}=span_only, and leave turn_off_message_logging off"),),
 )

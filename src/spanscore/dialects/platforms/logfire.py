@@ -232,7 +232,7 @@ def _read_mcp(span: Span) -> Facts:
     return read_call(span, request.get("params"), span.attributes.get("response"))
 
 
-def together(steps: Sequence[Step]) -> list[Step]:
+def refine_trace(steps: Sequence[Step]) -> list[Step]:
     """The steps, each streamed call with what the record after it tells: the request once more, and the answer."""
     waiting: defaultdict[str, list[Step]] = defaultdict(list)
     told = dict[str, Step]()
@@ -256,4 +256,4 @@ def _nothing(step: Step) -> Step:
     return Step(span=step.span, dialect=step.dialect, kind="other")
 
 
-DIALECT = Dialect("logfire", read, scopes=_SCOPES, marks=(b"logfire.",), together=together)
+DIALECT = Dialect("logfire", read, scopes=_SCOPES, prefilters=(b"logfire.",), refine_trace=refine_trace)

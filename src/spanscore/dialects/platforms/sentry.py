@@ -18,7 +18,7 @@ _KEPT = ("sentry.sdk_meta.gen_ai.input.messages.original_length", "gen_ai.reques
 _CALLS, _OFFERED = "gen_ai.response.tool_calls", "gen_ai.request.available_tools"
 
 
-def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
+def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
     """Whether the span has a `sentry.origin` that starts with `auto.ai.`."""
     origin = span.attributes.get(_ORIGIN)
     return isinstance(origin, str) and origin.startswith(_OURS)
@@ -77,8 +77,8 @@ def _read_tool(attributes: Attributes, facts: Facts) -> None:
 DIALECT = Dialect(
     "sentry",
     read,
-    claims=claims,
-    marks=(b"auto.ai.",),
+    matches=matches,
+    prefilters=(b"auto.ai.",),
     content=(
         ContentSwitch(
             "set recordInputs and recordOutputs of its integration to true (JavaScript), or send_default_pii=True and "

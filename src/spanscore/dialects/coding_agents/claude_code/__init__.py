@@ -46,7 +46,7 @@ _SHORTENED = re.compile(r'"<nested>"|â€¦\[(?:\d+ (?:chars|items)|truncated)\]|"â
 _RETURNED = ("output", "content", "diff")  # what a tool put out, read or changed
 
 
-def claims(span: Span, _logs: Sequence[LogRecord]) -> bool:
+def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
     """Whether the span has a name that starts with `claude_code.`."""
     return span.name.startswith(_PREFIX)
 
@@ -167,9 +167,10 @@ DIALECT = Dialect(
     "claude_code",
     read,
     scopes=("com.anthropic.claude_code.tracing", events.SCOPE),
-    claims=claims,
-    marks=(b"claude_code",),
-    together=notices.together,
+    matches=matches,
+    prefilters=(b"claude_code",),
+    log_turns=events.LOG_TURNS,
+    refine_trace=notices.refine_trace,
     content=(
         ContentSwitch(
             "set OTEL_LOG_USER_PROMPTS, OTEL_LOG_ASSISTANT_RESPONSES, OTEL_LOG_TOOL_DETAILS and "

@@ -199,4 +199,4 @@ def _number(log: LogRecord) -> str:
     return "" if number is None else f"{log.time_ns} {number}"
 
 
-LOG_TURN = LogTurns(SCOPE, _unit, _parts)
+LOG_TURNS = (LogTurns(SCOPE, _unit, _parts),)

@@ -41,7 +41,7 @@ def message(said: Value) -> Message | None:
     return Message("tool", results=told) if told else None
 
 
-def together(steps: Sequence[Step]) -> Sequence[Step]:
+def refine_trace(steps: Sequence[Step]) -> Sequence[Step]:
     """The steps; what a notice told is what the first model call after it was given, if that tells nothing itself."""
     told = {x.span.span_id: x.input for x in steps if x.kind == "agent" and x.input and x.input[0].results}
     if not told:

@@ -182,6 +182,7 @@ DIALECT = Dialect(
     "gemini_cli",
     read,
     scopes=events.SCOPES,
-    marks=(b"gemini-cli", b"qwen-code", b"gen_ai."),
+    log_turns=events.LOG_TURNS,
+    prefilters=(b"gemini-cli", b"qwen-code", b"gen_ai."),
     content=(ContentSwitch("set telemetry.logPrompts to true in settings.json"),),
 )

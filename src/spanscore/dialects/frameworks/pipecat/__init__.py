@@ -40,7 +40,7 @@ def read(span: Span, context: Context) -> Facts:
     return facts
 
 
-def together(steps: Sequence[Step]) -> list[Step]:
+def refine_trace(steps: Sequence[Step]) -> list[Step]:
     """The steps of a conversation, each of them the user's, and a model's calls in the step that asked for them.
 
     A turn ends when the bot has spoken. Where it never does, as in a pipeline of text, one in which the user goes on
@@ -66,4 +66,4 @@ def _answers(step: Step) -> int:
     return sum(y.role == "user" and (x.role == "assistant" or bool(y.damaged)) for x, y in pairwise(given))
 
 
-DIALECT = Dialect("pipecat", read, scopes=_SCOPES, marks=(b"pipecat",), together=together)
+DIALECT = Dialect("pipecat", read, scopes=_SCOPES, prefilters=(b"pipecat",), refine_trace=refine_trace)

@@ -30,7 +30,7 @@ _THROWN = "Exception thrown by tool: "
 _MODEL_PROMPT, _MODEL_ANSWER = "Chat Model Prompt Content:\n", "Chat Model Completion:\n"
 
 
-def claims(span: Span, logs: Sequence[LogRecord]) -> bool:
+def matches(span: Span, logs: Sequence[LogRecord]) -> bool:
     """Whether the span has a GenAI operation and a scope of Spring's, or has a log record of a class of Spring AI."""
     if span.scope.name.startswith(_SCOPES) and "gen_ai.operation.name" in span.attributes:
         return True
@@ -125,9 +125,9 @@ DIALECT = Dialect(
     "spring_ai",
     read,
     keys=(_KIND, _OFFERED),
-    claims=claims,
-    together=apart,
-    marks=(b"spring.ai.", b"org.springframework.ai.", b"gen_ai."),
+    matches=matches,
+    refine_trace=apart,
+    prefilters=(b"spring.ai.", b"org.springframework.ai.", b"gen_ai."),
     content=(
         ContentSwitch(
             "set spring.ai.chat.client.observations.log-prompt, spring.ai.chat.observations.log-prompt, "

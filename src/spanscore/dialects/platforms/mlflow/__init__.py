@@ -3,10 +3,9 @@
 from dataclasses import replace
 from typing import Any, Final
 
-from spanscore.dialects.carried import dspy, langgraph, pydantic_ai_messages
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect
-from spanscore.dialects.forms import gemini_calls
+from spanscore.dialects.forms import langgraph
 from spanscore.dialects.forms.arguments import call_id, tools
 from spanscore.dialects.forms.decorated_calls import cut, damaged, read_call, read_function, read_result, recorded
 from spanscore.dialects.forms.ids import first_identity, identity
@@ -14,6 +13,7 @@ from spanscore.dialects.forms.provider_bodies import configured_tools, conversat
 from spanscore.dialects.forms.structure import Parsed, opened, structure
 from spanscore.dialects.forms.values import Facts, count, text
 from spanscore.dialects.platforms.mlflow import chunks
+from spanscore.dialects.quirk import Quirk
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message, StepKind
 
@@ -40,14 +40,16 @@ def read(span: Span, context: Context) -> Facts:
     attributes = span.attributes
     if _TYPE not in attributes:
         return _read_conventions(span, context)
-    kind = _KINDS.get(str(_value(attributes, _TYPE)), "other")
-    if kind == "workflow":
-        kind = pydantic_ai_messages.untyped(span) or kind
     placed = _metadata(attributes)
-    if kind == "workflow" and placed.get("lc_agent_name") == span.name:
-        kind = "agent"
-    session, user = _session_and_user(attributes, placed)
-    facts: Facts = {"kind": kind, "session_id": session, "user_id": user, "agent_name": langgraph.agent_name(placed)}
+    facts: Facts = {
+        "kind": _KINDS.get(str(_value(attributes, _TYPE)), "other"),
+        "agent_name": langgraph.agent_name(placed),
+    }
+    context.quirk.place(span, facts, context.outermost)
+    if facts["kind"] == "workflow" and placed.get("lc_agent_name") == span.name:
+        facts["kind"] = "agent"
+    facts["session_id"], facts["user_id"] = _session_and_user(attributes, placed)
+    kind = facts["kind"]
     given, returned = attributes.get("mlflow.spanInputs"), attributes.get("mlflow.spanOutputs")
     if kind == "model":
         _read_model(span, given, returned, facts)
@@ -56,15 +58,15 @@ def read(span: Span, context: Context) -> Facts:
     elif kind == "retrieval":
         _read_retrieval(given, returned, facts)
     elif kind == "agent" or (kind == "workflow" and context.outermost):
-        _read_function(span, given, returned, facts)
-    _complete(span, facts, given, returned)
+        _read_function(span, context.quirk, facts)
     return facts
 
 
-def _read_function(span: Span, given: Value, returned: Value, facts: Facts) -> None:
+def _read_function(span: Span, quirk: Quirk, facts: Facts) -> None:
     """An agent's or chain's function; MLflow's own agents are given a request of the Responses API as one object."""
+    given, returned = span.attributes.get("mlflow.spanInputs"), span.attributes.get("mlflow.spanOutputs")
     called, answered = recorded(given).value, recorded(returned)
-    facts["agent_name"] = _agent_name(span) if facts["kind"] == "agent" else None
+    facts["agent_name"] = _agent_name(span, quirk) if facts["kind"] == "agent" else None
     request = called.get("request") if isinstance(called, dict) and len(called) == 1 else None
     if isinstance(request, dict) and isinstance(request.get("input"), list):
         called, facts["agent_name"] = request, None  # it is called after its method
@@ -106,16 +108,6 @@ def _read_retrieval(given: Value, returned: Value, facts: Facts) -> None:
     facts["documents"] = tuple(found) if isinstance(found, list) else ()
 
 
-def _complete(span: Span, facts: Facts, given: Value, returned: Value) -> None:
-    """Open what is a framework's own in what was taken and returned, which MLflow records as it is."""
-    if pydantic_ai_messages.logged_by_mlflow(span):
-        pydantic_ai_messages.complete(facts, opened(given), opened(returned))
-    elif dspy.logged_by_mlflow(span):
-        dspy.complete(span, facts, opened(given), opened(returned))
-    elif _value(span.attributes, "mlflow.message.format") == "gemini":
-        gemini_calls.complete(span, facts)
-
-
 def _read_conventions(span: Span, context: Context) -> Facts:
     """The facts of a span in the conventions, in which a type that has no operation is the operation's name."""
     facts, attributes = semconv.read(span, context), span.attributes
@@ -132,8 +124,6 @@ def _read_conventions(span: Span, context: Context) -> Facts:
     if facts["kind"] == "model":
         facts["input"] = _with_blocks_opened(facts.get("input"))
         _complete_model(span, None, facts)
-        if attributes.get("gen_ai.provider.name") == "gemini":
-            gemini_calls.complete(span, facts)
     return facts
 
 
@@ -173,13 +163,9 @@ def _session_and_user(attributes: Attributes, metadata: dict[str, Any]) -> tuple
     return session, user
 
 
-def _agent_name(span: Span) -> str | None:
+def _agent_name(span: Span, quirk: Quirk) -> str | None:
     """The name an agent was given; the function that runs agents has none, and is no agent's name itself."""
-    if _OPENAI_AGENTS in span.attributes:
-        return None
-    if pydantic_ai_messages.logged_by_mlflow(span):
-        return text(_value(span.attributes, "name"))
-    return text(span.name)
+    return None if _OPENAI_AGENTS in span.attributes else quirk.agent_name(span)
 
 
 def _value(attributes: Attributes, key: str) -> Any:
@@ -228,4 +214,4 @@ def _complete_model(span: Span, returned: Any, facts: Facts) -> None:
         chunks.tell_response(returned, facts)
 
 
-DIALECT = Dialect("mlflow", read, scopes=(_SCOPE,), keys=(_TYPE,), marks=(b"mlflow.spanType", _SCOPE.encode()))
+DIALECT = Dialect("mlflow", read, scopes=(_SCOPE,), keys=(_TYPE,), prefilters=(b"mlflow.spanType", _SCOPE.encode()))

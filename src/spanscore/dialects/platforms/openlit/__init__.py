@@ -13,7 +13,7 @@ from spanscore.dialects.forms.envelopes import tool_output
 from spanscore.dialects.forms.reprs import WHOLE_STRING, evaluated, is_address
 from spanscore.dialects.forms.structure import literal, structure
 from spanscore.dialects.forms.values import Facts, change_messages, first_text, text
-from spanscore.dialects.platforms.openlit import texts
+from spanscore.dialects.platforms.openlit import records, texts
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message
 
@@ -47,7 +47,8 @@ def _read_gemini(span: Span, context: Context) -> Facts:
     """A call of Gemini, with the results and the lack of a text as str() prints them."""
     facts = semconv.read(span, context)
     change_messages(facts, _unprinted)
-    gemini_calls.complete(span, facts)
+    if facts["kind"] == "model":
+        gemini_calls.without_envelopes(facts, objects=True)
     return facts
 
 
@@ -118,6 +119,7 @@ DIALECT = Dialect(
     "openlit",
     read,
     scopes=(_LANGCHAIN, _LANGGRAPH, *_READING),
-    marks=(b"openlit",),
+    prefilters=(b"openlit",),
+    log_turns=records.LOG_TURNS,
     content=(ContentSwitch(f"call openlit.init(capture_message_content=True), or set {CAPTURE}=true"),),
 )

@@ -94,4 +94,4 @@ class _Places(NamedTuple):
             place = self.known.get(place.parent_span_id)
 
 
-LOG_TURN = LogTurns(SCOPE, _unit, _parts)
+LOG_TURNS = (LogTurns(SCOPE, _unit, _parts),)

@@ -1,0 +1,106 @@
+"""Read what is Agno's own: in OpenInference's spans agents named by their node, and which results are errors.
+
+In OpenLLMetry's spans a team is the agent that its members work for, and a tool's result is printed as Agno has it.
+"""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from spanscore.dialects.forms.ids import identity
+from spanscore.dialects.forms.reprs import evaluated, is_address, opened_repr, quoted
+from spanscore.dialects.forms.structure import opened, structure
+from spanscore.dialects.forms.values import Facts, text
+from spanscore.dialects.quirk import Quirk
+from spanscore.model.json import Json
+from spanscore.model.span import Span, Value
+from spanscore.model.step import Message, ToolResult
+
+_OPENINFERENCE = "openinference.instrumentation.agno"
+_OPENLLMETRY = "opentelemetry.instrumentation.agno"
+_EXECUTED = re.compile(r"(?:FunctionExecutionResult\()?status='(success|failure)',? result=")
+_FAILED = re.compile(r",? error=(?=None\b|['\"])")
+
+_PAUSED = "I have tools to execute, but "
+"""What a run says in the model's stead that waits for a person; its answer is that of the run that goes on."""
+
+
+def complete_openinference(span: Span, facts: Facts) -> None:
+    """Add to the facts of a span, in place. The name of an agent's span has its method after the agent's."""
+    if facts["kind"] == "agent":
+        facts["agent_name"] = text(span.attributes.get("graph.node.name")) or facts["agent_name"]
+        returned = span.attributes.get("output.value")
+        if facts.get("output_text") and isinstance(returned, str) and returned.startswith('"'):
+            facts["output_text"] = returned  # text is recorded as it is, even where it is JSON
+        if (facts.get("output_text") or "").startswith(_PAUSED):
+            facts["output_text"] = None
+    elif facts["kind"] == "model" and (given := facts.get("input")) and any(x.results for x in given):
+        failed = _failed(structure(span.attributes.get("input.value")).value)
+        facts["input"] = tuple(_told(x, failed) for x in given)
+    elif facts["kind"] == "tool" and facts.get("has_result"):
+        facts["result"] = evaluated(facts["result"])
+
+
+def complete_openllmetry(span: Span, facts: Facts) -> None:
+    """Add to the facts of a span, in place. Early versions write a run's question and answer as a model's."""
+    team = text(span.attributes.get("agno.team.name"))
+    if team is not None or span.name.startswith(("agno.agent.", "agno.team.")):
+        facts["kind"], facts["agent_name"] = "agent", team or facts.get("agent_name")
+    elif facts["kind"] == "tool" and facts.get("has_result"):
+        _open_executed(span.attributes.get("traceloop.entity.output"), facts)
+
+
+def _open_executed(printed: Value, facts: Facts) -> None:
+    """Take the result, or the error, out of what Agno prints of a call that was executed."""
+    opening = _EXECUTED.match(printed) if isinstance(printed, str) else None
+    if opening is None or not isinstance(printed, str):
+        return
+    value, end = _printed(printed, opening.end())
+    stated = _FAILED.match(printed, end)
+    error = None if stated is None else quoted(printed, stated.end())
+    has_failed = opening[1] == "failure"
+    facts["result"], facts["has_result"] = value, value is not None or not has_failed
+    if has_failed or error is not None:
+        facts["error"] = facts.get("error") or (error and error[0]) or "failure"
+
+
+def _printed(text: str, start: int) -> tuple[Json, int]:
+    """A value that Python printed, and where it ends: at its closing quote, else before the field behind it."""
+    said = quoted(text, start)
+    if said is not None:
+        return opened(said[0]), said[1]
+    end = next((x.start() for x in (_FAILED.search(text, start),) if x is not None), len(text))
+    value = text[start:end]
+    read = opened_repr(value)
+    return (value if read is None and value != "None" and not is_address(value) else read), end
+
+
+def _failed(request: Any) -> dict[object, str]:
+    """What the failed calls of a request returned, by their ids; messages as attributes do not say that they failed."""
+    said = request.get("messages") if isinstance(request, dict) else None
+    told = [x for x in said if isinstance(x, dict)] if isinstance(said, list) else []
+    failed = ((identity(x.get("tool_call_id")), x.get("content")) for x in told if x.get("tool_call_error") is True)
+    return {answered: text(content) or "error" for answered, content in failed if answered is not None}
+
+
+def _told(message: Message, failed: dict[object, str]) -> Message:
+    """A message with its errors. A model is told nothing where a tool returned null, false or 0: the tool's span is."""
+    if not message.results:
+        return message
+    results = (
+        ToolResult(x.call_id, None if x.value == "" else x.value, x.error or failed.get(x.call_id))
+        for x in message.results
+    )
+    return replace(message, results=tuple(results))
+
+
+QUIRKS = (
+    Quirk(
+        name="agno",
+        under="openinference",
+        scopes=(_OPENINFERENCE,),
+        complete=complete_openinference,
+        returns_state=True,
+    ),
+    Quirk(name="agno", under="openllmetry", scopes=(_OPENLLMETRY,), complete=complete_openllmetry),
+)

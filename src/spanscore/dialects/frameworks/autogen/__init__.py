@@ -1,0 +1,66 @@
+"""AutoGen's own telemetry: agents and tools without content, and the messages that its runtime delivers to a team."""
+
+from typing import Any
+
+from spanscore.dialects.conventions import semconv
+from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms.structure import structure
+from spanscore.dialects.forms.values import Facts, text
+from spanscore.dialects.frameworks.autogen import messages as autogen_messages
+from spanscore.model.span import Span
+from spanscore.model.trace import Tool
+
+_PARTICIPANT = "ChatAgentContainer"  # every participant of a team is sent what its manager is sent
+_SPEAKING_MANAGER = "MagenticOneOrchestrator"  # what it says itself is sent to participants only, to each a copy
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of a span. The message of a delivery to a team's manager is the question or an agent's answer."""
+    attributes = span.attributes
+    if "message" in attributes:
+        delivered = structure(attributes["message"])
+        if delivered.damaged:  # whatever the turn has to tell may have been in it
+            return {"kind": "other", "damaged": frozenset({"input", "output"})}
+        content = delivered.value if isinstance(delivered.value, dict) else {}
+        return _delivery(content, attributes.get("recipient_agent_class"))
+    if "messaging.operation" in attributes:
+        return {"kind": "other"}
+    facts = semconv.read(span, context)
+    described = text(attributes.get("gen_ai.tool.description"))
+    if facts["kind"] == "tool" and described is not None and (name := facts.get("tool_name")):
+        facts["tools"] = (Tool(name, described),)
+    return facts
+
+
+def _delivery(delivered: dict[str, Any], recipient: object) -> Facts:
+    if isinstance(delivered.get("messages"), list):
+        return {"kind": "workflow", "input": autogen_messages.chat_messages(delivered["messages"]) or None}
+    response, result = delivered.get("response"), delivered.get("result")
+    is_copy = recipient == _PARTICIPANT and delivered.get("name") != _SPEAKING_MANAGER
+    if is_copy or not (isinstance(response, dict) or isinstance(result, dict)):
+        return {"kind": "other"}
+    if not isinstance(response, dict):  # of a team inside the team: all before its answer was told its own manager
+        listed = result.get("messages") if isinstance(result, dict) else None
+        return _spoken(delivered, listed[-1:] if isinstance(listed, list) else [])
+    inner = response.get("inner_messages")
+    told = [*(inner if isinstance(inner, list) else ()), response.get("chat_message")]
+    facts = _spoken(delivered, told)
+    facts["input_tokens"] = autogen_messages.tokens(told, "prompt_tokens")
+    facts["output_tokens"] = autogen_messages.tokens(told, "completion_tokens")
+    return facts
+
+
+def _spoken(delivered: dict[str, Any], told: list[Any]) -> Facts:
+    sources = (x.get("source") for x in reversed(told) if isinstance(x, dict))
+    name = text(delivered.get("name")) or next((x for x in map(text, sources) if x), None)
+    return {"kind": "agent", "agent_name": name, "output": autogen_messages.chat_messages(told) or None}
+
+
+QUIRKS = autogen_messages.QUIRKS
+
+DIALECT = Dialect(
+    "autogen",
+    read,
+    scopes=("autogen-core", "autogen SingleThreadedAgentRuntime", "autogen GrpcWorkerAgentRuntime"),
+    prefilters=(b"autogen",),
+)

@@ -1,0 +1,142 @@
+"""Open AutoGen's messages and events, which its runtime and OpenInference's instrumentation record as JSON."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from spanscore.dialects.forms import langchain_messages
+from spanscore.dialects.forms.arguments import arguments, call_id
+from spanscore.dialects.forms.indexed import elements, indexed
+from spanscore.dialects.forms.reprs import quoted, unprinted
+from spanscore.dialects.forms.structure import structure
+from spanscore.dialects.forms.values import Facts, add_damaged, count
+from spanscore.dialects.quirk import Quirk
+from spanscore.model.json import printed
+from spanscore.model.span import Span
+from spanscore.model.step import Message, ToolResult
+from spanscore.model.trace import RequestedCall
+
+_OPENINFERENCE = "openinference.instrumentation.autogen_agentchat"
+
+_FAILED = "Tool execution failed"  # the status of a failed call, whose text is its result
+_CONTENT, _TEXT = " content=", " type='TextMessage'"  # fields of a printed message, in this order
+
+
+def chat_messages(items: object) -> tuple[Message, ...]:
+    """The messages that a list of serialized chat messages and agent events stands for."""
+    return tuple(_messages(items)) if isinstance(items, list) else ()
+
+
+def tokens(items: object, name: str) -> int | None:
+    """The sum of what each of the messages counts under `name`; None where none does."""
+    usages = (x.get("models_usage") for x in items if isinstance(x, dict)) if isinstance(items, list) else ()
+    counted = [n for x in usages if isinstance(x, dict) and (n := count(x.get(name))) is not None]
+    return sum(counted) if counted else None
+
+
+def _messages(items: Iterable[Any]) -> Iterator[Message]:
+    for item in items:
+        if not isinstance(item, dict):
+            continue
+        kind, content = item.get("type"), item.get("content")
+        parts = [x for x in content if isinstance(x, dict)] if isinstance(content, list) else []
+        if kind == "ToolCallRequestEvent":
+            yield Message("assistant", calls=tuple(x for x in map(_call, parts) if x is not None))
+        elif kind == "ToolCallExecutionEvent":
+            yield Message("tool", results=tuple(map(_result, parts)))
+        elif kind == "ThoughtEvent" or (isinstance(kind, str) and kind.endswith("Message")):
+            yield Message("user" if item.get("source") == "user" else "assistant", _said(content))
+
+
+def _said(content: Any) -> str | None:
+    """The text of a message: text, text among images, or a structured answer."""
+    if isinstance(content, list):
+        texts = [x for x in content if isinstance(x, str)]
+        return "\n".join(texts) if texts else None
+    return None if content is None else printed(content)
+
+
+def _call(part: dict[str, Any]) -> RequestedCall | None:
+    name = part.get("name")
+    if not isinstance(name, str):
+        return None
+    return RequestedCall(call_id(part.get("id")), name, arguments(part.get("arguments")))
+
+
+def _result(part: dict[str, Any]) -> ToolResult:
+    value = unprinted(part.get("content"))
+    return ToolResult(call_id(part.get("call_id")), value, printed(value) if part.get("is_error") is True else None)
+
+
+def complete_openinference(span: Span, facts: Facts) -> None:
+    """Add to the facts of a span of OpenInference's, in place."""
+    kind = facts["kind"]
+    if kind == "model":
+        _complete_model(span, facts)
+    elif kind == "tool":
+        if isinstance(facts.get("result"), str):
+            facts["result"] = unprinted(facts["result"])
+        if facts.get("error") == _FAILED and facts.get("has_result"):
+            facts["error"] = printed(facts["result"])
+    elif kind == "agent":
+        facts["agent_name"] = span.name.removesuffix(".on_messages_stream")
+        facts["input_text"] = _printed_text(span)
+    elif span.name.endswith(".run_stream"):
+        _complete_team(span, facts)
+
+
+def _complete_model(span: Span, facts: Facts) -> None:
+    """Add what stands beside the flattened messages: thoughts, and what functions returned."""
+    items = [x for x in indexed(span.attributes, "llm.input_messages.") if isinstance(x.get("message"), dict)]
+    given, produced = facts.get("input"), facts.get("output")
+    if given and len(items) == len(given):
+        facts["input"] = tuple(_completed(x, item) for x, item in zip(given, items, strict=True))
+    answer, is_cut = structure(span.attributes.get("output.value"))
+    if produced and isinstance(answer, dict):
+        facts["output"] = tuple(_with_thought(x, answer.get("thought")) for x in produced)
+    if is_cut:  # it tells thoughts that nothing else does
+        add_damaged(facts, "output")
+
+
+def _completed(message: Message, item: dict[str, Any]) -> Message:
+    told = [structure(x).value for x in elements(item.get("function"))]
+    results = tuple(_result(x) for x in told if isinstance(x, dict))
+    return _with_thought(replace(message, results=results or message.results), item.get("thought"))
+
+
+def _with_thought(message: Message, thought: object) -> Message:
+    """What a model wrote beside its calls; beside text it is its reasoning."""
+    if not isinstance(thought, str) or not thought:
+        return message
+    if message.calls and message.text is None:
+        return replace(message, text=thought)
+    return replace(message, reasoning=thought)
+
+
+def _printed_text(span: Span) -> str | None:
+    """The last text that an agent was sent; the messages are printed as Python prints them."""
+    given = structure(span.attributes.get("input.value")).value
+    sent = given.get("messages") if isinstance(given, dict) else None
+    last = str(sent[-1]) if isinstance(sent, list) and sent else ""
+    at = last.find(_CONTENT)
+    said = quoted(last, at + len(_CONTENT)) if at >= 0 else None
+    return said[0] if said is not None and last.startswith(_TEXT, said[1]) else None
+
+
+def _complete_team(span: Span, facts: Facts) -> None:
+    given, result = (structure(span.attributes.get(x)).value for x in ("input.value", "output.value"))
+    task = given.get("task") if isinstance(given, dict) else None
+    facts["input_text"] = task if isinstance(task, str) else None
+    told = chat_messages(result.get("messages")) if isinstance(result, dict) else ()
+    facts["output"], facts["output_text"] = langchain_messages.after_question(told) or None, None
+
+
+QUIRKS = (
+    Quirk(
+        name="autogen",
+        under="openinference",
+        scopes=(_OPENINFERENCE,),
+        complete=complete_openinference,
+        returns_state=True,
+    ),
+)

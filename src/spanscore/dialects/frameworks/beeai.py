@@ -1,0 +1,73 @@
+"""Open what is BeeAI's own in OpenInference's spans: events, options beside arguments, an answering tool."""
+
+import json
+from dataclasses import replace
+
+from spanscore.dialects.forms.structure import literal, structure
+from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.quirk import Quirk
+from spanscore.model.json import printed
+from spanscore.model.span import STATUS_ERROR, Span
+from spanscore.model.step import Message
+from spanscore.model.trace import RequestedCall
+
+_SCOPE = "openinference.instrumentation.beeai"
+_EVENT = "metadata.path"  # of the event that a span stands for
+_DECODER = json.JSONDecoder()
+_FINAL_ANSWER = "final_answer"  # the tool by which an agent answers the user, in its argument `response`
+
+
+def complete(span: Span, facts: Facts) -> None:
+    """Add to the facts of a span, in place."""
+    if _EVENT in span.attributes:
+        facts["kind"] = "other"
+    elif facts["kind"] == "tool":
+        _tool(facts)
+    elif facts["kind"] == "agent":  # its model is given the question in a prompt of BeeAI's, escaped
+        called = structure(span.attributes.get("input.value")).value
+        asked = called.get("input") if isinstance(called, dict) else None
+        facts["input"] = (Message("user", asked),) if isinstance(asked, str) else None
+    elif facts["kind"] == "model":
+        if span.status_code == STATUS_ERROR:
+            facts["output"] = None  # else the error's text
+        facts["output"] = tuple(map(_answered, facts.get("output") or ())) or None
+        offered = facts.get("tools")
+        facts["tools"] = tuple(x for x in offered if x.name != _FINAL_ANSWER) if offered else None
+
+
+def _tool(facts: Facts) -> None:
+    given, returned = facts.get("arguments"), facts.get("result")
+    if isinstance(given, dict) and given.keys() == {"input", "options"}:
+        facts["arguments"] = given["input"]
+    if isinstance(returned, str) and returned.startswith(("{", "[")):  # what a function returned is printed
+        facts["result"] = literal(returned)
+    if facts["tool_name"] == _FINAL_ANSWER:
+        facts["kind"] = "other"
+
+
+def _first_apart(call: RequestedCall) -> RequestedCall:
+    """The first of calls that the instrumentation put into one: the name and id are its, the arguments theirs in a row.
+
+    The others are told by their tools' spans and by the next request.
+    """
+    given = call.arguments
+    if not (isinstance(given, str) and given.startswith("{") and "}{" in given):
+        return call
+    try:
+        first, _ = _DECODER.raw_decode(given)
+    except (ValueError, RecursionError):
+        return call
+    return replace(call, arguments=first)
+
+
+def _answered(message: Message) -> Message:
+    """The message with its answer as text instead of a call."""
+    message = replace(message, calls=tuple(map(_first_apart, message.calls)))
+    answers = [x.arguments for x in message.calls if x.name == _FINAL_ANSWER]
+    said = answers[-1].get("response") if answers and isinstance(answers[-1], dict) else None
+    if said is None:
+        return message
+    return replace(message, text=printed(said), calls=tuple(x for x in message.calls if x.name != _FINAL_ANSWER))
+
+
+QUIRKS = (Quirk(name="beeai", under="openinference", scopes=(_SCOPE,), complete=complete, returns_state=True),)

@@ -1,0 +1,85 @@
+"""Read what is the Claude Agent SDK's own: a query is one agent, results are as MCP has them."""
+
+from spanscore.dialects.forms.arguments import result
+from spanscore.dialects.forms.messages import messages
+from spanscore.dialects.forms.structure import structure
+from spanscore.dialects.forms.values import Facts, count, text
+from spanscore.dialects.quirk import Quirk
+from spanscore.model.json import Json
+from spanscore.model.span import Attributes, Span
+
+_OPENINFERENCE = (
+    "openinference.instrumentation.claude_agent_sdk",
+    "@arizeai/openinference-instrumentation-claude-agent-sdk",
+)
+_INTEGRATION = ("langsmith.metadata.ls_integration", "claude-agent-sdk")
+_QUERY = "claude.conversation"
+
+
+def complete_openinference(span: Span, facts: Facts) -> None:
+    """Add to the facts of one of OpenInference's spans, in place. An agent's has the name of a method, no agent's."""
+    if facts["kind"] == "agent":
+        facts["agent_name"] = None
+        facts["input_tokens"] = count(span.attributes.get("llm.token_count.prompt"))
+        facts["output_tokens"] = count(span.attributes.get("llm.token_count.completion"))
+    elif facts["kind"] == "tool" and facts.get("has_result"):
+        facts["result"] = result(_answer_of_subagent(facts["result"]))
+
+
+def _answer_of_subagent(returned: Json) -> Json:
+    """The content blocks out of what the tool that starts a sub-agent returns; any other tool's result as it is."""
+    content = returned.get("content") if isinstance(returned, dict) else None
+    if not isinstance(returned, dict) or not isinstance(content, list) or not isinstance(returned.get("status"), str):
+        return returned
+    return content if all(isinstance(x, dict) and isinstance(x.get("type"), str) for x in content) else returned
+
+
+def reported_to_langsmith(span: Span) -> bool:
+    """Whether a run of LangSmith's is of this SDK."""
+    return span.attributes.get(_INTEGRATION[0]) == _INTEGRATION[1]
+
+
+def complete_langsmith(span: Span, facts: Facts) -> None:
+    """Add to the facts of one of LangSmith's runs, in place."""
+    attributes = span.attributes
+    if span.name == _QUERY:
+        _complete_query(attributes, facts)
+    elif facts["kind"] == "model":
+        _complete_model(attributes, facts)
+    elif facts["kind"] == "tool":
+        _complete_tool(facts)
+
+
+def _complete_query(attributes: Attributes, facts: Facts) -> None:
+    asked = structure(attributes.get("gen_ai.prompt")).value
+    facts |= {"kind": "agent", "output": messages(attributes.get("gen_ai.completion"), "assistant").messages}
+    if isinstance(asked, dict):
+        facts |= {"input_text": text(asked.get("prompt")), "system": text(asked.get("system"))}
+
+
+def _complete_model(attributes: Attributes, facts: Facts) -> None:
+    counted = structure(attributes.get("langsmith.metadata.usage_metadata")).value
+    for key in ("input_tokens", "output_tokens"):
+        if isinstance(counted, dict) and facts.get(key) is None:
+            facts[key] = count(counted.get(key))
+
+
+def _complete_tool(facts: Facts) -> None:
+    """Take LangSmith's object from around the arguments, and MCP's from around the result."""
+    called_with, returned = facts.get("arguments"), facts.get("result")
+    if isinstance(called_with, dict) and called_with.keys() == {"input"}:
+        facts["arguments"] = called_with["input"]
+    if isinstance(returned, dict) and "content" in returned and returned.keys() <= {"content", "is_error"}:
+        facts["result"] = result(returned["content"])
+
+
+QUIRKS = (
+    Quirk(
+        name="claude_agent_sdk",
+        under="openinference",
+        scopes=_OPENINFERENCE,
+        complete=complete_openinference,
+        returns_state=True,
+    ),
+    Quirk(name="claude_agent_sdk", under="langsmith", matches=reported_to_langsmith, complete=complete_langsmith),
+)

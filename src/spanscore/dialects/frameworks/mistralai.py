@@ -1,0 +1,21 @@
+"""Mistral's SDK inside OpenLLMetry's spans: a text that is missing is printed as JSON."""
+
+from spanscore.dialects.quirk import Items, Quirk
+from spanscore.model.span import Span
+
+_NO_TEXT = "null"
+
+
+def without_filler(_span: Span, items: Items) -> Items:
+    """Flattened messages without what stands for a text that is missing."""
+    return [{**x, "content": None} if x.get("content") == _NO_TEXT else x for x in items]
+
+
+QUIRKS = (
+    Quirk(
+        name="mistralai",
+        under="openllmetry",
+        scopes=("opentelemetry.instrumentation.mistralai",),
+        items=without_filler,
+    ),
+)

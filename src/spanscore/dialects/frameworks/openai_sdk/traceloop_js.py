@@ -1,0 +1,53 @@
+"""Open the input of OpenAI's Responses, which OpenLLMetry for JavaScript records as the text of one user message."""
+
+from typing import Any
+
+from spanscore.dialects.forms.messages import messages
+from spanscore.dialects.forms.structure import structure
+from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.quirk import Quirk
+from spanscore.model.span import Span
+from spanscore.model.step import Message
+
+_SCOPE = "@traceloop/instrumentation-openai"
+
+_START = '[{"'  # what its JSON.stringify makes of a list of items
+
+
+def complete(_span: Span, facts: Facts) -> None:
+    """Open the input of a model call. An answer without text is one that calls tools, which are left out: not known."""
+    if facts["kind"] == "model":
+        opened = items_opened(facts.get("input"))
+        if opened is not facts.get("input") and facts.get("output") == (Message("assistant", ""),):
+            facts["output"] = None
+        facts["input"] = opened
+
+
+def items_opened(given: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
+    """The messages, or those that the text of the only one holds where it is a request's list of items.
+
+    A question that is itself JSON stays one, since every element has to be an item that a request may hold.
+    """
+    if given is None or len(given) != 1 or given[0].role != "user" or not (given[0].text or "").startswith(_START):
+        return given
+    items, damaged = structure(given[0].text)
+    if damaged or not isinstance(items, list) or not all(map(_is_item, items)):
+        return given
+    return messages(items).messages
+
+
+def _is_item(item: Any) -> bool:
+    """Whether a request's input may hold it: a message, or what tells its type (a call, a result, a thought)."""
+    return isinstance(item, dict) and (_is_message(item) or _is_typed(item))
+
+
+def _is_message(item: dict[str, Any]) -> bool:
+    return isinstance(item.get("role"), str) and isinstance(item.get("content"), (str, list))
+
+
+def _is_typed(item: dict[str, Any]) -> bool:
+    kind = item.get("type")
+    return isinstance(kind, str) and (kind == "reasoning" or kind.endswith(("_call", "_output", "_reference")))
+
+
+QUIRKS = (Quirk(name="openai_js", under="openllmetry", scopes=(_SCOPE,), claims_scopes=True, complete=complete),)

@@ -1,0 +1,120 @@
+"""Open what is smolagents' own in OpenInference's spans: the task it is given, and the tool that gives its answer."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from spanscore.dialects.forms import messages
+from spanscore.dialects.forms.decorated_calls import read_arguments
+from spanscore.dialects.forms.indexed import indexed
+from spanscore.dialects.forms.structure import literal, opened, structure
+from spanscore.dialects.forms.values import Facts, text
+from spanscore.dialects.quirk import Quirk
+from spanscore.model.json import Json, printed
+from spanscore.model.span import Attributes, Span
+from spanscore.model.step import Message, ToolResult
+from spanscore.model.trace import RequestedCall, Tool
+
+_SCOPE = "openinference.instrumentation.smolagents"
+_FINAL_ANSWER = "final_answer"  # a tool that every agent has, whose argument is the answer
+_NO_TOOLS = frozenset({_FINAL_ANSWER, "python_interpreter"})
+_ASKING, _ANSWERING = ("tool-call", "assistant"), ("tool-response", "user")  # its own roles, and what APIs know
+_CALLED, _OBSERVED = "Calling tools:\n", "Observation:"
+_CALL, _PLAIN = frozenset({"args", "kwargs"}), "sanitize_inputs_outputs"
+"""What is recorded of a tool's call, and whether plain values were made of its arguments beside."""
+
+_MANAGED_ANSWER = re.compile(r"\AHere is the final answer from your managed agent '[^'\n]{1,200}':\n")
+
+
+def complete(span: Span, facts: Facts) -> None:
+    """Add to the facts of a span, in place."""
+    if facts["kind"] == "agent":
+        _complete_agent(span, facts)
+    elif facts["kind"] == "model":
+        _complete_model(facts)
+    elif facts["kind"] == "tool":
+        _complete_tool(span.attributes, facts)
+
+
+def _complete_agent(span: Span, facts: Facts) -> None:
+    facts["tools"] = _offered(span.attributes)
+    called = structure(span.attributes.get("input.value")).value
+    if isinstance(called, dict) and "task" in called:
+        facts["input_text"] = called["task"] if isinstance(called["task"], str) else None
+    if facts["agent_name"] == span.name:
+        facts["agent_name"] = span.name.removesuffix(".run")
+
+
+def _complete_model(facts: Facts) -> None:
+    if given := facts.get("input"):
+        facts["input"] = tuple(_remembered(given))
+    if produced := facts.get("output"):
+        facts["output"] = tuple(map(_answered, produced))
+    if offered := facts.get("tools"):
+        facts["tools"] = tuple(x for x in offered if x.name != _FINAL_ANSWER)
+
+
+def _complete_tool(attributes: Attributes, facts: Facts) -> None:
+    given, name = facts.get("arguments"), facts["tool_name"]
+    if isinstance(given, dict) and _CALL <= given.keys() <= _CALL | {_PLAIN}:
+        read_arguments(given, facts)
+    if name == _FINAL_ANSWER:
+        facts["kind"] = "other"
+    elif name is not None:
+        facts["tools"] = (_described(name, attributes),)
+
+
+def _offered(attributes: Attributes) -> tuple[Tool, ...] | None:
+    """The tools of an agent, of which only the names are listed, and the agents that it can call; None for none."""
+    listed, managed = attributes.get("smolagents.tools_names"), indexed(attributes, "smolagents.managed_agents.")
+    names = [x for x in listed if isinstance(x, str) and x not in _NO_TOOLS] if isinstance(listed, list) else []
+    agents = [x for x in managed if isinstance(x, dict) and isinstance(x.get("name"), str)]
+    return (*map(Tool, names), *(Tool(x["name"], text(x.get("description"))) for x in agents)) or None
+
+
+def _described(name: str, attributes: Attributes) -> Tool:
+    """What a tool's own span says of it: the agent that writes code is told of its tools in the prompt alone."""
+    inputs = structure(attributes.get("tool.parameters")).value
+    schema: Json = {"type": "object", "properties": inputs} if isinstance(inputs, dict) else None
+    return Tool(name, text(attributes.get("tool.description")), schema)
+
+
+def _remembered(messages: Sequence[Message]) -> Iterator[Message]:
+    """Messages with the calls and results that smolagents tells the model as text.
+
+    Several results stand in one text, which cannot be parted: it stays a tool's message.
+    """
+    asked: tuple[RequestedCall, ...] = ()
+    for message in messages:
+        said = message.text or ""
+        if message.role in _ASKING and said.startswith(_CALLED):
+            asked = _calls(literal(said.removeprefix(_CALLED)))
+            yield replace(message, role="assistant", text=None if asked else said, calls=asked)
+        elif message.role in _ANSWERING and said.startswith(_OBSERVED) and asked:
+            told = _MANAGED_ANSWER.sub("", said.removeprefix(_OBSERVED).removeprefix("\n"))
+            results = (ToolResult(asked[0].call_id, opened(told)),) if len(asked) == 1 else ()
+            yield replace(message, role="tool", text=None if results else said, results=results)
+        else:
+            yield message
+
+
+def _calls(listed: Any) -> tuple[RequestedCall, ...]:
+    """The calls in what smolagents prints; code that an agent writes is none."""
+    fields = {"role": "assistant", "tool_calls": listed if isinstance(listed, list) else None}
+    said = messages.message(fields, "assistant")
+    return () if said is None else tuple(x for x in said.calls if x.name not in _NO_TOOLS)
+
+
+def _answered(message: Message) -> Message:
+    """The message with its answer as text instead of a call."""
+    answers = [x.arguments for x in message.calls if x.name == _FINAL_ANSWER]
+    if not answers:
+        return message
+    answer: Any = answers[-1]
+    if isinstance(answer, dict) and answer.keys() == {"answer"}:
+        answer = answer["answer"]
+    return replace(message, text=printed(answer), calls=tuple(x for x in message.calls if x.name != _FINAL_ANSWER))
+
+
+QUIRKS = (Quirk(name="smolagents", under="openinference", scopes=(_SCOPE,), complete=complete, returns_state=True),)

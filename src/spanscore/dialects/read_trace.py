@@ -1,0 +1,229 @@
+"""Read the spans and log records of one trace into steps, each by the dialect that claims it."""
+
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from typing import Final, Literal, TypeAlias
+
+from spanscore.dialects.author_attributes import AUTHORED, authored
+from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms.ids import IDENTIFYING, SESSIONS, USERS, first_identity, identity
+from spanscore.dialects.forms.message_cache import MessageCache
+from spanscore.dialects.forms.structure import is_redacted
+from spanscore.dialects.forms.tool_messages import opened
+from spanscore.dialects.forms.truncation import LAST_OF_MARKS
+from spanscore.dialects.forms.values import Facts, add_damaged, pop_given
+from spanscore.dialects.losses.affected_facts import marked
+from spanscore.dialects.losses.reread import Rereader
+from spanscore.dialects.other_conventions import complete
+from spanscore.dialects.platforms import logfire
+from spanscore.dialects.quirk import NO_QUIRK
+from spanscore.dialects.registry import Registry, registry
+from spanscore.model.json import dumps
+from spanscore.model.span import LogRecord, Span
+from spanscore.model.step import Reading, Step, StepFact
+
+_NAMING = IDENTIFYING | AUTHORED | frozenset({"session.id", "user.id", "enduser.id", "gen_ai.conversation.id"})
+_ANNOUNCES = "logfire.span_type"  # Logfire tells that a span has begun by a span, whose id is another one
+_TextField: TypeAlias = Literal["session_id", "user_id", "agent_name", "input_text", "output_text"]
+_HIDEABLE: Final[tuple[tuple[_TextField, tuple[StepFact, ...]], ...]] = (
+    ("session_id", ()),  # or all that are hidden would be one
+    ("user_id", ()),
+    ("agent_name", ()),
+    ("input_text", ("input",)),
+    ("output_text", ("output",)),
+)
+_INSTRUMENTATIONS = ("opentelemetry.instrumentation.", "openinference.instrumentation.", "@traceloop/", "@arizeai/")
+"""How the scopes of libraries begin that write their spans themselves: nobody sets attributes on those."""
+
+_MILLISECOND_NS = 1_000_000
+_EVALUATOR_SCOPES = frozenset({"spanscore", "pydantic-evals"})
+_EVALUATOR_KEYS = frozenset(
+    {
+        "spanscore.emitted",
+        "mlflow.trace.sourceScorer",
+        "langwatch.reserved.causality_depth",
+        "logfire.feedback.name",
+        "ai.observability.eval_root.score",
+    }
+)
+_RESULT = "gen_ai.evaluation.name"
+_KINDS_OF_STEPS = frozenset({"gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind"})
+_EVALUATOR_VALUES = {"openinference.span.kind": "EVALUATOR", "langfuse.environment": "langfuse-llm-judge"}
+_SUSPICIOUS = _EVALUATOR_KEYS.union(_EVALUATOR_VALUES, (_RESULT,))
+
+
+def read(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> Reading:
+    """Read the spans and log records of one trace.
+
+    Order and repetition do not matter: of a span that comes twice the more complete one counts, and log records are
+    sorted by time. Raises nothing on hostile content; what cannot be read is left out, and spans that nobody reads are
+    counted.
+    """
+    known, logged, found = _unique(spans), _by_span(logs), registry()
+    claimed = {x.span_id: dialect for x in known if (dialect := found.dialect_of(x, logged.get(x.span_id, ())))}
+    steps, histories = list[Step](), MessageCache()
+    for span in known:
+        dialect = claimed.get(span.span_id)
+        if dialect is not None:
+            outermost = span.parent_span_id not in claimed
+            records = logged.get(span.span_id, ())
+            steps.append(_read_one(found, dialect, span, Context(records, outermost, histories)))
+        elif (naming := _naming(span)) or span.dropped_attributes_count:
+            steps.append(_step(span, "", {"kind": "other"} | naming))
+    steps = opened(marked(steps, known, logged, lambda: _rereader(claimed, logged)))
+    for name in found.refining.keys() & {x.name for x in claimed.values()}:
+        steps = _refined(found, steps, name)
+        moved = {x.span.span_id: x.span for x in steps}
+        known = [moved.get(x.span_id, x) for x in known]
+    return Reading(tuple(known), tuple(steps), len(known) - len(claimed), logged)
+
+
+def _refined(found: Registry, steps: Sequence[Step], name: str) -> list[Step]:
+    """The steps, those of one dialect as it reads them when it sees them side by side."""
+    own: Sequence[Step] = [x for x in steps if x.dialect == name]
+    for refine_trace in found.refining[name]:
+        own = refine_trace(own)
+    refined = {x.span.span_id: x for x in own}
+    return [refined.get(x.span.span_id, x) for x in steps]
+
+
+def again(reading: Reading) -> Rereader:
+    """What reads single spans of a reading again, with parts of them left out."""
+    return _rereader({x.span.span_id for x in reading.steps if x.dialect}, reading.logs)
+
+
+def _rereader(claimed: Container[str], logs: Mapping[str, Sequence[LogRecord]]) -> Rereader:
+    found = registry()
+
+    def read_again(span: Span, name: str, records: Sequence[LogRecord]) -> Step:
+        dialect = found.dialect_of(span, records)
+        if dialect is None or dialect.name != name:  # the part that is left out is the one by which it is claimed
+            return _step(span, "", {"kind": "other"} | _naming(span))
+        context = Context(records, span.parent_span_id not in claimed, MessageCache())
+        return _read_one(found, dialect, span, context)
+
+    return Rereader(read_again, logs)
+
+
+def _read_one(found: Registry, dialect: Dialect, span: Span, context: Context) -> Step:
+    quirk = found.quirk_of(dialect, span)
+    if quirk is not NO_QUIRK:
+        context = replace(context, quirk=quirk)
+    facts = _facts(dialect, span, context)
+    if dialect.by_hand and _may_be_by_hand(span):
+        complete(span, context, facts)
+    return _step(span, dialect.name, facts)
+
+
+def _facts(dialect: Dialect, span: Span, context: Context) -> Facts:
+    """What a dialect reads from a span, and what the quirk of its framework adds."""
+    quirk = context.quirk
+    if context.logs and dialect.restore is not None:
+        whole = dialect.restore(span, context.logs)
+        if whole is not span:
+            span, context = whole, replace(context, logs=())
+    span = quirk.prepare(span)
+    facts = dialect.read(span, context)
+    quirk.complete(span, facts)
+    return facts
+
+
+def _may_be_by_hand(span: Span) -> bool:
+    """Whether people may have set attributes on a span; where some were dropped, the rest may be of another dialect."""
+    return not span.dropped_attributes_count and not span.scope.name.startswith(_INSTRUMENTATIONS)
+
+
+def _naming(span: Span) -> Facts:
+    """The session and user that a span names which no dialect reads: those of the application around an agent."""
+    attributes = span.attributes
+    found = logfire.named(span)
+    if not attributes.keys().isdisjoint(_NAMING):
+        session = identity(attributes.get("session.id", attributes.get("gen_ai.conversation.id")))
+        found |= {"session_id": session or found.get("session_id"), "user_id": found.get("user_id")}
+    return found
+
+
+def _step(span: Span, dialect: str, facts: Facts) -> Step:
+    attributes = span.attributes
+    given_session = given_user = None
+    if "given_session_id" in facts:
+        given_session, given_user = pop_given(facts)
+    if given_session or "session.id" in attributes:
+        facts["session_id"] = given_session or identity(attributes["session.id"]) or facts.get("session_id")
+    if not attributes.keys().isdisjoint(IDENTIFYING):  # this way round it looks up these few keys, and not all
+        facts["session_id"] = facts.get("session_id") or first_identity(attributes, SESSIONS)
+        facts["user_id"] = facts.get("user_id") or first_identity(attributes, USERS)
+    user = given_user or attributes.get("user.id", attributes.get("enduser.id"))
+    if user is not None:
+        facts["user_id"] = identity(user) or facts.get("user_id")
+    if not attributes.keys().isdisjoint(AUTHORED):
+        stated = authored(attributes)
+        add_damaged(facts, *stated.pop("damaged"))
+        facts |= stated
+    for field, resting in _HIDEABLE:
+        value = facts.get(field)
+        if value and value[-1:] in LAST_OF_MARKS and is_redacted(value):
+            facts[field] = None
+            add_damaged(facts, *resting)
+    return Step(span=span, dialect=dialect, **facts)
+
+
+def _unique(spans: Iterable[Span]) -> list[Span]:
+    """Each span id once, without what evaluators emitted, by start time."""
+    found: dict[str, Span] = {}
+    for span in spans:
+        if not span.span_id or _is_evaluator(span) or span.attributes.get(_ANNOUNCES) == "pending_span":
+            continue
+        other = found.get(span.span_id)
+        if other is None or (other is not span and _completeness(span) > _completeness(other)):
+            found[span.span_id] = span
+    return sorted(found.values(), key=attrgetter("start_ns", "span_id"))
+
+
+def _completeness(span: Span) -> tuple[int, int, int, str]:
+    """Sorts the versions of one span: a pending one before the final one, and any two that differ."""
+    return span.end_ns, len(span.attributes), len(span.events), repr(span)
+
+
+def _is_evaluator(span: Span) -> bool:
+    """Whether spanscore or another evaluator emitted the span: a score is not part of what is scored."""
+    attributes = span.attributes
+    if (
+        span.scope.name in _EVALUATOR_SCOPES
+        or span.name == "judge_evaluation"
+        or attributes.get("gen_ai.operation.name") == "evaluation"
+    ):
+        return True
+    if attributes.keys().isdisjoint(_SUSPICIOUS):  # this way round it looks up these few keys, and not all
+        return False
+    if _RESULT in attributes and attributes.keys().isdisjoint(_KINDS_OF_STEPS):  # else a step that a score was put on
+        return True
+    is_named = not _EVALUATOR_KEYS.isdisjoint(attributes)
+    return is_named or any(attributes.get(key) == value for key, value in _EVALUATOR_VALUES.items())
+
+
+def _by_span(logs: Iterable[LogRecord]) -> dict[str, list[LogRecord]]:
+    """The log records of each span by time, each once; those of one moment as they came."""
+    found: defaultdict[str, list[tuple[str, LogRecord]]] = defaultdict(list)
+    for log in logs:
+        if log.span_id:
+            key = dumps([log.event_name, log.body, dict(log.attributes), log.time_ns])
+            found[log.span_id].append((key, log))
+    return {span_id: sorted(_each_once(records), key=attrgetter("time_ns")) for span_id, records in found.items()}
+
+
+def _each_once(records: list[tuple[str, LogRecord]]) -> Iterator[LogRecord]:
+    """Without what was delivered again.
+
+    By a clock of milliseconds, as of JavaScript, all messages of a request are of one moment, and one that was said
+    twice is two records alike. So a record counts as often as it came more often than the rarest.
+    """
+    times = Counter(key for key, _ in records)
+    deliveries, kept = min(times.values()), Counter[str]()
+    for key, log in records:
+        coarse = log.time_ns > 0 and log.time_ns % _MILLISECOND_NS == 0
+        if kept[key] < (times[key] // deliveries if coarse else 1):
+            kept[key] += 1
+            yield log

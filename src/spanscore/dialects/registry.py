@@ -1,0 +1,179 @@
+"""The dialects and quirks that there are: found by scanning, completed by installed distributions, and arranged."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import TypeAlias
+
+from spanscore import discovery
+from spanscore.dialects.content_switch import ContentSwitch, switch_for
+from spanscore.dialects.dialect import Dialect
+from spanscore.dialects.entry_points import installed
+from spanscore.dialects.log_turns import LogTurns
+from spanscore.dialects.order import in_order
+from spanscore.dialects.quirk import Quirk, Quirks
+from spanscore.model.span import LogRecord, Span
+from spanscore.model.step import Step
+
+FOLDERS = ("frameworks", "platforms", "coding_agents", "conventions")
+"""Where dialects and quirks are looked for: each module, or folder, brings a `DIALECT`, `QUIRKS`, or both."""
+
+RefineTrace: TypeAlias = Callable[[Sequence[Step]], Sequence[Step]]
+_Matches: TypeAlias = Callable[[Span, Sequence[LogRecord]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """Dialects in the order in which they claim spans, and what is looked up of them for each span."""
+
+    dialects: tuple[Dialect, ...]
+    quirks: tuple[Quirk, ...]
+    by_scope: Mapping[str, int]
+    by_key: Mapping[str, int]
+    keys: frozenset[str]
+    looking: tuple[tuple[Dialect, _Matches], ...]
+    quirks_by_dialect: Mapping[str, Quirks]
+    refining: Mapping[str, tuple[RefineTrace, ...]]
+    switches: Mapping[str, tuple[ContentSwitch, ...]]
+    prefilters: tuple[bytes, ...]
+    log_turns: tuple[LogTurns, ...]
+    log_scopes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, dialects: Sequence[Dialect], quirks: Sequence[Quirk]) -> "Registry":
+        """Arrange dialects, in this order, and quirks; of two that name the same scope or key, the first one counts."""
+        by_key: dict[str, int] = {}
+        for rank, dialect in enumerate(dialects):
+            for key in dialect.keys:
+                by_key.setdefault(key, rank)
+        log_turns = tuple(turns for x in dialects for turns in x.log_turns)
+        return cls(
+            dialects=tuple(dialects),
+            quirks=tuple(quirks),
+            by_scope=_by_scope(dialects, quirks),
+            by_key=by_key,
+            keys=frozenset(by_key),
+            looking=tuple((x, x.matches) for x in dialects if x.matches is not None),
+            quirks_by_dialect={x.name: _under(x, quirks) for x in dialects},
+            refining={x.name: refining for x in dialects if (refining := _refining(x, quirks))},
+            switches={x.name: x.content for x in dialects},
+            prefilters=tuple({found: None for x in dialects for found in x.prefilters}),
+            log_turns=log_turns,
+            log_scopes=tuple(x.scope for x in log_turns),
+        )
+
+    def dialect_of(self, span: Span, logs: Sequence[LogRecord]) -> Dialect | None:
+        """The first dialect that claims a span."""
+        found = self.by_scope.get(span.scope.name)
+        if not self.keys.isdisjoint(span.attributes):
+            ranks = [self.by_key[key] for key in self.keys.intersection(span.attributes)]
+            found = min(ranks if found is None else (found, *ranks))
+        if found is not None:
+            return self.dialects[found]
+        for dialect, matches in self.looking:
+            if matches(span, logs):
+                return dialect
+        return None
+
+    def quirk_of(self, dialect: Dialect, span: Span) -> Quirk:
+        """How a span differs from what its dialect reads in general."""
+        return self.quirks_by_dialect[dialect.name].find(span)
+
+
+def _by_scope(dialects: Sequence[Dialect], quirks: Iterable[Quirk]) -> dict[str, int]:
+    """The place of the dialect that claims the spans of a scope."""
+    found: dict[str, int] = {}
+    for rank, dialect in enumerate(dialects):
+        claimed = [scope for x in quirks if x.claims_scopes and x.under == dialect.name for scope in x.scopes]
+        for scope in (*dialect.scopes, *claimed):
+            found.setdefault(scope, rank)
+    return found
+
+
+def _under(dialect: Dialect, quirks: Iterable[Quirk]) -> Quirks:
+    return Quirks.of(x for x in quirks if x.under == dialect.name)
+
+
+def _refining(dialect: Dialect, quirks: Iterable[Quirk]) -> tuple[RefineTrace, ...]:
+    """What looks at all steps of a dialect in a trace: its quirks, then the dialect itself."""
+    of_quirks = [x.refine_trace for x in quirks if x.under == dialect.name]
+    return tuple(x for x in (*of_quirks, dialect.refine_trace) if x is not None)
+
+
+_tried: list[Registry] = []
+"""Arrangements that tests put in the place of what is installed; the last one counts."""
+
+
+def registry() -> Registry:
+    """What claims and reads spans at this moment.
+
+    Raises ConfigError where an installed distribution brings something that cannot be used.
+    """
+    return _tried[-1] if _tried else _found()
+
+
+@cache  # on first use: a distribution's module may import this package before it has defined its dialect
+def _found() -> Registry:
+    dialects, quirks = own_dialects(), own_quirks()
+    more_dialects, more_quirks = installed(dialects)
+    return Registry.of((*more_dialects, *dialects), (*more_quirks, *quirks))
+
+
+def own_dialects() -> tuple[Dialect, ...]:
+    """The project's own dialects, in their order."""
+    return in_order(x.DIALECT for x in _modules() if hasattr(x, "DIALECT"))
+
+
+def own_quirks() -> tuple[Quirk, ...]:
+    """The project's own quirks, by name and by the dialect in whose spans they are."""
+    found = (quirk for x in _modules() for quirk in getattr(x, "QUIRKS", ()))
+    return tuple(sorted(found, key=lambda x: (x.name, x.under)))
+
+
+def _modules() -> Iterator[ModuleType]:
+    for folder in FOLDERS:
+        yield from discovery.modules(f"spanscore.dialects.{folder}")
+
+
+@contextmanager
+def tried(item: Dialect | Quirk) -> Iterator[None]:
+    """Within the block `item` counts before all others, as if its distribution were installed; for tests.
+
+    A dialect of the same name does not count meanwhile, nor does a quirk of the same name in the same dialect. It holds
+    for the whole process, threads included.
+    """
+    before = registry()
+    dialects, quirks = before.dialects, before.quirks
+    if isinstance(item, Dialect):
+        dialects = (item, *(x for x in dialects if x.name != item.name))
+    else:
+        quirks = (item, *(x for x in quirks if (x.name, x.under) != (item.name, item.under)))
+    _tried.append(Registry.of(dialects, quirks))
+    try:
+        yield
+    finally:
+        _tried.pop()
+
+
+def all_dialects() -> tuple[Dialect, ...]:
+    """All dialects, in the order in which they claim spans: those of other distributions, which may know better, first.
+
+    Raises ConfigError where an installed distribution brings something that cannot be used.
+    """
+    return registry().dialects
+
+
+def content_switch(dialect: str, scope: str) -> str | None:
+    """What turns on the recording of content in spans of this dialect and scope, as an instruction; None: not known."""
+    return switch_for(registry().switches.get(dialect, ()), scope)
+
+
+def shows_genai(body: bytes) -> bool:
+    """Whether a raw OTLP request may hold a span or log record that a dialect reads. It may say yes wrongly, never no.
+
+    >>> shows_genai(b"...http.method..."), shows_genai(b"...gen_ai.request.model...")
+    (False, True)
+    """
+    return any(x in body for x in registry().prefilters)
