@@ -1,6 +1,7 @@
 """The page docs/dialects.md: what each dialect's golden cases hold, their origin, how its spans are recognised."""
 
 import inspect
+import itertools
 import json
 import re
 import sys
@@ -12,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from spanscore.dialects import all_dialects
 from spanscore.dialects.dialect import Dialect
+from spanscore.dialects.registry import own_quirks
 from spanscore.otlp import files
 
 ROOT: Final = Path(__file__).parent.parent
@@ -211,8 +213,9 @@ def _missing(case: _Case) -> Iterator[str]:
 
 
 def _recognised(dialect: Dialect) -> Iterator[str]:
-    if dialect.scopes:
-        yield f"instrumentation scope {_either(dialect.scopes)}"
+    claimed = (x.scopes for x in own_quirks() if x.claims_scopes and x.under == dialect.name)
+    if scopes := (*dialect.scopes, *itertools.chain.from_iterable(claimed)):
+        yield f"instrumentation scope {_either(scopes)}"
     if dialect.keys:
         yield f"attribute {_either(dialect.keys)}"
     if dialect.matches is not None:
