@@ -103,7 +103,8 @@ class _Asking:
         for case in self._cases:
             own = {item: value for item, value in reading.answers.items() if case.asks(item.question)}
             if own:
-                case.take(own, model)
+                newly = [item for item in own if item not in reading.remembered]
+                case.take(own, model if newly else reading.remembered[next(iter(own))])
         cut = tuple(item for item, x in reading.problems.items() if x.cut_off)
         if cut and not reading.answers:
             return self._less(is_in_parts=True) or self._refused(reading.problems)

@@ -3,7 +3,7 @@
 import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from string import Template
 from typing import Any
 
@@ -40,10 +40,14 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What an answer gives: the valid answers, and what is wrong with each item that has none."""
+    """What an answer gives: the valid answers, and what is wrong with each item that has none.
+
+    `remembered` names the model that answered an item at an earlier time.
+    """
 
     answers: Mapping[Item, Any]
     problems: Mapping[Item, Invalid]
+    remembered: Mapping[Item, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,26 @@ class Call:
     def schema(self) -> type[BaseModel]:
         """What the answer must fit."""
         return _schema(self.questions)
+
+    @property
+    def by_question(self) -> list["Call"]:
+        """The same, with one call for each question."""
+        found: dict[Question, list[Item]] = {}
+        for item in self.items:
+            found.setdefault(item.question, []).append(item)
+        return [Call(tuple(items), self.listed) for items in found.values()]
+
+    def answered(self, answers: Mapping[Item, Any]) -> BaseModel | None:
+        """The answer to this call of a single question, made of `answers`; None where one of its items has none."""
+        if any(item not in answers for item in self.items):
+            return None
+        values = [answers[item] for item in self.items]
+        (question,) = self.questions
+        if not issubclass(self.schema, Parts):
+            alone: BaseModel = values[0]
+            return alone
+        made: dict[str, Any] = {question.key: values if question.of_calls else values[0]}
+        return self.schema.model_construct(**made)
 
     def prompt(self, transcript: str, quotes: Mapping[str, str], objection: str = "") -> Prompt:
         """The prompt over a fenced transcript; what is quoted is fenced too, since it came from the trace.

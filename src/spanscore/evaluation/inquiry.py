@@ -2,14 +2,20 @@
 
 import asyncio
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from spanscore.evaluation.asking import Call, Item, Reading, listed
-from spanscore.judge.port import Judge
+from spanscore.judge.port import Judge, Prompt, RemembersAnswers
 from spanscore.judge.transcript import Refit, Renderer, Transcript
 from spanscore.model.score import JudgeUsage
 from spanscore.model.trace import AgentTrace, Session
+
+
+class _RememberingJudge(Judge, RemembersAnswers, Protocol):
+    """A judge that can be asked, and whose answers can be had again."""
+
 
 LEAST_TOKENS = 1000
 """No transcript is made shorter than that for a judge that could not read a longer one."""
@@ -86,7 +92,39 @@ class Inquiry:
     ) -> tuple[Reading, str, JudgeUsage]:
         """What the judge answers, which model did, and what that cost. Raises JudgeError."""
         redacted = {name: transcript.redact(text) for name, text in quotes.items()}
-        asked = call.prompt(transcript.text, redacted, objection)
-        prompt = replace(asked, sample=self.sample, tenant=self.transcripts.tenant)
-        answer = await self.judge.ask(prompt, call.schema, models=models)
+
+        def prompt(asked: Call) -> Prompt:
+            made = asked.prompt(transcript.text, redacted, objection)
+            return replace(made, sample=self.sample, tenant=self.transcripts.tenant)
+
+        if len(call.questions) > 1 and not objection and isinstance(self.judge, RemembersAnswers):
+            return await _asked_for_the_rest(self.judge, call, prompt, models)
+        answer = await self.judge.ask(prompt(call), call.schema, models=models)
         return call.read(answer.value), answer.model, answer.usage
+
+
+async def _asked_for_the_rest(
+    judge: _RememberingJudge, call: Call, prompt: Callable[[Call], Prompt], models: Sequence[str]
+) -> tuple[Reading, str, JudgeUsage]:
+    """As `Inquiry.ask`, of several questions: those that were answered before, with whatever others, are not asked."""
+    parts = call.by_question
+    whole, *kept = await judge.recall([(prompt(x), x.schema) for x in (call, *parts)], models=models)
+    if whole is not None:
+        return call.read(whole.value), whole.model, whole.usage
+    known: dict[Item, Any] = {}
+    models_of: dict[Item, str] = {}
+    for part, found in zip(parts, kept, strict=True):
+        if found is not None:
+            answers = part.read(found.value).answers
+            known |= answers
+            models_of |= dict.fromkeys(answers, found.model)
+    rest = Call(tuple(item for item in call.items if item not in known), call.listed)
+    usage = JudgeUsage(cached=1 if known else 0)
+    if not rest.items:
+        return Reading(known, {}, models_of), next(iter(models_of.values())), usage
+    answer = await judge.ask(prompt(rest), rest.schema, models=models)
+    reading = rest.read(answer.value)
+    if not answer.usage.cached:
+        made = [(prompt(part), value) for part in parts if (value := part.answered(reading.answers)) is not None]
+        await judge.remember(made, answer.model)
+    return Reading({**known, **reading.answers}, reading.problems, models_of), answer.model, answer.usage + usage

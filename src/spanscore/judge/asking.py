@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic
 
+from pydantic import BaseModel
+
 from spanscore.errors import (
     BudgetExhaustedError,
     JudgeAnswerError,
@@ -42,6 +44,14 @@ class _Asking(Generic[AnswerT]):
     spent: Spent
 
 
+def _as_kept(text: str, schema: type[AnswerT], model: str) -> Answer[AnswerT] | None:
+    """An answer as it was kept; None for one that is not ours, or damaged, which is as good as none."""
+    try:
+        return Answer(read(text, schema), model, JudgeUsage(cached=1))
+    except UnusableAnswerError:
+        return None
+
+
 class _Behind:
     """A judge on an account of its own."""
 
@@ -52,6 +62,16 @@ class _Behind:
     async def ask(self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()) -> Answer[AnswerT]:
         """See `Judge.ask`."""
         return await self._judge.ask_for(self._account, prompt, schema, models)
+
+    async def recall(
+        self, asked: Sequence[tuple[Prompt, type[BaseModel]]], *, models: Sequence[str] = ()
+    ) -> list[Answer[BaseModel] | None]:
+        """See `RemembersAnswers.recall`."""
+        return await self._judge.recall(asked, models=models)
+
+    async def remember(self, answers: Sequence[tuple[Prompt, BaseModel]], model: str) -> None:
+        """See `RemembersAnswers.remember`."""
+        await self._judge.remember(answers, model)
 
 
 class ModelJudge:
@@ -90,6 +110,17 @@ class ModelJudge:
         """See `Judge.ask`. Nothing of `prompt` is sent before it has been redacted, if redaction is on."""
         return await self.ask_for(self._caller.account, prompt, schema, models)
 
+    async def recall(
+        self, asked: Sequence[tuple[Prompt, type[BaseModel]]], *, models: Sequence[str] = ()
+    ) -> list[Answer[BaseModel] | None]:
+        """See `RemembersAnswers.recall`."""
+        model = next(iter(models or self._config.models))
+        return await asyncio.to_thread(self._recalled, model, asked)
+
+    async def remember(self, answers: Sequence[tuple[Prompt, BaseModel]], model: str) -> None:
+        """See `RemembersAnswers.remember`."""
+        await asyncio.to_thread(self._remembered, model, answers)
+
     def behind(self, budget: Budget) -> Judge:
         """This judge for work that is not urgent: paid from `budget`, its calls wait while others are to be made."""
         return _Behind(self, Account(Purse(budget, self._timing.clock_ns), stands_behind=True))
@@ -112,9 +143,28 @@ class ModelJudge:
                 break
         raise _summed_up(failures, spent)
 
+    def _recalled(self, model: str, asked: Sequence[tuple[Prompt, type[BaseModel]]]) -> list[Answer[BaseModel] | None]:
+        if self._cache is None:
+            return [None] * len(asked)
+        keys = [self._key(model, prompt, schema) for prompt, schema in asked]
+        kept = self._cache.get_all(keys)
+        if kept:
+            self._calls.kept(model, found=True)
+        return [
+            _as_kept(kept[key], schema, model) if key in kept else None
+            for key, (_, schema) in zip(keys, asked, strict=True)
+        ]
+
+    def _remembered(self, model: str, answers: Sequence[tuple[Prompt, BaseModel]]) -> None:
+        if self._cache is not None:
+            self._cache.put_all({self._key(model, x, type(answer)): kept_text(answer) for x, answer in answers})
+
+    def _key(self, model: str, prompt: Prompt, schema: type[BaseModel]) -> str:
+        return content_key(model, prompt, schema_of(schema), self._parameters)
+
     async def _from_one(self, asking: _Asking[AnswerT]) -> Answer[AnswerT] | JudgeError:
         """One model's answer: kept, being had by another asking at this moment, or asked for now."""
-        key = content_key(asking.model, asking.prompt, schema_of(asking.schema), self._parameters)
+        key = self._key(asking.model, asking.prompt, asking.schema)
         flight = f"{id(asking.spent.account)} {key}"  # no account pays for what another one asks
         outcome, shared = await self._flights.run(flight, lambda: self._kept_or_asked(key, asking))
         if not shared:
@@ -127,15 +177,10 @@ class ModelJudge:
 
     async def _kept_or_asked(self, key: str, asking: _Asking[AnswerT]) -> Answer[AnswerT] | JudgeError:
         kept = await asyncio.to_thread(self._cache.get, key) if self._cache else None
-        if kept is not None:
-            try:
-                answer = Answer(read(kept, asking.schema), asking.model, JudgeUsage(cached=1))
-            except UnusableAnswerError:
-                pass  # not ours, or damaged: as good as not there
-            else:
-                self._calls.kept(asking.model, found=True)
-                return answer
-        self._calls.kept(asking.model, found=False)
+        answer = None if kept is None else _as_kept(kept, asking.schema, asking.model)
+        self._calls.kept(asking.model, found=answer is not None)
+        if answer is not None:
+            return answer
         try:
             value = await self._converse(asking)
         except JudgeError as error:

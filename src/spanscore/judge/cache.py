@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from spanscore.judge.port import Prompt
@@ -22,6 +22,14 @@ class Cache(Protocol):
 
     def put(self, key: str, value: str) -> None:
         """Keep `value` under `key`."""
+        ...
+
+    def get_all(self, keys: Sequence[str]) -> dict[str, str]:
+        """The texts that are kept under any of `keys`, by key."""
+        ...
+
+    def put_all(self, answers: Mapping[str, str]) -> None:
+        """Keep each text under its key."""
         ...
 
 
@@ -47,6 +55,15 @@ class MemoryCache:
             self._entries.move_to_end(key)
             if len(self._entries) > self._max_entries:
                 self._entries.popitem(last=False)
+
+    def get_all(self, keys: Sequence[str]) -> dict[str, str]:
+        """The texts that are kept under any of `keys`, by key."""
+        return {key: text for key in keys if (text := self.get(key)) is not None}
+
+    def put_all(self, answers: Mapping[str, str]) -> None:
+        """Keep each text under its key, as `put` does."""
+        for key, text in answers.items():
+            self.put(key, text)
 
 
 def content_key(model: str, prompt: Prompt, schema: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:

@@ -6,10 +6,13 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from spanscore import private_files
+
+T = TypeVar("T")
 
 _LOGGER = logging.getLogger(__name__)
 _DAY_NS = 86400 * 10**9
@@ -56,11 +59,19 @@ class FileCache:
 
     def get(self, key: str) -> str | None:
         """The text kept under `key`, or None."""
-        return self._tried(lambda connection: self._read(connection, key))
+        return self.get_all([key]).get(key)
 
     def put(self, key: str, value: str) -> None:
         """Keep `value` under `key`."""
-        self._tried(lambda connection: self._write(connection, key, value))
+        self.put_all({key: value})
+
+    def get_all(self, keys: Sequence[str]) -> dict[str, str]:
+        """The texts that are kept under any of `keys`, by key."""
+        return self._tried(lambda connection: self._read(connection, keys)) or {}
+
+    def put_all(self, answers: Mapping[str, str]) -> None:
+        """Keep each text under its key, all of them or, where the file cannot be used, none."""
+        self._tried(lambda connection: self._write(connection, answers))
 
     def close(self) -> None:
         """Let go of the file; the next use opens it again."""
@@ -69,7 +80,7 @@ class FileCache:
                 self._connection.close()
             self._connection = None
 
-    def _tried(self, work: Callable[[sqlite3.Connection], str | None]) -> str | None:
+    def _tried(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
         """What `work` gives; None where the file cannot be used."""
         with self._lock:
             if not self._is_usable:
@@ -105,19 +116,23 @@ class FileCache:
         self._size_bytes = _size_of(connection)
         return connection
 
-    def _read(self, connection: sqlite3.Connection, key: str) -> str | None:
-        row = connection.execute("SELECT value, used_ns FROM answers WHERE key = ?", (key,)).fetchone()
-        if row is None:
-            return None
+    def _read(self, connection: sqlite3.Connection, keys: Sequence[str]) -> dict[str, str]:
         now_ns = self._clock_ns()
-        if now_ns - row[1] > _DAY_NS:  # once a day is enough to know what is in use
-            connection.execute("UPDATE answers SET used_ns = ? WHERE key = ?", (now_ns, key))
-        return str(row[0])
+        found: dict[str, str] = {}
+        for key in keys:
+            row = connection.execute("SELECT value, used_ns FROM answers WHERE key = ?", (key,)).fetchone()
+            if row is None:
+                continue
+            found[key] = str(row[0])
+            if now_ns - row[1] > _DAY_NS:  # once a day is enough to know what is in use
+                connection.execute("UPDATE answers SET used_ns = ? WHERE key = ?", (now_ns, key))
+        return found
 
-    def _write(self, connection: sqlite3.Connection, key: str, value: str) -> None:
-        row = (key, value, self._clock_ns())
-        connection.execute("INSERT OR REPLACE INTO answers (key, value, used_ns) VALUES (?, ?, ?)", row)
-        self._size_bytes += _bytes(key) + _bytes(value)
+    def _write(self, connection: sqlite3.Connection, answers: Mapping[str, str]) -> None:
+        now_ns = self._clock_ns()
+        rows = [(key, value, now_ns) for key, value in answers.items()]
+        connection.executemany("INSERT OR REPLACE INTO answers (key, value, used_ns) VALUES (?, ?, ?)", rows)
+        self._size_bytes += sum(_bytes(key) + _bytes(value) for key, value in answers.items())
         if self._size_bytes > self._max_bytes:
             self._make_room(connection)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel
 
@@ -45,4 +45,19 @@ class Judge(Protocol):
         `models` are tried in order; empty: the configured ones. Raises a `JudgeError` when no valid answer was had;
         what was spent by then is `error.usage`.
         """
+        ...
+
+
+@runtime_checkable
+class RemembersAnswers(Protocol):
+    """A judge whose answers can be had again by question, also those that it gave to several questions at once."""
+
+    async def recall(
+        self, asked: Sequence[tuple[Prompt, type[BaseModel]]], *, models: Sequence[str] = ()
+    ) -> list[Answer[BaseModel] | None]:
+        """What the first of `models` is known to have answered to each prompt; None where nothing is. Asks nobody."""
+        ...
+
+    async def remember(self, answers: Sequence[tuple[Prompt, BaseModel]], model: str) -> None:
+        """Take it that `model` gave each of these answers to the prompt beside it, asked by itself."""
         ...

@@ -2,10 +2,10 @@
 
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
-from sqlalchemy import Column, delete, func, insert, select, update
+from sqlalchemy import Column, func, insert, select, update
 from sqlalchemy.engine import Connection
 
 from spanscore.errors import ConfigError, PermanentError, RetryableError
@@ -18,12 +18,14 @@ from spanscore.store import (
     external,
     facts,
     given,
+    judge_answers,
     listing,
     placing,
     pruning,
     reading,
     recent,
     records,
+    schema,
     session_listing,
     tenants,
     unanswered,
@@ -38,7 +40,7 @@ from spanscore.store.labelled import Labels
 from spanscore.store.monitors import MonitorStore, last_read_seq
 from spanscore.store.reading import MAX_SESSION_TRACES, SessionRecord
 from spanscore.store.runs import RunTables
-from spanscore.store.schema import agent_traces, cursors, evaluations, external_scores, judge_answers, monitors
+from spanscore.store.schema import agent_traces, cursors, evaluations, external_scores, monitors
 from spanscore.store.secrets import secret
 from spanscore.store.unanswered import Missing, Unanswered
 from spanscore.store.writing import StoredTrace
@@ -425,26 +427,31 @@ class Store:
 
     def get(self, key: str) -> str | None:
         """The judge's answer kept under `key`. What cannot be read is not there: nothing is raised."""
-        try:
-            with self._database.reading() as connection:
-                return connection.execute(select(judge_answers.c.value).where(judge_answers.c.key == key)).scalar()
-        except (RetryableError, PermanentError) as error:
-            _log.warning("judge cache: %s", error)
-            return None
+        return self.get_all([key]).get(key)
 
     def put(self, key: str, value: str) -> None:
         """Keep a judge's answer. One that cannot be kept is paid for again another time: nothing is raised."""
-        there = select(func.coalesce(func.sum(judge_answers.c.size_bytes), 0)).where(judge_answers.c.key == key)
+        self.put_all({key: value})
+
+    def get_all(self, keys: Sequence[str]) -> dict[str, str]:
+        """The judge's answers kept under any of `keys`, by key. Nothing is raised."""
+        try:
+            with self._database.reading() as connection:
+                return judge_answers.find(connection, keys)
+        except (RetryableError, PermanentError) as error:
+            _log.warning("judge cache: %s", error)
+            return {}
+
+    def put_all(self, answers: Mapping[str, str]) -> None:
+        """Keep each of a judge's answers under its key, in one transaction. Nothing is raised."""
+        if not answers:
+            return
         try:
             with self._database.one_at_a_time:
-                row, size_bytes = self._last_answer + 1, records.size_bytes(value)
-                answer = {"row": row, "key": key, "value": value, "size_bytes": size_bytes}
                 with self._database.writing() as connection:
-                    replaced = connection.execute(there).scalar_one()
-                    connection.execute(delete(judge_answers).where(judge_answers.c.key == key))
-                    connection.execute(insert(judge_answers).values(**answer, stored_ns=self._clock_ns()))
-                self._last_answer = row
-                self._size_bytes += size_bytes - replaced
+                    grown = judge_answers.keep(connection, answers, self._last_answer, self._clock_ns())
+                self._last_answer += len(answers)
+                self._grow(grown)
         except (RetryableError, PermanentError) as error:
             _log.warning("judge cache: %s", error)
 
@@ -482,7 +489,7 @@ class Store:
         self._last_seq = max(self._last_seq, last_seq, last_read_seq(connection))
         last_row = max(_highest(connection, agent_traces.c.row), _highest(connection, monitors.c.until_row))
         self._last_row = max(self._last_row, last_row)
-        self._last_answer = max(self._last_answer, _highest(connection, judge_answers.c.row))
+        self._last_answer = max(self._last_answer, _highest(connection, schema.judge_answers.c.row))
         self._size_bytes = pruning.size_bytes(connection)
 
     def _prune_step(self, before_ns: int | None) -> pruning.Pruned:
