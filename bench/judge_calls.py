@@ -8,10 +8,11 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "tests/judge"), str(ROOT / "tests/judged")]
@@ -20,27 +21,48 @@ from judged_harness import GOLDEN, STAGES, engine_for  # noqa: E402 - from the t
 from obliging_model import ObligingModel  # noqa: E402 - likewise
 from scripted_server import Reply, ScriptedServer  # noqa: E402 - likewise
 
+from spanscore.evaluation import Engine  # noqa: E402 - likewise
 from spanscore.judge.cache import MemoryCache  # noqa: E402 - likewise
 from spanscore.judge.transcript import estimate_tokens  # noqa: E402 - likewise
+from spanscore.model.score import Evaluation  # noqa: E402 - likewise
 from spanscore.model.trace import AgentTrace  # noqa: E402 - likewise
 from spanscore.otlp import files  # noqa: E402 - likewise
 from spanscore.rebuild import rebuild_all  # noqa: E402 - likewise
 
+BYTES_PER_TOKEN = 3
+"""As the judge estimates tokens."""
+_LEAST_CACHED_TOKENS, _CACHED_STEP_TOKENS = 1024, 128
+
 
 class CountingModel:
-    """An obliging model that counts its tokens as the judge estimates them."""
+    """An obliging model that counts its tokens as the judge estimates them, and what a prefix cache would have served.
+
+    The cache is as OpenAI and Azure describe theirs: it knows the beginnings of all prompts before, in steps of 128
+    tokens, from 1,024 tokens on; nothing is forgotten.
+    """
 
     def __init__(self) -> None:
-        self.tokens = {"in": 0, "out": 0}
+        self.tokens = {"in": 0, "out": 0, "cached": 0}
+        self._beginnings: set[int] = set()
         self._model = ObligingModel(
             verdict="no", reason="Step 2 asks for Rome, as the user did, and returns its weather. " * 2
         )
 
     def __call__(self, request: dict[str, Any]) -> Reply:
         reply = self._model(request)
-        self.tokens["in"] += sum(estimate_tokens(x["content"]) for x in request["messages"])
+        prompt = "".join(message["content"] for message in request["messages"])
+        self.tokens["in"] += sum(estimate_tokens(message["content"]) for message in request["messages"])
         self.tokens["out"] += estimate_tokens(json.loads(reply.body)["choices"][0]["message"]["content"])
+        self.tokens["cached"] += self._served(prompt.encode())
         return reply
+
+    def _served(self, prompt: bytes) -> int:
+        """How many tokens of `prompt` a prefix cache has, which knows all of it afterwards."""
+        ends = range(_LEAST_CACHED_TOKENS, len(prompt) // BYTES_PER_TOKEN + 1, _CACHED_STEP_TOKENS)
+        beginnings = {tokens: hash(prompt[: tokens * BYTES_PER_TOKEN]) for tokens in ends}
+        served = max((x for x, beginning in beginnings.items() if beginning in self._beginnings), default=0)
+        self._beginnings.update(beginnings.values())
+        return served
 
 
 def recordings() -> Iterator[AgentTrace]:
@@ -58,16 +80,42 @@ def main() -> None:
     traces = list(islice(recordings(), parser.parse_args().traces))
     calls = sum(len(x.tool_calls or ()) for x in traces)
     print(f"{len(traces)} recorded traces, {calls} tool calls, {len(STAGES)} metrics")
-    for plan in ("fused", "staged"):
-        model = CountingModel()
-        with ScriptedServer(model) as server:
-            engine = engine_for(server, plan, cache=MemoryCache(10_000))
-            found = [x for trace in traces for x in asyncio.run(engine.evaluate_trace(trace))]
-        scored = sum(x.status == "scored" for x in found)
+    alone = measured("staged", traces, shared=False)
+    for name, found in (
+        ("one call per stage and metric", alone),
+        ("staged", measured("staged", traces)),
+        ("fused", measured("fused", traces)),
+    ):
+        tokens = found.tokens
         print(
-            f"{plan:7} {len(server.calls):4} calls, {model.tokens['in']:7,} tokens in, {model.tokens['out']:6,} out; "
-            f"{scored} of {len(found)} scored"
+            f"{name:30} {found.calls:4} calls ({found.calls / alone.calls:.2f}), {tokens['in']:7,} tokens in "
+            f"({tokens['in'] / alone.tokens['in']:.2f}), {tokens['cached'] / tokens['in']:.0%} of them in a prefix "
+            f"cache, {tokens['out']:6,} out; {found.scored} of {len(traces) * len(STAGES)} scored"
         )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What judging took: calls, tokens by kind, and how many metrics of traces have a score."""
+
+    calls: int
+    tokens: Mapping[str, int]
+    scored: int
+
+
+def measured(plan: Literal["fused", "staged"], traces: Sequence[AgentTrace], *, shared: bool = True) -> Measured:
+    """Judge each trace. Where nothing is `shared`, each metric asks by itself, and no answer is kept."""
+    model = CountingModel()
+    together = [None] if shared else [{name: {}} for name in STAGES]
+    with ScriptedServer(model) as server:
+        engines = [engine_for(server, plan, metrics=x, cache=MemoryCache(10_000) if shared else None) for x in together]
+        found = asyncio.run(evaluated(engines, traces))
+    return Measured(len(server.calls), model.tokens, sum(x.status == "scored" for x in found))
+
+
+async def evaluated(engines: Sequence[Engine], traces: Sequence[AgentTrace]) -> list[Evaluation]:
+    """What each engine finds of each trace, one after the other."""
+    return [x for trace in traces for engine in engines for x in await engine.evaluate_trace(trace)]
 
 
 if __name__ == "__main__":
