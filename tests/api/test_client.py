@@ -93,11 +93,13 @@ def _serving(*servicers, tokens=None):
         await server.start()
         return server, port
 
-    server, port = wait_for(start())
+    server = None
     try:
+        server, port = wait_for(start())
         yield f"127.0.0.1:{port}"
-    finally:
-        wait_for(server.stop(0))
+    finally:  # also where a servicer is not as its proto has it: a thread that is left would keep pytest from ending
+        if server is not None:
+            wait_for(server.stop(0))
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()

@@ -57,14 +57,15 @@ def _serving(servicer=None, tokens=None, limits=None, **config):
     def wait_for(coroutine):
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
 
-    server = HttpServer(
-        ApiHttp(**{"endpoint": "127.0.0.1:0", **config}), [servicer or Scores()], Caller(tokens), limits
-    )
-    wait_for(server.start())
+    server = None
     try:
+        settings = ApiHttp(**{"endpoint": "127.0.0.1:0", **config})
+        server = HttpServer(settings, [servicer or Scores()], Caller(tokens), limits)
+        wait_for(server.start())
         yield f"{'https' if 'tls' in config else 'http'}://localhost:{server.port}"
     finally:
-        wait_for(server.stop())
+        if server is not None:
+            wait_for(server.stop())
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
@@ -87,6 +88,21 @@ def test_a_method_is_asked_and_answers_in_json():
         status, answer = _ask(url + LIST, b'{"pageSize": 3, "filter": "value > 0"}')
     assert (status, answer) == (200, {"scores": [{"metric": "coherence", "value": 0.5}]})
     assert (servicer.asked[0][0].page_size, servicer.asked[0][0].filter) == (3, "value > 0")
+
+
+@pytest.mark.parametrize(("path", "status"), [("/nothing", 404), ("/openapi.json", 200), ("/healthz", 200)])
+def test_an_answer_that_needs_no_body_reaches_whoever_sends_one(path, status):
+    with _serving() as url:
+        host, _, port = url.removeprefix("http://").partition(":")
+        body = b" " * (MAX_REQUEST_BYTES - 1)
+        for _ in range(5):
+            with socket.create_connection((host, int(port)), timeout=60) as connection:
+                connection.sendall(
+                    f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                    f"Content-Length: {len(body)}\r\n\r\n".encode()
+                )
+                connection.sendall(body)
+                assert connection.makefile("rb").readline().split()[1] == str(status).encode()
 
 
 def test_a_method_without_side_effects_can_be_got():

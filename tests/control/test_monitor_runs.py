@@ -11,6 +11,7 @@ from spanscore.control.monitors import Monitors
 from spanscore.control.target import read_spec
 from spanscore.errors import FieldError, InputError, JudgeUnavailableError, NotFoundError, PermanentError
 from spanscore.export.alerting_config import Alerting
+from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.store.listing import ScoreQuery
 from spanscore.store.monitors import MonitorStore
 
@@ -35,6 +36,21 @@ class HeldStore:
             self.reached.set()
             self.released.wait()
         return self._store.write(change)
+
+
+def failing(trace):
+    """A score of a trace that does not pass."""
+    return Evaluation(
+        scope="trace",
+        subject_id=trace.id,
+        metric="helpful",
+        outcome=Score(0.1, ""),
+        threshold=0.5,
+        scale=(0.0, 1.0),
+        evaluator=Evaluator("CODE", "helpful", "1"),
+        target=trace.target,
+        session_id=trace.session_id,
+    )
 
 
 class World:
@@ -231,6 +247,18 @@ def test_a_tick_is_skipped_where_nothing_has_changed(world, server, traces, targ
     assert (unchanged.outcome, unchanged.facts.reason) == ("skipped", "nothing has changed since the run before")
     server.keep([trace])
     assert world.worked_off(world.later()).outcome == "done"
+
+
+def test_a_condition_over_scores_that_another_trace_meets_is_a_change(world, server, traces):
+    first, second = traces(2)
+    server.keep([first, second])
+    server.store.commit([], [failing(first)])
+    world.create(target={"where": "failing = true"}, everything=True, only_if_changed=True)
+    assert world.worked_off(world.later()).outcome == "done"
+    assert world.later().outcome == "skipped"
+    server.store.commit([], [failing(second)])
+    assert world.worked_off(world.later()).outcome == "done"
+    assert world.later().outcome == "skipped"
 
 
 def test_named_traces_count_as_changed_where_one_is_stored_anew(world, server, traces):

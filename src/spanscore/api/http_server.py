@@ -41,6 +41,7 @@ _DOCUMENT: Final = "/openapi.json"
 _HTTP_STATUSES: Final = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403}
 
 _IDLE_S: Final = 75
+_UNREAD_BODY_S: Final = 1.0
 _CANCELLED_S: Final = 1
 _BACKLOG: Final = 512
 
@@ -177,35 +178,38 @@ class _Front:
 
     async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
         headers, path = _headers(scope), scope["path"]
+        early = _after_body(receive, send, is_awaited=not headers("expect"))
         if self._only_local and not (
             _is_local(_one(headers, "host") or "") and _is_local_origin(_one(headers, "origin"))
         ):
             # Else a page of another site whose name resolves to this address could read everything.
             why = "this server answers requests to localhost or a loopback address alone, and no pages of other sites"
-            await _answer(send, 421, _error("permission_denied", why))
+            await _answer(early, 421, _error("permission_denied", why))
         elif path == "/healthz":
-            await _answer(send, 200, {"status": "SERVING"})
+            await _answer(early, 200, {"status": "SERVING"})
         elif self._is_full():
-            await _answer(send, 503, _error("unavailable", "there are too many connections; try again in 10 s"))
+            await _answer(early, 503, _error("unavailable", "there are too many connections; try again in 10 s"))
         elif path in self._page and scope["method"] in {"GET", "HEAD"}:
-            await _answer_file(send, self._page[path], is_head=scope["method"] == "HEAD")
+            await _answer_file(early, self._page[path], is_head=scope["method"] == "HEAD")
         elif path not in self._scopes:
             known = "methods are /spanscore.v1.SERVICE/METHOD; /openapi.json describes them"
-            await _answer(send, 404, _error("unimplemented", f"there is nothing here: {known}"))
+            await _answer(early, 404, _error("unimplemented", f"there is nothing here: {known}"))
         else:
-            await self._admitted(path, headers, scope, receive, send)
+            await self._admitted(path, scope, receive, send, early)
 
-    async def _admitted(self, path: str, headers: Headers, scope: _Scope, receive: _Receive, send: _Send) -> None:
+    async def _admitted(self, path: str, scope: _Scope, receive: _Receive, send: _Send, early: _Send) -> None:
+        """Answer a request for what there is; by `early` where its body is not looked at."""
+        headers = _headers(scope)
         try:
             self._caller.admit(headers, self._scopes[path], needs_tenant=path != _DOCUMENT)
         except Refusal as refusal:
             status = _HTTP_STATUSES.get(refusal.code.name, 503)
-            await _answer(send, status, _error(refusal.code.name.lower(), refusal.status.message))
+            await _answer(early, status, _error(refusal.code.name.lower(), refusal.status.message))
             return
         if path == _DOCUMENT:
-            await _answer(send, 200, self._document)
+            await _answer(early, 200, self._document)
         elif (_one(headers, "content-type") or "").startswith("application/grpc"):
-            await self._refuse(path, 415, send, [(b"accept-post", b"application/json, application/proto")])
+            await self._refuse(path, 415, early, [(b"accept-post", b"application/json, application/proto")])
         else:
             await self._called(path, scope, receive, send)
 
@@ -250,6 +254,22 @@ class _Front:
         else:
             what = "send it as content-type: application/json"
         await _answer(send, status, _error("unimplemented" if status == 405 else "invalid_argument", what), headers)
+
+
+def _after_body(receive: _Receive, send: _Send, *, is_awaited: bool) -> _Send:
+    """Sends an answer once the request's body, which nobody looks at, has come: else its sender may get no answer.
+
+    A connection that is closed with bytes on their way is reset. Nothing is waited for where `is_awaited` is False, as
+    where the sender waits for the answer itself (`Expect: 100-continue`), nor longer than a second.
+    """
+
+    async def answer(message: dict[str, Any]) -> None:
+        if is_awaited and message["type"] == "http.response.start":
+            with contextlib.suppress(TimeoutError):
+                await _read_whole(receive, _UNREAD_BODY_S)
+        await send(message)
+
+    return answer
 
 
 async def _read_whole(receive: _Receive, within_s: float) -> _Receive:

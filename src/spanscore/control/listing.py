@@ -1,5 +1,6 @@
 """The traces or sessions that a target names, page by page, and the sample of them that a run evaluates."""
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -107,6 +108,15 @@ def every_page(store: Store, tenant: str, target: TargetSpec, *, stored_by_ns: i
         found = page(store, tenant, target, cursor, stored_by_ns=stored_by_ns)
         cursor = found.next
         yield found.subjects
+
+
+def digest(store: Store, tenant: str, target: TargetSpec) -> str:
+    """The same as long as `target` names the same traces or sessions. Blocks."""
+    found = hashlib.sha256()
+    for subjects in every_page(store, tenant, target, stored_by_ns=_LAST):
+        for subject in subjects:
+            found.update(subject.encode("utf-8", "surrogatepass") + b"\0")
+    return found.hexdigest()
 
 
 def add(tables: RunTables, run: Run, sampling: Sampling, found: Page, now_ns: int) -> Run | None:

@@ -187,6 +187,11 @@ class Runs:
         found: bool = await self._once(listing.has_newer, self._store, tenant, spec.target, row)
         return found
 
+    async def named(self, tenant: str, spec: RunSpec) -> str:
+        """A digest of the traces or sessions that a run would be about."""
+        found: str = await self._once(listing.digest, self._store, tenant, spec.target)
+        return found
+
     def look_again(self) -> None:
         """Take up what somebody else has written of runs."""
         self._news.set()

@@ -52,6 +52,7 @@ class _Starting:
 
     start: _Start
     measured: str
+    named: str = ""
     cancelled: str | None = None
 
 
@@ -137,7 +138,7 @@ class Ticking:
         starting: _Starting | None = None
         unchanged, impossible = False, None
         try:
-            starting = self._starting(known, run, tick)
+            starting = await self._starting(known, run, tick)
             is_asked = tick.facts.cause == "manual"
             unchanged = run.only_if_changed and not is_asked and not await self._has_changed(known, run, starting)
         except InputError as error:  # the configuration has changed since the monitor was created
@@ -201,14 +202,15 @@ class Ticking:
             begun = starting.start(tables.runs, None if is_all else (after, until))
         except StateError as error:  # too many runs wait
             return tick.ended("skipped", tick.looked_ns, str(error))
-        progress = replace(kept.progress, run=begun.id, from_row=kept.until_row, measured=starting.measured)
+        progress = replace(kept.progress, run=begun.id, from_row=kept.until_row)
+        progress = replace(progress, measured=starting.measured, named=starting.named)
         tables.change(replace(kept, until_row=until, progress=progress))
         facts = replace(tick.facts, read_seq=last_seq(tables.connection))
         return replace(tick, outcome="running", run=begun.id, facts=facts)
 
     async def _start_queued(self, known: Known, run: MonitorRun, tick: Tick) -> None:
         try:
-            starting = self._starting(known, run, tick)
+            starting = await self._starting(known, run, tick)
         except InputError as error:
             await asyncio.to_thread(self._end, tick, "failed", f"no run can be started: {error}")
             return
@@ -268,10 +270,12 @@ class Ticking:
 
         self._store.write(end)
 
-    def _starting(self, known: Known, run: MonitorRun, tick: Tick) -> _Starting:
+    async def _starting(self, known: Known, run: MonitorRun, tick: Tick) -> _Starting:
         """Raises InputError where no such run can be."""
-        spec = run.run_spec(f"{known.id} {moment(tick.due_ns)}", self._clock_ns())
-        return _Starting(self._runs.starting(known.tenant, spec), self._runs.measures(run.run_spec("")))
+        spec, of_any = run.run_spec(f"{known.id} {moment(tick.due_ns)}", self._clock_ns()), run.run_spec("")
+        start, measured = self._runs.starting(known.tenant, spec), self._runs.measures(of_any)
+        depends_on_scores = run.only_if_changed and bool(run.target.where)
+        return _Starting(start, measured, await self._runs.named(known.tenant, of_any) if depends_on_scores else "")
 
     async def _has_changed(self, known: Known, run: MonitorRun, starting: _Starting) -> bool:
         """Whether anything has changed since the last run: what it evaluates, by what, or that it did not succeed."""
@@ -283,6 +287,8 @@ class Ticking:
 
         kept, last = await asyncio.to_thread(self._store.read, read)
         if kept is None or last is None or kept.progress.measured != starting.measured:
+            return True
+        if kept.progress.named != starting.named:
             return True
         if last.state in {"FAILED", "CANCELLED"}:
             return True

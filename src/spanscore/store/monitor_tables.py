@@ -28,12 +28,14 @@ OPEN: tuple[str, ...] = ("queued", "running")
 class MonitorProgress:
     """What a monitor has to know of its last run.
 
-    Its id, the row of the traces after which its window began, and a digest of what it measured by.
+    Its id, the row of the traces after which its window began, and digests of what it measured by and, where a
+    condition over scores decides that, of what it was about.
     """
 
     run: str | None = None
     from_row: int = 0
     measured: str = ""
+    named: str = ""
 
 
 @dataclass(frozen=True, slots=True)
