@@ -4,6 +4,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -11,12 +13,16 @@ from spanscore.assemble.assembler import Cut
 from spanscore.assemble.sessions import Sessions
 from spanscore.model.score import Evaluation
 from spanscore.model.session_scope import in_scope
+from spanscore.precedence import Precedence
 from spanscore.scoring import Scoring
 from spanscore.store.store import StoredTrace
 from spanscore.telemetry import Meter, declared
 from spanscore.turn_scheduling import ReadJob, ReadResult, Source, TurnScheduler
 
 _log = logging.getLogger(__name__)
+
+_READING_THREADS = 2
+"""One would be as fast, since Python runs one at a time; with two, a trace that takes long holds no others up."""
 
 
 class Spans(Source, Protocol):
@@ -86,9 +92,14 @@ class Finishing:
         meter: Meter,
         *,
         session_scope: Sequence[str],
+        precedence: Precedence | None = None,
+        threads: Executor | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        """`sessions` hear of each agent trace that was committed; `session_scope` as `in_scope` wants it."""
+        """`sessions` hear of each agent trace that was committed; `session_scope` as `in_scope` wants it.
+
+        Traces are read in `threads`; reading and scoring give way to requests by `precedence`.
+        """
         self.holds_back: HoldsBack | None = None
         self._scheduler = scheduler
         self._scoring = scoring
@@ -96,7 +107,9 @@ class Finishing:
         self._sessions = sessions
         self._meter = meter
         self._session_scope = session_scope
+        self._precedence = precedence or Precedence()
         self._clock_ns = clock_ns
+        self._threads = threads or ThreadPoolExecutor(_READING_THREADS, thread_name_prefix="reading")
 
     async def batch(self, jobs: Sequence[ReadJob]) -> None:
         """Finish a batch; where that fails, each by itself, and what fails by itself is put aside."""
@@ -115,7 +128,9 @@ class Finishing:
     async def _finish(self, jobs: Sequence[ReadJob]) -> None:
         """Read, evaluate and commit what was cut, but for what waits; then let go of its requests."""
         started_s = time.monotonic()
-        rebuilt = await self._scoring.patiently(self._rebuild, jobs)
+        loop = asyncio.get_running_loop()
+        results = await loop.run_in_executor(self._threads, copy_context().run, self._read_all, jobs)
+        rebuilt = await self._scoring.patiently(self._new, results)
         now_ns = self._clock_ns()
         rebuilt = [x for x in rebuilt if not self._scheduler.hold_back(x.result, now_ns)]
         finished = [self._with_held(x) for x in await asyncio.gather(*map(self._evaluated, rebuilt))]
@@ -155,9 +170,12 @@ class Finishing:
         cuts = [cut for job in jobs for cut in job.cuts]
         self._spans.finish(cuts, parts=[cut for cut in cuts if self._scheduler.is_part(cut)])
 
-    def _rebuild(self, jobs: Sequence[ReadJob]) -> list[_Finished]:
-        """The agent traces in what was cut that were not evaluated just so before. Runs in a thread."""
-        found = [self._read(job) for job in jobs]
+    def _read_all(self, jobs: Sequence[ReadJob]) -> list[ReadResult]:
+        """Read what was cut. Runs in a thread."""
+        return [self._read(job) for job in jobs]
+
+    def _new(self, found: Sequence[ReadResult]) -> list[_Finished]:
+        """The agent traces in what was read that were not evaluated just so before. Runs in a thread."""
         new = {x.trace.id: x for x in self._scoring.new([trace for result in found for trace in result.traces])}
         return [
             _Finished(x, [new[y.id] for y in x.traces if y.id in new], self._scoring.left_over(x.job.cuts, x.traces))
@@ -168,6 +186,7 @@ class Finishing:
         if not any(cut.genai for cut in job.cuts):
             self._meter.add(declared.TRACES_WITHOUT_GENAI)
             return ReadResult(job)
+        self._precedence.give_way_in_thread()
         try:
             result = self._scheduler.read(job)
             return replace(result, traces=in_scope(result.traces, self._session_scope))
@@ -186,6 +205,7 @@ class Finishing:
     async def _evaluated(self, finished: _Finished) -> _Finished:
         evaluations: list[Evaluation] = []
         for stored in finished.traces:
+            await self._precedence.give_way()
             evaluations += await self._scoring.evaluate(stored)
         return replace(finished, evaluations=evaluations)
 

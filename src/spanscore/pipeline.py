@@ -26,6 +26,7 @@ from spanscore.model.span import Resource
 from spanscore.model.trace import AgentTrace
 from spanscore.otlp import decode
 from spanscore.otlp.signal import Signal
+from spanscore.precedence import Precedence
 from spanscore.processing import Processing
 from spanscore.receive.auth import open_authenticators
 from spanscore.receive.server import Server
@@ -58,6 +59,7 @@ class Pipeline:
             units=Units(dialects.unit_scopes(), dialects.unit_of, dialects.goes_on),
             clock_ns=clock_ns,
         )
+        precedence = Precedence(is_urgent=lambda: self._backlog.is_filling)
         exporters = open_exporters(settings.export, self.authenticators)
         self._processing = Processing(
             settings,
@@ -66,6 +68,7 @@ class Pipeline:
             store=Store.open(settings.store, clock_ns=clock_ns, alone=True),
             exporters=exporters,
             sinks=open_sinks(settings.export),
+            precedence=precedence,
             clock_ns=clock_ns,
         )
         self._store, self._sender = self._processing.store, self._processing.sender
@@ -108,6 +111,7 @@ class Pipeline:
             headers=settings.headers_kept,
             resource=who,
             scraped=told.metrics.scraped,
+            precedence=precedence,
         )
         if (passing := self._passing) is not None:
             self.meter.watch(declared.INLINE_HELD_ROOTS, lambda: passing.held_roots)

@@ -30,6 +30,7 @@ from spanscore.finishing import Finishing, HoldsBack, Spans
 from spanscore.judge import open_judge, redactor
 from spanscore.judge.port import Judge
 from spanscore.model.score import Evaluation
+from spanscore.precedence import Precedence
 from spanscore.rescoring import Rescoring, asked_by, open_trials
 from spanscore.scoring import Scoring, refuse_misplaced
 from spanscore.store.store import Store
@@ -67,12 +68,14 @@ class Processing:
         judge: Judge | None = None,
         scored: Callable[[Sequence[Evaluation]], None] | None = None,
         threads: Executor | None = None,
+        precedence: Precedence | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """`exporters` and `sinks` are by the names that `settings.export` gives them.
 
-        `judge` answers in place of the configured models, `threads` wait for the store in place of its own, and
-        `scored` is called with evaluations that were committed. Raises ConfigError where something cannot be opened.
+        `judge` answers in place of the configured models. `threads` read traces and wait for the store, in place of
+        its own threads. `scored` is called with evaluations that were committed. Reading and scoring give way to
+        requests by `precedence`. Raises ConfigError where something cannot be opened.
         """
         self.meter = meter
         self.store = store
@@ -145,6 +148,8 @@ class Processing:
             self._sessions,
             meter,
             session_scope=settings.assemble.session_scope,
+            precedence=precedence,
+            threads=threads,
             clock_ns=clock_ns,
         )
         self._cuts: WorkQueue[ReadJob] = WorkQueue(_QUEUED)

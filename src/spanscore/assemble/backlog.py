@@ -82,6 +82,11 @@ class Backlog:
         return self._journal.size_bytes
 
     @property
+    def is_filling(self) -> bool:
+        """Whether the journal is so full that what can leave it should."""
+        return self._journal.fill > _SHARE_FOR_LATE_SPANS
+
+    @property
     def trouble(self) -> str | None:
         """Why a request would not be kept now; None where it would."""
         return self._journal.trouble
@@ -224,7 +229,7 @@ class Backlog:
         while the disk refuses even that, after some seconds.
         """
         lacking = self._journal.size_bytes + size_bytes - self._journal.max_bytes
-        is_filling = self._journal.fill > _SHARE_FOR_LATE_SPANS
+        is_filling = self.is_filling
         freed, gone = self._release()
         while (freed < lacking or (is_filling and not freed)) and self.assembler.forget_oldest():
             more, later = self._release()

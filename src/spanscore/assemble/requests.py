@@ -67,7 +67,7 @@ class Requests:
     def __init__(
         self,
         read: Callable[[Iterable[int]], Iterable[Stored]],
-        max_bytes: int = 160 * 2**20,
+        max_bytes: int = 64 * 2**20,
         *,
         units: Units = BY_TRACE,
     ) -> None:

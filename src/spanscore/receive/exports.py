@@ -12,6 +12,7 @@ from spanscore.errors import PermanentError, RetryableError
 from spanscore.model.headers import Headers, tenant_in
 from spanscore.otlp import check
 from spanscore.otlp.signal import WIRE, Signal
+from spanscore.precedence import Precedence
 from spanscore.receive.admission import Admission, Arrival
 from spanscore.receive.auth import UnauthenticatedError
 from spanscore.receive.decoding import Decoded, Decoder
@@ -37,7 +38,10 @@ _ITEMS: Final[dict[Signal, str]] = {"traces": "span", "logs": "log record", "met
 class Exports:
     """Decodes, checks and hands over export requests; refuses them all once it drains."""
 
-    def __init__(self, intake: Intake, meter: Meter, *, max_bytes: int, max_elements: int) -> None:
+    def __init__(
+        self, intake: Intake, meter: Meter, *, max_bytes: int, max_elements: int, precedence: Precedence | None = None
+    ) -> None:
+        """Other work gives way to requests by `precedence`."""
         self._intake = intake
         self._meter = meter
         self._admission = Admission(max_bytes)
@@ -45,6 +49,7 @@ class Exports:
         self._pressure = Pressure()
         self._putting_aside = Seldom()
         self._aside = Allowance(_MAX_ASIDE_BYTES, _ASIDE_EVERY_S)
+        self._precedence = precedence or Precedence()
         self._in_flight = 0
         self._draining = False
         self._idle = asyncio.Event()
@@ -87,7 +92,8 @@ class Exports:
             raise RetryableError(f"spanscore is busy with {self._in_flight} requests: try again", why="busy")
         self._in_flight += 1
         try:
-            yield
+            with self._precedence.request():
+                yield
         finally:
             self._in_flight -= 1
 

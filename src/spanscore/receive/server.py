@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
+from spanscore.precedence import Precedence
 from spanscore.receive.auth import BearerTokens
 from spanscore.receive.config import Config, Grpc, Http, split_endpoint
 from spanscore.receive.exports import Exports
@@ -42,15 +43,23 @@ class Server:
         headers: frozenset[str] = frozenset(),
         resource: Mapping[str, str] | None = None,
         scraped: Mapping[str, str] | None = None,
+        precedence: Precedence | None = None,
     ) -> None:
         """`tokens` are the authenticators that `config` may name; `headers`, in lower case, those of requests to keep.
 
         `tenancy` says how a request's tenant is found; None: there are no tenants.
 
         `resource` says on `/metrics` who this is, `scraped` where else that page is: endpoints by configuration key.
+        Other work gives way to requests by `precedence`.
         """
         self._config = config
-        self._exports = Exports(intake, meter, max_bytes=_bytes_in_flight(config), max_elements=config.max_elements)
+        self._exports = Exports(
+            intake,
+            meter,
+            max_bytes=_bytes_in_flight(config),
+            max_elements=config.max_elements,
+            precedence=precedence,
+        )
         known = tokens or {}
         of_grpc = known[config.grpc.auth.authenticator] if config.grpc.auth else None
         of_http = known[config.http.auth.authenticator] if config.http.auth else None

@@ -1,0 +1,93 @@
+"""Requests go before work on what was received earlier."""
+
+import asyncio
+import threading
+
+from spanscore.precedence import Precedence
+
+MANY_ROUNDS = 20
+"""Of the event loop: enough for all that does not wait to come to its end."""
+
+
+async def rounds() -> None:
+    for _ in range(MANY_ROUNDS):
+        await asyncio.sleep(0)
+
+
+def test_scoring_waits_until_the_request_is_answered():
+    async def run() -> list[bool]:
+        precedence = Precedence(longest_wait_s=3600)
+        with precedence.request():
+            scoring = asyncio.create_task(precedence.give_way())
+            await rounds()
+            during = scoring.done()
+        await rounds()
+        return [during, scoring.done()]
+
+    assert asyncio.run(run()) == [False, True]
+
+
+def test_scoring_waits_for_the_last_of_several_requests():
+    async def run() -> list[bool]:
+        precedence = Precedence(longest_wait_s=3600)
+        with precedence.request():
+            with precedence.request():
+                scoring = asyncio.create_task(precedence.give_way())
+            await rounds()
+            during = scoring.done()
+        await rounds()
+        return [during, scoring.done()]
+
+    assert asyncio.run(run()) == [False, True]
+
+
+def test_scoring_goes_on_under_a_load_that_never_pauses():
+    async def run() -> None:
+        precedence = Precedence(longest_wait_s=0)
+        with precedence.request():
+            await precedence.give_way()
+
+    asyncio.run(run())
+
+
+def test_scoring_does_not_wait_while_it_is_urgent():
+    async def run() -> None:
+        precedence = Precedence(is_urgent=lambda: True, longest_wait_s=3600)
+        with precedence.request():
+            await precedence.give_way()
+
+    asyncio.run(run())
+
+
+def test_each_trace_lets_the_event_loop_go_round_before_the_next():
+    order: list[str] = []
+
+    async def score(name: str, precedence: Precedence) -> None:
+        await precedence.give_way()
+        order.append(name)
+        asyncio.get_running_loop().call_soon(order.append, f"what came during {name}")
+
+    async def run() -> None:
+        precedence = Precedence()
+        await asyncio.gather(score("first", precedence), score("second", precedence))
+        await rounds()
+
+    asyncio.run(run())
+    assert order == ["first", "what came during first", "second", "what came during second"]
+
+
+def test_a_thread_waits_until_the_request_is_answered():
+    precedence = Precedence(longest_wait_s=3600)
+    went_on = threading.Event()
+    thread = threading.Thread(target=lambda: (precedence.give_way_in_thread(), went_on.set()))
+    with precedence.request():
+        thread.start()
+        assert not went_on.is_set()
+    thread.join()
+    assert went_on.is_set()
+
+
+def test_a_thread_does_not_wait_while_it_is_urgent():
+    precedence = Precedence(is_urgent=lambda: True, longest_wait_s=3600)
+    with precedence.request():
+        precedence.give_way_in_thread()
