@@ -10,6 +10,7 @@ from spanscore import config
 from spanscore.metrics import _reference
 from spanscore.telemetry import declared, prometheus
 from spanscore.turns.provenance import reference as sources
+from spanscore.turns.stitch import stitching
 
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER))  # also when a test runs this file from somewhere else
@@ -82,15 +83,22 @@ def _default(value: dict[str, Any]) -> str:
     return written if isinstance(written, str) else json.dumps(written)
 
 
+_REASONS, _END_OF_REASONS = "<!-- reasons: written by `make docs` -->\n", "<!-- /reasons -->\n"
 _SOURCES, _END_OF_SOURCES = "<!-- sources: written by `make docs` -->\n", "<!-- /sources -->\n"
 
 
 def agent_trace() -> str:
-    """The page on agent traces, in which the tables of sources are made and the rest is not."""
+    """The page on agent traces, in which the tables of reasons and of sources are made and the rest is not."""
     page = (FOLDER / "agent-trace.md").read_text(encoding="utf-8")
-    before, _, rest = page.partition(_SOURCES)
-    _, _, after = rest.partition(_END_OF_SOURCES)
-    return f"{before}{_SOURCES}{sources.reference()}\n{_END_OF_SOURCES}{after}"
+    with_reasons = _between(_REASONS, _END_OF_REASONS, page, stitching.reference())
+    return _between(_SOURCES, _END_OF_SOURCES, with_reasons, sources.reference())
+
+
+def _between(start: str, end: str, page: str, made: str) -> str:
+    """The page with what is made between two marks in place of what stood there."""
+    before, _, rest = page.partition(start)
+    _, _, after = rest.partition(end)
+    return f"{before}{start}{made}\n{end}{after}"
 
 
 _WATCHED, _END_OF_WATCHED = "<!-- metrics: written by `make docs` -->\n", "<!-- /metrics -->\n"

@@ -22,6 +22,13 @@ def modules(package: str) -> Iterator[ModuleType]:
             yield importlib.import_module(f"{package}.{info.name}")
 
 
+def names(package: str) -> list[str]:
+    """The names of the public modules directly inside `package`, none of which is imported."""
+    root, *inner = package.split(".")
+    folders = [str(Path(folder, *inner)) for folder in importlib.import_module(root).__path__]
+    return sorted(x.name for x in pkgutil.iter_modules(folders) if not x.name.startswith("_"))
+
+
 def registered(group: str) -> Iterator[tuple[str, object]]:
     """Yield (name, object) of every entry point that installed distributions declare in `group`, by name.
 

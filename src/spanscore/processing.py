@@ -190,6 +190,7 @@ class Processing:
                 self._settings.evaluation.runs.sources,
                 session_scope=self._settings.assemble.session_scope,
                 attributes=self._settings.evaluation.span_attributes,
+                stitch_off=self._settings.assemble.stitch_off,
             ),
             is_busy=lambda: len(self._cuts) > 0,
             clock_ns=self._clock_ns,

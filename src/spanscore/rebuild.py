@@ -33,11 +33,11 @@ class RebuiltTrace:
         """The texts by which it and a trace of a calling or called agent are recognised; None where it has none."""
         return None if self.reading is None else turns.hints_of(self.reading, self.traces)
 
-    def fragment(self, *, is_referred_to: bool = False) -> turns.TraceFragment | None:
+    def fragment(self, stitching: turns.Stitching, *, is_referred_to: bool = False) -> turns.TraceFragment | None:
         """What ties the trace to others; None for an ordinary trace, to which no other refers."""
         if self.reading is None:
             return None
-        return turns.fragment_of(self.reading, self.traces, linked=is_referred_to)
+        return stitching.fragment_of(self.reading, self.traces, linked=is_referred_to)
 
 
 def rebuild(
@@ -88,7 +88,7 @@ def rebuild_turn(
     within: Mapping[str, str] = MappingProxyType({}),
     watch: turns.Watch | None = None,
 ) -> list[AgentTrace]:
-    """The agent traces in several OTel traces that `turns.group` found to be of one turn, in its order.
+    """The agent traces in several OTel traces that `turns.Stitching` found to be of one turn, in its order.
 
     `completeness` is that of each, where they are not all complete; that of traces that only repeat others does not
     count. `within` is for `turns.build`.
@@ -121,39 +121,67 @@ def rebuild_all(
     *,
     watch: turns.Watch | None = None,
     truncated: Collection[str] = (),
+    stitch_off: Collection[str] = (),
 ) -> list[AgentTrace]:
     """The agent traces in the spans and log records of any number of traces, ordered by their start.
 
     A turn that is spread over several traces is one agent trace. `watch` is called with each that is built.
-    `truncated` has the ids of the traces that are known not to be complete.
+    `truncated` has the ids of the traces that are known not to be complete. `stitch_off` names the reasons to join
+    traces that are switched off, as `assemble.stitch` of the configuration does; ValueError where there is no such one.
     """
+    return _rebuild_all(spans, logs, turns.Stitching(stitch_off), watch, truncated)[0]
+
+
+def _rebuild_all(
+    spans: Iterable[Span],
+    logs: Iterable[LogRecord],
+    stitching: turns.Stitching,
+    watch: turns.Watch | None,
+    truncated: Collection[str],
+) -> tuple[list[AgentTrace], list[turns.Join]]:
+    """What `rebuild_all` gives, and why traces were joined."""
     received = _by_unit(spans, logs)
     completeness: dict[str, Completeness] = {
         unit: "truncated" if unit in truncated else "complete" for unit in received
     }
-    rebuilt, fragments = _rebuilt_by_unit(received, completeness, watch)
+    rebuilt, fragments = _rebuilt_by_unit(received, completeness, stitching, watch)
     found = {unit: each.traces for unit, each in rebuilt.items()}
-    for turn in turns.group(fragments.values()):
-        if len(turn) == 1:
-            continue
-        ids = [part.trace_id for part in turn]
-        found.update({trace_id: [] for trace_id in ids})
-        completeness_of_each = [completeness[trace_id] for trace_id in ids]
-        within = turns.asked_within(turn)
-        readings = [rebuilt[trace_id].reading for trace_id in ids]
-        known = [reading for reading in readings if reading is not None]
-        if all(received[trace_id][0] for trace_id in ids):
-            found[ids[0]] = _build_turn(known, within, completeness=completeness_of_each, watch=watch)
-        else:  # log records of no span, which are now compared with those of the others
-            of_turn = [received[trace_id] for trace_id in ids]
-            found[ids[0]] = rebuild_turn(of_turn, completeness=completeness_of_each, within=within, watch=watch)
+    joins: list[turns.Join] = []
+    for turn in stitching.group(fragments.values()):
+        if len(turn) > 1:
+            found.update({part.trace_id: [] for part in turn})
+            found[turn[0].trace_id] = _rebuild_joined(turn, received, completeness, rebuilt, watch)
+            joins += [join for part in turn for join in part.joins]
     traces = in_order(trace for each in found.values() for trace in each)
     continuations = turns.UnmatchedContinuations(traces)
-    return [continuations.marked(trace) for trace in traces]
+    return [continuations.marked(trace) for trace in traces], joins
+
+
+def _rebuild_joined(
+    turn: Sequence[turns.TraceFragment],
+    received: Mapping[str, Received],
+    completeness: Mapping[str, Completeness],
+    rebuilt: Mapping[str, RebuiltTrace],
+    watch: turns.Watch | None,
+) -> list[AgentTrace]:
+    """The agent traces in the traces of one turn."""
+    ids = [part.trace_id for part in turn]
+    of_each = [completeness[trace_id] for trace_id in ids]
+    within = turns.asked_within(turn)
+    if all(received[trace_id][0] for trace_id in ids):
+        readings = [rebuilt[trace_id].reading for trace_id in ids]
+        known = [reading for reading in readings if reading is not None]
+        return _build_turn(known, within, completeness=of_each, watch=watch)
+    # log records of no span, which are now compared with those of the others
+    of_turn = [received[trace_id] for trace_id in ids]
+    return rebuild_turn(of_turn, completeness=of_each, within=within, watch=watch)
 
 
 def _rebuilt_by_unit(
-    received: Mapping[str, Received], completeness: Mapping[str, Completeness], watch: turns.Watch | None
+    received: Mapping[str, Received],
+    completeness: Mapping[str, Completeness],
+    stitching: turns.Stitching,
+    watch: turns.Watch | None,
 ) -> tuple[dict[str, RebuiltTrace], dict[str, turns.TraceFragment]]:
     """Each trace rebuilt by itself, and the fragments among them; ordinary traces without what was read of them.
 
@@ -164,26 +192,30 @@ def _rebuilt_by_unit(
     fragments: dict[str, turns.TraceFragment] = {}
     for unit, each in received.items():
         trace = rebuild_trace(*each, completeness=completeness[unit], watch=watch)
-        fragment = trace.fragment()
+        fragment = trace.fragment(stitching)
         if fragment is None:
             rebuilt[unit] = replace(trace, reading=None)
         else:
             rebuilt[unit], fragments[unit] = trace, fragment
-    for unit in _referred_to(rebuilt, fragments):
+    for unit in _referred_to(rebuilt, fragments, stitching):
         trace = rebuild_trace(*received[unit], completeness=completeness[unit])
-        fragment = trace.fragment(is_referred_to=True)
+        fragment = trace.fragment(stitching, is_referred_to=True)
         if fragment is not None:
             rebuilt[unit], fragments[unit] = trace, fragment
     return rebuilt, fragments
 
 
-def _referred_to(rebuilt: Mapping[str, RebuiltTrace], fragments: Mapping[str, turns.TraceFragment]) -> list[str]:
+def _referred_to(
+    rebuilt: Mapping[str, RebuiltTrace],
+    fragments: Mapping[str, turns.TraceFragment],
+    stitching: turns.Stitching,
+) -> list[str]:
     """The ordinary traces that others link to, whose model calls they repeat, or that a delegation may tie to them."""
     sought: set[str] = set()
     for fragment in fragments.values():
         sought.update(fragment.seeks)
     delegating: set[str] = set()
-    if len(rebuilt) > 1:
+    if len(rebuilt) > 1 and stitching.uses("delegation"):
         delegating = turns.may_delegate({unit: trace.traces for unit, trace in rebuilt.items()})
     ordinary = [unit for unit in rebuilt if unit not in fragments]
     return [unit for unit in ordinary if unit in delegating or _is_sought(unit, rebuilt[unit], sought)]
@@ -227,8 +259,9 @@ def explain_all(
     *,
     watch: turns.Watch | None = None,
     truncated: Collection[str] = (),
+    stitch_off: Collection[str] = (),
 ) -> list[tuple[AgentTrace, turns.Explanation]]:
-    """What `rebuild_all` gives, each agent trace with where its facts came from."""
+    """What `rebuild_all` gives, each agent trace with where its facts came from, and why its traces were joined."""
     built: dict[str, tuple[turns.TurnSteps, Reading]] = {}
 
     def note(trace: AgentTrace, turn: turns.TurnSteps, reading: Reading) -> None:
@@ -237,10 +270,32 @@ def explain_all(
             watch(trace, turn, reading)
 
     explained: list[tuple[AgentTrace, turns.Explanation]] = []
-    for trace in rebuild_all(spans, logs, watch=note, truncated=truncated):
+    traces, joins = _rebuild_all(spans, logs, turns.Stitching(stitch_off), note, truncated)
+    joined = _joins_by_trace(traces, joins)
+    for trace in traces:
         turn, reading = built[trace.id]
-        explained.append((trace, turns.explain(turn, dialects.again(reading), reading)))
+        explanation = turns.explain(turn, dialects.again(reading), reading)
+        explained.append((trace, replace(explanation, joins=joined[trace.id])))
     return explained
+
+
+def _joins_by_trace(traces: Sequence[AgentTrace], joins: Sequence[turns.Join]) -> dict[str, tuple[turns.Join, ...]]:
+    """The joins of the traces of each agent trace, by its id.
+
+    What was joined may be several turns: then a join between two of these is none of either. An end
+    that no agent trace names is of log records, which became part of the trace that they are about.
+    """
+    by_end: defaultdict[str, list[turns.Join]] = defaultdict(list)
+    for join in joins:
+        by_end[join.trace_id].append(join)
+        by_end[join.to].append(join)
+    named = {trace_id for trace in traces for trace_id in trace.trace_ids}
+    found: dict[str, tuple[turns.Join, ...]] = {}
+    for trace in traces:
+        near = dict.fromkeys(join for trace_id in trace.trace_ids for join in by_end[trace_id])
+        others = named.difference(trace.trace_ids) if near else frozenset()
+        found[trace.id] = tuple(x for x in near if others.isdisjoint((x.trace_id, x.to)))
+    return found
 
 
 def unread_traces(spans: Iterable[Span], logs: Iterable[LogRecord], traces: Iterable[AgentTrace]) -> int:

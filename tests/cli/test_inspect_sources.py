@@ -137,3 +137,30 @@ def test_an_unread_file_points_to_the_list(unknown, capsys):
 def test_explaining_and_listing_exclude_each_other(capsys):
     assert main(["inspect", "--explain", "--unread", _RECORDING]) == 2
     assert "not allowed" in capsys.readouterr().err
+
+
+_DELEGATED = str(Path(__file__).parents[1] / "golden" / "pydantic_ai" / "desk-a2a")
+"""A recording in which an agent's tool asks another agent, whose turn is a trace of its own."""
+
+
+def test_why_traces_are_one_turn_is_shown(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    assert main(["inspect", "--explain", _DELEGATED]) == 0
+    text = capsys.readouterr().out
+    assert "joins" in text
+    assert "since it was asked a text in the arguments of a tool call of that trace" in text
+
+
+def test_json_lines_tell_why_traces_are_one_turn(capsys):
+    assert main(["inspect", "--explain", "--jsonl", _DELEGATED]) == 0
+    traces = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    [(trace, join)] = [(x, join) for x in traces for join in x["explain"]["joins"]]
+    assert (join["reason"], {join["trace_id"], join["to"]}) == ("delegation", set(trace["trace_ids"]))
+
+
+def test_a_reason_that_the_configuration_switches_off_joins_nothing(capsys, tmp_path):
+    (tmp_path / "spanscore.yaml").write_text("assemble:\n  stitch:\n    delegation:\n      enabled: false\n")
+    main(["inspect", "--explain", "--jsonl", "-c", str(tmp_path / "spanscore.yaml"), _DELEGATED])
+    traces = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert not any(x["explain"]["joins"] for x in traces)
+    assert all(len(x["trace_ids"]) == 1 for x in traces)

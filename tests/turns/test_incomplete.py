@@ -22,7 +22,7 @@ def recorded_turns():
 def waits(spans):
     """Whether what these spans give is taken for a part of a turn, which waits for `assemble.stitch_window`."""
     reading = dialects.read(spans)
-    found = turns.fragment_of(reading, turns.build(reading))
+    found = turns.Stitching().fragment_of(reading, turns.build(reading))
     return found is not None and found.is_fragment
 
 

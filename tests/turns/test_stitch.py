@@ -250,7 +250,7 @@ def test_a_trace_that_names_very_many_sessions_is_looked_for_by_none_of_them():
     trace = asks(1, 0, *call_of_each)
     named = [replace(trace, span_id=f"{x:x}", attributes={"session.id": f"s{x}"}) for x in range(100, 200)]
     reading = dialects.read([trace, *named])
-    ends = turns.fragment_of(reading, turns.build(reading))
+    ends = turns.Stitching().fragment_of(reading, turns.build(reading))
     assert not [x for x in ends.offers if x.startswith(("tool ", "holder "))]
 
 
@@ -267,8 +267,8 @@ def turns_compared(spans):
     found = []
     for span in spans:
         reading = dialects.read([span])
-        ends = turns.fragment_of(reading, turns.build(reading))
+        ends = turns.Stitching().fragment_of(reading, turns.build(reading))
         found.append(replace(ends, sessions=Counting(ends.sessions)))
     random.Random(1).shuffle(found)  # an order, no secret
-    turns.group(found)
+    turns.Stitching().group(found)
     return asked

@@ -1,9 +1,35 @@
 """When a trace, and a session, counts as complete."""
 
-from pydantic import BaseModel, ConfigDict, Field
+import difflib
+from typing import Annotated
 
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from spanscore import discovery
 from spanscore.model.quantity import ByteSize, Duration, duration_ns
 from spanscore.model.session_scope import DEFAULT_SCOPE
+
+REASONS = tuple(discovery.names("spanscore.turns.stitch.reasons"))
+"""The names of the reasons by which traces are joined into one turn."""
+
+
+class Reason(BaseModel):
+    """One reason to join traces."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    enabled: bool = True
+    """Whether traces are joined by this reason. False: what only this reason would join stays apart, each trace
+    with turns of its own."""
+
+
+def _known(reasons: dict[str, Reason]) -> dict[str, Reason]:
+    for name in reasons:
+        if name not in REASONS:
+            near = difflib.get_close_matches(name, REASONS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(REASONS)}"
+            raise ValueError(f"{name}: no reason to join traces; {hint}")
+    return reasons
 
 
 class Config(BaseModel):
@@ -34,6 +60,15 @@ class Config(BaseModel):
     one whose outermost span links to another trace, and a gateway's, which waits `complete_after` for an application's.
     """
 
+    stitch: Annotated[
+        dict[str, Reason],
+        AfterValidator(_known),
+        Field(json_schema_extra={"propertyNames": {"enum": list(REASONS)}}),
+    ] = {}
+    """The reasons by which traces are joined into one turn, by name, as [this
+    table](agent-trace.md#one-turn-several-traces) has them. All are on;
+    `delegation: {enabled: false}` switches one off."""
+
     max_parts: int = Field(default=10_000, ge=1)
     """Traces of unfinished turns kept in mind; above it the one that was heard of longest ago waits no more."""
 
@@ -63,3 +98,8 @@ class Config(BaseModel):
 
     max_closed_traces: int = Field(default=200_000, ge=1)
     """Traces remembered after they were cut, so that a late span is known as late."""
+
+    @property
+    def stitch_off(self) -> tuple[str, ...]:
+        """The names of the reasons that are switched off."""
+        return tuple(name for name, reason in self.stitch.items() if not reason.enabled)

@@ -143,7 +143,12 @@ def _verdicts(args: argparse.Namespace, settings: Settings, labels: Sequence[Lab
 
 
 def _scored_now(args: argparse.Namespace, settings: Settings, metrics: list[str]) -> tuple[list[Verdict], _Seen]:
-    traces = recorded.agent_traces(args.path, settings.assemble.session_scope, settings.evaluation.span_attributes)
+    traces = recorded.agent_traces(
+        args.path,
+        settings.assemble.session_scope,
+        settings.evaluation.span_attributes,
+        settings.assemble.stitch_off,
+    )
     ids = {trace.id: (trace.id, *trace.trace_ids) for trace in traces}
     verdicts: list[Verdict] = []
     seen: _Seen = []

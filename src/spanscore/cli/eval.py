@@ -77,7 +77,12 @@ def run(args: argparse.Namespace) -> int:
     require_providers(settings, measurable(wanted))
     output_files.require_writable(args.output)
     if args.dry_run:
-        traces = recorded.agent_traces(args.path, settings.assemble.session_scope, settings.evaluation.span_attributes)
+        traces = recorded.agent_traces(
+            args.path,
+            settings.assemble.session_scope,
+            settings.evaluation.span_attributes,
+            settings.assemble.stitch_off,
+        )
         engine = open_engine(settings)
         return dry_run.run(engine, settings, measurable(wanted), traces, jsonl=args.jsonl, verbose=args.verbose)
     scoring = OfflineScoring(open_engine(settings), wanted)
@@ -111,6 +116,7 @@ async def _stream(args: argparse.Namespace, settings: Settings, scoring: Offline
             warn=display.say,
             progress=display.read,
             attributes=settings.evaluation.span_attributes,
+            stitch_off=settings.assemble.stitch_off,
         )
         stop_on_interrupt(recordings.stop, scoring.stop)
         async for found in scoring.run(recordings.batches(), recordings.given.of):

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 from spanscore.cli.terminal import on_one_line
 from spanscore.cli.trees import branch
 from spanscore.model.json import dumps
-from spanscore.turns import Explained, Explanation, Origin
+from spanscore.turns import Explained, Explanation, Join, Origin
 
 if TYPE_CHECKING:
     from rich.tree import Tree
 
 _VALUE_CHARS = 60
+_SINCE_CHARS = 400
 _SHOWN_AGREEING = 1
 _ID_CHARS = 8
 
@@ -21,12 +22,25 @@ def add_sources(tree: "Tree", explanation: Explanation) -> None:
     """Add a branch that says, for each fact, which attribute of which span it came from, why, and what lost."""
     from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
 
+    _add_joins(tree, explanation.joins)
     facts = tree.add(Text("sources", "bold"))
     _add_facts(facts, explanation.facts)
     for number, call in enumerate(explanation.tool_calls, start=1):
         _add_facts(facts.add(Text.assemble(("call ", "bold"), f"{number}")), call)
     _add_counts(facts, "tools on offer", Counter(_place(x) for x in explanation.tools.values()))
     _add_counts(facts, "tokens", Counter(_place(x) for x in explanation.tokens))
+
+
+def _add_joins(tree: "Tree", joins: Sequence[Join]) -> None:
+    """Say which traces were joined to which, by which reason, and why."""
+    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
+
+    if joins:
+        found = tree.add(Text("joins", "bold"))
+        for join in joins:
+            pair = f"trace {join.trace_id} was joined to trace {join.to}"
+            why = f"{pair}, since {on_one_line(join.since, _SINCE_CHARS)}"
+            found.add(branch(Text(join.reason, "cyan"), why))
 
 
 def _add_facts(tree: "Tree", facts: Mapping[str, Explained]) -> None:

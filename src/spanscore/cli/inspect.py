@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--config",
         metavar="FILE",
         type=Path,
-        help="a configuration: say also which of its rules takes each trace",
+        help="a configuration: say also which of its rules takes each trace; `assemble.stitch` holds",
     )
     parser.add_argument("--jsonl", action="store_true", help="print one JSON object a line for each agent trace")
     asked = parser.add_mutually_exclusive_group()
@@ -69,9 +69,11 @@ def run(args: argparse.Namespace) -> int:
         print_unread(unread_all(telemetry.spans, telemetry.logs), as_json=args.jsonl)
         return 0
     telemetry = recorded.loaded(args.path)
-    configured = config.load(args.config).evaluation if args.config else Evaluations()
+    settings = config.load(args.config) if args.config else None
+    configured = settings.evaluation if settings else Evaluations()
+    stitch_off = settings.assemble.stitch_off if settings else ()
     read = _explained if args.explain else _rebuilt
-    traces = read(telemetry, args.path, configured.span_attributes)
+    traces = read(telemetry, args.path, configured.span_attributes, stitch_off)
     rules = Rules(configured.rules, configured.sampling) if args.config else None
     scores = _external_scores(telemetry, [x for x, _ in traces])
     show = _print_json_lines if args.jsonl else _print_trees
@@ -102,9 +104,12 @@ def _print_trees(traces: _Explained, scores: _Scores, rules: Rules | None) -> No
 
 
 def _rebuilt(
-    telemetry: Telemetry, paths: Sequence[recorded.Place], attributes: Collection[str]
+    telemetry: Telemetry,
+    paths: Sequence[recorded.Place],
+    attributes: Collection[str],
+    stitch_off: Collection[str],
 ) -> list[tuple[AgentTrace, Explanation | None]]:
-    traces = recorded.rebuilt(telemetry, paths, attributes=attributes)
+    traces = recorded.rebuilt(telemetry, paths, attributes=attributes, stitch_off=stitch_off)
     recorded.say_unread(traces, telemetry)
     return [(x, None) for x in traces]
 
@@ -150,11 +155,20 @@ def _said(score: Evaluation) -> str:
 
 
 def _explained(
-    telemetry: Telemetry, paths: Sequence[recorded.Place], attributes: Collection[str]
+    telemetry: Telemetry,
+    paths: Sequence[recorded.Place],
+    attributes: Collection[str],
+    stitch_off: Collection[str],
 ) -> list[tuple[AgentTrace, Explanation | None]]:
     watch = ContentWatch()
     noting = SpanAttributes(attributes, watch)
-    found = explain_all(telemetry.spans, telemetry.logs, watch=noting, truncated=telemetry.truncated)
+    found = explain_all(
+        telemetry.spans,
+        telemetry.logs,
+        watch=noting,
+        truncated=telemetry.truncated,
+        stitch_off=stitch_off,
+    )
     pairs = zip(noting.added_to(trace for trace, _ in found), found, strict=True)
     traces: list[tuple[AgentTrace, Explanation | None]] = [(trace, explanation) for trace, (_, explanation) in pairs]
     recorded.refuse_none(traces, telemetry, paths)

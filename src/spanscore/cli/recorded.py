@@ -31,17 +31,20 @@ Place: TypeAlias = Path | Location
 
 
 def agent_traces(
-    paths: Sequence[Place], session_scope: Sequence[str] = DEFAULT_SCOPE, attributes: Collection[str] = ()
+    paths: Sequence[Place],
+    session_scope: Sequence[str] = DEFAULT_SCOPE,
+    attributes: Collection[str] = (),
+    stitch_off: Collection[str] = (),
 ) -> list[AgentTrace]:
     """Every agent trace in `paths`, by its start; spans that had to be left out are named on standard error.
 
     `session_scope` is that of the configuration: what keeps sessions with one id apart. `attributes` are those of spans
-    that the traces are given with.
+    that the traces are given with, `stitch_off` is for `rebuild_all`.
 
     Raises InputError when a file cannot be read, or none of them holds an agent trace.
     """
     telemetry = loaded(paths)
-    traces = rebuilt(telemetry, paths, session_scope, attributes)
+    traces = rebuilt(telemetry, paths, session_scope, attributes, stitch_off)
     say_unread(traces, telemetry)
     return traces
 
@@ -51,6 +54,7 @@ def rebuilt(
     paths: Sequence[Place],
     session_scope: Sequence[str] = DEFAULT_SCOPE,
     attributes: Collection[str] = (),
+    stitch_off: Collection[str] = (),
 ) -> list[AgentTrace]:
     """Every agent trace in what was loaded from `paths`; instrumentations without content are named on standard error.
 
@@ -58,7 +62,13 @@ def rebuilt(
     """
     watch = ContentWatch()
     noting = SpanAttributes(attributes, watch)
-    found = rebuild_all(telemetry.spans, telemetry.logs, watch=noting, truncated=telemetry.truncated)
+    found = rebuild_all(
+        telemetry.spans,
+        telemetry.logs,
+        watch=noting,
+        truncated=telemetry.truncated,
+        stitch_off=stitch_off,
+    )
     traces = in_scope(noting.added_to(found), session_scope)
     refuse_none(traces, telemetry, paths)
     say_silent(watch)

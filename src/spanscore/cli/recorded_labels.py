@@ -159,7 +159,8 @@ def _given(args: argparse.Namespace, settings: Settings, telemetry: Sequence[Pat
     scope = settings.assemble.session_scope
     loaded = recorded.loaded(telemetry)
     scores = read_external(loaded.spans, loaded.logs, session_scope=scope)
-    return external.join(scores, in_scope(rebuild_all(loaded.spans, loaded.logs), scope))
+    traces = rebuild_all(loaded.spans, loaded.logs, stitch_off=settings.assemble.stitch_off)
+    return external.join(scores, in_scope(traces, scope))
 
 
 def _is_wanted(args: argparse.Namespace, score: Evaluation) -> bool:

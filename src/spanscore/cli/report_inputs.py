@@ -120,7 +120,13 @@ def _take_telemetry(given: Given, paths: Sequence[Place], settings: Settings) ->
     scope = settings.assemble.session_scope
     given.scores += read_own(telemetry.spans, telemetry.logs, session_scope=scope)
     from_others = read_external(telemetry.spans, telemetry.logs, session_scope=scope)
-    recordings = Recordings.of(telemetry, scope, given.notes.append, attributes=settings.evaluation.span_attributes)
+    recordings = Recordings.of(
+        telemetry,
+        scope,
+        given.notes.append,
+        attributes=settings.evaluation.span_attributes,
+        stitch_off=settings.assemble.stitch_off,
+    )
     try:
         given.traces += [x for batch in recordings.batches() for x in batch]
     except InputError:

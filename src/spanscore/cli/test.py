@@ -78,7 +78,12 @@ def run(args: argparse.Namespace) -> int:
     given = None if args.suite is None else suites.load(args.suite)
     settings = answers.applied(config.load(args.config) if args.config else config.default(), args)
     telemetry = recorded.loaded(args.path)
-    traces = recorded.rebuilt(telemetry, args.path, settings.assemble.session_scope)
+    traces = recorded.rebuilt(
+        telemetry,
+        args.path,
+        settings.assemble.session_scope,
+        stitch_off=settings.assemble.stitch_off,
+    )
     prepared = suites.prepare(
         _changed(given or suites.suite_of(traces), args),
         traces,

@@ -27,8 +27,11 @@ class Sources:
         *,
         session_scope: Sequence[str] = DEFAULT_SCOPE,
         attributes: Collection[str] = (),
+        stitch_off: Collection[str] = (),
     ) -> None:
-        """`session_scope` is that of the configuration, `attributes` are those of spans that its rules read.
+        """`session_scope` and `stitch_off` are those of the configuration.
+
+        `attributes` are those of spans that its rules read.
 
         Raises ConfigError where a source has no usable URL.
         """
@@ -37,6 +40,7 @@ class Sources:
         self._configured = configured
         self._session_scope = session_scope
         self._attributes = attributes
+        self._stitch_off = stitch_off
 
     def require(self, tenant: str, target: TargetSpec) -> None:
         """Raise FieldError where a target names a source that there is not for this tenant."""
@@ -50,7 +54,7 @@ class Sources:
         """
         location = parse(self._source(tenant, target.source or "").url, now_ns=lambda: now_ns)
         asked = replace(location, query=_asked(location, target, now_ns))
-        return Reading(asked, lambda traces: self.owned(tenant, traces), self._attributes)
+        return Reading(asked, lambda traces: self.owned(tenant, traces), self._attributes, self._stitch_off)
 
     def owned(self, tenant: str, traces: Iterable[AgentTrace]) -> list[AgentTrace]:
         """Traces as a tenant's, whatever they say, with the keys of their sessions here."""
@@ -74,8 +78,10 @@ class Reading:
         location: Location,
         owned: Callable[[Iterable[AgentTrace]], list[AgentTrace]],
         attributes: Collection[str],
+        stitch_off: Collection[str],
     ) -> None:
         """Use `Sources.open` instead."""
+        self._stitch_off = stitch_off
         self._location = location
         self._owned = owned
         self._attributes = attributes
@@ -99,7 +105,13 @@ class Reading:
         Raises InputError where the source cannot be read, RetryableError where it cannot be reached now.
         """
         noting = SpanAttributes(self._attributes)
-        windows = stored_windows(self._location, noting, lambda _size: not self._stopped, self._stopped)
+        windows = stored_windows(
+            self._location,
+            noting,
+            lambda _size: not self._stopped,
+            self._stopped,
+            stitch_off=self._stitch_off,
+        )
         for window in windows:
             traces = self._owned(noting.added_to(window.traces))
             for start in range(0, len(traces), _BATCH):

@@ -34,14 +34,18 @@ class Recordings:
         progress: Callable[[int, int], None] = lambda _done, _total: None,
         *,
         attributes: Collection[str] = (),
+        stitch_off: Collection[str] = (),
     ) -> None:
-        """`session_scope` is that of the configuration, `attributes` are those of spans that its rules read.
+        """`session_scope` and `stitch_off` are those of the configuration.
+
+        `attributes` are those of spans that its rules read.
 
         `warn` is told what was left out and what is not recorded; `progress` is told how many bytes of files were read,
         of how many. Both are called in the thread that reads.
         """
         self._progress = progress
         self._attributes = attributes
+        self._stitch_off = stitch_off
         self._stopped = Stopped()
         self._unread = self._read_bytes = 0
         self._paths = [x for x in places if isinstance(x, Path)]
@@ -60,9 +64,10 @@ class Recordings:
         warn: Callable[[str], None] = lambda _: None,
         *,
         attributes: Collection[str] = (),
+        stitch_off: Collection[str] = (),
     ) -> "Recordings":
         """The agent traces in what was loaded; arguments as for files."""
-        made = cls((), session_scope, warn, attributes=attributes)
+        made = cls((), session_scope, warn, attributes=attributes, stitch_off=stitch_off)
         made._loaded = telemetry
         return made
 
@@ -84,7 +89,13 @@ class Recordings:
         if self._loaded is not None or self._paths:
             yield from self._of_files(noting)
         for location in self._locations:
-            found = stored_windows(location, noting, lambda _size: not self._stopped, self._stopped)
+            found = stored_windows(
+                location,
+                noting,
+                lambda _size: not self._stopped,
+                self._stopped,
+                stitch_off=self._stitch_off,
+            )
             yield from self._of_windows(found, noting, [location])
         for silent in watch.silent:
             self._warn(str(silent))
@@ -96,7 +107,12 @@ class Recordings:
     def _of_files(self, noting: SpanAttributes) -> Iterator[list[AgentTrace]]:
         total = sum(size for _, size in files.listed(self._paths)) if self._loaded is None else 0
         if total > _WHOLE_BYTES:
-            found = windows(Documents(self._paths), noting, lambda size: self._go_on(size, total))
+            found = windows(
+                Documents(self._paths),
+                noting,
+                lambda size: self._go_on(size, total),
+                stitch_off=self._stitch_off,
+            )
             yield from self._of_windows(found, noting, self._paths)
         else:
             yield self._whole(noting)
@@ -107,7 +123,13 @@ class Recordings:
         self._refuse(telemetry.refused)
         self._say_truncated(telemetry.truncated)
         rebuilt = noting.added_to(
-            rebuild_all(telemetry.spans, telemetry.logs, watch=noting, truncated=telemetry.truncated)
+            rebuild_all(
+                telemetry.spans,
+                telemetry.logs,
+                watch=noting,
+                truncated=telemetry.truncated,
+                stitch_off=self._stitch_off,
+            )
         )
         traces = in_scope(rebuilt, self._session_scope)
         self._note_external(telemetry.spans, telemetry.logs, traces)

@@ -1,7 +1,7 @@
 """The agent traces that a URL names, of another backend or of an object store, in windows as those of local files."""
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
 from spanscore.content import ContentWatch
@@ -15,18 +15,28 @@ from spanscore.sources.port import Stored
 from spanscore.turns import Watch
 
 
-def stored_windows(location: Location, watch: Watch, read: Callable[[int], bool], stopped: Stopped) -> Iterator[Window]:
+def stored_windows(
+    location: Location,
+    watch: Watch,
+    read: Callable[[int], bool],
+    stopped: Stopped,
+    *,
+    stitch_off: Collection[str] = (),
+) -> Iterator[Window]:
     """The windows of all traces that a location's query accepts, by their start.
 
-    `read` and `watch` are those of `windows`. Raises InputError or RetryableError where the source cannot be read.
+    `read`, `watch` and `stitch_off` are those of `windows`. Raises InputError or RetryableError where the source cannot
+    be read.
     """
     if is_backend(location):
-        yield from windows(_Whole(stored_traces(location, stopped)), watch, read)
+        stored = _Whole(stored_traces(location, stopped))
+        yield from windows(stored, watch, read, stitch_off=stitch_off)
         return
     with copies(location) as path:
         documents = Documents([path])
         query = location.query if location.query.limit is None else _newest(documents, location.query)
-        yield from windows(documents, watch, read, query.accepts if query.conditions else None)
+        accepts = query.accepts if query.conditions else None
+        yield from windows(documents, watch, read, accepts, stitch_off=stitch_off)
 
 
 def load_stored(found: Telemetry, location: Location) -> None:

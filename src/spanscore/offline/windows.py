@@ -1,6 +1,6 @@
 """The traces of recordings that are too large for memory, a window at a time: what has been read, and waits no more."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -58,8 +58,19 @@ class Windows:
     over several traces is one.
     """
 
-    def __init__(self, documents: Ordered, watch: Watch, accepts: Accepts | None = None) -> None:
-        """`accepts` says of the spans and log records of a trace whether it is read; None: each is."""
+    def __init__(
+        self,
+        documents: Ordered,
+        watch: Watch,
+        accepts: Accepts | None = None,
+        *,
+        stitch_off: Collection[str] = (),
+    ) -> None:
+        """`accepts` says of the spans and log records of a trace whether it is read; None: each is.
+
+        `stitch_off` is for `rebuild_all`.
+        """
+        self._stitch_off = stitch_off
         self._documents = documents
         self._watch = watch
         self._accepts = accepts
@@ -90,7 +101,11 @@ class Windows:
         for name in [x for x in ready if not self._is_wanted(ready[x])]:
             del self._units[name], ready[name]
         traces = rebuild_all(
-            _spans(ready.values()), _logs(ready.values()), watch=self._watch, truncated=self._truncated
+            _spans(ready.values()),
+            _logs(ready.values()),
+            watch=self._watch,
+            truncated=self._truncated,
+            stitch_off=self._stitch_off,
         )
         names = {name: name for name in ready} | {
             span.trace_id: name for name, unit in ready.items() for _, span in unit.spans
@@ -127,10 +142,15 @@ class Windows:
 
 
 def windows(
-    documents: Ordered, watch: Watch, read: Callable[[int], bool], accepts: Accepts | None = None
+    documents: Ordered,
+    watch: Watch,
+    read: Callable[[int], bool],
+    accepts: Accepts | None = None,
+    *,
+    stitch_off: Collection[str] = (),
 ) -> Iterator[Window]:
-    """The windows of all documents; `read` is told how many bytes each had, and says whether to go on."""
-    found = Windows(documents, watch, accepts)
+    """The windows of all documents; `read` is given how many bytes each had, and returns whether to go on."""
+    found = Windows(documents, watch, accepts, stitch_off=stitch_off)
     wanted, size_bytes = _FIRST_BYTES, 0
     for document in documents:
         found.add(document)

@@ -88,8 +88,9 @@ def _settings(config: Settings | PathLike | None, model: str | None) -> Settings
 
 def _recorded(traces: Recorded, settings: Settings, note: Callable[[str], None]) -> Recordings | list[AgentTrace]:
     scope, attributes = settings.assemble.session_scope, settings.evaluation.span_attributes
+    stitch_off = settings.assemble.stitch_off
     if isinstance(traces, Telemetry):
-        return Recordings.of(traces, scope, note, attributes=attributes)
+        return Recordings.of(traces, scope, note, attributes=attributes, stitch_off=stitch_off)
     given: list[Any] = [traces] if isinstance(traces, str | os.PathLike) else list(traces)
     if all(isinstance(x, AgentTrace) for x in given):
         return given
@@ -100,7 +101,7 @@ def _recorded(traces: Recorded, settings: Settings, note: Callable[[str], None])
             "spanscore.load gives, or agent traces"
         )
     places = [place(x) if isinstance(x, str) else Path(x) for x in given]
-    return Recordings(places, scope, note, attributes=attributes)
+    return Recordings(places, scope, note, attributes=attributes, stitch_off=stitch_off)
 
 
 def _nothing(_subject: Session) -> Sequence[Evaluation]:

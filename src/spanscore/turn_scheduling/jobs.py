@@ -51,6 +51,9 @@ class ReadJob:
     within: Mapping[str, str] = field(default_factory=dict)
     """For a turn: by trace id, the span of the tool call that requested the trace, as `turns.build` wants it."""
 
+    joins: tuple[turns.Join, ...] = ()
+    """For a turn: why its traces were joined."""
+
     @property
     def tenant(self) -> str:
         """Whose these traces are."""

@@ -1,5 +1,6 @@
 """Decide which traces of one tenant are read when."""
 
+import logging
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -14,6 +15,8 @@ from spanscore.model.trace import AgentTrace
 from spanscore.span_attributes import SpanAttributes
 from spanscore.turn_scheduling.jobs import JobKind, ReadJob, ReadResult, Source
 from spanscore.turn_scheduling.trace_states import State, TraceStates
+
+_log = logging.getLogger(__name__)
 
 _MAX_TEXTS = 50_000
 """Questions and arguments of tool calls that are remembered, some 20 MB: above it the oldest are forgotten."""
@@ -41,9 +44,10 @@ class TenantScheduler:
         self._tenant = tenant
         self._watch = watch
         self._attributes = attributes
+        self._stitching = turns.Stitching(config.stitch_off)
         self._pending = PendingTurns[turns.TraceFragment](
             config,
-            group=turns.group,
+            group=self._stitching.group,
             is_whole=turns.is_whole,
             is_settled=turns.is_settled,
             is_there=self._can_read,
@@ -95,12 +99,12 @@ class TenantScheduler:
             given = _with_attributes(traces, attributes)
             return ReadResult(job, [self._continuations.marked(trace) for trace in given])
         rebuilt = rebuild.rebuild_trace(*received[0], completeness=job.cuts[0].completeness, watch=watch)
-        hints = rebuilt.hints()
+        hints = rebuilt.hints() if self._stitching.uses("delegation") else None
         self._remember(job, hints)
         is_referred_to = self._is_sought(job.trace_id, rebuilt.ids_of_calls) or bool(
             self._delegation_partners(job.trace_id, hints)
         )
-        fragment = rebuilt.fragment(is_referred_to=is_referred_to)
+        fragment = rebuilt.fragment(self._stitching, is_referred_to=is_referred_to)
         scored = _with_attributes(rebuilt.traces, attributes) if job.kind is JobKind.TRACE else ()
         return ReadResult(job, scored, fragment, rebuilt.ids_of_calls, hints)
 
@@ -233,8 +237,16 @@ class TenantScheduler:
     def _turn_job(self, parts: Sequence[tuple[turns.TraceFragment, Cut | None]], now_ns: int) -> ReadJob:
         """The job that reads the traces of a turn together, those that were scored before once more."""
         cuts = [cut or self._source.assembler.again(self._key(part.trace_id), now_ns) for part, cut in parts]
-        within = turns.asked_within(part for part, _ in parts)
-        return ReadJob(tuple(cut for cut in cuts if cut is not None), JobKind.TURN, now_ns, within)
+        joins = tuple(join for part, _ in parts for join in part.joins)
+        for join in joins:
+            _log.debug("trace %s was joined to trace %s by %s, since %s", *join)
+        return ReadJob(
+            tuple(cut for cut in cuts if cut is not None),
+            JobKind.TURN,
+            now_ns,
+            within=turns.asked_within(part for part, _ in parts),
+            joins=joins,
+        )
 
 
 def _with_attributes(traces: Sequence[AgentTrace], attributes: SpanAttributes | None) -> Sequence[AgentTrace]:

@@ -15,15 +15,9 @@ from spanscore.turns.splitting.split import split
 from spanscore.turns.stitch.combine_readings import merge
 from spanscore.turns.stitch.delegation_hints import DelegationHints, hints_of, may_delegate
 from spanscore.turns.stitch.delegation_index import DelegationIndex
-from spanscore.turns.stitch.fragment import TraceFragment
+from spanscore.turns.stitch.fragment import Join, TraceFragment
 from spanscore.turns.stitch.gateway import ids_of_calls, without_repeats
-from spanscore.turns.stitch.stitching import (
-    asked_within,
-    fragment_of,
-    group,
-    is_settled,
-    is_whole,
-)
+from spanscore.turns.stitch.stitching import Stitching, asked_within, is_settled, is_whole
 from spanscore.turns.stitch.unmatched_continuations import UnmatchedContinuations
 
 __all__ = [
@@ -31,7 +25,9 @@ __all__ = [
     "DelegationIndex",
     "Explained",
     "Explanation",
+    "Join",
     "Origin",
+    "Stitching",
     "TraceFragment",
     "TurnSteps",
     "UnmatchedContinuations",
@@ -39,8 +35,6 @@ __all__ = [
     "asked_within",
     "build",
     "explain",
-    "fragment_of",
-    "group",
     "hints_of",
     "ids_of_calls",
     "is_settled",

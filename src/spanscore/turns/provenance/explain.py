@@ -14,6 +14,7 @@ from spanscore.turns.facts.source import FirstOf, Sourced, first
 from spanscore.turns.facts.turn_steps import TurnSteps
 from spanscore.turns.provenance import fact_getters
 from spanscore.turns.provenance.attribute_finder import AttributeFinder, FactGetter, Rereader
+from spanscore.turns.stitch.fragment import Join
 
 MAX_EXPLAINED = 50
 """How many of a turn's tool calls, of its tools on offer and of its counts of tokens are explained: the first."""
@@ -67,12 +68,16 @@ class Explained:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Where the facts of one turn came from; each of `tools` (by name) and `tokens` counts."""
+    """Where the facts of one turn came from; each of `tools` (by name) and `tokens` counts.
+
+    `joins` has why its traces were joined, where it has several.
+    """
 
     facts: Mapping[str, Explained]
     tool_calls: tuple[Mapping[str, Explained], ...]
     tools: Mapping[str, Origin]
     tokens: tuple[Origin, ...]
+    joins: tuple[Join, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """What `spanscore inspect --explain --jsonl` adds to an agent trace."""
@@ -81,6 +86,7 @@ class Explanation:
             "tool_calls": [{name: x.to_json() for name, x in call.items()} for call in self.tool_calls],
             "available_tools": {name: x.to_json() for name, x in self.tools.items()},
             "usage": [{**x.to_json(), "tokens": x.value} for x in self.tokens],
+            "joins": [x._asdict() for x in self.joins],
         }
 
 

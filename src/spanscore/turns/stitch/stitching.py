@@ -1,9 +1,11 @@
 """Find the traces that are parts of one turn, by the reasons in the folder `reasons`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from graphlib import TopologicalSorter
 from inspect import isabstract
+from types import ModuleType
 
 from spanscore import discovery
 from spanscore.model.step import Reading
@@ -13,48 +15,93 @@ from spanscore.turns.stitch.groups import Groups
 from spanscore.turns.stitch.read_trace import ReadTrace
 from spanscore.turns.stitch.reason import Reason
 
+REASONS_FOLDER = "spanscore.turns.stitch.reasons"
+"""The package whose modules are the reasons; the name of a module is that of its reason."""
 
-def _found() -> tuple[Reason, ...]:
-    """The reasons, in the order in which they join."""
-    found: dict[str, Reason] = {}
-    for module in discovery.modules("spanscore.turns.stitch.reasons"):
-        for item in vars(module).values():
-            is_reason = isinstance(item, type) and issubclass(item, Reason) and not isabstract(item)
-            if is_reason and item.__module__ == module.__name__:
-                item.name = module.__name__.rpartition(".")[2]
-                found[item.name] = item()
+
+@cache
+def all_reasons() -> tuple[Reason, ...]:
+    """All reasons, in the order in which they join: later ones see what earlier ones joined."""
+    found = {x.name: x for x in map(_reason_in, discovery.modules(REASONS_FOLDER))}
     order = TopologicalSorter({name: sorted(x.after) for name, x in sorted(found.items())})
     return tuple(found[name] for name in order.static_order())
 
 
-REASONS = _found()
-"""All reasons, in the order in which they join: later ones see what earlier ones joined."""
+def _reason_in(module: ModuleType) -> Reason:
+    """The reason that a module has, with the module's name."""
+    for item in vars(module).values():
+        if isinstance(item, type) and issubclass(item, Reason) and not isabstract(item):
+            item.name = module.__name__.rpartition(".")[2]
+            reason: Reason = item()
+            return reason
+    raise TypeError(f"{module.__name__} has no subclass of Reason: write one, or name it _x.py")
 
 
-def fragment_of(
-    reading: Reading,
-    traces: Sequence[AgentTrace],
-    *,
-    linked: bool = False,
-) -> TraceFragment | None:
-    """The fragment that a trace is; None for an ordinary trace, as most are.
-
-    `traces` are its turns. `linked`: another trace refers to it, so it is returned even if it looks
-    complete.
-    """
-    if not reading.steps:
-        return None
-    trace = ReadTrace(reading, traces)
-    if not linked and not any(x.may_apply(trace) for x in REASONS):
-        return None
-    clues = {type(x): x for x in (reason.clue(trace) for reason in REASONS) if x is not None}
-    if not linked and not any(x.is_evidence for x in clues.values()):
-        return None
-    return _with_keys(trace, clues)
+def reference() -> str:
+    """The table of the reasons, in the order in which they join, in Markdown."""
+    rows = (f"| `{x.name}` | {x.words} |" for x in all_reasons())
+    return "\n".join(["| reason | joined when |", "|---|---|", *rows])
 
 
-def _with_keys(trace: ReadTrace, clues: Mapping[type[Clue], Clue]) -> TraceFragment:
-    part = TraceFragment(
+class Stitching:
+    """Joins traces by all reasons but those that are switched `off`, which are known by name."""
+
+    def __init__(self, off: Collection[str] = ()) -> None:
+        unknown = set(off) - {x.name for x in all_reasons()}
+        if unknown:
+            known = ", ".join(sorted(x.name for x in all_reasons()))
+            raise ValueError(f"no reason to join traces: {', '.join(sorted(unknown))}; known: {known}")
+        self._reasons = tuple(x for x in all_reasons() if x.name not in off)
+        self._off = frozenset(off)
+
+    def uses(self, name: str) -> bool:
+        """Whether traces are joined by a reason."""
+        return name not in self._off
+
+    def fragment_of(
+        self,
+        reading: Reading,
+        traces: Sequence[AgentTrace],
+        *,
+        linked: bool = False,
+    ) -> TraceFragment | None:
+        """The fragment that a trace is; None for an ordinary trace, as most are.
+
+        `traces` are its turns. `linked`: another trace refers to it, so it is returned even if it
+        looks complete.
+        """
+        if not reading.steps:
+            return None
+        trace = ReadTrace(reading, traces)
+        if not linked and not any(x.may_apply(trace) for x in self._reasons):
+            return None
+        found = (reason.clue(trace) for reason in self._reasons)
+        clues = {type(x): x for x in found if x is not None}
+        if not linked and not any(x.is_evidence for x in clues.values()):
+            return None
+        return self._with_keys(_fragment(trace, clues))
+
+    def group(self, found: Iterable[TraceFragment]) -> list[list[TraceFragment]]:
+        """The traces of each turn, in order of time; one that is joined to no other stands alone.
+
+        A trace that a tool call of another asked for comes after that one; its `within` is the
+        call's span. Traces are joined only on evidence that leaves no choice: where two could each
+        be the one that goes on, none is joined. Those that only repeat the calls of others come
+        last. The order of `found` changes nothing.
+        """
+        groups = Groups({x.trace_id: x for x in found}.values())
+        for reason in self._reasons:
+            reason.join(groups)
+        return groups.result()
+
+    def _with_keys(self, part: TraceFragment) -> TraceFragment:
+        offers = frozenset(key for reason in self._reasons for key in reason.offers(part))
+        seeks = frozenset(key for reason in self._reasons for key in reason.seeks(part))
+        return replace(part, offers=offers, seeks=seeks)
+
+
+def _fragment(trace: ReadTrace, clues: Mapping[type[Clue], Clue]) -> TraceFragment:
+    return TraceFragment(
         trace_id=trace.reading.spans[0].trace_id,
         started_ns=min(x.span.start_ns for x in trace.steps),
         ended_ns=max(max(x.span.start_ns, x.span.end_ns) for x in trace.steps),
@@ -67,23 +114,6 @@ def _with_keys(trace: ReadTrace, clues: Mapping[type[Clue], Clue]) -> TraceFragm
         resumes_at=trace.resumes_at,
         clues=clues,
     )
-    offers = frozenset(key for reason in REASONS for key in reason.offers(part))
-    seeks = frozenset(key for reason in REASONS for key in reason.seeks(part))
-    return replace(part, offers=offers, seeks=seeks)
-
-
-def group(found: Iterable[TraceFragment]) -> list[list[TraceFragment]]:
-    """The traces of each turn, in order of time; one that is joined to no other stands alone.
-
-    A trace that a tool call of another asked for comes after that one; its `within` is the call's
-    span. Traces are joined only on evidence that leaves no choice: where two could each be the one
-    that goes on, none is joined. Those that only repeat the calls of others come last. The order of
-    `found` changes nothing.
-    """
-    groups = Groups({x.trace_id: x for x in found}.values())
-    for reason in REASONS:
-        reason.join(groups)
-    return groups.result()
 
 
 def is_whole(parts: Sequence[TraceFragment]) -> bool:

@@ -60,7 +60,7 @@ class Gateway(Reason):
         groups.set_aside(
             repeats,
             reason=self.name,
-            since="all model calls that it reports are calls of that trace",
+            since="that trace reports all of its model calls as well",
         )
 
 

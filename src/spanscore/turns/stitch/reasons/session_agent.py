@@ -18,7 +18,10 @@ class SessionAgentClue(Clue):
 
 
 class SessionAgent(Reason):
-    """An agent that records no model call ran around fragments of its session."""
+    """An agent that records no model call ran around fragments of its session.
+
+    What is a fragment is known by the other reasons: what they show to lack something is.
+    """
 
     words = (
         "an agent that records no model call, around traces that are parts of turns of the "
