@@ -1,19 +1,17 @@
 """Find the reports of one call that stand side by side: a framework's callbacks tell it, and the SDK below them too."""
 
-import re
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Generic, TypeVar
 
 from spanscore.model.span import Span
-from spanscore.model.step import Message, Step
-from spanscore.turns.basis import conversation
-from spanscore.turns.basis.call_ids import is_item
+from spanscore.model.step import Step
 from spanscore.turns.basis.tree import Place, Tree
-from spanscore.turns.dedup.merge import differ, is_cut
+from spanscore.turns.dedup.identity import COUNTS, CallIdentity, Part, Verdict, agree, are_unique
+from spanscore.turns.dedup.merge import differ
 
 _MAX_REPORTS = 40
 """Reports with something in common that are compared with one."""
@@ -27,8 +25,16 @@ _MAX_ABOVE = 50
 _MAX_SLACK_NS = 20 * 10**6
 """By how much the report of the inner layer may stick out: callbacks may be told late, and to the millisecond."""
 
-UNIQUE = re.compile(r"[0-9A-Za-z]+[-_][0-9A-Za-z_-]{16,}|[0-9A-Za-z_-]{20,}")
-"""Ids that no two calls share by chance; those of test servers and small local ones are shorter, and repeat."""
+_PARTS: tuple[Part, ...] = (
+    "response_id",
+    "text",
+    "names",
+    "requested_ids",
+    "question",
+    "system",
+    "conversation",
+    *COUNTS,
+)
 
 
 @dataclass(slots=True)
@@ -63,29 +69,22 @@ class _Call(Generic[ReportT]):
 
 @dataclass(slots=True)
 class _Model(_Report):
-    """What a step tells of a model call. `asked` are the ids of the calls that it asked for, `names` their tools.
+    """What a step reports of a model call."""
 
-    `heard` is the conversation that it was given, as any instrumentation tells it: what the user said, and the ids of
-    calls and of their results. `tokens` are None where none are counted.
-    """
-
-    asked: tuple[str, ...]
-    names: tuple[str, ...]
-    text: str
-    tokens: tuple[int | None, int | None]
-    heard: list[Hashable]
-    question: str | None
-    system: str | None
+    identity: CallIdentity
 
     @property
     def keys(self) -> Sequence[Hashable]:
+        identity = self.identity
         found: list[Hashable] = []
-        if self.asked or self.text:
-            found.append(("asked", self.asked[0]) if self.asked else ("text", self.text))
-        if self.tokens[1] is not None:
-            found.append(("tokens", self.tokens[1]))
-        if self.heard:
-            found.append(("heard", len(self.heard), self.heard[-1]))
+        if identity.requested_ids:
+            found.append(("requested", identity.requested_ids[0]))
+        elif identity.text:
+            found.append(("text", identity.text))
+        if identity.output_tokens:
+            found.append(("tokens", identity.output_tokens))
+        if identity.conversation:
+            found.append(("conversation", len(identity.conversation), identity.conversation[-1]))
         return found
 
 
@@ -158,70 +157,40 @@ def _apart_ns(one: _Report, other: _Report) -> int:
 
 
 def _model(step: Step, tree: Tree) -> _Model:
-    output = () if "output" in step.damaged else [x for x in step.output or () if not x.damaged]
-    given = () if is_cut(step, "input") else step.input or ()
-    calls = [x for message in output for x in message.calls]
-    return _Model(
-        step,
-        tree,
-        asked=tuple(sorted({x.call_id for x in calls if x.call_id and not is_item(x.call_id)})),
-        names=tuple(sorted(x.name for x in calls)),
-        text=_squeezed(x.text for x in output),
-        tokens=(step.input_tokens or None, step.output_tokens or None),
-        heard=list(_heard(given)),
-        question=conversation.opening(given).text,
-        system=_squeezed([None if "system" in step.damaged else step.system or conversation.system_text(given)]),
-    )
-
-
-def _squeezed(texts: Iterable[str | None]) -> str:
-    """Texts without the space in them, which each instrumentation puts between parts in its own way."""
-    return "".join("".join(x for x in texts if x).split())
-
-
-def _heard(messages: Sequence[Message]) -> Iterator[Hashable]:
-    for message in messages:
-        if message.role == "user" and message.text:
-            yield message.text
-        for call in message.calls:
-            yield call.call_id
-        for result in message.results:
-            yield result.call_id
+    return _Model(step, tree, CallIdentity.of(step, *_PARTS))
 
 
 def _is_same_model(outer: _Model, inner: _Model) -> bool:
-    if _contradict(outer, inner):
+    one, other = outer.identity, inner.identity
+    if agree(one, other, "response_id", "text", "requested_ids", "names") is Verdict.DIFFERENT:
         return False
-    if outer.asked and outer.asked == inner.asked and all(map(UNIQUE.fullmatch, outer.asked)):
+    if one.requested_ids and one.requested_ids == other.requested_ids and are_unique(one.requested_ids):
         return True
-    if not _is_inside(outer, inner) or differ(outer.question, inner.question) or differ(outer.system, inner.system):
+    if not _is_inside(outer, inner) or agree(one, other, "question", "system") is Verdict.DIFFERENT:
         return False
-    counts = [x == y for x, y in zip(outer.tokens, inner.tokens, strict=True) if x and y]
-    if counts and not any(counts):
+    counts = [agree(one, other, count) for count in COUNTS]
+    if Verdict.DIFFERENT in counts and Verdict.SAME not in counts:
         return False
-    is_named = outer.names == inner.names != () and not (outer.asked and inner.asked)  # one tells no ids of calls
-    is_told = bool(outer.text and inner.text) or bool(outer.asked and inner.asked) or is_named
-    is_counted = bool(outer.tokens[1] and inner.tokens[1]) and all(counts)
-    is_given = bool(outer.heard) and outer.heard == inner.heard
-    if is_told:
-        return is_given or is_counted
-    is_silent = outer.step.output is None or inner.step.output is None
-    return (
-        is_silent
-        and _may_be_one_model(outer.step.model, inner.step.model)
-        and (is_given or (is_counted and not differ(outer.heard, inner.heard)))
-    )
+    is_counted = agree(one, other, "output_tokens") is Verdict.SAME and Verdict.DIFFERENT not in counts
+    given = agree(one, other, "conversation")
+    if _have_same_answer(one, other):
+        return given is Verdict.SAME or is_counted
+    return _may_be_silent(outer, inner) and (given is Verdict.SAME or (is_counted and given is not Verdict.DIFFERENT))
 
 
-def _contradict(one: _Model, other: _Model) -> bool:
-    """Whether two reports tell another id, another answer or other calls."""
-    pairs = (
-        (one.step.response_id, other.step.response_id),
-        (one.text, other.text),
-        (one.asked, other.asked),
-        (one.names, other.names),
-    )
-    return any(differ(x, y) for x, y in pairs)
+def _have_same_answer(one: CallIdentity, other: CallIdentity) -> bool:
+    """Whether both record what was produced, where nothing of it differs."""
+    if agree(one, other, "text", "requested_ids") is Verdict.SAME:
+        return True
+    has_ids_in_both = bool(one.requested_ids and other.requested_ids)
+    return agree(one, other, "names") is Verdict.SAME and not has_ids_in_both
+
+
+def _may_be_silent(outer: _Model, inner: _Model) -> bool:
+    """Whether one of two reports records no output, and both may be of one model."""
+    if outer.step.output is not None and inner.step.output is not None:
+        return False
+    return _may_be_one_model(outer.step.model, inner.step.model)
 
 
 def _is_same_tool(outer: _Tool, inner: _Tool) -> bool:

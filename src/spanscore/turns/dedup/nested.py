@@ -1,15 +1,14 @@
 """One call that two instrumentations report is one call: find the reports of the same call and merge them."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import attrgetter
-from typing import NamedTuple
 
-from spanscore.model.json import Json
 from spanscore.model.step import Step
 from spanscore.turns.basis.tree import Tree
 from spanscore.turns.dedup import cross_instrumentation
+from spanscore.turns.dedup.identity import CallIdentity, Verdict, agree
 from spanscore.turns.dedup.merge import merged, merged_tools
 
 _MAX_OF_RESPONSE = 20
@@ -117,47 +116,53 @@ def _without_nesting(calls: list[Step], inner: dict[str, list[Step]], tree: Tree
     return list(current.values())
 
 
-class _Told(NamedTuple):
-    """What a report says that another of the same call has to say too, as far as it says it."""
-
-    scope: str
-    question: str | None
-    texts: list[str]
-    calls: list[tuple[str, Json]]
-
-
 def _without_siblings(calls: list[Step], tree: Tree) -> list[Step]:
     """Merge the reports that share a response id: into that of the framework, which has its place in an agent."""
     found: list[Step] = []
-    told: list[_Told] = []
-    by_response: defaultdict[str, list[int]] = defaultdict(list)
-    asked_at: dict[str, int] = {}
+    identities: list[CallIdentity] = []
+    running: defaultdict[str, list[int]] = defaultdict(list)
+    requested_at: dict[str, int] = {}
     for step in sorted(calls, key=_BY_START):
-        said, twin = _told(step), None
+        identity, twin = _identity(step), None
         if step.response_id:
             # What ended before this one started overlaps none of those that follow either.
-            begun = [i for i in by_response[step.response_id] if found[i].span.end_ns >= step.span.start_ns]
-            by_response[step.response_id] = begun = begun[-_MAX_OF_RESPONSE:]
-            twin = next((i for i in begun if _overlap(found[i], step) and not _contradict(told[i], said)), None)
+            begun = [at for at in running[step.response_id] if found[at].span.end_ns >= step.span.start_ns]
+            running[step.response_id] = begun = begun[-_MAX_OF_RESPONSE:]
+            twin = _twin(step, identity, found, identities, begun)
             if twin is None and _only_fetches(step):
-                twin = asked_at.get(step.response_id)
+                twin = requested_at.get(step.response_id)
             if twin is None:
                 begun.append(len(found))
-                asked_at.setdefault(step.response_id, len(found))
+                requested_at.setdefault(step.response_id, len(found))
         if twin is None:
             found.append(step)
-            told.append(said)
+            identities.append(identity)
             continue
         before = found[twin]
-        one, other = sorted((before, step), key=lambda x: -tree.place(x).agents)
-        found[twin] = merged(one, other)
+        outer, inner = sorted((before, step), key=lambda report: -tree.place(report).agents)
+        found[twin] = merged(outer, inner)
         if found[twin].input is not before.input or found[twin].output is not before.output:
-            told[twin] = _told(found[twin])
+            identities[twin] = _identity(found[twin])
     return found
 
 
+def _twin(
+    step: Step,
+    identity: CallIdentity,
+    found: Sequence[Step],
+    identities: Sequence[CallIdentity],
+    begun: Iterable[int],
+) -> int | None:
+    """Of calls with one response id, the first that may be the one that a step reports."""
+    for at in begun:
+        is_same_scope = found[at].span.scope.name == step.span.scope.name
+        if _overlap(found[at], step) and not _contradict(identities[at], identity, is_same_scope=is_same_scope):
+            return at
+    return None
+
+
 def _only_fetches(step: Step) -> bool:
-    """Whether a call asks for nothing itself: it looks for the answer to one made before."""
+    """Whether a call requests nothing itself: it fetches the answer to one made before."""
     return step.input is None and step.input_tokens is None and step.output_tokens is None
 
 
@@ -165,25 +170,18 @@ def _overlap(one: Step, other: Step) -> bool:
     return one.span.start_ns <= other.span.end_ns and other.span.start_ns <= one.span.end_ns
 
 
-def _contradict(one: _Told, other: _Told) -> bool:
-    """Whether two reports tell another answer or calls, or those of one instrumentation another question.
+def _identity(step: Step) -> CallIdentity:
+    return CallIdentity.of(step, "text", "calls", "question")
 
-    Servers that repeat their ids answer several calls with one.
+
+def _contradict(one: CallIdentity, other: CallIdentity, *, is_same_scope: bool) -> bool:
+    """Whether two reports record different answers or calls, or those of one instrumentation different questions.
+
+    Servers that repeat their ids give several calls the same one.
     """
-    pairs = [(one.texts, other.texts), (one.calls, other.calls)]
-    if one.scope == other.scope:
-        pairs.append((one.question, other.question))
-    return any(x and y and x != y for x, y in pairs)
-
-
-def _told(step: Step) -> _Told:
-    output = () if "output" in step.damaged else [x for x in step.output or () if not x.damaged]
-    return _Told(
-        step.span.scope.name,
-        next((x.text for x in reversed(step.input or ()) if x.role == "user"), None),
-        [x.text.strip() for x in output if x.text],
-        [(x.name, x.arguments) for message in output for x in message.calls],
-    )
+    if agree(one, other, "text", "calls") is Verdict.DIFFERENT:
+        return True
+    return is_same_scope and agree(one, other, "question") is Verdict.DIFFERENT
 
 
 def _same_tool_call(outer: Step, inner: Step) -> bool:

@@ -3,20 +3,17 @@
 import re
 from bisect import bisect_left, insort_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
-from spanscore.model.json import dumps
 from spanscore.model.record import record
-from spanscore.model.step import Message, Reading, Step
-from spanscore.turns.basis import conversation
+from spanscore.model.step import Reading, Step
 from spanscore.turns.basis.times import MAX_SKEW_NS
-from spanscore.turns.basis.tool_boundary import digest
 from spanscore.turns.basis.tree import Tree
 from spanscore.turns.dedup import merge, nested
-from spanscore.turns.dedup.cross_instrumentation import UNIQUE
+from spanscore.turns.dedup.identity import COUNTS, CallIdentity, Part, Verdict, agree, are_unique
 
 MAX_CALLS = 1000
 """Model calls of one trace that are looked for in others: the first."""
@@ -37,16 +34,16 @@ _GATEWAYS = re.compile(
     r"|/chat/completions|/v1/(?:completions|messages|responses)|:(?:stream)?generatecontent",
     re.IGNORECASE,
 )
+_PARTS: tuple[Part, ...] = ("response_id", "text", "calls", "question", "whole_input", *COUNTS)
 _ROUTES = ("http.route", "url.path", "http.target")
 
 
 @record()
 class Report:
-    """What a trace tells of one model call, as far as it is needed to know it again; "" is what it does not tell.
+    """What a trace records of one model call, as far as it is needed to recognise the call.
 
-    `emitter` is the service and the instrumentation. `call_ids` are those of the tools that it asked for, else those
-    of which it was told the results. `given`, `question`, `text` and `calls` stand for the whole input, for what the
-    user asked, for the answer and for the tool calls asked for.
+    `emitter` is the service and the instrumentation. `call_ids` are those of the tools that it requested, else those
+    whose results it was given.
     """
 
     trace_id: str
@@ -54,25 +51,21 @@ class Report:
     start_ns: int
     end_ns: int
     emitter: tuple[str, str]
-    response_id: str
     call_ids: tuple[str, ...]
-    given: str
-    question: str
-    text: str
-    calls: str
-    tokens: tuple[int | None, int | None]
+    identity: CallIdentity
 
     @property
     def ids(self) -> Iterator[str]:
         """The ids that the other report of the call may have as well."""
-        if self.response_id:
-            yield self.response_id
+        if self.identity.response_id:
+            yield self.identity.response_id
         yield from self.call_ids
 
     @property
-    def tells(self) -> bool:
-        """Whether it says that there was an answer."""
-        return bool(self.response_id or self.text or self.calls or self.tokens[1])
+    def has_answer(self) -> bool:
+        """Whether it records that there was an answer."""
+        known = self.identity
+        return bool(known.response_id or known.text or known.calls or known.output_tokens)
 
 
 @record()
@@ -93,12 +86,12 @@ class Reports:
     def rank(self) -> tuple[bool, bool, bool, int, str]:
         """Sorts the traces that may be the application's, that one last.
 
-        It is the one that shows more than the calls, that tells what they were given, that is no gateway's, and in
+        It is the one that shows more than the calls, that records their input, that is no gateway's, and in
         which they last longer.
         """
-        tells = any(x.given for x in self.calls)
-        lasting_ns = sum(x.end_ns - x.start_ns for x in self.calls)
-        return not self.is_bare, tells, not self.is_gateway, lasting_ns, self.trace_id
+        has_input = any(call.identity.whole_input for call in self.calls)
+        lasting_ns = sum(call.end_ns - call.start_ns for call in self.calls)
+        return not self.is_bare, has_input, not self.is_gateway, lasting_ns, self.trace_id
 
 
 class _Pair(NamedTuple):
@@ -171,34 +164,16 @@ def _call_ids(step: Step) -> list[str]:
 
 
 def _report(step: Step) -> Report:
-    span, given = step.span, step.input or ()
-    output = () if "output" in step.damaged else tuple(x for x in step.output or () if not x.damaged)
-    asked = None if merge.is_cut(step, "input") else conversation.opening(given).text
-    texts = [x.text.strip() for x in output if x.text and x.text.strip()]
-    calls = [[x.name, x.arguments] for m in output for x in m.calls]
+    span = step.span
     return Report(
         span.trace_id,
         span.span_id,
         span.start_ns,
         max(span.start_ns, span.end_ns),
         (span.resource.service_name or "", span.scope.name),
-        step.response_id or "",
         tuple(sorted(set(_call_ids(step)))[:_MAX_IDS]),
-        _digest([_said(x) for x in given if x.role != "system"]) if given else "",
-        _digest(asked) if asked else "",
-        _digest(texts) if texts else "",
-        _digest(calls) if calls else "",
-        (step.input_tokens, step.output_tokens),
+        CallIdentity.of(step, *_PARTS, as_digests=True),
     )
-
-
-def _said(message: Message) -> list[Any]:
-    calls = [[x.call_id, x.name, x.arguments] for x in message.calls]
-    return [message.role, (message.text or "").strip(), calls, [[x.call_id, x.value] for x in message.results]]
-
-
-def _digest(value: Any) -> str:
-    return digest(dumps(value, sort_keys=True))
 
 
 def _is_gateway(reading: Reading) -> bool:
@@ -216,10 +191,40 @@ def _is_gateway(reading: Reading) -> bool:
 def _repeats(traces: Sequence[Reports]) -> dict[str, list[_Pair]]:
     """For each trace that only repeats others, by its id, the pairs of reports, those of the one it repeats most first.
 
-    Each call of an application is repeated once by each emitter: the nearest in time. What repeats a trace that is
-    itself a repetition, as behind a second gateway, repeats the application's.
+    What repeats a trace that is itself a repetition, as behind a second gateway, repeats the application's.
     """
-    by_rank = sorted(traces, key=lambda x: x.rank, reverse=True)
+    by_rank = sorted(traces, key=lambda trace: trace.rank, reverse=True)
+    best = _best_pairs(by_rank)
+    found: dict[str, list[_Pair]] = {}
+    first: dict[tuple[str, str], Report] = {}  # for each call of these, the report that repeats none
+    for trace in by_rank:
+        if not trace.is_bare:
+            continue
+        originals: dict[Report, Report] = {}
+        for call in trace.calls:
+            pair = best.get((call.trace_id, call.span_id))
+            if pair is not None:
+                originals[call] = first.get((pair.one.trace_id, pair.one.span_id), pair.one)
+        answered = [call for call in trace.calls if call.has_answer]
+        if not answered or any(call not in originals for call in answered):
+            continue
+        for call, original in originals.items():
+            first[call.trace_id, call.span_id] = original
+        counts = Counter(originals[call].trace_id for call in answered)
+        pairs = [_Pair(originals[call], call) for call in answered]
+        found[trace.trace_id] = _most_repeated_first(pairs, counts)
+    return found
+
+
+def _most_repeated_first(pairs: Iterable[_Pair], counts: Mapping[str, int]) -> list[_Pair]:
+    return sorted(pairs, key=lambda pair: (-counts[pair.one.trace_id], pair.one.trace_id))
+
+
+def _best_pairs(by_rank: Sequence[Reports]) -> dict[tuple[str, str], _Pair]:
+    """The pair of each report that repeats one, by its trace and span id.
+
+    Each call of an application is repeated once by each emitter: the nearest in time.
+    """
     best: dict[tuple[str, str], _Pair] = {}
     taken: set[tuple[str, str, tuple[str, str]]] = set()
     for pair in sorted(_pairs(by_rank), key=_nearness):
@@ -228,19 +233,7 @@ def _repeats(traces: Sequence[Reports]) -> dict[str, list[_Pair]]:
         if key not in best and place not in taken:
             best[key] = pair
             taken.add(place)
-    found: dict[str, list[_Pair]] = {}
-    first: dict[tuple[str, str], Report] = {}  # for each call of these, the report that repeats none
-    for trace in by_rank:
-        pairs = {x: best.get((x.trace_id, x.span_id)) for x in trace.calls} if trace.is_bare else {}
-        telling = [x for x in pairs if x.tells]
-        if telling and all(pairs[x] for x in telling):
-            told = {x: pair.one for x, pair in pairs.items() if pair is not None}
-            told = {x: first.get((one.trace_id, one.span_id), one) for x, one in told.items()}
-            first.update(((x.trace_id, x.span_id), one) for x, one in told.items())
-            counts = Counter(told[x].trace_id for x in telling)
-            known = (_Pair(told[x], x) for x in telling)
-            found[trace.trace_id] = sorted(known, key=lambda x: (-counts[x.one.trace_id], x.one.trace_id))
-    return found
+    return best
 
 
 def _pairs(by_rank: Sequence[Reports]) -> Iterator[_Pair]:
@@ -276,34 +269,54 @@ def _is_same(one: Report, other: Report) -> bool:
     """Whether two reports are of the same call, that of the application as `one`.
 
     Both came from different emitters, have the response id in common, or the ids of tool calls and the whole input, and
-    agree in what was answered. An id that another call may have by chance proves it only where both tell the answer,
+    agree in what was answered. An id that another call may have by chance proves it only where both record the answer,
     and the same whole input, or no other question and the gateway's call lies within the application's. Instead of the
-    answer its tokens will do where one service tells both, as of an SDK that has spans of its own.
+    answer its tokens will do where one service reports both, as of an SDK that has spans of its own.
     """
-    if one.emitter == other.emitter or merge.differ(one.text, other.text) or merge.differ(one.calls, other.calls):
+    answer = agree(one.identity, other.identity, "text", "calls")
+    if one.emitter == other.emitter or answer is Verdict.DIFFERENT:
         return False
     shared = _shared_ids(one, other)
     if not shared:
         return False
-    said = bool(one.text and other.text) or bool(one.calls and other.calls)
-    if all(map(UNIQUE.fullmatch, shared)) or (said and one.given and one.given == other.given):
-        is_near = one.start_ns <= other.end_ns + MAX_SKEW_NS and other.start_ns <= one.end_ns + MAX_SKEW_NS
-        return is_near and (said or not any(map(merge.differ, one.tokens, other.tokens)))
-    is_inside = one.start_ns - _MAX_SLACK_NS <= other.start_ns and other.end_ns <= one.end_ns + _MAX_SLACK_NS
-    return (said or _counted_alike(one, other)) and is_inside and not merge.differ(one.question, other.question)
+    is_same_answer = answer is Verdict.SAME
+    if are_unique(shared) or (is_same_answer and _have_same_input(one, other)):
+        counts = agree(one.identity, other.identity, *COUNTS)
+        return _overlap(one, other, MAX_SKEW_NS) and (is_same_answer or counts is not Verdict.DIFFERENT)
+    if not is_same_answer and not _counted_alike(one, other):
+        return False
+    is_same_question = agree(one.identity, other.identity, "question") is not Verdict.DIFFERENT
+    return is_same_question and _lies_within(other, one)
+
+
+def _overlap(one: Report, other: Report, slack_ns: int) -> bool:
+    return one.start_ns <= other.end_ns + slack_ns and other.start_ns <= one.end_ns + slack_ns
+
+
+def _lies_within(inner: Report, outer: Report) -> bool:
+    starts_within = outer.start_ns - _MAX_SLACK_NS <= inner.start_ns
+    return starts_within and inner.end_ns <= outer.end_ns + _MAX_SLACK_NS
 
 
 def _shared_ids(one: Report, other: Report) -> tuple[str, ...]:
     """The ids that show two calls to be one: that of the response; else, where one has none, those of tool calls."""
-    if one.response_id and other.response_id:
-        return (one.response_id,) if one.response_id == other.response_id else ()
-    is_told = bool(one.given) and one.given == other.given
-    return one.call_ids if is_told and one.call_ids == other.call_ids else ()
+    response_id = one.identity.response_id
+    if response_id and other.identity.response_id:
+        return (response_id,) if response_id == other.identity.response_id else ()
+    is_same = one.call_ids == other.call_ids and _have_same_input(one, other)
+    return one.call_ids if is_same else ()
+
+
+def _have_same_input(one: Report, other: Report) -> bool:
+    return agree(one.identity, other.identity, "whole_input") is Verdict.SAME
 
 
 def _counted_alike(one: Report, other: Report) -> bool:
-    """Whether one service tells of both, with the same tokens."""
-    return one.emitter[0] == other.emitter[0] and one.tokens == other.tokens and None not in one.tokens
+    """Whether one service reports both, with the same tokens."""
+    if one.emitter[0] != other.emitter[0]:
+        return False
+    ours, theirs = ((report.identity.input_tokens, report.identity.output_tokens) for report in (one, other))
+    return ours == theirs and None not in ours
 
 
 def _completed(reading: Reading, pairs: Sequence[tuple[Step, Step]]) -> Reading:
