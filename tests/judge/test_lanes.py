@@ -9,14 +9,15 @@ from limited_provider import Bucket, LimitedProvider, Sliding, Window, in_millis
 from virtual_time import run, timing
 
 from spanscore.judge.lanes import Lane
+from spanscore.judge.pacing import Pace
 from spanscore.judge.provider import CallError, Completion
 
 PATIENCE_S = 180.0
 
 
-async def sent(provider, calls, *, most_at_once=32, tokens=0.0):
+async def sent(provider, calls, *, most_at_once=32, tokens=0.0, pace=None):
     """The outcomes of so many calls that are all there at once."""
-    lane = Lane("m", asyncio.Semaphore(most_at_once), most_at_once, timing(), PATIENCE_S)
+    lane = Lane("m", asyncio.Semaphore(most_at_once), most_at_once, timing(), PATIENCE_S, pace)
     waiting = [lane.call(lane.place(), tokens, lambda number=number: provider.send(number)) for number in range(calls)]
     return await asyncio.gather(*waiting, return_exceptions=True)
 
@@ -308,3 +309,25 @@ def test_a_tenant_with_many_calls_keeps_no_other_waiting():
     order = run(scenario())
     assert {100, 101} <= set(order)
     assert len(set(order)) <= 6
+
+
+@pytest.mark.parametrize("limit", [LIMITS["bucket of three"], LIMITS["window"], LIMITS["sliding window"]])
+def test_a_configured_limit_on_requests_is_kept_and_used_nearly_whole(limit):
+    provider = LimitedProvider(limit())
+    run(sent(provider, 560, pace=Pace(requests_per_s=9.8)))
+
+    assert (provider.share_of(10) >= 0.95, provider.refused < 560 * 0.02) == (True, True)
+
+
+def test_a_configured_limit_on_tokens_is_kept_and_used_nearly_whole():
+    provider = LimitedProvider(Bucket(10_000, 12_000), size=1000)
+    run(sent(provider, 560, tokens=1000, pace=Pace(tokens_per_s=10_000)))
+
+    assert (provider.share_of(10) >= 0.95, provider.refused) == (True, 0)
+
+
+def test_below_a_configured_limit_a_lower_one_is_learned():
+    provider = LimitedProvider(Bucket(5, 5))
+    outcomes = run(sent(provider, 560, pace=Pace(requests_per_s=10)))
+
+    assert (lost(outcomes), provider.share_of(5) >= 0.95) == ([], True)

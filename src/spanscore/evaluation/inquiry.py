@@ -75,13 +75,15 @@ class Transcripts:
 class Inquiry:
     """A judge, what it is asked about, and the longest answer in tokens that it may give.
 
-    `sample` says which of several answers to the same questions this is.
+    `sample` says which of several answers to the same questions this is; `is_reused`: that several calls will read the
+    same transcript.
     """
 
     judge: Judge
     transcripts: Transcripts
     max_output_tokens: int
     sample: int = 0
+    is_reused: bool = False
 
     async def transcript(self, focus: Collection[int] = ()) -> Transcript:
         """See `Transcripts.showing`."""
@@ -95,7 +97,7 @@ class Inquiry:
 
         def prompt(asked: Call) -> Prompt:
             made = asked.prompt(transcript.text, redacted, objection)
-            return replace(made, sample=self.sample, tenant=self.transcripts.tenant)
+            return replace(made, sample=self.sample, tenant=self.transcripts.tenant, is_reused=self.is_reused)
 
         if len(call.questions) > 1 and not objection and isinstance(self.judge, RemembersAnswers):
             return await _asked_for_the_rest(self.judge, call, prompt, models)

@@ -43,7 +43,9 @@ class Judging:
         """
         cases = self._cases(metrics, subject)
         transcripts = Transcripts(subject, self._render, earlier)
-        inquiry = Inquiry(self._judge, transcripts, self._config.max_output_tokens, sample)
+        stages = [len(case.metric.stages) for case in cases]
+        calls = max(stages, default=0) if self._config.plan == "fused" else sum(stages)
+        inquiry = Inquiry(self._judge, transcripts, self._config.max_output_tokens, sample, is_reused=calls > 1)
         with Attempt("rendering the transcript") as attempt:
             await inquiry.transcript()
         if attempt.outcome is not None:

@@ -200,7 +200,8 @@ class ModelJudge:
         question = f"{asking.prompt.transcript}\n\n{asking.prompt.question}"
         if not enforced:
             question += f"\n\n{schema_text(asking.schema)}"
-        messages = [Message("system", asking.prompt.instructions), Message("user", question)]
+        reused = len(asking.prompt.transcript) if asking.prompt.is_reused else 0
+        messages = [Message("system", asking.prompt.instructions), Message("user", question, reused)]
         completion = await self._call(asking, messages, enforced=enforced)
         try:
             return read(completion.text, asking.schema)

@@ -21,6 +21,7 @@ from spanscore.judge.budget import Budget, Need, Purse, Reservation
 from spanscore.judge.calls import Calls
 from spanscore.judge.config import Config
 from spanscore.judge.lanes import Lane, Place
+from spanscore.judge.pacing import Pace
 from spanscore.judge.provider import CallError, Completion, Message, Provider
 from spanscore.judge.sizes import Sizes
 from spanscore.judge.transcript import estimate_tokens
@@ -201,10 +202,16 @@ class Caller:
 
     def _lane(self, model: str) -> Lane:
         if model not in self._lanes:
+            config = self._config
+            pace = Pace(_per_s(config.requests_per_minute), _per_s(config.tokens_per_minute))
             self._lanes[model] = Lane(
-                model, self._slots, self._config.max_concurrent, self._timing, self._policy.max_elapsed_s
+                model, self._slots, config.max_concurrent, self._timing, self._policy.max_elapsed_s, pace
             )
         return self._lanes[model]
+
+
+def _per_s(per_minute: float | None) -> float | None:
+    return None if per_minute is None else per_minute / 60
 
 
 def _kind(error: CallError) -> type[JudgeError]:

@@ -235,6 +235,13 @@ class Config(BaseModel):
     """Calls under way at once, of all models; one that waits for its turn or for a retry is not. Of each model
     there are 16 at first, one more for each answer while all of these are in use, and half as many after a time-out."""
 
+    requests_per_minute: float | None = Field(default=None, gt=0)
+    """Calls of each model in a minute that are never exceeded, spaced evenly. null: what the provider takes is learned
+    from its headers and its refusals, as it is below the configured limit."""
+
+    tokens_per_minute: float | None = Field(default=None, gt=0)
+    """The same for tokens of input and output together, as the judge expects them before each call."""
+
     temperature: float | None = Field(default=0.0, ge=0, le=2)
     """Sampling temperature; dropped for models that refuse one. null: the model's own default. With `samples` it is
     0.7 unless it is set here."""

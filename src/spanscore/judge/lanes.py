@@ -88,14 +88,23 @@ class Lane:
     """
 
     def __init__(
-        self, model: str, slots: asyncio.Semaphore, most_at_once: int, timing: Timing, patience_s: float
+        self,
+        model: str,
+        slots: asyncio.Semaphore,
+        most_at_once: int,
+        timing: Timing,
+        patience_s: float,
+        pace: Pace | None = None,
     ) -> None:
-        """`patience_s` is for how long a provider may refuse every call before its model is given up."""
+        """`patience_s` is for how long a provider may refuse every call before its model is given up.
+
+        `pace` is one that knows limits beforehand.
+        """
         self._model = model
         self._slots = slots
         self._timing = timing
         self._patience_s = patience_s
-        self._pace = Pace()
+        self._pace = pace or Pace()
         self._room = _Room(min(_FEWEST_AT_ONCE, most_at_once), most_at_once)
         self._waiting: list[tuple[tuple[int, int], asyncio.Future[None]]] = []
         self._turns, self._turns_behind = _Turns(), _Turns()

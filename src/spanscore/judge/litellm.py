@@ -52,7 +52,7 @@ class LiteLLM:
             **self._config.extra,
             **self._credentials(model),
             "model": model,
-            "messages": [{"role": x.role, "content": x.content} for x in messages],
+            "messages": [{"role": x.role, "content": _content(model, x)} for x in messages],
             "max_tokens": max_output_tokens or self._config.max_output_tokens,
             "timeout": timeout_s,
             "num_retries": 0,
@@ -174,6 +174,17 @@ class LiteLLM:
         for secret in self._secrets:
             line = line.replace(secret, "[REDACTED:api_key]")
         return redact.redact(line).text[:_MAX_MESSAGE_CHARACTERS]
+
+
+def _content(model: str, message: Message) -> Any:
+    """A message as litellm takes it, for Claude with the mark up to which its prompt cache is to keep the prompt.
+
+    Other providers' caches find by themselves what prompts have in common, or know no such mark.
+    """
+    if not message.reused or "claude" not in model.lower():
+        return message.content
+    kept, rest = message.content[: message.reused], message.content[message.reused :]
+    return [{"type": "text", "text": kept, "cache_control": {"type": "ephemeral"}}, {"type": "text", "text": rest}]
 
 
 def _without_body(said: str, model: str, error: Any) -> str:

@@ -7,6 +7,7 @@ Many refusals lower it in proportion, and a long time without any raises it fast
 they take.
 """
 
+import math
 from dataclasses import dataclass
 
 from spanscore.judge.ratelimits import NOTHING_STATED, Quota, RateLimits
@@ -52,17 +53,44 @@ class _Bucket:
         return min(missing / refill, left_s) if refill else left_s
 
 
+@dataclass(slots=True)
+class _EvenTokens:
+    """A limit on tokens that is known beforehand: they are spread evenly, so that any kind of limit is kept."""
+
+    rate_per_s: float
+    credit: float = 0.0
+    credited_ns: int = 0
+
+    def wait_s(self, tokens: float, now_ns: int) -> float:
+        """Seconds until a call of `tokens` may be sent, or until that is to be asked again: a minute at most."""
+        self._fill(now_ns)
+        return min(max(-self.credit / self.rate_per_s, 0.0), 60.0) if tokens else 0.0
+
+    def sent(self, tokens: float, now_ns: int) -> None:
+        """A call was sent: the next one waits until its tokens are there again."""
+        self._fill(now_ns)
+        self.credit -= tokens
+
+    def _fill(self, now_ns: int) -> None:
+        gained = max(now_ns - self.credited_ns, 0) / 1e9 * self.rate_per_s
+        self.credit = min(self.credit + gained, self.rate_per_s * _BURST_S)
+        self.credited_ns = now_ns
+
+
 class Pace:
     """The pace of one model; times are nanoseconds of one clock. Pure bookkeeping: nothing here waits."""
 
-    def __init__(self) -> None:
-        self.rate_per_s: float | None = None
+    def __init__(self, requests_per_s: float | None = None, tokens_per_s: float | None = None) -> None:
+        """`requests_per_s` and `tokens_per_s` are never exceeded; None: what the provider takes has to be learnt."""
+        self.rate_per_s: float | None = requests_per_s
         """Calls a second; None while no limit was met."""
+        self._most_per_s = math.inf if requests_per_s is None else requests_per_s
+        self._even_tokens = None if tokens_per_s is None else _EvenTokens(tokens_per_s)
         self._credit = 0.0
         self._credited_ns = 0
         self._closed_until_ns = 0
         self._pause_s = 0.0
-        self._is_searching = True
+        self._is_searching = requests_per_s is None
         self._share = 0.0
         self._goal_share = _MOST_SHARE
         self._epoch_ns: int | None = None
@@ -83,6 +111,8 @@ class Pace:
             self._is_limiting = self._is_limiting or waits[-1] > 0
         if self._tokens is not None:
             waits.append(self._tokens.wait_s(tokens, now_ns))
+        if self._even_tokens is not None:
+            waits.append(self._even_tokens.wait_s(tokens, now_ns))
         longest = max(waits)
         return longest if longest > 1e-6 else 0.0  # a microsecond is a rounding error, not a wait
 
@@ -100,11 +130,13 @@ class Pace:
         self._in_flight_tokens += tokens
         if self._tokens is not None:
             self._tokens.in_flight += tokens
+        if self._even_tokens is not None:
+            self._even_tokens.sent(tokens, now_ns)
         if self.rate_per_s is not None:
             self._fill(now_ns)
             self._credit -= 1.0
             if self._is_limiting:  # a rate that nobody waited for was not tried
-                self.rate_per_s *= 1.0 + self._step()
+                self.rate_per_s = min(self.rate_per_s * (1.0 + self._step()), self._most_per_s)
             self._is_limiting = False
 
     def accepted(self, now_ns: int, tokens: float = 0.0, limits: RateLimits = NOTHING_STATED) -> None:

@@ -16,8 +16,9 @@ class Prompt:
     """What a judge is sent, in this order, so that providers' prefix caches hit across metrics.
 
     `instructions` is the system message, the same for every metric; `transcript` the rendered, redacted and fenced
-    trace; `question` what this metric asks about it. `sample` and `tenant` are not sent: which of several answers to
-    the same prompt is wanted, from 0, and whose the trace is. No answer for one tenant is given to another.
+    trace; `question` what this metric asks about it. The others are not sent: `sample`, which of several answers to the
+    same prompt is wanted, from 0; `tenant`, whose the trace is (no answer for one tenant is given to another); and
+    `is_reused`, whether more is soon asked about the same transcript.
     """
 
     instructions: str
@@ -25,6 +26,7 @@ class Prompt:
     question: str
     sample: int = 0
     tenant: str = ""
+    is_reused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

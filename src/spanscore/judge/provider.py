@@ -7,10 +7,15 @@ from typing import Any, Literal, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a chat."""
+    """One message of a chat.
+
+    `reused` is how many characters at its beginning the next calls begin with too: a provider's prompt cache that must
+    be told keeps the prompt as far as there. 0: none is told of.
+    """
 
     role: Literal["system", "user", "assistant"]
     content: str
+    reused: int = 0
 
 
 @dataclass(frozen=True, slots=True)
