@@ -22,9 +22,20 @@ def shown(language):
     return re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL).group(1)
 
 
+INSTALLED = Path(__file__).parent / "installed"
+
+
+def rebuilt(recorded, folder):
+    """What `spanscore inspect` rebuilds of a file, with the distributions in a folder installed."""
+    command = [sys.executable, "-m", "spanscore.cli.main", "inspect", "--jsonl", str(recorded)]
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return [json.loads(x) for x in found.stdout.splitlines()]
+
+
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory):
-    """What `spanscore inspect` rebuilds of the page's spans, with the page's dialect installed."""
+    """What is rebuilt of the page's spans, with the page's dialect installed."""
     folder = tmp_path_factory.mktemp("site")
     (folder / "parley_spanscore.py").write_text(shown("python"), encoding="utf-8")
     (folder / "spans.json").write_text(shown("json"), encoding="utf-8")
@@ -32,12 +43,29 @@ def trace(tmp_path_factory):
     (folder / "parley-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: parley\nVersion: 1\n")
     group, line = shown("toml").replace('"', "").removeprefix("[project.entry-points.").split("]\n")
     (folder / "parley-1.dist-info/entry_points.txt").write_text(f"[{group}]\n{line}")
-    command = [sys.executable, "-m", "spanscore.cli.main", "inspect", "--jsonl", str(folder / "spans.json")]
-    found = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": str(folder)}, capture_output=True, text=True, check=True
-    )
-    (line,) = found.stdout.splitlines()
-    return json.loads(line)
+    (found,) = rebuilt(folder / "spans.json", folder)
+    return found
+
+
+def test_an_installed_dialect_has_turns_in_log_records():
+    traces = rebuilt(INSTALLED / "logs.json", INSTALLED)
+    assert [(x["dialects"], x["user_input"], x["final_output"], x["session_id"]) for x in traces] == [
+        (["barley"], "Is 00042 in stock?", "No, there are none.", "floor-7"),
+        (["barley"], "And 00043?", "Yes, two.", "floor-7"),
+    ]
+    [call] = traces[0]["tool_calls"]
+    assert (call["name"], call["arguments"], call["result"]) == ("stock_level", {"sku": "00042"}, 0)
+
+
+def test_an_installed_quirk_corrects_the_spans_of_a_convention():
+    (found,) = rebuilt(INSTALLED / "spans.json", INSTALLED)
+    assert (found["dialects"], found["agent_name"]) == (["openinference"], "helper")
+    assert [x["result"] for x in found["tool_calls"]] == [0]
+
+
+def test_the_installed_dialect_is_the_pages():
+    _parley, barley = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert barley == (INSTALLED / "barley_spanscore/__init__.py").read_text(encoding="utf-8")
 
 
 FACTS = {

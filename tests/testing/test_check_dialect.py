@@ -1,5 +1,6 @@
 """What `check_dialect` accepts, and what it finds wrong."""
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -8,12 +9,13 @@ import pytest
 
 import spanscore
 from spanscore import dialects, testing
-from spanscore.dialects.reading import Dialect, messages, text
+from spanscore.dialects.reading import Dialect, messages, span_of, text
 from spanscore.dialects.registry import own_dialects
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/add-a-dialect.md").read_text(encoding="utf-8")
 GOLDEN = ROOT / "tests/golden"
+INSTALLED = ROOT / "tests/dialects/installed"
 FACTS = {"user_input": "Is 00042 in stock?", "final_output": "No, there are none."}
 
 
@@ -39,6 +41,62 @@ def test_the_projects_own_dialects_pass(dialect):
 def test_the_pages_dialect_passes(parley, recorded):
     [trace] = testing.check_dialect(parley, recorded, [FACTS])
     assert trace.tool_calls[0].name == "stock_level"
+
+
+@pytest.fixture
+def barley():
+    """The distribution of the tests, with turns in log records and a quirk in OpenInference's spans."""
+    made = {"__name__": "barley_spanscore"}
+    for name in ("__init__", "openinference"):
+        exec((INSTALLED / f"barley_spanscore/{name}.py").read_text(encoding="utf-8"), made)  # noqa: S102 - likewise
+    return made
+
+
+def test_turns_in_log_records_are_held_to_the_same(barley):
+    logs = json.loads((INSTALLED / "logs.json").read_text(encoding="utf-8"))
+    found = testing.check_dialect(barley["DIALECT"], logs, [FACTS, {"user_input": "And 00043?"}])
+    assert len(found) == 2
+
+
+def test_a_quirk_is_held_to_the_same(barley):
+    [found] = testing.check_dialect(barley["QUIRK"], INSTALLED / "spans.json", [FACTS | {"agent_name": "helper"}])
+    assert found.dialects == ("openinference",)
+
+
+def test_a_quirk_that_is_used_for_no_span_is_wrong(barley):
+    other = dataclasses.replace(barley["QUIRK"], scopes=("parley",))
+    with pytest.raises(AssertionError, match="barley is used for none of these spans, of which 3 are read as openinf"):
+        testing.check_dialect(other, INSTALLED / "spans.json")
+
+
+def test_a_quirk_needs_a_dialect_to_be_under(barley):
+    with pytest.raises(AssertionError, match="there is no dialect 'openinferense'"):
+        testing.check_dialect(dataclasses.replace(barley["QUIRK"], under="openinferense"), INSTALLED / "spans.json")
+
+
+def raising_parts(_unit, _spans, logs):
+    yield [span_of("u", logs[0].attributes["barley.thread"], logs[0])], []
+
+
+def unordered(_unit, _spans, logs):
+    yield [span_of("u", "barley.prompt", logs[0]), span_of("u", "barley.answer", logs[1])], []
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"prefilters": (b"parley",)}, "no prefilter is in log record 'barley.prompt'"),
+        ({"parts": raising_parts}, "log record 'barley.prompt' .*: reading raises KeyError: 'barley.thread'"),
+        ({"parts": unordered}, "log records in another order, or twice, give another agent trace"),
+        ({"scopes": ()}, "no agent trace comes of this telemetry"),
+    ],
+)
+def test_what_is_wrong_with_turns_in_log_records_is_told(barley, changed, what):
+    dialect, parts = barley["DIALECT"], changed.pop("parts", None)
+    if parts is not None:
+        changed["log_turns"] = tuple(dataclasses.replace(x, parts=parts) for x in dialect.log_turns)
+    with pytest.raises(AssertionError, match=what):
+        testing.check_dialect(dataclasses.replace(dialect, **changed), INSTALLED / "logs.json")
 
 
 def test_telemetry_may_be_a_file(parley, recorded, tmp_path):

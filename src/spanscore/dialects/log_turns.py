@@ -1,8 +1,8 @@
-"""Put together what no trace holds together: the records, and the spans, of agents that tell a turn in log records."""
+"""Turns that are not a trace each: emitters record them in log records, or in several traces."""
 
 import hashlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
@@ -23,7 +23,7 @@ _NS_PER_MS = 1_000_000
 
 
 class Unit(NamedTuple):
-    """What is read together: all with these names. `goes_on`: turns without end, as a session has them, not one."""
+    """What is read as one: all items with these names. `goes_on`: it has no end, as a session; else it is one turn."""
 
     names: tuple[str, ...]
     goes_on: bool
@@ -33,16 +33,61 @@ class Unit(NamedTuple):
 class LogTurns:
     """How one emitter's turns are found where they are not a trace each.
 
-    It speaks for log records, and where `with_spans` for spans, whose scope's name starts with `scope`. `unit` says, by
-    the attributes and the trace id of such an item, what it is read together with; None: what has its trace id. `parts`
-    is given the id of a unit and all that was gathered for it. It cuts that into turns, adds the spans that only log
-    records tell of, and puts each record under the span that it is about. What it leaves out is not read.
+    It is for log records, and with `with_spans` for spans too, whose scope's name starts with `scope`. `unit` gives, by
+    the attributes and the trace id of such an item, what the item is read with; None: what has its trace id. `parts` is
+    given the id of a unit and all that was gathered for it. It divides that into turns, adds the spans that only log
+    records stand for, and gives each record the ids of the span that it is about. What it leaves out is not read.
     """
 
     scope: str
     unit: Callable[[Attributes, str], Unit | None]
     parts: Callable[[str, Sequence[Span], Sequence[LogRecord]], Iterator[Part]]
     with_spans: bool = False
+
+
+def prompt_turns(scope: str, *, session: tuple[str, ...], prompt: str, steps: Collection[str]) -> LogTurns:
+    """The turns of an emitter that records all it does in log records: each goes from one prompt to the next.
+
+    `scope` is how the name of the records' scope begins. `session` are attributes that may name the session, the first
+    that does counts. `prompt` and `steps` are names of events: each such record becomes a span with the record's name,
+    attributes and scope, that of the prompt around those of the steps, which the dialect reads like any other. Records
+    before the first prompt, and those with other names, are left out.
+    """
+
+    def unit(attributes: Attributes, _trace_id: str) -> Unit | None:
+        named = first_identity(attributes, session)
+        return None if named is None else Unit((scope, named), goes_on=True)
+
+    def parts(unit_id: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[Part]:
+        own = [x for x in logs if x.scope.name.startswith(scope) and (name_of(x) == prompt or name_of(x) in steps)]
+        for turn in from_prompts(own, prompt):
+            yield _spans_of(unit_id, turn), []
+        if spans:
+            yield list(spans), [x for x in logs if not x.scope.name.startswith(scope)]
+
+    return LogTurns(scope, unit, parts)
+
+
+def from_prompts(logs: Iterable[LogRecord], prompt: str) -> list[list[LogRecord]]:
+    """Log records in order, a list for each turn, which begins with a record named `prompt`.
+
+    What comes before the first is left out: it is the end of a turn whose beginning is lost.
+    """
+    turns: list[list[LogRecord]] = []
+    for log in in_order(logs):
+        if name_of(log) == prompt:
+            turns.append([])
+        if turns:
+            turns[-1].append(log)
+    return turns
+
+
+def _spans_of(unit: str, turn: Sequence[LogRecord]) -> list[Span]:
+    """The prompt's span around one for each other record of its turn."""
+    opening, *rest = turn
+    root = around(span_of(unit, name_of(opening), opening), (x.time_ns for x in turn))
+    numbered = ((f"{log.time_ns} {number}", log) for number, log in enumerate(rest))
+    return [root, *(span_of(unit, name_of(log), log, identity=place, parent=root) for place, log in numbered)]
 
 
 def unit_id(unit: Unit) -> str:
@@ -75,7 +120,7 @@ def in_order(logs: Iterable[LogRecord]) -> list[LogRecord]:
 def span_of(
     unit: str, name: str, about: LogRecord, *, identity: str = "", parent: Span | None = None, scope: str = ""
 ) -> Span:
-    """The span that a record tells of, with its attributes; it ended with the record and took its `duration_ms`.
+    """The span that a record stands for, with its attributes; it ended with the record and took its `duration_ms`.
 
     Its id derives from its `identity` in the unit; where nothing identifies it, from the moment. `scope` replaces the
     name of the record's scope.
@@ -100,11 +145,11 @@ def span_of(
 
 
 def around(span: Span, ends: Iterable[int]) -> Span:
-    """`span`, ending when the last of what it holds does."""
+    """`span`, ending when the last of what is inside it does."""
     return replace(span, end_ns=max([span.end_ns, *ends]))
 
 
-def given(resource: Attributes) -> GivenFacts:
+def read_resource(resource: Attributes) -> GivenFacts:
     """The session and user that whoever started a program named; it makes up its own: a conversation, a device."""
     return {
         "given_session_id": identity(resource.get("session.id")),
@@ -112,13 +157,12 @@ def given(resource: Attributes) -> GivenFacts:
     }
 
 
-def prompt(asked: Value) -> Facts:
-    """What the user said, of a record that tells nothing else."""
-    hidden = is_redacted(asked)
-    said = None if hidden else text(asked)
-    if said is None and not hidden:
-        return {}
-    return {"input": (Message("user", said, damaged=frozenset({"text"}) if hidden else frozenset()),)}
+def read_prompt(asked: Value) -> Facts:
+    """The user's text, of a record that contains nothing else of it."""
+    if is_redacted(asked):
+        return {"input": (Message("user", None, damaged=frozenset({"text"})),)}
+    question = text(asked)
+    return {} if question is None else {"input": (Message("user", question),)}
 
 
 def under(span: Span, log: LogRecord) -> LogRecord:

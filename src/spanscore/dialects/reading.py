@@ -1,13 +1,40 @@
 """What a dialect of another distribution is written with. These names stay; those of other modules may change."""
 
 from spanscore.dialects.content_switch import ContentSwitch
+from spanscore.dialects.conventions.semconv import read as read_conventions
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, call_id, result, tools
+from spanscore.dialects.forms.decorated_calls import cut, damaged, read_call, read_function, read_result, recorded
 from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.messages import Messages, message, messages, system_text
+from spanscore.dialects.forms.provider_bodies import conversation, offered, system_of
 from spanscore.dialects.forms.status import status_error
-from spanscore.dialects.forms.structure import is_redacted, opened, structure
-from spanscore.dialects.forms.values import Facts, add_damaged, count, first_count, first_text, text
+from spanscore.dialects.forms.structure import Parsed, is_redacted, opened, structure
+from spanscore.dialects.forms.values import (
+    Facts,
+    Side,
+    add_damaged,
+    change_messages,
+    count,
+    first_count,
+    first_text,
+    first_value,
+    text,
+)
+from spanscore.dialects.log_turns import (
+    LogTurns,
+    Part,
+    Unit,
+    around,
+    from_prompts,
+    in_order,
+    name_of,
+    prompt_turns,
+    read_prompt,
+    read_resource,
+    span_of,
+    under,
+)
 from spanscore.dialects.quirk import Items, Quirk
 from spanscore.model.span import LogRecord, Span
 from spanscore.model.step import Message, Step, StepKind, ToolResult
@@ -20,31 +47,57 @@ __all__ = [
     "Facts",
     "Items",
     "LogRecord",
+    "LogTurns",
     "Message",
     "Messages",
+    "Parsed",
+    "Part",
     "Quirk",
     "RequestedCall",
+    "Side",
     "Span",
     "Step",
     "StepKind",
     "Tool",
     "ToolResult",
+    "Unit",
     "add_damaged",
     "arguments",
+    "around",
     "call_id",
+    "change_messages",
+    "conversation",
     "count",
+    "cut",
+    "damaged",
     "first_count",
     "first_identity",
     "first_text",
+    "first_value",
+    "from_prompts",
     "identity",
+    "in_order",
     "is_redacted",
     "message",
     "messages",
+    "name_of",
+    "offered",
     "opened",
+    "prompt_turns",
+    "read_call",
+    "read_conventions",
+    "read_function",
+    "read_prompt",
+    "read_resource",
+    "read_result",
+    "recorded",
     "result",
+    "span_of",
     "status_error",
     "structure",
+    "system_of",
     "system_text",
     "text",
     "tools",
+    "under",
 ]

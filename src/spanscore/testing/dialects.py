@@ -2,11 +2,12 @@
 
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 from spanscore import dialects
-from spanscore.dialects.reading import Dialect
+from spanscore.dialects.reading import Dialect, Quirk
+from spanscore.dialects.registry import registry
 from spanscore.errors import InputError
 from spanscore.model.json import dumps, loads
 from spanscore.model.span import Attributes, LogRecord, Span, Value
@@ -43,27 +44,36 @@ _KINDS = ("agent", "workflow", "model", "tool", "retrieval", "other")
 _TEXTS = ("agent_name", "session_id", "user_id", "model", "tool_name", "call_id", "error", "input_text", "system")
 _CONTENT = ("input", "output", "input_text", "output_text", "result", "system")
 _MAX_PROBLEMS = 20
+_MAX_LOG_VARIANTS = 100  # of each event: with it all records of its session are read again
+
+_Item = TypeVar("_Item", Span, LogRecord)
 
 
-def check_dialect(dialect: Dialect, recorded: Recorded, expected: Sequence[Mapping[str, Any]] = ()) -> list[AgentTrace]:
-    """Hold a dialect to what holds for all, on telemetry that its author recorded, as if it were installed.
+def check_dialect(
+    dialect: Dialect | Quirk, recorded: Recorded, expected: Sequence[Mapping[str, Any]] = ()
+) -> list[AgentTrace]:
+    """Hold a dialect or a quirk to what holds for all, on telemetry that its author recorded, as if it were installed.
 
-    It claims spans of it; each request that holds one contains one of its prefilters; reading gives fields of `Step`,
-    and raises nothing whatever an attribute holds, or where one is missing; order and repetition of spans do not
-    matter; from spans without attributes no content is read; at least one agent trace comes of it. `expected` are
-    facts of the agent traces, in order, as `spanscore inspect --jsonl` prints them.
+    A dialect claims spans, or has turns in log records; each request that contains one of these contains one of its
+    prefilters. Reading gives fields of `Step`, and raises nothing whatever an attribute contains, or where one is
+    missing, in a span or in a log record of `log_turns`. Order and repetition do not matter; from spans without
+    attributes no content is read; at least one agent trace comes of it. `expected` are facts of the agent traces, in
+    order, as `spanscore inspect --jsonl` prints them.
 
     Returns the agent traces, for a test to look at. Raises AssertionError, with a line for each thing that is wrong.
     """
     telemetry = _telemetry(recorded)
     with dialects.tried(dialect):
-        problems = [problem for span in telemetry.spans for problem in _of_span(dialect, span, telemetry.logs)]
+        own = _dialect(dialect, telemetry)
+        problems = [problem for span in telemetry.spans for problem in _of_span(own, span, telemetry.logs)]
+        problems += _of_logs(own, telemetry)
         traces = [] if problems else rebuild_all(telemetry.spans, telemetry.logs)
         if not problems:
-            problems += _of_traces(dialect, telemetry, traces)
+            problems += _of_traces(own, telemetry, traces)
             problems += _differences(traces, expected)
     if problems:
-        raise AssertionError("\n".join([f"{dialect.name} is not as a dialect is:", *_listed(problems)]))
+        kind = "quirk" if isinstance(dialect, Quirk) else "dialect"
+        raise AssertionError("\n".join([f"{dialect.name} is not as a {kind} is:", *_listed(problems)]))
     return traces
 
 
@@ -73,43 +83,125 @@ def _listed(problems: Iterable[str]) -> list[str]:
     return [*(f"- {x}" for x in each[:_MAX_PROBLEMS]), *more]
 
 
+def _dialect(item: Dialect | Quirk, telemetry: Telemetry) -> Dialect:
+    """The dialect that reads the spans: the one given, or that of a quirk, which has to be the quirk of some."""
+    if isinstance(item, Dialect):
+        return item
+    known = {x.name: x for x in dialects.all_dialects()}
+    if item.under not in known:
+        raise AssertionError(f"there is no dialect {item.under!r} that {item.name} could be under")
+    own = known[item.under]
+    spans = [x.span for x in _steps(own, telemetry.spans, telemetry.logs)]
+    if not any(registry().quirk_of(own, x) is item for x in spans):
+        raise AssertionError(
+            f"{item.name} is used for none of these spans, of which {len(spans)} are read as {item.under}: "
+            "look at `under`, `scopes` and `matches`"
+        )
+    return own
+
+
 def _telemetry(recorded: Recorded) -> Telemetry:
     if isinstance(recorded, Telemetry):
         return recorded
     if isinstance(recorded, str | os.PathLike):
         return files.load(recorded)
     if isinstance(recorded, Mapping):
-        return Telemetry(spans=list(decode.spans(json.from_object("traces", dict(recorded)))))
+        return _from_object(dict(recorded))
     spans = list(recorded)
     if not all(isinstance(x, Span) for x in spans):
         raise InputError("give a path, what spanscore.load returns, an OTLP/JSON request, or spans")
     return Telemetry(spans=spans)
 
 
+def _from_object(recorded: dict[str, Any]) -> Telemetry:
+    found = Telemetry()
+    if "resourceSpans" in recorded:
+        found.spans += decode.spans(json.from_object("traces", recorded))
+    if "resourceLogs" in recorded:
+        found.logs += decode.log_records(json.from_object("logs", recorded))
+    return found
+
+
 def _of_traces(dialect: Dialect, telemetry: Telemetry, traces: Sequence[AgentTrace]) -> Iterator[str]:
-    """What is wrong with what comes of all spans together."""
+    """What is wrong with what comes of all spans and log records together."""
+    spans, logs = telemetry.spans, telemetry.logs
     if not any(dialect.name in x.dialects for x in traces):
-        claimed = any(_steps(dialect, [x]) for x in telemetry.spans)
+        claimed = any(_steps(dialect, [x]) for x in spans) or any(True for _ in _own_logs(dialect, logs))
         yield (
-            "no agent trace comes of these spans: does `kind` say which span is an agent, and which a model?"
+            "no agent trace comes of this telemetry: does `kind` state which span is an agent, and which a model?"
             if claimed
-            else "it claims none of these spans: look at `scopes`, `keys` and `matches`"
+            else "it claims none of these spans: look at `scopes`, `keys` and `matches`, for log records at `log_turns`"
         )
-    elif _shown(telemetry.spans[::-1] + telemetry.spans[:1], telemetry.logs) != _shown(telemetry.spans, telemetry.logs):
+    elif _shown(spans[::-1] + spans[:1], logs) != _shown(spans, logs):
         yield "spans in another order, or twice, give another agent trace: let `read` look at its span alone"
+    elif _shown(spans, logs[::-1] + logs[:1]) != _shown(spans, logs):
+        yield "log records in another order, or twice, give another agent trace: put them `in_order` in `log_turns`"
+
+
+def _own_logs(dialect: Dialect, logs: Iterable[LogRecord]) -> Iterator[LogRecord]:
+    """The log records in which the dialect has turns."""
+    scopes = tuple(x.scope for x in dialect.log_turns)
+    return (x for x in logs if x.scope.name.startswith(scopes))
+
+
+def _of_logs(dialect: Dialect, telemetry: Telemetry) -> Iterator[str]:
+    """What is wrong with how log records are read: each event as it is, and with each attribute odd or missing."""
+    events = {x.event_name: x for x in _own_logs(dialect, telemetry.logs)}
+    found: dict[str, str] = {}  # each kind of problem once
+    for log in events.values():
+        unit = _unit(log)
+        spans = [x for x in telemetry.spans if x.trace_id == unit]
+        others = [x for x in telemetry.logs if x is not log and _unit(x) == unit]
+        for name, changed in _log_variants(log):
+            for problem in _of_log_reading(dialect, spans, [changed, *others]):
+                found.setdefault(problem.partition(" is ")[0], f"log record {log.event_name!r}{name}: {problem}")
+        if not found:
+            yield from _of_prefilters(dialect, f"log record {log.event_name!r}", _texts_of_log(log))
+    yield from found.values()
+
+
+def _log_variants(log: LogRecord) -> Iterator[tuple[str, LogRecord]]:
+    """A log record as it is, and a bounded number of its variants, spread over its attributes and odd values."""
+    variants = list(_variants(log))
+    yield from variants[:: 1 + len(variants) // _MAX_LOG_VARIANTS]
+    yield " without a body", dataclasses.replace(log, body=None)
+    yield " with an odd body", dataclasses.replace(log, body={"role": {}, "content": {"text": []}})
+
+
+def _unit(log: LogRecord) -> str:
+    return dialects.unit_of(log.scope.name, log.trace_id, lambda: log.attributes, of_log=True)
+
+
+def _of_log_reading(dialect: Dialect, spans: Sequence[Span], logs: Sequence[LogRecord]) -> list[str]:
+    def steps() -> Iterator[Step]:
+        _unit(logs[0])
+        for part in dialects.split_units(spans, logs):
+            yield from _steps(dialect, *part)
+
+    return _of_reading(steps)
+
+
+def _texts_of_log(log: LogRecord) -> list[str]:
+    body = log.body if isinstance(log.body, str) else dumps(log.body)
+    return [log.scope.name, log.event_name, body, *_names_and_values(log.attributes)]
 
 
 def _steps(dialect: Dialect, spans: Sequence[Span], logs: Sequence[LogRecord] = ()) -> list[Step]:
     return [x for x in dialects.read(spans, logs).steps if x.dialect == dialect.name]
 
 
-def _of_marks(dialect: Dialect, span: Span) -> Iterator[str]:
-    """Whether a request with this span would be looked at."""
-    texts = [span.scope.name, span.name, *_names_and_values(span.attributes)]
-    texts += [text for event in span.events for text in (event.name, *_names_and_values(event.attributes))]
+def _of_prefilters(dialect: Dialect, name: str, texts: Iterable[str]) -> Iterator[str]:
+    """Whether a request with this span or log record would be looked at."""
     written = "\n".join(texts).encode("utf-8", "surrogatepass")
-    if not any(mark in written for mark in dialect.prefilters):
-        yield f"no prefilter is in span {span.name!r}: a request with it alone would be passed over; see `prefilters`"
+    if not any(x in written for x in dialect.prefilters):
+        yield f"no prefilter is in {name}: a request with it alone would be passed over; see `prefilters`"
+
+
+def _texts_of_span(span: Span) -> list[str]:
+    texts = [span.scope.name, span.name, *_names_and_values(span.attributes)]
+    for event in span.events:
+        texts += [event.name, *_names_and_values(event.attributes)]
+    return texts
 
 
 def _names_and_values(attributes: Attributes) -> Iterator[str]:
@@ -123,34 +215,34 @@ def _of_span(dialect: Dialect, span: Span, logs: Sequence[LogRecord]) -> Iterato
     own = [x for x in logs if x.span_id == span.span_id]
     found: dict[str, str] = {}  # each kind of problem once
     for name, changed in _variants(span):
-        for problem in _of_reading(dialect, changed, own):
+        for problem in _of_reading(lambda changed=changed: _steps(dialect, [changed], own)):  # type: ignore[misc] # a default binds it now
             found.setdefault(problem.partition(" is ")[0], f"span {span.name!r}{name}: {problem}")
     yield from found.values()
     if found:
         return
     if _steps(dialect, [span], own):
-        yield from _of_marks(dialect, span)
+        yield from _of_prefilters(dialect, f"span {span.name!r}", _texts_of_span(span))
     for step in _steps(dialect, [dataclasses.replace(span, attributes={}, events=())]):
         if content := [x for x in _CONTENT if getattr(step, x)]:
             yield f"span {span.name!r} without attributes still gives {', '.join(content)}: state what is recorded only"
 
 
-def _of_reading(dialect: Dialect, span: Span, logs: Sequence[LogRecord]) -> list[str]:
+def _of_reading(steps: Callable[[], Iterable[Step]]) -> list[str]:
     try:
-        return [problem for step in _steps(dialect, [span], logs) for problem in _of_step(step)]
+        return [problem for step in steps() for problem in _of_step(step)]
     except TypeError as error:
         return [f"reading raises TypeError: {error}; have the facts the names and types of the fields of `Step`?"]
     except Exception as error:  # noqa: BLE001 - what reading raises is what is looked for
         return [f"reading raises {type(error).__name__}: {error}"]
 
 
-def _variants(span: Span) -> Iterator[tuple[str, Span]]:
-    yield "", span
-    for key in span.attributes:
-        rest = {name: value for name, value in span.attributes.items() if name != key}
-        yield f" without {key}", dataclasses.replace(span, attributes=rest)
+def _variants(item: _Item) -> Iterator[tuple[str, _Item]]:
+    yield "", item
+    for key in item.attributes:
+        rest = {name: value for name, value in item.attributes.items() if name != key}
+        yield f" without {key}", dataclasses.replace(item, attributes=rest)
         for value in _ODD:
-            yield f" with {key} = {_brief(value)}", dataclasses.replace(span, attributes={**rest, key: value})
+            yield f" with {key} = {_brief(value)}", dataclasses.replace(item, attributes={**rest, key: value})
 
 
 def _of_step(step: Step) -> Iterator[str]:

@@ -11,7 +11,17 @@ from spanscore.dialects.forms.decorated_calls import damaged
 from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.structure import is_redacted, opened
 from spanscore.dialects.forms.values import Facts, add_damaged, count, text
-from spanscore.dialects.log_turns import LogTurns, Part, Unit, around, given, in_order, name_of, prompt, span_of
+from spanscore.dialects.log_turns import (
+    LogTurns,
+    Part,
+    Unit,
+    around,
+    from_prompts,
+    name_of,
+    read_prompt,
+    read_resource,
+    span_of,
+)
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.step import StepKind
 
@@ -40,10 +50,10 @@ def read(span: Span, _context: Context) -> Facts:
     attributes = span.attributes
     kind = "other" if span.recorded else _KINDS.get(span.name, "other")
     facts: Facts = {"kind": kind, "session_id": identity(attributes.get("conversation.id"))}
-    facts |= given(span.resource.attributes)
+    facts |= read_resource(span.resource.attributes)
     if kind == "agent":
         facts["user_id"] = first_identity(attributes, ("user.email", "user.account_id"))
-        facts |= prompt(attributes.get("prompt"))
+        facts |= read_prompt(attributes.get("prompt"))
     elif kind == "model":
         facts["model"] = text(attributes.get("model"))
         facts["input_tokens"] = count(attributes.get("input_token_count"))
@@ -93,12 +103,8 @@ def _is_read(attributes: Attributes) -> bool:
 
 def _parts(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[Part]:
     """A turn from each prompt to the next. What comes before the first is the end of a turn that is gone."""
-    turns: list[list[LogRecord]] = []
-    for log in in_order(x for x in logs if x.scope.name.startswith(_LOGS) and _is_read(x.attributes)):
-        if name_of(log) == _PROMPT:
-            turns.append([])
-        if turns:
-            turns[-1].append(log)
+    own = (x for x in logs if x.scope.name.startswith(_LOGS) and _is_read(x.attributes))
+    turns = from_prompts(own, _PROMPT)
     yield from ((_turn(unit, turn), []) for turn in turns)
     if spans:
         yield list(spans), [x for x in logs if not x.scope.name.startswith(_LOGS)]

@@ -14,7 +14,7 @@ from spanscore.dialects.forms.messages import Messages, messages
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import is_redacted, structure
 from spanscore.dialects.forms.values import Facts, add_damaged, count, text
-from spanscore.dialects.log_turns import given, name_of, prompt
+from spanscore.dialects.log_turns import name_of, read_prompt, read_resource
 from spanscore.model.span import LogRecord, Span, Value
 from spanscore.model.step import Message, MessageFact
 
@@ -58,8 +58,8 @@ def read(span: Span, context: Context) -> Facts:
         named = text(span.attributes.get("agent.name"))  # of a sub-agent, which only records tell of
         asked = told.first(_ASKED) or details.content(span.attributes.get("new_context"))
         notice = notices.message(asked)
-        said = prompt(asked) if notice is None else {"input": (notice,)}
-        return {"kind": "agent", "agent_name": named} | said | given(span.resource.attributes)
+        said = read_prompt(asked) if notice is None else {"input": (notice,)}
+        return {"kind": "agent", "agent_name": named} | said | read_resource(span.resource.attributes)
     if span.name == events.TOOL:
         return _tool_call(span, told)
     if span.name == events.MODEL and not events.is_aside(span.attributes):

@@ -14,7 +14,7 @@ from spanscore.dialects.forms.message_cache import MessageCache
 from spanscore.dialects.forms.messages import message, messages
 from spanscore.dialects.forms.structure import opened, structure
 from spanscore.dialects.forms.values import Facts, TokenCount, add_damaged, count, first_text, text
-from spanscore.dialects.log_turns import given, prompt
+from spanscore.dialects.log_turns import read_prompt, read_resource
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message, ToolResult
 
@@ -48,7 +48,8 @@ def _told(span: Span) -> Facts:
     attributes = span.attributes
     facts: Facts = {"kind": "model" if span.name == events.MODEL else "tool" if span.name == events.TOOL else "agent"}
     if span.name == events.PROMPT:
-        facts |= prompt(attributes.get("prompt")) | given(span.resource.attributes) | {"agent_name": span.scope.name}
+        facts |= read_prompt(attributes.get("prompt")) | read_resource(span.resource.attributes)
+        facts["agent_name"] = span.scope.name
         facts["user_id"] = text(attributes.get("user.email"))
     return facts
 
