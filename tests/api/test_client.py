@@ -248,3 +248,127 @@ def test_a_closed_asynchronous_client_says_so():
 
     with pytest.raises(InputError, match="this client is closed"):
         asyncio.run(ask())
+
+
+class Watched(Runs):
+    """Streams a run's states; `errors` are what each try ends with after its states, None is a whole stream."""
+
+    def __init__(self, *tries):
+        super().__init__()
+        self.tries = list(tries)
+
+    @needs("read")
+    async def watch_run(self, request, call):
+        states, error = self.tries.pop(0)
+        for state in states:
+            yield run_service_pb2.Run(name=request.name, display_name=state)
+        if error is not None:
+            raise error
+
+
+RESTARTED = [("ab", BUSY), ("", BUSY), ("bc", None)]
+
+
+def test_a_stream_that_breaks_off_goes_on_where_it_was():
+    waited = []
+    with _serving(Watched(*RESTARTED)) as endpoint, Client(endpoint, sleep=waited.append) as client:
+        assert [x.display_name for x in client.runs.watch("1")] == ["a", "b", "c"]
+    assert waited == [7.0, 7.0]
+
+
+def test_an_asynchronous_stream_that_breaks_off_goes_on_where_it_was():
+    async def scenario(endpoint):
+        async with AsyncClient(endpoint, sleep=lambda _s: asyncio.sleep(0)) as client:
+            return [x.display_name async for x in client.runs.watch("1")]
+
+    with _serving(Watched(*RESTARTED)) as endpoint:
+        assert asyncio.run(scenario(endpoint)) == ["a", "b", "c"]
+
+
+def test_a_stream_that_fails_raises_what_a_call_would():
+    with (
+        _serving(Watched(("a", NotFoundError("there is no run '1'")))) as endpoint,
+        Client(endpoint) as client,
+        pytest.raises(NotFoundError, match="there is no run"),
+    ):
+        list(client.runs.watch("1"))
+
+
+def test_a_stream_of_a_server_that_has_never_answered_is_given_up_soon():
+    servicer = Watched(*[("", BUSY)] * 9)
+    with (
+        _serving(servicer) as endpoint,
+        Client(endpoint, sleep=lambda _s: None) as client,
+        pytest.raises(RetryableError, match="busy"),
+    ):
+        list(client.runs.watch("1"))
+    assert len(servicer.tries) == 4
+
+
+class Created(Runs):
+    """Notes the requests."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked = []
+
+    @needs("write")
+    async def create_run(self, request, call):
+        self.asked.append(request)
+        return request.run
+
+    @needs("write")
+    async def retry_run(self, request, call):
+        self.asked.append(request)
+        return run_service_pb2.Run(name=request.name)
+
+
+WANTED = {
+    "filter": "label.faithfulness = fail",
+    "service": "shop",
+    "metrics": ["faithfulness"],
+    "thresholds": {"faithfulness": 0.7},
+    "options": {"faithfulness": {"strict": True}},
+    "count": 5,
+    "max_usd": 2.0,
+    "sessions": True,
+}
+
+
+def test_a_run_is_created_by_keywords():
+    servicer = Created()
+    with _serving(servicer) as endpoint, Client(endpoint) as client:
+        client.runs.create(**WANTED)
+    run = servicer.asked[0].run
+    assert (run.target.where, run.target.filter.service) == ("label.faithfulness = fail", "shop")
+    assert (run.target.scope, run.target.sampling.count) == (score_pb2.SCOPE_SESSION, 5)
+    assert list(run.measure.metrics) == ["faithfulness"]
+    assert dict(run.measure.thresholds) == {"faithfulness": 0.7}
+    assert run.measure.options["faithfulness"]["strict"] is True
+    assert (run.budget.max_usd, run.budget.HasField("max_tokens")) == (2.0, False)
+
+
+def test_both_clients_create_the_same_run():
+    servicer = Created()
+
+    async def scenario(endpoint):
+        async with AsyncClient(endpoint) as client:
+            return await client.runs.create(**WANTED)
+
+    with _serving(servicer) as endpoint, Client(endpoint) as client:
+        assert asyncio.run(scenario(endpoint)) == client.runs.create(**WANTED)
+
+
+def test_a_keyword_that_a_run_has_not_is_named():
+    with _serving(Created()) as endpoint, Client(endpoint) as client, pytest.raises(TypeError, match="has no 'metric'"):
+        client.runs.create(metric="faithfulness")
+
+
+def test_a_run_is_retried_with_another_budget():
+    servicer = Created()
+    with _serving(servicer) as endpoint, Client(endpoint) as client:
+        client.runs.retry("a1", max_usd=3.0)
+        client.runs.retry("runs/a1")
+    first, second = servicer.asked
+    assert (first.name, first.budget.max_usd) == ("runs/a1", 3.0)
+    assert (second.name, second.HasField("budget")) == ("runs/a1", False)

@@ -1,6 +1,5 @@
 """Clients of a running spanscore: the stubs that are generated from proto/, with tokens, retries, pages and errors."""
 
-import random
 import time
 import uuid
 from collections import namedtuple
@@ -9,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import grpc
-from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.descriptor_pb2 import MethodOptions
 
+from spanscore.api import client_pages
+from spanscore.api.client_retries import Breaks, error_of, pause_s, status_of, waits
+from spanscore.api.client_runs import AsyncRuns, Runs
 from spanscore.api.v1 import (
     analytics_service_pb2,
     annotation_service_pb2,
@@ -25,28 +25,18 @@ from spanscore.api.v1.analytics_service_pb2_grpc import AnalyticsServiceStub
 from spanscore.api.v1.annotation_service_pb2_grpc import AnnotationServiceStub
 from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
 from spanscore.api.v1.monitor_service_pb2_grpc import MonitorServiceStub
-from spanscore.api.v1.run_service_pb2_grpc import RunServiceStub
 from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub
 from spanscore.api.v1.trace_service_pb2_grpc import TraceServiceStub
 from spanscore.errors import (
-    ConflictError,
-    ExistsError,
-    FieldError,
     InputError,
-    NotFoundError,
-    RetryableError,
-    SpanscoreError,
-    StateError,
 )
 from spanscore.rpc.bearer import TENANT_HEADER, authorization, tenant_named
-from spanscore.rpc.status import Status, read_status
 
 if TYPE_CHECKING:
     from spanscore.api.v1.analytics_service_pb2_grpc import AnalyticsServiceAsyncStub
     from spanscore.api.v1.annotation_service_pb2_grpc import AnnotationServiceAsyncStub
     from spanscore.api.v1.control_service_pb2_grpc import ControlServiceAsyncStub
     from spanscore.api.v1.monitor_service_pb2_grpc import MonitorServiceAsyncStub
-    from spanscore.api.v1.run_service_pb2_grpc import RunServiceAsyncStub
     from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceAsyncStub
     from spanscore.api.v1.trace_service_pb2_grpc import TraceServiceAsyncStub
 
@@ -65,24 +55,10 @@ _METHODS: Final = {
     for service in proto.DESCRIPTOR.services_by_name.values()
     for method in service.methods
 }
-_TRIES: Final = 5
-_FIRST_WAIT_S: Final = 0.2
-_LONGEST_WAIT_S: Final = 30.0
+
+
 _MAX_ANSWER_BYTES: Final = 256 * 2**20
 _OPTIONS: Final = (("grpc.max_receive_message_length", _MAX_ANSWER_BYTES),)
-_ERRORS: Final[dict[grpc.StatusCode, type[SpanscoreError]]] = {
-    grpc.StatusCode.NOT_FOUND: NotFoundError,
-    grpc.StatusCode.ALREADY_EXISTS: ExistsError,
-    grpc.StatusCode.FAILED_PRECONDITION: StateError,
-    grpc.StatusCode.ABORTED: ConflictError,
-    grpc.StatusCode.INVALID_ARGUMENT: InputError,
-    grpc.StatusCode.UNAUTHENTICATED: InputError,
-    grpc.StatusCode.PERMISSION_DENIED: InputError,
-    grpc.StatusCode.UNAVAILABLE: RetryableError,
-    grpc.StatusCode.DEADLINE_EXCEEDED: RetryableError,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: RetryableError,
-}
-
 RequestT = TypeVar("RequestT")
 
 
@@ -94,15 +70,17 @@ class Client:
     method that changes nothing, or one whose request has a `request_id`, which is set where it is empty.
 
     What is wrong is raised as `spanscore.errors`: NotFoundError, FieldError and InputError (also for a token that is
-    refused), ExistsError, StateError, ConflictError, RetryableError, else SpanscoreError. A stream raises
-    `grpc.RpcError`.
+    refused), ExistsError, StateError, ConflictError, RetryableError, else SpanscoreError.
+
+    Runs have methods with keywords too: `client.runs.create(filter="label.faithfulness = fail", max_usd=5)`. A stream
+    that breaks off since the server restarts goes on by itself for about a minute.
     """
 
     traces: TraceServiceStub
     """Stored agent traces and sessions."""
     scores: ScoreServiceStub
     """What was measured, and what others gave."""
-    runs: RunServiceStub
+    runs: Runs
     """Evaluation runs."""
     annotation: AnnotationServiceStub
     """What people should label next."""
@@ -136,19 +114,13 @@ class Client:
         self._asking = _Asking(_metadata(token, tenant, tenant_header), timeout_s, sleep)
         asked = grpc.intercept_channel(channel, self._asking, _Streaming(self._asking))
         self.traces, self.scores = TraceServiceStub(asked), ScoreServiceStub(asked)
-        self.runs, self.control = RunServiceStub(asked), ControlServiceStub(asked)
+        self.runs, self.control = Runs(asked), ControlServiceStub(asked)
         self.monitors, self.annotation = MonitorServiceStub(asked), AnnotationServiceStub(asked)
         self.analytics = AnalyticsServiceStub(asked)
 
     def pages(self, method: Callable[[RequestT], Any], request: RequestT) -> Iterator[Any]:
         """The items of a list, page after page: `client.pages(client.scores.ListScores, ListScoresRequest())`."""
-        asked = _copied(request)
-        while True:
-            answer = method(asked)
-            yield from getattr(answer, _items_of(answer))
-            if not answer.next_page_token:
-                return
-            asked.page_token = answer.next_page_token
+        return client_pages.pages(method, request)
 
     def close(self) -> None:
         """Close the connection. May be called again."""
@@ -169,7 +141,7 @@ class AsyncClient:
     """Stored agent traces and sessions."""
     scores: "ScoreServiceAsyncStub"
     """What was measured, and what others gave."""
-    runs: "RunServiceAsyncStub"
+    runs: AsyncRuns
     """Evaluation runs."""
     annotation: "AnnotationServiceAsyncStub"
     """What people should label next."""
@@ -204,23 +176,18 @@ class AsyncClient:
         channel: Any = self._channel
         stubs: Any = (TraceServiceStub(channel), ScoreServiceStub(channel))
         self.traces, self.scores = stubs
-        more: Any = (RunServiceStub(channel), ControlServiceStub(channel), MonitorServiceStub(channel))
-        self.runs, self.control, self.monitors = more
+        runs: Any = AsyncRuns(channel)
+        self.runs = runs
+        more: Any = (ControlServiceStub(channel), MonitorServiceStub(channel))
+        self.control, self.monitors = more
         labelling: Any = AnnotationServiceStub(channel)
         self.annotation = labelling
         analytics: Any = AnalyticsServiceStub(channel)
         self.analytics = analytics
 
-    async def pages(self, method: Callable[[RequestT], Any], request: RequestT) -> AsyncIterator[Any]:
+    def pages(self, method: Callable[[RequestT], Any], request: RequestT) -> AsyncIterator[Any]:
         """The items of a list, page after page."""
-        asked = _copied(request)
-        while True:
-            answer = await method(asked)
-            for item in getattr(answer, _items_of(answer)):
-                yield item
-            if not answer.next_page_token:
-                return
-            asked.page_token = answer.next_page_token
+        return client_pages.pages_async(method, request)
 
     async def close(self) -> None:
         """Close the connection. May be called again."""
@@ -242,17 +209,6 @@ def _metadata(token: str | None, tenant: str | None, header: str) -> list[tuple[
 
 def _secure(module: Any, endpoint: str, ca_file: str | Path) -> Any:
     return module.secure_channel(endpoint, grpc.ssl_channel_credentials(Path(ca_file).read_bytes()), _OPTIONS)
-
-
-def _copied(request: Any) -> Any:
-    copied = type(request)()
-    copied.CopyFrom(request)
-    return copied
-
-
-def _items_of(answer: Any) -> str:
-    """The name of the one field of messages that the answer of a list has."""
-    return str(next(x.name for x in answer.DESCRIPTOR.fields if x.type == FieldDescriptor.TYPE_MESSAGE))
 
 
 class _Details(
@@ -281,14 +237,14 @@ class _Asking(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc h
 
     def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
         method, asked = _prepared(details.method, request)
-        for wait_s in _waits(method, asked):
+        for wait_s in waits(method, asked):
             call = continuation(self.details(details), asked)
             if call.code() is grpc.StatusCode.OK:
                 return call
-            status = _status(call.trailing_metadata())
+            status = status_of(call.trailing_metadata())
             if wait_s is None or call.code() is not grpc.StatusCode.UNAVAILABLE:
-                raise _error(call.code(), call.details(), status)
-            self.sleep(_wait_s(wait_s, status))
+                raise error_of(call.code(), call.details(), status)
+            self.sleep(pause_s(wait_s, status))
         raise AssertionError("the last try has no wait after it")
 
 
@@ -297,7 +253,35 @@ class _Streaming(grpc.UnaryStreamClientInterceptor):  # type: ignore[misc]  # gr
         self._asking = asking
 
     def intercept_unary_stream(self, continuation: Any, details: Any, request: Any) -> Any:
-        return continuation(self._asking.details(details, is_stream=True), request)
+        return _Stream(lambda: continuation(self._asking.details(details, is_stream=True), request), self._asking)
+
+
+class _Stream:
+    """The responses of a stream, which is asked for again where it breaks off and that may pass."""
+
+    def __init__(self, ask: Callable[[], Any], asking: _Asking) -> None:
+        self._ask, self._asking = ask, asking
+        self._call = ask()
+        self._breaks = Breaks()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        while True:
+            try:
+                response = next(self._call)
+            except grpc.RpcError as error:
+                call: Any = error
+                self._asking.sleep(self._breaks.wait_s(call.code(), call.details(), call.trailing_metadata()))
+                self._call = self._ask()
+            else:
+                if self._breaks.is_new(response):
+                    return response
+
+    def cancel(self) -> None:
+        """End the stream."""
+        self._call.cancel()
 
 
 class _AsyncAsking(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
@@ -306,15 +290,15 @@ class _AsyncAsking(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc] 
 
     async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
         method, asked = _prepared(_text(details.method), request)
-        for wait_s in _waits(method, asked):
+        for wait_s in waits(method, asked):
             call = await continuation(_aio_details(self._asking.details(details)), asked)
             code = await call.code()
             if code is grpc.StatusCode.OK:
                 return call
-            status = _status(await call.trailing_metadata())
+            status = status_of(await call.trailing_metadata())
             if wait_s is None or code is not grpc.StatusCode.UNAVAILABLE:
-                raise _error(code, await call.details(), status)
-            await self._asking.sleep(_wait_s(wait_s, status))
+                raise error_of(code, await call.details(), status)
+            await self._asking.sleep(pause_s(wait_s, status))
         raise AssertionError("the last try has no wait after it")
 
 
@@ -323,7 +307,24 @@ class _AsyncStreaming(grpc.aio.UnaryStreamClientInterceptor):  # type: ignore[mi
         self._asking = asking
 
     async def intercept_unary_stream(self, continuation: Any, details: Any, request: Any) -> Any:
-        return await continuation(_aio_details(self._asking.details(details, is_stream=True)), request)
+        async def ask() -> Any:
+            return await continuation(_aio_details(self._asking.details(details, is_stream=True)), request)
+
+        return self._responses(await ask(), ask)
+
+    async def _responses(self, call: Any, ask: Callable[[], Awaitable[Any]]) -> AsyncIterator[Any]:
+        """As `_Stream`."""
+        breaks = Breaks()
+        while True:
+            try:
+                async for response in call:
+                    if breaks.is_new(response):
+                        yield response
+            except grpc.aio.AioRpcError as error:
+                await self._asking.sleep(breaks.wait_s(error.code(), error.details(), error.trailing_metadata()))
+                call = await ask()
+            else:
+                return
 
 
 def _aio_details(given: Any) -> Any:
@@ -340,34 +341,6 @@ def _prepared(path: str, request: Any) -> tuple[Any, Any]:
     field = request.DESCRIPTOR.fields_by_name.get("request_id")
     if field is None or request.request_id:
         return _METHODS[path], request
-    asked = _copied(request)
+    asked = client_pages.copied(request)
     asked.request_id = uuid.uuid4().hex
     return _METHODS[path], asked
-
-
-def _waits(method: Any, request: Any) -> Iterator[float | None]:
-    """How long to wait after each try before the next; None after the last."""
-    is_safe = method.GetOptions().idempotency_level == MethodOptions.NO_SIDE_EFFECTS
-    if is_safe or "request_id" in request.DESCRIPTOR.fields_by_name:
-        for number in range(_TRIES - 1):
-            yield _FIRST_WAIT_S * 2**number
-    yield None
-
-
-def _wait_s(usual_s: float, status: Status | None) -> float:
-    """As long as the server asks for, else the usual time, a little more or less."""
-    asked_s = status.retry_after_s if status is not None else None
-    return min(asked_s if asked_s is not None else usual_s * random.uniform(0.5, 1.5), _LONGEST_WAIT_S)  # noqa: S311
-
-
-def _status(trailers: Any) -> Status | None:
-    found = next((value for key, value in trailers or () if key == "grpc-status-details-bin"), None)
-    return None if found is None else read_status(found)
-
-
-def _error(code: grpc.StatusCode, message: str | None, status: Status | None) -> SpanscoreError:
-    text = message or code.name
-    if status is not None and status.violations:
-        first, *others = (FieldError(x.field, x.description) for x in status.violations)
-        return FieldError(first.field, first.problem, others)
-    return _ERRORS.get(code, SpanscoreError)(text)
