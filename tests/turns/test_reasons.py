@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import sys
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +18,8 @@ from spanscore.model.span import Link, Resource
 from spanscore.otlp import files
 from spanscore.rebuild import explain_all, rebuild_all, unit_of
 from spanscore.turn_scheduling import JobKind, TurnScheduler
-from spanscore.turns.stitch.stitching import Stitching, all_reasons
+from spanscore.turns.stitch import reasons
+from spanscore.turns.stitch.stitching import Stitching, all_reasons, reference
 
 SECOND = 10**9
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -215,6 +217,69 @@ def test_a_server_joins_nothing_by_a_reason_that_is_switched_off(name):
     case = CASES[name]
     server = Server(case, [name])
     assert not server.run(sorted(server.received), 11)
+
+
+def test_a_server_logs_at_level_debug_why_it_joins_traces(caplog):
+    caplog.set_level("DEBUG", logger="spanscore.turn_scheduling")
+    server = Server(CASES["conversation"])
+    server.run(sorted(server.received), 11)
+    assert "was joined to trace 00000000000000000000000000000001 by conversation, since its first" in caplog.text
+
+
+NEW_REASON = """
+from dataclasses import dataclass
+
+from spanscore.turns.stitch.fragment import Clue
+from spanscore.turns.stitch.reason import Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TicketClue(Clue):
+    ticket: str
+    is_open: bool = True
+
+
+class Ticket(Reason):
+    words = "both name the same ticket"
+    after = ("delegation",)
+
+    def clue(self, trace):
+        ticket = trace.steps[0].span.attributes.get("ticket")
+        return None if ticket is None else TicketClue(ticket=ticket)
+
+    def offers(self, part):
+        clue = part.clue(TicketClue)
+        return () if clue is None else (f"ticket {clue.ticket}",)
+
+    seeks = offers
+
+    def join(self, groups):
+        first = {}
+        for part in groups.all:
+            clue = part.clue(TicketClue)
+            if clue is not None:
+                to = first.setdefault(clue.ticket, part)
+                groups.join(to, part, reason=self.name, since=f"it names ticket {clue.ticket}")
+"""
+
+
+@pytest.fixture
+def with_a_new_reason(tmp_path, monkeypatch):
+    """A folder of reasons with one module more."""
+    (tmp_path / "ticket.py").write_text(NEW_REASON)
+    monkeypatch.setattr(reasons, "__path__", [*reasons.__path__, str(tmp_path)])
+    all_reasons.cache_clear()
+    yield
+    sys.modules.pop("spanscore.turns.stitch.reasons.ticket", None)
+    all_reasons.cache_clear()
+
+
+@pytest.mark.usefixtures("with_a_new_reason")
+def test_a_new_reason_is_one_module():
+    first, second, other = (answers(n, n, ticket=name) for n, name in ((1, "T1"), (2, "T1"), (3, "T2")))
+    assert {x.since for x in joins(Case("", [first, second, other]))} == {"it names ticket T1"}
+    assert len(rebuild_all([first, second, other], stitch_off=["ticket"])) == 3
+    assert "| `ticket` | both name the same ticket |" in reference()
 
 
 def test_a_reason_that_does_not_exist_is_refused_with_those_that_do():

@@ -1,7 +1,8 @@
 """Put what was read of the traces of one turn together, as if they were one trace."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from spanscore.model.span import Span
 from spanscore.model.step import Reading, Step
@@ -9,50 +10,77 @@ from spanscore.turns.basis.tool_boundary import digest
 
 
 def merge(readings: Sequence[Reading], within: Mapping[str, str]) -> Reading | None:
-    """What was read of several traces, in order, as if it were one; None where they have a span id in common.
+    """What was read of several traces, in order, as one; None where they share a span id.
 
-    A trace's outermost spans are put where they belong: into the span that they link to, or beside it where it had
-    ended before; else, by the trace's id, into the tool call `within` which it was asked; else into the only agent that
-    shows no call of a model itself. The session of what was asked so is its own, and not the turn's.
+    A trace's outermost spans are put where they belong: into the span that they link to, or beside
+    it where it had ended before; else into the tool call that `within` has for the trace's id; else
+    into the only agent of a trace without model calls. The session of a trace in a tool call is its
+    own, and not the turn's.
     """
     readings, within = _with_runs(readings, within)
-    place = {x.span_id: (x.start_ns, number, x.span_id) for number, each in enumerate(readings) for x in each.spans}
-    if len(place) < sum(len(x.spans) for x in readings):
+    place: dict[str, tuple[int, int, str]] = {}
+    for number, reading in enumerate(readings):
+        place.update((x.span_id, (x.start_ns, number, x.span_id)) for x in reading.spans)
+    if len(place) < sum(len(reading.spans) for reading in readings):
         return None
-    spans = sorted((x for reading in readings for x in reading.spans), key=lambda x: place[x.span_id])
-    steps = sorted((x for reading in readings for x in reading.steps), key=lambda x: place[x.span.span_id])
-    placed = _placed(spans, _holder(readings), within)
+    spans = sorted(_spans_of(readings), key=lambda x: place[x.span_id])
+    steps = sorted(_steps_of(readings), key=lambda x: place[x.span.span_id])
+    placed = _placed(spans, _agent_without_model_calls(readings), within)
     return Reading(
-        tuple(placed.get(x.span_id, x) for x in spans),
-        tuple(_moved(x, placed, within) for x in steps),
-        sum(x.unread for x in readings),
-        {span_id: records for reading in readings for span_id, records in reading.logs.items()},
-        told_by={span_id: step for reading in readings for span_id, step in reading.told_by.items()},
+        tuple(placed.get(span.span_id, span) for span in spans),
+        tuple(_moved(step, placed, within) for step in steps),
+        sum(reading.unread for reading in readings),
+        dict(chain.from_iterable(reading.logs.items() for reading in readings)),
+        told_by=dict(chain.from_iterable(reading.told_by.items() for reading in readings)),
     )
 
 
-def _with_runs(readings: Sequence[Reading], within: Mapping[str, str]) -> tuple[Sequence[Reading], Mapping[str, str]]:
-    """The readings with a tool's run, where only the model call that asked for the tool is there, and who lies in it.
+def _spans_of(readings: Iterable[Reading]) -> Iterable[Span]:
+    return chain.from_iterable(reading.spans for reading in readings)
 
-    The run stands beside that model call, and tells nothing itself.
+
+def _steps_of(readings: Iterable[Reading]) -> Iterable[Step]:
+    return chain.from_iterable(reading.steps for reading in readings)
+
+
+def _with_runs(
+    readings: Sequence[Reading],
+    within: Mapping[str, str],
+) -> tuple[Sequence[Reading], Mapping[str, str]]:
+    """The readings with a tool's run for each trace that `within` puts into a model call.
+
+    That is so where no span of the tool was received. The run stands beside the model call that
+    requested the tool, and contains nothing but the trace, which `within` then puts into it.
     """
-    models = {x.span.span_id: x.span for reading in readings for x in reading.steps if x.kind == "model"}
+    models = {step.span.span_id: step.span for step in _steps_of(readings) if step.kind == "model"}
     runs: dict[str, Span] = {}
-    for spans in (x.spans for x in readings if x.spans):
-        trace_id = spans[0].trace_id
-        asker = models.get(within.get(trace_id, ""))
-        if asker is not None:
-            times = min(x.start_ns for x in spans), max(x.end_ns for x in spans)
-            runs[trace_id] = _run(asker, digest(f"{trace_id} {asker.span_id}")[:16], *times)
+    for reading in readings:
+        trace_id = reading.spans[0].trace_id if reading.spans else ""
+        requester = models.get(within.get(trace_id, ""))
+        if requester is not None:
+            runs[trace_id] = _run(requester, trace_id, reading.spans)
     if not runs:
         return readings, within
-    added = Reading(tuple(runs.values()), tuple(Step(span=x, dialect="", kind="tool") for x in runs.values()))
-    return [*readings, added], {**within, **{trace_id: x.span_id for trace_id, x in runs.items()}}
+    steps = tuple(Step(span=span, dialect="", kind="tool") for span in runs.values())
+    in_runs = {trace_id: span.span_id for trace_id, span in runs.items()}
+    return [*readings, Reading(tuple(runs.values()), steps)], {**within, **in_runs}
 
 
-def _run(asker: Span, span_id: str, start_ns: int, end_ns: int) -> Span:
-    made = replace(asker, span_id=span_id, name="tool", start_ns=start_ns, end_ns=end_ns, attributes={}, events=())
-    return replace(made, links=(), status_code=0, status_message="", recorded=False)
+def _run(requester: Span, trace_id: str, spans: Sequence[Span]) -> Span:
+    """A span that was never sent, for the tool call in which a trace ran."""
+    return replace(
+        requester,
+        span_id=digest(f"{trace_id} {requester.span_id}")[:16],
+        name="tool",
+        start_ns=min(span.start_ns for span in spans),
+        end_ns=max(span.end_ns for span in spans),
+        attributes={},
+        events=(),
+        links=(),
+        status_code=0,
+        status_message="",
+        recorded=False,
+    )
 
 
 def _moved(step: Step, placed: Mapping[str, Span], within: Mapping[str, str]) -> Step:
@@ -60,22 +88,26 @@ def _moved(step: Step, placed: Mapping[str, Span], within: Mapping[str, str]) ->
     return replace(step, span=placed.get(step.span.span_id, step.span), session_id=session_id)
 
 
-def _holder(readings: Sequence[Reading]) -> Span | None:
-    """The only agent in the traces that show no call of a model."""
-    holders = [x for x in readings if not any(y.kind == "model" for y in x.steps)]
-    agents = [x.span for reading in holders for x in reading.steps if x.kind == "agent"]
+def _agent_without_model_calls(readings: Sequence[Reading]) -> Span | None:
+    """The only agent in the traces that have no model call."""
+    without = [each for each in readings if not any(x.kind == "model" for x in each.steps)]
+    agents = [step.span for step in _steps_of(without) if step.kind == "agent"]
     return agents[0] if len(agents) == 1 else None
 
 
-def _placed(spans: Sequence[Span], holder: Span | None, within: Mapping[str, str]) -> dict[str, Span]:
+def _placed(
+    spans: Sequence[Span],
+    default: Span | None,
+    within: Mapping[str, str],
+) -> dict[str, Span]:
     """The outermost spans that belong into another trace, by id, each with its parent there."""
-    known = {x.span_id: x for x in spans}
+    known = {span.span_id: span for span in spans}
     placed: dict[str, Span] = {}
     for span in spans:
         if span.parent_span_id in known:
             continue
-        linked = (placed.get(x.span_id, known.get(x.span_id)) for x in span.links)
-        around = known.get(within.get(span.trace_id, ""), holder)
+        linked = (placed.get(link.span_id, known.get(link.span_id)) for link in span.links)
+        around = known.get(within.get(span.trace_id, ""), default)
         above = next((x for x in linked if x is not None), around)
         if above is None or above.trace_id == span.trace_id:
             continue

@@ -1,11 +1,11 @@
-"""What a trace may have had done elsewhere, or done for another: its tool calls and its question, by their texts."""
+"""The texts by which a tool call and the turn of the agent that it asked elsewhere are found."""
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from spanscore.model.json import Json, dumps, loads
 from spanscore.model.record import record
@@ -29,15 +29,16 @@ _MAX_CHARS = 10_000
 _MAX_TURNS_OF_TEXT = 100
 """Turns that were asked one text that are looked at for one call: the first that it may have asked.
 
-These are more than those among which one is looked for that is meant, so a turn left out here makes no other sure.
+These are more than those among which `delegation` looks for the one that is meant, so a turn left
+out here makes no other one the only one.
 """
 
 
 class Called(NamedTuple):
     """A tool call that returned something: the texts in its arguments, and when it ran.
 
-    `span_id` is its span, or where it has none that of the model call that asked for it. Where that is in another
-    trace, it is the one that was told the result, and when the call started is 0.
+    `span_id` is its span, or where it has none that of the model call that requested it. Where that
+    is in another trace, it is the model call that was given the result, and the call started at 0.
     """
 
     call: ToolCall
@@ -47,9 +48,10 @@ class Called(NamedTuple):
 
 
 class DelegationHints(NamedTuple):
-    """What a trace says that another may say as well. Texts are their hashes, which are cheap to have and to compare.
+    """What a trace contains that another may contain as well.
 
-    `question` is the user's in a trace of one turn, None in others.
+    Texts are their hashes, which are cheap to keep and to compare. `question` is the user's in a
+    trace of one turn, None in others.
     """
 
     question: int | None
@@ -59,47 +61,57 @@ class DelegationHints(NamedTuple):
 
 @record()
 class DelegatingCall:
-    """A tool call as an agent elsewhere may have done it: when it ran, and the texts said and heard, as hashes.
+    """A tool call as an agent elsewhere may have done it.
 
-    `number` tells it from others of its trace; `span_id` and `times` are as `Called` has them.
+    It has when it ran and, as hashes, the texts in its arguments and in its result. `number` is its
+    place in its trace; `span_id` and `times` are as `Called` has them.
     """
 
     number: int
     span_id: str
     times: Times
-    said: frozenset[int]
-    heard: frozenset[int]
+    arguments: frozenset[int]
+    results: frozenset[int]
 
 
 def hints_of(reading: Reading, traces: Sequence[AgentTrace]) -> DelegationHints | None:
-    """What a trace, of which `traces` are the turns, says that others may say too; None where it says nothing."""
-    asked = traces[0].user_input if len(traces) == 1 else None
+    """The texts of a trace, of which `traces` are the turns; None where there are none."""
+    question = traces[0].user_input if len(traces) == 1 else None
     answered = _answered(traces)
-    if not (asked or answered):
+    if not (question or answered):
         return None
-    spans = {x.span.span_id: x.span for x in reading.steps}
-    around: dict[str, _Around] = {}
-    shown = _around_work(reading) if answered else set()
-    calls: list[Called] = []
-    for trace, call in answered[:_MAX_CALLS]:
+    spans = {step.span.span_id: step.span for step in reading.steps}
+    started_ns = min(span.start_ns for span in spans.values())
+    ended_ns = max(max(span.start_ns, span.end_ns) for span in spans.values())
+    calls = tuple(_called(reading, answered[:_MAX_CALLS], spans)) if answered else ()
+    return DelegationHints(hashed(question) if question else None, (started_ns, ended_ns), calls)
+
+
+def _called(
+    reading: Reading,
+    answered: Sequence[tuple[AgentTrace, ToolCall]],
+    spans: Mapping[str, Span],
+) -> Iterator[Called]:
+    """The calls, but for those whose spans show what was done, or whose times are not known."""
+    shown = _around_work(reading)
+    between: dict[str, _ModelCalls] = {}
+    for trace, call in answered:
         texts = frozenset(map(hashed, texts_of(call.arguments)[:_MAX_TEXTS]))
         if call.span_id is None:
-            if trace.id not in around:
-                around[trace.id] = _Around(trace, spans)
-            ran = around[trace.id].of(call)
+            if trace.id not in between:
+                between[trace.id] = _ModelCalls(trace, spans)
+            ran = between[trace.id].around(call)
             if ran is not None:
-                calls.append(Called(call, texts, *ran))
-        elif call.span_id not in shown:  # else it is known what was done
+                yield Called(call, texts, *ran)
+        elif call.span_id not in shown:
             span = spans[call.span_id]
-            calls.append(Called(call, texts, span.span_id, (span.start_ns, max(span.start_ns, span.end_ns))))
-    started_ns = min(x.start_ns for x in spans.values())
-    ended_ns = max(max(x.start_ns, x.end_ns) for x in spans.values())
-    return DelegationHints(hashed(asked) if asked else None, (started_ns, ended_ns), tuple(calls))
+            times = (span.start_ns, max(span.start_ns, span.end_ns))
+            yield Called(call, texts, span.span_id, times)
 
 
 def _around_work(reading: Reading) -> set[str]:
     """The ids of the spans in which an agent or a model call shows."""
-    parents = {x.span_id: x.parent_span_id for x in reading.spans}
+    parents = {span.span_id: span.parent_span_id for span in reading.spans}
     found: set[str] = set()
     for step in reading.steps:
         above = step.span.parent_span_id if step.kind in {"agent", "model"} else ""
@@ -109,23 +121,30 @@ def _around_work(reading: Reading) -> set[str]:
     return found
 
 
-class _Around:
+class _ModelCalls:
     """The model calls of a turn, between which its tool calls ran."""
 
     def __init__(self, trace: AgentTrace, spans: Mapping[str, Span]) -> None:
-        self._models = sorted((spans[x.span_id] for x in trace.model_calls), key=_start)
-        self._asking: dict[tuple[str, str], Span] = {}
+        self._models = sorted((spans[model.span_id] for model in trace.model_calls), key=_start)
+        self._requesting: dict[tuple[str, str], Span] = {}
         for model in reversed(trace.model_calls):
-            self._asking.update((x, spans[model.span_id]) for call in model.tool_calls for x in _known_by(call))
+            for call in model.tool_calls:
+                self._requesting.update(dict.fromkeys(_known_by(call), spans[model.span_id]))
 
-    def of(self, call: ToolCall) -> tuple[str, Times] | None:
-        """The `span_id` and the `times` of `Called` for a call without a span; None where no later model was told."""
-        asker = next((self._asking[x] for x in _known_by(call) if x in self._asking), None)
-        at = 0 if asker is None else bisect_left(self._models, asker.end_ns, key=_start)
+    def around(self, call: ToolCall) -> tuple[str, Times] | None:
+        """The `span_id` and the `times` of `Called` for a call without a span.
+
+        None where no later model call was given its result.
+        """
+        known = (key for key in _known_by(call) if key in self._requesting)
+        requester = self._requesting.get(next(known, ("", "")))
+        at = 0 if requester is None else bisect_left(self._models, requester.end_ns, key=_start)
         if at == len(self._models):
             return None
-        told = self._models[at]
-        return (told.span_id, (0, told.start_ns)) if asker is None else (asker.span_id, (asker.end_ns, told.start_ns))
+        after = self._models[at]
+        if requester is None:
+            return after.span_id, (0, after.start_ns)
+        return requester.span_id, (requester.end_ns, after.start_ns)
 
 
 def _start(span: Span) -> int:
@@ -138,63 +157,87 @@ def _known_by(call: ToolCall | RequestedCall) -> Iterator[tuple[str, str]]:
     yield call.name, dumps(call.arguments, sort_keys=True)
 
 
-def may_delegate(traces: Mapping[str, Sequence[AgentTrace]]) -> set[str]:
-    """Of OTel traces, by id, with their turns, those of which a tool call of one may have been done by the other.
+_Turn: TypeAlias = tuple[AgentTrace, str]
+"""An agent trace, and the id of the OTel trace that it is in."""
 
-    All traces are asked for that, so it has to be quick: it may name some too many, but not many.
+
+def may_delegate(traces: Mapping[str, Sequence[AgentTrace]]) -> set[str]:
+    """Of OTel traces, by id, with their turns: those with a tool call that another may have done.
+
+    And those others. It looks at all traces of a file, so it has to be quick: it may name some too
+    many, but not many.
     """
-    asked = defaultdict[str, list[tuple[AgentTrace, str]]](list)
-    for trace_id, turns in traces.items():
-        if len(turns) == 1 and turns[0].user_input:
-            asked[turns[0].user_input.strip()[:_MAX_CHARS]].append((turns[0], trace_id))
-    for alike in asked.values():
-        alike.sort(key=_begun)
+    asked = _by_question(traces)
     found: set[str] = set()
-    said: dict[str, set[int]] = {}
+    known_answers: dict[str, set[int]] = {}
     for trace_id, turns in traces.items():
         for trace, call in _answered(turns)[:_MAX_CALLS]:
             for text in texts_of(call.arguments)[:_MAX_TEXTS]:
-                if (known := text.strip()[:_MAX_CHARS]) in asked:
-                    others = {x for x in _may_have_done(call, trace, asked[known], said) if x != trace_id}
-                    found.update(others, (trace_id,) if others else ())
+                alike = asked.get(text.strip()[:_MAX_CHARS])
+                others = set(_may_have_done(call, trace, alike, known_answers)) if alike else set()
+                others.discard(trace_id)
+                found.update(others, (trace_id,) if others else ())
     return found
 
 
+def _by_question(traces: Mapping[str, Sequence[AgentTrace]]) -> dict[str, list[_Turn]]:
+    """The traces of one turn by their questions, in order of time."""
+    found = defaultdict[str, list[_Turn]](list)
+    for trace_id, turns in traces.items():
+        if len(turns) == 1 and turns[0].user_input:
+            found[turns[0].user_input.strip()[:_MAX_CHARS]].append((turns[0], trace_id))
+    for alike in found.values():
+        alike.sort(key=_begun)
+    return dict(found)
+
+
 def _answered(traces: Iterable[AgentTrace]) -> list[tuple[AgentTrace, ToolCall]]:
-    return [(x, y) for x in traces for y in x.tool_calls or () if y.result is not None and y.arguments]
+    """The tool calls that have arguments and a result."""
+    found: list[tuple[AgentTrace, ToolCall]] = []
+    for trace in traces:
+        calls = trace.tool_calls or ()
+        found += [(trace, call) for call in calls if call.result is not None and call.arguments]
+    return found
 
 
 def _may_have_done(
-    call: ToolCall, trace: AgentTrace, asked: Sequence[tuple[AgentTrace, str]], said: dict[str, set[int]]
+    call: ToolCall,
+    trace: AgentTrace,
+    alike: Sequence[_Turn],
+    known_answers: dict[str, set[int]],
 ) -> Iterator[str]:
-    """Of turns with a question that a call asks, in order of time, the traces of those that may answer it.
+    """The traces of turns that may be what a call had done, of those with one question.
 
-    `said` keeps what each of them answered, by trace id, for the next call that asks.
+    `alike` are the latter, in order of time; the question is in the call's arguments.
+    `known_answers` keeps the answer of each, by trace id, for the next call.
     """
     if call.started_ns is None:
-        end = bisect_right(asked, trace.ended_ns + MAX_SKEW_NS, key=_begun)
+        end = bisect_right(alike, trace.ended_ns + MAX_SKEW_NS, key=_begun)
         start = max(0, end - _MAX_TURNS_OF_TEXT)
     else:
-        start = bisect_left(asked, call.started_ns - MAX_SKEW_NS, key=_begun)
-    heard: frozenset[int] | None = None
-    for turn, trace_id in asked[start : start + _MAX_TURNS_OF_TEXT]:
-        if turn.final_output is None:  # it may be told in another trace
+        start = bisect_left(alike, call.started_ns - MAX_SKEW_NS, key=_begun)
+    results: frozenset[int] | None = None
+    for turn, trace_id in alike[start : start + _MAX_TURNS_OF_TEXT]:
+        if turn.final_output is None:  # another trace may contain it
             yield trace_id
             continue
-        heard = _heard(call) if heard is None else heard
-        if trace_id not in said:
-            said[trace_id] = answers(turn.final_output)
-        if not heard.isdisjoint(said[trace_id]):
+        results = _results_of(call) if results is None else results
+        if trace_id not in known_answers:
+            known_answers[trace_id] = answers(turn.final_output)
+        if not results.isdisjoint(known_answers[trace_id]):
             yield trace_id
 
 
-def _begun(turn: tuple[AgentTrace, str]) -> int:
+def _begun(turn: _Turn) -> int:
     return turn[0].started_ns
 
 
-def delegating_calls(said: DelegationHints) -> tuple[DelegatingCall, ...]:
-    """The tool calls of a trace with what they returned."""
-    return tuple(DelegatingCall(n, x.span_id, x.times, x.texts, _heard(x.call)) for n, x in enumerate(said.calls))
+def delegating_calls(hints: DelegationHints) -> tuple[DelegatingCall, ...]:
+    """The tool calls of a trace with the texts that they returned."""
+    return tuple(
+        DelegatingCall(number, called.span_id, called.times, called.texts, _results_of(called.call))
+        for number, called in enumerate(hints.calls)
+    )
 
 
 def hashed(text: str) -> int:
@@ -211,7 +254,7 @@ def answers(text: str) -> set[int]:
     return found
 
 
-def _heard(call: ToolCall) -> frozenset[int]:
+def _results_of(call: ToolCall) -> frozenset[int]:
     """What a call returned: the texts in it, and the whole."""
     whole = call.result if isinstance(call.result, str) else dumps(call.result, sort_keys=True)
     return frozenset(map(hashed, (whole, *texts_of(call.result))))

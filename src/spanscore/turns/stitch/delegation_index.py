@@ -1,4 +1,4 @@
-"""Which traces may have asked which others, as they come: by the texts of tool calls and questions, and the times."""
+"""Find, as traces come, those of which a tool call of one may have asked the other's agent."""
 
 from bisect import bisect_left, bisect_right, insort_right
 from collections import defaultdict, deque
@@ -16,7 +16,7 @@ _When: TypeAlias = tuple[int, int, str]
 
 
 class _ByText:
-    """What happened when, by a text that was said."""
+    """When questions or calls with a text were there, by that text."""
 
     __slots__ = ("_known",)
 
@@ -46,7 +46,7 @@ def _start(when: _When) -> int:
 
 
 class DelegationIndex:
-    """Which traces may have been asked by a tool call of which, and the other way round, by the texts and the times.
+    """The traces that may delegate to each other, by the texts of calls and questions, and times.
 
     At most `max_texts` are remembered: of more, the latest that came.
     """
@@ -65,22 +65,22 @@ class DelegationIndex:
         while len(self._order) > max_texts:
             self._forget_first()
 
-    def add(self, trace_id: str, said: DelegationHints, heard_ns: int) -> None:
-        """Remember what a trace says, which was heard of now."""
-        if said.question is not None:
-            self._remember(heard_ns, self._questions, said.question, (*said.times, trace_id))
-        for called in said.calls:
+    def add(self, trace_id: str, hints: DelegationHints, added_ns: int) -> None:
+        """Remember the texts of a trace, which was read now."""
+        if hints.question is not None:
+            self._remember(added_ns, self._questions, hints.question, (*hints.times, trace_id))
+        for called in hints.calls:
             for text in called.texts:
-                self._remember(heard_ns, self._calls, text, (*called.times, trace_id))
+                self._remember(added_ns, self._calls, text, (*called.times, trace_id))
 
-    def forget_before(self, heard_ns: int) -> None:
-        """Put out of mind what was heard of until then."""
-        while self._order and self._order[0][0] <= heard_ns:
+    def forget_before(self, added_ns: int) -> None:
+        """Forget the traces that were added until then."""
+        while self._order and self._order[0][0] <= added_ns:
             self._forget_first()
 
-    def of(self, trace_id: str, said: DelegationHints) -> list[str]:
-        """The other traces that may have been asked by this one's calls, or have asked this one by theirs."""
-        found = dict.fromkeys((*self._asked_by(said.calls), *self._asking(said)))
+    def of(self, trace_id: str, hints: DelegationHints) -> list[str]:
+        """The traces that this one's calls may have asked, or whose calls may have asked it."""
+        found = dict.fromkeys((*self._asked_by(hints.calls), *self._asking(hints)))
         found.pop(trace_id, None)
         return list(found)
 
@@ -88,19 +88,21 @@ class DelegationIndex:
         for called in calls:
             first_ns, last_ns = called.times
             for text in called.texts:
-                for *times, other in self._questions.started(text, first_ns - MAX_SKEW_NS, last_ns + MAX_SKEW_NS):
+                near = self._questions.started(text, first_ns - MAX_SKEW_NS, last_ns + MAX_SKEW_NS)
+                for *times, other in near:
                     if may_lie_in((times[0], times[1]), called.times):
                         yield other
 
-    def _asking(self, said: DelegationHints) -> Iterator[str]:
-        if said.question is not None:
-            for *times, other in self._calls.started(said.question, 0, said.times[0] + MAX_SKEW_NS):
-                if may_lie_in(said.times, (times[0], times[1])):
+    def _asking(self, hints: DelegationHints) -> Iterator[str]:
+        if hints.question is not None:
+            near = self._calls.started(hints.question, 0, hints.times[0] + MAX_SKEW_NS)
+            for *times, other in near:
+                if may_lie_in(hints.times, (times[0], times[1])):
                     yield other
 
-    def _remember(self, heard_ns: int, known: _ByText, text: int, when: _When) -> None:
+    def _remember(self, added_ns: int, known: _ByText, text: int, when: _When) -> None:
         known.add(text, when)
-        self._order.append((heard_ns, known, text, when))
+        self._order.append((added_ns, known, text, when))
         if len(self._order) > self._max_texts:
             self._forget_first()
 

@@ -59,7 +59,7 @@ class TraceFragment:
     has_turn: bool
     """Whether an agent trace could be built of it."""
 
-    asked: str | None
+    question: str | None
     """The user's question."""
 
     answer: str | None
@@ -104,19 +104,19 @@ class TraceFragment:
     @property
     def is_open(self) -> bool:
         """Whether something of its turn is missing in it."""
-        return any(x.is_open for x in self.clues.values())
+        return any(clue.is_open for clue in self.clues.values())
 
     @property
     def is_fragment(self) -> bool:
         """Whether the trace by itself says that its turn has parts elsewhere."""
-        return self.must_wait or any(x.is_open or x.must_wait for x in self.clues.values())
+        return self.must_wait or any(clue.is_open or clue.must_wait for clue in self.clues.values())
 
     @property
     def links(self) -> frozenset[str]:
         """The traces that it refers to by their ids, which may have been dealt with already."""
-        return frozenset().union(*(x.trace_ids for x in self.clues.values()))
+        return frozenset().union(*(clue.trace_ids for clue in self.clues.values()))
 
     @property
     def repeatable(self) -> list[str]:
         """The ids of model calls by which it looks for other reports of the same calls."""
-        return [identity for x in self.clues.values() for identity in x.model_call_ids]
+        return [identity for clue in self.clues.values() for identity in clue.model_call_ids]

@@ -51,7 +51,7 @@ class Groups:
 
     def __init__(self, found: Iterable[TraceFragment]) -> None:
         self.all = sorted(found, key=order)
-        self._group_of = {x.trace_id: Group(x) for x in self.all}
+        self._group_of = {part.trace_id: Group(part) for part in self.all}
         self._repeating: list[TraceFragment] = []
         self._joins = defaultdict[str, list[Join]](list)
         self.goes_on_at: dict[str, TraceFragment] = {}
@@ -76,10 +76,10 @@ class Groups:
 
         `since` is a clause that says "it" of the trace `joined`, and "that trace" of the other one.
         """
-        groups = {id(x): x for x in (self._group_of[to.trace_id], self._group_of[joined.trace_id])}
-        if len(groups) == 1:
+        pair = self._group_of[to.trace_id], self._group_of[joined.trace_id]
+        if pair[0] is pair[1]:
             return True
-        smaller, larger = sorted(groups.values(), key=lambda x: len(x.parts))
+        smaller, larger = sorted(pair, key=lambda x: len(x.parts))
         may_be_one = agree_in_user if across_sessions else agree
         is_too_large = len(smaller.parts) + len(larger.parts) > _MAX_PARTS
         if is_too_large or not may_be_one(smaller, larger):
@@ -95,8 +95,8 @@ class Groups:
 
         They are no parts of a turn of their own, so no other reason looks at them.
         """
-        aside = [x for x in self.all if x.trace_id in repeats]
-        self.all = [x for x in self.all if x.trace_id not in repeats]
+        aside = [other for other in self.all if other.trace_id in repeats]
+        self.all = [other for other in self.all if other.trace_id not in repeats]
         for part in aside:
             repeated = repeats[part.trace_id]
             del self._group_of[part.trace_id]
@@ -105,11 +105,11 @@ class Groups:
 
     def groups(self) -> list[Group]:
         """The groups as they are now, each once."""
-        return list({id(x): x for x in self._group_of.values()}.values())
+        return list({id(group): group for group in self._group_of.values()}.values())
 
     def result(self) -> list[list[TraceFragment]]:
         """Each group in order, with why each trace was joined; those that repeat come last."""
-        found = {id(x): self._in_order(x.parts) for x in self.groups()}
+        found = {id(other): self._in_order(other.parts) for other in self.groups()}
         for part in self._repeating:
             group = self._group_of[part.repeats or ""]
             found[id(group)].append(replace(part, joins=tuple(self._joins[part.trace_id])))

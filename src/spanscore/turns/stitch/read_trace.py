@@ -31,7 +31,7 @@ class ReadTrace:
         self.reading = reading
         self.traces = traces
         self.steps = reading.steps
-        self.models = [x for x in reading.steps if x.kind == "model"]
+        self.models = [step for step in reading.steps if step.kind == "model"]
 
     @property
     def is_recorded(self) -> bool:
@@ -46,16 +46,16 @@ class ReadTrace:
     @cached_property
     def has_session(self) -> bool:
         """Whether any of its steps names a session."""
-        return any(x.session_id for x in self.steps)
+        return any(step.session_id for step in self.steps)
 
     @cached_property
     def may_be_pending(self) -> bool:
         """Whether it may end in requested tool calls: a quick look that may be wrong if True."""
         if not self.models:
             return False
-        if self.lacks_answer and any(x.output and x.output[-1].calls for x in self.models):
+        if self.lacks_answer and any(step.output and step.output[-1].calls for step in self.models):
             return True
-        return any(x.runs_agent for x in self.steps) and any(map(_is_unfinished, self.steps))
+        return any(step.runs_agent for step in self.steps) and any(map(_is_unfinished, self.steps))
 
     @cached_property
     def tree(self) -> Tree:
@@ -79,12 +79,12 @@ class ReadTrace:
     @cached_property
     def sessions(self) -> frozenset[str]:
         """The sessions that its steps name; none where they are too many."""
-        return _named(x.session_id for x in self.steps)
+        return _named(step.session_id for step in self.steps)
 
     @cached_property
     def users(self) -> frozenset[str]:
         """The users that its steps name; none where they are too many."""
-        return _named(x.user_id for x in self.steps)
+        return _named(step.user_id for step in self.steps)
 
     @property
     def lacks_model_calls(self) -> bool:
@@ -100,9 +100,9 @@ class ReadTrace:
     def pending_at(self) -> ToolBoundary | None:
         """Where its last model call requested tools whose results are missing."""
         turn = self.last
-        unfinished = [x for x in turn.tools if _is_unfinished(x)]
+        unfinished = [step for step in turn.tools if _is_unfinished(step)]
         if not self.lacks_answer:
-            calls = [wanted(x.call_id, x.tool_name, x.arguments) for x in unfinished]
+            calls = [wanted(step.call_id, step.tool_name, step.arguments) for step in unfinished]
             return ToolBoundary(None, latest(calls), "", 0) if calls else None
         pending = tool_boundary.pending_after(turn.main[-1]) if turn.main else None
         if pending is not None or not self.is_model_call_alone:
@@ -134,7 +134,7 @@ def _is_unfinished(step: Step) -> bool:
 
 
 def _named(names: Iterable[str | None]) -> frozenset[str]:
-    found = {x for x in names if x and len(x) <= _MAX_NAME}
+    found = {name for name in names if name and len(name) <= _MAX_NAME}
     return frozenset(found) if len(found) <= _MAX_NAMED else frozenset()
 
 

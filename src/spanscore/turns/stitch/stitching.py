@@ -22,8 +22,8 @@ REASONS_FOLDER = "spanscore.turns.stitch.reasons"
 @cache
 def all_reasons() -> tuple[Reason, ...]:
     """All reasons, in the order in which they join: later ones see what earlier ones joined."""
-    found = {x.name: x for x in map(_reason_in, discovery.modules(REASONS_FOLDER))}
-    order = TopologicalSorter({name: sorted(x.after) for name, x in sorted(found.items())})
+    found = {reason.name: reason for reason in map(_reason_in, discovery.modules(REASONS_FOLDER))}
+    order = TopologicalSorter({name: sorted(part.after) for name, part in sorted(found.items())})
     return tuple(found[name] for name in order.static_order())
 
 
@@ -39,7 +39,7 @@ def _reason_in(module: ModuleType) -> Reason:
 
 def reference() -> str:
     """The table of the reasons, in the order in which they join, in Markdown."""
-    rows = (f"| `{x.name}` | {x.words} |" for x in all_reasons())
+    rows = (f"| `{reason.name}` | {reason.words} |" for reason in all_reasons())
     return "\n".join(["| reason | joined when |", "|---|---|", *rows])
 
 
@@ -47,11 +47,12 @@ class Stitching:
     """Joins traces by all reasons but those that are switched `off`, which are known by name."""
 
     def __init__(self, off: Collection[str] = ()) -> None:
-        unknown = set(off) - {x.name for x in all_reasons()}
+        unknown = set(off) - {reason.name for reason in all_reasons()}
         if unknown:
-            known = ", ".join(sorted(x.name for x in all_reasons()))
-            raise ValueError(f"no reason to join traces: {', '.join(sorted(unknown))}; known: {known}")
-        self._reasons = tuple(x for x in all_reasons() if x.name not in off)
+            known = ", ".join(sorted(reason.name for reason in all_reasons()))
+            named = ", ".join(sorted(unknown))
+            raise ValueError(f"no reason to join traces: {named}; known: {known}")
+        self._reasons = tuple(reason for reason in all_reasons() if reason.name not in off)
         self._off = frozenset(off)
 
     def uses(self, name: str) -> bool:
@@ -73,11 +74,11 @@ class Stitching:
         if not reading.steps:
             return None
         trace = ReadTrace(reading, traces)
-        if not linked and not any(x.may_apply(trace) for x in self._reasons):
+        if not linked and not any(other.may_apply(trace) for other in self._reasons):
             return None
         found = (reason.clue(trace) for reason in self._reasons)
-        clues = {type(x): x for x in found if x is not None}
-        if not linked and not any(x.is_evidence for x in clues.values()):
+        clues = {type(part): part for part in found if part is not None}
+        if not linked and not any(clue.is_evidence for clue in clues.values()):
             return None
         return self._with_keys(_fragment(trace, clues))
 
@@ -89,7 +90,7 @@ class Stitching:
         be the one that goes on, none is joined. Those that only repeat the calls of others come
         last. The order of `found` changes nothing.
         """
-        groups = Groups({x.trace_id: x for x in found}.values())
+        groups = Groups({part.trace_id: part for part in found}.values())
         for reason in self._reasons:
             reason.join(groups)
         return groups.result()
@@ -103,12 +104,12 @@ class Stitching:
 def _fragment(trace: ReadTrace, clues: Mapping[type[Clue], Clue]) -> TraceFragment:
     return TraceFragment(
         trace_id=trace.reading.spans[0].trace_id,
-        started_ns=min(x.span.start_ns for x in trace.steps),
-        ended_ns=max(max(x.span.start_ns, x.span.end_ns) for x in trace.steps),
+        started_ns=min(step.span.start_ns for step in trace.steps),
+        ended_ns=max(max(step.span.start_ns, step.span.end_ns) for step in trace.steps),
         sessions=trace.sessions,
         users=trace.users,
         has_turn=bool(trace.traces),
-        asked=trace.question,
+        question=trace.question,
         answer=trace.answer,
         pending_at=trace.pending_at,
         resumes_at=trace.resumes_at,
@@ -121,7 +122,7 @@ def is_whole(parts: Sequence[TraceFragment]) -> bool:
 
     One by itself never does that is known to be a part; but a gateway's may.
     """
-    own = [x for x in parts if x.has_turn and x.repeats is None]
+    own = [part for part in parts if part.has_turn and part.repeats is None]
     if not own or own[0].resumes_at is not None or (len(parts) == 1 and parts[0].is_open):
         return False
     last = max(own, key=lambda x: x.ended_ns)
@@ -130,10 +131,10 @@ def is_whole(parts: Sequence[TraceFragment]) -> bool:
 
 def asked_within(parts: Iterable[TraceFragment]) -> dict[str, str]:
     """By trace id, the span of the tool call that asked for a trace of a group."""
-    return {x.trace_id: x.within for x in parts if x.within}
+    return {part.trace_id: part.within for part in parts if part.within}
 
 
 def is_settled(parts: Sequence[TraceFragment]) -> bool:
     """Whether a group is one trace with whole turns, and others that only repeat its calls."""
-    own = [x for x in parts if x.repeats is None]
+    own = [part for part in parts if part.repeats is None]
     return len(own) == 1 and not own[0].is_fragment

@@ -1,4 +1,4 @@
-"""A turn that ends where a model asked for tools may go on in a trace of which so much was cut that nothing tells."""
+"""Mark turns as damaged that may go on in a trace too truncated to be matched."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -7,14 +7,14 @@ from dataclasses import replace
 from spanscore.model.trace import AgentTrace
 
 OF_OTHER_PARTS = frozenset({"user_input", "history", "plan", "tool_calls", "model_calls", "usage"})
-"""What other traces of the same turn would tell, besides the answer."""
+"""The facts that other traces of the same turn would have, besides the answer."""
 
 _OF_LATER_PARTS = frozenset({"final_output", "tool_calls", "model_calls", "usage"})
 _MAX_SERVICES = 1000
 
 
 class UnmatchedContinuations:
-    """When each service last began a trace that may go on a turn, though what was cut of it does not tell of which."""
+    """When each service last began a trace that may continue a turn, and is cut too much for keys."""
 
     def __init__(self, traces: Iterable[AgentTrace] = ()) -> None:
         self._last_ns: OrderedDict[str | None, int] = OrderedDict()
@@ -30,18 +30,22 @@ class UnmatchedContinuations:
                     self._last_ns.popitem(last=False)
 
     def marked(self, trace: AgentTrace) -> AgentTrace:
-        """The trace; if a model asks for tools at its end, and a later one may tell what came of that, as damaged."""
-        if not self._last_ns or trace.started_ns >= self._last_ns.get(trace.service_name, 0) or not _is_open(trace):
+        """The trace, as damaged if it ends in requested tools and a later one may continue it."""
+        if not self._last_ns or trace.started_ns >= self._last_ns.get(trace.service_name, 0):
+            return trace
+        if not _is_open(trace):
             return trace
         return replace(trace, damaged=tuple(sorted(_OF_LATER_PARTS.union(trace.damaged))))
 
 
 def _is_open(trace: AgentTrace) -> bool:
-    """Whether the last thing that shows is a tool call that nobody ran or was told of, or that was halted.
+    """Whether the last thing in it is a tool call without a result and without an error.
 
-    So it may be, too, where the answer was cut, so that none shows.
+    That may be so, too, where the answer was cut and none is left.
     """
     if trace.final_output is not None:
         return False
     last = trace.tool_calls[-1] if trace.tool_calls else None
-    return (last is not None and not last.returned and last.error is None) or "final_output" in trace.damaged
+    if last is not None and not last.returned and last.error is None:
+        return True
+    return "final_output" in trace.damaged

@@ -45,7 +45,7 @@ class Conversation(Reason):
         if trace.may_be_pending or (len(trace.models) == 1 and _records_no_calls(trace.steps)):
             return True
         # of a call that is reported twice, one report may have no input
-        given = next((x.input for x in trace.models if x.input), ())
+        given = next((step.input for step in trace.models if step.input), ())
         return bool(given and given[-1].results)
 
     def clue(self, trace: ReadTrace) -> ConversationClue | None:
@@ -68,15 +68,15 @@ class Conversation(Reason):
     def join(self, groups: Groups) -> None:
         """Join those whose times agree; then, by ids alone, those whose clocks differ a little."""
         ending = _by_key(groups.all)
-        resuming = [x for x in groups.all if x.resumes_at is not None]
+        resuming = [part for part in groups.all if part.resumes_at is not None]
         for skew_ns in (0, MAX_SKEW_NS):
             search = _Search(groups, ending, skew_ns, self.name)
-            resuming = [x for x in resuming if not search.joins(x)]
+            resuming = [part for part in resuming if not search.joins(part)]
 
 
 def _records_no_calls(steps: Sequence[Step]) -> bool:
     """Whether no step would record the calls that a model requested."""
-    return not any(x.kind in {"agent", "tool"} for x in steps)
+    return not any(step.kind in {"agent", "tool"} for step in steps)
 
 
 def _maybe_pending_at(trace: ReadTrace) -> ToolBoundary | None:
@@ -139,12 +139,12 @@ class _Search:
         self, part: TraceFragment, boundary: ToolBoundary, alike: Sequence[TraceFragment]
     ) -> TraceFragment | None:
         """Of the traces that end where `part` may go on, the only one that can be meant."""
-        possible = [x for x in alike if self._may_precede(x, part, boundary)]
+        possible = [other for other in alike if self._may_precede(other, part, boundary)]
         if len(possible) > 1:
-            same = [x for x in possible if _has_conversation(x, boundary.conversation)]
+            same = [other for other in possible if _has_conversation(other, boundary.conversation)]
             possible = same or possible
         if len(possible) > 1:
-            same = [x for x in possible if not x.sessions.isdisjoint(part.sessions)]
+            same = [other for other in possible if not other.sessions.isdisjoint(part.sessions)]
             possible = same or possible
         return possible[0] if len(possible) == 1 else None
 

@@ -1,7 +1,8 @@
 """A sub-agent in a trace of its own, and the tool call in another trace that asked it.
 
 That is so over A2A, MCP or HTTP without the trace's context. Texts and times show which call it
-was; the trace is put into that call.
+was; the trace is put into that call. Nearly every trace has texts, so which traces are compared is
+found beforehand: in files by `delegation_hints.may_delegate`, on a server by `delegation_index`.
 """
 
 from bisect import bisect_left, bisect_right
@@ -85,7 +86,7 @@ class Delegation(Reason):
 
     def seeks(self, part: TraceFragment) -> Iterable[str]:
         """What its tool calls may have asked."""
-        texts = {text for call in _calls(part) for text in call.said}
+        texts = {text for call in _calls(part) for text in call.arguments}
         return map(stitch_keys.question, texts)
 
     def join(self, groups: Groups) -> None:
@@ -98,17 +99,18 @@ class Delegation(Reason):
         calls = _asking(groups)
         if not 0 < len(calls) <= _MAX_CALLERS:
             return
-        asked = frozenset(text for _, call in calls for text in call.said)
+        asked = frozenset(text for _, call in calls for text in call.arguments)
         done: set[tuple[str, int]] = set()
         for skew_ns in (0, _MAX_SLACK_NS, MAX_SKEW_NS):
             delegates = _delegates(groups, asked)
             if not delegates:
                 return
-            left = [x for x in _callers(groups, calls) if x.key not in done]
-            found = ((x, _possible(x, delegates, skew_ns)) for x in left)
-            for some in _sharing_turns(_without_inner([x for x in found if x[1]])):
+            left = [caller for caller in _callers(groups, calls) if caller.key not in done]
+            found = ((caller, _possible(caller, delegates, skew_ns)) for caller in left)
+            possible = _without_inner([pair for pair in found if pair[1]])
+            for some in _sharing_turns(possible):
                 if _is_sure(some, skew_ns):
-                    done.update(x.key for x, _ in some)
+                    done.update(caller.key for caller, _ in some)
                     self._join_all(groups, some, skew_ns)
 
     def _join_all(self, groups: Groups, possible: "_Possible", skew_ns: int) -> None:
@@ -120,10 +122,11 @@ class Delegation(Reason):
         for one, found in possible:
             for delegate in found:
                 calling[delegate.number].append(one)
-        delegates = {x.number: x for _, found in possible for x in found}
+        delegates = {other.number: other for _, found in possible for other in found}
         taken: set[tuple[str, int]] = set()
         for delegate in sorted(delegates.values(), key=_order):
-            around = [x for x in calling[delegate.number] if _may_be(x, delegate, skew_ns)]
+            callers = calling[delegate.number]
+            around = [caller for caller in callers if _may_be(caller, delegate, skew_ns)]
             best = sorted(around, key=lambda x: (x.key in taken, _lasting(x), x.times, x.key))
             if best and self._is_joined(groups, best[0], delegate, skew_ns):
                 taken.add(best[0].key)
@@ -197,10 +200,11 @@ _Possible: TypeAlias = list[tuple[_Caller, list[_Delegate]]]
 
 def _asking(groups: Groups) -> list[tuple[TraceFragment, DelegatingCall]]:
     """The tool calls in whose arguments is what some trace was asked, each with its trace."""
-    questions = {_question(x) for x in groups.all} - {None}
+    questions = {_question(other) for other in groups.all} - {None}
     asking: list[tuple[TraceFragment, DelegatingCall]] = []
     for part in groups.all:
-        asking += [(part, x) for x in _calls(part) if not x.said.isdisjoint(questions)]
+        calls = _calls(part)
+        asking += [(part, call) for call in calls if not call.arguments.isdisjoint(questions)]
     return asking
 
 
@@ -209,8 +213,8 @@ def _is_sure(possible: _Possible, skew_ns: int) -> bool:
 
     They are calls of one trace, and enough of them; where the clocks differ, as many as turns.
     """
-    turns = {x.number for _, found in possible for x in found}
-    if len({x.part.trace_id for x, _ in possible}) != 1:
+    turns = {delegate.number for _, found in possible for delegate in found}
+    if len({part.part.trace_id for part, _ in possible}) != 1:
         return False
     return len(turns) == len(possible) if skew_ns else len(turns) <= len(possible)
 
@@ -220,8 +224,8 @@ def _callers(
     calls: Sequence[tuple[TraceFragment, DelegatingCall]],
 ) -> Iterator[_Caller]:
     """The tool calls with the times at which they ran, as far as these are known."""
-    ended_ns = {x.trace_id: x.ended_ns for x in groups.all}
-    asked_ns = {x.trace_id: ended_ns[before] for before, x in groups.goes_on_at.items()}
+    ended_ns = {other.trace_id: other.ended_ns for other in groups.all}
+    asked_ns = {after.trace_id: ended_ns[before] for before, after in groups.goes_on_at.items()}
     for part, call in calls:
         group = groups.group_of(part.trace_id)
         started_ns = call.times[0] or asked_ns.get(part.trace_id)
@@ -233,7 +237,8 @@ def _delegates(groups: Groups, asked: frozenset[int]) -> dict[int, list[_Delegat
     """The turns that were asked one of these texts, by that text, in order of time."""
     found = defaultdict[int, list[_Delegate]](list)
     for number, group in enumerate(groups.groups()):
-        members = [x for x in group.parts if x.has_turn and x.trace_id not in groups.within]
+        own = [part for part in group.parts if part.trace_id not in groups.within]
+        members = [part for part in own if part.has_turn]
         delegate = _delegate(number, group, members, asked) if members else None
         if delegate is not None:
             found[delegate.question].append(delegate)
@@ -254,13 +259,13 @@ def _delegate(
     question = _question(first)
     if question is None or question not in asked or first.resumes_at is not None:
         return None
-    is_unknown = _question(last) is None and last.asked is not None
+    is_unknown = _question(last) is None and last.question is not None
     if last.answer is None or last.pending_at is not None or is_unknown:
         return None
     answered = answers(last.answer)
     if question in answered:  # an echo is no evidence
         return None
-    is_long = len((first.asked or "").strip()) + len(last.answer.strip()) >= _MIN_SAID
+    is_long = len((first.question or "").strip()) + len(last.answer.strip()) >= _MIN_SAID
     times = (first.started_ns, last.ended_ns)
     return _Delegate(number, group, tuple(members), question, frozenset(answered), times, is_long)
 
@@ -273,14 +278,14 @@ def _possible(
     """The turns that a call may have had done."""
     first_ns, last_ns = caller.times
     near: list[_Delegate] = []
-    for text in caller.call.said:
+    for text in caller.call.arguments:
         alike = delegates.get(text, ())
         start = bisect_left(alike, first_ns - skew_ns, key=_begun)
         end = bisect_right(alike, last_ns + skew_ns, key=_begun)
         if len(near) + end - start > _MAX_DELEGATES:
             return []
         near += alike[start:end]
-    return [x for x in near if _may_be(caller, x, skew_ns)]
+    return [delegate for delegate in near if _may_be(caller, delegate, skew_ns)]
 
 
 def _begun(delegate: _Delegate) -> int:
@@ -289,7 +294,7 @@ def _begun(delegate: _Delegate) -> int:
 
 def _may_be(caller: _Caller, delegate: _Delegate, skew_ns: int) -> bool:
     """Whether a turn may be what a call had done: where sessions differ, all else has to agree."""
-    if caller.group is delegate.group or caller.call.heard.isdisjoint(delegate.answers):
+    if caller.group is delegate.group or caller.call.results.isdisjoint(delegate.answers):
         return False
     if not may_lie_in(delegate.times, caller.times, skew_ns) or (skew_ns and not delegate.is_long):
         return False
@@ -301,15 +306,17 @@ def _without_inner(possible: _Possible) -> _Possible:
     """Without turns that another of a call's possible turns had done: it hands on its question."""
     inner = defaultdict[int, set[int]](set)
     for caller, found in possible:
-        inner[id(caller.group)].update(x.number for x in found)
-    outer = ((x, _outer(found, inner)) for x, found in possible)
-    return [x for x in outer if x[1]]
+        inner[id(caller.group)].update(delegate.number for delegate in found)
+    outer = ((part, _outer(found, inner)) for part, found in possible)
+    return [pair for pair in outer if pair[1]]
 
 
 def _outer(found: list[_Delegate], inner: Mapping[int, set[int]]) -> list[_Delegate]:
     """Of a call's possible turns those that no other had done; `inner` has those of each group."""
-    theirs = [inner[id(x.group)] for x in found if id(x.group) in inner]
-    return [x for x in found if not any(x.number in each for each in theirs)] if theirs else found
+    theirs = [inner[id(delegate.group)] for delegate in found if id(delegate.group) in inner]
+    if not theirs:
+        return found
+    return [one for one in found if not any(one.number in numbers for numbers in theirs)]
 
 
 def _sharing_turns(possible: _Possible) -> Iterator[_Possible]:
@@ -327,7 +334,8 @@ def _sharing_turns(possible: _Possible) -> Iterator[_Possible]:
             if at not in seen:
                 seen.add(at)
                 some.append(possible[at])
-                waiting += [other for x in possible[at][1] for other in calling.pop(x.number, ())]
+                for delegate in possible[at][1]:
+                    waiting += calling.pop(delegate.number, ())
         if some:
             yield some
 

@@ -89,6 +89,6 @@ def _running(
     found: dict[str, TraceFragment] = {}
     for session in part.sessions:
         for other in latest(unanswered.get(session, ()), part.ended_ns):
-            if part.started_ns < other.ended_ns and part.asked in {None, other.asked}:
+            if part.started_ns < other.ended_ns and part.question in {None, other.question}:
                 found[other.trace_id] = other
     return found

@@ -78,9 +78,12 @@ def _is_agent(part: TraceFragment) -> bool:
 def _around(group: Group, agents: Mapping[str, Sequence[TraceFragment]]) -> list[TraceFragment]:
     """The agents around all of a group, the outermost first; none where it lacks nothing."""
     members = group.parts
-    if any(map(_is_agent, members)) or not any(x.is_fragment for x in members):
+    if any(map(_is_agent, members)) or not any(part.is_fragment for part in members):
         return []
-    started_ns, ended_ns = min(x.started_ns for x in members), max(x.ended_ns for x in members)
-    near = [x for name in group.sessions for x in latest(agents.get(name, ()), started_ns)]
-    around = [x for x in near if x.started_ns <= started_ns and ended_ns <= x.ended_ns]
+    started_ns = min(part.started_ns for part in members)
+    ended_ns = max(part.ended_ns for part in members)
+    near: list[TraceFragment] = []
+    for session in group.sessions:
+        near += latest(agents.get(session, ()), started_ns)
+    around = [part for part in near if part.started_ns <= started_ns and ended_ns <= part.ended_ns]
     return sorted(around, key=lambda x: (x.started_ns, -x.ended_ns))

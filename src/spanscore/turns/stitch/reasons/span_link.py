@@ -8,7 +8,7 @@ from spanscore.model.span import Span
 from spanscore.model.step import Reading
 from spanscore.turns.basis import stitch_keys
 from spanscore.turns.stitch.fragment import Clue, TraceFragment
-from spanscore.turns.stitch.groups import Groups, shown
+from spanscore.turns.stitch.groups import Group, Groups, shown
 from spanscore.turns.stitch.read_trace import ReadTrace
 from spanscore.turns.stitch.reason import Reason
 
@@ -50,7 +50,7 @@ class SpanLink(Reason):
         trace_ids = frozenset(_linked(linking))
         if not trace_ids or len(trace_ids) > _MAX_LINKS:
             return None
-        is_message = all(x.kind in _MESSAGING for x in linking)
+        is_message = all(span.kind in _MESSAGING for span in linking)
         return SpanLinkClue(trace_ids=trace_ids, is_message=is_message, is_open=True)
 
     def offers(self, part: TraceFragment) -> Iterable[str]:
@@ -66,29 +66,36 @@ class SpanLink(Reason):
         """Join a trace to the only group that it links to, unless it may be a turn of its own."""
         for part in groups.all:
             clue = part.clue(SpanLinkClue)
-            if clue is None:
-                continue
-            own = groups.group_of(part.trace_id)
-            found = ((x, groups.group_of(x)) for x in sorted(clue.trace_ids))
-            targets = {id(group): (x, group) for x, group in found if group and group is not own}
-            if len(targets) == 1:
-                ((linked, target),) = targets.values()
+            targets = [] if clue is None else _targets(groups, part, clue)
+            if clue is not None and len(targets) == 1:
+                linked, target = targets[0]
                 why = _works_for(target.parts, part, clue)
                 if why is not None:
                     since = f"its outermost span links to trace {shown(linked)}, and {why}"
                     groups.join(target.parts[0], part, reason=self.name, since=since)
 
 
+def _targets(groups: Groups, part: TraceFragment, clue: SpanLinkClue) -> list[tuple[str, Group]]:
+    """The groups that a trace links to but its own, each with the first linked trace of it."""
+    own = groups.group_of(part.trace_id)
+    found: dict[int, tuple[str, Group]] = {}
+    for trace_id in sorted(clue.trace_ids):
+        group = groups.group_of(trace_id)
+        if group is not None and group is not own:
+            found.setdefault(id(group), (trace_id, group))
+    return list(found.values())
+
+
 def _linking(reading: Reading) -> list[Span]:
     """The outermost spans that have links."""
-    known = {x.span_id for x in reading.spans}
-    return [x for x in reading.spans if x.links and x.parent_span_id not in known]
+    known = {span.span_id for span in reading.spans}
+    return [span for span in reading.spans if span.links and span.parent_span_id not in known]
 
 
 def _linked(linking: Iterable[Span]) -> Iterator[str]:
     """The other traces to which spans link."""
     for span in linking:
-        yield from (x.trace_id for x in span.links if x.trace_id != span.trace_id)
+        yield from (link.trace_id for link in span.links if link.trace_id != span.trace_id)
 
 
 def _works_for(
@@ -106,9 +113,9 @@ def _works_for(
         "it shows no agent or model": not part.has_turn,
         "it begins with tool results": part.resumes_at is not None,
         "it started while that turn ran": last.ended_ns >= part.started_ns,
-        "it has an answer and no question": part.asked is None and part.answer is not None,
+        "it has an answer and no question": part.question is None and part.answer is not None,
         "that turn waited for its tools": last.pending_at is not None,
-        "that trace shows no agent or model": not any(x.has_turn for x in target),
+        "that trace shows no agent or model": not any(other.has_turn for other in target),
         "its question contains the answer given there": _delivers(target, part),
     }
     return next((why for why, shows in signs.items() if shows), None)
@@ -116,7 +123,7 @@ def _works_for(
 
 def _delivers(target: Sequence[TraceFragment], part: TraceFragment) -> bool:
     """Whether a trace's question contains an answer of the others."""
-    if part.asked is None:
+    if part.question is None:
         return False
-    answers = (x.answer for x in target if x.answer is not None and len(x.answer) >= _MIN_QUOTE)
-    return any(x in part.asked for x in answers)
+    answers = [other.answer for other in target if other.answer is not None]
+    return any(len(answer) >= _MIN_QUOTE and answer in part.question for answer in answers)

@@ -55,7 +55,7 @@ class StoredResponse(Reason):
             if clue is not None:
                 of_response[clue.response_id].append(part)
         for response_id, same in of_response.items():
-            questions = sum(x.asked is not None for x in same)
+            questions = sum(other.question is not None for other in same)
             if len(same) <= MAX_ALIKE and questions <= 1:
                 since = f"both are halves of a model call with response {shown(response_id)}"
                 for part in same[1:]:

@@ -39,7 +39,8 @@ class ToolRun(Reason):
     def clue(self, trace: ReadTrace) -> ToolRunClue | None:
         """The tools that ran; none for a trace that waits for the results of its calls."""
         tools = () if trace.traces else trace.first.tools
-        runs = [wanted(x.call_id, x.tool_name, x.arguments) for x in tools if x.tool_name]
+        named = [step for step in tools if step.tool_name]
+        runs = [wanted(step.call_id, step.tool_name, step.arguments) for step in named]
         if not runs and trace.pending_at is None:
             return None
         return ToolRunClue(ran=latest_calls(runs))
@@ -74,7 +75,8 @@ class ToolRun(Reason):
         waiting: Mapping[str, Sequence[TraceFragment]],
     ) -> None:
         """Join a run by its call's id where a trace has it, else by the first key that is clear."""
-        known = [x for x in (*_keys(part, call), *_keys(part, UNRECORDED)) if x in waiting]
+        keys = (*_keys(part, call), *_keys(part, UNRECORDED))
+        known = [key for key in keys if key in waiting]
         by_id = bool(known) and stitch_keys.is_tool_call(known[0])
         for key in known[:1] if by_id else known:
             requester = _requester(groups, part, call, waiting[key], by_id=by_id)
@@ -106,15 +108,15 @@ def _requester(
 ) -> TraceFragment | None:
     """The trace that requested a run; None where several turns could have, or none."""
     recent = latest(waiting, part.started_ns + MAX_SKEW_NS)
-    possible = [x for x in recent if agree(x, part) and _requested(x, call)]
+    possible = [other for other in recent if agree(other, part) and _requested(other, call)]
     if not by_id or len(possible) > 1:
-        possible = [x for x in possible if _was_pending(groups, x, part.started_ns)]
-    of_group = {id(groups.group_of(x.trace_id)): x for x in possible}
+        possible = [other for other in possible if _was_pending(groups, other, part.started_ns)]
+    of_group = {id(groups.group_of(other.trace_id)): other for other in possible}
     return next(iter(of_group.values())) if len(of_group) == 1 else None
 
 
 def _requested(part: TraceFragment, call: Wanted) -> bool:
-    return any(is_same(x, call) for x in part.unanswered_calls)
+    return any(is_same(other, call) for other in part.unanswered_calls)
 
 
 def _was_pending(groups: Groups, requester: TraceFragment, at_ns: int) -> bool:

@@ -95,9 +95,9 @@ def _lacks_content(steps: Sequence[Step]) -> bool:
     if top.kind not in {"agent", "workflow"}:
         return False
     content = (top.input, top.output, top.input_text, top.output_text)
-    if any(x is not None for x in content):
+    if any(value is not None for value in content):
         return False
-    return any(x.kind == "model" and x.input for x in steps)
+    return any(step.kind == "model" and step.input for step in steps)
 
 
 def _is_wrapper(part: TraceFragment) -> bool:
@@ -111,14 +111,14 @@ def _is_wrapped(part: TraceFragment) -> bool:
 
 
 def _keys(part: TraceFragment) -> Iterable[str]:
-    return (stitch_keys.wrapper(session, part.asked) for session in part.sessions)
+    return (stitch_keys.wrapper(session, part.question) for session in part.sessions)
 
 
 def _by_content(parts: Iterable[TraceFragment]) -> Mapping[_Content, Sequence[TraceFragment]]:
     found = defaultdict[_Content, list[TraceFragment]](list)
     for part in parts:
         for session in part.sessions if _is_wrapper(part) else ():
-            found[part.asked, part.answer, session].append(part)
+            found[part.question, part.answer, session].append(part)
     return found
 
 
@@ -128,8 +128,8 @@ def _around(
 ) -> dict[str, TraceFragment]:
     """The wrappers with the content of a run that ran around it, by trace id."""
     found: dict[str, TraceFragment] = {}
-    for session in part.sessions if _is_wrapped(part) and part.asked is not None else ():
-        same = wrappers.get((part.asked, part.answer, session), ())
+    for session in part.sessions if _is_wrapped(part) and part.question is not None else ():
+        same = wrappers.get((part.question, part.answer, session), ())
         near = latest(same, part.started_ns)
-        found.update((x.trace_id, x) for x in near if part.ended_ns <= x.ended_ns)
+        found.update((other.trace_id, other) for other in near if part.ended_ns <= other.ended_ns)
     return found
