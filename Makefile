@@ -152,9 +152,10 @@ test-site: site ## the built site loads nothing from elsewhere
 	@$(BIN)/pytest -m site tests/docs
 
 .PHONY: api
-api: docs ## record the public API as it is now, which a test holds
+api: docs ## record the public API and all that docs/stability.md promises as it is now, which tests hold
 	@$(BIN)/python -c 'import sys; sys.path.insert(0, "docs"); import api_page; print(api_page.signatures(), end="")' \
 		>tests/docs/public_api.txt
+	@$(BIN)/python docs/promised.py
 
 .PHONY: bench
 bench: env ## spans per CPU second of reading alone (also of the commit BEFORE) and of a server, with its peak memory; time to import

@@ -70,8 +70,9 @@ def docstring(module: ModuleType, name: str) -> str:
     home, node = _home(module, name)
     body = home.body
     after = body[body.index(node) + 1] if node in body and body.index(node) + 1 < len(body) else None
-    is_text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-    return inspect.cleandoc(str(after.value.value)) if is_text else ""
+    if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+        return inspect.cleandoc(str(after.value.value))
+    return ""
 
 
 def _prose(docstring: str) -> str:

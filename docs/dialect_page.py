@@ -75,7 +75,7 @@ class _Fact:
     heading: str
     name: str
     has: Callable[[_Trace], bool]
-    could: Callable[[_Trace], bool] = lambda _trace: True
+    could: Callable[[_Trace], object] = lambda _trace: True
 
 
 _FACTS: Final = (
@@ -162,7 +162,7 @@ def _cases(dialect: Dialect) -> list[_Case]:
 
 def _truths() -> dict[tuple[str, str], dict[str, Any]]:
     """(dialect, case) -> what recording.toml says of it."""
-    found = {}
+    found: dict[tuple[str, str], dict[str, Any]] = {}
     for path in sorted((ROOT / "tests/recording/frameworks").glob("*/recording.toml")):
         said = tomllib.loads(path.read_text(encoding="utf-8"))
         found |= {(said["dialect"], x["name"]): x.get("truth", {}) for x in said["case"]}

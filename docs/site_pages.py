@@ -63,7 +63,7 @@ def _address(target: Path, page: Page) -> str:
     pages = {ROOT / beside: DOCS / name for name, beside in BESIDE.items()}
     target = pages.get(target, target)
     if target.is_relative_to(DOCS) and not target.is_dir():
-        depth = page.file.src_uri.count("/")
+        depth: int = page.file.src_uri.count("/")
         return "../" * depth + target.relative_to(DOCS).as_posix()
     inside = target.relative_to(ROOT).as_posix()
     if not target.exists():
@@ -71,7 +71,7 @@ def _address(target: Path, page: Page) -> str:
     return f"{REPOSITORY}/{'tree' if target.is_dir() else 'blob'}/main/{inside}"
 
 
-class _NestedByTwo(Extension):
+class _NestedByTwo(Extension):  # type: ignore[misc]  # the library has no types
     """Two spaces nest a list, as on GitHub; Markdown's library wants four."""
 
     def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802 - the name that Markdown calls

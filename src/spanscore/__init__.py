@@ -128,13 +128,15 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that nobody waits for what is not used."""
-    if name == "__version__":
-        return import_module("importlib.metadata").version("spanscore")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'spanscore' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+if not TYPE_CHECKING:  # with it in sight, a type checker takes a misspelt name for one that it gives
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name when it is first used, so that nobody waits for what is not used."""
+        if name == "__version__":
+            return import_module("importlib.metadata").version("spanscore")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'spanscore' has no attribute {name!r}")
+        return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
