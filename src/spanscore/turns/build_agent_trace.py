@@ -1,6 +1,6 @@
-"""Merge the steps of one turn into an AgentTrace: each fact from the first of its sources that speaks."""
+"""Merge the steps of one turn into an AgentTrace: each fact from the first of its sources that records it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from spanscore.model.json import loads
@@ -12,7 +12,7 @@ from spanscore.turns.calls import tool_calls
 from spanscore.turns.calls.build_tool_call import finished
 from spanscore.turns.damaged_facts import damaged
 from spanscore.turns.facts import sources, trial
-from spanscore.turns.facts.source import first
+from spanscore.turns.facts.source import Sourced, first
 from spanscore.turns.facts.turn_steps import TurnSteps
 
 
@@ -30,14 +30,13 @@ class Known:
 def build(turn: TurnSteps, opening: Step | None, known: Known) -> AgentTrace:
     """The AgentTrace of one turn; `opening` is the step it starts with where its traces hold several turns."""
     found = {name: first(sources, turn) for name, sources in sources.SOURCES.items()}
-    told: dict[str, Any] = {name: x.value for name, x in found.items() if x is not None and x.value is not None}
-    tools = available_tools(turn)
-    calls = [finished(x) for x in tool_calls.rebuild(turn, tools[0] or ())]
-    if calls and _is_answer(calls[-1][0], told.get("final_output")):
+    facts = _values(found)
+    tools, are_tools_cut = available_tools(turn)
+    calls = [finished(call) for call in tool_calls.rebuild(turn, tools or ())]
+    if calls and _is_answer(calls[-1][0], facts.get("final_output")):
         calls = calls[:-1]
     target = turn.target(opening)
-    around = [x.span for x in turn.steps] if opening is not None else [x.span for x in turn.steps] + [target]
-    started = [x.start_ns for x in around if x.start_ns]
+    started_ns, ended_ns = _times(turn, target, opening)
     return AgentTrace(
         trace_ids=known.trace_ids,
         root_span_id=known.root_span_id,
@@ -45,19 +44,38 @@ def build(turn: TurnSteps, opening: Step | None, known: Known) -> AgentTrace:
         unread_spans=known.unread_spans,
         completeness=known.completeness,
         target=_target(target, turn),
-        started_ns=min(started, default=0),
-        ended_ns=max([x.end_ns for x in around] + [x.start_ns for x in around]),
+        started_ns=started_ns,
+        ended_ns=ended_ns,
         service_name=target.resource.service_name,
-        available_tools=tools[0],
+        available_tools=tools,
         tool_calls=tuple(call for call, _ in calls) if calls or turn.shows_calls() else None,
-        model_calls=tuple(_model_call(x) for x in turn.models),
-        retrieved=tuple(Retrieval(x.span.span_id, x.query, x.documents) for x in turn.steps if x.kind == "retrieval"),
-        damaged=damaged(turn, found, tools, calls),
+        model_calls=tuple(_model_call(model) for model in turn.models),
+        retrieved=_retrieved(turn),
+        damaged=damaged(turn, found, (tools, are_tools_cut), calls),
         usage=_usage(turn),
-        dialects=tuple(sorted({x.dialect for x in turn.steps if x.dialect})),
+        dialects=tuple(sorted({step.dialect for step in turn.steps if step.dialect})),
         trial=trial.trial(turn, target),
-        **told,
+        **facts,
     )
+
+
+def _values(found: Mapping[str, Sourced | None]) -> dict[str, Any]:
+    """The values of the facts that are recorded."""
+    return {name: fact.value for name, fact in found.items() if fact is not None and fact.value is not None}
+
+
+def _times(turn: TurnSteps, target: Span, opening: Step | None) -> tuple[int, int]:
+    """When a turn starts and ends; spans without a start do not count for that."""
+    spans = [step.span for step in turn.steps]
+    if opening is None:
+        spans.append(target)
+    started_ns = min((span.start_ns for span in spans if span.start_ns), default=0)
+    return started_ns, max(max(span.start_ns, span.end_ns) for span in spans)
+
+
+def _retrieved(turn: TurnSteps) -> tuple[Retrieval, ...]:
+    steps = [step for step in turn.steps if step.kind == "retrieval"]
+    return tuple(Retrieval(step.span.span_id, step.query, step.documents) for step in steps)
 
 
 def _is_answer(call: ToolCall, answer: Any) -> bool:
@@ -73,27 +91,39 @@ def _is_answer(call: ToolCall, answer: Any) -> bool:
 def available_tools(turn: TurnSteps) -> tuple[tuple[Tool, ...] | None, bool]:
     """All tools that were on offer in the turn, by name, as they are described first; None where none are listed.
 
-    One of which only the name is listed is as its own spans describe it. And whether all that lists them
-    for one of the agents was cut.
+    A tool of which only the name is listed is as its own spans describe it. The second value is whether all lists of
+    one of the agents were cut.
     """
     steps = [step for source in sources.OFFERED for step in source.speak(turn)]
-    lists = [x for x in steps if x.tools is not None or "tools" in x.damaged]
-    cut = [x for x in lists if "tools" in x.damaged]
-    damaged = False
-    if cut:
-        whole = [x for x in lists if x.tools and "tools" not in x.damaged]
-        damaged = not {_owner(x, turn) for x in cut} <= {_owner(x, turn) for x in whole}
-    distinct = {id(x.tools): x.tools for x in lists if x.tools is not None}
+    lists = [step for step in steps if step.tools is not None or "tools" in step.damaged]
+    is_any_cut = any("tools" in step.damaged for step in lists)
+    is_damaged = is_any_cut and _lacks_whole_list(lists, turn)
+    distinct = {id(step.tools): step.tools for step in lists if step.tools is not None}
     if not distinct:
-        return None, damaged
+        return None, is_damaged
+    found = _most_described(distinct.values())
+    if any(map(_is_bare, found.values())):
+        is_described_by_cut = _describe(found, turn)
+        is_still_bare = any(map(_is_bare, found.values()))
+        is_damaged = is_damaged or is_described_by_cut or (is_any_cut and is_still_bare)
+    return tuple(found.values()), is_damaged
+
+
+def _lacks_whole_list(lists: Sequence[Step], turn: TurnSteps) -> bool:
+    """Whether all lists of the tools of one of the agents were cut."""
+    cut = {_owner(step, turn) for step in lists if "tools" in step.damaged}
+    whole = {_owner(step, turn) for step in lists if step.tools and "tools" not in step.damaged}
+    return not cut <= whole
+
+
+def _most_described(lists: Iterable[Sequence[Tool]]) -> dict[str, Tool]:
+    """The tools of several lists by name, each as it is described first."""
     found: dict[str, Tool] = {}
-    for tools in distinct.values():
+    for tools in lists:
         for tool in tools:
             if tool.name not in found or _tells_more(tool, found[tool.name]):
                 found[tool.name] = tool
-    if any(map(_is_bare, found.values())):
-        damaged = _describe(found, turn) or damaged or (bool(cut) and any(map(_is_bare, found.values())))
-    return tuple(found.values()), damaged
+    return found
 
 
 def _describe(found: dict[str, Tool], turn: TurnSteps) -> bool:

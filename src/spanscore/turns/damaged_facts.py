@@ -1,4 +1,4 @@
-"""Name the facts of a turn that arrived cut or redacted, and those that what was cut may have told."""
+"""Name the facts of a turn that arrived cut or redacted, and those that what was cut may have contained."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -10,7 +10,7 @@ from spanscore.turns.facts.source import Sourced
 from spanscore.turns.facts.turn_steps import TurnSteps
 from spanscore.turns.stitch.unmatched_continuations import OF_OTHER_PARTS
 
-_TOLD_BY: dict[str, frozenset[StepFact]] = {
+_RECORDED_IN: dict[str, frozenset[StepFact]] = {
     "user_input": frozenset({"input"}),
     "history": frozenset({"input"}),
     "final_output": frozenset({"output"}),
@@ -18,7 +18,7 @@ _TOLD_BY: dict[str, frozenset[StepFact]] = {
     "plan": frozenset({"output"}),
     "available_tools": frozenset({"tools"}),
 }
-"""For facts that a turn may not tell at all, what of its steps would tell them."""
+"""For facts that a turn may lack, the facts of its steps that they would be taken from."""
 
 _OF_ALL_PARTS = OF_OTHER_PARTS | {"final_output"}
 _BARE = frozenset({"model", "workflow", "other"})
@@ -30,37 +30,48 @@ def damaged(
     tools: tuple[tuple[Tool, ...] | None, bool],
     calls: Sequence[tuple[ToolCall, bool]],
 ) -> tuple[str, ...]:
-    """The names of the facts, sorted. `tools` and `calls` say of themselves whether they were cut."""
-    lacking = [x for x in turn.steps if x.damaged or x.span.dropped_links_count]  # mostly none
+    """The names of the facts, sorted. `tools` and each of `calls` come with whether they were cut."""
+    lacking = [step for step in turn.steps if step.damaged or step.span.dropped_links_count]  # mostly none
     lacks_output = any(map(_lost_output, turn.models))
-    lost = frozenset[StepFact]().union(*[x.damaged for x in lacking])
-    if lacks_output and any(_lost_calls(x.output) for x in turn.models):
+    names = {name for name, fact in found.items() if fact is not None and fact.damaged}
+    names.update(_cut_lists(lacks_output=lacks_output, are_tools_cut=tools[1], calls=calls))
+    lost = frozenset[StepFact]().union(*(step.damaged for step in lacking))
+    if lacks_output and any(_lost_calls(model.output) for model in turn.models):
         lost |= {"output"}
-    names = {name for name, x in found.items() if x is not None and x.damaged}
-    if tools[1]:
-        names.add("available_tools")
-    if any(is_cut for _, is_cut in calls):
-        names.add("tool_calls")
-    if lacks_output:
-        names.add("model_calls")
     if lost:
-        told = {name for name, x in found.items() if _is_told(x)}
-        if tools[0] is not None:
-            told.add("available_tools")
-        names.update(_of_lost(turn, told, lost, tools[0] or (), [x for x, _ in calls]))
-    names |= _of_other_traces(turn, lacking, is_answered=_is_told(found["final_output"]))
+        recorded = _recorded(found, has_tools=tools[0] is not None)
+        names.update(_of_lost(turn, recorded, lost, tools[0] or (), [call for call, _ in calls]))
+    names |= _of_other_traces(turn, lacking, is_answered=_is_recorded(found["final_output"]))
     return tuple(sorted(names))
 
 
-def _is_told(fact: Sourced | None) -> bool:
+def _recorded(found: Mapping[str, Sourced | None], *, has_tools: bool) -> set[str]:
+    """The names of the facts that are recorded."""
+    recorded = {name for name, fact in found.items() if _is_recorded(fact)}
+    if has_tools:
+        recorded.add("available_tools")
+    return recorded
+
+
+def _cut_lists(*, lacks_output: bool, are_tools_cut: bool, calls: Sequence[tuple[ToolCall, bool]]) -> Iterator[str]:
+    """The lists of a turn of which an entry, or all, was cut."""
+    if are_tools_cut:
+        yield "available_tools"
+    if any(is_cut for _, is_cut in calls):
+        yield "tool_calls"
+    if lacks_output:
+        yield "model_calls"
+
+
+def _is_recorded(fact: Sourced | None) -> bool:
     return fact is not None and fact.value not in (None, ())
 
 
 def _of_lost(
     turn: TurnSteps, told: set[str], lost: frozenset[StepFact], tools: Sequence[Tool], calls: Sequence[ToolCall]
 ) -> Iterator[str]:
-    """The facts of which what the steps have lost may tell more."""
-    yield from (name for name, facts in _TOLD_BY.items() if name not in told and not facts.isdisjoint(lost))
+    """The facts of which the steps may have lost more."""
+    yield from (name for name, facts in _RECORDED_IN.items() if name not in told and not facts.isdisjoint(lost))
     if "tools" in lost and any(None in (x.description, x.parameters) for x in tools):
         yield "available_tools"
     if _may_lack_calls(turn, calls, lost):
@@ -69,18 +80,18 @@ def _of_lost(
 
 
 def _of_other_kinds(turn: TurnSteps, told: set[str], lost: frozenset[StepFact]) -> Iterator[str]:
-    """The facts that steps would tell, or keep apart, if it were known what they stand for, or how they go on."""
+    """The facts that depend on steps of which the kind, the tokens or the order was lost."""
     if _may_lack_tokens(turn):
         yield "usage"
     if any(map(_may_be_anything, turn.steps)):
         yield from ("tool_calls", "model_calls", "available_tools")
-        yield from _TOLD_BY.keys() - told
+        yield from _RECORDED_IN.keys() - told
     if "input" in lost and _may_be_several(turn, is_asked="user_input" in told):
         yield from _OF_ALL_PARTS
 
 
 def _of_other_traces(turn: TurnSteps, lacking: Sequence[Step], *, is_answered: bool) -> frozenset[str]:
-    """The facts of which other traces may tell more, to which what was cut or dropped would have joined this one."""
+    """The facts of which other traces may contain more, to which what was cut or dropped would have joined this one."""
     if any(x.span.dropped_links_count for x in lacking):
         return _OF_ALL_PARTS
     if _may_lack_traces(turn, is_answered=is_answered):
@@ -115,14 +126,14 @@ def _may_lack_traces(turn: TurnSteps, *, is_answered: bool) -> bool:
 
 
 def _goes_on(turn: TurnSteps) -> bool:
-    """Whether a tool runs before a model is asked, and what was cut would tell whether another trace asked for it."""
+    """Whether a tool runs before the first model call, whose cut input may contain the request of another trace."""
     if not turn.main or not turn.tools or "input" not in turn.main[0].damaged:
         return False
     return turn.tools[0].span.start_ns < turn.main[0].span.start_ns
 
 
 def _is_cut(model: Step) -> bool:
-    """Whether what was cut of a model call would tell the calls or results by which its trace is joined to others."""
+    """Whether the calls or results by which its trace is joined to others may have been cut of a model call."""
     lost = not model.damaged.isdisjoint({"input", "output"})
     return lost or _lost_calls(model.input) or _lost_calls(model.output)
 
@@ -132,7 +143,7 @@ def _lost_calls(messages: Sequence[Message] | None) -> bool:
 
 
 def _may_be_several(turn: TurnSteps, *, is_asked: bool) -> bool:
-    """Whether there may be more than one turn: what was cut would tell what each asks, or how they go on."""
+    """Whether there may be more than one turn: their questions may have been cut."""
     if len(turn.outermost) > 1:
         return True
     if any(map(_tells, turn.workflows)):  # what one function was called with is one question
@@ -143,13 +154,13 @@ def _may_be_several(turn: TurnSteps, *, is_asked: bool) -> bool:
 
 
 def _is_order_unknown(turn: TurnSteps) -> bool:
-    """Whether several tools ran between two model calls: only what the first put out tells in which order it asked."""
+    """Whether several tools ran between two model calls: only the first one's output has the order of its requests."""
     kinds = [x.kind for x in sorted([*turn.models, *turn.tools], key=lambda x: x.span.start_ns)]
     return ("tool", "tool") in pairwise(kinds)
 
 
 def _may_be_anything(step: Step) -> bool:
-    """Whether what was cut or dropped of a step would tell what it stands for."""
+    """Whether it is unknown what a step stands for, since some of it was cut or dropped."""
     if step.kind == "workflow":  # as which some are read whose kind was dropped
         return bool(step.span.dropped_attributes_count and step.damaged) and not _tells(step)
     return step.kind == "other" and bool(step.damaged)
@@ -161,7 +172,7 @@ def _tells(step: Step) -> bool:
 
 
 def _may_lack_tokens(turn: TurnSteps) -> bool:
-    """Whether more tokens may have been told than are counted: those of a model call, or, without any, of the turn."""
+    """Whether counts of tokens may have been lost: of a model call, or, where none are counted, of the turn."""
     if any("tokens" in x.damaged for x in turn.models) or any(map(_may_be_anything, turn.steps)):
         return True
     is_counted = any(x.input_tokens is not None or x.output_tokens is not None for x in turn.steps)
@@ -169,7 +180,7 @@ def _may_lack_tokens(turn: TurnSteps) -> bool:
 
 
 def _may_lack_calls(turn: TurnSteps, calls: Sequence[ToolCall], lost: frozenset[StepFact]) -> bool:
-    """Whether what was cut, of what was given or put out, may have told more of the tool calls."""
+    """Whether more of the tool calls may have been in the input or output that was cut."""
     if any(x.damaged and not x.tool_name for x in turn.tools):
         return True
     produced = any("output" in x.damaged for x in turn.models)

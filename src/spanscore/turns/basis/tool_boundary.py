@@ -1,13 +1,13 @@
-"""Where a turn that is spread over traces was parted: between a model's tool calls and the call with their results."""
+"""The place where a turn goes on in another trace: between a model's tool calls and their results."""
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from spanscore.model.json import Json, dumps
 from spanscore.model.span import STATUS_ERROR
-from spanscore.model.step import Message, Step
+from spanscore.model.step import Message, Step, ToolResult
 from spanscore.turns.basis import conversation, stitch_keys
 
 _MAX_NAME = 1000
@@ -46,7 +46,7 @@ class ToolBoundary(NamedTuple):
 
 def pending_after(model: Step) -> ToolBoundary | None:
     """The boundary after a model call that requested tools; None after any other."""
-    calls = [wanted(x.call_id, x.name, x.arguments) for m in model.output or () for x in m.calls]
+    calls = _wanted_in(model.output or ())
     if not calls:
         return None
     given = model.input or ()
@@ -69,40 +69,68 @@ def maybe_pending_after(model: Step) -> ToolBoundary | None:
 
 
 def asks_for_tools(model: Step) -> bool:
-    """Whether a model call that tells of no calls did ask for some, as far as its finish reasons and silence show."""
+    """Whether a model call that records no tool calls requested some, as far as its finish reasons and output show."""
     return (model.output is not None and not _texts(model.output)) or stopped_for_tools(model)
 
 
 def stopped_for_tools(model: Step) -> bool:
-    """Whether a model call's finish reasons say that it asked for tools."""
+    """Whether a model call stopped to have tools called, by its finish reasons."""
     return any("tool" in x.lower() or x == "function_call" for x in model.finish_reasons)
 
 
 def resumed_by(model: Step) -> ToolBoundary | None:
     """The boundary before a model call whose input ends with results of tools; None before any other."""
     given = model.input or ()
-    told = conversation.tail(given, None)
-    results = [x for m in told for x in m.results]
+    of_turn = conversation.tail(given, None)
+    results = [result for message in of_turn for result in message.results]
     if not results:
         return None
-    calls = [wanted(x.call_id, x.name, x.arguments) for m in told for x in m.calls]
-    if len(calls) == len(results) and {x.call_id for x in calls}.isdisjoint(x.call_id for x in results):
-        # items of a response have ids of their own
-        calls = [x._replace(call_id=y.call_id) for x, y in zip(calls, results, strict=True)]
-    if not calls:  # the input holds only what is new, or leaves the calls out
-        start = next((i for i in range(len(given), 0, -1) if not given[i - 1].results), 0)
-        heard = _heard(given, start, start, model.system)
-        return ToolBoundary(_question(given), latest([Wanted(x.call_id, "", "") for x in results]), "", 0, heard)
-    end = next(i for i in range(len(given), 0, -1) if given[i - 1].calls)
-    start = next((i for i in range(end, 0, -1) if not given[i - 1].calls), 0)
-    asked = [wanted(x.call_id, x.name, x.arguments) for m in given[start:end] for x in m.calls]
+    calls = _with_ids_of_results(_wanted_in(of_turn), results)
+    if not calls:
+        return _resumed_without_calls(model, results)
+    end = _after_last(given, len(given), lambda message: bool(message.calls))
+    start = _after_last(given, end, lambda message: not message.calls)
+    requested = _wanted_in(given[start:end])
     return ToolBoundary(
         _question(given),
         latest(calls),
-        _digest(given[:start], model.system, asked),
-        max(len(calls) - len(asked), 0),
+        _digest(given[:start], model.system, requested),
+        max(len(calls) - len(requested), 0),
         _heard(given, start, end, model.system),
     )
+
+
+def _resumed_without_calls(model: Step, results: Sequence[ToolResult]) -> ToolBoundary:
+    """The boundary before a model call whose input contains only what is new, or leaves the calls out."""
+    given = model.input or ()
+    start = _after_last(given, len(given), lambda message: not message.results)
+    heard = _heard(given, start, start, model.system)
+    calls = latest([Wanted(result.call_id, "", "") for result in results])
+    return ToolBoundary(_question(given), calls, "", 0, heard)
+
+
+def _wanted_in(messages: Sequence[Message]) -> list[Wanted]:
+    """The calls that messages request."""
+    found: list[Wanted] = []
+    for message in messages:
+        found += [wanted(call.call_id, call.name, call.arguments) for call in message.calls]
+    return found
+
+
+def _with_ids_of_results(calls: list[Wanted], results: Sequence[ToolResult]) -> list[Wanted]:
+    """As many calls as results with the ids of these, where none is the same: items of a response have other ids."""
+    ids = [result.call_id for result in results]
+    if len(calls) != len(ids) or not {call.call_id for call in calls}.isdisjoint(ids):
+        return calls
+    return [call._replace(call_id=call_id) for call, call_id in zip(calls, ids, strict=True)]
+
+
+def _after_last(messages: Sequence[Message], end: int, matches: Callable[[Message], bool]) -> int:
+    """The index after the last of `messages[:end]` that matches; 0 where none does."""
+    for at in range(end, 0, -1):
+        if matches(messages[at - 1]):
+            return at
+    return 0
 
 
 def may_meet(one: ToolBoundary, other: ToolBoundary) -> bool:
@@ -165,7 +193,7 @@ def _question(messages: tuple[Message, ...]) -> str | None:
 
 
 def _digest(before: Sequence[Message], system: str | None, calls: Sequence[Wanted]) -> str:
-    """Stands for a conversation up to the calls that its last message asked for, whatever their ids."""
+    """Stands for a conversation up to the calls that its last message requested, whatever their ids."""
     said = [
         [x.role, x.text or "", [[c.name, c.arguments] for c in x.calls], [r.value for r in x.results]] for x in before
     ]
@@ -175,9 +203,9 @@ def _digest(before: Sequence[Message], system: str | None, calls: Sequence[Wante
 def _heard(given: Sequence[Message], start: int, end: int, system: str | None) -> tuple[str, ...]:
     """Stands for a conversation up to the calls that `given[start:end]` ask for, but without them.
 
-    FirstOf with what the model said beside them; then without, as it is known to who did not record that either.
+    First with what the model said beside them; then without, as emitters have it that do not record that either.
     """
-    before = next((i for i in range(start, 0, -1) if given[i - 1].role != "assistant" or given[i - 1].calls), 0)
+    before = _after_last(given, start, lambda message: message.role != "assistant" or bool(message.calls))
     said = _texts(given[before:end])
     found = (_silent(given[:before], system, texts) for texts in (said, []))
     return tuple(dict.fromkeys(found)) if before else ()

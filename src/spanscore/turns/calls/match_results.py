@@ -30,29 +30,45 @@ def paired(messages: Sequence[Message], unreliable: set[str]) -> tuple[list[Pair
     without id of all of them, or of those of the tool that it names. The id of OpenAI's item identifies no call here,
     since results have the call's own.
     """
-    asked = [(x, message) for message in messages for x in message.calls]
-    results = [(x, message) for message in messages for x in message.results]
-    named = [x.call_id for x, _ in asked if x.call_id is not None]
-    sure = set(named) - unreliable
-    if len(sure) < len(named):
-        sure -= repeated(named)
-    elif len(sure) == len(asked):  # as nearly always
-        told_as = {x[0].call_id: x for x in results}
-        if len(told_as) == len(results) and told_as.keys() <= sure:
-            return [Pair(call, message, told_as.get(call.call_id)) for call, message in asked], []
-    places: dict[str | None, int] = {x.call_id: at for at, (x, _) in enumerate(results) if x.call_id in sure}
-    ordered = _in_order(messages, set(named), sure, places) if len(results) > len(places) else {}
-    answers = [places.get(x.call_id, ordered.get(number)) for number, (x, _) in enumerate(asked)]
-    pairs = [
-        Pair(
-            call if call.call_id in sure else RequestedCall(None, call.name, call.arguments),
-            message,
-            None if at is None else results[at],
-        )
-        for (call, message), at in zip(asked, answers, strict=True)
-    ]
-    told = set(answers)
-    return pairs, [x for at, x in enumerate(results) if at not in told]
+    asked = [(call, message) for message in messages for call in message.calls]
+    results = [(result, message) for message in messages for result in message.results]
+    ids = [call.call_id for call, _ in asked if call.call_id is not None]
+    sure = set(ids) - unreliable
+    if len(sure) < len(ids):
+        sure -= repeated(ids)
+    if len(sure) == len(asked):  # as nearly always
+        by_id = {answer[0].call_id: answer for answer in results}
+        if len(by_id) == len(results) and by_id.keys() <= sure:
+            return [Pair(call, message, by_id.get(call.call_id)) for call, message in asked], []
+    places = _places_of(sure, results)
+    ordered = _in_order(messages, set(ids), sure, places) if len(results) > len(places) else {}
+    place_of_each = [places.get(call.call_id, ordered.get(number)) for number, (call, _) in enumerate(asked)]
+    return _by_place(asked, results, sure, place_of_each)
+
+
+def _places_of(sure: set[str], results: Sequence[Answer]) -> dict[str | None, int]:
+    """Where the results are that have an id which identifies their call."""
+    return {result.call_id: at for at, (result, _) in enumerate(results) if result.call_id in sure}
+
+
+def _by_place(
+    asked: Sequence[tuple[RequestedCall, Message]],
+    results: Sequence[Answer],
+    sure: set[str],
+    places: Sequence[int | None],
+) -> tuple[list[Pair], list[Answer]]:
+    """Each call with the result at its place, and the other results; `sure` are the ids that identify a call."""
+    pairs: list[Pair] = []
+    for (call, message), at in zip(asked, places, strict=True):
+        answer = None if at is None else results[at]
+        pairs.append(_pair(call, message, answer, is_sure=call.call_id in sure))
+    answered = set(places)
+    return pairs, [answer for at, answer in enumerate(results) if at not in answered]
+
+
+def _pair(call: RequestedCall, message: Message, answer: Answer | None, *, is_sure: bool) -> Pair:
+    """A call with its result, without its id unless that `is_sure` to identify it."""
+    return Pair(call if is_sure else RequestedCall(None, call.name, call.arguments), message, answer)
 
 
 def repeated(ids: Sequence[str]) -> set[str]:

@@ -148,25 +148,41 @@ def _settle(call: Call) -> None:
 
 def _add_spans(calls: list[Call], places: _Places, unreliable: set[str], tools: Sequence[Tool]) -> None:
     """Give each tool span to the request it answers: by id, else by name and arguments, else by name; in order."""
-    schemas = {x.name: x.parameters for x in tools}
-    pending = [
-        Executed(step, agent, None if step.call_id in unreliable else step.call_id, _named_arguments(step, schemas))
-        for step, agent in places.spans
-        if step.tool_name
-    ]
-    by_id = {x.call_id: x for x in calls if x.call_id}
-    pending = [x for x in pending if not _attach(by_id.get(x.call_id or ""), x)]
-    for exact in (True, False) if pending else ():
-        waiting: defaultdict[_Kind, deque[Call]] = defaultdict(deque)
-        for call in calls:
-            if call.ran is None:
-                waiting[_kind(call.name, call.arguments if exact else None)].append(call)
-        pending = [x for x in pending if not _attach(_pick(waiting, x, by_id, exact=exact), x)]
-    halts = InterruptedCalls(calls, _kind) if pending else None
-    pending = [x for x in pending if halts is not None and not _resume(halts, x)]
+    by_id = {call.call_id: call for call in calls if call.call_id}
+    executed = _executed(places, unreliable, tools)
+    pending = [ran for ran in executed if not _attach(by_id.get(ran.call_id or ""), ran)]
+    if not pending:
+        return
+    for exact in (True, False):
+        waiting = _without_span(calls, exact=exact)
+        pending = [ran for ran in pending if not _attach(_pick(waiting, ran, by_id, exact=exact), ran)]
+    if not pending:
+        return
+    interrupted = InterruptedCalls(calls, _kind)
+    pending = [ran for ran in pending if not _resume(interrupted, ran)]
     for number, ran in enumerate(last_of_each(pending)):
         order = (ran.step.span.start_ns, len(calls), number)
         calls.append(Call(order, ran.step.tool_name or "", ran.call_id, ran.arguments, ran=ran))
+
+
+def _executed(places: _Places, unreliable: set[str], tools: Sequence[Tool]) -> list[Executed]:
+    """The runs of tools that spans report."""
+    schemas = {tool.name: tool.parameters for tool in tools}
+    found: list[Executed] = []
+    for step, agent in places.spans:
+        if step.tool_name:
+            call_id = None if step.call_id in unreliable else step.call_id
+            found.append(Executed(step, agent, call_id, _named_arguments(step, schemas)))
+    return found
+
+
+def _without_span(calls: Sequence[Call], *, exact: bool) -> Mapping[_Kind, deque[Call]]:
+    """The calls that have no span yet, by name, and by arguments too where `exact`."""
+    waiting: defaultdict[_Kind, deque[Call]] = defaultdict(deque)
+    for call in calls:
+        if call.ran is None:
+            waiting[_kind(call.name, call.arguments if exact else None)].append(call)
+    return waiting
 
 
 def _place_by_spans(calls: Sequence[Call]) -> None:
@@ -219,16 +235,21 @@ def _named_arguments(step: Step, schemas: dict[str, Any]) -> Json:
     if not step.positional:
         return step.arguments
     given = step.arguments if isinstance(step.arguments, dict) else {}
-    values: list[Json] = [x for x in step.positional if x is not None]
-    schema = schemas.get(step.tool_name or "")
-    described = schema.get("properties") if isinstance(schema, dict) else None
-    properties = described if isinstance(described, dict) else {}
-    names = [x for x in properties if x not in given]
+    values: list[Json] = [value for value in step.positional if value is not None]
+    properties = _properties(schemas.get(step.tool_name or ""))
+    names = [name for name in properties if name not in given]
     if len(values) == 1 and isinstance(values[0], dict) and len(names) != 1 and not given:
         return values[0]
     if len(names) < len(values):
         return given or (values[0] if len(values) == 1 else values)
-    return {**{x: _as_asked(y, properties[x]) for x, y in zip(names, values, strict=False)}, **given}
+    named = {name: _as_asked(value, properties[name]) for name, value in zip(names, values, strict=False)}
+    return {**named, **given}
+
+
+def _properties(schema: Any) -> dict[str, Any]:
+    """What the JSON schema of a tool's arguments has for each by its name."""
+    described = schema.get("properties") if isinstance(schema, dict) else None
+    return described if isinstance(described, dict) else {}
 
 
 def _as_asked(value: Json, schema: Any) -> Json:

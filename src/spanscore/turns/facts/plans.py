@@ -1,6 +1,6 @@
-"""Where a turn's plan is found: in what its main agent said before it acted, or set down by a tool for plans."""
+"""Find a turn's plan: in what its main agent wrote before the first tool calls, or in a call of a tool for plans."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from spanscore.model.plan import announced_steps, set_down_steps
 from spanscore.model.step import Message, Step
@@ -37,18 +37,36 @@ def _announced(step: Step, said: Sequence[Message]) -> Sourced | None:
 
 def retold(turn: TurnSteps) -> Sourced | None:
     """The same of the messages that an agent or workflow returned, where its model calls show no tool calls."""
-    if any(x.calls for model in turn.main for x in model.output or ()):
+    if any(message.calls for model in turn.main for message in model.output or ()):
         return None
-    first = next((x.agent_name for x in turn.first_agent), None)
-    again = (x for x in turn.other_agents if first is not None and x.agent_name == first)  # told in another span
-    for step in (*turn.first_agent, *again, *turn.workflows):
-        spoken = (step.output or ())[conversation.last_said(step.output or ()) + 1 :]
-        asking = next((at for at, x in enumerate(spoken) if x.calls), None)
-        texts = [x for x in spoken[: (asking or 0) + 1] if x.role == "assistant" and x.text and x.text.strip()]
-        found = (_announced(step, [x]) for x in reversed(texts))
-        planned = next((x for x in found if x is not None), None) if asking is not None else None
+    for step in _returning(turn):
+        planned = _announced_before_calls(step)
         if planned is not None:
             return planned
+    return None
+
+
+def _returning(turn: TurnSteps) -> Iterator[Step]:
+    """The main agent's span, others of the same agent, and the workflows."""
+    yield from turn.first_agent
+    name = turn.first_agent[0].agent_name if turn.first_agent else None
+    if name is not None:
+        yield from (agent for agent in turn.other_agents if agent.agent_name == name)
+    yield from turn.workflows
+
+
+def _announced_before_calls(step: Step) -> Sourced | None:
+    """The last text before the first tool calls, or beside them, that announces steps."""
+    output = step.output or ()
+    of_turn = output[conversation.last_said(output) + 1 :]
+    calling = next((at for at, message in enumerate(of_turn) if message.calls), None)
+    if calling is None:
+        return None
+    for message in reversed(of_turn[: calling + 1]):
+        if message.role == "assistant" and message.text and message.text.strip():
+            announced = _announced(step, [message])
+            if announced is not None:
+                return announced
     return None
 
 

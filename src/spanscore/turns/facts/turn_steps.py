@@ -23,17 +23,15 @@ class TurnSteps:
         self.steps = steps
         self.models = nested.model_calls(steps, tree)
         self.tools = nested.tool_calls(steps, tree)
-        self.agents = sorted([x for x in steps if x.kind == "agent"], key=self.depth)
-        self.workflows = sorted([x for x in steps if x.kind == "workflow"], key=self.depth)
-        agents, models = [(x, tree.place(x)) for x in self.agents], [(x, tree.place(x)) for x in self.models]
-        in_tools = {place.in_tool for _, place in agents + models}
-        if len(in_tools) > 1:
-            agents, models = ([x for x in found if not x[1].in_tool] for found in (agents, models))
-        self.first_agent, self.other_agents = [x for x, _ in agents[:1]], [x for x, _ in agents[1:]]
-        self.outermost = [x for x, place in agents if place.agents == 0]
-        shallowest = min([place.agents for _, place in models if place.agents], default=0)
-        self.facing = [x for x, place in models if place.agents >= shallowest]
-        self.main = [x for x, place in models if place.agents == shallowest]
+        self.agents = sorted([step for step in steps if step.kind == "agent"], key=self.depth)
+        self.workflows = sorted([step for step in steps if step.kind == "workflow"], key=self.depth)
+        agents, models = _facing_user(self.agents, self.models, tree)
+        self.first_agent, self.other_agents = agents[:1], agents[1:]
+        self.outermost = [agent for agent in agents if tree.place(agent).agents == 0]
+        depths = [tree.place(model).agents for model in models]
+        shallowest = min(filter(None, depths), default=0)
+        self.facing = [model for model, depth in zip(models, depths, strict=True) if depth >= shallowest]
+        self.main = [model for model, depth in zip(models, depths, strict=True) if depth == shallowest]
 
     def depth(self, step: Step) -> tuple[int, int, str]:
         """Sorts steps from the root down, those of one depth by time."""
@@ -64,3 +62,13 @@ class TurnSteps:
             return opening.span
         top = self.tree.top
         return self.outermost[0].span if len(self.outermost) == 1 or top is None else top
+
+
+def _facing_user(agents: list[Step], models: list[Step], tree: Tree) -> tuple[list[Step], list[Step]]:
+    """The agents and model calls that lie in no tool; all, where all do."""
+    in_tools = {tree.place(step).in_tool for step in (*agents, *models)}
+    if len(in_tools) < 2:
+        return agents, models
+    outside = ([step for step in steps if not tree.place(step).in_tool] for steps in (agents, models))
+    of_agents, of_models = outside
+    return of_agents, of_models
