@@ -33,6 +33,7 @@ from spanscore.model.score import Evaluation
 from spanscore.precedence import Precedence
 from spanscore.rescoring import Rescoring, asked_by, open_trials
 from spanscore.scoring import Scoring, refuse_misplaced
+from spanscore.store.shared_answers import SharedAnswers
 from spanscore.store.store import Store
 from spanscore.telemetry import Meter, declared
 from spanscore.turn_scheduling import ReadJob, TurnScheduler
@@ -97,7 +98,9 @@ class Processing:
             by_tenant=settings.exports_tenants,
             clock_ns=clock_ns,
         )
-        self._judge = judge or open_judge(settings.judge, store, meter)
+        shared = settings.judge.cache.url
+        answers = store if shared is None else SharedAnswers(shared, settings.judge.cache.max_bytes, clock_ns)
+        self._judge = judge or open_judge(settings.judge, answers, meter)
         self._embedder = open_embedder(settings.embedding, redact=redactor(settings.judge))
         usual = RuleJudge(self._judge, settings.judge)
         engine = Engine(
@@ -108,7 +111,7 @@ class Processing:
             judges=rule_judges(
                 settings.evaluation.rules,
                 usual,
-                lambda config, beside: judge or open_judge(config, store, meter, beside),
+                lambda config, beside: judge or open_judge(config, answers, meter, beside),
             ),
             clock_ns=clock_ns,
             meter=meter,

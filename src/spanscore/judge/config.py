@@ -142,6 +142,10 @@ class CacheConfig(BaseModel):
     enabled: bool = True
     """Keep valid answers, in the store where there is one."""
 
+    url: str | None = None
+    """A PostgreSQL database in which several servers keep answers together, so that none pays for what another one has
+    asked: `postgresql+psycopg://user:password@host/database`. null: a server keeps them in its own store."""
+
     max_entries: int = Field(default=4096, ge=1)
     """Answers kept in memory where there is neither store nor file."""
 
@@ -153,7 +157,7 @@ class CacheConfig(BaseModel):
     """That file; null: `spanscore/answers.db` in the user's cache folder, which XDG_CACHE_HOME may name."""
 
     max_bytes: ByteSize = 256 * 2**20
-    """Bytes of answers in that file at most; those not used for longest go first."""
+    """Bytes of answers in that file, or at `url`, at most; those not used for longest go first."""
 
 
 class RedactConfig(BaseModel):

@@ -86,6 +86,24 @@ def file_of(config: Config) -> Path | None:
     return Path(url.database) if url.get_backend_name() == "sqlite" and url.database else None
 
 
+def shared(text: str, key: str) -> Engine:
+    """An engine for a database that several servers use at once, named under the configuration's `key`.
+
+    It connects when it is used first. Raises ConfigError where `text` is no URL of PostgreSQL, or has no driver here.
+    """
+    try:
+        url = make_url(text)
+    except ArgumentError as error:
+        raise ConfigError(f"{key}: not a database URL such as postgresql+psycopg://user@host/database") from error
+    shown = url.render_as_string(hide_password=True)
+    if url.get_backend_name() != "postgresql":
+        raise ConfigError(f"{key}: {shown} is no PostgreSQL, which servers on several machines can share")
+    try:
+        return create_engine(url, pool_pre_ping=True, pool_timeout=5, connect_args={"connect_timeout": 5})
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{key}: {shown} needs the Python package {error.name}; install it") from error
+
+
 def no_store(config: Config) -> ConfigError:
     """The error for a store that a command is to read, and that is not there."""
     shown = _url(config).render_as_string(hide_password=True)

@@ -1,0 +1,142 @@
+"""A judge's answers in a database that several servers share: what one has paid for, none pays for again."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from sqlalchemy import BigInteger, Column, Index, MetaData, String, Table, Text, delete, func, select, update
+from sqlalchemy.engine import Connection
+
+from spanscore.errors import PermanentError, RetryableError
+from spanscore.store import connecting, records, writing
+from spanscore.store.transactions import transaction
+
+_LOGGER = logging.getLogger(__name__)
+
+_NAMED_AGAIN_S = 60.0
+_DAY_NS = 86400 * 10**9
+_KEPT_SHARE = 0.9
+"""What remains of the bound when it was reached: making room is not done anew for each answer."""
+_MAX_KEYS = 500
+_MEASURED_EVERY = 200
+"""Answers that a server keeps before it looks how much all servers keep together."""
+
+_tables = MetaData()
+_answers = Table(
+    "spanscore_judge_answers",
+    _tables,
+    Column("key", String(64), primary_key=True),
+    Column("value", Text, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("used_ns", BigInteger, nullable=False),
+    Index("spanscore_judge_answers_by_use", "used_ns"),
+)
+
+
+class SharedAnswers:
+    """A judge's cache at a database URL, of `max_bytes` of answers; past that those not used for longest go.
+
+    Its methods may be called from any thread, and raise nothing: while the database cannot be reached, answers are
+    neither found nor kept, and a line a minute says so.
+    """
+
+    def __init__(self, url: str, max_bytes: int, clock_ns: Callable[[], int] = time.time_ns) -> None:
+        """Raises ConfigError where `url` is none, or its database has no driver here."""
+        self._engine = connecting.shared(url, "judge.cache.url")
+        self._shown = self._engine.url.render_as_string(hide_password=True)
+        self._max_bytes = max_bytes
+        self._clock_ns = clock_ns
+        self._lock = threading.Lock()
+        self._has_table = False
+        self._kept = 0
+        self._named_s: float | None = None
+
+    def get(self, key: str) -> str | None:
+        """The answer kept under `key`, or None."""
+        return self.get_all([key]).get(key)
+
+    def put(self, key: str, value: str) -> None:
+        """Keep `value` under `key`."""
+        self.put_all({key: value})
+
+    def get_all(self, keys: Sequence[str]) -> dict[str, str]:
+        """The answers kept under any of `keys`, by key."""
+        now_ns = self._clock_ns()
+        try:
+            self._make_table()
+            with transaction(self._engine) as connection:
+                rows = connection.execute(select(_answers).where(_answers.c.key.in_(keys))).all()
+                seldom = [row.key for row in rows if now_ns - row.used_ns > _DAY_NS]
+                if seldom:  # once a day is enough to know what is in use
+                    connection.execute(update(_answers).where(_answers.c.key.in_(seldom)).values(used_ns=now_ns))
+        except (RetryableError, PermanentError) as error:
+            self._name(error)
+            return {}
+        return {row.key: row.value for row in rows}
+
+    def put_all(self, answers: Mapping[str, str]) -> None:
+        """Keep each answer under its key; one that another server kept meanwhile stays."""
+        now_ns = self._clock_ns()
+        rows = [(key, value, records.size_bytes(value), now_ns) for key, value in answers.items()]
+        try:
+            self._make_table()
+            with transaction(self._engine) as connection:
+                writing.put_rows(connection, _answers, rows, unless_there=True)
+                if self._is_to_be_measured(len(rows)):
+                    self._make_room(connection)
+        except (RetryableError, PermanentError) as error:
+            self._name(error)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+    def _make_table(self) -> None:
+        """Make the table where there is none; where two servers make it at once, one of them finds it made."""
+        with self._lock:
+            if self._has_table:
+                return
+            try:
+                with transaction(self._engine) as connection:
+                    _tables.create_all(connection)
+            except PermanentError:
+                with transaction(self._engine) as connection:
+                    _tables.create_all(connection)
+            self._has_table = True
+
+    def _is_to_be_measured(self, kept: int) -> bool:
+        with self._lock:
+            before = self._kept
+            self._kept += kept
+        return before // _MEASURED_EVERY != (before + kept) // _MEASURED_EVERY
+
+    def _make_room(self, connection: Connection) -> None:
+        """Delete what was not used for longest, if all servers' answers together are too much."""
+        size_bytes = int(connection.execute(select(func.coalesce(func.sum(_answers.c.size_bytes), 0))).scalar_one())
+        over = size_bytes - _KEPT_SHARE * self._max_bytes
+        if size_bytes <= self._max_bytes:
+            return
+        going = []
+        for key, size in connection.execute(
+            select(_answers.c.key, _answers.c.size_bytes).order_by(_answers.c.used_ns, _answers.c.key)
+        ):
+            if over <= 0:
+                break
+            going.append(key)
+            over -= size
+        for start in range(0, len(going), _MAX_KEYS):
+            connection.execute(delete(_answers).where(_answers.c.key.in_(going[start : start + _MAX_KEYS])))
+
+    def _name(self, error: Exception) -> None:
+        """Say that the database cannot be used, once a minute at most."""
+        now_s = time.monotonic()
+        with self._lock:
+            if self._named_s is not None and now_s - self._named_s < _NAMED_AGAIN_S:
+                return
+            self._named_s = now_s
+        _LOGGER.warning(
+            "judge.cache.url: %s cannot be used (%s); meanwhile the judge is asked what others may have been answered",
+            self._shown,
+            error,
+        )
