@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.structure import is_redacted
 from spanscore.dialects.forms.values import Facts, GivenFacts, count, text
+from spanscore.dialects.keys.opentelemetry import ENDUSER_ID, SESSION_ID, USER_ID
 from spanscore.model.json import dumps
 from spanscore.model.span import Attributes, Link, LogRecord, Scope, Span, Value
 from spanscore.model.step import Message
@@ -152,8 +153,8 @@ def around(span: Span, ends: Iterable[int]) -> Span:
 def read_resource(resource: Attributes) -> GivenFacts:
     """The session and user that whoever started a program named; it makes up its own: a conversation, a device."""
     return {
-        "given_session_id": identity(resource.get("session.id")),
-        "given_user_id": first_identity(resource, ("user.id", "enduser.id")),
+        "given_session_id": identity(resource.get(SESSION_ID)),
+        "given_user_id": first_identity(resource, (USER_ID, ENDUSER_ID)),
     }
 
 

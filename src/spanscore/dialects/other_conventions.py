@@ -22,23 +22,51 @@ from spanscore.dialects.forms.values import (
     first_count,
     first_text,
 )
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_COMPLETION,
+    GEN_AI_INPUT_MESSAGES,
+    GEN_AI_OUTPUT_MESSAGES,
+    GEN_AI_PROMPT,
+    GEN_AI_REQUEST_MODEL,
+    GEN_AI_RESPONSE_MODEL,
+    GEN_AI_TOOL_CALL_ARGUMENTS,
+    GEN_AI_TOOL_CALL_RESULT,
+    GEN_AI_TOOL_STATUS,
+    GEN_AI_USAGE_COMPLETION_TOKENS,
+    GEN_AI_USAGE_INPUT_TOKENS,
+    GEN_AI_USAGE_OUTPUT_TOKENS,
+    GEN_AI_USAGE_PROMPT_TOKENS,
+)
+from spanscore.dialects.keys.openinference import (
+    INPUT_VALUE,
+    LLM_INPUT_MESSAGES,
+    LLM_INPUT_MESSAGES_PREFIX,
+    LLM_MODEL_NAME,
+    LLM_OUTPUT_MESSAGES,
+    LLM_OUTPUT_MESSAGES_PREFIX,
+    LLM_RESPONSE_MODEL,
+    LLM_TOKEN_COUNT_COMPLETION,
+    LLM_TOKEN_COUNT_PROMPT,
+    OUTPUT_VALUE,
+)
+from spanscore.dialects.keys.openllmetry import TRACELOOP_ENTITY_INPUT, TRACELOOP_ENTITY_OUTPUT
 from spanscore.model.json import printed
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message, StepFact
 
 _SIDES = (
-    ("gen_ai.input.messages", "gen_ai.output.messages"),
+    (GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES),
     ("langfuse.observation.input", "langfuse.observation.output"),
     ("langwatch.input", "langwatch.output"),
-    ("llm.input_messages", "llm.output_messages"),
-    ("input.value", "output.value"),
+    (LLM_INPUT_MESSAGES, LLM_OUTPUT_MESSAGES),
+    (INPUT_VALUE, OUTPUT_VALUE),
     ("input", "output"),
-    ("traceloop.entity.input", "traceloop.entity.output"),
-    ("gen_ai.prompt", "gen_ai.completion"),
+    (TRACELOOP_ENTITY_INPUT, TRACELOOP_ENTITY_OUTPUT),
+    (GEN_AI_PROMPT, GEN_AI_COMPLETION),
     ("raw_input", "response"),
 )
 _CALLS = (
-    ("gen_ai.tool.call.arguments", "gen_ai.tool.call.result"),
+    (GEN_AI_TOOL_CALL_ARGUMENTS, GEN_AI_TOOL_CALL_RESULT),
     ("tool_arguments", "tool_response"),
     ("ai.toolCall.args", "ai.toolCall.result"),
     ("gcp.vertex.agent.tool_call_args", "gcp.vertex.agent.tool_response"),
@@ -47,19 +75,19 @@ _CALLS = (
 _INPUTS, _OUTPUTS = tuple(given for given, _ in _SIDES), tuple(produced for _, produced in _SIDES)
 _ARGUMENTS, _RESULTS = tuple(given for given, _ in _CALLS), tuple(returned for _, returned in _CALLS)
 _COUNTS: Final[tuple[tuple[TokenCount, tuple[str, ...]], ...]] = (
-    ("input_tokens", ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt")),
-    ("output_tokens", ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion")),
+    ("input_tokens", (GEN_AI_USAGE_INPUT_TOKENS, GEN_AI_USAGE_PROMPT_TOKENS, LLM_TOKEN_COUNT_PROMPT)),
+    ("output_tokens", (GEN_AI_USAGE_OUTPUT_TOKENS, GEN_AI_USAGE_COMPLETION_TOKENS, LLM_TOKEN_COUNT_COMPLETION)),
 )
 _MODELS = (
-    "gen_ai.response.model",
-    "gen_ai.request.model",
+    GEN_AI_RESPONSE_MODEL,
+    GEN_AI_REQUEST_MODEL,
     "ai.model.id",
-    "llm.response.model",
-    "llm.model_name",
+    LLM_RESPONSE_MODEL,
+    LLM_MODEL_NAME,
     "model",
 )
 _NOTHING = (*NOT_RECORDED, "")
-_STATUSES = ("gen_ai.tool.status", "tool.status")
+_STATUSES = (GEN_AI_TOOL_STATUS, "tool.status")
 _FAILURES = frozenset({"error", "failure", "failed"})
 
 
@@ -73,8 +101,8 @@ class _Place(NamedTuple):
 
 
 _PLACES = (
-    _Place("input", "llm.input_messages.", _INPUTS, "user"),
-    _Place("output", "llm.output_messages.", _OUTPUTS, "assistant"),
+    _Place("input", LLM_INPUT_MESSAGES_PREFIX, _INPUTS, "user"),
+    _Place("output", LLM_OUTPUT_MESSAGES_PREFIX, _OUTPUTS, "assistant"),
 )
 
 

@@ -14,6 +14,10 @@ from spanscore.dialects.forms.structure import is_redacted
 from spanscore.dialects.forms.tool_messages import opened
 from spanscore.dialects.forms.truncation import LAST_OF_MARKS
 from spanscore.dialects.forms.values import Facts, add_damaged, pop_given
+from spanscore.dialects.keys.gen_ai import GEN_AI_CONVERSATION_ID, GEN_AI_EVALUATION_NAME, GEN_AI_OPERATION_NAME
+from spanscore.dialects.keys.openinference import OPENINFERENCE_SPAN_KIND
+from spanscore.dialects.keys.openllmetry import TRACELOOP_SPAN_KIND
+from spanscore.dialects.keys.opentelemetry import ENDUSER_ID, SESSION_ID, USER_ID
 from spanscore.dialects.losses.affected_facts import marked
 from spanscore.dialects.losses.reread import Rereader
 from spanscore.dialects.other_conventions import complete
@@ -24,7 +28,7 @@ from spanscore.model.json import dumps
 from spanscore.model.span import LogRecord, Span
 from spanscore.model.step import Reading, Step, StepFact
 
-_NAMING = IDENTIFYING | AUTHORED | frozenset({"session.id", "user.id", "enduser.id", "gen_ai.conversation.id"})
+_NAMING = IDENTIFYING | AUTHORED | frozenset({SESSION_ID, USER_ID, ENDUSER_ID, GEN_AI_CONVERSATION_ID})
 _ANNOUNCES = "logfire.span_type"  # Logfire tells that a span has begun by a span, whose id is another one
 _TextField: TypeAlias = Literal["session_id", "user_id", "agent_name", "input_text", "output_text"]
 _HIDEABLE: Final[tuple[tuple[_TextField, tuple[StepFact, ...]], ...]] = (
@@ -48,9 +52,9 @@ _EVALUATOR_KEYS = frozenset(
         "ai.observability.eval_root.score",
     }
 )
-_RESULT = "gen_ai.evaluation.name"
-_KINDS_OF_STEPS = frozenset({"gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind"})
-_EVALUATOR_VALUES = {"openinference.span.kind": "EVALUATOR", "langfuse.environment": "langfuse-llm-judge"}
+_RESULT = GEN_AI_EVALUATION_NAME
+_KINDS_OF_STEPS = frozenset({GEN_AI_OPERATION_NAME, OPENINFERENCE_SPAN_KIND, TRACELOOP_SPAN_KIND})
+_EVALUATOR_VALUES = {OPENINFERENCE_SPAN_KIND: "EVALUATOR", "langfuse.environment": "langfuse-llm-judge"}
 _SUSPICIOUS = _EVALUATOR_KEYS.union(_EVALUATOR_VALUES, (_RESULT,))
 
 
@@ -140,7 +144,7 @@ def _naming(span: Span) -> Facts:
     attributes = span.attributes
     found = logfire.named(span)
     if not attributes.keys().isdisjoint(_NAMING):
-        session = identity(attributes.get("session.id", attributes.get("gen_ai.conversation.id")))
+        session = identity(attributes.get(SESSION_ID, attributes.get(GEN_AI_CONVERSATION_ID)))
         found |= {"session_id": session or found.get("session_id"), "user_id": found.get("user_id")}
     return found
 
@@ -150,12 +154,12 @@ def _step(span: Span, dialect: str, facts: Facts) -> Step:
     given_session = given_user = None
     if "given_session_id" in facts:
         given_session, given_user = pop_given(facts)
-    if given_session or "session.id" in attributes:
-        facts["session_id"] = given_session or identity(attributes["session.id"]) or facts.get("session_id")
+    if given_session or SESSION_ID in attributes:
+        facts["session_id"] = given_session or identity(attributes[SESSION_ID]) or facts.get("session_id")
     if not attributes.keys().isdisjoint(IDENTIFYING):  # this way round it looks up these few keys, and not all
         facts["session_id"] = facts.get("session_id") or first_identity(attributes, SESSIONS)
         facts["user_id"] = facts.get("user_id") or first_identity(attributes, USERS)
-    user = given_user or attributes.get("user.id", attributes.get("enduser.id"))
+    user = given_user or attributes.get(USER_ID, attributes.get(ENDUSER_ID))
     if user is not None:
         facts["user_id"] = identity(user) or facts.get("user_id")
     if not attributes.keys().isdisjoint(AUTHORED):
@@ -193,7 +197,7 @@ def _is_evaluator(span: Span) -> bool:
     if (
         span.scope.name in _EVALUATOR_SCOPES
         or span.name == "judge_evaluation"
-        or attributes.get("gen_ai.operation.name") == "evaluation"
+        or attributes.get(GEN_AI_OPERATION_NAME) == "evaluation"
     ):
         return True
     if attributes.keys().isdisjoint(_SUSPICIOUS):  # this way round it looks up these few keys, and not all

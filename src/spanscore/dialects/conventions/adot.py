@@ -6,10 +6,18 @@ from typing import Any
 
 from spanscore.dialects.forms.messages import with_blocks
 from spanscore.dialects.forms.structure import structure
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_ASSISTANT_MESSAGE,
+    GEN_AI_CHOICE,
+    GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS,
+    GEN_AI_INPUT_MESSAGES,
+    GEN_AI_OUTPUT_MESSAGES,
+    GEN_AI_SYSTEM_INSTRUCTIONS,
+)
 from spanscore.model.record import record
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 
-_DETAILS, _CHOICE = "gen_ai.client.inference.operation.details", "gen_ai.choice"
+_DETAILS, _CHOICE = GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS, GEN_AI_CHOICE
 _MAX_BARE = 200
 _ORDER = ("system", "user", "assistant", "tool")  # in which a conversation goes on
 
@@ -23,12 +31,12 @@ def moved(span: Span, log: LogRecord) -> list[tuple[str, Mapping[str, Any]]]:
     if log.event_name != span.scope.name or not isinstance(log.body, dict):
         return []
     given = sorted(_listed(log.body, "input"), key=lambda x: _ORDER.index(x["role"]))
-    events = [_event(x, "gen_ai.input.messages", f"gen_ai.{x['role']}.message") for x in given]
+    events = [_event(x, GEN_AI_INPUT_MESSAGES, f"gen_ai.{x['role']}.message") for x in given]
     for message in _listed(log.body, "output"):
         content = message.get("content")
         earlier = isinstance(content, dict) and "message" not in content  # an answer before this one
         at = len(events) - sum(x["role"] == "tool" for x in given) if earlier else len(events)
-        events.insert(at, _event(message, "gen_ai.output.messages", "gen_ai.assistant.message" if earlier else _CHOICE))
+        events.insert(at, _event(message, GEN_AI_OUTPUT_MESSAGES, GEN_AI_ASSISTANT_MESSAGE if earlier else _CHOICE))
     return events
 
 
@@ -85,7 +93,7 @@ def _event(message: dict[str, Any], attribute: str, name: str) -> tuple[str, Map
     if isinstance(content, dict):
         return name, with_blocks(content)
     if isinstance(content, str) and message["role"] == "system":
-        return _DETAILS, {"gen_ai.system_instructions": content}
+        return _DETAILS, {GEN_AI_SYSTEM_INSTRUCTIONS: content}
     if isinstance(content, str) and _are_messages(structure(content).value):
         return _DETAILS, {attribute: content}
     return name, with_blocks({"message" if name == _CHOICE else "content": content})

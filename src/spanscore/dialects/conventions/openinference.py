@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.conventions import adot
@@ -18,6 +18,26 @@ from spanscore.dialects.forms.reprs import is_address
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import Parsed, is_redacted, opened, structure
 from spanscore.dialects.forms.values import Facts, Side, add_damaged, count, text
+from spanscore.dialects.keys.openinference import (
+    AGENT_NAME,
+    INPUT_MIME_TYPE,
+    INPUT_VALUE,
+    LLM_FINISH_REASON,
+    LLM_INPUT_MESSAGES_PREFIX,
+    LLM_MODEL_NAME,
+    LLM_OUTPUT_MESSAGES_PREFIX,
+    LLM_RESPONSE_MODEL_NAME,
+    LLM_TOKEN_COUNT_COMPLETION,
+    LLM_TOKEN_COUNT_PROMPT,
+    LLM_TOOLS_PREFIX,
+    OPENINFERENCE_SPAN_KIND,
+    OUTPUT_MIME_TYPE,
+    OUTPUT_VALUE,
+    RETRIEVAL_DOCUMENTS_PREFIX,
+    TOOL_ID,
+    TOOL_NAME,
+)
+from spanscore.dialects.keys.opentelemetry import SESSION_ID
 from spanscore.dialects.quirk import Quirk
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message, StepKind
@@ -30,10 +50,23 @@ _KINDS: Final[dict[str, StepKind]] = {
     "TOOL": "tool",
     "RETRIEVER": "retrieval",
 }
-_ROLES: Final[tuple[tuple[Side, str], ...]] = (("input", "user"), ("output", "assistant"))
+
+
+class _Place(NamedTuple):
+    """Where one side of a model call is, and the role of its messages that state none."""
+
+    side: Side
+    value: str
+    flat: str
+    role: str
+
+
+_PLACES = (
+    _Place("input", INPUT_VALUE, LLM_INPUT_MESSAGES_PREFIX, "user"),
+    _Place("output", OUTPUT_VALUE, LLM_OUTPUT_MESSAGES_PREFIX, "assistant"),
+)
 _GIVEN, _PRODUCED = (
-    adot.Names(f"{x}.value", f"llm.{x}_messages.{{}}.message.role", f"llm.{x}_messages.{{}}.message.content")
-    for x in ("input", "output")
+    adot.Names(x.value, f"{x.flat}{{}}.message.role", f"{x.flat}{{}}.message.content") for x in _PLACES
 )
 
 
@@ -45,7 +78,7 @@ def restore(span: Span, logs: Sequence[LogRecord]) -> Span:
 def read(span: Span, context: Context) -> Facts:
     """The facts of an OpenInference span."""
     attributes, quirk = span.attributes, context.quirk
-    facts: Facts = {"kind": _kind(span), "session_id": identity(attributes.get("session.id"))}
+    facts: Facts = {"kind": _kind(span), "session_id": identity(attributes.get(SESSION_ID))}
     quirk.place(span, facts, context.outermost)
     kind = facts["kind"]
     if kind == "model":
@@ -60,35 +93,35 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _kind(span: Span) -> StepKind:
-    return _KINDS.get(str(span.attributes["openinference.span.kind"]).upper(), "other")
+    return _KINDS.get(str(span.attributes[OPENINFERENCE_SPAN_KIND]).upper(), "other")
 
 
 def _read_model(span: Span, quirk: Quirk, facts: Facts) -> None:
     attributes = span.attributes
-    for side, role in _ROLES:
-        facts[side] = quirk.messages(span, side, facts)
-        if not facts[side]:
-            _read_side(span, side, role, quirk, facts)
-    facts["output"] = from_raw_body.with_reasoning(facts["output"], attributes.get("output.value"))
-    offered = [x.get("json_schema") for x in _objects(attributes, "llm.tools.", "tool")]
+    for place in _PLACES:
+        facts[place.side] = quirk.messages(span, place.side, facts)
+        if not facts[place.side]:
+            _read_side(span, place, quirk, facts)
+    facts["output"] = from_raw_body.with_reasoning(facts["output"], attributes.get(OUTPUT_VALUE))
+    offered = [x.get("json_schema") for x in _objects(attributes, LLM_TOOLS_PREFIX, "tool")]
     facts["tools"] = (
         _all_tools(offered)
         if offered
-        else from_raw_body.offered(attributes.get("input.value"), attributes.get("output.value"))
+        else from_raw_body.offered(attributes.get(INPUT_VALUE), attributes.get(OUTPUT_VALUE))
     )
     if not any(x.role == "system" for x in facts["input"] or ()):
-        facts["system"] = from_raw_body.system(attributes.get("input.value"))
-    facts["model"] = text(attributes.get("llm.response.model_name")) or text(attributes.get("llm.model_name"))
-    facts["input_tokens"] = count(attributes.get("llm.token_count.prompt"))
-    facts["output_tokens"] = count(attributes.get("llm.token_count.completion"))
+        facts["system"] = from_raw_body.system(attributes.get(INPUT_VALUE))
+    facts["model"] = text(attributes.get(LLM_RESPONSE_MODEL_NAME)) or text(attributes.get(LLM_MODEL_NAME))
+    facts["input_tokens"] = count(attributes.get(LLM_TOKEN_COUNT_PROMPT))
+    facts["output_tokens"] = count(attributes.get(LLM_TOKEN_COUNT_COMPLETION))
     facts["response_id"] = _response_id(span)
-    reason = text(attributes.get("llm.finish_reason"))
+    reason = text(attributes.get(LLM_FINISH_REASON))
     facts["finish_reasons"] = (reason,) if reason else ()
 
 
 def _response_id(span: Span) -> str | None:
     """The id of a response that the SDK's instrumentation keeps as it came."""
-    raw = span.attributes.get("output.value")
+    raw = span.attributes.get(OUTPUT_VALUE)
     found = _RESPONSE_ID.match(raw) if isinstance(raw, str) else None
     return None if found is None else found[1]
 
@@ -97,10 +130,11 @@ def _all_tools(definitions: list[Any]) -> tuple[Any, ...]:
     return tuple(tool for definition in definitions for tool in tools(definition) or ())
 
 
-def _read_side(span: Span, side: Side, role: str, quirk: Quirk, facts: Facts) -> None:
+def _read_side(span: Span, place: _Place, quirk: Quirk, facts: Facts) -> None:
     """One side of a model call: its flattened messages, completed from the request or response, or that itself."""
-    raw = span.attributes.get(f"{side}.value")
-    items = quirk.items(span, _objects(span.attributes, f"llm.{side}_messages.", "message"))
+    side, role = place.side, place.role
+    raw = span.attributes.get(place.value)
+    items = quirk.items(span, _objects(span.attributes, place.flat, "message"))
     flat = [x for x in (_flat_message(item, role) for item in items) if x is not None]
     if items:
         if quirk.omits_empty_arguments and not span.dropped_attributes_count:
@@ -147,10 +181,10 @@ def _flat_part(part: dict[str, Any]) -> dict[str, Any]:
 
 def _read_tool(span: Span, facts: Facts) -> None:
     attributes = span.attributes
-    facts["tool_name"] = text(attributes.get("tool.name")) or text(span.name)
-    facts["call_id"] = call_id(attributes.get("tool.id"))
+    facts["tool_name"] = text(attributes.get(TOOL_NAME)) or text(span.name)
+    facts["call_id"] = call_id(attributes.get(TOOL_ID))
     facts["error"] = status_error(span)
-    given, returned = attributes.get("input.value"), attributes.get("output.value")
+    given, returned = attributes.get(INPUT_VALUE), attributes.get(OUTPUT_VALUE)
     if is_redacted(given):
         add_damaged(facts, "arguments")
     elif given is not None:
@@ -162,7 +196,7 @@ def _read_tool(span: Span, facts: Facts) -> None:
 
 
 def _read_arguments(span: Span, given: Value, facts: Facts) -> None:
-    plain = span.attributes.get("input.mime_type") == "text/plain"
+    plain = span.attributes.get(INPUT_MIME_TYPE) == "text/plain"
     value = opened(given, scalars=False) if plain and given != "" else arguments(given)
     if isinstance(value, dict):
         facts["arguments"] = value
@@ -171,22 +205,22 @@ def _read_arguments(span: Span, given: Value, facts: Facts) -> None:
 
 
 def _read_result(span: Span, returned: Value, facts: Facts) -> None:
-    plain = span.attributes.get("output.mime_type") == "text/plain"
+    plain = span.attributes.get(OUTPUT_MIME_TYPE) == "text/plain"
     facts["result"], facts["has_result"] = opened(returned, scalars=not plain), True
 
 
 def _read_retrieval(attributes: Attributes, facts: Facts) -> None:
-    facts["query"] = text(attributes.get("input.value"))
-    facts["documents"] = tuple(_objects(attributes, "retrieval.documents.", "document"))
+    facts["query"] = text(attributes.get(INPUT_VALUE))
+    facts["documents"] = tuple(_objects(attributes, RETRIEVAL_DOCUMENTS_PREFIX, "document"))
 
 
 def _read_function(span: Span, quirk: Quirk, facts: Facts) -> None:
     """An agent's or chain's input and output: a graph's state, or what a decorated function took and returned."""
     attributes = span.attributes
-    given, returned = attributes.get("input.value"), attributes.get("output.value")
+    given, returned = attributes.get(INPUT_VALUE), attributes.get(OUTPUT_VALUE)
     metadata = structure(attributes.get("metadata")).value
     names = metadata if isinstance(metadata, dict) else {}
-    facts["agent_name"] = text(attributes.get("agent.name")) or text(names.get("lc_agent_name"))
+    facts["agent_name"] = text(attributes.get(AGENT_NAME)) or text(names.get("lc_agent_name"))
     if facts["agent_name"] is None and facts["kind"] == "agent":
         facts["agent_name"] = quirk.agent_name(span)
     if facts["session_id"] is None:
@@ -194,7 +228,7 @@ def _read_function(span: Span, quirk: Quirk, facts: Facts) -> None:
     facts["user_id"] = identity(names.get("user_id"))
     facts["input"] = quirk.messages(span, "input", facts)
     facts["output"] = langchain_messages.after_question(quirk.messages(span, "output", facts))
-    facts["input_text"] = _plain(given, attributes.get("input.mime_type"))
+    facts["input_text"] = _plain(given, attributes.get(INPUT_MIME_TYPE))
     _read_returned(span, returned, quirk, facts)
     if is_redacted(given):
         add_damaged(facts, "input")
@@ -212,7 +246,7 @@ def _plain(value: Value, mime_type: Value) -> str | None:
 
 def _read_returned(span: Span, returned: Value, quirk: Quirk, facts: Facts) -> None:
     """What a function returned: text, or another value than messages as JSON, if no framework keeps its state there."""
-    told = _told(returned, span.attributes.get("output.mime_type"))
+    told = _told(returned, span.attributes.get(OUTPUT_MIME_TYPE))
     value = unwrapped(told.value, quirk.envelope)
     facts["output_text"] = value if isinstance(value, str) else None
     if not facts.get("output") and not told.damaged and not quirk.returns_state:
@@ -230,7 +264,7 @@ DIALECT = Dialect(
     "openinference",
     read,
     restore=restore,
-    keys=("openinference.span.kind",),
+    keys=(OPENINFERENCE_SPAN_KIND,),
     prefilters=(b"openinference.span.kind",),
     content=(
         ContentSwitch(

@@ -15,6 +15,30 @@ from spanscore.dialects.forms.messages import blocks, message
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import is_redacted, opened, structure
 from spanscore.dialects.forms.values import Facts, Side, TokenCount, add_damaged, count, text
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_CONVERSATION_ID,
+    GEN_AI_TOOL_CALL_ARGUMENTS,
+    GEN_AI_TOOL_CALL_RESULT,
+    GEN_AI_TOOL_NAME,
+    GEN_AI_USAGE_COMPLETION_TOKENS,
+    GEN_AI_USAGE_PROMPT_TOKENS,
+    GEN_AI_USER,
+)
+from spanscore.dialects.keys.openllmetry import (
+    GEN_AI_COMPLETION_0_CONTENT,
+    GEN_AI_COMPLETION_PREFIX,
+    GEN_AI_PROMPT_0_CONTENT,
+    GEN_AI_PROMPT_0_ROLE,
+    GEN_AI_PROMPT_PREFIX,
+    LLM_REQUEST_FUNCTIONS_PREFIX,
+    LLM_REQUEST_PREFIX,
+    LLM_REQUEST_TYPE,
+    TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX,
+    TRACELOOP_ENTITY_INPUT,
+    TRACELOOP_ENTITY_NAME,
+    TRACELOOP_ENTITY_OUTPUT,
+    TRACELOOP_SPAN_KIND,
+)
 from spanscore.dialects.quirk import Quirk
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message, StepKind
@@ -34,33 +58,33 @@ _REQUEST_TYPES: Final[dict[str, StepKind]] = {
     "rerank": "other",
 }
 _SIDES: Final[tuple[tuple[Side, str, str], ...]] = (
-    ("input", "gen_ai.prompt.", "user"),
-    ("output", "gen_ai.completion.", "assistant"),
+    ("input", GEN_AI_PROMPT_PREFIX, "user"),
+    ("output", GEN_AI_COMPLETION_PREFIX, "assistant"),
 )
 _COUNTS: Final[tuple[tuple[TokenCount, str], ...]] = (
-    ("input_tokens", "gen_ai.usage.prompt_tokens"),
-    ("output_tokens", "gen_ai.usage.completion_tokens"),
+    ("input_tokens", GEN_AI_USAGE_PROMPT_TOKENS),
+    ("output_tokens", GEN_AI_USAGE_COMPLETION_TOKENS),
 )
-_MESSAGES = frozenset({"gen_ai.prompt.0.role", "gen_ai.prompt.0.content", "gen_ai.completion.0.content"})
-_PREFIXES = ("traceloop.", "llm.request.")
-_FUNCTIONS = "llm.request.functions."
-_ASSOCIATION = "traceloop.association.properties."
+_MESSAGES = frozenset({GEN_AI_PROMPT_0_ROLE, GEN_AI_PROMPT_0_CONTENT, GEN_AI_COMPLETION_0_CONTENT})
+_PREFIXES = ("traceloop.", LLM_REQUEST_PREFIX)
+_FUNCTIONS = LLM_REQUEST_FUNCTIONS_PREFIX
+_ASSOCIATION = TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX
 _SESSIONS = (
     *(_ASSOCIATION + x for x in ("session_id", "sessionId")),
-    "gen_ai.conversation.id",
+    GEN_AI_CONVERSATION_ID,
     *(_ASSOCIATION + x for x in ("conversation_id", "conversationId", "chat_id", "chatId", "thread_id", "threadId")),
 )
 """What names a session, the first that speaks wins: the thread is LangGraph's, all others the application sets."""
 
-_GIVEN = adot.Names("traceloop.entity.input", "gen_ai.prompt.{}.role", "gen_ai.prompt.{}.content")
-_PRODUCED = adot.Names("traceloop.entity.output", "gen_ai.completion.{}.role", "gen_ai.completion.{}.content")
-_USERS = (*(_ASSOCIATION + x for x in ("user_id", "userId")), "gen_ai.user")
+_GIVEN = adot.Names(TRACELOOP_ENTITY_INPUT, "gen_ai.prompt.{}.role", "gen_ai.prompt.{}.content")
+_PRODUCED = adot.Names(TRACELOOP_ENTITY_OUTPUT, "gen_ai.completion.{}.role", "gen_ai.completion.{}.content")
+_USERS = (*(_ASSOCIATION + x for x in ("user_id", "userId")), GEN_AI_USER)
 
 
 def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
     """Whether the span has an attribute of Traceloop's, or messages in indexed attributes."""
     keys = "\n".join(span.attributes)  # quicker to search than key by key, and every span is asked
-    if ("traceloop." in keys or "llm.request." in keys) and any(x.startswith(_PREFIXES) for x in span.attributes):
+    if ("traceloop." in keys or LLM_REQUEST_PREFIX in keys) and any(x.startswith(_PREFIXES) for x in span.attributes):
         return True
     return not span.attributes.keys().isdisjoint(_MESSAGES)
 
@@ -87,8 +111,8 @@ def read(span: Span, context: Context) -> Facts:
 
 def _kind(attributes: Attributes) -> StepKind | None:
     """What the span says that it is; None where only the conventions say it."""
-    stated = _KINDS.get(str(attributes.get("traceloop.span.kind")))
-    stated = stated or _REQUEST_TYPES.get(str(attributes.get("llm.request.type")))
+    stated = _KINDS.get(str(attributes.get(TRACELOOP_SPAN_KIND)))
+    stated = stated or _REQUEST_TYPES.get(str(attributes.get(LLM_REQUEST_TYPE)))
     return "model" if stated is None and not _MESSAGES.isdisjoint(attributes) else stated
 
 
@@ -142,14 +166,14 @@ def _message(item: dict[str, Any], role: str) -> Message | None:
 
 def _read_tool(span: Span, facts: Facts) -> None:
     attributes = span.attributes
-    entity = text(attributes.get("traceloop.entity.name"))
-    facts["tool_name"] = text(attributes.get("gen_ai.tool.name")) or entity
+    entity = text(attributes.get(TRACELOOP_ENTITY_NAME))
+    facts["tool_name"] = text(attributes.get(GEN_AI_TOOL_NAME)) or entity
     facts["error"] = status_error(span)
-    for key in ("gen_ai.tool.call.arguments", "traceloop.entity.input"):
+    for key in (GEN_AI_TOOL_CALL_ARGUMENTS, TRACELOOP_ENTITY_INPUT):
         if (given := attributes.get(key)) is not None:
             _read_arguments(given, facts)
             break
-    for key in ("gen_ai.tool.call.result", "traceloop.entity.output"):
+    for key in (GEN_AI_TOOL_CALL_RESULT, TRACELOOP_ENTITY_OUTPUT):
         if (returned := attributes.get(key)) is not None:
             facts["result"], facts["has_result"] = opened(returned), True
             break
@@ -166,12 +190,12 @@ def _read_arguments(given: Any, facts: Facts) -> None:
 def _read_entity(attributes: Attributes, facts: Facts, *, outermost: bool) -> None:
     """What a workflow or agent was called with and returned; of code inside an agent it is not needed."""
     if facts["kind"] == "agent":
-        named = text(attributes.get("traceloop.entity.name")) or ""
+        named = text(attributes.get(TRACELOOP_ENTITY_NAME)) or ""
         facts["agent_name"] = facts.get("agent_name") or langgraph.graph_name(named) or None
     elif not outermost:
         return
-    given = structure(attributes.get("traceloop.entity.input")).value
-    returned, is_cut = structure(attributes.get("traceloop.entity.output"))
+    given = structure(attributes.get(TRACELOOP_ENTITY_INPUT)).value
+    returned, is_cut = structure(attributes.get(TRACELOOP_ENTITY_OUTPUT))
     is_function = is_call(given)
     if isinstance(given, dict):
         given = given.get("inputs") or only_argument(given)

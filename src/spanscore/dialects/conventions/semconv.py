@@ -20,6 +20,50 @@ from spanscore.dialects.forms.messages import Messages, message, messages, syste
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import is_redacted, opened, structure
 from spanscore.dialects.forms.values import Facts, first_count, first_value, text
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_AGENT_NAME,
+    GEN_AI_AGENT_TOOLS,
+    GEN_AI_ASSISTANT_MESSAGE,
+    GEN_AI_CHOICE,
+    GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS,
+    GEN_AI_COMPLETION,
+    GEN_AI_CONTENT_COMPLETION,
+    GEN_AI_CONTENT_PROMPT,
+    GEN_AI_CONVERSATION_ID,
+    GEN_AI_EVENT_CONTENT,
+    GEN_AI_INPUT_MESSAGES,
+    GEN_AI_OPERATION_NAME,
+    GEN_AI_OUTPUT_MESSAGES,
+    GEN_AI_PROMPT,
+    GEN_AI_PROVIDER_NAME,
+    GEN_AI_REQUEST_MODEL,
+    GEN_AI_RESPONSE_COMPLETION_TOKENS,
+    GEN_AI_RESPONSE_FINISH_REASONS,
+    GEN_AI_RESPONSE_ID,
+    GEN_AI_RESPONSE_MODEL,
+    GEN_AI_RESPONSE_PROMPT_TOKENS,
+    GEN_AI_RETRIEVAL_DOCUMENTS,
+    GEN_AI_RETRIEVAL_QUERY_TEXT,
+    GEN_AI_SYSTEM,
+    GEN_AI_SYSTEM_INSTRUCTIONS,
+    GEN_AI_SYSTEM_MESSAGE,
+    GEN_AI_TOOL_CALL_ARGUMENTS,
+    GEN_AI_TOOL_CALL_ID,
+    GEN_AI_TOOL_CALL_RESULT,
+    GEN_AI_TOOL_DEFINITIONS,
+    GEN_AI_TOOL_INPUT,
+    GEN_AI_TOOL_MESSAGE,
+    GEN_AI_TOOL_NAME,
+    GEN_AI_TOOL_OUTPUT,
+    GEN_AI_USAGE_COMPLETION_TOKENS,
+    GEN_AI_USAGE_INPUT_TOKENS,
+    GEN_AI_USAGE_OUTPUT_TOKENS,
+    GEN_AI_USAGE_PROMPT_TOKENS,
+    GEN_AI_USER_MESSAGE,
+    MCP_METHOD_NAME,
+)
+from spanscore.dialects.keys.openinference import LLM_INPUT_MESSAGES, LLM_INPUT_MESSAGES_0_MESSAGE_ROLE, LLM_MODEL_NAME
+from spanscore.dialects.keys.opentelemetry import USER_ID
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message, StepFact, StepKind, ToolResult
@@ -49,58 +93,58 @@ _OPERATIONS: Final[dict[str, StepKind]] = {
 }
 _CLAIMED = frozenset(
     {
-        "gen_ai.operation.name",
-        "gen_ai.provider.name",
-        "gen_ai.system",
-        "gen_ai.request.model",
-        "gen_ai.tool.name",
-        "gen_ai.input.messages",
-        "mcp.method.name",
+        GEN_AI_OPERATION_NAME,
+        GEN_AI_PROVIDER_NAME,
+        GEN_AI_SYSTEM,
+        GEN_AI_REQUEST_MODEL,
+        GEN_AI_TOOL_NAME,
+        GEN_AI_INPUT_MESSAGES,
+        MCP_METHOD_NAME,
     }
 )
 _BY_HAND = frozenset(
     {
-        "gen_ai.prompt",
-        "gen_ai.tool.call.id",
-        "llm.model_name",
-        "llm.input_messages",
-        "llm.input_messages.0.message.role",
+        GEN_AI_PROMPT,
+        GEN_AI_TOOL_CALL_ID,
+        LLM_MODEL_NAME,
+        LLM_INPUT_MESSAGES,
+        LLM_INPUT_MESSAGES_0_MESSAGE_ROLE,
     }
 )
 """What only people write without any of those, where no attribute was dropped."""
 
-_MESSAGES = frozenset({"gen_ai.input.messages", "gen_ai.output.messages"})
+_MESSAGES = frozenset({GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES})
 _CONTENT = _MESSAGES | frozenset(
     {
-        "gen_ai.prompt",
-        "gen_ai.completion",
-        "llm.model_name",
-        "llm.input_messages",
-        "llm.input_messages.0.message.role",
+        GEN_AI_PROMPT,
+        GEN_AI_COMPLETION,
+        LLM_MODEL_NAME,
+        LLM_INPUT_MESSAGES,
+        LLM_INPUT_MESSAGES_0_MESSAGE_ROLE,
     }
 )
 """What a span without an operation has only where it is a model's; the last ones are OpenInference's."""
 
 _EXECUTES = "execute_tool "  # how the conventions have the name of a tool's span begin
-DETAILS = "gen_ai.client.inference.operation.details"
+DETAILS = GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS
 """The event with all of a call's messages, told beside the span or in place of its attributes."""
 
 _ROLES_OF_EVENTS = {
-    "gen_ai.system.message": "system",
-    "gen_ai.user.message": "user",
-    "gen_ai.assistant.message": "assistant",
-    "gen_ai.tool.message": "tool",
+    GEN_AI_SYSTEM_MESSAGE: "system",
+    GEN_AI_USER_MESSAGE: "user",
+    GEN_AI_ASSISTANT_MESSAGE: "assistant",
+    GEN_AI_TOOL_MESSAGE: "tool",
 }
-_CHOICE = "gen_ai.choice"
-_SIDES = ("gen_ai.input.messages", "gen_ai.output.messages")
-_ARGUMENTS = ("gen_ai.tool.call.arguments", "gen_ai.tool.input")
-_RESULT = ("gen_ai.tool.call.result", "gen_ai.tool.output")
+_CHOICE = GEN_AI_CHOICE
+_SIDES = (GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES)
+_ARGUMENTS = (GEN_AI_TOOL_CALL_ARGUMENTS, GEN_AI_TOOL_INPUT)
+_RESULT = (GEN_AI_TOOL_CALL_RESULT, GEN_AI_TOOL_OUTPUT)
 """Of each the conventions' name, and what others write."""
 
-_PROMPT, _COMPLETION = "gen_ai.content.prompt", "gen_ai.content.completion"
+_PROMPT, _COMPLETION = GEN_AI_CONTENT_PROMPT, GEN_AI_CONTENT_COMPLETION
 _EVENTS = frozenset({DETAILS, _CHOICE, _PROMPT, _COMPLETION, *_ROLES_OF_EVENTS})
-_INPUT_TOKENS = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "gen_ai.response.prompt_tokens")
-_OUTPUT_TOKENS = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "gen_ai.response.completion_tokens")
+_INPUT_TOKENS = (GEN_AI_USAGE_INPUT_TOKENS, GEN_AI_USAGE_PROMPT_TOKENS, GEN_AI_RESPONSE_PROMPT_TOKENS)
+_OUTPUT_TOKENS = (GEN_AI_USAGE_OUTPUT_TOKENS, GEN_AI_USAGE_COMPLETION_TOKENS, GEN_AI_RESPONSE_COMPLETION_TOKENS)
 """Of each what is written today, and what was; the last one by Semantic Kernel."""
 
 _ANSWER = frozenset({"name", "tool_call_id", "content"})
@@ -123,11 +167,11 @@ def read(span: Span, context: Context) -> Facts:
     kind = _kind(attributes, events, is_whole=not span.dropped_attributes_count)
     facts: Facts = {
         "kind": kind,
-        "agent_name": text(attributes.get("gen_ai.agent.name")),
-        "session_id": identity(attributes.get("gen_ai.conversation.id")),
+        "agent_name": text(attributes.get(GEN_AI_AGENT_NAME)),
+        "session_id": identity(attributes.get(GEN_AI_CONVERSATION_ID)),
     }
     if events:
-        facts["user_id"] = next((x for x in (identity(payload.get("user.id")) for _, payload in events) if x), None)
+        facts["user_id"] = next((x for x in (identity(payload.get(USER_ID)) for _, payload in events) if x), None)
     if kind == "tool":
         _read_tool(span, attributes, events, facts)
     elif kind == "retrieval":
@@ -139,35 +183,35 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _kind(attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]], *, is_whole: bool) -> StepKind:
-    operation = attributes.get("gen_ai.operation.name")
+    operation = attributes.get(GEN_AI_OPERATION_NAME)
     kind = _OPERATIONS.get(operation) if isinstance(operation, str) else None
     if kind is not None and kind != "tool":
         return kind
-    tool = attributes.get("gen_ai.tool.name")
+    tool = attributes.get(GEN_AI_TOOL_NAME)
     if kind is not None:
         return "other" if str(tool) in _PSEUDO_TOOLS else kind
-    method = attributes.get("mcp.method.name")
+    method = attributes.get(MCP_METHOD_NAME)
     if method is not None and method != "tools/call":
         return "other"  # MCP's transport
     if isinstance(tool, str) and tool:
         return "other" if tool in _PSEUDO_TOOLS else "tool"
-    if "gen_ai.tool.call.id" in attributes and operation is None and method is None:
+    if GEN_AI_TOOL_CALL_ID in attributes and operation is None and method is None:
         return "tool"
     shown = not (_CONTENT if is_whole else _MESSAGES).isdisjoint(attributes)
-    unnamed = operation is None and method is None and "gen_ai.request.model" in attributes
+    unnamed = operation is None and method is None and GEN_AI_REQUEST_MODEL in attributes
     return "model" if events or shown or unnamed else "other"
 
 
 def _read_tool(span: Span, attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]], facts: Facts) -> None:
     facts["tool_name"] = _tool_name(span, attributes)
-    facts["call_id"] = call_id(attributes.get("gen_ai.tool.call.id"))
+    facts["call_id"] = call_id(attributes.get(GEN_AI_TOOL_CALL_ID))
     facts["error"] = status_error(span)
     damaged: set[StepFact] = set()
     given = first_value(attributes, _ARGUMENTS)
     returned: Any = first_value(attributes, _RESULT)
     has_result = returned is not None or _RESULT[0] in attributes
     for name, payload in events:  # Strands
-        if name == "gen_ai.tool.message" and given is None:
+        if name == GEN_AI_TOOL_MESSAGE and given is None:
             given = payload.get("content")
         elif name == _CHOICE and not has_result:
             returned = bedrock_blocks.content(opened(payload.get("message")))
@@ -215,8 +259,8 @@ def _read_told_result(told: list[Message], facts: Facts) -> None:
 
 def _tool_name(span: Span, attributes: Attributes) -> str | None:
     """The tool's name; that of the span where nothing but the call's id shows that it is a tool's."""
-    name = text(attributes.get("gen_ai.tool.name"))
-    return name if name or "gen_ai.operation.name" in attributes else span.name.removeprefix(_EXECUTES) or None
+    name = text(attributes.get(GEN_AI_TOOL_NAME))
+    return name if name or GEN_AI_OPERATION_NAME in attributes else span.name.removeprefix(_EXECUTES) or None
 
 
 def _read_result(returned: Json, facts: Facts) -> set[StepFact]:
@@ -245,8 +289,8 @@ def _answers(returned: dict[str, Json], facts: Facts) -> bool:
 
 
 def _read_retrieval(attributes: Attributes, facts: Facts) -> None:
-    facts["query"] = text(attributes.get("gen_ai.retrieval.query.text"))
-    documents = structure(attributes.get("gen_ai.retrieval.documents")).value
+    facts["query"] = text(attributes.get(GEN_AI_RETRIEVAL_QUERY_TEXT))
+    documents = structure(attributes.get(GEN_AI_RETRIEVAL_DOCUMENTS)).value
     facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
 
 
@@ -258,22 +302,22 @@ def _read_conversation(
         given, produced = _from_events(events, given, produced)
     facts["input"], facts["output"] = given.messages, produced.messages
     damaged = _damaged_sides(given, produced)
-    instructions = attributes.get("gen_ai.system_instructions")
+    instructions = attributes.get(GEN_AI_SYSTEM_INSTRUCTIONS)
     if instructions is not None:
         facts["system"], cut = system_text(instructions)
         if cut:
             damaged.add("system")
-    definitions = first_value(attributes, ("gen_ai.tool.definitions", "gen_ai.agent.tools"))  # Strands lists names
+    definitions = first_value(attributes, (GEN_AI_TOOL_DEFINITIONS, GEN_AI_AGENT_TOOLS))  # Strands lists names
     if definitions is not None:
         facts["tools"] = tools(definitions)
         if facts["tools"] is None:
             damaged.add("tools")
     facts["damaged"] = frozenset(damaged)
-    facts["model"] = text(attributes.get("gen_ai.response.model")) or text(attributes.get("gen_ai.request.model"))
-    facts["response_id"] = identity(attributes.get("gen_ai.response.id"))
+    facts["model"] = text(attributes.get(GEN_AI_RESPONSE_MODEL)) or text(attributes.get(GEN_AI_REQUEST_MODEL))
+    facts["response_id"] = identity(attributes.get(GEN_AI_RESPONSE_ID))
     facts["input_tokens"] = first_count(attributes, _INPUT_TOKENS)
     facts["output_tokens"] = first_count(attributes, _OUTPUT_TOKENS)
-    reasons = attributes.get("gen_ai.response.finish_reasons")
+    reasons = attributes.get(GEN_AI_RESPONSE_FINISH_REASONS)
     if isinstance(reasons, list):
         facts["finish_reasons"] = tuple(x for x in reasons if isinstance(x, str))
 
@@ -288,11 +332,11 @@ def _damaged_sides(given: Messages, produced: Messages) -> set[StepFact]:
 
 
 def _from_attributes(attributes: Attributes, histories: MessageCache) -> tuple[Messages, Messages]:
-    given, produced = attributes.get("gen_ai.input.messages"), attributes.get("gen_ai.output.messages")
+    given, produced = attributes.get(GEN_AI_INPUT_MESSAGES), attributes.get(GEN_AI_OUTPUT_MESSAGES)
     if given is None:
-        given = attributes.get("gen_ai.prompt")
+        given = attributes.get(GEN_AI_PROMPT)
     if produced is None:
-        produced = attributes.get("gen_ai.completion")
+        produced = attributes.get(GEN_AI_COMPLETION)
     return (
         histories.messages(given) if given is not None else Messages(None),
         messages(produced, "assistant") if produced is not None else Messages(None),
@@ -306,9 +350,9 @@ def _from_events(
     told, chosen = list[Message](), list[Message]()
     for name, payload in events:
         if name == _PROMPT:
-            told += messages(payload.get("gen_ai.prompt")).messages or ()
+            told += messages(payload.get(GEN_AI_PROMPT)).messages or ()
         elif name == _COMPLETION:
-            chosen += messages(payload.get("gen_ai.completion"), "assistant").messages or ()
+            chosen += messages(payload.get(GEN_AI_COMPLETION), "assistant").messages or ()
         elif name == _CHOICE:
             chosen += _event_messages(_choice(payload), "assistant")
         elif name in _ROLES_OF_EVENTS:
@@ -383,7 +427,7 @@ def _events(span: Span, context: Context) -> Iterator[tuple[str, Mapping[str, An
 
 
 def _payload(body: Value, attributes: Attributes) -> Mapping[str, Any]:
-    content = attributes.get("gen_ai.event.content")  # .NET's Microsoft.Extensions.AI
+    content = attributes.get(GEN_AI_EVENT_CONTENT)  # .NET's Microsoft.Extensions.AI
     parsed = structure(body if content is None else content).value
     return {**attributes, **parsed} if isinstance(parsed, dict) else with_blocks(attributes)
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from spanscore.dialects.keys.opentelemetry import SESSION_ID, USER_ID
+
 _LOWEST, _HIGHEST = -(2**63), 2**64 - 1
 """Of the whole numbers that databases count in; what is beyond them was no id, and could be of any length."""
 
@@ -23,7 +25,7 @@ USERS = (
 )
 """What names a session or a user on a span of any dialect, or of none, beside OpenTelemetry's own attributes."""
 
-IDENTIFYING = frozenset({"session.id", "user.id", *SESSIONS, *USERS})
+IDENTIFYING = frozenset({SESSION_ID, USER_ID, *SESSIONS, *USERS})
 
 
 def identity(value: object) -> str | None:

@@ -6,8 +6,9 @@ from typing import Any
 
 from spanscore.dialects.forms.reprs import WHOLE_STRING, opened_repr
 from spanscore.dialects.forms.structure import structure
+from spanscore.dialects.keys.gen_ai import GEN_AI_EVENT_CONTENT
 
-UNUSUAL = frozenset({"message", "toolCalls", "toolCallId", "toolName", "additional_kwargs", "gen_ai.event.content"})
+UNUSUAL = frozenset({"message", "toolCalls", "toolCallId", "toolName", "additional_kwargs", GEN_AI_EVENT_CONTENT})
 """Keys of which a message of a rare outline has at least one; so most messages are spared the closer look."""
 
 _TYPES = {
@@ -51,7 +52,7 @@ def _unwrapped(item: Mapping[str, Any]) -> Mapping[str, Any]:
     for _ in range(_MAX_WRAPPERS):
         if "content" in item or "parts" in item:
             break
-        payload = structure(item.get("gen_ai.event.content")).value
+        payload = structure(item.get(GEN_AI_EVENT_CONTENT)).value
         inner = payload if isinstance(payload, dict) else item.get("message")
         if not isinstance(inner, dict):
             break

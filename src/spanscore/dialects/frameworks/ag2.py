@@ -7,6 +7,7 @@ from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.reprs import evaluated
 from spanscore.dialects.forms.structure import opened, structure
 from spanscore.dialects.forms.values import Facts, text
+from spanscore.dialects.keys.openinference import INPUT_VALUE, OUTPUT_VALUE, TOOL_CALL_ID
 from spanscore.dialects.quirk import Quirk
 from spanscore.model.json import printed
 from spanscore.model.span import Span
@@ -19,7 +20,7 @@ _CHATS = (".initiate_chat", ".a_initiate_chat")
 
 def complete(span: Span, facts: Facts) -> None:
     """Add to the facts of a span, in place."""
-    given, returned = (structure(span.attributes.get(x)).value for x in ("input.value", "output.value"))
+    given, returned = (structure(span.attributes.get(x)).value for x in (INPUT_VALUE, OUTPUT_VALUE))
     if facts["kind"] == "tool":
         _complete_tool(span, given, returned, facts)
     elif span.name.endswith(_CHATS):
@@ -62,7 +63,7 @@ def _result(answer: dict[str, Any]) -> ToolResult:
 
 def _complete_tool(span: Span, given: Any, returned: Any, facts: Facts) -> None:
     """A call: its arguments stand beside its name, its result beside whether it succeeded."""
-    facts["call_id"] = facts.get("call_id") or call_id(span.attributes.get("tool_call.id"))
+    facts["call_id"] = facts.get("call_id") or call_id(span.attributes.get(TOOL_CALL_ID))
     if isinstance(given, dict) and "arguments" in given:
         facts["arguments"] = opened(given["arguments"])
     if isinstance(returned, list) and len(returned) == 2 and isinstance(returned[1], dict) and "content" in returned[1]:

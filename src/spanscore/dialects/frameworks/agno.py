@@ -11,6 +11,8 @@ from spanscore.dialects.forms.ids import identity
 from spanscore.dialects.forms.reprs import evaluated, is_address, opened_repr, quoted
 from spanscore.dialects.forms.structure import opened, structure
 from spanscore.dialects.forms.values import Facts, text
+from spanscore.dialects.keys.openinference import GRAPH_NODE_NAME, INPUT_VALUE, OUTPUT_VALUE
+from spanscore.dialects.keys.openllmetry import TRACELOOP_ENTITY_OUTPUT
 from spanscore.dialects.quirk import Quirk
 from spanscore.model.json import Json
 from spanscore.model.span import Span, Value
@@ -28,14 +30,14 @@ _PAUSED = "I have tools to execute, but "
 def complete_openinference(span: Span, facts: Facts) -> None:
     """Add to the facts of a span, in place. The name of an agent's span has its method after the agent's."""
     if facts["kind"] == "agent":
-        facts["agent_name"] = text(span.attributes.get("graph.node.name")) or facts["agent_name"]
-        returned = span.attributes.get("output.value")
+        facts["agent_name"] = text(span.attributes.get(GRAPH_NODE_NAME)) or facts["agent_name"]
+        returned = span.attributes.get(OUTPUT_VALUE)
         if facts.get("output_text") and isinstance(returned, str) and returned.startswith('"'):
             facts["output_text"] = returned  # text is recorded as it is, even where it is JSON
         if (facts.get("output_text") or "").startswith(_PAUSED):
             facts["output_text"] = None
     elif facts["kind"] == "model" and (given := facts.get("input")) and any(x.results for x in given):
-        failed = _failed(structure(span.attributes.get("input.value")).value)
+        failed = _failed(structure(span.attributes.get(INPUT_VALUE)).value)
         facts["input"] = tuple(_told(x, failed) for x in given)
     elif facts["kind"] == "tool" and facts.get("has_result"):
         facts["result"] = evaluated(facts["result"])
@@ -47,7 +49,7 @@ def complete_openllmetry(span: Span, facts: Facts) -> None:
     if team is not None or span.name.startswith(("agno.agent.", "agno.team.")):
         facts["kind"], facts["agent_name"] = "agent", team or facts.get("agent_name")
     elif facts["kind"] == "tool" and facts.get("has_result"):
-        _open_executed(span.attributes.get("traceloop.entity.output"), facts)
+        _open_executed(span.attributes.get(TRACELOOP_ENTITY_OUTPUT), facts)
 
 
 def _open_executed(printed: Value, facts: Facts) -> None:

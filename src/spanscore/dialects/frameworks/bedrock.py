@@ -10,11 +10,12 @@ from spanscore.dialects.forms import bedrock_blocks, from_raw_body
 from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.structure import structure
 from spanscore.dialects.forms.values import Facts, change_messages
+from spanscore.dialects.keys.openinference import LLM_OUTPUT_MESSAGES_0_MESSAGE_CONTENT
 from spanscore.dialects.quirk import Quirk
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 
-_JOINED = "llm.output_messages.0.message.content"
+_JOINED = LLM_OUTPUT_MESSAGES_0_MESSAGE_CONTENT
 _SCOPES = ("opentelemetry.instrumentation.botocore.bedrock-runtime", "opentelemetry.instrumentation.genai.bedrock")
 
 

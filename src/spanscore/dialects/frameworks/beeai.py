@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from spanscore.dialects.forms.structure import literal, structure
 from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.keys.openinference import INPUT_VALUE
 from spanscore.dialects.quirk import Quirk
 from spanscore.model.json import printed
 from spanscore.model.span import STATUS_ERROR, Span
@@ -24,7 +25,7 @@ def complete(span: Span, facts: Facts) -> None:
     elif facts["kind"] == "tool":
         _tool(facts)
     elif facts["kind"] == "agent":  # its model is given the question in a prompt of BeeAI's, escaped
-        called = structure(span.attributes.get("input.value")).value
+        called = structure(span.attributes.get(INPUT_VALUE)).value
         asked = called.get("input") if isinstance(called, dict) else None
         facts["input"] = (Message("user", asked),) if isinstance(asked, str) else None
     elif facts["kind"] == "model":

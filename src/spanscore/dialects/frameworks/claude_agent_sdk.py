@@ -4,6 +4,8 @@ from spanscore.dialects.forms.arguments import result
 from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.structure import structure
 from spanscore.dialects.forms.values import Facts, count, text
+from spanscore.dialects.keys.gen_ai import GEN_AI_COMPLETION, GEN_AI_PROMPT
+from spanscore.dialects.keys.openinference import LLM_TOKEN_COUNT_COMPLETION, LLM_TOKEN_COUNT_PROMPT
 from spanscore.dialects.quirk import Quirk
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
@@ -20,8 +22,8 @@ def complete_openinference(span: Span, facts: Facts) -> None:
     """Add to the facts of one of OpenInference's spans, in place. An agent's has the name of a method, no agent's."""
     if facts["kind"] == "agent":
         facts["agent_name"] = None
-        facts["input_tokens"] = count(span.attributes.get("llm.token_count.prompt"))
-        facts["output_tokens"] = count(span.attributes.get("llm.token_count.completion"))
+        facts["input_tokens"] = count(span.attributes.get(LLM_TOKEN_COUNT_PROMPT))
+        facts["output_tokens"] = count(span.attributes.get(LLM_TOKEN_COUNT_COMPLETION))
     elif facts["kind"] == "tool" and facts.get("has_result"):
         facts["result"] = result(_answer_of_subagent(facts["result"]))
 
@@ -51,8 +53,8 @@ def complete_langsmith(span: Span, facts: Facts) -> None:
 
 
 def _complete_query(attributes: Attributes, facts: Facts) -> None:
-    asked = structure(attributes.get("gen_ai.prompt")).value
-    facts |= {"kind": "agent", "output": messages(attributes.get("gen_ai.completion"), "assistant").messages}
+    asked = structure(attributes.get(GEN_AI_PROMPT)).value
+    facts |= {"kind": "agent", "output": messages(attributes.get(GEN_AI_COMPLETION), "assistant").messages}
     if isinstance(asked, dict):
         facts |= {"input_text": text(asked.get("prompt")), "system": text(asked.get("system"))}
 

@@ -10,6 +10,7 @@ from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.reprs import STRING, unprinted
 from spanscore.dialects.forms.structure import MAX_DEPTH, literal, structure
 from spanscore.dialects.forms.values import Facts, add_damaged, text
+from spanscore.dialects.keys.openinference import GRAPH_NODE_ID, INPUT_VALUE, LLM_TOOLS, OUTPUT_VALUE, TOOL_DESCRIPTION
 from spanscore.dialects.quirk import Quirk
 from spanscore.model.span import Span, Value
 from spanscore.model.step import Message
@@ -29,13 +30,13 @@ def complete_openinference(span: Span, facts: Facts) -> None:
     """Add to the facts of one of OpenInference's spans, in place."""
     attributes = span.attributes
     if facts["kind"] == "agent":
-        facts["agent_name"] = text(attributes.get("graph.node.id")) or _METHOD.sub("", span.name)
-        done = structure(attributes.get("output.value")).value
+        facts["agent_name"] = text(attributes.get(GRAPH_NODE_ID)) or _METHOD.sub("", span.name)
+        done = structure(attributes.get(OUTPUT_VALUE)).value
         if isinstance(done, dict) and "raw" in done:
             _read_task(done, facts)
-        facts["tools"] = _tools(structure(attributes.get("input.value")).value) or _named(attributes.get("agent.tools"))
+        facts["tools"] = _tools(structure(attributes.get(INPUT_VALUE)).value) or _named(attributes.get("agent.tools"))
     elif facts["kind"] == "tool":
-        described = _ASKED_FOR.match(str(attributes.get("tool.description", "")))
+        described = _ASKED_FOR.match(str(attributes.get(TOOL_DESCRIPTION, "")))
         facts["tool_name"] = described[1].strip() if described else facts["tool_name"]
         facts["result"] = unprinted(facts.get("result"))
         given = facts.get("arguments")
@@ -53,11 +54,11 @@ def complete_listener(span: Span, facts: Facts) -> None:
         facts["input"] = _with_bare_names(facts.get("input"))
         facts["output"] = _with_bare_names(facts.get("output"))
         if facts.get("tools") is None:
-            offered = structure(attributes.get("llm.tools"))
+            offered = structure(attributes.get(LLM_TOOLS))
             facts["tools"] = tools(_unquoted(offered.value, 0))
             add_damaged(facts, *cut(tools=offered))
     elif facts["kind"] == "agent":
-        facts["agent_name"] = text(attributes.get("graph.node.id")) or facts.get("agent_name")
+        facts["agent_name"] = text(attributes.get(GRAPH_NODE_ID)) or facts.get("agent_name")
         task = text(attributes.get("task_description"))
         if task is not None:
             facts["input_text"] = task

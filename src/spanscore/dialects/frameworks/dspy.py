@@ -7,6 +7,7 @@ from typing import Any
 
 from spanscore.dialects.forms.structure import literal, opened, structure
 from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.keys.openinference import INPUT_VALUE, OUTPUT_VALUE
 from spanscore.dialects.quirk import Quirk
 from spanscore.model.json import Json, printed
 from spanscore.model.span import Span
@@ -46,7 +47,7 @@ def logged_by_mlflow(span: Span) -> bool:
 
 def complete_openinference(span: Span, facts: Facts) -> None:
     """Add to the facts of a span of OpenInference's, in place."""
-    _complete(span, facts, *(structure(span.attributes.get(x)).value for x in ("input.value", "output.value")))
+    _complete(span, facts, *(structure(span.attributes.get(x)).value for x in (INPUT_VALUE, OUTPUT_VALUE)))
 
 
 def complete_mlflow(span: Span, facts: Facts) -> None:

@@ -11,12 +11,14 @@ from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.provider_bodies import messages_of
 from spanscore.dialects.forms.structure import Parsed, opened, structure
 from spanscore.dialects.forms.values import Facts, count, first_text, text
+from spanscore.dialects.keys.gen_ai import GEN_AI_CONVERSATION_ID
+from spanscore.dialects.keys.opentelemetry import ENDUSER_ID, SESSION_ID, USER_ID
 from spanscore.model.span import Span, Value
 from spanscore.model.step import Message, StepKind
 
 _TYPE, _SUBTYPE = "genkit:type", "genkit:metadata:subtype"
-_SESSIONS = ("genkit:sessionId", "genkit:metadata:agent:sessionId", "session.id", "gen_ai.conversation.id")
-_USERS = ("user.id", "enduser.id")  # labels that an application gives a call (`telemetryLabels`), as those of sessions
+_SESSIONS = ("genkit:sessionId", "genkit:metadata:agent:sessionId", SESSION_ID, GEN_AI_CONVERSATION_ID)
+_USERS = (USER_ID, ENDUSER_ID)  # labels that an application gives a call (`telemetryLabels`), as those of sessions
 _CONTEXT = "genkit:metadata:context"
 _CONTEXT_SESSIONS = ("sessionId", "session_id", "threadId", "conversationId")
 _CONTEXT_USERS = ("userId", "user_id", "uid")

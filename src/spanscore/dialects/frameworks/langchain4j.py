@@ -5,6 +5,7 @@ from typing import Any
 from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.structure import structure
 from spanscore.dialects.forms.values import NO_CONTENT, Facts
+from spanscore.dialects.keys.openinference import INPUT_VALUE
 from spanscore.dialects.quirk import Quirk
 from spanscore.model.span import Span
 from spanscore.model.step import Message
@@ -19,7 +20,7 @@ def complete(span: Span, facts: Facts) -> None:
     if facts["kind"] == "agent":
         facts |= {**NO_CONTENT, "agent_name": None}
     elif facts["kind"] == "model" and any((x.text or "").startswith(_PRINTED) for x in facts.get("input") or ()):
-        facts["input"] = _listed(structure(span.attributes.get("input.value")).value)
+        facts["input"] = _listed(structure(span.attributes.get(INPUT_VALUE)).value)
 
 
 def _listed(given: Any) -> tuple[Message, ...] | None:

@@ -13,6 +13,7 @@ from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.reprs import evaluated
 from spanscore.dialects.forms.structure import opened, structure
 from spanscore.dialects.forms.values import Facts, first_text
+from spanscore.dialects.keys.gen_ai import GEN_AI_AGENT_NAME
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import StepKind
 
@@ -27,7 +28,7 @@ _KINDS: Final[dict[str, StepKind]] = {
 }
 _SESSIONS = ("lk.pii.room_name", "lk.room_name", "lk.room_sid", "lk.job_id")
 _USERS = ("lk.pii.participant_identity", "lk.participant_identity", "lk.participant_id")
-_AGENTS = ("gen_ai.agent.name", "lk.agent_name", "lk.agent_label")
+_AGENTS = (GEN_AI_AGENT_NAME, "lk.agent_name", "lk.agent_label")
 _ASKED = ("lk.pii.user_input", "lk.user_input")
 _ANSWERED = ("lk.pii.response.text", "lk.response.text")
 _CALLS = ("lk.pii.response.function_calls", "lk.response.function_calls")

@@ -17,6 +17,37 @@ from spanscore.dialects.forms.provider_bodies import messages_of
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import Parsed, is_redacted, opened, structure
 from spanscore.dialects.forms.values import Facts, TokenCount, first_count, first_text, text
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_AGENT_ID,
+    GEN_AI_AGENT_NAME,
+    GEN_AI_CONVERSATION_ID,
+    GEN_AI_INPUT_MESSAGES,
+    GEN_AI_OUTPUT_MESSAGES,
+    GEN_AI_REQUEST_MODEL,
+    GEN_AI_RESPONSE_MODEL,
+    GEN_AI_SYSTEM_INSTRUCTIONS,
+    GEN_AI_TOOL_CALL_ARGUMENTS,
+    GEN_AI_TOOL_CALL_ID,
+    GEN_AI_TOOL_CALL_RESULT,
+    GEN_AI_TOOL_DEFINITIONS,
+    GEN_AI_TOOL_DESCRIPTION,
+    GEN_AI_TOOL_INPUT,
+    GEN_AI_TOOL_NAME,
+    GEN_AI_TOOL_OUTPUT,
+    GEN_AI_USAGE_INPUT_TOKENS,
+    GEN_AI_USAGE_OUTPUT_TOKENS,
+)
+from spanscore.dialects.keys.openinference import (
+    AGENT_NAME,
+    INPUT_VALUE,
+    LLM_MODEL_NAME,
+    LLM_TOKEN_COUNT_COMPLETION,
+    LLM_TOKEN_COUNT_PROMPT,
+    OUTPUT_VALUE,
+    TOOL_CALL_ID,
+    TOOL_DESCRIPTION,
+    TOOL_NAME,
+)
 from spanscore.model.json import Json, dumps, printed
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message, Step, StepKind
@@ -35,39 +66,39 @@ _KINDS: Final[dict[str, StepKind]] = {
 # What went in and came out: by the OpenTelemetry exporter's names (the first is `mastra.TYPE.input`), those that it had
 # before version 1, the Langfuse exporter's and the Arize exporter's.
 _INPUTS = (
-    "gen_ai.tool.call.arguments",
-    "gen_ai.input.messages",
-    "gen_ai.tool.input",
+    GEN_AI_TOOL_CALL_ARGUMENTS,
+    GEN_AI_INPUT_MESSAGES,
+    GEN_AI_TOOL_INPUT,
     "input",
     "langfuse.observation.input",
-    "input.value",
+    INPUT_VALUE,
 )
 _OUTPUTS = (
-    "gen_ai.tool.call.result",
-    "gen_ai.output.messages",
-    "gen_ai.tool.output",
+    GEN_AI_TOOL_CALL_RESULT,
+    GEN_AI_OUTPUT_MESSAGES,
+    GEN_AI_TOOL_OUTPUT,
     "output",
     "langfuse.observation.output",
-    "output.value",
+    OUTPUT_VALUE,
 )
 _PREFIXES = ("mastra.metadata.", "")  # of an application's metadata; before version 1 without one
-_SESSIONS = ("mastra.metadata.sessionId", "gen_ai.conversation.id", "mastra.metadata.threadId", "sessionId", "threadId")
+_SESSIONS = ("mastra.metadata.sessionId", GEN_AI_CONVERSATION_ID, "mastra.metadata.threadId", "sessionId", "threadId")
 _PERSONS = ("userId", "resourceId")
 _USERS = tuple(prefix + name for prefix in _PREFIXES for name in _PERSONS)
-_AGENTS = ("gen_ai.agent.name", "agent.name", "gen_ai.agent.id", "agent.id")
-_TOOL_NAMES, _CALL_IDS = ("gen_ai.tool.name", "tool.name"), ("gen_ai.tool.call.id", "tool_call.id")
-_DESCRIPTIONS = ("gen_ai.tool.description", "tool.description")
-_OFFERED = ("gen_ai.tool.definitions", "agent.available_tools")
-_MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "modelId")
+_AGENTS = (GEN_AI_AGENT_NAME, AGENT_NAME, GEN_AI_AGENT_ID, "agent.id")
+_TOOL_NAMES, _CALL_IDS = (GEN_AI_TOOL_NAME, TOOL_NAME), (GEN_AI_TOOL_CALL_ID, TOOL_CALL_ID)
+_DESCRIPTIONS = (GEN_AI_TOOL_DESCRIPTION, TOOL_DESCRIPTION)
+_OFFERED = (GEN_AI_TOOL_DEFINITIONS, "agent.available_tools")
+_MODELS = (GEN_AI_RESPONSE_MODEL, GEN_AI_REQUEST_MODEL, LLM_MODEL_NAME, "modelId")
 _TOKENS: Final[tuple[tuple[TokenCount, tuple[str, ...], tuple[str, ...]], ...]] = (
     (
         "input_tokens",
-        ("gen_ai.usage.input_tokens", "llm.token_count.prompt"),
+        (GEN_AI_USAGE_INPUT_TOKENS, LLM_TOKEN_COUNT_PROMPT),
         ("prompt_tokens", "input_tokens"),
     ),
     (
         "output_tokens",
-        ("gen_ai.usage.output_tokens", "llm.token_count.completion"),
+        (GEN_AI_USAGE_OUTPUT_TOKENS, LLM_TOKEN_COUNT_COMPLETION),
         ("completion_tokens", "output_tokens"),
     ),
 )
@@ -97,7 +128,7 @@ def read(span: Span, context: Context) -> Facts:
     given, returned = _recorded(attributes, "input", _INPUTS), _recorded(attributes, "output", _OUTPUTS)
     if kind == "agent":
         facts["agent_name"] = first_text(attributes, _AGENTS)
-        facts["system"] = text(attributes.get("gen_ai.system_instructions"))
+        facts["system"] = text(attributes.get(GEN_AI_SYSTEM_INSTRUCTIONS))
         offered = first_text(attributes, _OFFERED)
         facts["tools"] = None if offered is None else tools(offered)
         _read_question(given, facts)

@@ -6,11 +6,12 @@ from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.values import Facts, text
+from spanscore.dialects.keys.gen_ai import GEN_AI_PROMPT, GEN_AI_RESPONSE_FINISH_REASONS, GEN_AI_TOOL_CALL_RESULT
 from spanscore.model.span import Attributes, LogRecord, Span
 
 _SCOPE = "io.quarkus.opentelemetry"  # of all spans of Quarkus
 _SERVICE, _TOOL = "langchain4j.aiservices.", "langchain4j.tools."
-_RESULT, _REASON = "gen_ai.tool.call.result", "gen_ai.response.finish_reasons"
+_RESULT, _REASON = GEN_AI_TOOL_CALL_RESULT, GEN_AI_RESPONSE_FINISH_REASONS
 
 
 def matches(span: Span, logs: Sequence[LogRecord]) -> bool:
@@ -46,7 +47,7 @@ def _reason(attributes: Attributes) -> str:
 
 def _complete_model(span: Span, facts: Facts) -> None:
     """The prompt is the texts of all messages, line after line: of several none can be told from the next."""
-    if "\n" in str(span.attributes.get("gen_ai.prompt")):
+    if "\n" in str(span.attributes.get(GEN_AI_PROMPT)):
         facts["input"] = None
     reason = text(span.attributes.get(_REASON))
     if reason is not None:

@@ -10,6 +10,7 @@ from spanscore.dialects.forms.decorated_calls import read_arguments
 from spanscore.dialects.forms.indexed import indexed
 from spanscore.dialects.forms.structure import literal, opened, structure
 from spanscore.dialects.forms.values import Facts, text
+from spanscore.dialects.keys.openinference import INPUT_VALUE, TOOL_DESCRIPTION, TOOL_PARAMETERS
 from spanscore.dialects.quirk import Quirk
 from spanscore.model.json import Json, printed
 from spanscore.model.span import Attributes, Span
@@ -39,7 +40,7 @@ def complete(span: Span, facts: Facts) -> None:
 
 def _complete_agent(span: Span, facts: Facts) -> None:
     facts["tools"] = _offered(span.attributes)
-    called = structure(span.attributes.get("input.value")).value
+    called = structure(span.attributes.get(INPUT_VALUE)).value
     if isinstance(called, dict) and "task" in called:
         facts["input_text"] = called["task"] if isinstance(called["task"], str) else None
     if facts["agent_name"] == span.name:
@@ -75,9 +76,9 @@ def _offered(attributes: Attributes) -> tuple[Tool, ...] | None:
 
 def _described(name: str, attributes: Attributes) -> Tool:
     """What a tool's own span says of it: the agent that writes code is told of its tools in the prompt alone."""
-    inputs = structure(attributes.get("tool.parameters")).value
+    inputs = structure(attributes.get(TOOL_PARAMETERS)).value
     schema: Json = {"type": "object", "properties": inputs} if isinstance(inputs, dict) else None
-    return Tool(name, text(attributes.get("tool.description")), schema)
+    return Tool(name, text(attributes.get(TOOL_DESCRIPTION)), schema)
 
 
 def _remembered(messages: Sequence[Message]) -> Iterator[Message]:

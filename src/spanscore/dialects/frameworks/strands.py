@@ -8,13 +8,19 @@ from spanscore.dialects.forms import bedrock_blocks
 from spanscore.dialects.forms.messages import system_text
 from spanscore.dialects.forms.structure import opened, structure
 from spanscore.dialects.forms.values import Facts, change_messages, text
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_CHOICE,
+    GEN_AI_EVENT_START_TIME,
+    GEN_AI_TOOL_DESCRIPTION,
+    GEN_AI_TOOL_JSON_SCHEMA,
+)
 from spanscore.model.json import Json, printed
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import Tool
 
 _CYCLES = frozenset({"event_loop.cycle_id", "agent_loop.cycle_id"})
-_STARTED = "gen_ai.event.start_time"  # on each span, whose scope the SDK for TypeScript gives the service's name
+_STARTED = GEN_AI_EVENT_START_TIME  # on each span, whose scope the SDK for TypeScript gives the service's name
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -27,8 +33,8 @@ def read(span: Span, context: Context) -> Facts:
     if facts["kind"] == "agent":
         _read_agent(span, facts)
     elif facts["kind"] == "tool" and facts["tool_name"] is not None:
-        schema = opened(attributes.get("gen_ai.tool.json_schema"))
-        facts["tools"] = (Tool(facts["tool_name"], text(attributes.get("gen_ai.tool.description")), schema),)
+        schema = opened(attributes.get(GEN_AI_TOOL_JSON_SCHEMA))
+        facts["tools"] = (Tool(facts["tool_name"], text(attributes.get(GEN_AI_TOOL_DESCRIPTION)), schema),)
         if facts.get("has_result"):
             facts["result"] = _value(facts["result"])
     elif facts["kind"] == "workflow":  # a swarm or graph: its first agent is given a prompt around the question
@@ -69,7 +75,7 @@ def _read_agent(span: Span, facts: Facts) -> None:
 
 def _is_interrupted(span: Span, facts: Facts) -> bool:
     """Whether the run was halted, to go on when it is told what it asked: as an event says, or a message of one."""
-    chosen = (x.attributes.get("finish_reason") for x in span.events if x.name == "gen_ai.choice")
+    chosen = (x.attributes.get("finish_reason") for x in span.events if x.name == GEN_AI_CHOICE)
     return "interrupt" in (*chosen, *facts.get("finish_reasons", ()))
 
 

@@ -14,6 +14,19 @@ from spanscore.dialects.forms.messages import message, messages
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import is_redacted, opened, structure
 from spanscore.dialects.forms.values import Facts, add_damaged, add_missing, first_count, first_text, text
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_INPUT_MESSAGES,
+    GEN_AI_OUTPUT_MESSAGES,
+    GEN_AI_TOOL_CALL_ARGUMENTS,
+    GEN_AI_USAGE_INPUT_TOKENS,
+    GEN_AI_USAGE_OUTPUT_TOKENS,
+)
+from spanscore.dialects.keys.openinference import OPENINFERENCE_SPAN_KIND
+from spanscore.dialects.keys.openllmetry import (
+    GEN_AI_COMPLETION_0_ROLE,
+    GEN_AI_PROMPT_0_ROLE,
+    TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX,
+)
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message
@@ -22,11 +35,11 @@ _SCOPE, _OPERATION = "ai", "ai.operationId"
 _INNER = (".doGenerate", ".doStream")  # one call of a provider; the span around it is the whole loop
 _OUTER = frozenset({"ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject"})
 # What the application added: up to version 6; from 7 on; under Traceloop's SDK.
-_APPLICATION = ("ai.telemetry.metadata.", "ai.settings.context.", "traceloop.association.properties.")
-_MOVED = frozenset({"gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.tool.call.arguments"})
+_APPLICATION = ("ai.telemetry.metadata.", "ai.settings.context.", TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX)
+_MOVED = frozenset({GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES, GEN_AI_TOOL_CALL_ARGUMENTS})
 """Where Traceloop's and Sentry's SDKs move what the AI SDK wrote to its own attributes."""
 
-_INDEXED = frozenset({"gen_ai.prompt.0.role", "gen_ai.completion.0.role"})
+_INDEXED = frozenset({GEN_AI_PROMPT_0_ROLE, GEN_AI_COMPLETION_0_ROLE})
 """Where Traceloop's SDK moved it until May 2026, partly to both."""
 
 _UNTYPED = re.compile(r'[\[,]\{"(?!type"|role")')
@@ -36,8 +49,8 @@ _OPENCODE = "opencode"  # a coding agent on the AI SDK, whose tracer all spans h
 _TITLE = "You are a title generator."  # how its instructions begin to a model that finds a conversation's title
 _SESSIONS = tuple(x + y for y in ("sessionId", "session_id", "conversationId", "threadId") for x in _APPLICATION)
 _ANSWERS = ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object")
-_GIVEN = ("ai.usage.inputTokens", "ai.usage.promptTokens", "gen_ai.usage.input_tokens")
-_PRODUCED = ("ai.usage.outputTokens", "ai.usage.completionTokens", "gen_ai.usage.output_tokens")
+_GIVEN = ("ai.usage.inputTokens", "ai.usage.promptTokens", GEN_AI_USAGE_INPUT_TOKENS)
+_PRODUCED = ("ai.usage.outputTokens", "ai.usage.completionTokens", GEN_AI_USAGE_OUTPUT_TOKENS)
 _USERS = tuple(x + y for y in ("userId", "user_id") for x in _APPLICATION)
 
 
@@ -89,7 +102,7 @@ def _mark_taken_apart(attributes: Attributes, facts: Facts) -> None:
 
     Of a list of texts alone nothing tells that it was one.
     """
-    told = attributes.get("gen_ai.input.messages")
+    told = attributes.get(GEN_AI_INPUT_MESSAGES)
     listed = structure(told).value if isinstance(told, str) and _UNTYPED.search(told) else None
     given = facts.get("input")
     if not isinstance(listed, list) or not given or len(listed) != len(given):
@@ -107,7 +120,7 @@ def _is_taken_apart(told: Any) -> bool:
 
 def _without_parts(span: Span) -> Span:
     """The span without the messages in which Traceloop's SDK leaves out the text beside calls; indexed ones have it."""
-    kept = {key: value for key, value in span.attributes.items() if key != "gen_ai.output.messages"}
+    kept = {key: value for key, value in span.attributes.items() if key != GEN_AI_OUTPUT_MESSAGES}
     return replace(span, attributes=kept)
 
 
@@ -208,7 +221,7 @@ def _out_of_opencode(result: Json) -> Json:
 
 def _error(span: Span) -> str | None:
     """Why a tool failed. OpenInference's span processor gives its status to all spans around and after it as well."""
-    spread = "openinference.span.kind" in span.attributes and all(x.name != "exception" for x in span.events)
+    spread = OPENINFERENCE_SPAN_KIND in span.attributes and all(x.name != "exception" for x in span.events)
     return None if spread else status_error(span)
 
 

@@ -12,6 +12,14 @@ from spanscore.dialects.forms.ids import identity
 from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.structure import Parsed, is_redacted, opened, structure
 from spanscore.dialects.forms.values import Facts, add_damaged, count, first_text, text
+from spanscore.dialects.keys.openinference import (
+    LLM_FINISH_REASON,
+    LLM_MESSAGES,
+    LLM_MODEL,
+    LLM_OPERATION,
+    LLM_USAGE_PROMPT_TOKENS,
+    TOOL_NAME,
+)
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message, Step, StepKind
@@ -37,7 +45,7 @@ def read(span: Span, context: Context) -> Facts:
     attributes = span.attributes
     kinds, key = (_KINDS, _TYPE) if _TYPE in attributes else (_ENTITIES, _ENTITY)
     kind = kinds.get(str(attributes.get(key)), "other")
-    if kind == "model" and attributes.get("llm.operation") == _ASIDE:
+    if kind == "model" and attributes.get(LLM_OPERATION) == _ASIDE:
         kind = "other"
     facts: Facts = {"kind": kind, "session_id": identity(attributes.get("conversation.id"))}
     given, returned = attributes.get("input"), attributes.get("output")
@@ -89,21 +97,21 @@ def _schema(parameters: Json) -> Json:
 
 
 def _read_model(attributes: Attributes, facts: Facts) -> None:
-    told = structure(attributes.get("llm.messages"))
+    told = structure(attributes.get(LLM_MESSAGES))
     facts["input"] = messages(told.value).messages if isinstance(told.value, list) else None
     if told.damaged:
         add_damaged(facts, "input")
     said = attributes.get("output")
     if isinstance(said, str) and said and not is_redacted(said):
         facts["output"] = (Message("assistant", said),)
-    facts["model"] = text(attributes.get("llm.model"))
-    reason = text(attributes.get("llm.finish_reason"))
+    facts["model"] = text(attributes.get(LLM_MODEL))
+    reason = text(attributes.get(LLM_FINISH_REASON))
     facts["finish_reasons"] = (reason,) if reason else ()
 
 
 def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
     attributes = span.attributes
-    facts["tool_name"] = text(attributes.get("tool.name"))
+    facts["tool_name"] = text(attributes.get(TOOL_NAME))
     facts["call_id"] = call_id(attributes.get("tool.call.id"))
     read_call(span, given, returned, facts)
 
@@ -146,7 +154,7 @@ def _tokens(outermost: Step, inside: Mapping[str, Sequence[Step]]) -> tuple[int 
 def _own_tokens(agent: Step, steps: Sequence[Step]) -> tuple[int | None, int | None]:
     """An agent's own count; none where there were several calls and it is that of the last, as in early versions."""
     if any(x.kind == "tool" for x in steps):
-        last = [count(x.span.attributes.get("llm.usage.prompt_tokens")) for x in steps if x.kind == "model"]
+        last = [count(x.span.attributes.get(LLM_USAGE_PROMPT_TOKENS)) for x in steps if x.kind == "model"]
         if not last or any(x is None or x >= (agent.input_tokens or 0) for x in last):
             return None, None
     return agent.input_tokens, agent.output_tokens

@@ -20,11 +20,17 @@ from spanscore.dialects.forms.decorated_calls import (
 from spanscore.dialects.forms.indexed import indexed
 from spanscore.dialects.forms.structure import opened, structure
 from spanscore.dialects.forms.values import Facts, first_text, text
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_REQUEST_FUNCTIONS_PREFIX,
+    GEN_AI_REQUEST_TOOLS_PREFIX,
+    GEN_AI_REQUEST_TYPE,
+)
+from spanscore.dialects.keys.openinference import AGENT_NAME, TOOL_NAME, TOOL_PARAMETERS
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message, Step, StepKind, ToolResult
 from spanscore.model.trace import RequestedCall, Tool
 
-_KIND, _REQUEST = "agentops.span.kind", "gen_ai.request.type"
+_KIND, _REQUEST = "agentops.span.kind", GEN_AI_REQUEST_TYPE
 _KINDS: Final[dict[str, StepKind]] = {
     "session": "workflow",
     "workflow": "workflow",
@@ -36,7 +42,7 @@ _KINDS: Final[dict[str, StepKind]] = {
     "llm": "model",
 }
 _SCOPE, _CALLS = "agentops", "agentops.instrumentation.providers.openai.wrappers.chat"
-_NAMES, _ENTITY = ("agent.name", "operation.name", "agentops.entity.name"), "agentops.entity"
+_NAMES, _ENTITY = (AGENT_NAME, "operation.name", "agentops.entity.name"), "agentops.entity"
 _ANTHROPIC, _RESULT = "anthropic.", "[Tool Result: "
 
 
@@ -61,10 +67,10 @@ def _read_request(attributes: Attributes) -> Facts:
     """A call that a model asked for, which lies inside of the model call and tells nothing of how it went."""
     return {
         "kind": "other",
-        "tool_name": text(attributes.get("tool.name")),
+        "tool_name": text(attributes.get(TOOL_NAME)),
         "call_id": call_id(attributes.get("tool.call.id")),
-        "arguments": arguments(attributes.get("tool.parameters")),
-        "damaged": damaged(arguments=attributes.get("tool.parameters")),
+        "arguments": arguments(attributes.get(TOOL_PARAMETERS)),
+        "damaged": damaged(arguments=attributes.get(TOOL_PARAMETERS)),
     }
 
 
@@ -85,8 +91,8 @@ def _offered(attributes: Attributes) -> tuple[Tool, ...] | None:
     if isinstance(schemas, list):
         named = (x for x in schemas if isinstance(x, dict))
         return tools([{**x["schema"], "name": x.get("name")} for x in named if isinstance(x.get("schema"), dict)])
-    listed = indexed(attributes, "gen_ai.request.functions.") or [
-        {**x, "parameters": x.get("arguments")} for x in indexed(attributes, "gen_ai.request.tools.")
+    listed = indexed(attributes, GEN_AI_REQUEST_FUNCTIONS_PREFIX) or [
+        {**x, "parameters": x.get("arguments")} for x in indexed(attributes, GEN_AI_REQUEST_TOOLS_PREFIX)
     ]
     return tools(listed) if listed else None
 
@@ -128,9 +134,9 @@ def _read_function(attributes: Attributes, facts: Facts) -> None:
 def _read_tool(span: Span, facts: Facts) -> None:
     attributes = span.attributes
     given, returned = _recorded(attributes)
-    facts["tool_name"] = text(attributes.get("tool.name")) or first_text(attributes, _NAMES[1:])
+    facts["tool_name"] = text(attributes.get(TOOL_NAME)) or first_text(attributes, _NAMES[1:])
     facts["call_id"] = call_id(attributes.get("tool.call.id"))
-    given = attributes.get("tool.parameters") if given is None else given
+    given = attributes.get(TOOL_PARAMETERS) if given is None else given
     returned = attributes.get("tool.result") if returned is None else returned
     read_call(span, given, returned, facts)
     called = facts.get("arguments")

@@ -10,6 +10,8 @@ from spanscore.dialects.forms.indexed import indexed
 from spanscore.dialects.forms.provider_bodies import conversation
 from spanscore.dialects.forms.structure import structure
 from spanscore.dialects.forms.values import Facts, Side, text
+from spanscore.dialects.keys.gen_ai import GEN_AI_INPUT_MESSAGES, GEN_AI_OPERATION_NAME, GEN_AI_OUTPUT_MESSAGES
+from spanscore.dialects.keys.openllmetry import GEN_AI_PROMPT_0_ROLE, GEN_AI_PROMPT_PREFIX
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import StepKind
 
@@ -22,8 +24,8 @@ _IDS: Final[tuple[tuple[Literal["session_id", "user_id"], tuple[str, ...]], ...]
     ("user_id", ("user_id",)),
 )
 _SIDES: Final[tuple[tuple[Side, str, str, str], ...]] = (
-    ("input", "gen_ai.input.messages", _INPUT, "user"),
-    ("output", "gen_ai.output.messages", _OUTPUT, "assistant"),
+    ("input", GEN_AI_INPUT_MESSAGES, _INPUT, "user"),
+    ("output", GEN_AI_OUTPUT_MESSAGES, _OUTPUT, "assistant"),
 )
 
 
@@ -31,7 +33,7 @@ def read(span: Span, context: Context) -> Facts:
     """The facts of one of its spans; evaluators and executors of its own evaluations are none of a turn's steps."""
     attributes = span.attributes
     kind = _KINDS.get(str(attributes.get(_TYPE)), "other")
-    conventional = kind == "model" or (kind == "workflow" and "gen_ai.operation.name" in attributes)
+    conventional = kind == "model" or (kind == "workflow" and GEN_AI_OPERATION_NAME in attributes)
     facts: Facts = openllmetry.read(span, context) if conventional else {"kind": kind}
     if kind != "workflow":
         facts["kind"] = kind
@@ -56,8 +58,8 @@ def _read_model(attributes: Attributes, facts: Facts) -> None:
         key = conventional if conventional in attributes else decorated
         if key in attributes and (key == conventional or facts.get(side) is None):
             facts[side] = conversation(_provider_messages(structure(attributes[key]).value), role)
-    if facts.get("system") is None and "gen_ai.prompt.0.role" in attributes:  # of OpenAI's Responses
-        said = indexed(attributes, "gen_ai.prompt.")
+    if facts.get("system") is None and GEN_AI_PROMPT_0_ROLE in attributes:  # of OpenAI's Responses
+        said = indexed(attributes, GEN_AI_PROMPT_PREFIX)
         facts["system"] = next((text(x.get("content")) for x in said if x.get("role") == "system"), None)
 
 

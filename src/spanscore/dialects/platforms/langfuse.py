@@ -23,6 +23,7 @@ from spanscore.dialects.forms.provider_bodies import conversation, offered, syst
 from spanscore.dialects.forms.reprs import REPR_CONTAINERS
 from spanscore.dialects.forms.structure import literal, opened, structure
 from spanscore.dialects.forms.values import Facts, add_damaged, first_count, text
+from spanscore.dialects.keys.gen_ai import GEN_AI_CONVERSATION_ID
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message, Step, StepKind
 
@@ -60,7 +61,7 @@ def read(span: Span, context: Context) -> Facts:
     kind = _kind(span, placed, outermost=context.outermost)
     facts: Facts = {
         "kind": kind,
-        "session_id": first_identity(attributes, ("langfuse.session.id", "gen_ai.conversation.id")),
+        "session_id": first_identity(attributes, ("langfuse.session.id", GEN_AI_CONVERSATION_ID)),
         "user_id": identity(attributes.get("langfuse.user.id")),
     }
     given, returned = attributes.get(_INPUT), attributes.get(_OUTPUT)

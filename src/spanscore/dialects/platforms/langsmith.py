@@ -12,13 +12,29 @@ from spanscore.dialects.forms.decorated_calls import cut, damaged, read_call, re
 from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.provider_bodies import configured_tools, conversation, system_of
 from spanscore.dialects.forms.structure import literal, structure
-from spanscore.dialects.forms.values import Facts, count, first_text, text
+from spanscore.dialects.forms.values import Facts, TokenCount, count, first_text, text
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_COMPLETION,
+    GEN_AI_PROMPT,
+    GEN_AI_REQUEST_MODEL,
+    GEN_AI_RESPONSE_ID,
+    GEN_AI_RESPONSE_MODEL,
+    GEN_AI_TOOL_CALL_ID,
+    GEN_AI_TOOL_DEFINITIONS,
+    GEN_AI_TOOL_NAME,
+    GEN_AI_USAGE_INPUT_TOKENS,
+    GEN_AI_USAGE_OUTPUT_TOKENS,
+)
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Step, StepKind
 
 _KIND = "langsmith.span.kind"
 _KINDS: Final[dict[str, StepKind]] = {"llm": "model", "tool": "tool", "retriever": "retrieval", "chain": "workflow"}
-_INPUTS, _OUTPUTS = "gen_ai.prompt", "gen_ai.completion"
+_INPUTS, _OUTPUTS = GEN_AI_PROMPT, GEN_AI_COMPLETION
+_COUNTS: Final[tuple[tuple[TokenCount, str], ...]] = (
+    ("input_tokens", GEN_AI_USAGE_INPUT_TOKENS),
+    ("output_tokens", GEN_AI_USAGE_OUTPUT_TOKENS),
+)
 _HIDDEN = "{}"  # stands for either where LANGSMITH_HIDE_INPUTS or LANGSMITH_HIDE_OUTPUTS is set
 _METADATA = "langsmith.metadata."  # `langsmith.trace.session_id` is a project, and no conversation
 _TRACEABLE = "langsmith.traceable"  # only the SDK for JavaScript says it
@@ -67,7 +83,7 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     facts["input"] = langgraph.without_hand_back(conversation(request.value, "user"))
     facts["output"] = conversation(response.value, "assistant")
     facts["damaged"] = cut(input=request, output=response)
-    offered = attributes.get("gen_ai.tool.definitions")
+    offered = attributes.get(GEN_AI_TOOL_DEFINITIONS)
     if offered is None and isinstance(request.value, dict):
         offered = request.value.get("tools")
     facts["tools"] = None if offered is None else tools(offered)
@@ -76,24 +92,24 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     if isinstance(request.value, dict):
         facts["system"] = system_of(request.value)
         facts["tools"] = facts["tools"] or configured_tools(request.value)
-    facts["response_id"] = identity(attributes.get("gen_ai.response.id")) or langchain_messages.response_id(
+    facts["response_id"] = identity(attributes.get(GEN_AI_RESPONSE_ID)) or langchain_messages.response_id(
         response.value
     )
-    names = ("gen_ai.response.model", "gen_ai.request.model", _METADATA + "ls_model_name")
+    names = (GEN_AI_RESPONSE_MODEL, GEN_AI_REQUEST_MODEL, _METADATA + "ls_model_name")
     facts["model"] = first_text(attributes, names)
     noted = structure(
         attributes.get(_METADATA + "usage_metadata")
     ).value  # alone where hooks of a framework report a run
     usage = noted if isinstance(noted, dict) else {}
-    for fact in ("input_tokens", "output_tokens"):
-        told = count(attributes.get(f"gen_ai.usage.{fact}"))
-        facts[fact] = count(usage.get(fact)) if told is None else told
+    for fact, key in _COUNTS:
+        counted = count(attributes.get(key))
+        facts[fact] = count(usage.get(fact)) if counted is None else counted
 
 
 def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
     attributes = span.attributes
-    facts["tool_name"] = text(attributes.get("gen_ai.tool.name")) or text(span.name)
-    facts["call_id"] = call_id(attributes.get("gen_ai.tool.call.id"))
+    facts["tool_name"] = text(attributes.get(GEN_AI_TOOL_NAME)) or text(span.name)
+    facts["call_id"] = call_id(attributes.get(GEN_AI_TOOL_CALL_ID))
     read_call(span, given, returned, facts, envelope=_envelope(attributes))
     facts["arguments"] = _unprinted(facts.get("arguments"))
 

@@ -13,6 +13,15 @@ from spanscore.dialects.forms.provider_bodies import offered as listed_tools
 from spanscore.dialects.forms.reprs import evaluated
 from spanscore.dialects.forms.structure import Parsed, structure
 from spanscore.dialects.forms.values import Facts, TokenCount, first_count, first_text, text
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_CONVERSATION_ID,
+    GEN_AI_REQUEST_MODEL,
+    GEN_AI_RESPONSE_MODEL,
+    GEN_AI_USAGE_COMPLETION_TOKENS,
+    GEN_AI_USAGE_INPUT_TOKENS,
+    GEN_AI_USAGE_OUTPUT_TOKENS,
+    GEN_AI_USAGE_PROMPT_TOKENS,
+)
 from spanscore.model.json import printed
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.step import StepKind
@@ -25,18 +34,18 @@ _KINDS: Final[dict[str, StepKind]] = {
     "rag": "retrieval",
     **dict.fromkeys(("span", "chain", "workflow", "task", "module"), "workflow"),
 }
-_SESSIONS = ("langwatch.thread.id", "langwatch.thread_id", "thread_id", "threadId", "gen_ai.conversation.id")
+_SESSIONS = ("langwatch.thread.id", "langwatch.thread_id", "thread_id", "threadId", GEN_AI_CONVERSATION_ID)
 _USERS = ("langwatch.user.id", "langwatch.user_id", "user_id", "userId")
 _TOKENS: Final[tuple[tuple[TokenCount, tuple[str, ...], tuple[str, ...]], ...]] = (
     (
         "input_tokens",
         ("prompt_tokens", "promptTokens"),
-        ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
+        (GEN_AI_USAGE_INPUT_TOKENS, GEN_AI_USAGE_PROMPT_TOKENS),
     ),
     (
         "output_tokens",
         ("completion_tokens", "completionTokens"),
-        ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+        (GEN_AI_USAGE_OUTPUT_TOKENS, GEN_AI_USAGE_COMPLETION_TOKENS),
     ),
 )
 """Of each count its names in LangWatch's metrics, and the conventions' attributes, which rank above these."""
@@ -102,7 +111,7 @@ def _read_model(attributes: Attributes, given: Any, returned: Any, facts: Facts)
     offered = parameters.get("tools", parameters.get("functions")) if isinstance(parameters, dict) else None
     facts["tools"] = listed_tools(given, returned) if offered is None else tools(offered)
     facts["system"] = system_of(given) if isinstance(given, dict) else None
-    facts["model"] = first_text(attributes, ("gen_ai.response.model", "gen_ai.request.model"))
+    facts["model"] = first_text(attributes, (GEN_AI_RESPONSE_MODEL, GEN_AI_REQUEST_MODEL))
     metrics = structure(_value(attributes.get("langwatch.metrics"))).value
     counted = metrics if isinstance(metrics, dict) else {}
     for fact, own, conventional in _TOKENS:

@@ -16,22 +16,30 @@ from spanscore.dialects.forms.messages import message, system_text
 from spanscore.dialects.forms.provider_bodies import messages_of
 from spanscore.dialects.forms.structure import structure
 from spanscore.dialects.forms.values import Facts, add_damaged, count, text
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_CONTENT_COMPLETION,
+    GEN_AI_CONTENT_PROMPT,
+    GEN_AI_INPUT_MESSAGES,
+    GEN_AI_OPERATION_NAME,
+    GEN_AI_OUTPUT_MESSAGES,
+    GEN_AI_TOOL_PREFIX,
+)
+from spanscore.dialects.keys.openinference import LLM_USER
+from spanscore.dialects.keys.openllmetry import GEN_AI_COMPLETION_PREFIX, LLM_REQUEST_FUNCTIONS_PREFIX, LLM_REQUEST_TYPE
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message
 from spanscore.model.trace import RequestedCall
 
 _RAW = "raw_gen_ai_request"
-_PROMPT, _COMPLETION = "gen_ai.content.prompt", "gen_ai.content.completion"
+_PROMPT, _COMPLETION = GEN_AI_CONTENT_PROMPT, GEN_AI_CONTENT_COMPLETION
 _SCOPE = "litellm"
 _CALL = re.compile(r"gen_ai\.completion\.\d+\.function_call\.")
-_TOOLS = ("gen_ai.tool.", "llm.request.functions.")  # of its second version, and of its first
+_TOOLS = (GEN_AI_TOOL_PREFIX, LLM_REQUEST_FUNCTIONS_PREFIX)  # of its second version, and of its first
 _DECLARED = "litellm.request.tools.declared"
 """How many tools are on offer; it lists only as many as fit into a part of the 128 attributes of a span."""
 
-_TOLD_OF_CALL = frozenset(
-    {"gen_ai.operation.name", "llm.request.type", "gen_ai.input.messages", "gen_ai.output.messages"}
-)
-_END_USERS = ("llm.user", "litellm.metadata.user_api_key_end_user_id", "metadata.user_api_key_end_user_id")
+_TOLD_OF_CALL = frozenset({GEN_AI_OPERATION_NAME, LLM_REQUEST_TYPE, GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES})
+_END_USERS = (LLM_USER, "litellm.metadata.user_api_key_end_user_id", "metadata.user_api_key_end_user_id")
 _SESSIONS, _USERS = ("session_id", "conversation_id", "thread_id"), ("user_id", "trace_user_id")
 
 
@@ -59,9 +67,9 @@ def read(span: Span, context: Context) -> Facts:
 
 def _read_model(attributes: Attributes, logs: Sequence[LogRecord], facts: Facts) -> None:
     given, produced = _of_events(logs)
-    if given and "gen_ai.input.messages" not in attributes:
+    if given and GEN_AI_INPUT_MESSAGES not in attributes:
         facts["input"] = given
-    if produced and "gen_ai.output.messages" not in attributes:
+    if produced and GEN_AI_OUTPUT_MESSAGES not in attributes:
         facts["output"] = produced
     said = facts.get("output")
     if said and not said[-1].calls and (calls := tuple(_called(attributes))):
@@ -80,17 +88,17 @@ def _of_last_call(span: Span) -> Span:
     anew becomes the last one. So what stands before this answer's messages is left over from an earlier answer.
     """
     attributes = span.attributes
-    if span.scope.name == _SCOPE or "gen_ai.output.messages" not in attributes:
+    if span.scope.name == _SCOPE or GEN_AI_OUTPUT_MESSAGES not in attributes:
         return span
     keys = list(attributes)
-    earlier = {x for x in keys[: keys.index("gen_ai.output.messages")] if _CALL.match(x)}
+    earlier = {x for x in keys[: keys.index(GEN_AI_OUTPUT_MESSAGES)] if _CALL.match(x)}
     kept = {key: value for key, value in attributes.items() if key not in earlier}
     return replace(span, attributes=kept) if earlier else span
 
 
 def _called(attributes: Attributes) -> Iterator[RequestedCall]:
     """The calls that an answer asks for, which stand beside the answer's messages; the index is the call's."""
-    for item in indexed(attributes, "gen_ai.completion."):
+    for item in indexed(attributes, GEN_AI_COMPLETION_PREFIX):
         call = item.get("function_call")
         if isinstance(call, dict) and text(call.get("name")):
             yield RequestedCall(None, call["name"], arguments(call.get("arguments")))

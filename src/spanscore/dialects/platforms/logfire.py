@@ -25,6 +25,12 @@ from spanscore.dialects.forms.values import (
     first_text,
     text,
 )
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_INPUT_MESSAGES,
+    GEN_AI_OPERATION_NAME,
+    GEN_AI_OUTPUT_MESSAGES,
+    GEN_AI_USAGE_OUTPUT_TOKENS,
+)
 from spanscore.model.json import printed
 from spanscore.model.span import STATUS_ERROR, Attributes, Span
 from spanscore.model.step import Message, Step, StepKind
@@ -32,8 +38,8 @@ from spanscore.model.trace import RequestedCall
 
 _AGENTS, _MCP, _ANTHROPIC = "logfire.openai_agents", "logfire.mcp", "logfire.anthropic"
 _SCOPES = (_AGENTS, _MCP, _ANTHROPIC, "logfire.openai")
-_TOLD_OF_CALL = ("gen_ai.input.messages", "request_data", "events", "raw_input", "response")
-_TOLD_OF_ANSWER = ("gen_ai.output.messages", "response_data", "gen_ai.usage.output_tokens")
+_TOLD_OF_CALL = (GEN_AI_INPUT_MESSAGES, "request_data", "events", "raw_input", "response")
+_TOLD_OF_ANSWER = (GEN_AI_OUTPUT_MESSAGES, "response_data", GEN_AI_USAGE_OUTPUT_TOKENS)
 _ASKED, _ANSWERED = ("messages", "prompt"), ("message", "combined_chunk_content", "text")
 _COUNTS: Final[tuple[tuple[TokenCount, tuple[str, ...]], ...]] = (
     ("input_tokens", ("input_tokens", "prompt_tokens")),
@@ -87,7 +93,7 @@ def _calls_model(attributes: Attributes) -> bool:
 
 
 def _kind(attributes: Attributes) -> StepKind:
-    is_other = not _calls_model(attributes) or attributes.get("gen_ai.operation.name") == "embeddings"
+    is_other = not _calls_model(attributes) or attributes.get(GEN_AI_OPERATION_NAME) == "embeddings"
     return "other" if is_other else "model"
 
 
@@ -109,7 +115,7 @@ def _read_model(span: Span, facts: Facts) -> None:
     request, response, whole = (_object(attributes, x) for x in ("request_data", "response_data", "response"))
     if facts.get("input") is None or facts.get("output") is None:
         _complete_messages(attributes, (request, response, whole), facts)
-    if span.scope.name == _ANTHROPIC and "gen_ai.output.messages" not in attributes and facts["output"]:
+    if span.scope.name == _ANTHROPIC and GEN_AI_OUTPUT_MESSAGES not in attributes and facts["output"]:
         facts["output"] = tuple(_with_bare_arguments(x) for x in facts["output"])
     facts["system"] = facts.get("system") or first_text(whole, ("instructions",))
     facts["system"] = facts["system"] or first_text(request, ("instructions", "system"))

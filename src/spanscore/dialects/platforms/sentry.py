@@ -10,12 +10,21 @@ from spanscore.dialects.forms.arguments import arguments, tools
 from spanscore.dialects.forms.messages import message, messages
 from spanscore.dialects.forms.structure import is_redacted, opened, structure
 from spanscore.dialects.forms.values import Facts, add_damaged, first_text
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_REQUEST_AVAILABLE_TOOLS,
+    GEN_AI_REQUEST_MESSAGES,
+    GEN_AI_REQUEST_MESSAGES_ORIGINAL_LENGTH,
+    GEN_AI_RESPONSE_TEXT,
+    GEN_AI_RESPONSE_TOOL_CALLS,
+    GEN_AI_TOOL_INPUT,
+    GEN_AI_TOOL_OUTPUT,
+)
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message
 
 _ORIGIN, _OURS = "sentry.origin", "auto.ai."
-_KEPT = ("sentry.sdk_meta.gen_ai.input.messages.original_length", "gen_ai.request.messages.original_length")
-_CALLS, _OFFERED = "gen_ai.response.tool_calls", "gen_ai.request.available_tools"
+_KEPT = ("sentry.sdk_meta.gen_ai.input.messages.original_length", GEN_AI_REQUEST_MESSAGES_ORIGINAL_LENGTH)
+_CALLS, _OFFERED = GEN_AI_RESPONSE_TOOL_CALLS, GEN_AI_REQUEST_AVAILABLE_TOOLS
 
 
 def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
@@ -29,7 +38,7 @@ def read(span: Span, context: Context) -> Facts:
     attributes = span.attributes
     facts = semconv.read(span, context)
     if facts["kind"] in {"model", "agent"}:
-        if facts.get("input") is None and (given := attributes.get("gen_ai.request.messages")) is not None:
+        if facts.get("input") is None and (given := attributes.get(GEN_AI_REQUEST_MESSAGES)) is not None:
             facts["input"] = messages(given).messages
         if facts.get("output") is None:
             facts["output"] = _answer(attributes)
@@ -43,7 +52,7 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _answer(attributes: Attributes) -> tuple[Message, ...] | None:
-    said, called = attributes.get("gen_ai.response.text"), structure(attributes.get(_CALLS)).value
+    said, called = attributes.get(GEN_AI_RESPONSE_TEXT), structure(attributes.get(_CALLS)).value
     if said is None and called is None:
         return None
     texts: Any = structure(said).value if attributes.get(_ORIGIN) == "auto.ai.openai" else said
@@ -67,7 +76,7 @@ def _is_cut(attributes: Attributes, given: tuple[Message, ...] | None) -> bool:
 
 
 def _read_tool(attributes: Attributes, facts: Facts) -> None:
-    given, returned = attributes.get("gen_ai.tool.input"), attributes.get("gen_ai.tool.output")
+    given, returned = attributes.get(GEN_AI_TOOL_INPUT), attributes.get(GEN_AI_TOOL_OUTPUT)
     if facts.get("arguments") is None and given is not None and not is_redacted(given):
         facts["arguments"] = arguments(given)
     if not facts.get("has_result") and returned is not None and not is_redacted(returned):

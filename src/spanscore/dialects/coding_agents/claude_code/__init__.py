@@ -14,6 +14,8 @@ from spanscore.dialects.forms.messages import Messages, messages
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import is_redacted, structure
 from spanscore.dialects.forms.values import Facts, add_damaged, count, text
+from spanscore.dialects.keys.gen_ai import GEN_AI_REQUEST_MODEL, GEN_AI_TOOL_CALL_ID, GEN_AI_TOOL_NAME
+from spanscore.dialects.keys.openinference import AGENT_NAME
 from spanscore.dialects.log_turns import name_of, read_prompt, read_resource
 from spanscore.model.span import LogRecord, Span, Value
 from spanscore.model.step import Message, MessageFact
@@ -25,16 +27,16 @@ _PREFIX = "claude_code."
 _SPAN = ""
 _ASKED: _Sources = ((_SPAN, "user_prompt"), (events.PROMPT, "prompt"))
 _SAID: _Sources = ((_SPAN, "response.model_output"), (events.ANSWER, "response"))
-_MODEL: _Sources = ((_SPAN, "model"), (_SPAN, "gen_ai.request.model"), (events.CALLED, "model"))
+_MODEL: _Sources = ((_SPAN, "model"), (_SPAN, GEN_AI_REQUEST_MODEL), (events.CALLED, "model"))
 _PUT_IN = ("input_tokens", "cache_read_tokens", "cache_creation_tokens")  # each counts what the others do not
 _PUT_OUT: _Sources = ((_SPAN, "output_tokens"), (events.CALLED, "output_tokens"))
 _CALL_ID: _Sources = (
     (_SPAN, "tool_use_id"),
-    (_SPAN, "gen_ai.tool.call.id"),
+    (_SPAN, GEN_AI_TOOL_CALL_ID),
     (events.RETURNED, "tool_use_id"),
     (events.DECIDED, "tool_use_id"),
 )
-_TOOL_NAME: _Sources = ((_SPAN, "tool_name"), (_SPAN, "gen_ai.tool.name"), (events.RETURNED, "tool_name"))
+_TOOL_NAME: _Sources = ((_SPAN, "tool_name"), (_SPAN, GEN_AI_TOOL_NAME), (events.RETURNED, "tool_name"))
 _TOOL_DETAILS: _Sources = tuple((x, "tool_parameters") for x in (_SPAN, events.RETURNED, events.DECIDED))
 _CALLED_WITH: _Sources = ((_SPAN, "tool_input"), (events.RETURNED, "tool_input"))
 _SUCCEEDED: _Sources = ((_SPAN, "success"), (events.RETURNED, "success"))
@@ -55,7 +57,7 @@ def read(span: Span, context: Context) -> Facts:
     """The facts of a prompt, a model call or a tool call; its waiting for the user and its hooks are neither."""
     told = _Told(span, context.logs)
     if span.name == events.INTERACTION:
-        named = text(span.attributes.get("agent.name"))  # of a sub-agent, which only records tell of
+        named = text(span.attributes.get(AGENT_NAME))  # of a sub-agent, which only records tell of
         asked = told.first(_ASKED) or details.content(span.attributes.get("new_context"))
         notice = notices.message(asked)
         said = read_prompt(asked) if notice is None else {"input": (notice,)}

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.structure import structure
 from spanscore.dialects.forms.values import count, first_text, text
+from spanscore.dialects.keys.gen_ai import GEN_AI_TOOL_CALL_ID
+from spanscore.dialects.keys.opentelemetry import SESSION_ID
 from spanscore.dialects.log_turns import Calls, LogTurns, Part, Unit, around, in_order, name_of, span_of, under
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 
@@ -37,7 +39,7 @@ def is_aside(attributes: Attributes) -> bool:
 
 def _unit(attributes: Attributes, trace_id: str) -> Unit | None:
     """Records without a trace belong together by their prompt; where that has no id, by their session."""
-    session = identity(attributes.get("session.id"))
+    session = identity(attributes.get(SESSION_ID))
     if trace_id or session is None or text(attributes.get("event.name")) not in _READ:
         return None
     prompt = identity(attributes.get("prompt.id"))
@@ -61,10 +63,10 @@ def _parts(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Itera
 def _is_silent_about(logs: Sequence[LogRecord], spans: Iterable[Span]) -> bool:
     """Whether records name no span though they are about some: those of a prompt of their session at their time."""
     first, last = logs[0], logs[-1]
-    session = first.attributes.get("session.id")
+    session = first.attributes.get(SESSION_ID)
     return not any(x.span_id for x in logs) and any(
         x.name == INTERACTION
-        and x.attributes.get("session.id") == session
+        and x.attributes.get(SESSION_ID) == session
         and x.start_ns < last.time_ns
         and first.time_ns < x.end_ns
         for x in spans
@@ -191,7 +193,7 @@ def _marks(attributes: Attributes) -> Iterator[tuple[str, str]]:
 
 
 def _call(attributes: Attributes) -> str:
-    return first_identity(attributes, ("tool_use_id", "gen_ai.tool.call.id")) or ""
+    return first_identity(attributes, ("tool_use_id", GEN_AI_TOOL_CALL_ID)) or ""
 
 
 def _number(log: LogRecord) -> str:

@@ -14,11 +14,12 @@ from spanscore.dialects.forms.message_cache import MessageCache
 from spanscore.dialects.forms.messages import message, messages
 from spanscore.dialects.forms.structure import opened, structure
 from spanscore.dialects.forms.values import Facts, TokenCount, add_damaged, count, first_text, text
+from spanscore.dialects.keys.gen_ai import GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES
 from spanscore.dialects.log_turns import read_prompt, read_resource
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message, ToolResult
 
-_INPUT, _OUTPUT = "gen_ai.input.messages", "gen_ai.output.messages"
+_INPUT, _OUTPUT = GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES
 _COUNTS: Final[tuple[tuple[TokenCount, str], ...]] = (
     ("input_tokens", "input_token_count"),
     ("output_tokens", "output_token_count"),

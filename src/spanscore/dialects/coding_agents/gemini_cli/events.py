@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.forms.values import first_text, text
+from spanscore.dialects.keys.gen_ai import GEN_AI_CONVERSATION_ID, GEN_AI_TOOL_NAME
+from spanscore.dialects.keys.opentelemetry import SESSION_ID
 from spanscore.dialects.log_turns import Calls, LogTurns, Part, Unit, around, in_order, name_of, span_of, under
 from spanscore.model.span import Attributes, Link, LogRecord, Span
 
@@ -18,7 +20,7 @@ PROMPT, REQUEST, RESPONSE, FAILED, CALLED = "user_prompt", "api_request", "api_r
 MODEL, TOOL, SUBAGENT = "llm_call", "tool_call", "agent_call"
 
 _READ = frozenset({PROMPT, REQUEST, RESPONSE, FAILED, CALLED})
-_SESSION = ("session.id", "gen_ai.conversation.id")
+_SESSION = (SESSION_ID, GEN_AI_CONVERSATION_ID)
 _ASIDE = "utility"  # starts the role of a model call that serves no turn: titles, routing, compression
 _MANAGED = "managed-"  # starts the names of Qwen Code's own agents, which go on after a turn: they keep its memory
 
@@ -101,7 +103,7 @@ def _placed(spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[LogRec
     tools: defaultdict[str | None, list[Span]] = defaultdict(list)
     for span in spans:
         if span.name == TOOL:
-            tools[first_text(span.attributes, ("gen_ai.tool.name", "function_name"))].append(span)
+            tools[first_text(span.attributes, (GEN_AI_TOOL_NAME, "function_name"))].append(span)
     named = {name: Calls(calls) for name, calls in tools.items()}
     for log in logs:
         about: Span | None = known.get(log.span_id)

@@ -7,6 +7,7 @@ from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.structure import structure
 from spanscore.dialects.forms.values import Facts, text
 from spanscore.dialects.frameworks.autogen import messages as autogen_messages
+from spanscore.dialects.keys.gen_ai import GEN_AI_TOOL_DESCRIPTION
 from spanscore.model.span import Span
 from spanscore.model.trace import Tool
 
@@ -26,7 +27,7 @@ def read(span: Span, context: Context) -> Facts:
     if "messaging.operation" in attributes:
         return {"kind": "other"}
     facts = semconv.read(span, context)
-    described = text(attributes.get("gen_ai.tool.description"))
+    described = text(attributes.get(GEN_AI_TOOL_DESCRIPTION))
     if facts["kind"] == "tool" and described is not None and (name := facts.get("tool_name")):
         facts["tools"] = (Tool(name, described),)
     return facts

@@ -10,6 +10,7 @@ from spanscore.dialects.forms.indexed import elements, indexed
 from spanscore.dialects.forms.reprs import quoted, unprinted
 from spanscore.dialects.forms.structure import structure
 from spanscore.dialects.forms.values import Facts, add_damaged, count
+from spanscore.dialects.keys.openinference import INPUT_VALUE, LLM_INPUT_MESSAGES_PREFIX, OUTPUT_VALUE
 from spanscore.dialects.quirk import Quirk
 from spanscore.model.json import printed
 from spanscore.model.span import Span
@@ -87,11 +88,11 @@ def complete_openinference(span: Span, facts: Facts) -> None:
 
 def _complete_model(span: Span, facts: Facts) -> None:
     """Add what stands beside the flattened messages: thoughts, and what functions returned."""
-    items = [x for x in indexed(span.attributes, "llm.input_messages.") if isinstance(x.get("message"), dict)]
+    items = [x for x in indexed(span.attributes, LLM_INPUT_MESSAGES_PREFIX) if isinstance(x.get("message"), dict)]
     given, produced = facts.get("input"), facts.get("output")
     if given and len(items) == len(given):
         facts["input"] = tuple(_completed(x, item) for x, item in zip(given, items, strict=True))
-    answer, is_cut = structure(span.attributes.get("output.value"))
+    answer, is_cut = structure(span.attributes.get(OUTPUT_VALUE))
     if produced and isinstance(answer, dict):
         facts["output"] = tuple(_with_thought(x, answer.get("thought")) for x in produced)
     if is_cut:  # it tells thoughts that nothing else does
@@ -115,7 +116,7 @@ def _with_thought(message: Message, thought: object) -> Message:
 
 def _printed_text(span: Span) -> str | None:
     """The last text that an agent was sent; the messages are printed as Python prints them."""
-    given = structure(span.attributes.get("input.value")).value
+    given = structure(span.attributes.get(INPUT_VALUE)).value
     sent = given.get("messages") if isinstance(given, dict) else None
     last = str(sent[-1]) if isinstance(sent, list) and sent else ""
     at = last.find(_CONTENT)
@@ -124,7 +125,7 @@ def _printed_text(span: Span) -> str | None:
 
 
 def _complete_team(span: Span, facts: Facts) -> None:
-    given, result = (structure(span.attributes.get(x)).value for x in ("input.value", "output.value"))
+    given, result = (structure(span.attributes.get(x)).value for x in (INPUT_VALUE, OUTPUT_VALUE))
     task = given.get("task") if isinstance(given, dict) else None
     facts["input_text"] = task if isinstance(task, str) else None
     told = chat_messages(result.get("messages")) if isinstance(result, dict) else ()

@@ -17,6 +17,12 @@ from spanscore.dialects.forms.structure import is_redacted, opened, structure
 from spanscore.dialects.forms.values import NOT_RECORDED, Facts, add_damaged, add_missing, count
 from spanscore.dialects.frameworks.google_adk import objects
 from spanscore.dialects.frameworks.google_adk.objects import by_its_author, waits
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_OPERATION_NAME,
+    GEN_AI_TOOL_CALL_ARGUMENTS,
+    GEN_AI_TOOL_CALL_RESULT,
+)
+from spanscore.dialects.keys.openinference import OPENINFERENCE_SPAN_KIND
 from spanscore.dialects.quirk import NO_QUIRK
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
@@ -33,7 +39,7 @@ _CALL = re.compile(r"tool_call \[(.+)\]|execute_tool ([^(].*)")  # a tool's befo
 _TYPESCRIPT = '"usageMetadata":'
 """How the SDKs for TypeScript and Java spell what a response tells; in a text the quotes would have backslashes."""
 
-_OPENINFERENCE = "openinference.span.kind"
+_OPENINFERENCE = OPENINFERENCE_SPAN_KIND
 _DAMAGEABLE: Final[tuple[StepFact, ...]] = ("input", "output", "arguments", "result")
 
 
@@ -87,7 +93,7 @@ def _read(span: Span, context: Context) -> Facts:
 def _read_name(span: Span, facts: Facts) -> None:
     """Which kind a span is that has no operation's name: by its content, else, in old versions, by its own name."""
     run, call = _RUN.fullmatch(span.name), _CALL.fullmatch(span.name)
-    if "gen_ai.operation.name" not in span.attributes and _holds(span.attributes, _REQUEST):
+    if GEN_AI_OPERATION_NAME not in span.attributes and _holds(span.attributes, _REQUEST):
         facts["kind"] = "model"
     elif run is not None:
         facts["kind"], facts["agent_name"] = "agent", run[1]
@@ -171,9 +177,9 @@ def _is_java(step: Step) -> bool:
 
 def _without_stand_ins(step: Step) -> Step:
     attributes = step.span.attributes
-    if _GIVEN in attributes and "gen_ai.tool.call.arguments" not in attributes:
+    if _GIVEN in attributes and GEN_AI_TOOL_CALL_ARGUMENTS not in attributes:
         step = replace(step, arguments=None)
-    if _RETURNED in attributes and "gen_ai.tool.call.result" not in attributes:
+    if _RETURNED in attributes and GEN_AI_TOOL_CALL_RESULT not in attributes:
         step = replace(step, result=None, has_result=False)
     return step
 

@@ -10,19 +10,20 @@ from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.provider_bodies import configured_tools, system_of
 from spanscore.dialects.forms.structure import is_redacted, structure
 from spanscore.dialects.forms.values import Facts, Side, add_damaged
+from spanscore.dialects.keys.openinference import INPUT_VALUE, LLM_INPUT_MESSAGES_PREFIX, OUTPUT_VALUE, TOOL_NAME
 from spanscore.dialects.quirk import Items, Quirk
 from spanscore.model.json import Json
 from spanscore.model.span import Span, Value
 from spanscore.model.step import Message
 
 _OPENINFERENCE = "openinference.instrumentation.google_adk"
-_FLAT = "llm.input_messages."
+_FLAT = LLM_INPUT_MESSAGES_PREFIX
 _RETOLD = ("For context:\n", "For context: below is a transcript of what another agent did")
 _UNCONFIRMED = "This tool call requires confirmation"  # what a tool that waits for it seems to return
 _SAID, _OF_RESULT = frozenset({"contents", "tool_calls"}), frozenset({"content", "name", "tool_call_id"})
 _RUN: Final[tuple[tuple[Side, str, str, str], ...]] = (
-    ("input", "input.value", "new_message", "user"),
-    ("output", "output.value", "content", "assistant"),
+    ("input", INPUT_VALUE, "new_message", "user"),
+    ("output", OUTPUT_VALUE, "content", "assistant"),
 )
 """Of each side of a run: the attribute, the member of the object in it that is a message, and its role."""
 
@@ -70,7 +71,7 @@ def _complete_tool(span: Span, facts: Facts) -> None:
         facts["result"] = gemini_calls.content(result.get("response"))
     if waits(facts.get("result")):
         facts["result"], facts["has_result"] = None, False
-    if "input.value" not in span.attributes and "tool.name" in span.attributes and not span.dropped_attributes_count:
+    if INPUT_VALUE not in span.attributes and TOOL_NAME in span.attributes and not span.dropped_attributes_count:
         facts["arguments"] = {}
 
 
@@ -89,7 +90,7 @@ def _overlaps(item: Mapping[str, Any]) -> bool:
 
 def _complete_model(span: Span, facts: Facts) -> None:
     """The messages of the whole request and response, since flattened ones overlap."""
-    given, returned = (_object(span.attributes.get(x)) for x in ("input.value", "output.value"))
+    given, returned = (_object(span.attributes.get(x)) for x in (INPUT_VALUE, OUTPUT_VALUE))
     if isinstance(given.get("contents"), list):
         facts["input"], facts["system"] = messages(given["contents"]).messages, system_of(given)
         facts["tools"] = facts.get("tools") or configured_tools(given)

@@ -12,6 +12,7 @@ from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.structure import opened, structure
 from spanscore.dialects.forms.values import Facts, text
 from spanscore.dialects.frameworks.google_genai import quirks, traceloop
+from spanscore.dialects.keys.gen_ai import GEN_AI_OUTPUT_MESSAGES, GEN_AI_PROVIDER_NAME, GEN_AI_TOOL_DESCRIPTION
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message
@@ -33,7 +34,7 @@ def read(span: Span, context: Context) -> Facts:
     elif facts["kind"] == "model":
         if facts.get("input") is None and facts.get("output") is None:
             facts["input"], facts["output"] = _from_list(span.attributes.get("events"))
-        elif _PIECE in str(span.attributes.get("gen_ai.output.messages")):
+        elif _PIECE in str(span.attributes.get(GEN_AI_OUTPUT_MESSAGES)):
             _put_together(facts)
         gemini_calls.without_envelopes(facts, objects=True)
     return facts
@@ -95,7 +96,7 @@ def _read_function(attributes: Attributes, facts: Facts) -> None:
         facts["result"] = _python(attributes[_RETURN + _VALUE], attributes.get(_RETURN + _TYPE))
         facts["has_result"] = True
     if facts["tool_name"] is not None:
-        facts["tools"] = (Tool(facts["tool_name"], text(attributes.get("gen_ai.tool.description"))),)
+        facts["tools"] = (Tool(facts["tool_name"], text(attributes.get(GEN_AI_TOOL_DESCRIPTION))),)
 
 
 def _typed(key: str) -> str:
@@ -114,7 +115,7 @@ def _python(value: Value, kind: Value) -> Json:
 
 def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
     """Whether it is of the instrumentation since 1.0, whose spans have the scope of the library that it shares."""
-    return span.scope.name == _SHARED_SCOPE and span.attributes.get("gen_ai.provider.name") in _PROVIDERS
+    return span.scope.name == _SHARED_SCOPE and span.attributes.get(GEN_AI_PROVIDER_NAME) in _PROVIDERS
 
 
 QUIRKS = (*quirks.QUIRKS, *traceloop.QUIRKS)

@@ -3,6 +3,7 @@
 from spanscore.dialects.forms import gemini_calls
 from spanscore.dialects.forms.structure import opened
 from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.keys.gen_ai import GEN_AI_PROVIDER_NAME
 from spanscore.dialects.quirk import Quirk
 from spanscore.model.span import Span
 
@@ -14,7 +15,7 @@ def logged_by_mlflow(span: Span) -> bool:
     attributes = span.attributes
     if _TYPE in attributes:
         return opened(attributes.get("mlflow.message.format")) == "gemini"
-    return attributes.get("gen_ai.provider.name") == "gemini"
+    return attributes.get(GEN_AI_PROVIDER_NAME) == "gemini"
 
 
 def complete(_span: Span, facts: Facts) -> None:

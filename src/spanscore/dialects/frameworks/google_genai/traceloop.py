@@ -17,6 +17,7 @@ from spanscore.dialects.forms import gemini_calls
 from spanscore.dialects.forms.messages import blocks
 from spanscore.dialects.forms.reprs import STRING, opened_repr
 from spanscore.dialects.forms.values import Facts, text
+from spanscore.dialects.keys.gen_ai import GEN_AI_SYSTEM
 from spanscore.dialects.quirk import Items, Quirk
 from spanscore.model.json import Json
 from spanscore.model.span import STATUS_ERROR, Span
@@ -56,7 +57,7 @@ def _opened_item(span: Span, item: dict[str, Any]) -> dict[str, Any]:
     is_first = "user" in item and "content" not in item
     content = item["user"] if is_first else item.get("content")
     parts = [opened for x in blocks(content) or () for opened in _opened_block(x)] or _proto_parts(content)
-    if isinstance(content, str) and (is_first or span.attributes.get("gen_ai.system") == _OLDEST):
+    if isinstance(content, str) and (is_first or span.attributes.get(GEN_AI_SYSTEM) == _OLDEST):
         content = content.removesuffix("\n")
     role = {"role": "user"} if is_first else {}
     return {**item, **role, "content": parts or content}

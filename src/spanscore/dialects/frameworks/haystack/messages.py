@@ -9,6 +9,12 @@ from spanscore.dialects.forms.ids import identity
 from spanscore.dialects.forms.reprs import evaluated, opened_repr
 from spanscore.dialects.forms.structure import opened, structure
 from spanscore.dialects.forms.values import Facts, add_missing, count, text
+from spanscore.dialects.keys.openinference import INPUT_VALUE, OUTPUT_VALUE
+from spanscore.dialects.keys.openllmetry import (
+    GEN_AI_COMPLETION_0_CONTENT,
+    TRACELOOP_ENTITY_INPUT,
+    TRACELOOP_ENTITY_OUTPUT,
+)
 from spanscore.dialects.quirk import Quirk
 from spanscore.model.json import Json, printed
 from spanscore.model.span import Span
@@ -57,7 +63,7 @@ def complete_openinference(span: Span, facts: Facts) -> None:
     kind, name = facts["kind"], span.name
     if kind not in {"model", "workflow"}:
         return
-    given, returned = (structure(span.attributes.get(x)).value for x in ("input.value", "output.value"))
+    given, returned = (structure(span.attributes.get(x)).value for x in (INPUT_VALUE, OUTPUT_VALUE))
     if kind == "model":
         _complete_model(given, returned, facts)
     elif name.startswith(("Agent.", "Pipeline.", "AsyncPipeline.")):
@@ -115,12 +121,12 @@ def complete_openllmetry(span: Span, facts: Facts) -> None:
 
     Of a chat generator it records nothing but the names of the fields that it returned.
     """
-    if facts["kind"] == "model" and span.attributes.get("gen_ai.completion.0.content") == "replies":
+    if facts["kind"] == "model" and span.attributes.get(GEN_AI_COMPLETION_0_CONTENT) == "replies":
         facts["kind"] = "other"
     elif facts["kind"] == "workflow":
-        called = opened(span.attributes.get("traceloop.entity.input"))
+        called = opened(span.attributes.get(TRACELOOP_ENTITY_INPUT))
         given = called.get("kwargs") if isinstance(called, dict) else None
-        conversation(given, opened(span.attributes.get("traceloop.entity.output")), facts)
+        conversation(given, opened(span.attributes.get(TRACELOOP_ENTITY_OUTPUT)), facts)
         if any(x.calls for x in facts["output"] or ()):
             facts["kind"] = "agent"
 

@@ -7,6 +7,7 @@ from spanscore.dialects.forms.envelopes import tool_output
 from spanscore.dialects.forms.reprs import REPR_CONTAINERS
 from spanscore.dialects.forms.structure import literal, opened, structure
 from spanscore.dialects.forms.values import Facts, Side
+from spanscore.dialects.keys.openinference import OUTPUT_VALUE
 from spanscore.dialects.quirk import Quirk
 from spanscore.model.span import Span
 from spanscore.model.step import Message
@@ -48,7 +49,7 @@ def agent_name(span: Span) -> str | None:
 def complete(span: Span, facts: Facts) -> None:
     """Add to the facts of a span, in place."""
     if facts["kind"] == "model":
-        facts["response_id"] = langchain_messages.response_id(structure(span.attributes.get("output.value")).value)
+        facts["response_id"] = langchain_messages.response_id(structure(span.attributes.get(OUTPUT_VALUE)).value)
     elif facts["kind"] == "tool":
         _open_arguments(facts)
         if facts.get("has_result"):

@@ -9,12 +9,13 @@ from spanscore.dialects.forms.reprs import REPR_CONTAINERS
 from spanscore.dialects.forms.structure import literal, opened
 from spanscore.dialects.forms.values import Facts, text
 from spanscore.dialects.frameworks.langchain.printed_blocks import opened_blocks
+from spanscore.dialects.keys.openllmetry import TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX, TRACELOOP_ENTITY_NAME
 from spanscore.dialects.quirk import Quirk
 from spanscore.model.json import Json
 from spanscore.model.span import Span
 
 _SCOPE = "opentelemetry.instrumentation.langchain"
-_ASSOCIATION = "traceloop.association.properties."
+_ASSOCIATION = TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX
 _CALLBACK = frozenset({"inputs", "tags", "metadata", "kwargs"})
 """What a callback of LangChain's records beside `input_str`, the arguments as text."""
 
@@ -22,7 +23,7 @@ _CALLBACK = frozenset({"inputs", "tags", "metadata", "kwargs"})
 def place(span: Span, facts: Facts, outermost: bool) -> None:
     """Find whose step of LangChain's a span is: a task may be the run of an agent."""
     placed = langgraph.metadata(span.attributes, _ASSOCIATION)
-    name = text(span.attributes.get("traceloop.entity.name"))
+    name = text(span.attributes.get(TRACELOOP_ENTITY_NAME))
     if facts["kind"] == "workflow" and name and langgraph.is_agent(name, placed, outermost=outermost):
         facts["kind"] = "agent"
     if facts["kind"] == "agent":

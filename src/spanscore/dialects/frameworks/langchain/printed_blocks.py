@@ -5,10 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects.forms.structure import structure
+from spanscore.dialects.keys.gen_ai import GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES
 from spanscore.model.json import dumps
 from spanscore.model.span import Span
 
-_KEYS = ("gen_ai.input.messages", "gen_ai.output.messages")
+_KEYS = (GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES)
 _CALLS, _THOUGHTS = frozenset({"function_call", "tool_use"}), frozenset({"reasoning", "thinking", "redacted_thinking"})
 _PRINTED = re.compile(rf'\\"type\\": \\"(?:{"|".join(sorted(_CALLS | _THOUGHTS))})\\"')
 """How such a block looks, as JSON in a text in JSON."""

@@ -14,6 +14,13 @@ from spanscore.dialects.forms.envelopes import tool_output
 from spanscore.dialects.forms.messages import blocks, message
 from spanscore.dialects.forms.structure import opened, structure
 from spanscore.dialects.forms.values import NO_CONTENT, Facts, text
+from spanscore.dialects.keys.gen_ai import GEN_AI_OPERATION_NAME
+from spanscore.dialects.keys.openllmetry import (
+    TRACELOOP_ENTITY_INPUT,
+    TRACELOOP_ENTITY_NAME,
+    TRACELOOP_ENTITY_OUTPUT,
+    TRACELOOP_WORKFLOW_NAME,
+)
 from spanscore.dialects.quirk import Quirk
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message, Step, ToolResult
@@ -29,7 +36,7 @@ _CLASSES = frozenset({"DynamicTool", "DynamicStructuredTool", "StructuredTool", 
 def complete(span: Span, facts: Facts) -> None:
     """Which tool ran, what a model call really says, and what a graph returned, for `refine_trace`."""
     attributes = span.attributes
-    if attributes.get("gen_ai.operation.name") == "execute_tool":
+    if attributes.get(GEN_AI_OPERATION_NAME) == "execute_tool":
         _complete_tool(attributes, facts)
     elif facts["kind"] == "workflow":
         _complete_workflow(span, facts)
@@ -42,10 +49,10 @@ def complete(span: Span, facts: Facts) -> None:
 
 def _complete_workflow(span: Span, facts: Facts) -> None:
     """What a graph returned, which is an agent where it is a trace of its own; the runs of its parts are neither."""
-    name = str(span.attributes.get("traceloop.workflow.name"))
+    name = str(span.attributes.get(TRACELOOP_WORKFLOW_NAME))
     if name == _GRAPH:
         facts |= {"kind": "other" if span.parent_span_id else "agent", **NO_CONTENT, "agent_name": None}
-        given, returned = (span.attributes.get(f"traceloop.entity.{x}put") for x in ("in", "out"))
+        given, returned = (span.attributes.get(x) for x in (TRACELOOP_ENTITY_INPUT, TRACELOOP_ENTITY_OUTPUT))
         told, held = (langchain_messages.state_messages(structure(x).value) for x in (returned, given))
         facts["output"] = _added(told, held) or langchain_messages.after_question(told)
         if facts["kind"] == "agent":
@@ -63,11 +70,11 @@ def _added(told: tuple[Message, ...] | None, held: tuple[Message, ...] | None) -
 
 def _complete_tool(attributes: Attributes, facts: Facts) -> None:
     """Name and id of a call stand in its answer. One that failed has neither, and is told by the graph's messages."""
-    given = structure(attributes.get("traceloop.entity.input")).value
-    returned = structure(attributes.get("traceloop.entity.output")).value
+    given = structure(attributes.get(TRACELOOP_ENTITY_INPUT)).value
+    returned = structure(attributes.get(TRACELOOP_ENTITY_OUTPUT)).value
     name, identity = _answered(returned)
     if name is None and facts.get("tool_name") not in _CLASSES:
-        name = facts.get("tool_name") or text(attributes.get("traceloop.entity.name"))
+        name = facts.get("tool_name") or text(attributes.get(TRACELOOP_ENTITY_NAME))
     if name is None or name in _CLASSES:
         facts |= {"kind": "other", **NO_CONTENT}
         return

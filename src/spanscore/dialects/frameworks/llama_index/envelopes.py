@@ -10,6 +10,14 @@ from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.reprs import evaluated
 from spanscore.dialects.forms.structure import opened
 from spanscore.dialects.forms.values import Facts, text
+from spanscore.dialects.keys.gen_ai import GEN_AI_OPERATION_NAME
+from spanscore.dialects.keys.openinference import (
+    INPUT_VALUE,
+    LLM_INPUT_MESSAGES_0_MESSAGE_ROLE,
+    LLM_OUTPUT_MESSAGES_0_MESSAGE_ROLE,
+    TOOL_NAME,
+)
+from spanscore.dialects.keys.openllmetry import TRACELOOP_ENTITY_INPUT, TRACELOOP_ENTITY_OUTPUT
 from spanscore.dialects.quirk import Quirk
 from spanscore.model.json import Json, printed
 from spanscore.model.span import STATUS_ERROR, Span
@@ -111,14 +119,16 @@ def complete_openinference(span: Span, facts: Facts) -> None:
     if facts["kind"] == "tool":
         _complete_tool(span, facts)
     elif facts["kind"] == "model":
-        for fact in ("input", "output"):  # else a request or response, printed as Python prints objects
-            if f"llm.{fact}_messages.0.message.role" not in span.attributes:
-                facts[fact] = None
+        # without flattened messages it is a request or response, printed as Python prints objects
+        if LLM_INPUT_MESSAGES_0_MESSAGE_ROLE not in span.attributes:
+            facts["input"] = None
+        if LLM_OUTPUT_MESSAGES_0_MESSAGE_ROLE not in span.attributes:
+            facts["output"] = None
         react_text.complete(facts)
     elif facts["kind"] == "retrieval" and span.name.endswith("._retrieve"):
         facts["kind"] = "other"  # inside another one, which also tells what was found
     elif is_agent_step(span):
-        facts["kind"], facts["agent_name"] = "agent", agent_name(span.attributes.get("input.value"))
+        facts["kind"], facts["agent_name"] = "agent", agent_name(span.attributes.get(INPUT_VALUE))
 
 
 def _complete_tool(span: Span, facts: Facts) -> None:
@@ -133,17 +143,17 @@ def _complete_tool(span: Span, facts: Facts) -> None:
 def complete_openllmetry(span: Span, facts: Facts) -> None:
     """Add to the facts of a span of OpenLLMetry's, in place: there all steps, tools and models too, are tasks."""
     attributes = span.attributes
-    if attributes.get("gen_ai.operation.name") == "chat":
+    if attributes.get(GEN_AI_OPERATION_NAME) == "chat":
         facts["kind"] = "model"
-        request = opened(attributes.get("traceloop.entity.input"))
+        request = opened(attributes.get(TRACELOOP_ENTITY_INPUT))
         given = request.get("kwargs") if isinstance(request, dict) else None
         if facts.get("tools") is None and isinstance(given, dict) and "tools" in given:
             facts["tools"] = tools(given["tools"])
         react_text.complete(facts)
         return
-    returned = opened(attributes.get("traceloop.entity.output"))
+    returned = opened(attributes.get(TRACELOOP_ENTITY_OUTPUT))
     fields = returned if isinstance(returned, dict) else {}
-    called, given = attributes.get("tool.name"), opened(attributes.get("tool.arguments"))
+    called, given = attributes.get(TOOL_NAME), opened(attributes.get("tool.arguments"))
     if called is None and "tool_kwargs" in fields and "tool_output" in fields:  # before these had attributes
         called, given = text(fields.get("tool_name")), fields["tool_kwargs"]
     if isinstance(called, str):

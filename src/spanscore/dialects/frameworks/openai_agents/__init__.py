@@ -11,13 +11,20 @@ from spanscore.dialects.forms.reprs import opened_repr
 from spanscore.dialects.forms.structure import literal, structure
 from spanscore.dialects.forms.values import Facts, Side, add_damaged
 from spanscore.dialects.frameworks.openai_agents import openinference, openllmetry
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_INPUT_MESSAGES,
+    GEN_AI_OUTPUT_MESSAGES,
+    GEN_AI_PROVIDER_NAME,
+    GEN_AI_SYSTEM,
+)
+from spanscore.dialects.keys.openllmetry import TRACELOOP_SPAN_KIND
 from spanscore.model.span import LogRecord, Span
 
 _SCOPE = "opentelemetry.instrumentation.openai_agents"  # Traceloop's too
-_BOTH_NAMES = ("gen_ai.system", "gen_ai.provider.name")  # this instrumentation writes both, Traceloop's one
+_BOTH_NAMES = (GEN_AI_SYSTEM, GEN_AI_PROVIDER_NAME)  # this instrumentation writes both, Traceloop's one
 _SIDES: Final[tuple[tuple[Side, str, str], ...]] = (
-    ("input", "gen_ai.input.messages", "user"),
-    ("output", "gen_ai.output.messages", "assistant"),
+    ("input", GEN_AI_INPUT_MESSAGES, "user"),
+    ("output", GEN_AI_OUTPUT_MESSAGES, "assistant"),
 )
 _HIDDEN, _REDACTED = "readacted", "[REDACTED]"  # how it spells what it hides, and how that is spelled elsewhere
 _CALL = "ResponseFunctionToolCall("
@@ -26,7 +33,7 @@ _TEXTS = ("output_text", "input_text", "text", "refusal")
 
 def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
     """Whether the span has Traceloop's scope `opentelemetry.instrumentation.openai_agents` and both provider names."""
-    if span.scope.name != _SCOPE or "traceloop.span.kind" in span.attributes:
+    if span.scope.name != _SCOPE or TRACELOOP_SPAN_KIND in span.attributes:
         return False
     return all(x in span.attributes for x in _BOTH_NAMES)
 

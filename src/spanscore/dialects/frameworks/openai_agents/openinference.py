@@ -8,6 +8,7 @@ from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.reprs import evaluated
 from spanscore.dialects.forms.structure import structure
 from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.keys.openinference import INPUT_VALUE
 from spanscore.dialects.quirk import Quirk
 from spanscore.model.span import Span, Value
 from spanscore.model.step import Message
@@ -44,7 +45,7 @@ def complete(_span: Span, facts: Facts) -> None:
 def complete_javascript(span: Span, facts: Facts) -> None:
     """Complete the messages that a model was given, in place."""
     if facts["kind"] == "model" and (given := facts.get("input")):
-        facts["input"] = tuple(with_texts(given, span.attributes.get("input.value")))
+        facts["input"] = tuple(with_texts(given, span.attributes.get(INPUT_VALUE)))
 
 
 def with_texts(flat: Sequence[Message], request: Value) -> Sequence[Message]:

@@ -14,6 +14,12 @@ from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import opened, structure
 from spanscore.dialects.forms.values import Facts, add_damaged, change_messages, text
 from spanscore.dialects.frameworks.pydantic_ai import under_mlflow
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_INPUT_MESSAGES,
+    GEN_AI_OPERATION_NAME,
+    GEN_AI_TOOL_CALL_ID,
+    GEN_AI_TOOL_NAME,
+)
 from spanscore.model.json import printed
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message, StepKind
@@ -30,7 +36,7 @@ def read(span: Span, context: Context) -> Facts:
     """The facts of one of its spans: agent run, model request or tool call."""
     facts = semconv.read(span, context)
     attributes = span.attributes
-    if "gen_ai.operation.name" not in attributes:
+    if GEN_AI_OPERATION_NAME not in attributes:
         facts["kind"] = _kind_by_name(span)
     if facts["kind"] == "agent":
         _read_agent(attributes, facts)
@@ -46,7 +52,7 @@ def read(span: Span, context: Context) -> Facts:
 
 def _hides(attributes: Attributes) -> bool:
     """Whether content was left out on demand: a part of a message is then text without a text."""
-    said = (attributes.get(x) for x in ("gen_ai.input.messages", *_CONVERSATIONS, "events"))
+    said = (attributes.get(x) for x in (GEN_AI_INPUT_MESSAGES, *_CONVERSATIONS, "events"))
     return any(isinstance(x, str) and _HIDDEN.search(x) for x in said)
 
 
@@ -152,10 +158,10 @@ def _as_text(message: Message, names: set[str]) -> Message:
 
 def _read_tool(span: Span, facts: Facts) -> None:
     attributes = span.attributes
-    facts["tool_name"] = facts.get("tool_name") or text(attributes.get("gen_ai.tool.name"))
+    facts["tool_name"] = facts.get("tool_name") or text(attributes.get(GEN_AI_TOOL_NAME))
     if facts["tool_name"] == _FINAL_RESULT:
         facts["kind"] = "other"
-    facts["call_id"] = facts.get("call_id") or call_id(attributes.get("gen_ai.tool.call.id"))
+    facts["call_id"] = facts.get("call_id") or call_id(attributes.get(GEN_AI_TOOL_CALL_ID))
     facts["error"] = status_error(span)
     if "arguments" not in facts and "tool_arguments" in attributes:
         facts["arguments"] = arguments(attributes["tool_arguments"])

@@ -13,13 +13,19 @@ from spanscore.dialects.forms.structure import opened
 from spanscore.dialects.forms.values import Facts, first_text, text
 from spanscore.dialects.frameworks.spring_ai.quoted_lists import system_and_user, texts
 from spanscore.dialects.frameworks.spring_ai.tool_loop import apart
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_COMPLETION,
+    GEN_AI_OPERATION_NAME,
+    GEN_AI_PROMPT,
+    GEN_AI_RESPONSE_FINISH_REASONS,
+)
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message, StepKind
 from spanscore.model.trace import Tool
 
 _KIND = "spring.ai.kind"
 _KINDS: Final[dict[str, StepKind]] = {"chat_client": "agent", "tool_call": "tool"}
-_OFFERED, _REASONS = "spring.ai.model.request.tool.names", "gen_ai.response.finish_reasons"
+_OFFERED, _REASONS = "spring.ai.model.request.tool.names", GEN_AI_RESPONSE_FINISH_REASONS
 _LOGGERS = "org.springframework.ai."
 _SCOPES = "org.springframework."
 _CLIENT, _TOOL = "spring.ai.chat.client.", "spring.ai.tool."
@@ -32,7 +38,7 @@ _MODEL_PROMPT, _MODEL_ANSWER = "Chat Model Prompt Content:\n", "Chat Model Compl
 
 def matches(span: Span, logs: Sequence[LogRecord]) -> bool:
     """Whether the span has a GenAI operation and a scope of Spring's, or has a log record of a class of Spring AI."""
-    if span.scope.name.startswith(_SCOPES) and "gen_ai.operation.name" in span.attributes:
+    if span.scope.name.startswith(_SCOPES) and GEN_AI_OPERATION_NAME in span.attributes:
         return True
     return bool(logs) and any(x.scope.name.startswith(_LOGGERS) for x in logs)
 
@@ -57,7 +63,7 @@ def read(span: Span, context: Context) -> Facts:
 
 def _read_client(attributes: Attributes, logged: list[str], facts: Facts) -> None:
     facts["session_id"] = facts.get("session_id") or identity(attributes.get(_CLIENT + "conversation.id"))
-    listed = _logged(logged, _CLIENT_PROMPT) or first_text(attributes, ("gen_ai.prompt",)) or ""
+    listed = _logged(logged, _CLIENT_PROMPT) or first_text(attributes, (GEN_AI_PROMPT,)) or ""
     system, user = system_and_user(listed)
     said = {
         "system": system or text(attributes.get(_CLIENT + "system.text")),
@@ -73,8 +79,8 @@ def _read_client(attributes: Attributes, logged: list[str], facts: Facts) -> Non
 
 def _read_model(attributes: Attributes, logged: list[str], facts: Facts) -> None:
     """What a model was given and said: texts of a log record, or of attributes that applications add themselves."""
-    asked = _texts(logged, _MODEL_PROMPT, attributes, "gen_ai.prompt")
-    answered = _texts(logged, _MODEL_ANSWER, attributes, "gen_ai.completion")
+    asked = _texts(logged, _MODEL_PROMPT, attributes, GEN_AI_PROMPT)
+    answered = _texts(logged, _MODEL_ANSWER, attributes, GEN_AI_COMPLETION)
     if asked:  # of several none says whose it is, but the last; a tool's result has no text
         facts["input"] = (Message("user", asked[-1]),) if asked[-1] else None
         facts["input_is_part"] = True

@@ -12,6 +12,7 @@ from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.provider_bodies import configured_tools, conversation, system_of
 from spanscore.dialects.forms.structure import Parsed, opened, structure
 from spanscore.dialects.forms.values import Facts, count, text
+from spanscore.dialects.keys.gen_ai import GEN_AI_OPERATION_NAME, GEN_AI_TOOL_CALL_RESULT
 from spanscore.dialects.platforms.mlflow import chunks
 from spanscore.dialects.quirk import Quirk
 from spanscore.model.span import Attributes, Span, Value
@@ -111,14 +112,14 @@ def _read_retrieval(given: Value, returned: Value, facts: Facts) -> None:
 def _read_conventions(span: Span, context: Context) -> Facts:
     """The facts of a span in the conventions, in which a type that has no operation is the operation's name."""
     facts, attributes = semconv.read(span, context), span.attributes
-    facts["kind"] = _KINDS.get(str(attributes.get("gen_ai.operation.name")), facts["kind"])
+    facts["kind"] = _KINDS.get(str(attributes.get(GEN_AI_OPERATION_NAME)), facts["kind"])
     placed = _metadata(attributes)
     session, facts["user_id"] = _session_and_user(attributes, placed)
     facts["session_id"] = facts.get("session_id") or session
     facts["agent_name"] = facts.get("agent_name") or langgraph.agent_name(placed)
     if facts["kind"] == "tool":
         facts["call_id"] = facts.get("call_id") or call_id(_value(attributes, "tool_call_id"))
-        read_result(attributes.get("gen_ai.tool.call.result"), facts)
+        read_result(attributes.get(GEN_AI_TOOL_CALL_RESULT), facts)
     elif facts["kind"] in {"agent", "workflow"} and facts.get("output") is None:
         _complete_function(span, None, facts)
     if facts["kind"] == "model":

@@ -13,13 +13,22 @@ from spanscore.dialects.forms.envelopes import tool_output
 from spanscore.dialects.forms.reprs import WHOLE_STRING, evaluated, is_address
 from spanscore.dialects.forms.structure import literal, structure
 from spanscore.dialects.forms.values import Facts, change_messages, first_text, text
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_COMPLETION,
+    GEN_AI_OPERATION_NAME,
+    GEN_AI_OUTPUT_MESSAGES,
+    GEN_AI_PROMPT,
+    GEN_AI_TOOL_CALL_RESULT,
+    GEN_AI_WORKFLOW_INPUT,
+    GEN_AI_WORKFLOW_NAME,
+)
 from spanscore.dialects.platforms.openlit import records, texts
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message
 
 _LANGCHAIN, _LANGGRAPH = "openlit.instrumentation.langchain", "openlit.instrumentation.langgraph"
 _GOOGLE, _GROQ, _DECORATOR = "openlit.instrumentation.google_ai_studio", "openlit.instrumentation.groq", "openlit"
-_RETURNED = ("gen_ai.output.messages", "gen_ai.completion")  # the second up to 1.36
+_RETURNED = (GEN_AI_OUTPUT_MESSAGES, GEN_AI_COMPLETION)  # the second up to 1.36
 # Atomic: a list ends at the first bracket before another field, so that not each of its brackets is tried as its end.
 _FIELDS = "type|name|id|additional_kwargs|response_metadata|tool_call_id"
 _PRINTED = re.compile(
@@ -60,8 +69,8 @@ def _unprinted(message: Message) -> Message:
 def _read_text(span: Span, context: Context) -> Facts:
     """A call of any provider's model, as versions before told it."""
     facts = _read_counted(span, context)
-    is_cut = span.dropped_attributes_count > 0 and "gen_ai.operation.name" not in span.attributes
-    if is_cut and ("gen_ai.prompt" in span.attributes or "gen_ai.completion" in span.attributes):
+    is_cut = span.dropped_attributes_count > 0 and GEN_AI_OPERATION_NAME not in span.attributes
+    if is_cut and (GEN_AI_PROMPT in span.attributes or GEN_AI_COMPLETION in span.attributes):
         facts = {"kind": "model", "damaged": frozenset({"tokens"})}
     if facts["kind"] == "model":
         texts.complete(span, facts)
@@ -80,12 +89,12 @@ def _read_framework(span: Span, context: Context) -> Facts:
     """A span of LangChain's or LangGraph's. The agent is the graph; what are called agents inside are its nodes."""
     facts, attributes = semconv.read(span, context), span.attributes
     if span.scope.name == _LANGGRAPH and facts["kind"] in {"agent", "workflow"}:
-        graph = text(attributes.get("gen_ai.workflow.name"))
+        graph = text(attributes.get(GEN_AI_WORKFLOW_NAME))
         facts["kind"], facts["agent_name"] = "agent" if graph else "workflow", graph
         if not graph:
             facts["input"] = facts["output"] = None
     if facts["kind"] == "agent" and facts.get("input") is None:
-        facts["input"] = langchain_messages.state_messages(structure(attributes.get("gen_ai.workflow.input")).value)
+        facts["input"] = langchain_messages.state_messages(structure(attributes.get(GEN_AI_WORKFLOW_INPUT)).value)
         facts["output"] = None  # of a graph, all that was ever said
     elif facts["kind"] == "tool":
         _read_tool(attributes, facts)
@@ -96,7 +105,7 @@ def _read_tool(attributes: Attributes, facts: Facts) -> None:
     given = facts.get("arguments")
     if isinstance(given, str):
         facts["arguments"] = literal(given)
-    returned = attributes.get("gen_ai.tool.call.result")
+    returned = attributes.get(GEN_AI_TOOL_CALL_RESULT)
     printed = _PRINTED.fullmatch(returned) if isinstance(returned, str) and len(returned) <= _MAX_CHARS else None
     if printed is not None:
         content, answers, rest = printed.groups()

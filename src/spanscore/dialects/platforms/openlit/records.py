@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.forms.values import text
+from spanscore.dialects.keys.gen_ai import GEN_AI_OPERATION_NAME, GEN_AI_RESPONSE_ID
 from spanscore.dialects.log_turns import LogTurns, Part, Unit, span_of, under
 from spanscore.model.span import Attributes, LogRecord, Span
 
 SCOPE = "openlit.instrumentation."
-_RESPONSE, _OPERATION = "gen_ai.response.id", "gen_ai.operation.name"
+_RESPONSE, _OPERATION = GEN_AI_RESPONSE_ID, GEN_AI_OPERATION_NAME
 _GRAPH = "invoke_workflow"  # of a span that tells the id of its last model call's response as well
 _MAX_BEGUN, _MAX_ABOVE = 1000, 64
 """Of a record: spans that began before it, the latest, of which one may be around it; and spans above that one.

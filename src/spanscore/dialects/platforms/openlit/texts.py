@@ -9,6 +9,14 @@ from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.structure import literal, opened
 from spanscore.dialects.forms.truncation import is_marked
 from spanscore.dialects.forms.values import Facts, add_damaged, text
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_COMPLETION,
+    GEN_AI_PROMPT,
+    GEN_AI_SYSTEM,
+    GEN_AI_TOOL_ARGS,
+    GEN_AI_TOOL_CALL_ID,
+    GEN_AI_TOOL_NAME,
+)
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message, ToolResult
@@ -26,8 +34,8 @@ _MAX_CALLS = 1000
 def complete(span: Span, facts: Facts) -> None:
     """Open the messages and the tool calls of a model call, in place."""
     attributes = span.attributes
-    said, answered = text(attributes.get("gen_ai.prompt")), text(attributes.get("gen_ai.completion"))
-    is_gemini = attributes.get("gen_ai.system") == "gemini"
+    said, answered = text(attributes.get(GEN_AI_PROMPT)), text(attributes.get(GEN_AI_COMPLETION))
+    is_gemini = attributes.get(GEN_AI_SYSTEM) == "gemini"
     # Both are plain text, which is not cut where it begins as JSON does.
     plain = {side for side, x in (("input", said), ("output", answered)) if x is not None and not is_marked(x)}
     facts["damaged"] = facts.get("damaged", frozenset()) - plain
@@ -88,8 +96,8 @@ def _calls(attributes: Attributes) -> tuple[RequestedCall, ...]:
     >>> _calls({"gen_ai.tool.name": "f, g", "gen_ai.tool.call.id": "1, 2", "gen_ai.tool.args": '{"a": 1}, {}'})[1]
     RequestedCall(call_id='2', name='g', arguments={})
     """
-    names, ids = (str(attributes.get(x) or "").split(", ") for x in ("gen_ai.tool.name", "gen_ai.tool.call.id"))
-    given = _values(str(attributes.get("gen_ai.tool.args") or ""))
+    names, ids = (str(attributes.get(x) or "").split(", ") for x in (GEN_AI_TOOL_NAME, GEN_AI_TOOL_CALL_ID))
+    given = _values(str(attributes.get(GEN_AI_TOOL_ARGS) or ""))
     if names == [""] or len(names) != len(given) or len(given) > _MAX_CALLS:
         return ()
     known = ids if len(ids) == len(names) else [""] * len(names)

@@ -1,0 +1,44 @@
+"""The keys of the conventions are constants in one place."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from spanscore import dialects, discovery
+
+FOLDER = Path(dialects.__file__).parent
+KEYS = {
+    value: f"{module.__name__}.{name}"
+    for module in discovery.modules("spanscore.dialects.keys")
+    for name, value in vars(module).items()
+    if name.isupper()
+}
+FILES = sorted(x for x in FOLDER.rglob("*.py") if x.parent != FOLDER / "keys")
+
+
+def texts(tree):
+    """The strings of a module, without docstrings and other strings that stand alone."""
+    alone = {id(x.value) for x in ast.walk(tree) if isinstance(x, ast.Expr)}
+    return [
+        x for x in ast.walk(tree) if isinstance(x, ast.Constant) and isinstance(x.value, str) and id(x) not in alone
+    ]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda x: str(x.relative_to(FOLDER)))
+def test_a_module_has_no_literal_of_a_key(path):
+    found = [f"line {x.lineno}: use {KEYS[x.value]}" for x in texts(ast.parse(path.read_text())) if x.value in KEYS]
+    assert found == []
+
+
+def test_a_key_is_one_constant():
+    modules = list(discovery.modules("spanscore.dialects.keys"))
+    values = [value for module in modules for name, value in vars(module).items() if name.isupper()]
+    assert len(values) == len(set(values))
+
+
+def test_a_constant_is_named_after_its_key():
+    def named(key):
+        return key.rstrip(".").upper().replace(".", "_") + ("_PREFIX" if key.endswith(".") else "")
+
+    assert {x: name.rpartition(".")[2] for x, name in KEYS.items()} == {x: named(x) for x in KEYS}
