@@ -171,7 +171,7 @@ class Processing:
             traces_out=self._cuts,
             sessions_out=self._quiet_sessions,
             clock_ns=self._clock_ns,
-            every_s=loop.interval_s(self._settings.assemble),
+            every_s=self._next_cut_s,
         )
         batch, count = (_JUDGED_BATCH, _JUDGED_WORKERS) if self._is_judged else (_BATCH, _WORKERS)
         workers = [self._cuts.run(batch, self._finishing.batch) for _ in range(count)]
@@ -269,6 +269,11 @@ class Processing:
             await self._finish_by(ahead_ns)
         await self._quiet_sessions.fill(lambda: self._sessions.cut(self._clock_ns() + config.session_idle_after))
         await self._quiet_sessions.join()
+
+    def _next_cut_s(self) -> float:
+        """Seconds until traces are cut next."""
+        is_idle = not (self._spans.assembler.open_traces or self._scheduler.waiting)
+        return loop.interval_s(self._settings.assemble, is_idle=is_idle)
 
     async def _finish_by(self, ahead_ns: int) -> None:
         """Wait until all is scored that is complete by a time to come."""

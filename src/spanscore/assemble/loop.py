@@ -11,10 +11,14 @@ from spanscore.assemble.work_queue import WorkQueue
 WorkT = TypeVar("WorkT")
 
 
-def interval_s(config: Config) -> float:
-    """How often to look: a tenth of the shortest wait, between 20 ms and 1 s."""
+_SHORTEST_S, _LONGEST_S = 0.02, 0.15
+_IDLE_S = 1.0
+
+
+def interval_s(config: Config, *, is_idle: bool) -> float:
+    """How often to look: a tenth of the shortest wait, 20 to 150 ms; up to 1 s where no trace is waited for."""
     shortest_ns = min(config.complete_after, config.idle_after, config.stitch_window, config.session_idle_after)
-    return min(1.0, max(0.02, shortest_ns / 10 / 1e9))
+    return max(_SHORTEST_S, min(_IDLE_S if is_idle else _LONGEST_S, shortest_ns / 10 / 1e9))
 
 
 async def run(
@@ -24,13 +28,14 @@ async def run(
     traces_out: WorkQueue[WorkT],
     sessions_out: WorkQueue[str],
     clock_ns: Callable[[], int],
-    every_s: float,
+    every_s: Callable[[], float],
 ) -> None:
     """Put what is complete into the queues, for ever; a full queue holds the cutting up, not the receiving.
 
-    `cut` gives, for a time, what is to be done with the traces that are complete by then.
+    `cut` gives, for a time, what is to be done with the traces that are complete by then. `every_s` says how long to
+    wait before the next look.
     """
     while True:
         await traces_out.fill(lambda: cut(clock_ns()))
         await sessions_out.fill(lambda: sessions.cut(clock_ns()))
-        await asyncio.sleep(every_s)
+        await asyncio.sleep(every_s())
