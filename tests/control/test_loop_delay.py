@@ -39,3 +39,23 @@ def test_a_loop_that_was_late_just_now_is_late(late_s, is_long):
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(delay.watch())
     assert delay.is_long is is_long
+
+
+def test_a_loop_that_nobody_asks_about_is_not_woken():
+    async def looks():
+        sleeps = []
+
+        async def sleep(seconds):
+            sleeps.append(seconds)
+            await asyncio.sleep(0)
+
+        delay = LoopDelay(sleep=sleep)
+        async with delay.watched(), delay.watched():
+            await asyncio.sleep(0)
+        begun = len(sleeps)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return begun, len(sleeps)
+
+    begun, later = asyncio.run(looks())
+    assert begun == later > 0

@@ -77,13 +77,13 @@ class Alerts:
 
     async def deliver(self) -> None:
         """Send the alerts that are due, once each. Raises RetryableError where the store cannot be used now."""
-        await asyncio.gather(*(x() for x in self.deliveries()))
+        await asyncio.gather(*(x() for x in self.deliveries()), self.drop_undeliverable())
 
     def deliveries(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """What `deliver` does, by receiver: repeated side by side, one that hangs holds up no other."""
-        return [*(partial(self._deliver_to, name) for name in self._receivers), self._drop_undeliverable]
+        return [partial(self._deliver_to, name) for name in self._receivers]
 
-    async def _drop_undeliverable(self) -> None:
+    async def drop_undeliverable(self) -> None:
         """Forget the alerts whose receiver is gone."""
         for notice in await asyncio.to_thread(self._notices.due, self._clock_ns()):
             if notice.receiver not in self._receivers:

@@ -40,6 +40,7 @@ MAX_MONITORS = 1000
 """Monitors of one tenant in the store."""
 
 _LOOK_EVERY_S = 1.0
+_DROP_EVERY_S = 60.0
 _ID_BYTES = 6
 _LATE_NS = 60 * 10**9
 _FAULTS = (RetryableError, PermanentError)
@@ -79,11 +80,13 @@ class Monitors:
         self._due_ns: dict[Key, int] = {}
         self._schedules: dict[Key, Schedule] = {}
         self._began_ns, self._looked_ns = clock_ns(), 0
+        self._may_be_open = True  # ticks, of monitors that were deleted
         self._triggering: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """All that has to run, for ever."""
-        return [self._repeatedly(x) for x in (self.look, *self._alerts.deliveries())]
+        often = [self._repeatedly(x) for x in (self.look, *self._alerts.deliveries())]
+        return [*often, self._repeatedly(self._alerts.drop_undeliverable, _DROP_EVERY_S)]
 
     async def close(self) -> None:
         """Close the connections to all receivers."""
@@ -99,7 +102,9 @@ class Monitors:
         A monitor that fails holds up no other one. Raises RetryableError where the store cannot be used now.
         """
         monitors = await self._all()
-        await self._ticking.follow_up(monitors)
+        if monitors or self._may_be_open:
+            await self._ticking.follow_up(monitors)
+            self._may_be_open = bool(monitors)
         if self._clock_ns() < self._looked_ns:  # somebody has set the clock back
             self._due_ns.clear()
         for known in list(monitors.values()):
@@ -354,13 +359,13 @@ class Monitors:
         self._due_ns.pop(key, None)
         self._schedules.pop(key, None)
 
-    async def _repeatedly(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _repeatedly(self, work: Callable[[], Coroutine[Any, Any, None]], every_s: float = _LOOK_EVERY_S) -> None:
         while True:
             try:
                 await work()
             except Exception as error:  # noqa: BLE001 - monitors can wait, the server cannot
                 _log.error("monitors: %s; they try again", error, exc_info=not isinstance(error, _FAULTS))
-            await asyncio.sleep(_LOOK_EVERY_S)
+            await asyncio.sleep(every_s)
 
 
 def _known(kept: KeptMonitor) -> Known:

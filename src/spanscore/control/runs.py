@@ -92,7 +92,6 @@ class Runs:
 
     async def run(self) -> None:
         """Work off the runs that there are, and those that are created, until cancelled."""
-        watching = asyncio.create_task(self._delay.watch())
         try:
             while True:
                 self._news.clear()
@@ -106,7 +105,7 @@ class Runs:
                 except TimeoutError:
                     pass
         finally:
-            tasks = [watching, *(x.task for x in self._active.values())]
+            tasks = [x.task for x in self._active.values()]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -421,7 +420,8 @@ class Runs:
 
     async def _work_off(self, run: Run, work: Work) -> None:
         try:
-            state = await work.run()
+            async with self._delay.watched():
+                state = await work.run()
             if state is not None:
                 _log.info("run %s: %s", run.id, state.lower())
         except InputError as error:

@@ -6,14 +6,13 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import and_, delete, func, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection, Row
 
 from spanscore.store import recent
 from spanscore.store.runs import RunTables
 from spanscore.store.schema import agent_traces, monitor_ticks, monitors
 from spanscore.store.tenants import is_of
-from spanscore.store.writing import chunks
+from spanscore.store.writing import chunks, insertion_unless_there
 
 _KEPT_TICKS = 1000
 
@@ -145,8 +144,8 @@ class MonitorTables:
         this = and_(_of(tick.tenant, tick.monitor), monitor_ticks.c.due_ns == tick.due_ns)
         if self.connection.execute(select(monitor_ticks.c.due_ns).where(this)).first() is not None:
             return False
-        dialect = postgresql if self.connection.dialect.name == "postgresql" else sqlite
-        self.connection.execute(dialect.insert(monitor_ticks).values(**_tick_row(tick)).on_conflict_do_nothing())
+        insertion = insertion_unless_there(monitor_ticks, self.connection.dialect)
+        self.connection.execute(insertion.values(**_tick_row(tick)))
         self._forget_ticks_before(tick)
         return True
 

@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from typing import Any, TypeAlias, TypeVar
 
-from sqlalchemy import Dialect, Table, bindparam, delete, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Dialect, Table, bindparam, delete, insert, select
 from sqlalchemy.engine import Connection
 
 from spanscore.model.external import responses_of
@@ -240,6 +240,11 @@ def put_rows(connection: Connection, table: Table, rows: list[_Row], *, unless_t
 
 @lru_cache(maxsize=16)
 def _insertion(table: Table, dialect: Dialect, unless_there: bool) -> str:
-    insertion = postgresql.insert(table) if dialect.name == "postgresql" else sqlite.insert(table)
-    statement = insertion.on_conflict_do_nothing() if unless_there else insertion
+    statement = insertion_unless_there(table, dialect) if unless_there else insert(table)
     return str(statement.compile(dialect=dialect))
+
+
+def insertion_unless_there(table: Table, dialect: Dialect) -> Any:
+    """The statement that inserts rows but for those whose key is there, as this database has it."""
+    of_dialect = import_module(f"sqlalchemy.dialects.{dialect.name}")
+    return of_dialect.insert(table).on_conflict_do_nothing()
