@@ -1,6 +1,6 @@
 """Two periods, two versions, or any two selections of scores: how far their figures differ, and how sure that is."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy.engine import Connection
@@ -11,7 +11,7 @@ from spanscore.analytics.summary import Summary, bounds_of, calibrations_of, sum
 from spanscore.calibration import Calibration
 from spanscore.stats import Estimate
 from spanscore.stats.weighted import Crossed, weighted_difference
-from spanscore.store import spread, sums
+from spanscore.store.sides import Compared, Shared, compared
 from spanscore.store.sums import Cell
 from spanscore.store.transactions import together
 
@@ -60,11 +60,13 @@ def _compared(
     known: Sequence[Calibration],
     level: float,
 ) -> Iterator[Comparison]:
-    summed = [
-        {} if part is None else {_key(x): x for _, x in summaries(connection, side, part, known, level=level)}
-        for side, part in zip(sides, parts, strict=True)
-    ]
-    differences = _differences(connection, sides, parts[0], parts[1], level)
+    found = _both_sides(connection, sides, parts)
+    summed = []
+    for place, (side, part) in enumerate(zip(sides, parts, strict=True)):
+        cells = None if found is None else found.cells[place]
+        rows = () if part is None else summaries(connection, side, part, known, level=level, cells=cells)
+        summed.append({_key(x): x for _, x in rows})
+    differences = {} if found is None else _differences(found, level)
     for own in sorted({*summed[0], *summed[1]}, key=repr):
         metric, scope, source, groups = own
         named = dict(groups)
@@ -76,44 +78,57 @@ def _compared(
 _NOTHING = Figure(None, 0, 0, NO_VALUES), Figure(None, 0, 0, NO_VERDICTS), 0
 
 
-def _differences(
-    connection: Connection, sides: tuple[Selected, Selected], old: Part | None, new: Part | None, level: float
-) -> dict[tuple[str | None, ...], tuple[Figure, Figure, int]]:
-    """By group the differences of mean and pass rate, and how many sessions the sides share."""
+@dataclass(frozen=True, slots=True)
+class _BothSides:
+    """What a metric's scores come to on both sides, their values between the same bounds.
+
+    `cells` has those of a side only where its own figures have these bounds too.
+    """
+
+    sums: Compared
+    bounds: tuple[float, float]
+    is_scaled: bool
+    least_chance: float
+    cells: tuple[Collection[Cell] | None, Collection[Cell] | None]
+
+
+def _both_sides(
+    connection: Connection, sides: tuple[Selected, Selected], parts: tuple[Part | None, Part | None]
+) -> _BothSides | None:
+    """None where only one side has such scores."""
+    old, new = parts
     if old is None or new is None:
-        return {}
-    both = replace(old, procedures=[*old.procedures, *new.procedures])
-    bounds = both.scale
-    is_scaled = bounds is not None
-    if bounds is None:
-        limits = [bounds_of(connection, side, part) for side, part in zip(sides, (old, new), strict=True)]
-        bounds = min(x[0] for x in limits), max(x[1] for x in limits)
+        return None
+    scale = replace(old, procedures=[*old.procedures, *new.procedures]).scale
+    own = [bounds_of(connection, side, part) for side, part in zip(sides, (old, new), strict=True)]
+    bounds = (min(x[0] for x in own), max(x[1] for x in own)) if scale is None else scale
     scores = sides[0].scores(old.scored, bounds), sides[1].scores(new.scored, bounds)
-    groups = sides[0].groups, sides[1].groups
-    cells = [
-        {x.group: x for x in sums.cells(connection, own, groups=of_groups)}
-        for own, of_groups in zip(scores, groups, strict=True)
-    ]
-    shared = {
-        kind: {x.group: x for x in spread.shared(connection, *scores, kind, groups)} for kind in ("value", "verdict")
-    }
+    sums = compared(connection, *scores, (sides[0].groups, sides[1].groups))
+    before = sums.before.values() if own[0] == bounds else None
+    after = sums.after.values() if own[1] == bounds else None
     chance = min(old.least_chance, new.least_chance)
-    found = {}
-    for group in cells[0].keys() & cells[1].keys():
-        pair = cells[0][group], cells[1][group]
-        mean = _difference(pair, "value", shared["value"].get(group), chance, level, bounds)
-        if not is_scaled and mean.estimate is not None:
+    return _BothSides(sums, bounds, scale is not None, chance, (before, after))
+
+
+def _differences(found: _BothSides, level: float) -> dict[tuple[str | None, ...], tuple[Figure, Figure, int]]:
+    """By group the differences of mean and pass rate, and how many sessions the sides share."""
+    sums, chance = found.sums, found.least_chance
+    differences = {}
+    for group in sums.before.keys() & sums.after.keys():
+        pair = sums.before[group], sums.after[group]
+        mean = _difference(pair, "value", sums.shared["value"].get(group), chance, level, found.bounds)
+        if not found.is_scaled and mean.estimate is not None:
             mean = replace(mean, estimate=without_interval(mean.estimate, _UNSCALED))
-        rate = _difference(pair, "verdict", shared["verdict"].get(group), chance, level, (0.0, 1.0))
-        counts = [x[group].clusters for x in shared.values() if group in x]
-        found[group] = mean, rate, max(counts, default=0)
-    return found
+        rate = _difference(pair, "verdict", sums.shared["verdict"].get(group), chance, level, (0.0, 1.0))
+        counts = [x[group].clusters for x in sums.shared.values() if group in x]
+        differences[group] = mean, rate, max(counts, default=0)
+    return differences
 
 
 def _difference(
     pair: tuple[Cell, Cell],
     kind: str,
-    shared: spread.Shared | None,
+    shared: Shared | None,
     chance: float,
     level: float,
     bounds: tuple[float, float],
@@ -121,7 +136,7 @@ def _difference(
     old, new = ((x.values if kind == "value" else x.verdicts) for x in pair)
     if not (old.units and new.units):
         return Figure(None, 0, 0, NO_VALUES if kind == "value" else NO_VERDICTS)
-    crossed = None if shared is None else Crossed(*shared[1:])
+    crossed = None if shared is None else Crossed(*shared)
     found: Estimate = weighted_difference(
         moments(old), moments(new), shared=crossed, level=level, least_chance=chance, bounds=bounds
     )

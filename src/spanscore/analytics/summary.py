@@ -1,7 +1,7 @@
 """What the scores of each metric come to: all in all, and over time."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -136,14 +136,20 @@ def summaries(
     edges: Sequence[int] = (),
     *,
     level: float,
+    cells: Collection[Cell] | None = None,
 ) -> Iterator[tuple[int | None, Summary]]:
-    """The summaries of a part, each with the number of its bucket, None without `edges`."""
+    """The summaries of a part, each with the number of its bucket, None without `edges`.
+
+    `cells` are those of the part, where they are known.
+    """
     bounds = bounds_of(connection, selected, part)
-    scores = selected.scores(part.scored, bounds)
-    cells = {(x.bucket, x.group): x for x in sums.cells(connection, scores, edges=edges, groups=selected.groups)}
+    if cells is None:
+        scores = selected.scores(part.scored, bounds)
+        cells = sums.cells(connection, scores, edges=edges, groups=selected.groups)
+    by_place = {(x.bucket, x.group): x for x in cells}
     missing = _missing(connection, selected, part, edges)
-    places = sorted({*cells, *missing}, key=repr)
-    found = [cells.get(place) or _no_scores(place) for place in places]
+    places = sorted({*by_place, *missing}, key=repr)
+    found = [by_place.get(place) or _no_scores(place) for place in places]
     chance, is_scaled = part.least_chance, part.scale is not None
     of_values = means(found, bounds, is_scaled=is_scaled, least_chance=chance, level=level)
     rates = pass_rates(found, least_chance=chance, level=level)

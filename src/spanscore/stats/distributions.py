@@ -12,6 +12,7 @@ _PRECISION = 1e-14
 _NEAR = 1e-8  # a step of Newton's that is so small has the square of it left as its error
 _MAX_TERMS = 5_000
 _MAX_STEPS = 200
+_FEW = 8
 _FAR = 1e10
 _MAX_LOGIT = 700.0  # beyond it a float is 0 or 1
 
@@ -122,6 +123,15 @@ def _cdf_of_logit(logit: Any, a: Any, b: Any) -> Any:
 
 
 def _continued_fraction(x: Any, a: Any, b: Any) -> Any:
+    """The one of the incomplete beta function; of few numbers each by itself, which Python does sooner than numpy."""
+    x, a, b = np.broadcast_arrays(x, a, b)
+    if x.size > _FEW:
+        return _lentz(x, a, b)
+    numbers = zip(x.ravel().tolist(), a.ravel().tolist(), b.ravel().tolist(), strict=True)
+    return np.reshape([_lentz(*each) for each in numbers], x.shape)
+
+
+def _lentz(x: Any, a: Any, b: Any) -> Any:
     """By Lentz's method; below the mean no denominator comes near 0."""
     c, d = 1.0, 1.0 / (1 - (a + b) * x / (a + 1))
     total = d

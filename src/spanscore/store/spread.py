@@ -1,13 +1,13 @@
-"""How scores are spread, as the database adds it up: shares of categories, quantiles, and what two selections share."""
+"""How scores are spread, as the database adds it up: shares of categories, and quantiles."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Double, and_, case, cast, func, literal_column, select
+from sqlalchemy import ColumnElement, Double, case, cast, func, literal_column, select
 from sqlalchemy.engine import Connection
 
 from spanscore.store.schema import score_facts
-from spanscore.store.sums import POWERS, Groups, Scores, Sums, clustered, halved, looked_up, parts, product, sums_of
+from spanscore.store.sums import POWERS, Scores, Sums, halved, looked_up, product, sums_of
 
 _facts = score_facts.c
 _ROUNDING = 1e-12
@@ -19,20 +19,6 @@ class Share(NamedTuple):
     category: Any
     scores: int
     sums: Sums
-
-
-class Shared(NamedTuple):
-    """Over the clusters that two selections share: how many, and sums of the products of their a and b.
-
-    `a_b` is that of the first one's a and the second one's b.
-    """
-
-    group: tuple[str | None, ...]
-    clusters: int
-    a_a: float
-    a_b: float
-    b_a: float
-    b_b: float
 
 
 def bins(connection: Connection, scores: Scores, edges: Sequence[float]) -> list[Share]:
@@ -75,32 +61,6 @@ def at_most(connection: Connection, scores: Scores, values: Sequence[float]) -> 
     width = len(POWERS)
     starts = range(len(of_all), len(row), width)
     return [sums_of([*row[: len(of_all)], *row[start : start + width]], 1.0) for start in starts]
-
-
-def shared(
-    connection: Connection, before: Scores, after: Scores, kind: str, groups: tuple[Groups, Groups]
-) -> list[Shared]:
-    """What two selections share of a `kind` of measure, by group."""
-    if not before.procedures or not after.procedures:
-        return []
-    one, other = clustered(before, groups=groups[0]).alias("one"), clustered(after, groups=groups[1]).alias("other")
-    fields = groups[0].fields
-    same = [one.c[name].is_not_distinct_from(other.c[name]) for name in fields]
-    joined = one.join(other, and_(one.c.cluster == other.c.cluster, *same))
-    first, second = parts(before, one, kind), parts(after, other, kind)
-    sums = [func.sum(first[x] * second[y]) for x, y in (("a", "a"), ("a", "b"), ("b", "a"), ("b", "b"))]
-    columns = [one.c[name] for name in fields]
-    have_both = and_(first["n"] > 0, second["n"] > 0)
-    query = select(*columns, func.count(), *sums).select_from(joined).where(have_both).group_by(*columns)
-    weight = (before.common_weight or 1.0) * (after.common_weight or 1.0)
-    rows = (row for row in connection.execute(query) if row[len(fields)])
-    return [_shared(row, len(fields), weight) for row in rows]
-
-
-def _shared(row: Any, fields: int, weight: float) -> Shared:
-    count, *sums = row[fields:]
-    a_a, a_b, b_a, b_b = (float(x) * weight for x in sums)
-    return Shared(tuple(row[:fields]), int(count), a_a, a_b, b_a, b_b)
 
 
 def _shares(

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
+    Column,
     ColumnElement,
     Double,
     FromClause,
@@ -23,7 +24,7 @@ from sqlalchemy import (
     literal_column,
     select,
 )
-from sqlalchemy.engine import Connection, Row
+from sqlalchemy.engine import Connection
 
 from spanscore.store.schema import context_tools, score_contexts, score_facts
 
@@ -37,7 +38,10 @@ POWERS: Final = ((1, 0), (0, 1), (2, 0), (1, 1), (0, 2), (4, 0), (3, 1), (2, 2),
 """Of a, a cluster's weighted values, and b, its weight: in the order in which `Sums.powers` has their sums."""
 
 _facts = score_facts.c
-_KINDS: Final = ("value", "verdict")
+KINDS: Final = ("value", "verdict")
+"""What a score may have that figures are of."""
+
+_SCORES, _SUBJECTS, _CLUSTERS = "sum(n)", "sum(subjects)", "count(*)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,14 +140,40 @@ def cells(
         return []
     by_cluster = clustered(scores, edges=edges, groups=groups)
     keys = [by_cluster.c[name] for name in _names(edges, groups.fields)]
-    columns: list[ColumnElement[Any]] = [func.sum(by_cluster.c.n), func.sum(by_cluster.c.subjects), func.count()]
-    for kind in _KINDS:
-        columns += _power_sums(scores, by_cluster, kind)
-    query = select(*keys, *columns).select_from(by_cluster).group_by(*keys).limit(MAX_CELLS)
-    weight = scores.common_weight or 1.0
-    rows = connection.execute(query)
-    found = (_cell(row, weight, has_bucket=bool(edges), groups=len(groups.fields)) for row in rows)
+    columns = CellColumns.of(scores)
+    query = select(*keys, *columns.expressions()).select_from(by_cluster).group_by(*keys).limit(MAX_CELLS)
+    found = []
+    for row in connection.execute(query):
+        bucket, group = (int(row[0]), row[1 : len(keys)]) if edges else (None, row[: len(keys)])
+        found.append(columns.cell(bucket, tuple(group), row[len(keys) :]))
     return [x for x in found if x.scores]
+
+
+@dataclass(frozen=True, slots=True)
+class CellColumns:
+    """What is added up over `clustered` for a cell: `texts`, each once, and of these what each kind has."""
+
+    texts: Sequence[str]
+    of_kinds: Sequence[Sequence[str]]
+    weight: float
+
+    @classmethod
+    def of(cls, scores: Scores) -> "CellColumns":
+        """Those of some scores."""
+        of_kinds = [_power_sums(scores, kind) for kind in KINDS]
+        texts = dict.fromkeys([_SCORES, _SUBJECTS, _CLUSTERS, *(x for names in of_kinds for x in names)])
+        return cls(list(texts), of_kinds, scores.common_weight or 1.0)
+
+    def expressions(self) -> list[ColumnElement[Any]]:
+        """The columns of a query."""
+        return [literal_column(x) for x in self.texts]
+
+    def cell(self, bucket: int | None, group: tuple[str | None, ...], row: Sequence[Any]) -> Cell:
+        """The cell with what these columns came to."""
+        totals = dict(zip(self.texts, row, strict=True))
+        values, verdicts = (sums_of([totals[x] for x in names], self.weight) for names in self.of_kinds)
+        scores, subjects, clusters = (int(totals[x] or 0) for x in (_SCORES, _SUBJECTS, _CLUSTERS))
+        return Cell(bucket, group, scores, subjects, clusters, values, verdicts)
 
 
 class Count(NamedTuple):
@@ -212,64 +242,76 @@ def _bucket(edges: Sequence[int]) -> ColumnElement[Any]:
     return halved(_facts.evaluated_ns, edges[:-1], list(range(len(edges) - 1)))
 
 
-def looked_up(column: ColumnElement[Any], numbers: Mapping[int, float]) -> ColumnElement[Any]:
+def looked_up(column: Column[Any], numbers: Mapping[int, float]) -> ColumnElement[Any]:
     """What `numbers` has for a column, which is one of its keys."""
     keys = sorted(numbers)
     return halved(column, keys, [numbers[x] for x in keys])
 
 
-def halved(column: ColumnElement[Any], starts: Sequence[float], values: Sequence[float]) -> ColumnElement[Any]:
-    """The value of the last of `starts`, which rise, that is not above a column; as many comparisons as halvings."""
+def halved(column: Column[Any], starts: Sequence[float], values: Sequence[float]) -> ColumnElement[Any]:
+    """The value of the last of `starts`, which rise, that is not above a column; as many comparisons as halvings.
 
-    def of(low: int, high: int) -> ColumnElement[Any]:
-        if high - low == len(starts) and len(set(values)) == 1:  # a bare number would be a place in GROUP BY
-            return cast(literal_column(repr(values[0])), Double if isinstance(values[0], float) else BigInteger)
+    It is written as text, since SQLAlchemy takes as long to compile thousands of cases as a database to read the rows.
+    """
+    name = f"{column.table.name}.{column.name}"
+
+    def of(low: int, high: int) -> str:
         if all(x == values[low] for x in values[low:high]):
-            return literal_column(repr(values[low]))
+            return repr(values[low])
         middle = (low + high) // 2
-        return case((column < literal_column(str(starts[middle])), of(low, middle)), else_=of(middle, high))
+        return f"CASE WHEN {name} < {starts[middle]} THEN {of(low, middle)} ELSE {of(middle, high)} END"
 
-    return of(0, len(starts))
+    # A bare number would be a place in GROUP BY, and is no floating point number in PostgreSQL.
+    return cast(literal_column(of(0, len(starts))), Double if isinstance(values[0], float) else BigInteger)
 
 
 def _first_sums(scores: Scores) -> dict[str, ColumnElement[Any]]:
     every = func.count()
-    weight = None if scores.common_weight else looked_up(_facts.procedure, scores.procedures)
+    weight, square = weights(scores)
     sums: dict[str, ColumnElement[Any]] = {
         "n": every,
         "subjects": func.count(distinct(_facts.subject)) if scores.is_external else every,
-        "b": every if weight is None else func.sum(weight),
-        "w": every if weight is None else func.sum(weight * weight),
+        "b": _number(every if weight is None else func.sum(weight)),
+        "w": _number(every if square is None else func.sum(square)),
     }
     for kind, measure in scores.measures().items():
-        sums[f"a_{kind}"] = func.sum(measure if weight is None else measure * weight)
+        sums[f"a_{kind}"] = _number(func.sum(measure if weight is None else measure * weight))
         if scores.is_complete(kind):
             continue
         sums[f"n_{kind}"] = func.count(measure)
-        for name, power in (("b", 1), ("w", 2)):
-            of_each = None if weight is None else case((measure.is_not(None), product([weight] * power)), else_=0.0)
-            sums[f"{name}_{kind}"] = func.count(measure) if of_each is None else func.sum(of_each)
+        for name, factor in (("b", weight), ("w", square)):
+            of_each = None if factor is None else case((measure.is_not(None), factor))
+            sums[f"{name}_{kind}"] = _number(func.count(measure) if of_each is None else func.sum(of_each))
     return sums
 
 
+def weights(scores: Scores) -> tuple[ColumnElement[Any] | None, ColumnElement[Any] | None]:
+    """The weight of a row of `score_facts`, and its square; None where all have the same."""
+    if scores.common_weight is not None:
+        return None, None
+    squares = {id_: weight * weight for id_, weight in scores.procedures.items()}
+    return looked_up(_facts.procedure, scores.procedures), looked_up(_facts.procedure, squares)
+
+
+def _number(total: ColumnElement[Any]) -> ColumnElement[Any]:
+    """A sum as a floating point number, whose powers are too; that of nothing is 0."""
+    return func.coalesce(cast(total, Double), literal_column("0.0"))
+
+
 def parts(scores: Scores, by_cluster: FromClause, kind: str) -> Mapping[str, ColumnElement[Any]]:
-    """The columns of `clustered` that a kind has: `n`, `a`, `b` and `w`; a and b as floating point numbers."""
+    """The columns of `clustered` that a kind has: `n`, `a`, `b` and `w`; the last three are floating point numbers."""
     end = "" if scores.is_complete(kind) else f"_{kind}"
     column = by_cluster.c
-    return {
-        "n": column[f"n{end}"],
-        "a": func.coalesce(cast(column[f"a_{kind}"], Double), 0.0),
-        "b": cast(column[f"b{end}"], Double),
-        "w": column[f"w{end}"],
-    }
+    return {"n": column[f"n{end}"], "a": column[f"a_{kind}"], "b": column[f"b{end}"], "w": column[f"w{end}"]}
 
 
-def _power_sums(scores: Scores, by_cluster: Subquery, kind: str) -> list[ColumnElement[Any]]:
-    part = parts(scores, by_cluster, kind)
-    a, b = part["a"], part["b"]
-    clusters = func.count() if scores.is_complete(kind) else func.sum(case((part["n"] > 0, 1), else_=0))
-    powers = [func.sum(product([*[a] * i, *[b] * j])) for i, j in POWERS]
-    return [func.sum(part["n"]), clusters, func.max(b), func.sum(part["w"]), *powers]
+def _power_sums(scores: Scores, kind: str) -> list[str]:
+    """The columns of `Sums`, as texts that name columns of `clustered`."""
+    end = "" if scores.is_complete(kind) else f"_{kind}"
+    a, b, n = f"a_{kind}", f"b{end}", f"n{end}"
+    clusters = _CLUSTERS if scores.is_complete(kind) else f"sum(CASE WHEN {n} > 0 THEN 1 ELSE 0 END)"
+    powers = ("*".join([*[a] * i, *[b] * j]) for i, j in POWERS)
+    return [f"sum({n})", clusters, f"max({b})", f"sum(w{end})", *(f"sum({x})" for x in powers)]
 
 
 def product(factors: Sequence[ColumnElement[Any]]) -> ColumnElement[Any]:
@@ -287,14 +329,6 @@ def _names(edges: Sequence[int], fields: Sequence[str]) -> list[str]:
 def _group_columns(fields: Sequence[str]) -> list[ColumnElement[Any]]:
     tables: dict[str, Table] = {"tool": context_tools}
     return [tables.get(name, score_contexts).c[name].label(name) for name in fields]
-
-
-def _cell(row: Row[Any], weight: float, *, has_bucket: bool, groups: int) -> Cell:
-    bucket, rest = (int(row[0]), list(row[1:])) if has_bucket else (None, list(row))
-    group, (scores, subjects, clusters, *found) = tuple(rest[:groups]), rest[groups:]
-    width = len(found) // len(_KINDS)
-    values, verdicts = (sums_of(found[x * width : (x + 1) * width], weight) for x in range(len(_KINDS)))
-    return Cell(bucket, group, int(scores or 0), int(subjects or 0), int(clusters or 0), values, verdicts)
 
 
 def sums_of(found: Sequence[Any], weight: float) -> Sums:
