@@ -68,6 +68,10 @@ test-ui: env ## tests with the real tracing UIs, installed once into a cache (no
 test-browser: env ## tests of the report and of the served page in a real Chromium
 	@$(BIN)/pytest -m browser tests/report/browser tests/page
 
+.PHONY: test-schemathesis
+test-schemathesis: env ## a server is asked by its OpenAPI document alone for a minute (network, once)
+	@$(BIN)/pytest -m schemathesis tests/api
+
 .PHONY: test-postgresql
 test-postgresql: env ## tests of the store on a PostgreSQL of their own (Debian: postgresql)
 	@$(BIN)/pytest -n 2 --dist worksteal -m postgresql tests
@@ -84,7 +88,7 @@ lint: env
 	@$(BIN)/python tests/density.py
 
 .PHONY: ci
-ci: check test-site test-packaging test-examples ## what CI runs; those with a collector, a browser or PostgreSQL where there can be one
+ci: check test-site test-packaging test-examples test-schemathesis ## what CI runs; those with a collector, a browser or PostgreSQL where there can be one
 	@$(BIN)/python tests/report/browser/ready.py; case $$? in \
 		0) $(MAKE) --no-print-directory test-browser ;; \
 		3) echo "the tests of the report and of the page in a browser were left out, see above" >&2 ;; \

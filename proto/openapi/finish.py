@@ -1,11 +1,13 @@
 """Finish the OpenAPI document that protoc-gen-connect-openapi made: finish.py MADE OUT.
 
-Adds what no proto says (title, server, tokens), and mends two things: fields of a `oneof` stand under `oneOf` beside
+Adds what no proto says (title, server, tokens) and the streams, which are no operations of OpenAPI: they stand under
+`x-connect-streams`. Mends two things: fields of a `oneof` stand under `oneOf` beside
 `additionalProperties: false`, so that no request with one of them, or with none, would be valid; and the error lacks
 the list of its details.
 """
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,10 @@ INFO = {
     "version": "v1",
     "description": "The API of a running spanscore: the methods of its gRPC services as JSON over HTTP, by the Connect "
     "protocol. Each method is a POST of its request as JSON. Numbers of 64 bits are texts in answers, and fields that "
-    "have their default (0, false, an empty text or list) are left out.",
+    "have their default (0, false, an empty text or list) are left out. Methods that stream their responses are under "
+    "x-connect-streams: POST the request as application/connect+json, with 5 bytes before it (0, then its length in 4 "
+    "bytes, the highest first). The responses come in the same form; the last has 2 as its first byte and contains {}, "
+    "or the error under `error`.",
     "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
 }
 DETAILS = {
@@ -41,7 +46,9 @@ def main(made: Path, out: Path) -> None:
     document["components"]["securitySchemes"] = {
         "token": {"type": "http", "scheme": "bearer", "description": "Where `api.auth` asks for one."}
     }
-    document["paths"] = {path: x for path, x in document["paths"].items() if x}  # of a stream there is nothing in it
+    streams = [path for path, x in document["paths"].items() if not x]
+    document["paths"] = {path: x for path, x in document["paths"].items() if x}
+    document["x-connect-streams"] = {path: _stream(path) for path in streams}
     for methods in document["paths"].values():
         for method in methods.values():
             _leave_headers_out(method)
@@ -51,6 +58,23 @@ def main(made: Path, out: Path) -> None:
             schema["properties"]["details"] = DETAILS
         _mend(schema)
     out.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _stream(path: str) -> dict[str, Any]:
+    """A method that streams its responses. Its messages are found by their names in the proto."""
+    service, _, name = path.strip("/").rpartition("/")
+    found = re.compile(rf"// ([^\n]*)\n\s*rpc {name}\((\w+)\) returns \(stream (\w+)\)")
+    protos = (
+        x.read_text(encoding="utf-8") for x in sorted((Path(__file__).parents[1] / "spanscore/v1").glob("*.proto"))
+    )
+    summary, request, response = next(match.groups() for text in protos if (match := found.search(text)))
+    package = service.rpartition(".")[0]
+    return {
+        "description": summary,
+        "contentType": "application/connect+json",
+        "request": {"$ref": f"#/components/schemas/{package}.{request}"},
+        "response": {"$ref": f"#/components/schemas/{package}.{response}"},
+    }
 
 
 def _leave_headers_out(method: Any) -> None:

@@ -270,6 +270,13 @@ def test_a_request_that_is_cancelled_by_the_stop_is_no_error_in_the_log(caplog):
     assert [x for x in caplog.records if x.levelname == "ERROR"] == []
 
 
+@pytest.mark.parametrize("body", [b"[]", b'""', b"null", b"7", b""])
+def test_a_body_that_is_no_object_is_refused(body):
+    with _serving() as url:
+        status, error = _ask(url + LIST, body)
+    assert (status, error["code"], "no JSON object" in error["message"]) == (400, "invalid_argument", True)
+
+
 @pytest.mark.parametrize("kind", ["text/plain", "application/grpc", "application/x-www-form-urlencoded"])
 def test_a_body_of_another_type_is_told_what_to_send(kind):
     with _serving() as url:

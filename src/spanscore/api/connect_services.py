@@ -20,6 +20,8 @@ from spanscore.api.http_connections import MAX_REQUEST_BYTES
 from spanscore.api.servicer import Method
 from spanscore.rpc.status import Status, describe_details, details
 
+_LOOKED_AT = 1024  # white space before the object
+
 
 class ConnectServices(ConnectASGIApplication[None]):
     """The methods of all services, by path."""
@@ -30,13 +32,34 @@ class ConnectServices(ConnectASGIApplication[None]):
             service=None,
             endpoints=lambda _service: endpoints,
             read_max_bytes=MAX_REQUEST_BYTES,
-            codecs=[google_protobuf_binary_codec(), google_protobuf_json_codec(ignore_unknown_fields=False)],
+            codecs=[google_protobuf_binary_codec(), _JsonCodec()],
         )
 
     @property
     def path(self) -> str:
         """Where the services are: their paths begin here."""
         return "/"
+
+
+class _JsonCodec:
+    """Takes JSON objects alone: protobuf's own parser reads a list or a text as a message without fields."""
+
+    def __init__(self) -> None:
+        self._codec = google_protobuf_json_codec(ignore_unknown_fields=False)
+
+    def name(self) -> str:
+        """What content types call it."""
+        return self._codec.name()
+
+    def encode(self, message: Any) -> bytes:
+        """The JSON of a message."""
+        return self._codec.encode(message)
+
+    def decode(self, data: Any, message_class: Any) -> Any:
+        """The message that a request's body contains. Raises ValueError, or the parser's error."""
+        if not bytes(data[:_LOOKED_AT]).lstrip().startswith(b"{"):
+            raise ValueError('the request is no JSON object: write its fields as {"name": …}, or {} for none')
+        return self._codec.decode(data, message_class)
 
 
 def _endpoint(method: Method, caller: Caller) -> Any:
