@@ -149,6 +149,13 @@ def test_evaluating_a_trace_gives_its_scores(traces, backend):
     assert backend.asked == (f"{1:032x}", None, Overrides(("coherence",), None, 0.75))
 
 
+def test_a_trace_is_evaluated_once_under_a_request_id(traces, backend):
+    request = pb.EvaluateTraceRequest(name=f"traces/{1:032x}", metrics=["coherence"], request_id="once")
+    first = _ask(traces.evaluate_trace(request, CALL))
+    backend.asked = None
+    assert (_ask(traces.evaluate_trace(request, CALL)), backend.asked) == (first, None)
+
+
 def test_evaluating_a_session_weighs_its_signals(traces, backend):
     request = pb.EvaluateSessionRequest(name="sessions/two", signal_weights={"coherence": 2.0})
     _ask(traces.evaluate_session(request, CALL))

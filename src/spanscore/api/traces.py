@@ -1,10 +1,13 @@
 """TraceService: stored agent traces and sessions."""
 
+from collections.abc import Awaitable, Callable
+
 from spanscore.api import listing
+from spanscore.api.answered import Answered, ResponseT
 from spanscore.api.backend import Backend, evaluate, find_trace
 from spanscore.api.convert import encode_score, encode_trace
 from spanscore.api.imported import imported
-from spanscore.api.requests import id_in, masked, name_of, not_found, overrides, trace_id
+from spanscore.api.requests import id_in, masked, name_of, not_found, overrides, request_id_in, trace_id
 from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import agent_trace_pb2 as agent_trace_pb
 from spanscore.api.v1 import trace_service_pb2 as pb
@@ -20,6 +23,7 @@ class TraceService(Servicer):
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
+        self._answered = Answered()
 
     @needs("read")
     async def get_trace(self, request: pb.GetTraceRequest, call: Call) -> agent_trace_pb.AgentTrace:
@@ -57,16 +61,36 @@ class TraceService(Servicer):
     async def evaluate_trace(self, request: pb.EvaluateTraceRequest, call: Call) -> pb.EvaluateTraceResponse:
         """Evaluate a stored agent trace again, now."""
         wanted = trace_id(id_in(request.name, "traces"), "name")
-        found = await evaluate(self._backend, overrides(request), tenant=call.tenant, trace_id=wanted)
-        return pb.EvaluateTraceResponse(scores=map(encode_score, found))
+        changed = overrides(request)
+
+        async def answer() -> pb.EvaluateTraceResponse:
+            found = await evaluate(self._backend, changed, tenant=call.tenant, trace_id=wanted)
+            return pb.EvaluateTraceResponse(scores=map(encode_score, found))
+
+        return await self._once(request, call, answer)
 
     @needs("write")
     async def evaluate_session(self, request: pb.EvaluateSessionRequest, call: Call) -> pb.EvaluateSessionResponse:
         """Evaluate a stored session again, now."""
         wanted = id_in(request.name, "sessions")
         changed = overrides(request, request.signal_weights)
-        found = await evaluate(self._backend, changed, tenant=call.tenant, session_id=wanted)
-        return pb.EvaluateSessionResponse(scores=map(encode_score, found))
+
+        async def answer() -> pb.EvaluateSessionResponse:
+            found = await evaluate(self._backend, changed, tenant=call.tenant, session_id=wanted)
+            return pb.EvaluateSessionResponse(scores=map(encode_score, found))
+
+        return await self._once(request, call, answer)
+
+    async def _once(
+        self,
+        request: pb.EvaluateTraceRequest | pb.EvaluateSessionRequest,
+        call: Call,
+        answer: Callable[[], Awaitable[ResponseT]],
+    ) -> ResponseT:
+        request_id = request_id_in(request.request_id)
+        if request_id is None:
+            return await answer()
+        return await self._answered.once(call.tenant, request, request_id, answer)
 
     def _whole(self, record: SessionRecord, request: pb.GetSessionRequest, call: Call) -> pb.Session:
         scores = self._backend.evaluations(tenant=call.tenant, session_id=record.session.id)

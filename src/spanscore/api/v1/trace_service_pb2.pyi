@@ -446,12 +446,17 @@ class EvaluateTraceRequest(_message.Message):
     METRICS_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     THRESHOLD_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """traces/{trace}, with the id of an agent trace or of an OpenTelemetry trace."""
     model: _builtins.str
     """The model that judges, in place of the configured one."""
     threshold: _builtins.float
     """The score from which on the label is "pass"; it never changes a score."""
+    request_id: _builtins.str
+    """A key of the caller's own, at most 64 characters: under one that was used in the last hour what was answered then is
+    answered again, and nothing is evaluated. Past a restart it is evaluated anew; the judge's cache still answers.
+    """
     @_builtins.property
     def metrics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of the metrics to run; empty: all that are configured."""
@@ -463,10 +468,11 @@ class EvaluateTraceRequest(_message.Message):
         metrics: _abc.Iterable[_builtins.str] | None = ...,
         model: _builtins.str | None = ...,
         threshold: _builtins.float | None = ...,
+        request_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_model", b"_model", "_threshold", b"_threshold", "model", b"model", "threshold", b"threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_model", b"_model", "_threshold", b"_threshold", "metrics", b"metrics", "model", b"model", "name", b"name", "threshold", b"threshold"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_model", b"_model", "_threshold", b"_threshold", "metrics", b"metrics", "model", b"model", "name", b"name", "request_id", b"request_id", "threshold", b"threshold"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__model: _TypeAlias = _typing.Literal["model"]  # noqa: Y015
     _WhichOneofArgType__model: _TypeAlias = _typing.Literal["_model", b"_model"]  # noqa: Y015
@@ -528,12 +534,15 @@ class EvaluateSessionRequest(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     THRESHOLD_FIELD_NUMBER: _builtins.int
     SIGNAL_WEIGHTS_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """sessions/{session}, with its key or its id, which stands for each session that has it; percent-encoded."""
     model: _builtins.str
     """The model that judges, in place of the configured one."""
     threshold: _builtins.float
     """The score from which on the label is "pass"; it never changes a score."""
+    request_id: _builtins.str
+    """As that of EvaluateTraceRequest."""
     @_builtins.property
     def metrics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of the metrics to run; empty: all that are configured."""
@@ -550,10 +559,11 @@ class EvaluateSessionRequest(_message.Message):
         model: _builtins.str | None = ...,
         threshold: _builtins.float | None = ...,
         signal_weights: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        request_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_model", b"_model", "_threshold", b"_threshold", "model", b"model", "threshold", b"threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_model", b"_model", "_threshold", b"_threshold", "metrics", b"metrics", "model", b"model", "name", b"name", "signal_weights", b"signal_weights", "threshold", b"threshold"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_model", b"_model", "_threshold", b"_threshold", "metrics", b"metrics", "model", b"model", "name", b"name", "request_id", b"request_id", "signal_weights", b"signal_weights", "threshold", b"threshold"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__model: _TypeAlias = _typing.Literal["model"]  # noqa: Y015
     _WhichOneofArgType__model: _TypeAlias = _typing.Literal["_model", b"_model"]  # noqa: Y015
