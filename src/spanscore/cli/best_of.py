@@ -12,6 +12,7 @@ from spanscore.cli.output_files import require_writable, write
 from spanscore.cli.results import estimated
 from spanscore.cli.terminal import console, on_one_line, progress
 from spanscore.cli.test import attributes_of, require_models
+from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.judge import answers_file, open_judge
 from spanscore.judge.config import RULES
@@ -61,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
             "no model is configured that could compare two answers; "
             "name one with --model, judge.model or SPANSCORE_JUDGE_MODEL"
         )
-    by_agent = {agent: _recordings(suite, args, path) for agent, path in paths.items()}
+    by_agent = {agent: _recordings(suite, args, path, settings) for agent, path in paths.items()}
     conversations = [
         Conversation(
             case.id,
@@ -101,10 +102,10 @@ def _paths(given: list[str]) -> dict[str, Path]:
     return found
 
 
-def _recordings(suite: suites.Suite, args: argparse.Namespace, path: Path) -> dict[str, Recording]:
+def _recordings(suite: suites.Suite, args: argparse.Namespace, path: Path, settings: Settings) -> dict[str, Recording]:
     """The first trial of each case in an agent's recordings, by the case's id."""
     telemetry = recorded.loaded([path])
-    traces = recorded.rebuilt(telemetry, [path])
+    traces = recorded.rebuilt(telemetry, [path], stitch_off=settings.assemble.stitch_off)
     prepared = suites.prepare(
         suite,
         traces,

@@ -160,7 +160,8 @@ class Recorder:
     def recorded(self, timeout_s: float = 0.0) -> list[AgentTrace]:
         """The turns so far, oldest first; none is no error."""
         watch = ContentWatch()
-        found = rebuild_all(*self._capture.telemetry(timeout_s), watch=watch)
+        spans, logs = self._capture.telemetry(timeout_s)
+        found = rebuild_all(spans, logs, watch=watch, stitch_off=self._scoring.settings.assemble.stitch_off)
         self._silent = [str(x) for x in watch.silent]
         return found
 
