@@ -6,7 +6,7 @@ import pytest
 
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all
-from spanscore.turns.calls import build_tool_call
+from spanscore.turns.calls import call_facts
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 CASES = [x for x in sorted(GOLDEN.iterdir()) if x.is_dir()]
@@ -16,5 +16,5 @@ CASES = [x for x in sorted(GOLDEN.iterdir()) if x.is_dir()]
 def test_the_quick_way_tells_what_the_sources_tell(dialect, monkeypatch):
     telemetry = [files.load(sorted(case.glob("*.pb.gz"))) for case in sorted(dialect.iterdir())]
     quick = [rebuild_all(x.spans, x.logs) for x in telemetry]
-    monkeypatch.setattr(build_tool_call, "_plainly_told", lambda _: None)
+    monkeypatch.setattr(call_facts, "_plain_call", lambda _: None)
     assert [rebuild_all(x.spans, x.logs) for x in telemetry] == quick

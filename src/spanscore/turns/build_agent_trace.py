@@ -9,7 +9,7 @@ from spanscore.model.span import Span
 from spanscore.model.step import Message, Step
 from spanscore.model.trace import AgentTrace, Completeness, ModelCall, Retrieval, Target, Tool, ToolCall, Usage
 from spanscore.turns.calls import tool_calls
-from spanscore.turns.calls.build_tool_call import finished
+from spanscore.turns.calls.call_facts import finished
 from spanscore.turns.damaged_facts import damaged
 from spanscore.turns.facts import sources, trial
 from spanscore.turns.facts.source import Sourced, first

@@ -1,4 +1,4 @@
-"""A tool call while its facts come together: the places where it shows, each of which may say something of it."""
+"""The places where one tool call shows, each of which may record some of its facts."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -9,7 +9,7 @@ from spanscore.model.step import Step, ToolResult
 from spanscore.model.trace import RequestedCall
 
 Order: TypeAlias = tuple[int, int, int]
-"""Sorts calls by when they were asked for."""
+"""Sorts calls by when they were requested."""
 
 
 @record()
@@ -34,7 +34,7 @@ class Executed:
 
 @record()
 class Returned:
-    """What the next model call was told that a tool returned."""
+    """A result of a tool in the input of a later model call."""
 
     step: Step
     result: ToolResult
@@ -43,7 +43,7 @@ class Returned:
 
 @dataclass(slots=True)
 class Call:
-    """Where one tool call shows. Its name, id and arguments are what these places tell so far."""
+    """Where one tool call shows. Its name, id and arguments are what these places record so far."""
 
     order: Order
     name: str
@@ -52,9 +52,9 @@ class Call:
     request: Requested | None = None
     ran: Executed | None = None
     repeated: Requested | None = None
-    told: Returned | None = None
+    returned: Returned | None = None
 
     @property
     def has_result(self) -> bool:
-        """Whether any place says what came back."""
-        return self.told is not None or (self.ran is not None and self.ran.step.has_result)
+        """Whether any place records that the tool returned."""
+        return self.returned is not None or (self.ran is not None and self.ran.step.has_result)

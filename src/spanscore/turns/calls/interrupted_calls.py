@@ -1,4 +1,4 @@
-"""Find the spans of tools that were halted before they ran, to be approved, and were run later: they are one call."""
+"""Find the spans of tool calls that were interrupted before they ran, to be approved, and were run later."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -17,14 +17,14 @@ class InterruptedCalls:
 
     def __init__(self, calls: Iterable[Call], kind_of: _KindOf) -> None:
         self._kind_of = kind_of
-        self._halted: defaultdict[Hashable, deque[Call]] = defaultdict(deque)
+        self._interrupted: defaultdict[Hashable, deque[Call]] = defaultdict(deque)
         self._latest: dict[Hashable, Call] = {}
         for call in calls:
             if call.request is not None and call.ran is not None:
                 kind = kind_of(call.name, call.arguments)
                 self._latest[kind] = call
-                if _is_halted(call.ran.step):
-                    self._halted[kind].append(call)
+                if _is_interrupted(call.ran.step):
+                    self._interrupted[kind].append(call)
 
     def resumed(self, ran: Executed) -> Call | None:
         """The call that `ran` is a span of, if it is of one: without the span known before, where `ran` tells more."""
@@ -32,18 +32,18 @@ class InterruptedCalls:
         latest = self._latest.get(kind)
         if latest is not None and latest.ran is not None and _went_on(ran.step, latest.ran.step):
             return latest
-        halted = self._halted.get(kind)
-        first = halted[0] if halted else None
-        if halted and first is not None and first.ran is not None and _went_on(first.ran.step, ran.step):
-            if not _is_halted(ran.step):
-                halted.popleft()
+        interrupted = self._interrupted.get(kind)
+        first = interrupted[0] if interrupted else None
+        if interrupted and first is not None and first.ran is not None and _went_on(first.ran.step, ran.step):
+            if not _is_interrupted(ran.step):
+                interrupted.popleft()
             first.ran = None
             return first
         return None
 
 
-def told_by_one(spans: Iterable[Step], repeated: set[str], kind_of: _KindOf) -> set[str]:
-    """Of ids that several spans have, those whose spans are of one call, which was halted until the last of them."""
+def ids_of_one_call(spans: Iterable[Step], repeated: set[str], kind_of: _KindOf) -> set[str]:
+    """Of ids that several spans have, those whose spans are of one call, interrupted until the last of them."""
     steps: defaultdict[str, list[Step]] = defaultdict(list)
     for step in spans:
         if step.call_id in repeated:
@@ -58,19 +58,21 @@ def last_of_each(spans: Sequence[Executed]) -> list[Executed]:
 
 
 def _are_one(steps: Sequence[Step], kind_of: _KindOf) -> bool:
-    *halted, last = steps  # by time
+    *interrupted, last = steps  # by time
     kinds = {kind_of(x.tool_name or "", x.arguments) for x in steps}
-    return len(kinds) == 1 and all(_went_on(x, last) for x in halted)
+    return len(kinds) == 1 and all(_went_on(x, last) for x in interrupted)
 
 
-def _is_halted(step: Step) -> bool:
+def _is_interrupted(step: Step) -> bool:
     return not step.has_result and step.error is None
 
 
-def _went_on(halted: Step, step: Step) -> bool:
+def _went_on(interrupted: Step, step: Step) -> bool:
     """Whether a tool's span that ended without a result had its result in another one, or may have."""
-    if not _is_halted(halted) or halted.span.end_ns > step.span.start_ns:
+    if not _is_interrupted(interrupted) or interrupted.span.end_ns > step.span.start_ns:
         return False
-    if halted.call_id and step.call_id and halted.call_id != step.call_id:
+    if interrupted.call_id and step.call_id and interrupted.call_id != step.call_id:
         return False
-    return step.has_result or step.error is not None or (step.call_id is not None and step.call_id == halted.call_id)
+    return (
+        step.has_result or step.error is not None or (step.call_id is not None and step.call_id == interrupted.call_id)
+    )

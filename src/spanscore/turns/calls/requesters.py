@@ -1,4 +1,4 @@
-"""Find whose model call asked for a tool, where its span does not tell, or only what a later model call was told."""
+"""Find the agent whose model call requested a tool, where only a later model call's input contains the request."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -36,14 +36,14 @@ class Requesters:
         own = [x for x in earlier if self._turn.tree.place(x).agent is agent]
         return next(reversed(own or earlier), None)
 
-    def agent(self, told: Step, message: Message, told_agent: str | None) -> str | None:
-        """The agent that asked; `told_agent`, the one that was told, where the turn has no other. Else it is open."""
-        asker = self.of(told, message)
-        if asker is not None:
-            return self._turn.agent_of(asker)
+    def agent(self, given: Step, message: Message, given_to: str | None) -> str | None:
+        """The agent that requested it; where the turn has only one, that one, which is `given_to`; else None."""
+        requester = self.of(given, message)
+        if requester is not None:
+            return self._turn.agent_of(requester)
         if self._agents is None:
             self._agents = {self._turn.agent_of(x) for x in self._turn.models}
-        return told_agent if len(self._agents) <= 1 else None
+        return given_to if len(self._agents) <= 1 else None
 
     def _said_to(self, told: Step) -> tuple[list[Message], dict[int, int]]:
         """What a model call was given, without system messages, and how many of these stand before each, by its id.
@@ -73,8 +73,8 @@ def _said(model: Step) -> list[Message]:
     return [x for x in model.input or () if x.role != "system"]
 
 
-def leave_to_askers(calls: Iterable[Call], turn: TurnSteps) -> None:
-    """Take back whose call it is by the tool's span, where the agent whose model asked for it tells more than that.
+def leave_to_requesters(calls: Iterable[Call], turn: TurnSteps) -> None:
+    """Drop the agent of the tool's span, where the agent whose model requested the call is more exact.
 
     It does where it lies inside the agent around, as in a chat of several, or where the model call itself names it.
     """

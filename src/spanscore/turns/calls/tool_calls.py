@@ -13,10 +13,10 @@ from spanscore.model.trace import RequestedCall, Tool
 from spanscore.turns.basis import conversation
 from spanscore.turns.basis.call_ids import is_item
 from spanscore.turns.calls.appearances import Call, Executed, Order, Requested, Returned
-from spanscore.turns.calls.call_sources import CALL_SOURCES
-from spanscore.turns.calls.interrupted_calls import InterruptedCalls, last_of_each, told_by_one
+from spanscore.turns.calls.call_facts import CALL_SOURCES
+from spanscore.turns.calls.interrupted_calls import InterruptedCalls, ids_of_one_call, last_of_each
 from spanscore.turns.calls.match_results import Answer, paired, repeated, side_by_side
-from spanscore.turns.calls.requesters import Requesters, leave_to_askers
+from spanscore.turns.calls.requesters import Requesters, leave_to_requesters
 from spanscore.turns.facts.source import first
 from spanscore.turns.facts.turn_steps import TurnSteps
 
@@ -33,8 +33,8 @@ _MAX_WITH_ARGUMENT = 100
 
 
 @record()
-class _Said:
-    """What one model or agent said, or was told in the present turn; and the agent it belongs to."""
+class _Conversation:
+    """Messages of the present turn that one model or agent produced or was given, and the agent it belongs to."""
 
     step: Step
     messages: Sequence[Message]
@@ -45,36 +45,36 @@ class _Said:
 class _Places:
     """Where tool calls show, besides in what models were given next: in what models put out, and in spans; by time."""
 
-    requests: list[_Said]
+    requests: list[_Conversation]
     spans: list[tuple[Step, str | None]]
 
 
 def rebuild(turn: TurnSteps, tools: Sequence[Tool]) -> list[Call]:
     """The tool calls of a turn in the order in which they were asked for, each once."""
-    said = (_said_by_models if turn.models else _said_by_agents)(turn)
+    said = (_outputs_of_models if turn.models else _outputs_of_agents)(turn)
     places = _Places(said, [(x, turn.agent_of(x)) for x in turn.tools])
     unreliable = _repeated_ids(places)
-    calls = _requested(places, unreliable)
+    calls = _requested_calls(places, unreliable)
     _add_spans(calls, places, unreliable, tools)
     if not turn.models:
         _place_by_spans(calls)
-    leave_to_askers(calls, turn)
-    gathered, askers = _Gathered(calls), Requesters(turn)
+    leave_to_requesters(calls, turn)
+    gathered, requesters = _Gathered(calls), Requesters(turn)
     for own in said if turn.models else ():
         if any(x.results for x in own.messages):  # of tools that the provider ran itself
-            _add_tail(gathered, own, unreliable, askers)
+            _add_tail(gathered, own, unreliable, requesters)
     for number, tail in enumerate(_tails(turn) if turn.models else reversed(said)):
         if number and not gathered.unanswered:
             break  # the last input holds those before it: what it does not add, they hardly will
-        _add_tail(gathered, tail, unreliable, askers)
+        _add_tail(gathered, tail, unreliable, requesters)
     return sorted(gathered.calls, key=_order)
 
 
-def _said_by_models(turn: TurnSteps) -> list[_Said]:
-    return [_Said(x, x.output, turn.agent_of(x)) for x in turn.models if x.output]
+def _outputs_of_models(turn: TurnSteps) -> list[_Conversation]:
+    return [_Conversation(x, x.output, turn.agent_of(x)) for x in turn.models if x.output]
 
 
-def _tails(turn: TurnSteps) -> Iterator[_Said]:
+def _tails(turn: TurnSteps) -> Iterator[_Conversation]:
     """What models were given in the present turn, the last one first."""
     questions: dict[str, str | None] = {}
     given: list[tuple[Step, tuple[Message, ...], str]] = []
@@ -86,15 +86,15 @@ def _tails(turn: TurnSteps) -> Iterator[_Said]:
             if whose not in questions:
                 questions[whose] = conversation.opening(model.input).text
     for model, messages, whose in reversed(given):
-        yield _Said(model, conversation.tail(messages, questions[whose]), turn.agent_of(model))
+        yield _Conversation(model, conversation.tail(messages, questions[whose]), turn.agent_of(model))
 
 
-def _said_by_agents(turn: TurnSteps) -> list[_Said]:
-    return [_Said(agent, output, agent.agent_name) for agent, output in _told_by_agents(turn)]
+def _outputs_of_agents(turn: TurnSteps) -> list[_Conversation]:
+    return [_Conversation(agent, output, agent.agent_name) for agent, output in _distinct_outputs(turn)]
 
 
-def _told_by_agents(turn: TurnSteps) -> Iterator[tuple[Step, Sequence[Message]]]:
-    """What agents put out, the outermost first; not again where one inside another tells of the same calls."""
+def _distinct_outputs(turn: TurnSteps) -> Iterator[tuple[Step, Sequence[Message]]]:
+    """The outputs of agents, the outermost first, without those of inner agents that only contain the same calls."""
     told: dict[str, set[str | None]] = {}
     for agent in turn.agents:
         if agent.output:
@@ -106,30 +106,37 @@ def _told_by_agents(turn: TurnSteps) -> Iterator[tuple[Step, Sequence[Message]]]
 
 def _repeated_ids(places: _Places) -> set[str]:
     """Ids that name two calls, as of emitters that number calls anew in each answer: they identify nothing."""
-    asked = [c.call_id for said in places.requests for m in said.messages for c in m.calls if c.call_id]
-    ran = repeated([step.call_id for step, _ in places.spans if step.call_id])
-    return repeated(asked) | (ran - told_by_one((x for x, _ in places.spans), ran, _kind) if ran else ran)
+    requested: list[str] = []
+    for output in places.requests:
+        for message in output.messages:
+            requested += [call.call_id for call in message.calls if call.call_id]
+    steps = [step for step, _ in places.spans]
+    ran = repeated([step.call_id for step in steps if step.call_id])
+    if ran:
+        ran -= ids_of_one_call(steps, ran, _kind)
+    return repeated(requested) | ran
 
 
-def _requested(places: _Places, unreliable: set[str]) -> list[Call]:
-    found = []
-    for number, said in enumerate(places.requests):
-        calls = [(c, m) for m in said.messages for c in m.calls]
+def _requested_calls(places: _Places, unreliable: set[str]) -> list[Call]:
+    found: list[Call] = []
+    for number, output in enumerate(places.requests):
+        calls = [(call, message) for message in output.messages for call in message.calls]
         for position, (call, message) in enumerate(calls):
-            asked = _asked(said, call, message, trusted=call.call_id not in unreliable)
-            order = (said.step.span.start_ns, number, position)  # not the end: tools may run inside of it
-            found.append(Call(order, call.name, asked.call.call_id, call.arguments, request=asked))
+            request = _request_in(output, call, message, trusted=call.call_id not in unreliable)
+            # not the end of the model call: tools may run inside of it
+            order = (output.step.span.start_ns, number, position)
+            found.append(Call(order, call.name, request.call.call_id, call.arguments, request=request))
     return found
 
 
-def _asked(said: _Said, call: RequestedCall, message: Message, *, trusted: bool) -> Requested:
+def _request_in(output: _Conversation, call: RequestedCall, message: Message, *, trusted: bool) -> Requested:
     if not trusted:
         call = RequestedCall(None, call.name, call.arguments)
-    return Requested(said.step, said.agent, call, "calls" in message.damaged)
+    return Requested(output.step, output.agent, call, "calls" in message.damaged)
 
 
 def _is_settled(call: Call) -> bool:
-    """Whether nothing that another place tells can change its id and arguments: the request tells both."""
+    """Whether no other place can change its id and arguments: the request records both."""
     asked = call.request
     return (
         asked is not None
@@ -140,7 +147,7 @@ def _is_settled(call: Call) -> bool:
 
 
 def _settle(call: Call) -> None:
-    """Take its id and arguments from the first of the places, as they are now known, that tells them."""
+    """Take its id and arguments from the first of the places known by now that records them."""
     for name in ("call_id", "arguments"):
         found = first(CALL_SOURCES[name], call)
         setattr(call, name, None if found is None else found.value)
@@ -186,7 +193,7 @@ def _without_span(calls: Sequence[Call], *, exact: bool) -> Mapping[_Kind, deque
 
 
 def _place_by_spans(calls: Sequence[Call]) -> None:
-    """Put calls where their spans are: an agent tells all that it asked for at once, and others worked meanwhile."""
+    """Put calls where their spans are: an agent's output contains all its requests at once, others worked meanwhile."""
     latest_ns: dict[int, int] = {}
     for call in calls:
         if call.request is not None:
@@ -211,7 +218,7 @@ def _pick(
 
 
 def _attach(call: Call | None, ran: Executed) -> bool:
-    """Add what a span tells to its call; False where there is none, or where it has its span already."""
+    """Add a span to its call; False where there is none, or where it has its span already."""
     if call is None or call.ran is not None:
         return False
     call.ran = ran
@@ -221,7 +228,7 @@ def _attach(call: Call | None, ran: Executed) -> bool:
 
 
 def _resume(halts: InterruptedCalls, ran: Executed) -> bool:
-    """Whether a span that has no request of its own is of a call that was halted, to be approved, and run later."""
+    """Whether a span without a request of its own is of a call that was interrupted, to be approved, and run later."""
     call = halts.resumed(ran)
     _attach(call, ran)
     return call is not None
@@ -322,13 +329,13 @@ class _Gathered:
         if call.arguments is not before[1]:
             self._file(call)
 
-    def answer(self, call: Call, told: Returned) -> None:
-        """Add to a call what a model was told of it, the first time."""
-        if call.told is not None:
+    def answer(self, call: Call, returned: Returned) -> None:
+        """Add to a call the first result of it that a model was given."""
+        if call.returned is not None:
             return
         if not call.has_result:
             self.unanswered -= 1
-        call.told = told
+        call.returned = returned
         if is_item(call.call_id):
             _settle(call)
 
@@ -384,8 +391,8 @@ def _frozen(value: Json, depth: int) -> Hashable:
     return value
 
 
-def _add_tail(known: _Gathered, tail: _Said, unreliable: set[str], askers: Requesters) -> None:
-    """Complete the calls by what a model call was told of them, the first time; one that shows only there is added."""
+def _add_tail(known: _Gathered, tail: _Conversation, unreliable: set[str], requesters: Requesters) -> None:
+    """Complete the calls by the input of a model call; a call that shows only there is added."""
     pairs, loose = paired(tail.messages, unreliable)
     taken: set[int] = set()
     passed: _Passed = defaultdict(int)
@@ -395,22 +402,22 @@ def _add_tail(known: _Gathered, tail: _Said, unreliable: set[str], askers: Reque
         if call is None:
             if "input" in tail.step.damaged:
                 continue  # it may be of an earlier turn: where this one starts is not known
-            asker = askers.of(tail.step, repeating) or tail.step
-            call = Call((asker.span.start_ns, -1, position), asked.name)
+            requester = requesters.of(tail.step, repeating) or tail.step
+            call = Call((requester.span.start_ns, -1, position), asked.name)
             known.add(call)
         taken.add(id(call))
         if call.repeated is None or call.arguments is None:
-            agent = askers.agent(tail.step, repeating, tail.agent) if call.request is None else None
+            agent = requesters.agent(tail.step, repeating, tail.agent) if call.request is None else None
             known.complete(call, Requested(tail.step, agent, asked, "calls" in repeating.damaged))
         if answer is not None:
-            known.answer(call, _told(tail, answer))
+            known.answer(call, _returned(tail, answer))
     for left, answered in _answered(known, tail, loose, is_alone=not pairs):
         if answered is not None:
-            known.answer(answered, _told(tail, left))
+            known.answer(answered, _returned(tail, left))
 
 
 def _answered(
-    known: _Gathered, tail: _Said, loose: Sequence[Answer], *, is_alone: bool
+    known: _Gathered, tail: _Conversation, loose: Sequence[Answer], *, is_alone: bool
 ) -> Iterator[tuple[Answer, Call | None]]:
     """Results that answer no call in their conversation, with the calls that they are of.
 
@@ -423,5 +430,5 @@ def _answered(
     yield from ((x, known.by_id.get(x[0].call_id or "")) for x in loose)
 
 
-def _told(tail: _Said, answer: Answer) -> Returned:
+def _returned(tail: _Conversation, answer: Answer) -> Returned:
     return Returned(tail.step, answer[0], "results" in answer[1].damaged)

@@ -7,7 +7,7 @@ from typing import Any
 from spanscore.model.step import Reading, Step
 from spanscore.model.trace import Tool
 from spanscore.turns.build_agent_trace import available_tools
-from spanscore.turns.calls import call_sources, tool_calls
+from spanscore.turns.calls import call_facts, tool_calls
 from spanscore.turns.calls.appearances import Call
 from spanscore.turns.facts import sources
 from spanscore.turns.facts.source import FirstOf, Sourced, first
@@ -98,7 +98,7 @@ def explain(turn: TurnSteps, again: Rereader, reading: Reading) -> Explanation:
     return Explanation(
         {name: explaining.fact(name, sources, turn) for name, sources in sources.SOURCES.items()},
         tuple(
-            {name: explaining.fact(name, sources, call) for name, sources in call_sources.CALL_SOURCES.items()}
+            {name: explaining.fact(name, sources, call) for name, sources in call_facts.CALL_SOURCES.items()}
             for call in calls
         ),
         explaining.tools(offered),

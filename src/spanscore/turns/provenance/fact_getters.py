@@ -85,12 +85,12 @@ def _at_call(calls: Sequence[RequestedCall], call: Call, step: Step) -> int | No
 
 
 def _at_result(results: Sequence[ToolResult], call: Call) -> int | None:
-    told = None if call.told is None else call.told.result
+    told = None if call.returned is None else call.returned.result
     return next((at for at, x in enumerate(results) if x is told), None)
 
 
 def _is_inferred(name: str, found: Sourced, call: Call | None) -> bool:
-    told = None if call is None or call.told is None else call.told.result
+    told = None if call is None or call.returned is None else call.returned.result
     return name == "error" and told is not None and not told.error and found.field == "results"
 
 

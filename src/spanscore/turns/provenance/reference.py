@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from spanscore.turns.calls import call_sources
+from spanscore.turns.calls import call_facts
 from spanscore.turns.facts import sources
 from spanscore.turns.facts.source import Source
 
@@ -25,7 +25,7 @@ def reference() -> str:
         "",
         "| of a tool call | its sources: the first that speaks |",
         "|---|---|",
-        *_rows(call_sources.CALL_SOURCES),
+        *_rows(call_facts.CALL_SOURCES),
     ]
     return "\n".join(lines)
 
