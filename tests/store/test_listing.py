@@ -8,7 +8,7 @@ from spanscore.errors import ConfigError
 from spanscore.filters import parse
 from spanscore.model.headers import with_headers
 from spanscore.model.score import Annotation, Evaluator, Failure, Skip
-from spanscore.store import listing
+from spanscore.store import listing, records
 from spanscore.store.config import Config
 from spanscore.store.fields import SCORE_FIELDS, TRACE_FIELDS
 from spanscore.store.listing import ScoreQuery, TraceQuery
@@ -278,3 +278,67 @@ def test_a_damaged_score_of_a_trace_costs_no_other(store, make, commit, sql):
     store.commit([make.stored(trace)], [make.score(trace, "damaged"), make.score(trace, "whole")])
     sql("UPDATE evaluations SET record = '{' WHERE metric = 'damaged'")
     assert [x.metric for x in store.evaluations(trace_id=trace.id)] == ["whole"]
+
+
+def searched(store, text):
+    """The page's search for a text in what was asked and answered."""
+    query = TraceQuery(filter=parse(f'(user_input:"{text}" OR final_output:"{text}")', TRACE_FIELDS))
+    return [x.trace.user_input for x in store.list_traces(query, 10).items]
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ("Where is my Zebra?", "ZEBRA"),
+        ("Die Straße dort", "strasse"),
+        ("Die STRASSE dort", "straße"),
+        ("273 \u212a warm", "273 k"),
+        ('She said "stop"\nand left', "stop"),
+        ("C:\\new folder", "c:\\\\new f"),
+        ("half \ud83d é", "É"),
+    ],
+)
+def test_a_text_is_found_in_whatever_form_the_record_has_it(store, make, commit, asked, text):
+    commit(trace=make.trace(1, user_input=asked))
+    commit(trace=make.trace(2, user_input="something else"))
+    assert searched(store, text) == [asked]
+
+
+def test_of_searched_traces_only_those_that_contain_the_text_are_decoded(store, make, commit, monkeypatch):
+    for number in range(1, 31):
+        commit(trace=make.trace(number, user_input="zebra" if number == 1 else f"horse {number}"))
+    decoded = []
+    decode = records.decode_trace
+    monkeypatch.setattr(records, "decode_trace", lambda record: decoded.append(1) or decode(record))
+    assert searched(store, "zebra") == ["zebra"]
+    assert len(decoded) == 1
+
+
+def test_a_search_ends_its_page_where_many_records_were_read_and_goes_on(store, make, commit, monkeypatch):
+    monkeypatch.setattr(listing, "_CHUNK", 10)
+    monkeypatch.setattr(listing, "_MAX_READ", 10)
+    for number in range(1, 31):
+        commit(trace=make.trace(number, user_input="zebra" if number == 1 else "horse"))
+    query, place, sizes = TraceQuery(filter=parse("user_input:zebra", TRACE_FIELDS)), None, []
+    while not sizes or place:
+        page = store.list_traces(query, 5, place)
+        sizes, place = [*sizes, len(page.items)], page.next
+    assert sizes[:3] == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("NOT user_input:zebra", [2, 1]),
+        ("user_input:*", [2]),
+        ("user_input:zebra AND service_name = none", []),
+        ("user_input:horse OR label.coherence = pass", [2, 1]),
+        ("user_input = *ors*", [2]),
+    ],
+)
+def test_a_filter_that_is_not_only_of_texts_is_met_by_what_meets_it(store, make, commit, text, wanted):
+    one, two = make.trace(1), make.trace(2, user_input="horse", service_name="shop")
+    commit(make.score(one, value=0.9), trace=one)
+    commit(trace=two)
+    page = store.list_traces(TraceQuery(filter=parse(text, TRACE_FIELDS)), 10)
+    assert [int(x.trace.trace_ids[0], 16) for x in page.items] == wanted

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from spanscore.filters import Filter
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
-from spanscore.store import connecting, filtering, reading, records, tenants, transactions
+from spanscore.store import connecting, filtering, reading, record_texts, records, tenants, transactions
 from spanscore.store.config import Config
 from spanscore.store.fields import SCORE_FIELDS
 from spanscore.store.schema import agent_traces, evaluations, external_scores, score_facts, score_procedures
@@ -22,6 +22,10 @@ _OURS = "spanscore"
 _CHUNK = 200
 _MAX_LOOKED_AT = 20_000
 """Records that are decoded for one page at most: a page may have fewer than were asked for, and others after it."""
+_MAX_READ = 100_000
+"""Records whose text is looked through for one page at most."""
+_TEXTS_OF_TRACES = frozenset({"user_input", "final_output", "agent_name", "service_name", "user_id"})
+"""Fields of `fields.TRACE_FIELDS` that are texts of the record."""
 
 ItemT = TypeVar("ItemT")
 
@@ -149,15 +153,18 @@ def traces(connection: Connection, query: TraceQuery, limit: int, after: Place |
         keys = reading.session_keys(connection, key(query.session_id), query.tenant)
         wanted.append(agent_traces.c.session_id.in_(keys))
     rows = _in_order(connection, agent_traces, query, place.row, wanted)
+    may_meet = record_texts.test_of(query.filter.node if query.filter else None, _TEXTS_OF_TRACES)
     items: list[TraceScores] = []
-    looked_at = 0
-    while chunk := list(islice(rows, min(limit, _CHUNK))):
-        for number, found in _with_scores(connection, chunk, query.tenant):
+    read = looked_at = 0
+    while chunk := list(islice(rows, min(limit, _CHUNK) if may_meet is None else _CHUNK)):
+        some = [row for row in chunk if may_meet is None or may_meet(row.record)]
+        for number, found in _with_scores(connection, some, query.tenant):
             items += [found] if query.wants(found) else []
             if len(items) == limit:
                 return Page(items, Place(number))
-        looked_at += len(chunk)
-        if looked_at >= _MAX_LOOKED_AT:
+        read += len(chunk)
+        looked_at += len(some)
+        if looked_at >= _MAX_LOOKED_AT or read >= _MAX_READ:
             return Page(items, Place(chunk[-1].number))
     return Page(items, None)
 
