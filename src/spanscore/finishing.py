@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from spanscore.assemble.assembler import Cut
 from spanscore.assemble.sessions import Sessions
+from spanscore.model.record import changed
 from spanscore.model.score import Evaluation
 from spanscore.model.session_scope import in_scope
 from spanscore.precedence import Precedence
@@ -215,7 +216,7 @@ class Finishing:
             return finished
         held = [span for cut in finished.result.job.cuts for span in self.holds_back.take(cut.key)]
         waiting = {span.span_id for span in held}
-        placed = [replace(x, inline=True) if x.target.span_id in waiting else x for x in finished.evaluations]
+        placed = [changed(x, inline=True) if x.target.span_id in waiting else x for x in finished.evaluations]
         return replace(finished, evaluations=placed, held=held)
 
     def _release_held(self, holds_back: HoldsBack, finished: _Finished) -> None:

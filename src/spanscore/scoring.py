@@ -22,6 +22,7 @@ from spanscore.evaluation.rules import FREQUENCY, Frequencies
 from spanscore.evaluation.tallying import tallied
 from spanscore.evaluation.unanswered import wait_for
 from spanscore.export.sender import Sender
+from spanscore.model.record import changed
 from spanscore.model.score import Evaluation, ScopeKind, Skip
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.store import records
@@ -316,7 +317,7 @@ def superseding(evaluations: Sequence[Evaluation], before: Sequence[Evaluation])
     """The evaluations, each with the uid and label of the one before it of the same subject and metric."""
     old = {(x.subject_id, x.metric): x for x in before}
     return [
-        replace(x, supersedes=found.uid, label_before=found.label)
+        changed(x, supersedes=found.uid, label_before=found.label)
         if (found := old.get((x.subject_id, x.metric)))
         else x
         for x in evaluations
@@ -335,4 +336,4 @@ def _parted(
 def _drawn_as(before: Sequence[Evaluation], evaluations: Sequence[Evaluation]) -> list[Evaluation]:
     """The evaluations with the chance with which the same had been drawn before."""
     shares = {x.metric: x.sampling for x in before}
-    return [replace(x, sampling=shares.get(x.metric, x.sampling)) for x in evaluations]
+    return [changed(x, sampling=shares.get(x.metric, x.sampling)) for x in evaluations]

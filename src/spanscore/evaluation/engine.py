@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 
 from spanscore.embed.port import Embedder
@@ -29,6 +28,7 @@ from spanscore.judge.port import Judge
 from spanscore.metrics import Judged, JudgedSession, Metric, SessionMetric
 from spanscore.metrics.expected_tools import ExpectedCall
 from spanscore.metrics.rubric import NOTHING_EXPECTED, Expected
+from spanscore.model.record import changed
 from spanscore.model.score import Evaluation, ScopeKind
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.telemetry import Meter, declared
@@ -333,12 +333,12 @@ class Engine:
         What was drawn with a greater chance before keeps that: its place among all was the same then.
         """
         if overrides is not None:
-            return [x if decision.rule is None else replace(x, rule=decision.rule) for x in found]
+            return [x if decision.rule is None else changed(x, rule=decision.rule) for x in found]
         given = [*found, *withdrawn(before, found, decision, run=run, revision=revision, now_ns=self._clock_ns())]
         chance = max(decision.share, drawn_before(before, run)) or 1.0
         if chance >= 1 and decision.rule is None:
             return given
-        return [replace(x, sampling=chance, rule=decision.rule) for x in given]
+        return [changed(x, sampling=chance, rule=decision.rule) for x in given]
 
     def _left_out(self, session: Session, signals: Mapping[str, TraceSignals]) -> set[str]:
         """The traces that were not evaluated since they were left out of the sample, while their session is in it."""

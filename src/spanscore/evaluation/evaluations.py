@@ -1,7 +1,6 @@
 """What was measured as evaluations: with its subject, metric, scale and threshold."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from spanscore.evaluation.attempt import Attempt
@@ -9,6 +8,7 @@ from spanscore.evaluation.measured import Measured, given
 from spanscore.evaluation.readable import readable
 from spanscore.evaluation.valued import valued
 from spanscore.metrics import Metric
+from spanscore.model.record import changed
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session
 
@@ -69,7 +69,7 @@ def _evaluation(found: Graded, trace: AgentTrace, revision: int, now_ns: int) ->
 
 def _of_whole(of_last: Evaluation, session: Session) -> Evaluation:
     """What was measured on a session, from the same as if it were of its last trace."""
-    return replace(
+    return changed(
         of_last,
         scope="session",
         subject_id=session.id,

@@ -1,10 +1,10 @@
 """In which order the evaluations of one subject matter, and how all of its metrics came out together."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import TypeAlias
 
+from spanscore.model.record import changed
 from spanscore.model.score import Evaluation, Failure, Result, ScopeKind, Score, Tally
 
 _Subject: TypeAlias = tuple[ScopeKind, str]
@@ -32,11 +32,12 @@ def tallied(
     for subject, some in groupby(sorted(new, key=_subject), key=_subject):
         ranked = _by_rank(list(some), weights)
         old = known.get(subject, {})
-        tally = _tally([*old.values()], _by_rank([*({**old, **{x.metric: x for x in ranked}}.values())], weights))
+        whole = _by_rank([*({**old, **{x.metric: x for x in ranked}}.values())], weights) if old else ranked
+        tally = _tally([*old.values()], whole)
         is_news = run in {None, subject[0]} or _unfavourable(tally.results) != _unfavourable(_results(old.values()))
         if ranked[0].is_shown and is_news and (tally.results or tally.supersedes):
-            ranked[0] = replace(ranked[0], tally=tally)
-        found += [x if x.rank == rank else replace(x, rank=rank) for rank, x in enumerate(ranked)]
+            ranked[0] = changed(ranked[0], tally=tally)
+        found += [x if x.rank == rank else changed(x, rank=rank) for rank, x in enumerate(ranked)]
     return found
 
 

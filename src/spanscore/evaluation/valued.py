@@ -30,4 +30,5 @@ def valued(outcome: Outcome, metric: str, scale: tuple[float, float]) -> Outcome
             f"{metric} gave the value {shown}, which is no score: a score is a finite number from {low:g} to {high:g}"
         )
         return Failure("InvalidScoreError", told)
-    return replace(outcome, value=min(max(number, low), high))
+    value = min(max(number, low), high)
+    return outcome if type(given) is float and given == value else replace(outcome, value=value)
