@@ -56,9 +56,13 @@ class SlowModel(ObligingModel):
 class Live:
     """Traces that come at a pace, and when each had its score."""
 
-    def __init__(self, port: int, scores: Path) -> None:
+    def __init__(
+        self, port: int, scores: Path, *, metric: str = METRIC, complete_after_s: float = COMPLETE_AFTER_S
+    ) -> None:
         self._export = grpc.insecure_channel(f"127.0.0.1:{port}").unary_unary(EXPORT)
         self._scores = scores
+        self._metric = metric.encode()
+        self._complete_after_s = complete_after_s
         self._sent_s: dict[str, float] = {}
         self._waited_s: list[float] = []
         self._offset = 0
@@ -92,13 +96,13 @@ class Live:
                 if not line.endswith(b"\n"):
                     break
                 self._offset += len(line)
-                if METRIC.encode() in line:
+                if self._metric in line:
                     self._note(line)
 
     def _note(self, line: bytes) -> None:
         now_s = time.monotonic()
         for id_ in [x for x in self._sent_s if x.encode() in line]:
-            self._waited_s.append(now_s - self._sent_s.pop(id_) - COMPLETE_AFTER_S)
+            self._waited_s.append(now_s - self._sent_s.pop(id_) - self._complete_after_s)
 
 
 def one_by_one(count: int, seed: int) -> list[bytes]:

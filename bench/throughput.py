@@ -111,8 +111,7 @@ class Bench:
         }
         config = folder / "config.yaml"
         config.write_text(json.dumps(everywhere | settings))  # JSON is YAML
-        command = [str(Path(sys.executable).parent / "spanscore"), "serve", "-c", str(config)]
-        with Child(command, log=folder / "server.log") as server:
+        with Child(serve_command(config), log=folder / "server.log") as server:
             health = Health(health_port, server)
             health.wait_until_serving()
             figures = self._measure(what, server, grpc_port, settle=lambda: settle(health))
@@ -175,6 +174,11 @@ def wait_until_quiet(path: Path) -> None:
         if path.stat().st_size != size:
             size, since_s = path.stat().st_size, time.monotonic()
         time.sleep(POLL_S)
+
+
+def serve_command(config: Path) -> list[str]:
+    """The command that starts the server with a configuration."""
+    return [str(Path(sys.executable).parent / "spanscore"), "serve", "-c", str(config)]
 
 
 def free_port() -> int:
