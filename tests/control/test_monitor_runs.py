@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from spanscore.control import runs
+from spanscore.control import run_states
 from spanscore.control.monitor_spec import MonitorSpec
 from spanscore.control.monitors import Monitors
 from spanscore.control.target import read_spec
@@ -219,7 +219,7 @@ def test_no_run_is_cancelled_for_one_that_may_not_start(world, server, traces, m
     ids = server.keep(traces(2))
     first = world.later()
     with monkeypatch.context() as patch:
-        patch.setattr(runs, "MAX_UNFINISHED", 0)
+        patch.setattr(run_states, "MAX_UNFINISHED", 0)
         assert world.later().outcome == "skipped"
     assert world.run(first.run).state == "PENDING"
     assert world.subjects(world.worked_off(world.later())) == sorted(ids)

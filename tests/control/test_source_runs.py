@@ -14,7 +14,7 @@ from spanscore.control.sources import Reading, Sources
 from spanscore.control.spec import RunSpec
 from spanscore.control.target import read_spec
 from spanscore.errors import ConfigError, FieldError, InputError, RetryableError
-from spanscore.evaluation.config import RunSource
+from spanscore.evaluation.runs_config import RunSource
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all
 from spanscore.store.listing import ScoreQuery, TraceQuery

@@ -15,6 +15,15 @@ from spanscore.control.estimating import Estimated, Estimating
 from spanscore.control.loop_delay import LoopDelay
 from spanscore.control.measurer import Measurers
 from spanscore.control.request_threads import in_thread
+from spanscore.control.run_states import (
+    before_retry,
+    moved,
+    not_found,
+    reason_of,
+    refuse_too_many,
+    same_run,
+    worked_off,
+)
 from spanscore.control.scoring_items import ItemScoring
 from spanscore.control.source_listing import stored
 from spanscore.control.sources import Sources
@@ -22,8 +31,8 @@ from spanscore.control.spec import RunBudget, RunSpec, kept, whole
 from spanscore.control.target import read_spec
 from spanscore.control.turn_taking import TurnTaking
 from spanscore.control.working import Work
-from spanscore.errors import ExistsError, InputError, NotFoundError, StateError
-from spanscore.evaluation.config import Runs as Config
+from spanscore.errors import InputError, StateError
+from spanscore.evaluation.runs_config import Runs as Config
 from spanscore.model.score import ScopeKind
 from spanscore.model.trace import AgentTrace
 from spanscore.scoring import Scoring
@@ -32,10 +41,6 @@ from spanscore.store.store import Store
 
 _log = logging.getLogger(__name__)
 
-MAX_UNFINISHED = 1000
-"""Runs of one tenant that have not ended: of more, no other is created or retried."""
-
-_UNFINISHED: tuple[RunState, ...] = ("PENDING", "RUNNING", "PAUSED")
 _ID_BYTES = 7  # a page token has it as a number of 64 bits
 
 _GRACE_S = 5.0
@@ -131,20 +136,20 @@ class Runs:
         if request_id is not None:
             earlier: Run | None = await self._once(self._store.read_runs, lambda x: x.of_request(tenant, request_id))
             if earlier is not None:
-                return _same(earlier, spec)
+                return same_run(earlier, spec)
         await self.refuse_unmet(tenant, spec)
         run, ids = self._new(tenant, spec, request_id)
 
         def create(tables: RunTables) -> Run:
             if request_id is not None and (same := tables.of_request(tenant, request_id)) is not None:
                 return same
-            _refuse_too_many(tables, tenant)
+            refuse_too_many(tables, tenant)
             tables.create(run, ids)
             return run
 
         created: Run = await self._once(self._store.write_runs, create)
         self._news.set()
-        return _same(created, spec)
+        return same_run(created, spec)
 
     def starting(self, tenant: str, spec: RunSpec) -> Callable[[RunTables, "tuple[int, int] | None"], Run]:
         """What keeps a new run in a transaction of the caller's, who calls `look_again` when that is committed.
@@ -157,7 +162,7 @@ class Runs:
 
         def start(tables: RunTables, rows: tuple[int, int] | None) -> Run:
             run, ids = self._new(tenant, spec, rows=rows)
-            _refuse_too_many(tables, tenant)
+            refuse_too_many(tables, tenant)
             tables.create(run, ids)
             return run
 
@@ -212,7 +217,7 @@ class Runs:
         """A run as it is now. Raises NotFoundError."""
         found: Run | None = await self._once(self._store.read_runs, lambda x: x.get(tenant, run_id))
         if found is None:
-            raise _not_found(run_id)
+            raise not_found(run_id)
         return found
 
     async def get_whole(self, tenant: str, run_id: str) -> tuple[Run, RunSpec]:
@@ -223,7 +228,7 @@ class Runs:
 
         run, ids = await self._once(self._store.read_runs, read)
         if run is None:
-            raise _not_found(run_id)
+            raise not_found(run_id)
         return run, whole(run.spec, ids)
 
     async def page(
@@ -261,8 +266,8 @@ class Runs:
         """Have a paused run go on where it stood. Raises NotFoundError, StateError."""
 
         def resume(tables: RunTables) -> Run:
-            run = _moved(tables.get(tenant, run_id), run_id, ("PAUSED",), "PENDING", "resumed")
-            _refuse_too_many(tables, tenant, ("PENDING", "RUNNING"))
+            run = moved(tables.get(tenant, run_id), run_id, ("PAUSED",), "PENDING", "resumed")
+            refuse_too_many(tables, tenant, ("PENDING", "RUNNING"))
             return tables.change(run_id, self._clock_ns(), lambda _: run) or run
 
         changed: Run = await self._once(self._store.write_runs, resume)
@@ -285,15 +290,15 @@ class Runs:
         self._measurers.refuse_above(budget)
 
         def retry(tables: RunTables) -> Run:
-            run = _moved(tables.get(tenant, run_id), run_id, ("SUCCEEDED", "FAILED"), "PENDING", "retried")
+            run = moved(tables.get(tenant, run_id), run_id, ("SUCCEEDED", "FAILED"), "PENDING", "retried")
             if not run.progress.failed and run.progress.cursor is None and not run.progress.left:
                 raise StateError(f"run {run_id}: nothing of it has failed")
-            _refuse_too_many(tables, tenant)
+            refuse_too_many(tables, tenant)
             tables.retry(run_id)
             if budget is not None:
                 spec = read_spec(RunSpec, run.spec).model_copy(update={"budget": budget})
                 run = replace(run, spec=kept(spec).spec)
-            run = replace(run, progress=_before_retry(run.progress))
+            run = replace(run, progress=before_retry(run.progress))
             return tables.change(run_id, self._clock_ns(), lambda _: run) or run
 
         changed: Run = await self._once(self._store.write_runs, retry)
@@ -414,7 +419,7 @@ class Runs:
             clock_ns=self._clock_ns,
             sleep=self._sleep,
         )
-        _log.info("run %s is worked on: %d of %d done", begun.id, _worked_off(begun.progress), begun.progress.items)
+        _log.info("run %s is worked on: %d of %d done", begun.id, worked_off(begun.progress), begun.progress.items)
         task = asyncio.create_task(self._work_off(begun, work))
         self._active[begun.id] = _Active(begun.tenant, work, task)
 
@@ -429,7 +434,7 @@ class Runs:
             await self._fail(run, str(error))
         except Exception as error:  # noqa: BLE001 - one run must not stop the others, nor itself at every start
             _log.exception("run %s cannot go on", run.id)
-            await self._fail(run, _reason(error))
+            await self._fail(run, reason_of(error))
         finally:
             self._active.pop(run.id, None)
             self._news.set()
@@ -454,10 +459,10 @@ class Runs:
 
     async def _move(self, tenant: str, run_id: str, of: Sequence[RunState], to: RunState, done: str) -> Run:
         def move(tables: RunTables) -> Run:
-            moved = _moved(tables.get(tenant, run_id), run_id, of, to, done)
+            run = moved(tables.get(tenant, run_id), run_id, of, to, done)
             if to == "CANCELLED":
-                moved = replace(moved, progress=replace(moved.progress, ended_ns=self._clock_ns()))
-            return tables.change(run_id, self._clock_ns(), lambda _: moved) or moved
+                run = replace(run, progress=replace(run.progress, ended_ns=self._clock_ns()))
+            return tables.change(run_id, self._clock_ns(), lambda _: run) or run
 
         changed: Run = await self._once(self._store.write_runs, move)
         return changed
@@ -477,51 +482,3 @@ class Runs:
     async def _ask(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What the store answers, however long it takes."""
         return await self._scoring.patiently(ask, *arguments, **options)
-
-
-def _refuse_too_many(tables: RunTables, tenant: str, states: Sequence[RunState] = _UNFINISHED) -> None:
-    """Raise StateError where a tenant can have no more runs in these states."""
-    if tables.count(tenant, states) >= MAX_UNFINISHED:
-        is_any = "waiting, running or paused" if "PAUSED" in states else "waiting or running"
-        raise StateError(f"{MAX_UNFINISHED} runs are {is_any}; cancel some, or wait for their end")
-
-
-def _moved(run: Run | None, run_id: str, of: Sequence[RunState], to: RunState, done: str) -> Run:
-    """The run in its next state. Raises NotFoundError, and StateError where it is in none from which it can be."""
-    if run is None:
-        raise _not_found(run_id)
-    if run.state not in of:
-        raise StateError(f"run {run_id} is {run.state}: only one that is {' or '.join(of)} can be {done}")
-    return replace(run, state=to)
-
-
-def _same(run: Run, spec: RunSpec) -> Run:
-    """`run`, where it was created by `spec`. Raises ExistsError."""
-    if run.progress.asked != kept(spec).digest:
-        raise ExistsError(f"request_id {run.request_id!r}: run {run.id} was created under it with another content")
-    return run
-
-
-def _reason(error: Exception) -> str:
-    """Why a run cannot go on: of errors that several tasks raised, the first."""
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return f"{type(error).__name__}: {error}"
-
-
-def _not_found(run_id: str) -> NotFoundError:
-    return NotFoundError(f"there is no run {run_id!r}")
-
-
-def _before_retry(progress: Progress) -> Progress:
-    """As it is once the items that failed are to be worked off again.
-
-    Why scores are missing is replaced with the scores, but for items of which nothing was stored.
-    """
-    failed = {cause: count for cause, count in progress.scores.failed.items() if not cause.startswith("\t")}
-    scores = replace(progress.scores, failed=failed)
-    return replace(progress, failed=0, scores=scores, ended_ns=None, reason=None)
-
-
-def _worked_off(progress: Progress) -> int:
-    return progress.items - progress.left

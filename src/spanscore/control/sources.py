@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from spanscore.control.target import TargetSpec, TraceFilter
 from spanscore.errors import ConfigError, FieldError, InputError
-from spanscore.evaluation.config import RunSource
+from spanscore.evaluation.runs_config import RunSource
 from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.session_scope import DEFAULT_SCOPE, in_scope
 from spanscore.model.trace import AgentTrace
