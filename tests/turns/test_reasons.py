@@ -292,6 +292,11 @@ def test_the_configuration_names_the_nearest_reason():
         Config(stitch={"delegaton": {"enabled": False}})
 
 
+def test_a_switch_without_its_key_is_refused_with_what_to_write():
+    with pytest.raises(ValueError, match="write `enabled: false` on a line under it"):
+        Config(stitch={"delegation": False})
+
+
 def test_a_reason_that_is_on_in_the_configuration_is_not_switched_off():
     given = Config(stitch={"delegation": {"enabled": False}, "gateway": {"enabled": True}})
     assert given.stitch_off == ("delegation",)

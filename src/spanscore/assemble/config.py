@@ -3,7 +3,7 @@
 import difflib
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from spanscore import discovery
 from spanscore.model.quantity import ByteSize, Duration, duration_ns
@@ -21,6 +21,13 @@ class Reason(BaseModel):
     enabled: bool = True
     """Whether traces are joined by this reason. False: what only this reason would join stays apart, each trace
     with turns of its own."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_keys(cls, given: object) -> object:
+        if isinstance(given, bool):
+            raise ValueError(f"write `enabled: {str(given).lower()}` on a line under it")  # noqa: TRY004 - pydantic's
+        return given
 
 
 def _known(reasons: dict[str, Reason]) -> dict[str, Reason]:
