@@ -1,4 +1,4 @@
-"""Find the reports of one call that stand side by side: a framework's callbacks tell it, and the SDK below them too."""
+"""Find the reports of one call that stand side by side: those of a framework's callbacks, and of the SDK below them."""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -23,7 +23,7 @@ _MAX_ABOVE = 50
 """Agents in each other that are looked through."""
 
 _MAX_SLACK_NS = 20 * 10**6
-"""By how much the report of the inner layer may stick out: callbacks may be told late, and to the millisecond."""
+"""By how much the report of the inner layer may stick out: callbacks may be reported late, and to the millisecond."""
 
 _PARTS: tuple[Part, ...] = (
     "response_id",
@@ -39,7 +39,7 @@ _PARTS: tuple[Part, ...] = (
 
 @dataclass(slots=True)
 class _Report(ABC):
-    """What one step tells of a call."""
+    """A step as a report of a call."""
 
     step: Step
     tree: Tree
@@ -47,7 +47,7 @@ class _Report(ABC):
     @property
     @abstractmethod
     def keys(self) -> Sequence[Hashable]:
-        """What another report of that call has in common with it: one of these at least."""
+        """The keys of which another report of that call has one at least."""
 
     @property
     def place(self) -> Place:
@@ -89,7 +89,7 @@ class _Model(_Report):
 
 
 class _Tool(_Report):
-    """What a step tells of a run of a tool."""
+    """A step as a report of a run of a tool."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Complete one report of a call by what another report of the same call tells."""
+"""Complete one report of a call by another report of the same call."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ MODEL_FACTS: Mapping[str, StepFact | None] = {
     "output_tokens": "tokens",
     "response_id": None,
 }
-"""What one report of a model call may tell that another does not, each with the fact that is damaged if it was cut."""
+"""What one report of a model call may have that another lacks, each with the fact that is damaged if it was cut."""
 
 _TOOL_FACTS: Mapping[str, StepFact | None] = {"call_id": None, "arguments": "arguments", "error": None}
 _COUNTS = ("input_tokens", "output_tokens")
@@ -26,21 +26,21 @@ _MESSAGES = frozenset({"input", "output"})
 
 
 def differ(one: object, other: object) -> bool:
-    """Whether both say something, and not the same."""
+    """Whether both are recorded and not the same."""
     return bool(one) and bool(other) and one != other
 
 
 def merged(step: Step, other: Step) -> Step:
-    """One report of a model call, completed by another; of messages with the same texts, those that tell more count.
+    """One report of a model call, completed by another; of messages with the same texts, those with more calls count.
 
-    LiteLLM's own span tells the texts, and not always the calls beside them or their ids. A count of no tokens counts
+    LiteLLM's own span records the texts, and not always the calls beside them or their ids. A count of no tokens counts
     less than one of some: what reads a stream may miss them. What was cut or redacted in one report is taken from the
     other where it is whole there.
     """
     filled = _fill(step, other, MODEL_FACTS)
-    if _tells_more(other.input, filled.input):
+    if _has_more_calls(other.input, filled.input):
         filled = replace(filled, input=other.input)
-    if _tells_more(other.output, filled.output):
+    if _has_more_calls(other.output, filled.output):
         filled = replace(filled, output=other.output)
     missed: dict[str, Any] = {x: getattr(other, x) for x in _COUNTS if getattr(filled, x) == 0 and getattr(other, x)}
     return replace(filled, **missed) if missed else filled
@@ -56,7 +56,7 @@ def merged_tools(step: Step, other: Step) -> Step:
     return filled
 
 
-def _tells_more(theirs: Sequence[Message] | None, ours: Sequence[Message] | None) -> bool:
+def _has_more_calls(theirs: Sequence[Message] | None, ours: Sequence[Message] | None) -> bool:
     """Whether messages name more calls, or more of their ids, than others with the same texts.
 
     Of what is much longer only so much is looked at as there may be in theirs: many reports may be held against it.
@@ -66,8 +66,11 @@ def _tells_more(theirs: Sequence[Message] | None, ours: Sequence[Message] | None
     count = sum(1 for _ in _called(theirs))
     if sum(1 for _ in islice(_called(ours), count)) >= count:
         return False
-    heard, said = ({x.text for x in each if x.text and not x.results} for each in (theirs, ours))
-    return heard == said
+    return _texts_of(theirs) == _texts_of(ours)
+
+
+def _texts_of(messages: Sequence[Message]) -> set[str]:
+    return {message.text for message in messages if message.text and not message.results}
 
 
 def _called(messages: Sequence[Message]) -> Iterator[None]:
@@ -83,12 +86,12 @@ def _called(messages: Sequence[Message]) -> Iterator[None]:
 
 
 def _fill(step: Step, other: Step, facts: Mapping[str, StepFact | None]) -> Step:
-    """`step`, with what it does not tell, or not whole, taken from `other`, and damaged only as far as that is."""
+    """`step`, with what it lacks, or has in part, taken from `other`, and damaged only as far as that is."""
     found: dict[str, Any] = {}
     for field in facts:
-        told = getattr(other, field)
-        if told is not None and (getattr(step, field) is None or _is_whole_of(step, other, field)):
-            found[field] = told
+        theirs = getattr(other, field)
+        if theirs is not None and (getattr(step, field) is None or _is_whole_of(step, other, field)):
+            found[field] = theirs
     if not found:
         return step
     taken = {fact for field in found if (fact := facts[field]) is not None}
@@ -97,15 +100,15 @@ def _fill(step: Step, other: Step, facts: Mapping[str, StepFact | None]) -> Step
         return filled
     if filled.input_tokens is None or filled.output_tokens is None:
         taken.discard("tokens")
-    if "output" in found and not _tells_all(step, other):
+    if "output" in found and not _has_all_output(step, other):
         taken.discard("output")
     return replace(filled, damaged=step.damaged.difference(taken).union(other.damaged.intersection(taken)))
 
 
-def _tells_all(step: Step, other: Step) -> bool:
-    """Whether another report tells all that a model put out. One of the same emitter may leave out calls beside a text.
+def _has_all_output(step: Step, other: Step) -> bool:
+    """Whether another report has all that a model produced. One of the same emitter may leave out calls beside a text.
 
-    So no calls are known to have been asked for only where a reason to stop says so, or where another emitter tells.
+    So it is known that no calls were requested only by a finish reason, or where another emitter reports the call.
     """
     if any(x.calls for x in other.output or ()):
         return True
@@ -115,14 +118,16 @@ def _tells_all(step: Step, other: Step) -> bool:
 
 
 def _is_whole_of(step: Step, other: Step, field: str) -> bool:
-    """Whether a report holds whole what another holds in part; not if it tells much less of it."""
+    """Whether a report holds whole what another holds in part; not if it records much less of it."""
     ours, theirs = (getattr(x, field) if field in _MESSAGES else () for x in (step, other))
     if len(ours) > 2 * len(theirs) or not is_cut(step, field) or is_cut(other, field):
         return False
-    return field != "output" or _tells_all(step, other)
+    return field != "output" or _has_all_output(step, other)
 
 
 def is_cut(step: Step, field: str) -> bool:
-    """Whether what a field of a report tells was cut or redacted, if only in one of its messages."""
-    told: Sequence[Message] | None = getattr(step, field) if field in _MESSAGES else None
-    return field in step.damaged or (told is not None and any(x.damaged for x in told))
+    """Whether a field of a report was cut or redacted, if only in one of its messages."""
+    if field in step.damaged:
+        return True
+    messages: Sequence[Message] = getattr(step, field) or () if field in _MESSAGES else ()
+    return any(message.damaged for message in messages)

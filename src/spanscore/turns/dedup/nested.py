@@ -20,7 +20,7 @@ _BY_START = attrgetter("span.start_ns", "span.span_id")
 def model_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
     """The model calls among `steps`, each once, in order of time.
 
-    A call reported inside another one is the same call. Where two or more calls that tell something lie inside one,
+    A call reported inside another one is the same call. Where two or more calls that record an answer lie inside one,
     the outer is a wrapper that only sums up, and they are the calls. Reports side by side are the same call when they
     share their response id, overlap in time and agree, or the later one only fetches the answer; and where several
     instrumentations report, when they agree without such an id.
@@ -42,26 +42,26 @@ def model_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
 
 
 def counted(calls: Iterable[Step], tree: Tree) -> list[Step]:
-    """The steps whose tokens are a turn's: its model calls and, around calls that tell none, what sums them up."""
-    told = list(calls)
+    """The steps whose tokens are a turn's: its model calls, and what sums up calls that record none."""
+    found = list(calls)
     summing: dict[str, Step] = {}
-    telling: set[str] = set()
-    for step in told:
-        tells = step.input_tokens is not None or step.output_tokens is not None
+    with_tokens: set[str] = set()
+    for step in found:
+        has_tokens = step.input_tokens is not None or step.output_tokens is not None
         above = tree.place(step).model
         while above is not None:
             span_id = above.span.span_id
-            if span_id in telling or (span_id in summing and not tells):
+            if span_id in with_tokens or (span_id in summing and not has_tokens):
                 break  # all above it is known
             summing[span_id] = above
-            if tells:
-                telling.add(span_id)
+            if has_tokens:
+                with_tokens.add(span_id)
             above = tree.place(above).model
     for span_id, step in summing.items():
         above = tree.place(step).model
-        if span_id not in telling and (above is None or above.span.span_id in telling):
-            told.append(step)
-    return told
+        if span_id not in with_tokens and (above is None or above.span.span_id in with_tokens):
+            found.append(step)
+    return found
 
 
 def tool_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
