@@ -169,20 +169,27 @@ def _complete_function(attributes: Attributes, facts: Facts) -> None:
 
 
 def _complete_tool(span: Span, facts: Facts) -> None:
-    attributes = span.attributes
-    held = (attributes, *(x.attributes for x in span.events)) if span.events else (attributes,)
     given = returned = None
     if facts.get("arguments") is None and not facts.get("positional") and _lacks(facts, "arguments"):
-        given = next((x for x in (_first(y, _ARGUMENTS) for y in held) if x is not None), None)
+        given = _first_in_span(span, _ARGUMENTS)
     if not facts.get("has_result") and _lacks(facts, "result"):
-        returned = next((x for x in (_first(y, _RESULTS) for y in held) if x is not None), None)
+        returned = _first_in_span(span, _RESULTS)
     if given is not None or returned is not None:
         found: Facts = {}
         read_call(span, _opened(given), _opened(returned), found)
         add_missing(facts, found, missing=_NOTHING)
-    status = first_text(attributes, _STATUSES)
+    status = first_text(span.attributes, _STATUSES)
     if status is not None and status.lower() in _FAILURES and not facts.get("error"):
         facts["error"] = printed(facts["result"]) if facts.get("result") is not None else status
+
+
+def _first_in_span(span: Span, keys: tuple[str, ...]) -> Value:
+    """The first of the keys in a span's attributes, else in those of its events."""
+    for attributes in (span.attributes, *(x.attributes for x in span.events)):
+        found = _first(attributes, keys)
+        if found is not None:
+            return found
+    return None
 
 
 def _lacks(facts: Facts, fact: StepFact) -> bool:

@@ -68,12 +68,14 @@ def read(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> Reading:
     known, logged, found = _unique(spans), _by_span(logs), registry()
     claimed = {x.span_id: dialect for x in known if (dialect := found.dialect_of(x, logged.get(x.span_id, ())))}
     steps, histories = list[Step](), MessageCache()
+    unlogged = {x: Context((), x, histories) for x in (True, False)}  # nearly all spans share one of the two
     for span in known:
         dialect = claimed.get(span.span_id)
         if dialect is not None:
             outermost = span.parent_span_id not in claimed
-            records = logged.get(span.span_id, ())
-            steps.append(_read_one(found, dialect, span, Context(records, outermost, histories)))
+            records = logged.get(span.span_id)
+            context = Context(records, outermost, histories) if records else unlogged[outermost]
+            steps.append(_read_one(found, dialect, span, context))
         elif (naming := _naming(span)) or span.dropped_attributes_count:
             steps.append(_step(span, "", {"kind": "other"} | naming))
     steps = opened(marked(steps, known, logged, lambda: _rereader(claimed, logged)))
@@ -113,16 +115,17 @@ def _rereader(claimed: Container[str], logs: Mapping[str, Sequence[LogRecord]]) 
 
 def _read_one(found: Registry, dialect: Dialect, span: Span, context: Context) -> Step:
     quirk = found.quirk_of(dialect, span)
-    if quirk is not NO_QUIRK:
-        context = replace(context, quirk=quirk)
-    facts = _facts(dialect, span, context)
+    if quirk is NO_QUIRK and not context.logs:
+        facts = dialect.read(span, context)
+    else:
+        facts = _facts(dialect, span, replace(context, quirk=quirk))
     if dialect.by_hand and _may_be_by_hand(span):
         complete(span, context, facts)
     return _step(span, dialect.name, facts)
 
 
 def _facts(dialect: Dialect, span: Span, context: Context) -> Facts:
-    """What a dialect reads from a span, and what the quirk of its framework adds."""
+    """What a dialect reads from a span that is restored, and what the quirk of its framework changes."""
     quirk = context.quirk
     if context.logs and dialect.restore is not None:
         whole = dialect.restore(span, context.logs)
@@ -166,12 +169,17 @@ def _step(span: Span, dialect: str, facts: Facts) -> Step:
         stated = authored(attributes)
         add_damaged(facts, *stated.pop("damaged"))
         facts |= stated
+    _hide(facts)
+    return Step(span=span, dialect=dialect, **facts)
+
+
+def _hide(facts: Facts) -> None:
+    """Replace texts that only stand for hidden ones, and name what rests on them as damaged."""
     for field, resting in _HIDEABLE:
         value = facts.get(field)
         if value and value[-1:] in LAST_OF_MARKS and is_redacted(value):
             facts[field] = None
             add_damaged(facts, *resting)
-    return Step(span=span, dialect=dialect, **facts)
 
 
 def _unique(spans: Iterable[Span]) -> list[Span]:

@@ -13,7 +13,7 @@ from spanscore.dialects.dialect import Dialect
 from spanscore.dialects.entry_points import installed
 from spanscore.dialects.log_turns import LogTurns
 from spanscore.dialects.order import in_order
-from spanscore.dialects.quirk import Quirk, Quirks
+from spanscore.dialects.quirk import NO_QUIRK, Quirk, Quirks
 from spanscore.model.span import LogRecord, Span
 from spanscore.model.step import Step
 
@@ -56,7 +56,7 @@ class Registry:
             by_key=by_key,
             keys=frozenset(by_key),
             looking=tuple((x, x.matches) for x in dialects if x.matches is not None),
-            quirks_by_dialect={x.name: _under(x, quirks) for x in dialects},
+            quirks_by_dialect={x.name: under for x in dialects if (under := _under(x, quirks)) is not None},
             refining={x.name: refining for x in dialects if (refining := _refining(x, quirks))},
             switches={x.name: x.content for x in dialects},
             prefilters=tuple({found: None for x in dialects for found in x.prefilters}),
@@ -66,9 +66,9 @@ class Registry:
 
     def dialect_of(self, span: Span, logs: Sequence[LogRecord]) -> Dialect | None:
         """The first dialect that claims a span."""
-        found = self.by_scope.get(span.scope.name)
-        if not self.keys.isdisjoint(span.attributes):
-            ranks = [self.by_key[key] for key in self.keys.intersection(span.attributes)]
+        found, keys = self.by_scope.get(span.scope.name), self.keys
+        if not keys.isdisjoint(span.attributes):
+            ranks = [self.by_key[key] for key in keys.intersection(span.attributes)]
             found = min(ranks if found is None else (found, *ranks))
         if found is not None:
             return self.dialects[found]
@@ -79,7 +79,8 @@ class Registry:
 
     def quirk_of(self, dialect: Dialect, span: Span) -> Quirk:
         """How a span differs from what its dialect reads in general."""
-        return self.quirks_by_dialect[dialect.name].find(span)
+        found = self.quirks_by_dialect.get(dialect.name)
+        return NO_QUIRK if found is None else found.find(span)
 
 
 def _by_scope(dialects: Sequence[Dialect], quirks: Iterable[Quirk]) -> dict[str, int]:
@@ -92,8 +93,9 @@ def _by_scope(dialects: Sequence[Dialect], quirks: Iterable[Quirk]) -> dict[str,
     return found
 
 
-def _under(dialect: Dialect, quirks: Iterable[Quirk]) -> Quirks:
-    return Quirks.of(x for x in quirks if x.under == dialect.name)
+def _under(dialect: Dialect, quirks: Iterable[Quirk]) -> Quirks | None:
+    own = [x for x in quirks if x.under == dialect.name]
+    return Quirks.of(own) if own else None
 
 
 def _refining(dialect: Dialect, quirks: Iterable[Quirk]) -> tuple[RefineTrace, ...]:

@@ -194,21 +194,33 @@ def _read_entity(attributes: Attributes, facts: Facts, *, outermost: bool) -> No
         facts["agent_name"] = facts.get("agent_name") or langgraph.graph_name(named) or None
     elif not outermost:
         return
-    given = structure(attributes.get(TRACELOOP_ENTITY_INPUT)).value
+    called = structure(attributes.get(TRACELOOP_ENTITY_INPUT)).value
     returned, is_cut = structure(attributes.get(TRACELOOP_ENTITY_OUTPUT))
-    is_function = is_call(given)
-    if isinstance(given, dict):
-        given = given.get("inputs") or only_argument(given)
-    if isinstance(returned, dict) and "outputs" in returned and not is_function:
-        returned = returned["outputs"]
+    if is_call(called):
+        _read_conversation(only_argument(called), returned, facts)
+        if not facts.get("output") and not is_cut:
+            facts["output_json"] = json_of(returned)
+    else:
+        _read_conversation(_inputs(called), _outputs(returned), facts)
+
+
+def _inputs(called: Any) -> Any:
+    """What LangChain's envelope has of what was given, or the only argument."""
+    return called.get("inputs") or only_argument(called) if isinstance(called, dict) else called
+
+
+def _outputs(returned: Any) -> Any:
+    return returned["outputs"] if isinstance(returned, dict) and "outputs" in returned else returned
+
+
+def _read_conversation(given: Any, returned: Any, facts: Facts) -> None:
+    """Messages in a state, or texts."""
     if facts.get("input") is None:
         facts["input"] = langchain_messages.state_messages(given) if isinstance(given, dict) else None
     if facts.get("output") is None and isinstance(returned, dict):
         facts["output"] = langchain_messages.after_question(langchain_messages.state_messages(returned))
     facts["input_text"] = given if isinstance(given, str) else None
     facts["output_text"] = returned if isinstance(returned, str) else None
-    if is_function and not facts.get("output") and not is_cut:
-        facts["output_json"] = json_of(returned)
 
 
 DIALECT = Dialect(

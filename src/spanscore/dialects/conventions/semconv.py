@@ -185,21 +185,25 @@ def read(span: Span, context: Context) -> Facts:
 def _kind(attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]], *, is_whole: bool) -> StepKind:
     operation = attributes.get(GEN_AI_OPERATION_NAME)
     kind = _OPERATIONS.get(operation) if isinstance(operation, str) else None
-    if kind is not None and kind != "tool":
-        return kind
-    tool = attributes.get(GEN_AI_TOOL_NAME)
+    if kind == "tool":
+        return _kind_of_tool(attributes)
     if kind is not None:
-        return "other" if str(tool) in _PSEUDO_TOOLS else kind
+        return kind
     method = attributes.get(MCP_METHOD_NAME)
     if method is not None and method != "tools/call":
         return "other"  # MCP's transport
-    if isinstance(tool, str) and tool:
-        return "other" if tool in _PSEUDO_TOOLS else "tool"
-    if GEN_AI_TOOL_CALL_ID in attributes and operation is None and method is None:
+    if text(attributes.get(GEN_AI_TOOL_NAME)):
+        return _kind_of_tool(attributes)
+    is_unnamed = operation is None and method is None
+    if is_unnamed and GEN_AI_TOOL_CALL_ID in attributes:
         return "tool"
-    shown = not (_CONTENT if is_whole else _MESSAGES).isdisjoint(attributes)
-    unnamed = operation is None and method is None and GEN_AI_REQUEST_MODEL in attributes
-    return "model" if events or shown or unnamed else "other"
+    content = _CONTENT if is_whole else _MESSAGES
+    is_model = events or (is_unnamed and GEN_AI_REQUEST_MODEL in attributes) or not content.isdisjoint(attributes)
+    return "model" if is_model else "other"
+
+
+def _kind_of_tool(attributes: Attributes) -> StepKind:
+    return "other" if str(attributes.get(GEN_AI_TOOL_NAME)) in _PSEUDO_TOOLS else "tool"
 
 
 def _read_tool(span: Span, attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]], facts: Facts) -> None:
@@ -236,15 +240,26 @@ def _read_tool_messages(events: list[tuple[str, Mapping[str, Any]]], facts: Fact
     details = [payload for name, payload in events if name == DETAILS]
     if not details:
         return
-    given, returned = ([x.get(side) for x in details if x.get(side) is not None] for side in _SIDES)
-    asked = [y for x in given for y in messages(x).messages or ()]
-    told = [y for x in returned for y in messages(x, "assistant").messages or ()]
     if facts.get("arguments") is None and "arguments" not in facts["damaged"]:
-        call = next((x for message in asked for x in message.calls), None)
-        said = opened(next((x.text for x in asked if x.text), None), scalars=False)
-        facts["arguments"] = call.arguments if call is not None else said if isinstance(said, dict) else None
+        facts["arguments"] = _arguments_in(_messages_of(details, GEN_AI_INPUT_MESSAGES, "user"))
     if not facts.get("has_result") and "result" not in facts["damaged"]:
-        _read_told_result(told, facts)
+        _read_told_result(_messages_of(details, GEN_AI_OUTPUT_MESSAGES, "assistant"), facts)
+
+
+def _messages_of(details: list[Mapping[str, Any]], key: str, role: str) -> list[Message]:
+    found: list[Message] = []
+    for payload in details:
+        found += messages(payload.get(key), role).messages or ()
+    return found
+
+
+def _arguments_in(given: list[Message]) -> Json:
+    """The arguments of the first call in messages; without a call, the object that the first text is."""
+    call = next((x for message in given for x in message.calls), None)
+    if call is not None:
+        return call.arguments
+    value = opened(next((x.text for x in given if x.text), None), scalars=False)
+    return value if isinstance(value, dict) else None
 
 
 def _read_told_result(told: list[Message], facts: Facts) -> None:

@@ -1,5 +1,6 @@
 """Open what frameworks put around a tool's result: LangChain's ToolMessage in every serialization, AI SDK's outputs."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from spanscore.dialects.forms.arguments import call_id, result
@@ -36,21 +37,32 @@ def tool_output(value: object, *, known: bool = False) -> ToolOutput | None:
     if value.keys() == {"output"} and isinstance(value["output"], dict):
         value = value["output"]
     if value.keys() == _COMMAND:
-        update = value["update"]
-        told = update.get("messages") if isinstance(update, dict) else None
-        answers = (tool_output(x, known=True) for x in reversed(told)) if isinstance(told, list) else ()
-        return next((x for x in answers if x is not None), None)
+        return _command_output(value["update"])
     fields, kind = fields_of(value)
-    is_serialized = fields is not value
     if "content" not in fields or "tool_call_id" not in fields:
         return None
-    if kind not in _TOOL_MESSAGES and (kind or not (known or is_serialized)):
-        return None
-    if not (is_serialized or known) and _ONLY_LANGCHAINS.isdisjoint(fields):
+    if not _is_tool_message(fields, kind, known=known or fields is not value):
         return None
     content = result(fields["content"])
     error = printed(content) if fields.get("status") == "error" else None
     return ToolOutput(content, call_id(fields["tool_call_id"]), error)
+
+
+def _command_output(update: object) -> ToolOutput | None:
+    """The last ToolMessage in what a Command changes."""
+    listed = update.get("messages") if isinstance(update, dict) else None
+    for item in reversed(listed) if isinstance(listed, list) else ():
+        answer = tool_output(item, known=True)
+        if answer is not None:
+            return answer
+    return None
+
+
+def _is_tool_message(fields: Mapping[str, Any], kind: object, *, known: bool) -> bool:
+    """Whether LangChain made an object: it is `known`, or has a field that only LangChain writes beside its type."""
+    if known:
+        return kind in _TOOL_MESSAGES or not kind
+    return kind in _TOOL_MESSAGES and not _ONLY_LANGCHAINS.isdisjoint(fields)
 
 
 def answering(value: object, asked: str | None) -> ToolOutput | None:

@@ -16,7 +16,7 @@ _PLAIN_ROLES = frozenset({"user", "assistant", "system", "tool"})
 def plain_message(item: Any) -> Message | None:  # noqa: C901, PLR0911 # the hot loop: a call for each part shows
     """A message of a text, calls and results as the conventions have them; None for any other, and for no message.
 
-    It tells what `_messages.message` does.
+    It gives what `messages.message` does.
     """
     if type(item) is not dict or len(item) > _ROLE_AND_PARTS + ("finish_reason" in item) + ("name" in item):
         return None

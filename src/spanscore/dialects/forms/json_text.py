@@ -15,23 +15,30 @@ def as_told(steps: Sequence[Step], recorded: Callable[[Attributes], tuple[Value,
     `recorded` gives what an agent's span recorded of both, of which a value and a text that is JSON look alike.
     """
     unsure = {x.span.span_id: tuple(map(_text, recorded(x.span.attributes))) for x in steps if _is_read(x)}
-    asked, answered = set[str](), set[str]()
+    questions, answers = set[str](), set[str]()
     for step in steps:
         above = step.span.parent_span_id
-        given, returned = unsure.get(above, (None, None)) if step.kind == "model" else (None, None)
+        if step.kind != "model" or above not in unsure:
+            continue
+        given, returned = unsure[above]
         if given is not None and given == _last(step.input, "user"):
-            asked.add(above)
+            questions.add(above)
         if returned is not None and returned == _last(step.output, "assistant"):
-            answered.add(above)
-    found: list[Step] = []
-    for step in steps:
-        identity, known = step.span.span_id, step
-        if identity in asked and (known.input or known.input_text):
-            known = replace(known, input=None, input_text=unsure[identity][0], damaged=known.damaged - {"input"})
-        if identity in answered and (known.output or known.output_text or known.output_json):
-            known = replace(known, output=None, output_text=unsure[identity][1], output_json=None)
-        found.append(known)
-    return found
+            answers.add(above)
+    found = [_with_question(x, unsure[x.span.span_id][0]) if x.span.span_id in questions else x for x in steps]
+    return [_with_answer(x, unsure[x.span.span_id][1]) if x.span.span_id in answers else x for x in found]
+
+
+def _with_question(step: Step, question: str | None) -> Step:
+    if not step.input and not step.input_text:
+        return step
+    return replace(step, input=None, input_text=question, damaged=step.damaged - {"input"})
+
+
+def _with_answer(step: Step, answer: str | None) -> Step:
+    if not step.output and not step.output_text and not step.output_json:
+        return step
+    return replace(step, output=None, output_text=answer, output_json=None)
 
 
 def _is_read(step: Step) -> bool:

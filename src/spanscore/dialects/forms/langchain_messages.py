@@ -67,16 +67,26 @@ def after_question(state: tuple[Message, ...] | None) -> tuple[Message, ...] | N
 
 def _answered(said: tuple[Message, ...]) -> tuple[Message, ...]:
     """The messages with a structured answer as text: the model gives it as a call of a tool that only stands for it."""
-    last = said[-1].results[0] if said and len(said[-1].results) == 1 else None
-    if last is None or not isinstance(last.value, str) or not last.value.startswith(_STRUCTURED):
+    call_id = _structured_answer(said)
+    at = next((i for i in range(len(said) - 1, -1, -1) if said[i].calls), None)
+    if call_id is None or at is None:
         return said
-    at = next((i for i in range(len(said) - 1, -1, -1) if said[i].calls), -1)
-    answer = next((x for x in said[at].calls if x.call_id == last.call_id), None) if at >= 0 else None
+    asking = said[at]
+    answer = next((x for x in asking.calls if x.call_id == call_id[0]), None)
     if answer is None:
         return said
-    left = tuple(x for x in said[at].calls if x is not answer)
-    told = replace(said[at], calls=left) if left or said[at].text else None
-    return (*said[:at], *([told] if told else []), *said[at + 1 : -1], Message("assistant", printed(answer.arguments)))
+    left = tuple(x for x in asking.calls if x is not answer)
+    kept = (replace(asking, calls=left),) if left or asking.text else ()
+    return (*said[:at], *kept, *said[at + 1 : -1], Message("assistant", printed(answer.arguments)))
+
+
+def _structured_answer(said: tuple[Message, ...]) -> tuple[str | None] | None:
+    """The id of the call that the last message answers, if its result only says that the answer is a structured one."""
+    if not said or len(said[-1].results) != 1:
+        return None
+    result = said[-1].results[0]
+    is_notice = isinstance(result.value, str) and result.value.startswith(_STRUCTURED)
+    return (result.call_id,) if is_notice else None
 
 
 def _generated(generations: list[Any]) -> Iterator[Any]:

@@ -184,21 +184,34 @@ def _read_fields(item: Mapping[str, Any], default_role: str, parts: Parts) -> st
     if stated is None and _KEYS.isdisjoint(item) and item.get("type") in _NO_MESSAGES:
         return None
     role = _ROLES.get(stated.lower(), stated) if isinstance(stated, str) else default_role
-    content, answered = first(item, ("parts", "content", "refusal", "text")), item.get("tool_call_id")
-    if role == "tool" and content is None and "response" in item:
+    content = first(item, ("parts", "content", "refusal", "text"))
+    if role == "tool":
+        return _read_tool_message(item, content, parts)
+    if item.get("tool_call_id") is not None:
+        parts.result(item["tool_call_id"], content, stated_error(item, content), item.get("name"))
+    else:
+        add_content(content, parts, 0)
+        add_calls(item, parts)
+    return role
+
+
+def _read_tool_message(item: Mapping[str, Any], content: Any, parts: Parts) -> str:
+    """Add what a tool's message has: a result, which is mostly its content, or calls, which make it the assistant's."""
+    answered = item.get("tool_call_id")
+    if content is None and "response" in item:
         parts.result(answered or item.get("id"), item["response"], stated_error(item, None), item.get("name"))
-        return role
-    asked = calls_in(content) if role == "tool" and answered is None else None
-    if asked is not None:
-        add_calls({"tool_calls": asked}, parts)
+        return "tool"
+    calls = calls_in(content) if answered is None else None
+    if calls is not None:
+        add_calls({"tool_calls": calls}, parts)
         return "assistant"
-    if answered is not None or (role == "tool" and is_bare_result(content)):
+    if answered is not None or is_bare_result(content):
         answered = item.get("id") if answered is None else answered
         parts.result(answered, content, stated_error(item, content), item.get("name"))
     else:
         add_content(content, parts, 0)
         add_calls(item, parts)
-    return role
+    return "tool"
 
 
 _KEYS = frozenset({"role", "parts", "content", "refusal", "text", "tool_calls", "function_call", "tool_call_id", *KEYS})

@@ -9,6 +9,7 @@ from spanscore.dialects.forms.messages import is_message, messages, system_text
 from spanscore.dialects.forms.reprs import is_address
 from spanscore.dialects.forms.structure import structure
 from spanscore.dialects.forms.unusual_messages import definition
+from spanscore.dialects.forms.values import objects
 from spanscore.model.span import Value
 from spanscore.model.step import Message
 from spanscore.model.trace import Tool
@@ -41,17 +42,21 @@ def _of_object(body: dict[str, Any], role: str) -> tuple[Message, ...] | None:
             return messages(body[key], role).messages
     for key, inner in (("choices", "message"), ("candidates", "content")):
         if isinstance(body.get(key), list):
-            return messages([x[inner] for x in body[key] if isinstance(x, dict) and inner in x], role).messages
-    if len(body) == 1 and isinstance(told := next(iter(body.values())), str) and body.keys() <= _TEXTS:
-        return (Message(role, told),)
+            return messages([x[inner] for x in objects(body[key]) if inner in x], role).messages
+    only = next(iter(body.values())) if len(body) == 1 and body.keys() <= _TEXTS else None
+    if isinstance(only, str):
+        return (Message(role, only),)
+    return _of_one_message(body, role)
+
+
+def _of_one_message(body: dict[str, Any], role: str) -> tuple[Message, ...] | None:
+    """The message that is the answer, or that the object itself is."""
     content = body.get("content")
     if isinstance(content, dict) and isinstance(content.get("parts"), list):  # Gemini's, without its candidate
         return messages([content], role).messages
-    answered = body if body.keys() == {"message"} else body.get("output")
-    if isinstance(answered, dict) and isinstance(
-        answered.get("message"), dict
-    ):  # Bedrock's Converse has it in `output`
-        return messages([answered["message"]], role).messages
+    around = body if body.keys() == {"message"} else body.get("output")  # where Bedrock's Converse has it
+    if isinstance(around, dict) and isinstance(around.get("message"), dict):
+        return messages([around["message"]], role).messages
     is_own = is_message({key: value for key, value in body.items() if key != "text"})  # that may be a field of its own
     return messages(body, role).messages if is_own else None
 

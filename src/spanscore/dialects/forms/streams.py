@@ -175,22 +175,34 @@ def _of_messages(chunks: Sequence[Chunk]) -> Chunk:
     told, found = _Blocks(), {"role": "assistant"}
     usage: Chunk = {}
     for chunk in chunks:
-        kind, delta = chunk.get("type"), chunk.get("delta")
-        started = chunk.get("message") if kind == "message_start" else None
+        started = chunk.get("message") if chunk.get("type") == "message_start" else None
         if isinstance(started, dict):
             found |= {key: started[key] for key in ("id", "model") if key in started}
-        for holder in (started, chunk):
-            if isinstance(holder, dict) and isinstance(holder.get("usage"), dict):
-                usage |= {key: x for key, x in holder["usage"].items() if x is not None}
-        if kind == "content_block_start":
-            begun = chunk.get("content_block")
-            told.at(chunk, "index", begun if isinstance(begun, dict) else {})
-        elif kind == "content_block_delta" and isinstance(delta, dict):
-            _add(told.at(chunk, "index"), delta, ("text", "partial_json", "thinking"))
-        elif kind == "message_delta" and isinstance(delta, dict) and isinstance(delta.get("stop_reason"), str):
-            found["stop_reason"], told.ended = delta["stop_reason"], True
+            usage |= _usage(started)
+        usage |= _usage(chunk)
+        _add_chunk(chunk, told, found)
     blocks = [_block(begun, pieces, told) for begun, pieces in told.blocks.values()]
     return {**found, "usage": usage, "content": [x for x in blocks if x is not None]}
+
+
+def _usage(holder: Chunk) -> Chunk:
+    """The token counts that a chunk states."""
+    counted = holder.get("usage")
+    return {key: x for key, x in counted.items() if x is not None} if isinstance(counted, dict) else {}
+
+
+def _add_chunk(chunk: Chunk, told: _Blocks, found: dict[str, str]) -> None:
+    """Add what a chunk has of a block, or why the answer ended."""
+    kind, delta = chunk.get("type"), chunk.get("delta")
+    if kind == "content_block_start":
+        begun = chunk.get("content_block")
+        told.at(chunk, "index", begun if isinstance(begun, dict) else {})
+    elif not isinstance(delta, dict):
+        return
+    elif kind == "content_block_delta":
+        _add(told.at(chunk, "index"), delta, ("text", "partial_json", "thinking"))
+    elif kind == "message_delta" and isinstance(delta.get("stop_reason"), str):
+        found["stop_reason"], told.ended = delta["stop_reason"], True
 
 
 def _block(begun: Chunk, pieces: dict[str, list[str]], told: _Blocks) -> Chunk | None:

@@ -106,6 +106,15 @@ def change_messages(facts: Facts, change: Callable[[Message], Message]) -> None:
         facts["output"] = tuple(map(change, produced))
 
 
+def objects(value: object) -> list[dict[str, Any]]:
+    """The objects in a list; none for what is no list.
+
+    >>> objects([{"a": 1}, "b", None]), objects("b")
+    ([{'a': 1}], [])
+    """
+    return [x for x in value if isinstance(x, dict)] if isinstance(value, list) else []
+
+
 def text(value: object) -> str | None:
     """`value` where it is text that says something, else None."""
     return value if isinstance(value, str) and value else None

@@ -108,14 +108,23 @@ def _answered(fields: Mapping[str, Any]) -> tuple[Message, ...]:
 def _complete_model(facts: Facts, returned: Any) -> None:
     if not facts.get("output") and isinstance(returned, list):  # the texts alone
         facts["output"] = tuple(Message("assistant", x) for x in returned if isinstance(x, str)) or None
-    if given := facts.get("input"):
+    given, produced = facts.get("input"), facts.get("output")
+    if given:
         if facts.get("tools") is None:
-            texts = (x.text for x in given if x.role == "system" and x.text and len(x.text) < _MAX_INSTRUCTIONS)
-            told = (_offered(x) for x in texts)
-            facts["tools"] = next((x for x in told if x), None)
+            facts["tools"] = _tools_in(given)
         facts["input"] = tuple(x for message in given for x in _opened_message(message))
-    if produced := facts.get("output"):
+    if produced:
         facts["output"] = tuple(x for message in produced for x in _opened_message(message))
+
+
+def _tools_in(given: tuple[Message, ...]) -> tuple[Tool, ...] | None:
+    """The tools that the first instructions with any of them list."""
+    for message in given:
+        if message.role == "system" and message.text and len(message.text) < _MAX_INSTRUCTIONS:
+            offered = _offered(message.text)
+            if offered:
+                return offered
+    return None
 
 
 def _opened_message(message: Message) -> Iterator[Message]:

@@ -59,16 +59,20 @@ def read(span: Span, context: Context) -> Facts:
         if attributes.get(_SUBTYPE) == "tool.v2":
             facts["result"] = _of_parts(facts.get("result"))
     elif kind == "retrieval":
-        asked, found = structure(given).value, structure(returned).value
-        query = messages([asked["query"]]).messages if isinstance(asked, dict) and "query" in asked else None
-        facts["query"] = query[0].text if query else None
-        documents = found.get("documents") if isinstance(found, dict) else None
-        facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
+        _read_retrieval(given, returned, facts)
     elif kind == "agent" or (kind == "workflow" and context.outermost):
         facts["agent_name"] = name if kind == "agent" or attributes.get(_SUBTYPE) == "flow" else None
         read_function(opened(given), Parsed(_answer(opened(returned))), facts)
         facts["damaged"] = damaged(input=given, output=returned)
     return facts
+
+
+def _read_retrieval(given: Value, returned: Value, facts: Facts) -> None:
+    request, response = structure(given).value, structure(returned).value
+    query = messages([request["query"]]).messages if isinstance(request, dict) and "query" in request else None
+    documents = response.get("documents") if isinstance(response, dict) else None
+    facts["query"] = query[0].text if query else None
+    facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
 
 
 def _read_model(given: Value, returned: Value, facts: Facts) -> None:

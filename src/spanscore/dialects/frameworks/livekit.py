@@ -12,7 +12,7 @@ from spanscore.dialects.forms.ids import first_identity
 from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.reprs import evaluated
 from spanscore.dialects.forms.structure import opened, structure
-from spanscore.dialects.forms.values import Facts, first_text
+from spanscore.dialects.forms.values import Facts, first_text, objects
 from spanscore.dialects.keys.gen_ai import GEN_AI_AGENT_NAME
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import StepKind
@@ -57,20 +57,24 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _read_node(attributes: Attributes, facts: Facts) -> None:
-    """A model call as the session sees it, around the request to the model's API, which tells more."""
+    """A model call as the session sees it, around the request to the model's API, which records more."""
     given = structure(first_text(attributes, _GIVEN)).value
     items = given.get("items") if isinstance(given, dict) else None
-    said, calls = first_text(attributes, _ANSWERED), structure(first_text(attributes, _CALLS)).value
-    requested = [x for x in calls if isinstance(x, dict)] if isinstance(calls, list) else []
-    asked: list[Value] = [{**x, "type": "function_call"} for x in requested]
     if facts.get("input") is None and isinstance(items, list):
-        told: list[Value] = [x for x in items if isinstance(x, dict) and ("role" in x or "call_id" in x)]
-        facts["input"] = messages(told).messages
-    if facts.get("output") is None and (said is not None or asked):
-        text: list[Value] = [] if said is None else [{"role": "assistant", "content": said}]
-        facts["output"] = messages([*text, *asked], "assistant").messages
+        listed: list[Value] = [x for x in objects(items) if "role" in x or "call_id" in x]
+        facts["input"] = messages(listed).messages
+    answered = _answered(attributes)
+    if facts.get("output") is None and answered:
+        facts["output"] = messages(answered, "assistant").messages
     if facts.get("model") is None:
         facts["tools"] = tools(attributes.get("lk.function_tools"))
+
+
+def _answered(attributes: Attributes) -> list[Value]:
+    """The text and the calls of an answer."""
+    answer, calls = first_text(attributes, _ANSWERED), structure(first_text(attributes, _CALLS)).value
+    found: list[Value] = [] if answer is None else [{"role": "assistant", "content": answer}]
+    return [*found, *({**x, "type": "function_call"} for x in objects(calls))]
 
 
 def _read_tool(span: Span, facts: Facts) -> None:

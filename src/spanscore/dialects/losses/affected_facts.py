@@ -80,14 +80,22 @@ def marked(
     for step in _with_unread(steps, spans, logs) if is_genai else steps:
         marked_step = _of_values(step) if step.kind == "tool" else step
         loss = _loss(marked_step, logs.get(step.span.span_id, ()), again, known)
-        if step.kind == "other" and any(loss.dropped) and is_genai and not _is_infrastructure(step):
+        if is_genai and _may_have_been_genai(step, loss):
             marked_step = _with(step, ("input", "output"))  # what it stood for may have been dropped
-        elif any(loss.dropped) or loss.cut or loss.poor:
+        elif _is_any(loss):
             looked_at += 1
             many = looked_at > _MAX_SPANS or len(loss.cut) + len(loss.poor) > _MAX_PARTS
             marked_step = _all_damaged(marked_step) if many else _of_span(marked_step, loss, again)
         found.append(marked_step)
     return found
+
+
+def _may_have_been_genai(step: Step, loss: _Loss) -> bool:
+    return step.kind == "other" and any(loss.dropped) and not _is_infrastructure(step)
+
+
+def _is_any(loss: _Loss) -> bool:
+    return any(loss.dropped) or bool(loss.cut) or bool(loss.poor)
 
 
 def _with_unread(

@@ -72,22 +72,31 @@ def read(span: Span, context: Context) -> Facts:
     elif kind == "tool":
         _read_tool(span, given, returned, facts)
     elif kind == "retrieval":
-        said, found = structure(given).value, structure(returned).value
-        query = only_argument(said) if isinstance(said, dict) else said
-        facts["query"] = query if isinstance(query, str) else None
-        facts["documents"] = tuple(found) if isinstance(found, list) else ()
+        _read_retrieval(given, returned, facts)
     elif kind == "agent" or (kind == "workflow" and context.outermost):
         facts["agent_name"] = langgraph.graph_name(span.name) or None if kind == "agent" else None
-        given, returned = _recorded(attributes)
-        called = recorded(given).value
-        if is_call(called):  # of a decorated function
-            read_function(only_argument(called), recorded(returned), facts)
-        else:
-            read_function(called, recorded(returned), facts, envelope="output")
-        facts["damaged"] = damaged(input=given, output=returned)
+        _read_called(attributes, facts)
     if kind in {"model", "tool"}:
         facts["agent_name"] = langgraph.agent_name(placed)
     return facts
+
+
+def _read_retrieval(given: Value, returned: Value, facts: Facts) -> None:
+    request, found = structure(given).value, structure(returned).value
+    query = only_argument(request) if isinstance(request, dict) else request
+    facts["query"] = query if isinstance(query, str) else None
+    facts["documents"] = tuple(found) if isinstance(found, list) else ()
+
+
+def _read_called(attributes: Attributes, facts: Facts) -> None:
+    """What an agent's or a chain's function was called with and returned."""
+    given, returned = _recorded(attributes)
+    called = recorded(given).value
+    if is_call(called):  # of a decorated function
+        read_function(only_argument(called), recorded(returned), facts)
+    else:
+        read_function(called, recorded(returned), facts, envelope="output")
+    facts["damaged"] = damaged(input=given, output=returned)
 
 
 def _recorded(attributes: Attributes) -> tuple[Value, Value]:

@@ -123,7 +123,10 @@ def _read_model(span: Span, facts: Facts) -> None:
         listed = (x["tools"] for x in (whole, request) if isinstance(x.get("tools"), list))
         facts["tools"] = next((tools(x) for x in listed), None)
     facts["model"] = facts.get("model") or text(request.get("model"))
-    usage = response.get("usage")
+    _read_usage(response.get("usage"), facts)
+
+
+def _read_usage(usage: Any, facts: Facts) -> None:
     for field, names in _COUNTS:
         if facts.get(field) is None and isinstance(usage, dict):
             facts[field] = first_count(usage, names)

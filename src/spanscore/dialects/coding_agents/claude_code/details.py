@@ -58,15 +58,19 @@ def request(attributes: Attributes, logs: Iterable[LogRecord]) -> Facts:
     return _system(attributes, recorded) | {"input": told.messages, "tools": _tools(attributes.get("tools"), recorded)}
 
 
+def _is_whole(preview: str | None, length: int | None) -> bool:
+    """Whether a preview is as long as what it is of, in JavaScript's units."""
+    return preview is not None and length is not None and len(preview.encode("utf-16-le")) // 2 >= length
+
+
 def _system(attributes: Attributes, recorded: Iterable[Attributes]) -> Facts:
     """The instructions: whole as a record, or as a preview that is no shorter than they are; else those of the user.
 
     A preview that is shorter is what is left of them.
     """
-    record = next((said for x in recorded if (said := text(x.get("system_prompt")))), None)
+    record = next((x for x in (text(y.get("system_prompt")) for y in recorded) if x), None)
     preview, own = (text(attributes.get(x)) for x in ("system_prompt_preview", "user_system_prompt"))
-    length = count(attributes.get("system_prompt_length"))
-    is_whole = preview is not None and length is not None and len(preview.encode("utf-16-le")) // 2 >= length
+    is_whole = _is_whole(preview, count(attributes.get("system_prompt_length")))
     shown = (record, preview if is_whole else None, own, preview)
     found = next((x for x in shown if x and not _WITHHELD.fullmatch(x) and not is_redacted(x)), None)
     if found is None:

@@ -56,9 +56,7 @@ def parts(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterat
 
 
 def _turn(unit: str, received: Sequence[Span], logs: Sequence[LogRecord]) -> Part:
-    aside = {x.span_id for x in logs if x.span_id and _is_aside(x)}
-    spans = sorted((x for x in received if x.span_id not in aside), key=lambda x: x.start_ns)
-    logs = [x for x in logs if not _is_aside(x)]
+    spans, logs = _without_asides(received, logs)
     spans += _untraced(unit, spans, logs)
     opening = next((x for x in logs if event(x) == PROMPT), None)
     if opening is None:
@@ -69,6 +67,13 @@ def _turn(unit: str, received: Sequence[Span], logs: Sequence[LogRecord]) -> Par
         root = replace(root, links=(Link(first.trace_id, first.span_id),))
     spans = [x if x.parent_span_id else replace(x, parent_span_id=root.span_id) for x in spans]
     return [root, *spans], [under(root, opening), *_placed(spans, logs)]
+
+
+def _without_asides(received: Sequence[Span], logs: Sequence[LogRecord]) -> Part:
+    """Spans by start time, and records, without those of model calls that serve no turn."""
+    asides = {x.span_id for x in logs if x.span_id and _is_aside(x)}
+    spans = sorted((x for x in received if x.span_id not in asides), key=lambda x: x.start_ns)
+    return spans, [x for x in logs if not _is_aside(x)]
 
 
 def _is_aside(log: LogRecord) -> bool:

@@ -10,7 +10,7 @@ from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms import gemini_calls
 from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.structure import opened, structure
-from spanscore.dialects.forms.values import Facts, text
+from spanscore.dialects.forms.values import Facts, objects, text
 from spanscore.dialects.frameworks.google_genai import quirks, traceloop
 from spanscore.dialects.keys.gen_ai import GEN_AI_OUTPUT_MESSAGES, GEN_AI_PROVIDER_NAME, GEN_AI_TOOL_DESCRIPTION
 from spanscore.model.json import Json
@@ -61,14 +61,17 @@ def _whole(said: Sequence[Message]) -> list[Message]:
 
 def _from_list(events: Value) -> tuple[tuple[Message, ...] | None, tuple[Message, ...] | None]:
     """What a model was given and what it answered, of the events that Logfire puts into one attribute."""
-    parsed = structure(events).value
-    listed = [x for x in parsed if isinstance(x, dict)] if isinstance(parsed, list) else []
-    shown = [x for x in listed if x.get("content") != _ELIDED]
-    given = [x["content"] if isinstance(x.get("content"), dict) else x for x in shown if "index" not in x]
+    shown = [x for x in objects(structure(events).value) if x.get("content") != _ELIDED]
+    given = [message(_content(x), "user") for x in shown if "index" not in x]
     pieces = [x["message"] for x in shown if isinstance(x.get("message"), dict)]
-    told = (message(x, "user") for x in given)
     answer = message({"content": _joined(pieces)}, "assistant") if pieces else None
-    return tuple(x for x in told if x is not None) or None, None if answer is None else (answer,)
+    return tuple(x for x in given if x is not None) or None, None if answer is None else (answer,)
+
+
+def _content(event: dict[str, Any]) -> dict[str, Any]:
+    """The message inside an event, or the event."""
+    inner = event.get("content")
+    return inner if isinstance(inner, dict) else event
 
 
 def _joined(pieces: Sequence[dict[str, Any]]) -> list[Any]:

@@ -102,19 +102,24 @@ def refine_trace(steps: Sequence[Step]) -> list[Step]:
     """The steps, each model call with the answer that the graph around it in time returned; an inner graph is first."""
     graphs = sorted((x for x in steps if _is_graph(x)), key=lambda x: x.span.end_ns - x.span.start_ns)
     left = [x for x in steps if x.kind == "model" and x.span.scope.name == _SCOPE]
-    told = dict[str, Step]()
+    completed = dict[str, Step]()
     for graph in graphs[:_MAX_GRAPHS]:
         inside = [x for x in left if graph.span.start_ns <= x.span.start_ns <= graph.span.end_ns]
         answers = [x for x in graph.output or () if x.role == "assistant"]
         if len(inside) == len(answers) and all(map(_may_be, inside, answers)):
-            results = _results_before_answers(graph.output or ())
-            found = {
-                x.span.span_id: replace(x, output=(y,), input=_with_ids(x.input, z))
-                for x, y, z in zip(inside, answers, results, strict=True)
-            }
-            told |= found
+            found = _answered_calls(graph, inside, answers)
+            completed |= found
             left = [x for x in left if x.span.span_id not in found]
-    return [told.get(x.span.span_id, x) for x in steps]
+    return [completed.get(x.span.span_id, x) for x in steps]
+
+
+def _answered_calls(graph: Step, inside: Sequence[Step], answers: Sequence[Message]) -> dict[str, Step]:
+    """The model calls inside a graph by their span ids, each with its answer and the ids of the results before it."""
+    results = _results_before_answers(graph.output or ())
+    return {
+        call.span.span_id: replace(call, output=(answer,), input=_with_ids(call.input, before))
+        for call, answer, before in zip(inside, answers, results, strict=True)
+    }
 
 
 def _results_before_answers(told: Sequence[Message]) -> list[list[Message]]:

@@ -9,7 +9,7 @@ from spanscore.dialects.forms.arguments import call_id, tools
 from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.reprs import evaluated
 from spanscore.dialects.forms.structure import opened
-from spanscore.dialects.forms.values import Facts, text
+from spanscore.dialects.forms.values import Facts, objects, text
 from spanscore.dialects.keys.gen_ai import GEN_AI_OPERATION_NAME
 from spanscore.dialects.keys.openinference import (
     INPUT_VALUE,
@@ -66,25 +66,40 @@ def chat_messages(items: object) -> tuple[Message, ...] | None:
 
 def chat_message(item: dict[str, Any]) -> Message | None:
     """A serialized ChatMessage, whose text and calls are blocks and whose ids stand among the additional arguments."""
-    blocks = [x for x in item["blocks"] if isinstance(x, dict)] if isinstance(item.get("blocks"), list) else []
+    role = "assistant" if item.get("role") == "chatbot" else item.get("role")
     beside = item["additional_kwargs"] if isinstance(item.get("additional_kwargs"), dict) else {}
-    content: Any = [{**x, "type": x.get("block_type")} for x in blocks if x.get("block_type") in ("text", "thinking")]
+    return _answer_of_tool(item, beside) if role == "tool" else _spoken(item, role, beside)
+
+
+def _spoken(item: dict[str, Any], role: Any, beside: dict[str, Any]) -> Message | None:
+    blocks = objects(item.get("blocks"))
+    shown = [{**x, "type": x.get("block_type")} for x in blocks if x.get("block_type") in ("text", "thinking")]
+    content = shown if blocks else item.get("content")
+    return message({"role": role, "content": content, "tool_calls": _calls(blocks, beside)}, "user")
+
+
+def _calls(blocks: list[dict[str, Any]], beside: dict[str, Any]) -> Any:
     calls = [
         {"id": x.get("tool_call_id"), "name": x.get("tool_name"), "arguments": x.get("tool_kwargs")}
         for x in blocks
         if x.get("block_type") == "tool_call"
     ]
+    return calls or opened(beside.get("tool_calls"))
+
+
+def _answer_of_tool(item: dict[str, Any], beside: dict[str, Any]) -> Message | None:
+    blocks = objects(item.get("blocks"))
+    content = _texts(blocks) if blocks else item.get("content")
     fields = {
-        "role": "assistant" if item.get("role") == "chatbot" else item.get("role"),
-        "content": content if blocks else item.get("content"),
-        "tool_calls": calls or opened(beside.get("tool_calls")),
+        "role": "tool",
+        "tool_call_id": beside.get("tool_call_id"),
+        "content": "" if content is None else content,
+        "tool_calls": _calls(blocks, beside),
     }
-    if fields["role"] != "tool":
-        return message(fields, "user")
-    told = _texts(blocks) if blocks else item.get("content")
-    fields |= {"tool_call_id": beside.get("tool_call_id"), "content": "" if told is None else told}
     answer = message(fields, "user")
-    return answer and replace(answer, results=tuple(replace(x, value=evaluated(x.value)) for x in answer.results))
+    if answer is None:
+        return None
+    return replace(answer, results=tuple(replace(x, value=evaluated(x.value)) for x in answer.results))
 
 
 def agent_name(event: object) -> str | None:

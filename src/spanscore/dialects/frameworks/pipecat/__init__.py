@@ -46,18 +46,29 @@ def refine_trace(steps: Sequence[Step]) -> list[Step]:
     A turn ends when the bot has spoken. Where it never does, as in a pipeline of text, one in which the user goes on
     after an answer is none.
     """
-    around = [x for x in steps if x.span.name == "conversation"]
-    if len(around) == 1:
-        session_id, user_id = around[0].session_id, around[0].user_id
-        steps = [replace(x, session_id=x.session_id or session_id, user_id=x.user_id or user_id) for x in steps]
+    steps = _with_names(steps)
     models = sorted((x for x in steps if x.kind == "model"), key=lambda x: (x.span.start_ns, x.span.span_id))
-    answered: dict[str, set[int]] = {}
+    going_on = _turns_that_go_on(models)
+    completed = {x.span.span_id: x for x in with_calls(models)}
+    found = [completed.get(x.span.span_id, x) for x in steps]
+    return [replace(x, kind="other") if x.kind == "agent" and x.span.span_id in going_on else x for x in found]
+
+
+def _with_names(steps: Sequence[Step]) -> Sequence[Step]:
+    """The steps, with the session and user that the only conversation names."""
+    conversations = [x for x in steps if x.span.name == "conversation"]
+    if len(conversations) != 1:
+        return steps
+    session_id, user_id = conversations[0].session_id, conversations[0].user_id
+    return [replace(x, session_id=x.session_id or session_id, user_id=x.user_id or user_id) for x in steps]
+
+
+def _turns_that_go_on(models: Sequence[Step]) -> set[str]:
+    """The turns' spans in which a model was given answers of different numbers: the user went on after one."""
+    answers: dict[str, set[int]] = {}
     for step in models:
-        answered.setdefault(step.span.parent_span_id, set()).add(_answers(step))
-    none = {span_id for span_id, counts in answered.items() if len(counts) > 1}
-    called = {x.span.span_id: x for x in with_calls(models)}
-    told = [called.get(x.span.span_id, x) for x in steps]
-    return [replace(x, kind="other") if x.kind == "agent" and x.span.span_id in none else x for x in told]
+        answers.setdefault(step.span.parent_span_id, set()).add(_answers(step))
+    return {span_id for span_id, counts in answers.items() if len(counts) > 1}
 
 
 def _answers(step: Step) -> int:
