@@ -77,10 +77,12 @@ def _mean(scores: Scores, scales: Mapping[int, tuple[float, float]], weight: Any
     known = {id_: scales[id_] for id_ in scores.procedures if id_ in scales}
     if not known:
         return cast(literal_column("NULL"), Double)
-    everything = {id_: known.get(id_, (0.0, 0.0)) for id_ in scores.procedures}
-    low = looked_up(_facts.procedure, {id_: x[0] for id_, x in everything.items()})
-    width = looked_up(_facts.procedure, {id_: x[1] - x[0] for id_, x in everything.items()})
-    value = (_facts.value - low) / func.nullif(width, 0.0)
+    value: Any = _facts.value
+    if len(known) < len(scores.procedures) or set(known.values()) != {(0.0, 1.0)}:
+        everything = {id_: known.get(id_, (0.0, 0.0)) for id_ in scores.procedures}
+        low = looked_up(_facts.procedure, {id_: x[0] for id_, x in everything.items()})
+        width = looked_up(_facts.procedure, {id_: x[1] - x[0] for id_, x in everything.items()})
+        value = (_facts.value - low) / func.nullif(width, 0.0)
     return func.sum(value * weight) / func.sum(case((value.is_not(None), weight)))
 
 
