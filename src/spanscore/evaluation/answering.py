@@ -100,11 +100,7 @@ class _Asking:
 
     def _taken(self, reading: Reading, model: str) -> list[Batch]:
         """What is valid goes to the cases. Returns what is to be asked again."""
-        for case in self._cases:
-            own = {item: value for item, value in reading.answers.items() if case.asks(item.question)}
-            if own:
-                newly = [item for item in own if item not in reading.remembered]
-                case.take(own, model if newly else reading.remembered[next(iter(own))])
+        self._give(reading, model)
         cut = tuple(item for item, x in reading.problems.items() if x.cut_off)
         if cut and not reading.answers:
             return self._less(is_in_parts=True) or self._refused(reading.problems)
@@ -113,6 +109,14 @@ class _Asking:
         if problems and self._batch.again:
             return [*self._refused(problems), *rest]
         return [*([Batch(tuple(problems), again=True, objection=_told(problems))] if problems else []), *rest]
+
+    def _give(self, reading: Reading, model: str) -> None:
+        """Give each case the answers to its own questions."""
+        for case in self._cases:
+            own = {item: value for item, value in reading.answers.items() if case.asks(item.question)}
+            if own:
+                newly = [item for item in own if item not in reading.remembered]
+                case.take(own, model if newly else reading.remembered[next(iter(own))])
 
     def _refused(self, problems: Mapping[Item, Invalid]) -> list[Batch]:
         """The end of the cases that need what was asked twice in vain."""

@@ -92,10 +92,7 @@ def put(
     unknown = {x.subject_id for _, x in scored if x.scope == "trace"} - about.keys() - contexts.keys()
     about.update((trace.id, OfTrace.of(trace)) for trace in placing.stored(connection, sorted(unknown)))
     dimensions = Dimensions()
-    of_subjects: dict[tuple[str, str], _OfSubject] = {}
-    for _, x in newest.values():
-        if (x.scope, x.subject_id) not in of_subjects:
-            of_subjects[x.scope, x.subject_id] = _of_subject(dimensions, x, about, contexts)
+    of_subjects = _of_subjects(dimensions, [x for _, x in newest.values()], about, contexts)
     rows = [_row(dimensions, number, x, of_subjects) for number, x in newest.values()]
     _write(connection, dimensions, rows)
     named = Named(frozenset(trace_ids), placing.scored_responses(connection, answered))
@@ -168,6 +165,17 @@ def fill(connection: Connection) -> bool:
 def _write(connection: Connection, dimensions: Dimensions, rows: list[_Row]) -> None:
     dimensions.write(connection)
     put_rows(connection, score_facts, rows)
+
+
+def _of_subjects(
+    dimensions: Dimensions, scores: Sequence[Evaluation], about: Mapping[str, OfTrace], contexts: Mapping[str, int]
+) -> dict[tuple[str, str], _OfSubject]:
+    """What the scores of each subject have in common, by scope and id, from the first score of it."""
+    found: dict[tuple[str, str], _OfSubject] = {}
+    for score in scores:
+        if (score.scope, score.subject_id) not in found:
+            found[score.scope, score.subject_id] = _of_subject(dimensions, score, about, contexts)
+    return found
 
 
 def _of_subject(

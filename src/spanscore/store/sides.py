@@ -36,11 +36,8 @@ class Compared(NamedTuple):
 def compared(connection: Connection, before: Scores, after: Scores, groups: tuple[Groups, Groups]) -> Compared:
     """The sums of two selections, which are grouped by the same fields."""
     if not before.procedures or not after.procedures:
-        alone = [
-            {x.group: x for x in cells(connection, scores, groups=of_groups)}
-            for scores, of_groups in zip((before, after), groups, strict=True)
-        ]
-        return Compared(alone[0], alone[1], {kind: {} for kind in KINDS})
+        alone = (_sums(connection, before, groups[0]), _sums(connection, after, groups[1]))
+        return Compared(*alone, {kind: {} for kind in KINDS})
     fields = groups[0].fields
     sides = [
         select(clustered(scores, groups=of_groups)).cte(name)
@@ -64,6 +61,10 @@ def compared(connection: Connection, before: Scores, after: Scores, groups: tupl
             if clusters:
                 shared[kind][group] = Shared(int(clusters), *(float(x) * weight for x in products))
     return Compared(*found, shared)
+
+
+def _sums(connection: Connection, scores: Scores, groups: Groups) -> dict[Any, Cell]:
+    return {x.group: x for x in cells(connection, scores, groups=groups)}
 
 
 def _padded(number: int, side: CTE, fields: Sequence[str], columns: CellColumns, width: int) -> Select[Any]:
