@@ -514,3 +514,9 @@ def test_no_claim_is_found_where_the_request_is_too_long_to_be_looked_through():
 
 def test_a_claim_that_begins_a_line_is_found_behind_empty_lines():
     assert [x.text for x in claims("Done.\n\n  Successfully booked it.", "Book a table")] == ["Successfully booked"]
+
+
+def test_what_is_derived_from_a_trace_is_not_taken_for_that_of_the_next(make_trace):
+    check = available()["check.answer_present"]()
+    empty, answered = make_trace(user_input="Hi", final_output=""), make_trace(user_input="Hi", final_output="Hello")
+    assert [check.measure(x).value for x in (empty, answered, empty)] == [0.0, 1.0, 0.0]

@@ -113,15 +113,13 @@ def session_trace_ids(connection: Connection, keys: Sequence[str], tenant: str |
 
 def turns_before(connection: Connection, key: str, trace: AgentTrace, limit: int, max_bytes: int) -> list[str]:
     """The records of the newest turns of a session that began before `trace`, oldest first, within both bounds."""
-    table = agent_traces.c
-    before = select(table.row, table.size_bytes).where(
-        table.session_id == key, table.started_ns < trace.started_ns, table.id != trace.id
-    )
-    newest = connection.execute(before.order_by(table.started_ns.desc(), table.row.desc()).limit(limit)).all()
+    asked = {"key": key, "started_ns": trace.started_ns, "id_": trace.id, "most": limit}
+    newest = connection.execute(_BEFORE, asked).all()
     sizes = accumulate(row.size_bytes for row in newest)
     rows = [row.row for row, total in zip(newest, sizes, strict=True) if total <= max_bytes]
-    found = connection.execute(select(table.row, table.record).where(table.row.in_(rows))).all()
-    records_by_row = {row.row: row.record for row in found}
+    if not rows:
+        return []
+    records_by_row = {row.row: row.record for row in connection.execute(_RECORDS, {"rows": rows})}
     return [records_by_row[row] for row in reversed(rows)]
 
 
@@ -198,4 +196,17 @@ _KNOWN = select(agent_traces.c.id, agent_traces.c.revision, agent_traces.c.diges
 )
 _SESSION_TRACES = _of_sessions(*(agent_traces.c[name] for name in ("started_ns", "row", "session_id", "id", "record")))
 _SESSION_TRACE_IDS = _of_sessions(agent_traces.c.id)
+_BEFORE = (
+    select(agent_traces.c.row, agent_traces.c.size_bytes)
+    .where(
+        agent_traces.c.session_id == bindparam("key"),
+        agent_traces.c.started_ns < bindparam("started_ns"),
+        agent_traces.c.id != bindparam("id_"),
+    )
+    .order_by(agent_traces.c.started_ns.desc(), agent_traces.c.row.desc())
+    .limit(bindparam("most"))
+)
+_RECORDS = select(agent_traces.c.row, agent_traces.c.record).where(
+    agent_traces.c.row.in_(bindparam("rows", expanding=True))
+)
 _NEWEST_SCORES = _newest_of_subjects()

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from operator import is_
 from typing import Any, ClassVar
 
 from spanscore.metrics._base import Computed
@@ -68,8 +69,9 @@ class Check(Computed):
         Where none of them is known either, what was found may be explained by what was said there: then it counts as
         not recorded.
         """
-        trace = with_history(trace, earlier) if self.looks_back else trace
-        found = self.look(Evidence(trace))
+        evidence = _SHARED.evidence(trace, tuple(earlier) if self.looks_back else ())
+        trace = evidence.trace
+        found = self.look(evidence)
         if isinstance(found, Skip):
             return found
         findings = list(islice(found, MAX_FINDINGS))
@@ -89,6 +91,37 @@ def with_history(trace: AgentTrace, earlier: Sequence[AgentTrace]) -> AgentTrace
         return trace
     told = tuple(message for before in earlier[-_MAX_EARLIER_TURNS:] for message in _messages(before))
     return replace(trace, history=told)
+
+
+class _Shared:
+    """The evidence of the trace that was looked at last: the checks of one trace follow one another.
+
+    One for those that look back, and one for the others. What another thread has put there is not taken for this
+    trace's.
+    """
+
+    def __init__(self) -> None:
+        self._alone: tuple[AgentTrace, Evidence] | None = None
+        self._looking_back: tuple[AgentTrace, tuple[AgentTrace, ...], Evidence] | None = None
+
+    def evidence(self, trace: AgentTrace, earlier: tuple[AgentTrace, ...]) -> Evidence:
+        """What `with_history(trace, earlier)` holds."""
+        if not earlier or trace.history:
+            last = self._alone
+            if last is None or last[0] is not trace:
+                self._alone = last = trace, Evidence(trace)
+            return last[1]
+        known = self._looking_back
+        if known is None or known[0] is not trace or not _are_same(known[1], earlier):
+            self._looking_back = known = trace, earlier, Evidence(with_history(trace, earlier))
+        return known[2]
+
+
+def _are_same(some: tuple[AgentTrace, ...], others: tuple[AgentTrace, ...]) -> bool:
+    return len(some) == len(others) and all(map(is_, some, others))
+
+
+_SHARED = _Shared()
 
 
 def not_applicable(why: str) -> Skip:
