@@ -29,7 +29,7 @@ from spanscore.model.span import LogRecord, Span
 from spanscore.model.step import Reading, Step, StepFact
 
 _NAMING = IDENTIFYING | AUTHORED | frozenset({SESSION_ID, USER_ID, ENDUSER_ID, GEN_AI_CONVERSATION_ID})
-_ANNOUNCES = "logfire.span_type"  # Logfire tells that a span has begun by a span, whose id is another one
+_ANNOUNCES = "logfire.span_type"  # Logfire announces a span by another one, with another id
 _TextField: TypeAlias = Literal["session_id", "user_id", "agent_name", "input_text", "output_text"]
 _HIDEABLE: Final[tuple[tuple[_TextField, tuple[StepFact, ...]], ...]] = (
     ("session_id", ()),  # or all that are hidden would be one

@@ -35,7 +35,7 @@ class Key:
 class Unread:
     """Spans or log records of one scope and name that no dialect reads. What varies in a name is written `#`.
 
-    `other_keys` do not look like content, but what tells the kinds of span apart may be among them.
+    `other_keys` do not look like content, but what distinguishes the kinds of span may be among them.
     """
 
     signal: str

@@ -94,7 +94,7 @@ def _unit(attributes: Attributes, _trace_id: str) -> Unit | None:
 
 
 def _is_read(attributes: Attributes) -> bool:
-    """Whether a record tells anything: of the many of a streamed response the one that counts its tokens does."""
+    """Whether a record contains anything: of the many of a streamed response the one that counts its tokens does."""
     name = text(attributes.get("event.name"))
     if name in (_EVENT, _SOCKET):
         return attributes.get("event.kind") == _DONE and "input_token_count" in attributes

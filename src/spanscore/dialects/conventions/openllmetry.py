@@ -74,7 +74,7 @@ _SESSIONS = (
     GEN_AI_CONVERSATION_ID,
     *(_ASSOCIATION + x for x in ("conversation_id", "conversationId", "chat_id", "chatId", "thread_id", "threadId")),
 )
-"""What names a session, the first that speaks wins: the thread is LangGraph's, all others the application sets."""
+"""What names a session, the first with a value counts: the thread is LangGraph's, all others the application sets."""
 
 _GIVEN = adot.Names(TRACELOOP_ENTITY_INPUT, "gen_ai.prompt.{}.role", "gen_ai.prompt.{}.content")
 _PRODUCED = adot.Names(TRACELOOP_ENTITY_OUTPUT, "gen_ai.completion.{}.role", "gen_ai.completion.{}.content")

@@ -73,7 +73,7 @@ def json_of(value: Any) -> str | None:
 def read_call(
     span: Span, given: Value, returned: Value, facts: Facts, *, error: str | None = None, envelope: str | None = None
 ) -> None:
-    """What a tool's span tells of its call: why it failed, what it was called with and what it returned.
+    """What a tool's span records of its call: why it failed, what it was called with and what it returned.
 
     `error` is why it failed where its status does not say so.
     """

@@ -68,7 +68,7 @@ def _is_tool_message(fields: Mapping[str, Any], kind: object, *, known: bool) ->
 def answering(value: object, asked: str | None) -> ToolOutput | None:
     """The content of a tool message that stands where the result of the call `asked` should; None for any result.
 
-    That it names this very call tells it from an object of the tool's own.
+    That it names this very call distinguishes it from an object of the tool's own.
     """
     found = tool_output(value, known=True)
     if found is None or (asked is not None and found.call_id == asked):

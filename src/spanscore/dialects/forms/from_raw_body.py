@@ -13,7 +13,7 @@ from spanscore.model.trace import Tool
 
 _TOOLS = '"tools"'  # what a request that lists tools contains; most are not parsed for it
 _THOUGHTS = ('"reasoning_content"', '"reasoning":"', '"reasoning": "')
-"""What a chat completion in which a model tells its thoughts contains one of."""
+"""What a chat completion that contains a model's thoughts has one of."""
 
 
 def is_lost(flat: Sequence[Message], body: Value) -> bool:

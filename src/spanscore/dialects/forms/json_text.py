@@ -42,7 +42,7 @@ def _with_answer(step: Step, answer: str | None) -> Step:
 
 
 def _is_read(step: Step) -> bool:
-    """Whether the step tells a question or an answer as an agent's, or as that of a function around one."""
+    """Whether the step records a question or an answer as an agent's, or as that of a function around one."""
     said = step.input or step.output or step.input_text or step.output_text or step.output_json
     return step.kind in {"agent", "workflow"} and bool(said)
 

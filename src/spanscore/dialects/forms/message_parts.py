@@ -85,7 +85,7 @@ def add_content(content: Any, parts: Parts, depth: int) -> None:
 def is_bare_result(content: Any) -> bool:
     """Whether the content of a tool's message is the result itself, and not parts, of which one is the result.
 
-    Or the call: Strands tells what a tool was called with in the tool's name.
+    Or the call: Strands writes what a tool was called with into the tool's name.
     """
     if not isinstance(content, list):
         return True

@@ -65,7 +65,7 @@ def structure(value: Value) -> Parsed:
 
 
 def plain_structure(value: Value) -> tuple[Any, bool]:
-    """What `structure` tells, as a plain tuple: messages are read by the hundred thousand."""
+    """What `structure` gives, as a plain tuple: messages are read by the hundred thousand."""
     if not isinstance(value, str):
         return None if isinstance(value, bytes) else value, False
     try:

@@ -38,7 +38,7 @@ def _read_chat(span: Span, given: Any, facts: Facts) -> None:
 
 
 def _read_reply(given: Any, returned: Any, facts: Facts) -> None:
-    """One reply of an agent. Where it only runs the tools that another one asked for, no agent speaks."""
+    """One reply of an agent. Where it only runs the tools that another one requested, it is no agent's reply."""
     facts["input_text"] = None
     if isinstance(returned, dict) and "tool_responses" in returned:
         facts |= {"kind": "workflow", "agent_name": None, "output_text": None}

@@ -1,4 +1,4 @@
-"""Amazon Bedrock under OpenTelemetry's instrumentations; that of botocore tells calls and results twice each."""
+"""Amazon Bedrock under OpenTelemetry's instrumentations; that of botocore records calls and results twice each."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

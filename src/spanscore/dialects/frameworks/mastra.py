@@ -270,7 +270,7 @@ def _response_body(attributes: Attributes) -> Any:
 
 
 def _with_thoughts(answer: tuple[Message, ...] | None, body: Any) -> tuple[Message, ...] | None:
-    """The answer with the thoughts that only the response tells."""
+    """The answer with the thoughts that only the response contains."""
     if not answer or answer[0].reasoning or not isinstance(body, dict) or not isinstance(body.get("output"), list):
         return answer
     thoughts = [x.reasoning for x in messages_of(body, "assistant") or () if x.reasoning]

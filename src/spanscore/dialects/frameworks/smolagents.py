@@ -82,7 +82,7 @@ def _described(name: str, attributes: Attributes) -> Tool:
 
 
 def _remembered(messages: Sequence[Message]) -> Iterator[Message]:
-    """Messages with the calls and results that smolagents tells the model as text.
+    """Messages with the calls and results that smolagents gives the model as text.
 
     Several results stand in one text, which cannot be parted: it stays a tool's message.
     """

@@ -100,7 +100,7 @@ def _finds_title(facts: Facts) -> bool:
 def _mark_taken_apart(attributes: Attributes, facts: Facts) -> None:
     """Mark questions that are lists in JSON: Traceloop's SDK takes them for lists of parts, and leaves their elements.
 
-    Of a list of texts alone nothing tells that it was one.
+    Of a list of texts alone nothing records that it was one.
     """
     told = attributes.get(GEN_AI_INPUT_MESSAGES)
     listed = structure(told).value if isinstance(told, str) and _UNTYPED.search(told) else None

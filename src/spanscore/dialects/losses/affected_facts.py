@@ -68,7 +68,7 @@ def marked(
 ) -> list[Step]:
     """The steps, each with the facts named as damaged that rest on something cut or dropped.
 
-    A fact that another attribute of the span tells whole is taken from there: `read_again` gives what looks for it.
+    A fact that another attribute of the span contains whole is taken from there: `read_again` gives what looks for it.
     """
     known = limits(spans, logs)
     if not known and not is_noted(spans, logs):
@@ -195,7 +195,7 @@ def _of_span(step: Step, loss: _Loss, again: Rereader) -> Step:
 
 
 def _without_calls(step: Step) -> Step:
-    """A model's step that lost something: calls may have stood elsewhere than the text that it still tells."""
+    """A model's step that lost something: calls may have stood elsewhere than the text that it still has."""
     if step.kind != "model" or not step.output or step.finish_reasons or any(x.calls for x in step.output):
         return step
     return replace(step, output=tuple(replace(x, damaged=x.damaged | {"calls"}) for x in step.output))
@@ -225,7 +225,7 @@ def _tells(step: Step, fact: StepFact) -> bool:
 
 
 def _resting(step: Step, other: Step) -> tuple[Step, set[StepFact]]:
-    """The step with what else its span tells in place of what was cut, and the facts that rest on that.
+    """The step with what else its span contains in place of what was cut, and the facts that rest on that.
 
     `other` is the step as it is read without what was cut.
     """
@@ -237,7 +237,7 @@ def _resting(step: Step, other: Step) -> tuple[Step, set[StepFact]]:
         if _is_list(told) and _is_list(left) and len(told) == len(left):
             step = _changed(step, field, _differing(told, left))
         elif left is not None and not isinstance(left, tuple):
-            step = _changed(step, field, left)  # another attribute tells it whole
+            step = _changed(step, field, left)  # another attribute contains it whole
         else:
             resting.add(_FACTS[field])
     return step, resting

@@ -29,7 +29,7 @@ class RecordedLosses(NamedTuple):
 
 
 def is_of_infrastructure(key: str) -> bool:
-    """Whether an attribute tells of requests and databases, and never of an agent's work."""
+    """Whether an attribute is about requests and databases, and never about an agent's work."""
     return key.startswith(_INFRASTRUCTURE)
 
 

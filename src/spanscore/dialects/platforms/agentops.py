@@ -64,7 +64,7 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _read_request(attributes: Attributes) -> Facts:
-    """A call that a model asked for, which lies inside of the model call and tells nothing of how it went."""
+    """A call that a model requested, which lies inside the model call and records nothing of how it went."""
     return {
         "kind": "other",
         "tool_name": text(attributes.get(TOOL_NAME)),

@@ -133,7 +133,7 @@ def _read_usage(usage: Any, facts: Facts) -> None:
 
 
 def _complete_messages(attributes: Attributes, bodies: tuple[_Body, _Body, _Body], facts: Facts) -> None:
-    """What the model was given and produced, each from the first place that tells it, where nothing has told it yet."""
+    """What the model was given and produced, each from the first place that contains it, where it is not known yet."""
     request, response, whole = bodies
     asked, answered = _events(attributes)
     given = (
@@ -242,7 +242,7 @@ def _read_mcp(span: Span) -> Facts:
 
 
 def refine_trace(steps: Sequence[Step]) -> list[Step]:
-    """The steps, each streamed call with what the record after it tells: the request once more, and the answer."""
+    """The steps, each streamed call with what the record after it contains: the request once more, and the answer."""
     waiting: defaultdict[str, list[Step]] = defaultdict(list)
     told = dict[str, Step]()
     for step in steps:

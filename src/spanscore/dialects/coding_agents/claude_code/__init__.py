@@ -21,7 +21,7 @@ from spanscore.model.span import LogRecord, Span, Value
 from spanscore.model.step import Message, MessageFact
 
 _Sources: TypeAlias = tuple[tuple[str, str], ...]
-"""(record's name, attribute), the first that speaks wins; without a name it is the span's own attribute."""
+"""(record's name, attribute), the first with a value counts; without a name it is the span's own attribute."""
 
 _PREFIX = "claude_code."
 _SPAN = ""
@@ -121,7 +121,7 @@ def _answer(told: _Told) -> Messages:
     answer = None if is_redacted(said) else text(said)
     if answer is None:
         return Messages(None, is_redacted(said) or is_cut)
-    calls = frozenset[MessageFact]({"calls"} if is_cut else ())  # of which only the response tells
+    calls = frozenset[MessageFact]({"calls"} if is_cut else ())  # which only the response contains
     return Messages((Message("assistant", answer, damaged=calls),))
 
 

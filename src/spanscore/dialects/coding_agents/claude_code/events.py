@@ -99,7 +99,7 @@ def _told(unit: str, prompt: str, logs: Sequence[LogRecord]) -> Part:
             if agent:
                 parent = agents.setdefault(agent, span_of(unit, INTERACTION, log, identity=agent, parent=root))
             models.append(span_of(unit, MODEL, log, identity=_number(log), parent=parent))
-    for log in sorted(logs, key=lambda x: name_of(x) != RETURNED):  # a result tells more of a tool than a decision
+    for log in sorted(logs, key=lambda x: name_of(x) != RETURNED):  # a result records more of a tool than a decision
         if name_of(log) in _OF_TOOL and (call := _call(log.attributes)):
             parent = agents.get(_agent(log.attributes), root)
             tools.setdefault(call, span_of(unit, TOOL, log, identity=call, parent=parent))
@@ -186,7 +186,7 @@ def _hash(attributes: Attributes) -> str:
 
 
 def _marks(attributes: Attributes) -> Iterator[tuple[str, str]]:
-    """What tells model calls apart, the best first: of those without the id of a sub-agent, that they have none."""
+    """What distinguishes model calls, the best first: of those without the id of a sub-agent, that they have none."""
     yield from ((key, value) for key in ("request_id", "query_source") if (value := text(attributes.get(key))))
     yield "agent_id", identity(attributes.get("agent_id")) or ""
     yield _ALL

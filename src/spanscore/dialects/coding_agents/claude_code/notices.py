@@ -42,7 +42,7 @@ def message(said: Value) -> Message | None:
 
 
 def refine_trace(steps: Sequence[Step]) -> Sequence[Step]:
-    """The steps; what a notice told is what the first model call after it was given, if that tells nothing itself."""
+    """The steps; a notice is the input of the first model call after it, if that records none itself."""
     told = {x.span.span_id: x.input for x in steps if x.kind == "agent" and x.input and x.input[0].results}
     if not told:
         return steps

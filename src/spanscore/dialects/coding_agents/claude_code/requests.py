@@ -47,7 +47,7 @@ def _members(body: str) -> tuple[Mapping[str, Any], str | None]:
 
 
 def as_said(message: Any) -> Any:
-    """A message without the reminders around what the user said; a notice tells what a call returned."""
+    """A message without the reminders around the user's text; a notice contains what a call returned."""
     if not isinstance(message, dict) or message.get("role") != "user":
         return message
     content = message.get("content")
@@ -60,7 +60,7 @@ def as_said(message: Any) -> Any:
 
 
 def _told_by_notice(block: Any) -> list[dict[str, Any]]:
-    """The results of calls that ran in the background, of which a text tells, as blocks; empty for any other block."""
+    """The results of calls that ran in the background, which a text contains, as blocks; empty for any other block."""
     told = notices.results(block.get("text")) if isinstance(block, dict) else ()
     return [{"type": "tool_result", "tool_use_id": x.call_id, "content": x.value} for x in told]
 

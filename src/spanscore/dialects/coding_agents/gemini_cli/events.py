@@ -26,7 +26,7 @@ _MANAGED = "managed-"  # starts the names of Qwen Code's own agents, which go on
 
 
 def event(log: LogRecord) -> str:
-    """What a record tells of, without the program's name before it."""
+    """What a record is about, without the program's name before it."""
     name = name_of(log)
     return name if name == semconv.DETAILS else name.partition(".")[2]
 

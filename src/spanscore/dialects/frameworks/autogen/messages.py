@@ -95,7 +95,7 @@ def _complete_model(span: Span, facts: Facts) -> None:
     answer, is_cut = structure(span.attributes.get(OUTPUT_VALUE))
     if produced and isinstance(answer, dict):
         facts["output"] = tuple(_with_thought(x, answer.get("thought")) for x in produced)
-    if is_cut:  # it tells thoughts that nothing else does
+    if is_cut:  # it contains thoughts that nothing else does
         add_damaged(facts, "output")
 
 

@@ -37,7 +37,7 @@ _NO_RESPONSE = {"result": "<not specified>"}  # of a tool that raised, or is sti
 _RUN = re.compile(r"agent_run \[(.+)\]")  # an agent's span before version 1.16, which has no attributes
 _CALL = re.compile(r"tool_call \[(.+)\]|execute_tool ([^(].*)")  # a tool's before version 1.2; later one that raised
 _TYPESCRIPT = '"usageMetadata":'
-"""How the SDKs for TypeScript and Java spell what a response tells; in a text the quotes would have backslashes."""
+"""How the SDKs for TypeScript and Java spell what a response contains; in a text the quotes would have backslashes."""
 
 _OPENINFERENCE = OPENINFERENCE_SPAN_KIND
 _DAMAGEABLE: Final[tuple[StepFact, ...]] = ("input", "output", "arguments", "result")

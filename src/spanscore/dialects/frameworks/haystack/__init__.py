@@ -107,7 +107,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _tool(span: Span) -> Facts:
-    """A call of an agent's. An empty result stands for null as well as for no text, so the model's input tells it."""
+    """A call of an agent's. An empty result may be null or no text, so it is taken from the model's input."""
     attributes = span.attributes
     facts: Facts = {"kind": "tool", "tool_name": text(attributes[_TOOL]), "error": status_error(span)}
     given, returned = (attributes.get(f"haystack.agent.step.tool.{x}") for x in ("input", "output"))

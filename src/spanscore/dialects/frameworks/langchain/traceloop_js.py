@@ -1,7 +1,7 @@
 """Open LangChain's envelopes in the spans of OpenLLMetry for JavaScript, which names runs by their class.
 
-Its model calls leave out the calls that they ask for, and all runs stand side by side. Only what a graph returned tells
-the calls of its models.
+Its model calls leave out the calls that they ask for, and all runs stand side by side. Only what a graph returned
+contains the calls of its models.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ _SCOPE = "@traceloop/instrumentation-langchain"
 _GRAPH, _PARTS = "CompiledStateGraph", "Runnable"  # how the classes of a graph's parts begin
 _MAX_GRAPHS = 100
 _CLASSES = frozenset({"DynamicTool", "DynamicStructuredTool", "StructuredTool", "Tool"})
-"""What tools are named that were made by a function; classes of an application's own have a name that tells more."""
+"""What tools are named that were made by a function; classes of an application's own have a name that says more."""
 
 
 def complete(span: Span, facts: Facts) -> None:

@@ -141,7 +141,7 @@ def complete_openinference(span: Span, facts: Facts) -> None:
             facts["output"] = None
         react_text.complete(facts)
     elif facts["kind"] == "retrieval" and span.name.endswith("._retrieve"):
-        facts["kind"] = "other"  # inside another one, which also tells what was found
+        facts["kind"] = "other"  # inside another one, which also records what was found
     elif is_agent_step(span):
         facts["kind"], facts["agent_name"] = "agent", agent_name(span.attributes.get(INPUT_VALUE))
 

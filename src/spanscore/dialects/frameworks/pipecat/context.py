@@ -1,4 +1,4 @@
-"""Read Pipecat's context, which tells of a model's calls what no span of theirs does."""
+"""Read Pipecat's context, which contains of a model's calls what no span of theirs does."""
 
 from collections.abc import Sequence
 from dataclasses import replace

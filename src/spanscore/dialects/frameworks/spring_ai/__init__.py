@@ -91,7 +91,7 @@ def _read_model(attributes: Attributes, logged: list[str], facts: Facts) -> None
     reasons = attributes.get(_REASONS)
     if isinstance(reasons, str):
         facts["finish_reasons"] = tuple(texts(reasons) or ())
-    if facts.get("input_tokens") == 0 == facts.get("output_tokens"):  # what it tells of a provider that tells nothing
+    if facts.get("input_tokens") == 0 == facts.get("output_tokens"):  # it records so what no provider stated
         facts["input_tokens"] = facts["output_tokens"] = None
 
 

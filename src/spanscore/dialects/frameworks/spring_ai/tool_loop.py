@@ -47,7 +47,7 @@ def _streamed(steps: Sequence[Step]) -> list[list[Step]]:
 
 
 def _unfold(chains: Sequence[Sequence[Step]], known: dict[str, Step]) -> None:
-    """Put the calls of a chain beside each other, and the tools between them; the last one tells the tokens of all."""
+    """Put the calls of a chain beside each other, and the tools between them; the last records all tokens."""
     above: dict[str, str] = {}
     last_said: dict[str, tuple[Message, ...] | None] = {}
     for chain in chains:

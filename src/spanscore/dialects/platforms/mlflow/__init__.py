@@ -81,7 +81,7 @@ def _read_function(span: Span, quirk: Quirk, facts: Facts) -> None:
 
 
 def _complete_function(span: Span, returned: Any, facts: Facts) -> None:
-    """What a generator yielded, where that is all that it returned, or nothing else tells it."""
+    """What a generator yielded, where that is all that it returned, or nothing else contains it."""
     streamed = chunks.chunks(span, returned) if span.events else None
     if streamed is not None and (returned is None or streamed.values is returned):
         chunks.complete_function(streamed, facts)
@@ -207,7 +207,7 @@ def _opened_body(parsed: Parsed) -> Parsed:
 
 
 def _complete_model(span: Span, returned: Any, facts: Facts) -> None:
-    """What a model streamed, of which MLflow's own account leaves out the calls; else what the response tells."""
+    """What a model streamed, of which MLflow's own account leaves out the calls; else what the response contains."""
     streamed = chunks.chunks(span, returned)
     if streamed is not None:
         chunks.complete_model(streamed, facts)

@@ -93,7 +93,7 @@ def complete_model(streamed: Chunks, facts: Facts) -> None:
 
 
 def tell_response(response: Mapping[str, Any], facts: Facts) -> None:
-    """What a response tells beside its messages, where nothing else does."""
+    """What a response contains beside its messages, where nothing else does."""
     facts["response_id"] = facts.get("response_id") or identity(response.get("id"))
     facts["model"] = facts.get("model") or text(response.get("model"))
     usage = response.get("usage")

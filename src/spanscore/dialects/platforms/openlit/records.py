@@ -14,7 +14,7 @@ from spanscore.model.span import Attributes, LogRecord, Span
 
 SCOPE = "openlit.instrumentation."
 _RESPONSE, _OPERATION = GEN_AI_RESPONSE_ID, GEN_AI_OPERATION_NAME
-_GRAPH = "invoke_workflow"  # of a span that tells the id of its last model call's response as well
+_GRAPH = "invoke_workflow"  # of a span that records the id of its last model call's response as well
 _MAX_BEGUN, _MAX_ABOVE = 1000, 64
 """Of a record: spans that began before it, the latest, of which one may be around it; and spans above that one.
 
