@@ -8,7 +8,7 @@ from spanscore.assemble.config import Config
 from spanscore.assemble.fragments import Fragment
 
 SECOND = 10**9
-CONFIG = Config()
+CONFIG = Config(whole_after="10s")
 TRACE = b"t" * 16
 
 

@@ -58,7 +58,8 @@ class Cut:
     """A trace to be read now: which requests hold it, and how complete it is.
 
     `key` is as `keys` has it. `genai` False: no request that holds it can contain GenAI spans. `reopened`: it was cut
-    before, and then grew.
+    before, and then grew. `waits_until_ns` is not 0 where it was cut early, and then when it is complete: until that
+    time it is scored only if what is read shows that nothing is missing.
     """
 
     key: bytes
@@ -66,6 +67,7 @@ class Cut:
     completeness: Completeness
     genai: bool
     reopened: bool
+    waits_until_ns: int = field(default=0, compare=False)
 
     @property
     def trace_id(self) -> str:
@@ -82,13 +84,14 @@ class Assembler:
     """Open traces by their keys, and those cut lately. Not thread-safe.
 
     `push` and `cut` take constant time a fragment: open traces are kept in the order in which they were last heard of,
-    one order for each of the two quiet times. A row stays referenced while an open trace, a trace that may re-open, or
-    a `Cut` that was not given to `done` needs it; after that it is `released`.
+    one order for each of the three quiet times. A row stays referenced while an open trace, a trace that may re-open,
+    or a `Cut` that was not given to `done` needs it; after that it is `released`.
     """
 
     def __init__(self, config: Config, *, goes_on: Callable[[str], bool] = lambda _unit: False) -> None:
         self._config = config
         self._goes_on = goes_on
+        self._early: OrderedDict[bytes, _Open] = OrderedDict()  # whole, and of GenAI
         self._whole: OrderedDict[bytes, _Open] = OrderedDict()
         self._partial: OrderedDict[bytes, _Open] = OrderedDict()
         self._closed: OrderedDict[bytes, _Closed] = OrderedDict()
@@ -102,23 +105,21 @@ class Assembler:
     @property
     def open_traces(self) -> int:
         """How many traces are waited for."""
-        return len(self._whole) + len(self._partial)
+        return sum(len(traces) for traces, _, _ in self._by_patience())
 
     def push(self, fragment: Fragment, now_ns: int) -> bool:
         """Take in what a request holds of a trace. False: past the late window or the caps, so it is not read."""
         key = fragment.key
         if key in self._past:
             return False
-        trace = self._whole.pop(key, None) or self._partial.pop(key, None) or self._open(key, now_ns)
+        trace = self._take(key) or self._open(key, now_ns)
         self._add(trace, fragment)
         trace.last_ns = now_ns
         if trace.items >= self._config.max_spans or trace.size_bytes >= self._config.max_trace_bytes:
             self._close(key, trace, "truncated", now_ns)
             self._bury(key, self._closed.pop(key).rows)
-        elif trace.whole:
-            self._whole[key] = trace
         else:
-            self._partial[key] = trace
+            self._waiting(trace)[key] = trace
         return True
 
     def cut(self, now_ns: int) -> list[Cut]:
@@ -130,7 +131,7 @@ class Assembler:
             for key in list(islice(_quiet_since(traces, now_ns - quiet_ns), _CUT_AT_ONCE)):
                 self._close(key, traces.pop(key), completeness, now_ns)
         while len(self._ready) < _CUT_AT_ONCE and self._has_too_many():
-            key, trace = (self._partial or self._whole).popitem(last=False)
+            key, trace = (self._partial or self._whole or self._early).popitem(last=False)
             self._close(key, trace, "truncated", now_ns)
         self._cut_old(now_ns)
         self._forget(now_ns)
@@ -164,8 +165,7 @@ class Assembler:
 
     def is_genai(self, key: bytes) -> bool:
         """Whether what has come of an open trace may hold GenAI."""
-        trace = self._whole.get(key) or self._partial.get(key)
-        return trace is not None and trace.genai
+        return any(key in traces and traces[key].genai for traces, _, _ in self._by_patience())
 
     def released(self) -> list[int]:
         """The rows that nothing needs any more; each is handed out once."""
@@ -202,7 +202,7 @@ class Assembler:
     def remember_past(self, closed: Iterable[bytes]) -> None:
         """After `restore`: of the traces cut before a restart, those whose rows are gone cannot be re-opened."""
         for key in closed:
-            if key not in self._closed and key not in self._whole and key not in self._partial:
+            if key not in self._closed and not any(key in traces for traces, _, _ in self._by_patience()):
                 self._pass(key)
 
     def forget_oldest(self) -> bool:
@@ -217,8 +217,22 @@ class Assembler:
         return True
 
     def _by_patience(self) -> Iterator[tuple[OrderedDict[bytes, _Open], int, Completeness]]:
+        yield self._early, min(self._config.whole_after, self._config.complete_after), "complete"
         yield self._whole, self._config.complete_after, "complete"
         yield self._partial, self._config.idle_after, "idle"
+
+    def _take(self, key: bytes) -> _Open | None:
+        """An open trace, which is no more waited for; None where there is none."""
+        for traces, _, _ in self._by_patience():
+            if key in traces:
+                return traces.pop(key)
+        return None
+
+    def _waiting(self, trace: _Open) -> OrderedDict[bytes, _Open]:
+        """Where a trace waits: one that grew after it was cut waits longer, since more may be on its way."""
+        if not trace.whole:
+            return self._partial
+        return self._early if trace.genai and not trace.reopened else self._whole
 
     def _has_too_many(self) -> bool:
         return self.open_traces > self._config.max_open_traces or self._open_items > self._config.max_open_spans
@@ -256,7 +270,9 @@ class Assembler:
     def _close(self, key: bytes, trace: _Open, completeness: Completeness, now_ns: int) -> None:
         rows = tuple(trace.rows)
         self.hold(rows)
-        self._ready.append(Cut(key, rows, completeness, trace.genai, trace.reopened))
+        complete_ns = trace.last_ns + self._config.complete_after
+        waits_until_ns = complete_ns if completeness == "complete" and now_ns < complete_ns else 0
+        self._ready.append(Cut(key, rows, completeness, trace.genai, trace.reopened, waits_until_ns))
         self._open_items -= trace.items
         self._closed[key] = _Closed(
             now_ns, rows, trace.items, trace.size_bytes, trace.has_root, trace.genai, trace.whole

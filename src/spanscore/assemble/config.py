@@ -50,6 +50,11 @@ class Config(BaseModel):
     complete_after: Duration = duration_ns("10s")
     """How long a trace with its root and all parents must be quiet. SDKs send every 5s, logs apart from spans."""
 
+    whole_after: Duration = duration_ns("2s")
+    """How long such a trace must be quiet that shows that nothing is missing: it has a question, an answer and an
+    outcome of each tool call, and nothing suggests that other traces are of its turn. What comes later all the same
+    gives the next revision. As long as `complete_after`, or longer: no trace is scored earlier than others."""
+
     idle_after: Duration = duration_ns("30s")
     """How long a trace without a root, or with a parent still missing, must be quiet; its completeness is `idle`."""
 

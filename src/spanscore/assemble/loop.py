@@ -16,9 +16,11 @@ _IDLE_S = 1.0
 
 
 def interval_s(config: Config, *, is_idle: bool) -> float:
-    """How often to look: a tenth of the shortest wait, 20 to 150 ms; up to 1 s where no trace is waited for."""
-    shortest_ns = min(config.complete_after, config.idle_after, config.stitch_window, config.session_idle_after)
-    return max(_SHORTEST_S, min(_IDLE_S if is_idle else _LONGEST_S, shortest_ns / 10 / 1e9))
+    """How often to look: a tenth of the shortest wait, 20 to 150 ms; half of it, up to 1 s, where nothing waits."""
+    waits_ns = (config.whole_after, config.complete_after, config.idle_after, config.stitch_window)
+    shortest_s = min(*waits_ns, config.session_idle_after) / 1e9
+    wanted_s = min(_IDLE_S, shortest_s / 2) if is_idle else min(_LONGEST_S, shortest_s / 10)
+    return max(_SHORTEST_S, wanted_s)
 
 
 async def run(

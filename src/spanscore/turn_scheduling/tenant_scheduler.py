@@ -13,6 +13,7 @@ from spanscore.assemble.pending_turns import PendingTurns
 from spanscore.assemble.recent_calls import MAX_IDS, RecentCalls
 from spanscore.model.trace import AgentTrace
 from spanscore.span_attributes import SpanAttributes
+from spanscore.turn_scheduling.early_cuts import EarlyCuts
 from spanscore.turn_scheduling.jobs import JobKind, ReadJob, ReadResult, Source
 from spanscore.turn_scheduling.trace_states import State, TraceStates
 
@@ -52,7 +53,8 @@ class TenantScheduler:
             is_settled=turns.is_settled,
             is_there=self._can_read,
         )
-        self._states = TraceStates(self._pending.is_waiting)
+        self._early = EarlyCuts()
+        self._states = TraceStates(lambda trace_id: self._pending.is_waiting(trace_id) or trace_id in self._early)
         self._recent_calls = RecentCalls(config)
         self._delegations = turns.DelegationIndex(_MAX_TEXTS)
         self._delegations_lock = threading.Lock()  # traces are read in several threads
@@ -66,7 +68,7 @@ class TenantScheduler:
     @property
     def waiting(self) -> int:
         """See `TurnScheduler.waiting`."""
-        return self._pending.waiting + self._states.queued
+        return self._pending.waiting + self._states.queued + len(self._early)
 
     def limit(self, tenants: int) -> None:
         """Remember no more than one of so many tenants may."""
@@ -78,7 +80,11 @@ class TenantScheduler:
     def cut(self, cuts: Iterable[Cut], now_ns: int) -> list[ReadJob]:
         """See `TurnScheduler.cut`; `cuts` are those of this tenant."""
         for cut in cuts:
+            if (replaced := self._early.take(cut.trace_id)) is not None:
+                self._source.assembler.done(replaced)
             self._states.queue(ReadJob((cut,), queued_ns=now_ns))
+        for cut in self._early.due(now_ns, self._is_open):
+            self._states.queue(ReadJob((replace(cut, waits_until_ns=0),), queued_ns=now_ns))
         jobs = self._states.start()
         read_until_ns = self._states.read_until_ns(now_ns)  # a fragment may wait for what is not read yet
         due = self._pending.due(read_until_ns, is_busy=self._states.is_busy)
@@ -157,6 +163,9 @@ class TenantScheduler:
         if is_new and result.fragment is None and self._delegation_partners(job.trace_id, result.hints):
             self._states.queue_again(job, now_ns)
             return True
+        if is_new and job.cuts[0].waits_until_ns and not turns.shows_whole(result.traces):
+            self._early.add(job.cuts[0])
+            return True
         self._pending.forget(job.trace_id)
         self._recent_calls.add(result.ids_of_calls, job.trace_id, now_ns)
         if is_new:
@@ -229,6 +238,10 @@ class TenantScheduler:
     def _can_read(self, trace_id: str) -> bool:
         """Whether a trace that was cut can be read again."""
         return self._source.assembler.can_read(self._key(trace_id))
+
+    def _is_open(self, cut: Cut) -> bool:
+        """Whether more has come of a trace that was cut, so that it will be cut again."""
+        return self._source.assembler.is_genai(cut.key)
 
     def _key(self, trace_id: str) -> bytes:
         """The key by which the assembler knows a trace of this tenant."""

@@ -11,6 +11,7 @@ from spanscore.turns.basis import stitch_keys as keys
 from spanscore.turns.basis.tree import Tree
 from spanscore.turns.facts.turn_steps import TurnSteps
 from spanscore.turns.provenance.explain import Explained, Explanation, Origin, explain
+from spanscore.turns.shown_whole import shows_whole
 from spanscore.turns.splitting.split import split
 from spanscore.turns.stitch.combine_readings import merge
 from spanscore.turns.stitch.delegation_hints import DelegationHints, hints_of, may_delegate
@@ -41,6 +42,7 @@ __all__ = [
     "is_whole",
     "keys",
     "may_delegate",
+    "shows_whole",
     "without_repeats",
 ]
 
