@@ -1,7 +1,7 @@
 """The judge's one port: ask a model a question about a transcript, get an answer in a schema."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel
@@ -26,7 +26,7 @@ class Prompt:
     question: str
     sample: int = 0
     tenant: str = ""
-    is_reused: bool = False
+    is_reused: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
