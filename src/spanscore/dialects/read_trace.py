@@ -12,7 +12,7 @@ from spanscore.dialects.forms.ids import IDENTIFYING, SESSIONS, USERS, first_ide
 from spanscore.dialects.forms.message_cache import MessageCache
 from spanscore.dialects.forms.structure import is_redacted
 from spanscore.dialects.forms.tool_messages import opened
-from spanscore.dialects.forms.truncation import LAST_OF_MARKS
+from spanscore.dialects.forms.truncation import LAST_OF_MARKERS
 from spanscore.dialects.forms.values import Facts, add_damaged, pop_given
 from spanscore.dialects.keys.gen_ai import GEN_AI_CONVERSATION_ID, GEN_AI_EVALUATION_NAME, GEN_AI_OPERATION_NAME
 from spanscore.dialects.keys.openinference import OPENINFERENCE_SPAN_KIND
@@ -177,7 +177,7 @@ def _hide(facts: Facts) -> None:
     """Replace texts that only stand for hidden ones, and name what rests on them as damaged."""
     for field, resting in _HIDEABLE:
         value = facts.get(field)
-        if value and value[-1:] in LAST_OF_MARKS and is_redacted(value):
+        if value and value[-1:] in LAST_OF_MARKERS and is_redacted(value):
             facts[field] = None
             add_damaged(facts, *resting)
 

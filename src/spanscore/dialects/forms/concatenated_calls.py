@@ -1,4 +1,4 @@
-"""Part tool calls that an instrumentation of streams ran together into one, as some for JavaScript do."""
+"""Split a tool call into which an instrumentation of streams concatenated several, as some for JavaScript do."""
 
 import json
 from collections.abc import Sequence
@@ -7,18 +7,18 @@ from typing import Any
 from spanscore.model.step import Message
 from spanscore.model.trace import RequestedCall, Tool
 
-_MAX_CALLS = 32  # that one answer asks for
+_MAX_CALLS = 32  # that one answer requests
 
 
-def parted(messages: Sequence[Message], tools: Sequence[Tool]) -> tuple[Message, ...]:
-    """The messages, a call whose arguments are several objects in a row made several.
+def split(messages: Sequence[Message], tools: Sequence[Tool]) -> tuple[Message, ...]:
+    """The messages; a call whose arguments are several objects in a row is replaced by several calls.
 
-    Their names are parted by the tools on offer. Where that does not work out the call stays as it is.
+    Their names are split at the names of the offered tools. Where that does not work out the call stays as it is.
     """
-    return tuple(_parted(x, tools) if x.calls else x for x in messages)
+    return tuple(_split(x, tools) if x.calls else x for x in messages)
 
 
-def _parted(message: Message, tools: Sequence[Tool]) -> Message:
+def _split(message: Message, tools: Sequence[Tool]) -> Message:
     calls = [part for call in message.calls for part in _calls(call, tools)]
     if len(calls) == len(message.calls):
         return message
@@ -61,6 +61,6 @@ def _names(text: str, offered: Sequence[str], count: int) -> list[str]:
 
 
 def _ids(text: str | None, count: int) -> list[str | None]:
-    """OpenAI's ids all start alike; None where they cannot be told apart."""
+    """OpenAI's ids all start alike; None where they cannot be separated."""
     found = ["call_" + x for x in (text or "").split("call_")[1:]]
     return [*found] if len(found) == count else [None] * count

@@ -34,10 +34,10 @@ def read_function(called: Any, answered: Parsed, facts: Facts, *, envelope: str 
 
 
 def recorded(value: Value) -> Parsed:
-    """What an attribute holds that may be text as it is, or JSON; text that only begins as JSON does stays text.
+    """The value of an attribute that is plain text or JSON; text that only begins as JSON does stays text.
 
-    >>> recorded("[1] says so."), recorded('["Paris", "Ber').damaged
-    (Parsed(value='[1] says so.', damaged=False), True)
+    >>> recorded("[1] is the source."), recorded('["Paris", "Ber').damaged
+    (Parsed(value='[1] is the source.', damaged=False), True)
     """
     parsed = structure(value)
     if not parsed.damaged or not isinstance(value, str) or is_redacted(value) or mended(value) is not None:
@@ -57,7 +57,7 @@ def unwrapped(value: Any, envelope: str | None) -> Any:
 def json_of(value: Any) -> str | None:
     """An answer that is an object, a list, a number or a truth value, as JSON; None where some of it was lost.
 
-    Nothing is told of what is empty: of most functions that means that they return nothing.
+    None also for an empty value: most functions with such a value return nothing.
 
     >>> json_of(3.5), json_of(0), json_of(False), json_of([]), json_of(float("nan"))
     ('3.5', '0', 'false', None, None)
@@ -66,8 +66,8 @@ def json_of(value: Any) -> str | None:
         return dumps(value)
     if not value or not isinstance(value, (dict, list)):
         return None
-    held = value.values() if isinstance(value, dict) else value
-    return None if any(isinstance(x, str) and is_marked(x) for x in held) else dumps(value)
+    elements = value.values() if isinstance(value, dict) else value
+    return None if any(isinstance(x, str) and is_marked(x) for x in elements) else dumps(value)
 
 
 def read_call(
@@ -75,7 +75,7 @@ def read_call(
 ) -> None:
     """What a tool's span records of its call: why it failed, what it was called with and what it returned.
 
-    `error` is why it failed where its status does not say so.
+    `error` is why it failed where its status does not record it.
     """
     facts["error"] = status_error(span) or error
     facts["damaged"] = damaged(arguments=given, result=returned)
@@ -120,7 +120,7 @@ def only_argument(call: dict[str, Any]) -> Any:
 
 
 def damaged(**values: Value) -> frozenset[StepFact]:
-    """The facts whose recorded value is a mark of redaction, or JSON that just ends."""
+    """The facts whose recorded value is a placeholder for redacted content, or JSON that just ends."""
     return step_facts(fact for fact, value in values.items() if isinstance(value, str) and recorded(value).damaged)
 
 

@@ -12,11 +12,11 @@ _ONLY_LANGCHAINS = frozenset({"additional_kwargs", "response_metadata", "artifac
 """Fields that every message has, or a ToolMessage, when it is written without the class's name around it."""
 
 _OUTPUTS = frozenset({"text", "json", "content", "error-text", "error-json"})
-"""What AI SDK says of a result's value, from its version 5 on."""
+"""The types that AI SDK records with a result's value, from its version 5 on."""
 
 
 class ToolOutput(NamedTuple):
-    """What a ToolMessage holds: the result, the id of the call it answers, and the error it states."""
+    """The content of a ToolMessage: the result, the id of the call it answers, and the error it states."""
 
     value: Json
     call_id: str | None
@@ -65,13 +65,13 @@ def _is_tool_message(fields: Mapping[str, Any], kind: object, *, known: bool) ->
     return kind in _TOOL_MESSAGES and not _ONLY_LANGCHAINS.isdisjoint(fields)
 
 
-def answering(value: object, asked: str | None) -> ToolOutput | None:
-    """The content of a tool message that stands where the result of the call `asked` should; None for any result.
+def answering(value: object, requested_id: str | None) -> ToolOutput | None:
+    """The content of a tool message in the place of the result of the call `requested_id`; None for any result.
 
     That it names this very call distinguishes it from an object of the tool's own.
     """
     found = tool_output(value, known=True)
-    if found is None or (asked is not None and found.call_id == asked):
+    if found is None or (requested_id is not None and found.call_id == requested_id):
         return found
     return tool_output(value)
 

@@ -28,20 +28,20 @@ def completed(flat: tuple[Message, ...], body: Value, role: str) -> tuple[Messag
     """
     if not _lacks(flat):
         return flat
-    told = messages_of(body, role)
-    if told is None or not _tells_more(told, flat):
+    complete = messages_of(body, role)
+    if complete is None or not _contains_more(complete, flat):
         return flat
-    return tuple(x for x in flat if x.role == "system" and x not in told) + told
+    return tuple(x for x in flat if x.role == "system" and x not in complete) + complete
 
 
 def with_reasoning(flat: tuple[Message, ...] | None, body: Value) -> tuple[Message, ...] | None:
     """The only message of an answer, with what the model thought, which flattened messages leave out."""
     if not flat or len(flat) > 1 or flat[0].reasoning or not isinstance(body, str):
         return flat
-    if not any(x in body for x in _THOUGHTS):  # few are parsed again
+    if not any(x in body for x in _THOUGHTS):  # few bodies are parsed
         return flat
-    told = messages_of(body, "assistant")
-    thought = told[0].reasoning if told and len(told) == 1 and told[0].text == flat[0].text else None
+    answer = messages_of(body, "assistant")
+    thought = answer[0].reasoning if answer and len(answer) == 1 and answer[0].text == flat[0].text else None
     return (replace(flat[0], reasoning=thought),) if thought else flat
 
 
@@ -71,7 +71,7 @@ def _object(body: Value, keys: tuple[str, ...]) -> Mapping[str, Any]:
 
 
 def _lacks(flat: Sequence[Message]) -> bool:
-    """Whether some call or result is not told whole, or a call has been made of which no result is told."""
+    """Whether some call or result is incomplete, or a call before the last message has no result."""
     calls = [x for message in flat for x in message.calls]
     results = [x for message in flat for x in message.results]
     if any(x.call_id is None or x.arguments is None for x in calls) or any(x.value is None for x in results):
@@ -79,12 +79,12 @@ def _lacks(flat: Sequence[Message]) -> bool:
     return len(results) < sum(len(x.calls) for x in flat[:-1])
 
 
-def _tells_more(told: Sequence[Message], flat: Sequence[Message]) -> bool:
-    """Whether messages tell all that others do, and more of their calls and results."""
-    more, less = _counts(told), _counts(flat)
-    texts = {x.text for x in told}
-    said = (x.text for x in flat if x.role != "system" and x.text)
-    return more != less and all(x >= y for x, y in zip(more, less, strict=True)) and all(x in texts for x in said)
+def _contains_more(complete: Sequence[Message], flat: Sequence[Message]) -> bool:
+    """Whether `complete` contains all that `flat` does, and more calls, results or fields of them."""
+    more, less = _counts(complete), _counts(flat)
+    texts = {x.text for x in complete}
+    needed = (x.text for x in flat if x.role != "system" and x.text)
+    return more != less and all(x >= y for x, y in zip(more, less, strict=True)) and all(x in texts for x in needed)
 
 
 def _counts(messages: Sequence[Message]) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ _NUMBERED = re.compile(r"_\d+$")
 
 
 def content(returned: Json, *, objects: bool = False) -> Json:
-    """What a tool returned: the API asks for an object, so the SDKs put all else into one, under `result`.
+    """What a tool returned: the API requires an object, so the SDKs put all else into one, under `result`.
 
     With `objects` they do so with objects too, as the Gen AI SDK does with what the functions return that it calls.
     """

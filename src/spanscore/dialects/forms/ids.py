@@ -1,4 +1,4 @@
-"""What an id is: text, or a number, as databases give them; only as text can it be compared with what others tell."""
+"""What an id is: text, or a number, as databases give them; as text it can be compared with those of other spans."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,7 +29,7 @@ IDENTIFYING = frozenset({SESSION_ID, USER_ID, *SESSIONS, *USERS})
 
 
 def identity(value: object) -> str | None:
-    """An id as text: text that says something as it is, a whole number in decimals; None for anything else.
+    """An id as text: text that is not empty as it is, a whole number in decimals; None for anything else.
 
     >>> identity("u-7"), identity(42), identity(0), identity(""), identity(True), identity(4.5)
     ('u-7', '42', '0', None, None, None)

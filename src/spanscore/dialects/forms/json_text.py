@@ -1,4 +1,4 @@
-"""Know an agent's question or answer that is itself JSON: where its model call was told or said this very text."""
+"""Keep an agent's question or answer as text though it is JSON, if its model call received or produced this text."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from spanscore.model.step import Message, Step
 _BEGINNINGS = ("{", "[", '"')
 
 
-def as_told(steps: Sequence[Step], recorded: Callable[[Attributes], tuple[Value, Value]]) -> list[Step]:
+def keep_json_text(steps: Sequence[Step], recorded: Callable[[Attributes], tuple[Value, Value]]) -> list[Step]:
     """The steps; a question or an answer that was read as a value is text where a model call directly below has it so.
 
     `recorded` gives what an agent's span recorded of both, of which a value and a text that is JSON look alike.
@@ -43,13 +43,13 @@ def _with_answer(step: Step, answer: str | None) -> Step:
 
 def _is_read(step: Step) -> bool:
     """Whether the step records a question or an answer as an agent's, or as that of a function around one."""
-    said = step.input or step.output or step.input_text or step.output_text or step.output_json
-    return step.kind in {"agent", "workflow"} and bool(said)
+    content = step.input or step.output or step.input_text or step.output_text or step.output_json
+    return step.kind in {"agent", "workflow"} and bool(content)
 
 
 def _text(value: Value) -> str | None:
     return value if isinstance(value, str) and value.startswith(_BEGINNINGS) else None
 
 
-def _last(said: Sequence[Message] | None, role: str) -> str | None:
-    return next((x.text for x in reversed(said or ()) if x.role == role), None)
+def _last(messages: Sequence[Message] | None, role: str) -> str | None:
+    return next((x.text for x in reversed(messages or ()) if x.role == role), None)

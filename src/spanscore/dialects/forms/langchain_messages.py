@@ -33,7 +33,7 @@ _OWN_IDS = ("run-", "lc_")
 
 
 def state_messages(state: object) -> tuple[Message, ...] | None:
-    """The messages of a graph's state, a model's input or generations; None for what holds no messages."""
+    """The messages of a graph's state, a model's input or generations; None for what contains no messages."""
     if isinstance(state, dict) and isinstance(state.get("generations"), list):
         items: object = list(_generated(state["generations"]))
     else:
@@ -53,38 +53,38 @@ def response_id(output: object) -> str | None:
         return None
     messages = [fields_of(x)[0] for x in _generated(generations)]
     metadata = [x.get("response_metadata") for x in messages] + [output.get("llm_output"), output.get("llmOutput")]
-    told = [x.get("id") for x in metadata if isinstance(x, dict)] + [x.get("id") for x in messages]
-    return next((x for x in told if isinstance(x, str) and x and not x.startswith(_OWN_IDS)), None)
+    ids = [x.get("id") for x in metadata if isinstance(x, dict)] + [x.get("id") for x in messages]
+    return next((x for x in ids if isinstance(x, str) and x and not x.startswith(_OWN_IDS)), None)
 
 
 def after_question(state: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
-    """What a graph added to its state: all after the last thing the user said."""
+    """What a graph added to its state: all messages after the user's last one."""
     if state is None:
         return None
-    asked = max((i for i, x in enumerate(state) if x.role == "user" and x.text is not None), default=-1)
-    return state[asked + 1 :]
+    question_at = max((i for i, x in enumerate(state) if x.role == "user" and x.text is not None), default=-1)
+    return state[question_at + 1 :]
 
 
-def _answered(said: tuple[Message, ...]) -> tuple[Message, ...]:
+def _answered(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     """The messages with a structured answer as text: the model gives it as a call of a tool that only stands for it."""
-    call_id = _structured_answer(said)
-    at = next((i for i in range(len(said) - 1, -1, -1) if said[i].calls), None)
+    call_id = _structured_answer(messages)
+    at = next((i for i in range(len(messages) - 1, -1, -1) if messages[i].calls), None)
     if call_id is None or at is None:
-        return said
-    asking = said[at]
-    answer = next((x for x in asking.calls if x.call_id == call_id[0]), None)
+        return messages
+    requesting = messages[at]
+    answer = next((x for x in requesting.calls if x.call_id == call_id[0]), None)
     if answer is None:
-        return said
-    left = tuple(x for x in asking.calls if x is not answer)
-    kept = (replace(asking, calls=left),) if left or asking.text else ()
-    return (*said[:at], *kept, *said[at + 1 : -1], Message("assistant", printed(answer.arguments)))
+        return messages
+    left = tuple(x for x in requesting.calls if x is not answer)
+    kept = (replace(requesting, calls=left),) if left or requesting.text else ()
+    return (*messages[:at], *kept, *messages[at + 1 : -1], Message("assistant", printed(answer.arguments)))
 
 
-def _structured_answer(said: tuple[Message, ...]) -> tuple[str | None] | None:
-    """The id of the call that the last message answers, if its result only says that the answer is a structured one."""
-    if not said or len(said[-1].results) != 1:
+def _structured_answer(messages: tuple[Message, ...]) -> tuple[str | None] | None:
+    """The id of the call that the last message answers, if its result is only the notice of a structured answer."""
+    if not messages or len(messages[-1].results) != 1:
         return None
-    result = said[-1].results[0]
+    result = messages[-1].results[0]
     is_notice = isinstance(result.value, str) and result.value.startswith(_STRUCTURED)
     return (result.call_id,) if is_notice else None
 
@@ -116,9 +116,9 @@ def _message(item: object) -> Message | None:
 
 def _reasoning(beside: dict[str, Any]) -> str | None:
     """What the model thought, which some integrations keep beside its message: as text, or as OpenAI's item."""
-    told = beside.get("reasoning_content")
-    item = beside.get("reasoning") if told is None else None
+    reasoning = beside.get("reasoning_content")
+    item = beside.get("reasoning") if reasoning is None else None
     if isinstance(item, dict):
         thought = message({**item, "type": "reasoning"}, "assistant")
-        told = None if thought is None else thought.reasoning
-    return told if isinstance(told, str) else None
+        reasoning = None if thought is None else thought.reasoning
+    return reasoning if isinstance(reasoning, str) else None

@@ -1,4 +1,4 @@
-"""Tell whose work a span of LangChain's or LangGraph's is, by the metadata that they hand to every tracer."""
+"""Find the agent that a span of LangChain's or LangGraph's belongs to, by the metadata that every tracer receives."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -56,7 +56,7 @@ def metadata(attributes: Attributes, prefix: str) -> dict[str, object]:
 def without_hand_back(messages: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
     """The messages without the call that the supervisor's library makes up when an agent has finished.
 
-    No model asked for it and no tool ran: it only gives the turn back to the supervisor.
+    No model requested it and no tool ran: it only gives the turn back to the supervisor.
     """
     made_up = {x.calls[0].call_id for x in messages or () if _hands_back(x)}
     if messages is None or not made_up:

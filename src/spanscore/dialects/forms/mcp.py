@@ -12,13 +12,13 @@ from spanscore.model.span import Span, Value
 
 def read_call(span: Span, parameters: Any, answer: Value) -> Facts:
     """The facts of a call. What a tool returns as structure, and as text for those that know no structure, is one."""
-    asked = parameters if isinstance(parameters, dict) else {}
-    facts: Facts = {"kind": "tool", "tool_name": text(asked.get("name")), "error": status_error(span)}
-    if asked.get("arguments") is not None:
-        facts["arguments"] = arguments(asked["arguments"])
-    told = structure(answer).value
-    if isinstance(told, dict) and "content" in told:
-        facts["result"], facts["has_result"] = result(told["content"]), True
-        if told.get("isError") is True:
+    request = parameters if isinstance(parameters, dict) else {}
+    facts: Facts = {"kind": "tool", "tool_name": text(request.get("name")), "error": status_error(span)}
+    if request.get("arguments") is not None:
+        facts["arguments"] = arguments(request["arguments"])
+    content = structure(answer).value
+    if isinstance(content, dict) and "content" in content:
+        facts["result"], facts["has_result"] = result(content["content"]), True
+        if content.get("isError") is True:
             facts["error"] = facts["error"] or printed(facts["result"])
     return facts

@@ -1,4 +1,4 @@
-"""Read what model calls were given without reading again what an earlier call of the trace was given."""
+"""Read the input of model calls; messages that an earlier call of the trace received are not read a second time."""
 
 from spanscore.dialects.forms.messages import Messages, messages
 from spanscore.model.span import Value

@@ -51,13 +51,13 @@ class Parts:
 
     def result(self, identity: object, value: Any, error: str | None = None, name: object = None) -> None:
         """Add what a tool returned, and the call that it belongs to."""
-        returned, asked = result(value), call_id(identity)
-        inside = answering(returned, asked) if isinstance(returned, dict) else None
+        returned, answered_id = result(value), call_id(identity)
+        inside = answering(returned, answered_id) if isinstance(returned, dict) else None
         if inside is not None:
-            returned, asked, error = inside.value, asked or inside.call_id, error or inside.error
-        told = None if is_redacted(returned) else returned
+            returned, answered_id, error = inside.value, answered_id or inside.call_id, error or inside.error
+        content = None if is_redacted(returned) else returned
         named = name if isinstance(name, str) and name else None
-        self.results.append(ToolResult(asked, told, error, name=named))
+        self.results.append(ToolResult(answered_id, content, error, name=named))
         if is_damaged(returned):
             self.damaged.add("results")
 
@@ -74,7 +74,7 @@ class Parts:
 
 
 def add_content(content: Any, parts: Parts, depth: int) -> None:
-    """Add what a message says: text, one part or a list of them."""
+    """Add the content of a message: text, one part or a list of them."""
     if isinstance(content, list):
         for part in content:
             add_part(part, parts, depth)
@@ -100,8 +100,8 @@ def _is_call_or_result(part: dict[str, Any]) -> bool:
 
 
 def add_calls(item: Mapping[str, Any], parts: Parts) -> None:
-    """Add the calls that stand beside what a message says, and what the model thought."""
-    calls, known = item.get("tool_calls"), {x.call_id for x in parts.calls if x.call_id}  # some tell them twice
+    """Add the calls that a message contains beside its content, and the model's reasoning."""
+    calls, known = item.get("tool_calls"), {x.call_id for x in parts.calls if x.call_id}  # some contain them twice
     calls = structure(calls).value if isinstance(calls, str) else calls
     for call in calls if isinstance(calls, list) else ():
         if isinstance(call, str):  # LiveKit prints each call as JSON
@@ -136,7 +136,7 @@ def _by_suffix(kind: str) -> "_Handler | None":
 
 
 def _untyped_part(part: dict[str, Any], parts: Parts, depth: int) -> None:
-    """Blocks that say what they are by their key: Bedrock's and Gemini's."""
+    """Blocks whose key is their type: Bedrock's and Gemini's."""
     for key, handler in KEYS.items():
         if isinstance(part.get(key), dict):
             handler(part[key], parts, depth)
@@ -181,7 +181,7 @@ def _result_part(part: dict[str, Any], parts: Parts, _depth: int) -> None:
 
 
 def _vercel_result(part: dict[str, Any], parts: Parts, _depth: int) -> None:
-    """Vercel AI SDK's result, from its version 5 on in an envelope that says what kind of value it is."""
+    """Vercel AI SDK's result, from its version 5 on in an envelope that records the type of the value."""
     value = part.get("output")
     kind = str(value.get("type")) if isinstance(value, dict) else None
     if value is None:
@@ -223,7 +223,7 @@ def _message_part(part: dict[str, Any], parts: Parts, depth: int) -> None:
 
 
 def stated_error(part: Mapping[str, Any], value: Any) -> str | None:
-    """The text of a result whose envelope says that it is an error."""
+    """The text of a result whose envelope marks it as an error."""
     if part.get("is_error") is True or part.get("isError") is True or part.get("status") == "error":
         return printed(result(value))
     if isinstance(value, dict) and str(value.get("type")).endswith("_tool_result_error"):  # of Anthropic's own tools

@@ -40,9 +40,9 @@ _LOST: frozenset[MessageFact] = frozenset({"text", "calls", "results"})
 
 
 class Messages(NamedTuple):
-    """The messages of an attribute, or None where it holds none; and whether some of them were cut off or hidden.
+    """The messages of an attribute, or None where it contains none; and whether some of them were cut off or hidden.
 
-    Of a list that was cut the last message stands for what is lost. What was cut inside of a message, it says itself.
+    Of a list that was cut the last message stands for what is lost. A message cut inside names its own damaged facts.
     """
 
     messages: tuple[Message, ...] | None
@@ -54,7 +54,7 @@ def messages(value: Value, default_role: str = "user") -> Messages:
     parsed, damaged = plain_structure(value)
     if parsed is None:
         return Messages(None, damaged)
-    if isinstance(value, str) and not _holds_messages(parsed):
+    if isinstance(value, str) and not _contains_messages(parsed):
         return Messages((Message(default_role, value),), damaged)
     read = ((plain_message(x) or _one(x, default_role)) for x in _items(parsed))
     found = [x for x in read if x is not None]
@@ -77,8 +77,8 @@ def _one(item: Any, default_role: str) -> Message | None:
     return message(item, default_role) if definition(item) is None else None
 
 
-def _holds_messages(parsed: Any) -> bool:
-    """Whether what was read as JSON is messages, and not what somebody said that is JSON itself."""
+def _contains_messages(parsed: Any) -> bool:
+    """Whether what was read as JSON is messages, and not the text of a message that is itself JSON."""
     if isinstance(parsed, list):
         return not parsed or isinstance(parsed[0], dict) or any(isinstance(x, (dict, list)) for x in parsed)
     if isinstance(parsed, dict):
@@ -107,7 +107,7 @@ def _within(body: Mapping[str, Any]) -> list[Any] | None:
 
 
 def blocks(text: object) -> list[Any] | None:
-    """The provider's content blocks that `text` holds as JSON; None for any other text, JSON or not."""
+    """The provider's content blocks that `text` contains as JSON; None for any other text, JSON or not."""
     if not isinstance(text, str) or not text.startswith('[{"'):
         return None
     parsed = structure(text).value
@@ -115,7 +115,7 @@ def blocks(text: object) -> list[Any] | None:
 
 
 def with_blocks(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The attributes of an event with the blocks that they hold as JSON; a body holds blocks as they are."""
+    """The attributes of an event, their blocks in JSON opened; a body contains blocks as they are."""
     opened = {key: blocks(event.get(key)) for key in ("content", "message")}
     return {**event, **{key: value for key, value in opened.items() if value is not None}}
 
@@ -221,10 +221,10 @@ _NO_MESSAGES = (None, "placeholder")
 """Types of what is no message: of another type, it is one that nobody can read yet."""
 
 _LISTS = {"messages": "role", "contents": "parts", "choices": "message", "candidates": "content"}
-"""Where requests and responses have their messages, and what each element holds if it is one."""
+"""Where requests and responses have their messages, and the key that each element of them has."""
 
 _OF_MESSAGES = frozenset({"role", "parts"})
-"""What is held by messages themselves, and not by objects around them."""
+"""Keys of messages themselves, and not of objects around them."""
 
 _ITEM_ROLES = {
     **dict.fromkeys(("function_call", "reasoning", "message"), "assistant"),

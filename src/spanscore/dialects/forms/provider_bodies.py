@@ -85,10 +85,10 @@ def _listed_tools(body: Any) -> Any:
             for key in ("tools", "functions"):
                 if _is_definitions(where.get(key)):
                     return where[key]
-    said = body.get("messages") if isinstance(body, dict) else body
-    told = [x for x in said if isinstance(x, dict)] if isinstance(said, list) else []
-    beside = [y for x in told if isinstance(x.get("tools"), list) for y in x["tools"]]
-    return [*beside, *(y for y in map(definition, told) if y is not None)] or None
+    listed = body.get("messages") if isinstance(body, dict) else body
+    items = [x for x in listed if isinstance(x, dict)] if isinstance(listed, list) else []
+    beside = [y for x in items if isinstance(x.get("tools"), list) for y in x["tools"]]
+    return [*beside, *(y for y in map(definition, items) if y is not None)] or None
 
 
 def _is_definitions(listed: Any) -> bool:
@@ -101,7 +101,7 @@ def system_of(request: Mapping[str, Any]) -> str | None:
     inside = request.get("config")
     given = [request.get(x) for x in SYSTEM]
     given.append(inside.get("system_instruction") if isinstance(inside, dict) else None)
-    return next((said for said in (system_text(x)[0] for x in given if x) if said), None)
+    return next((text for text in (system_text(x)[0] for x in given if x) if text), None)
 
 
 def configured_tools(request: Mapping[str, Any]) -> tuple[Tool, ...] | None:

@@ -18,19 +18,19 @@ _MAX_CHARS = 256 * 1024
 def complete(facts: Facts) -> None:
     """Open the messages of a model call, in place, if its instructions ask for this form."""
     given = facts.get("input") or ()
-    told = given[0].text if given and given[0].role == "system" else None
-    if not told or not _asks(told):
+    instructions = given[0].text if given and given[0].role == "system" else None
+    if not instructions or not _requires_form(instructions):
         return
     facts["input"] = tuple(_opened(given))
     if produced := facts.get("output"):
         facts["output"] = tuple(_opened(produced))
     if not facts.get("tools"):
-        facts["tools"] = tuple(_offered(told)) or None
+        facts["tools"] = tuple(_offered(instructions)) or None
 
 
-def _asks(instructions: str) -> bool:
-    is_asked = _INPUT in instructions and _OBSERVATION in instructions and _TOOL in instructions
-    return is_asked and len(instructions) < _MAX_CHARS
+def _requires_form(instructions: str) -> bool:
+    is_described = _INPUT in instructions and _OBSERVATION in instructions and _TOOL in instructions
+    return is_described and len(instructions) < _MAX_CHARS
 
 
 def _opened(messages: tuple[Message, ...]) -> Iterator[Message]:
@@ -40,30 +40,30 @@ def _opened(messages: tuple[Message, ...]) -> Iterator[Message]:
         if called and message.role == "user" and text.startswith(_OBSERVATION):
             yield Message("tool", results=(ToolResult(None, unprinted(text.removeprefix(_OBSERVATION))),))
             continue
-        spoken = _spoken(text) if message.role == "assistant" and not message.calls else message
-        called = bool(spoken.calls)
-        yield spoken
+        opened = _opened_answer(text) if message.role == "assistant" and not message.calls else message
+        called = bool(opened.calls)
+        yield opened
 
 
-def _spoken(text: str) -> Message:
+def _opened_answer(text: str) -> Message:
     """A thought with the tool to call, or with the answer; text of any other form as it is."""
-    head, asked, given = ("\n" + text).partition(_INPUT)
+    head, separator, given = ("\n" + text).partition(_INPUT)
     thought, acts, name = head.rpartition(_ACTION)
-    if asked and acts and name.strip():
+    if separator and acts and name.strip():
         call = RequestedCall(None, name.strip(), _arguments(given))
-        return Message("assistant", _without_mark(thought), None, (call,))
+        return Message("assistant", _without_label(thought), None, (call,))
     thought, answers, answer = text.partition(_ANSWER)
     if answers and (not thought.strip() or thought.lstrip().startswith(_THOUGHT)):
-        return Message("assistant", answer.strip(), _without_mark(thought))
+        return Message("assistant", answer.strip(), _without_label(thought))
     return Message("assistant", text)
 
 
-def _without_mark(thought: str) -> str | None:
+def _without_label(thought: str) -> str | None:
     return thought.strip().removeprefix(_THOUGHT).strip() or None
 
 
 def _arguments(text: str) -> Any:
-    """JSON, or in what the agent is told of its own calls a Python literal."""
+    """JSON, or a Python literal in the calls that the agent's history repeats."""
     value = opened(text.strip())
     return literal(value) if isinstance(value, str) else value
 

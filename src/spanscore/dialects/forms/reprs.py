@@ -43,7 +43,7 @@ def opened_repr(text: object) -> Any:
 
 
 def is_address(text: str) -> bool:
-    """Whether Python printed an object of which it knows nothing but the address: no text that anybody said.
+    """Whether it is an object as Python prints it by its address alone, and no text of a message.
 
     >>> is_address("<groq.Stream object at 0x7fa7cd29e810>"), is_address("<coroutine object answer at 0x7fa7>")
     (True, True)

@@ -1,4 +1,4 @@
-"""Put what a provider streamed together into the response that it would have sent whole."""
+"""Combine the chunks of a stream into the response that the provider would have sent whole."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
@@ -23,8 +23,8 @@ def whole(chunks: Sequence[Any]) -> Chunk | None:
     {'choices': [{'message': {'role': 'assistant', 'content': 'It rains.'}, 'finish_reason': None}]}
     """
     objects = [x for x in chunks if isinstance(x, dict)]
-    put_together = next((reader for x in objects if (reader := _reader(x)) is not None), None)
-    return None if put_together is None else put_together(objects)
+    combine = next((reader for x in objects if (reader := _reader(x)) is not None), None)
+    return None if combine is None else combine(objects)
 
 
 def _reader(chunk: Chunk) -> Callable[[Sequence[Chunk]], Chunk] | None:
@@ -81,24 +81,24 @@ class _Choice:
 
     def _take_call(self, piece: Chunk) -> None:
         """By its index; some give none, or the same to several calls, which then differ in their ids."""
-        index, identity, told = piece.get("index"), piece.get("id"), piece.get("function")
+        index, identity, function = piece.get("index"), piece.get("id"), piece.get("function")
         place = index if isinstance(index, (int, str)) else None
         call = self.at.get(place)
         if call is None or (identity and call.identity and identity != call.identity):
             call = self.at[place] = _Call()
             self.calls.append(call)
         call.identity = call.identity or identity
-        if isinstance(told, dict):
-            call.name = call.name or told.get("name")
-            call.pieces += _texts(told.get("arguments"))
+        if isinstance(function, dict):
+            call.name = call.name or function.get("name")
+            call.pieces += _texts(function.get("arguments"))
 
     def message(self) -> Chunk:
-        said = {key: "".join(pieces) for key, pieces in self.texts.items()}
-        text = said.get("content") or said.get("refusal")
+        texts = {key: "".join(pieces) for key, pieces in self.texts.items()}
+        text = texts.get("content") or texts.get("refusal")
         calls = [x for x in self.calls if x.name and (self.reason is not None or x.is_whole)]
-        found: Chunk = {"role": "assistant", "content": text or (None if calls or "content" not in said else "")}
-        if said.get("reasoning_content"):
-            found["reasoning_content"] = said["reasoning_content"]
+        found: Chunk = {"role": "assistant", "content": text or (None if calls or "content" not in texts else "")}
+        if texts.get("reasoning_content"):
+            found["reasoning_content"] = texts["reasoning_content"]
         if calls:
             found["tool_calls"] = [
                 {"id": x.identity, "function": {"name": x.name, "arguments": x.arguments}} for x in calls
@@ -113,21 +113,21 @@ def _of_chat(chunks: Sequence[Chunk]) -> Chunk:
     for chunk in chunks:
         found |= {key: chunk[key] for key in ("id", "model", "usage") if chunk.get(key)}
         listed = chunk.get("choices")
-        for told in listed if isinstance(listed, list) else ():
-            if not isinstance(told, dict):
+        for listed_choice in listed if isinstance(listed, list) else ():
+            if not isinstance(listed_choice, dict):
                 continue
-            index = told.get("index")
+            index = listed_choice.get("index")
             choice = choices.setdefault(index if isinstance(index, int) else 0, _Choice())
-            if isinstance(told.get("delta"), dict):
-                choice.take(told["delta"])
-            if isinstance(told.get("finish_reason"), str):
-                choice.reason = told["finish_reason"]
+            if isinstance(listed_choice.get("delta"), dict):
+                choice.take(listed_choice["delta"])
+            if isinstance(listed_choice.get("finish_reason"), str):
+                choice.reason = listed_choice["finish_reason"]
     answers = [{"message": x.message(), "finish_reason": x.reason} for _, x in sorted(choices.items())]
     return {**found, "choices": answers}
 
 
 def _of_responses(chunks: Sequence[Chunk]) -> Chunk:
-    """A response of OpenAI's, as its last event holds it; else the items that were done, and texts until then."""
+    """A response of OpenAI's, as its last event contains it; else the items that were done, and texts until then."""
     response: Chunk = {}
     items: list[Chunk] = []
     texts: dict[Any, list[str]] = {}
@@ -172,7 +172,7 @@ class _Blocks:
 
 def _of_messages(chunks: Sequence[Chunk]) -> Chunk:
     """A message of Anthropic's."""
-    told, found = _Blocks(), {"role": "assistant"}
+    content, found = _Blocks(), {"role": "assistant"}
     usage: Chunk = {}
     for chunk in chunks:
         started = chunk.get("message") if chunk.get("type") == "message_start" else None
@@ -180,8 +180,8 @@ def _of_messages(chunks: Sequence[Chunk]) -> Chunk:
             found |= {key: started[key] for key in ("id", "model") if key in started}
             usage |= _usage(started)
         usage |= _usage(chunk)
-        _add_chunk(chunk, told, found)
-    blocks = [_block(begun, pieces, told) for begun, pieces in told.blocks.values()]
+        _add_chunk(chunk, content, found)
+    blocks = [_block(begun, pieces, content) for begun, pieces in content.blocks.values()]
     return {**found, "usage": usage, "content": [x for x in blocks if x is not None]}
 
 
@@ -191,66 +191,66 @@ def _usage(holder: Chunk) -> Chunk:
     return {key: x for key, x in counted.items() if x is not None} if isinstance(counted, dict) else {}
 
 
-def _add_chunk(chunk: Chunk, told: _Blocks, found: dict[str, str]) -> None:
+def _add_chunk(chunk: Chunk, content: _Blocks, found: dict[str, str]) -> None:
     """Add what a chunk has of a block, or why the answer ended."""
     kind, delta = chunk.get("type"), chunk.get("delta")
     if kind == "content_block_start":
         begun = chunk.get("content_block")
-        told.at(chunk, "index", begun if isinstance(begun, dict) else {})
+        content.at(chunk, "index", begun if isinstance(begun, dict) else {})
     elif not isinstance(delta, dict):
         return
     elif kind == "content_block_delta":
-        _add(told.at(chunk, "index"), delta, ("text", "partial_json", "thinking"))
+        _add(content.at(chunk, "index"), delta, ("text", "partial_json", "thinking"))
     elif kind == "message_delta" and isinstance(delta.get("stop_reason"), str):
-        found["stop_reason"], told.ended = delta["stop_reason"], True
+        found["stop_reason"], content.ended = delta["stop_reason"], True
 
 
-def _block(begun: Chunk, pieces: dict[str, list[str]], told: _Blocks) -> Chunk | None:
-    said = {key: "".join(x) for key, x in pieces.items()}
+def _block(begun: Chunk, pieces: dict[str, list[str]], content: _Blocks) -> Chunk | None:
+    texts = {key: "".join(x) for key, x in pieces.items()}
     if isinstance(begun.get("name"), str):
-        given = said.get("partial_json") or begun.get("input", "")
-        return None if not told.ended and structure(given).damaged else {**begun, "input": given}
-    if "thinking" in said or begun.get("type") == "thinking":
-        return {"type": "thinking", "thinking": f"{begun.get('thinking') or ''}{said.get('thinking', '')}"}
-    if "text" in said or begun.get("type") == "text":
-        return {"type": "text", "text": f"{begun.get('text') or ''}{said.get('text', '')}"}
+        given = texts.get("partial_json") or begun.get("input", "")
+        return None if not content.ended and structure(given).damaged else {**begun, "input": given}
+    if "thinking" in texts or begun.get("type") == "thinking":
+        return {"type": "thinking", "thinking": f"{begun.get('thinking') or ''}{texts.get('thinking', '')}"}
+    if "text" in texts or begun.get("type") == "text":
+        return {"type": "text", "text": f"{begun.get('text') or ''}{texts.get('text', '')}"}
     return begun or None
 
 
 def _of_converse(chunks: Sequence[Chunk]) -> Chunk:
     """A response of Bedrock's Converse, from events that are objects with one key."""
-    told, found = _Blocks(), Chunk()
+    blocks, found = _Blocks(), Chunk()
     for chunk in chunks:
         for name, take in _CONVERSE.items():
             if isinstance(chunk.get(name), dict):
-                take(chunk[name], told, found)
-    content = [_converse_block(begun, pieces, told) for begun, pieces in told.blocks.values()]
+                take(chunk[name], blocks, found)
+    content = [_converse_block(begun, pieces, blocks) for begun, pieces in blocks.blocks.values()]
     message = {"role": "assistant", "content": [x for x in content if x is not None]}
     return {**found, "output": {"message": message}}
 
 
-def _converse_started(event: Chunk, told: _Blocks, _found: Chunk) -> None:
+def _converse_started(event: Chunk, blocks: _Blocks, _found: Chunk) -> None:
     start = event.get("start")
-    told.at(event, "contentBlockIndex", start if isinstance(start, dict) else {})
+    blocks.at(event, "contentBlockIndex", start if isinstance(start, dict) else {})
 
 
-def _converse_delta(event: Chunk, told: _Blocks, _found: Chunk) -> None:
+def _converse_delta(event: Chunk, blocks: _Blocks, _found: Chunk) -> None:
     delta = event.get("delta")
     if not isinstance(delta, dict):
         return
-    pieces = told.at(event, "contentBlockIndex")
+    pieces = blocks.at(event, "contentBlockIndex")
     _add(pieces, delta, ("text",))
     for key, inner in (("toolUse", "input"), ("reasoningContent", "text")):
         if isinstance(delta.get(key), dict):
             pieces.setdefault(key, []).extend(_texts(delta[key].get(inner)))
 
 
-def _converse_stopped(event: Chunk, told: _Blocks, found: Chunk) -> None:
+def _converse_stopped(event: Chunk, blocks: _Blocks, found: Chunk) -> None:
     if isinstance(event.get("stopReason"), str):
-        found["stopReason"], told.ended = event["stopReason"], True
+        found["stopReason"], blocks.ended = event["stopReason"], True
 
 
-def _converse_metadata(event: Chunk, _told: _Blocks, found: Chunk) -> None:
+def _converse_metadata(event: Chunk, _blocks: _Blocks, found: Chunk) -> None:
     found["usage"] = event.get("usage")
 
 
@@ -262,15 +262,15 @@ _CONVERSE: dict[str, Callable[[Chunk, _Blocks, Chunk], None]] = {
 }
 
 
-def _converse_block(begun: Chunk, pieces: dict[str, list[str]], told: _Blocks) -> Chunk | None:
-    said = {key: "".join(x) for key, x in pieces.items()}
+def _converse_block(begun: Chunk, pieces: dict[str, list[str]], blocks: _Blocks) -> Chunk | None:
+    texts = {key: "".join(x) for key, x in pieces.items()}
     used = begun.get("toolUse")
     if isinstance(used, dict):
-        given = said.get("toolUse", "")
-        return None if not told.ended and structure(given).damaged else {"toolUse": {**used, "input": given}}
-    if "reasoningContent" in said:
-        return {"reasoningContent": {"reasoningText": {"text": said["reasoningContent"]}}}
-    return {"text": said["text"]} if "text" in said else None
+        given = texts.get("toolUse", "")
+        return None if not blocks.ended and structure(given).damaged else {"toolUse": {**used, "input": given}}
+    if "reasoningContent" in texts:
+        return {"reasoningContent": {"reasoningText": {"text": texts["reasoningContent"]}}}
+    return {"text": texts["text"]} if "text" in texts else None
 
 
 def _add(pieces: dict[str, list[str]], delta: Chunk, keys: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Read an attribute that holds structure (a JSON string, an OTLP array or map, a Python repr), whatever is in it."""
+"""Read an attribute that contains structure (a JSON string, an OTLP array or map, a Python repr), whatever is in it."""
 
 import ast
 import json
@@ -12,7 +12,7 @@ from spanscore.model.json import Json, dumps, exact, loads
 from spanscore.model.span import Value
 
 MAX_DEPTH = 100
-"""Deeper JSON is not read: it would overrun the recursion limits of those who print it again."""
+"""Deeper JSON is not read: it would overrun the recursion limits of whoever prints it."""
 
 _MAX_REPR_CHARS = 64 * 1024
 _MAX_REPEATED_CHARS = 4096
@@ -56,7 +56,7 @@ def is_redacted(text: object) -> bool:
 
 
 def structure(value: Value) -> Parsed:
-    """The JSON array or object that an attribute holds.
+    """The JSON array or object that an attribute contains.
 
     Of an array that was cut, the elements that are whole are kept. Text that is no JSON and does not look as if it had
     been is kept as text.
@@ -133,7 +133,7 @@ def opened(value: Any, *, scalars: bool = True) -> Json:
     if isinstance(parsed, str):
         return opened(parsed, scalars=False)
     if isinstance(parsed, float) and dumps(parsed) != stripped:
-        return value  # a price such as 0.10, or a number too long for one: as text it says more
+        return value  # a price such as 0.10, or a number too long for one: as text it is exact
     return value if _too_deep(value, parsed) else exact(stripped, parsed)
 
 

@@ -1,4 +1,4 @@
-"""Open the tool message that a tool's span has for a result: it names a call that a model of its trace asked for."""
+"""Open the tool message that a tool's span has for a result: it names a call that a model of its trace requested."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,16 +11,18 @@ _FIELDS = {"content", "tool_call_id"}
 
 def opened(steps: Sequence[Step]) -> list[Step]:
     """The steps; a tool's own object with such fields names no call of this trace, and stays as it is."""
-    held = {x.span.span_id for x in steps if isinstance(x.result, dict) and x.result.keys() >= _FIELDS}
-    if not held:
+    messages = {x.span.span_id for x in steps if isinstance(x.result, dict) and x.result.keys() >= _FIELDS}
+    if not messages:
         return list(steps)
-    asked = {call.call_id for x in steps for message in x.output or () for call in message.calls if call.call_id}
-    return [_opened(x, asked) if x.span.span_id in held else x for x in steps]
+    requested_ids = {
+        call.call_id for x in steps for message in x.output or () for call in message.calls if call.call_id
+    }
+    return [_opened(x, requested_ids) if x.span.span_id in messages else x for x in steps]
 
 
-def _opened(step: Step, asked: set[str]) -> Step:
+def _opened(step: Step, requested_ids: set[str]) -> Step:
     named = step.result.get("tool_call_id") if isinstance(step.result, dict) else None
-    if not isinstance(named, str) or named not in asked or step.call_id not in (None, named):
+    if not isinstance(named, str) or named not in requested_ids or step.call_id not in (None, named):
         return step
     inside = answering(step.result, named)
     if inside is None:

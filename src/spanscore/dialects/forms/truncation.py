@@ -1,4 +1,4 @@
-"""Recognise what was cut on its way: by the marks that instrumentations leave, or by JSON that just ends."""
+"""Recognise what was cut on its way: by the markers that instrumentations add, or by JSON that just ends."""
 
 import re
 from typing import Any
@@ -14,17 +14,17 @@ _QUOTES = ('"', "'")
 _CLOSING = {"{": "}", "[": "]"}
 _OPENING = re.compile(r"""\s*(?:\{\s*["'}]|\{\s*$|\[\s*(?:["'\[{\]\d-]|true|false|null|True|False|None|$))""")
 _TOKENS = re.compile(r"""(?:"[^"\\]*(?:\\.[^"\\]*)*|'[^'\\]*(?:\\.[^'\\]*)*)(?P<end>["']|\\?\Z)|[\[\]{},]""", re.DOTALL)
-LAST_OF_MARKS = frozenset("])>…d D_*\n")
-"""The last character of whatever may be marked: all other texts need no closer look."""
+LAST_OF_MARKERS = frozenset("])>…d D_*\n")
+"""The last character of every text with such a marker: all other texts need no closer look."""
 
 
 def is_cut(text: str) -> bool:
-    """Whether a mark at the end of `text` says that more had followed.
+    """Whether `text` ends in a marker of truncation.
 
     >>> is_cut("The weather in ...[TRUNCATED]"), is_cut("It rains [3 lines truncated]"), is_cut("Well…")
     (True, True, False)
     """
-    if text[-1:] not in LAST_OF_MARKS:
+    if text[-1:] not in LAST_OF_MARKERS:
         return False
     if text[-1] == "…":
         return len(text) >= _MIN_CHARS_OF_ELLIPSIS
@@ -34,7 +34,7 @@ def is_cut(text: str) -> bool:
 
 def is_marked(text: str) -> bool:
     """Whether `text` was cut or redacted; nearly all texts end in a way that spares them a closer look."""
-    return text[-1:] in LAST_OF_MARKS and (is_redacted(text) or is_cut(text))
+    return text[-1:] in LAST_OF_MARKERS and (is_redacted(text) or is_cut(text))
 
 
 def mended(text: str) -> str | None:
@@ -79,8 +79,8 @@ def _closed(text: str) -> tuple[str | None, int]:
 def is_damaged(value: Any) -> bool:
     """Whether a tool's arguments or result were cut or redacted, or one of an object's values was."""
     if isinstance(value, dict):
-        for x in value.values():  # noqa: SIM110 # asked of every tool call: a generator would take twice as long
-            if isinstance(x, str) and x[-1:] in LAST_OF_MARKS and is_marked(x):
+        for member in value.values():  # for every tool call: a generator would take twice as long
+            if isinstance(member, str) and member[-1:] in LAST_OF_MARKERS and is_marked(member):
                 return True
         return False
     if not isinstance(value, str) or not value:

@@ -61,13 +61,13 @@ def _unwrapped(item: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def typed_role(item: Mapping[str, Any]) -> str | None:
-    """The role of a message that says by its type whose it is, as LangChain's do."""
+    """The role of a message whose type stands for it, as LangChain's messages have."""
     kind = item.get("type")
     return _TYPES.get(kind) if isinstance(kind, str) else None
 
 
 def calls_in(content: object) -> list[Any] | None:
-    """The tool calls that a message holds as JSON in the place of its text; None for any other content."""
+    """The tool calls that a message contains as JSON in the place of its text; None for any other content."""
     if not isinstance(content, str) or not content.startswith("[{") or '"function"' not in content:
         return None
     parsed = structure(content).value
@@ -82,7 +82,7 @@ def _is_function_call(value: object) -> bool:
 def definition(item: object) -> Any:
     """The definition of a tool that stands in the place of a tool's message; None for a message.
 
-    So does LangChain's callback handler of Langfuse tell which tools were on offer.
+    LangChain's callback handler of Langfuse records the offered tools in this way.
     """
     if not isinstance(item, dict) or item.get("role") != "tool" or item.get("tool_call_id") is not None:
         return None
@@ -100,7 +100,7 @@ def printed_message(text: str) -> dict[str, Any] | None:
 
     >>> printed_message("role='user' content='Where?' name=None tool_call_id=None")
     {'role': 'user', 'content': 'Where?', 'name': None, 'tool_call_id': None}
-    >>> printed_message("role='user' is what it says")
+    >>> printed_message("role='user' is the default")
     """
     if not text.startswith("role='") or len(text) > _MAX_PRINTED_CHARS:
         return None

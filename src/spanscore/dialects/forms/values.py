@@ -116,7 +116,7 @@ def objects(value: object) -> list[dict[str, Any]]:
 
 
 def text(value: object) -> str | None:
-    """`value` where it is text that says something, else None."""
+    """`value` where it is text that is not empty, else None."""
     return value if isinstance(value, str) and value else None
 
 
@@ -126,7 +126,7 @@ def first_value(attributes: Attributes, keys: tuple[str, ...]) -> Value:
 
 
 def first_text(attributes: Attributes, keys: tuple[str, ...]) -> str | None:
-    """The first of the attributes `keys` that is text and says something, else None."""
+    """The first of the attributes `keys` that is text and not empty, else None."""
     return next((x for x in map(attributes.get, keys) if isinstance(x, str) and x), None)
 
 

@@ -11,7 +11,7 @@ from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, call_id, tools
 from spanscore.dialects.forms.decorated_calls import cut, damaged, read_function, recorded
 from spanscore.dialects.forms.ids import first_identity
-from spanscore.dialects.forms.json_text import as_told
+from spanscore.dialects.forms.json_text import keep_json_text
 from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.provider_bodies import messages_of
 from spanscore.dialects.forms.status import status_error
@@ -315,7 +315,9 @@ def refine_trace(steps: Sequence[Step]) -> list[Step]:
 
     Only the agent's text has such an answer so, at its end.
     """
-    steps = as_told(_with_titles_aside(steps), lambda attributes: (_recorded(attributes, "input", _INPUTS), None))
+    steps = keep_json_text(
+        _with_titles_aside(steps), lambda attributes: (_recorded(attributes, "input", _INPUTS), None)
+    )
     returned = (_recorded(x.span.attributes, "output", _OUTPUTS) for x in steps if x.kind == "agent")
     texts = [x for x in (_said(structure(y).value) for y in returned) if x and x.endswith(("}", "]"))][:_MAX_TEXTS]
     return [_as_written(x, texts) if texts and x.kind == "model" else x for x in steps]

@@ -18,7 +18,7 @@ from spanscore.dialects.forms.decorated_calls import (
     recorded,
 )
 from spanscore.dialects.forms.ids import first_identity, identity
-from spanscore.dialects.forms.json_text import as_told
+from spanscore.dialects.forms.json_text import keep_json_text
 from spanscore.dialects.forms.provider_bodies import conversation, offered, system_of
 from spanscore.dialects.forms.reprs import REPR_CONTAINERS
 from spanscore.dialects.forms.structure import literal, opened, structure
@@ -174,7 +174,7 @@ def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
 
 def refine_trace(steps: Sequence[Step]) -> list[Step]:
     """The steps; text is recorded as it is, so an agent's question or answer that is JSON is known by its model's."""
-    return as_told(steps, _recorded)
+    return keep_json_text(steps, _recorded)
 
 
 DIALECT = Dialect(

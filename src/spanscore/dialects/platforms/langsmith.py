@@ -88,7 +88,7 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
         offered = request.value.get("tools")
     facts["tools"] = None if offered is None else tools(offered)
     if _TRACEABLE in attributes and facts["output"]:
-        facts["output"] = concatenated_calls.parted(facts["output"], facts["tools"] or ())
+        facts["output"] = concatenated_calls.split(facts["output"], facts["tools"] or ())
     if isinstance(request.value, dict):
         facts["system"] = system_of(request.value)
         facts["tools"] = facts["tools"] or configured_tools(request.value)

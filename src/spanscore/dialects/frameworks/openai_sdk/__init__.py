@@ -15,7 +15,7 @@ from spanscore.model.step import Message
 def complete_openinference_js(_span: Span, facts: Facts) -> None:
     """Part the calls of an answer, in place, that the instrumentation of streams writes as one."""
     if facts["kind"] == "model" and facts.get("output"):
-        facts["output"] = concatenated_calls.parted(facts["output"] or (), facts.get("tools") or ())
+        facts["output"] = concatenated_calls.split(facts["output"] or (), facts.get("tools") or ())
 
 
 def complete_openllmetry(_span: Span, facts: Facts) -> None:
