@@ -94,7 +94,7 @@ def available_tools(turn: TurnSteps) -> tuple[tuple[Tool, ...] | None, bool]:
     A tool of which only the name is listed is as its own spans describe it. The second value is whether all lists of
     one of the agents were cut.
     """
-    steps = [step for source in sources.OFFERED for step in source.speak(turn)]
+    steps = [step for source in sources.OFFERED for step in source.find(turn)]
     lists = [step for step in steps if step.tools is not None or "tools" in step.damaged]
     is_any_cut = any("tools" in step.damaged for step in lists)
     is_damaged = is_any_cut and _lacks_whole_list(lists, turn)
@@ -129,7 +129,7 @@ def _most_described(lists: Iterable[Sequence[Tool]]) -> dict[str, Tool]:
 def _describe(found: dict[str, Tool], turn: TurnSteps) -> bool:
     """Put in place of tools of which only the name is listed what their own spans say; whether any of that was cut."""
     damaged = False
-    steps = [step for source in sources.DESCRIBED for step in source.speak(turn) if step.tools]
+    steps = [step for source in sources.DESCRIBED for step in source.find(turn) if step.tools]
     for step in sorted(steps, key=lambda x: "tools" in x.damaged):
         for tool in step.tools or ():
             if tool.name in found and _is_bare(found[tool.name]):
@@ -155,7 +155,7 @@ def _is_bare(tool: Tool) -> bool:
 def _usage(turn: TurnSteps) -> Usage:
     """The sums over the steps of the first source that counts anything."""
     for source in sources.TOKENS:
-        steps = source.speak(turn)
+        steps = source.find(turn)
         given = [x.input_tokens for x in steps if x.input_tokens is not None]
         produced = [x.output_tokens for x in steps if x.output_tokens is not None]
         if given or produced:

@@ -120,7 +120,7 @@ def _may_lack_traces(turn: TurnSteps, *, is_answered: bool) -> bool:
     if any(map(_tells, turn.workflows)):
         return False
     given = turn.main[0].input or ()
-    is_first_asked = bool(given) and conversation.last_said(given) == len(given) - 1
+    is_first_asked = bool(given) and conversation.last_user_message(given) == len(given) - 1
     is_whole = is_first_asked and "input" not in turn.main[0].damaged
     return not (is_whole and is_answered)
 

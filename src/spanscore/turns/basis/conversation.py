@@ -1,4 +1,4 @@
-"""Tell what belongs to this turn from what came before it: the question, its history and the messages after it."""
+"""Separate what belongs to this turn from what came before it: the question, its history and the messages after it."""
 
 from collections.abc import Sequence
 
@@ -23,28 +23,28 @@ class Opening:
 
     @property
     def text(self) -> str | None:
-        """What the user said."""
+        """The text of the question."""
         return self.messages[self.question].text if self.question >= 0 else None
 
 
 def opening(messages: tuple[Message, ...]) -> Opening:
-    """Find the question that opens a turn in the input of its first model call: the last thing the user said.
+    """Find the question that opens a turn in the input of its first model call: the user's last message.
 
     Of several messages of the user in a row it is the last one.
     """
-    return Opening(messages, last_said(messages))
+    return Opening(messages, last_user_message(messages))
 
 
 def tail(messages: Sequence[Message], question: str | None) -> Sequence[Message]:
-    """The messages of this turn in a later model call's input: those after the question, or what the user said last.
+    """The messages of this turn in a later model call's input: those after the question, or the user's last message.
 
-    A question that was asked before in the same session is found at its last place.
+    A question that came before in the same session is found at its last place.
     """
     if question is not None:
         for at in range(len(messages) - 1, -1, -1):
             if messages[at].text == question and messages[at].role == "user":
                 return messages[at + 1 :]
-    return messages[last_said(messages) + 1 :]
+    return messages[last_user_message(messages) + 1 :]
 
 
 def history(start: Opening) -> tuple[PastMessage, ...]:
@@ -62,14 +62,14 @@ def system_text(messages: Sequence[Message]) -> str | None:
 
 
 def final_message(output: Sequence[Message]) -> Message | None:
-    """The last message, if it answers instead of calling a tool; those after it that hold nothing known say nothing."""
-    said = [x for x in output if not _is_empty(x)]
-    last = said[-1] if said else None
+    """The last message, if it answers instead of calling a tool; empty messages after it do not count."""
+    messages = [message for message in output if not _is_empty(message)]
+    last = messages[-1] if messages else None
     if last is None or last.role != "assistant" or (last.calls and waits_for_tools(output)):
         return None
-    before = said[-2] if len(said) > 1 else None
+    before = messages[-2] if len(messages) > 1 else None
     if last.text == "" and before is not None and before.role == "assistant" and before.text and not before.calls:
-        return before  # the model was asked once more, and had nothing to add
+        return before  # the model was called once more, and had nothing to add
     return last
 
 
@@ -93,15 +93,15 @@ def _is_empty(message: Message) -> bool:
     return message.text is None and not (message.calls or message.results or message.damaged)
 
 
-def _speaks(message: Message) -> bool:
-    """Whether the user says something, if only by an image; a tool's result in the user's name is not said."""
+def _is_of_user(message: Message) -> bool:
+    """Whether the user wrote a message, if only an image; a tool's result in the user's name is not the user's."""
     return message.role == "user" and (message.text is not None or not message.results)
 
 
-def last_said(messages: Sequence[Message]) -> int:
-    """The index of the last message in which the user says something; -1 for none."""
+def last_user_message(messages: Sequence[Message]) -> int:
+    """The index of the user's last message, without results of tools; -1 for none."""
     for at in range(len(messages) - 1, -1, -1):
-        if _speaks(messages[at]):
+        if _is_of_user(messages[at]):
             return at
     return -1
 
@@ -119,8 +119,8 @@ def is_json_of(text: str | None, messages: Sequence[Message]) -> bool:
     except ValueError:
         return False
     listed = parsed if isinstance(parsed, list) else [parsed]
-    told = [(x.get("role"), x.get("content")) for x in listed if isinstance(x, dict)]
-    return len(told) == len(listed) and told == [(x.role, x.text) for x in messages]
+    parsed_messages = [(x.get("role"), x.get("content")) for x in listed if isinstance(x, dict)]
+    return len(parsed_messages) == len(listed) and parsed_messages == [(x.role, x.text) for x in messages]
 
 
 def _past(message: Message) -> PastMessage:

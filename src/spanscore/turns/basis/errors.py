@@ -1,4 +1,4 @@
-"""Tell from what a tool returned that it failed; the rules are narrow, since data that mentions errors is no error."""
+"""Find in what a tool returned that it failed; the rules are narrow, since data that mentions errors is no error."""
 
 import re
 from typing import Any
@@ -73,8 +73,8 @@ _STARTS = re.compile(
     + r"|[A-Za-z_][\w.]{0,80}(?:Error|Exception)(?<!NoError)(?<!NoException)(?:\s*:|\()"  # ValueError: …
     + r"|(?:[a-z_]\w{0,40}\.){1,8}[A-Z]\w{0,80}(?:Error|Exception)\s*$)"  # java.io.EOFException
 )
-_RETRY = "\n\nFix the errors and try again."  # how Pydantic AI ends what it tells the model
-_SAYS_NONE = re.compile(r"[\w\s]{1,40}:\s*([\w/-][\w /-]{0,12})\.?\s*(?:\([^()]{0,40}\)\s*)?")
+_RETRY = "\n\nFix the errors and try again."  # how Pydantic AI ends its message to the model
+_STATES_NO_ERROR = re.compile(r"[\w\s]{1,40}:\s*([\w/-][\w /-]{0,12})\.?\s*(?:\([^()]{0,40}\)\s*)?")
 _LEVEL = re.compile(r"\n[ \t]*(?:error|warn(?:ing)?|info|debug|fatal|trace|notice)\b\s*[:\s\]-]", re.IGNORECASE)
 _LOOKED_AT_CHARS = 4000
 _WHY = ("error", "message", "detail", "error_message", "errorMessage")
@@ -93,20 +93,20 @@ _STATUS_KEYS = frozenset(
         "errorCode",
     }
 )
-_TELLING = frozenset({*_WHY, "isError", "is_error"})
+_ERROR_KEYS = frozenset({*_WHY, "isError", "is_error"})
 _FAILED = frozenset({"error", "failed", "failure"})
 _SUCCEEDED = frozenset({"ok", "success", "succeeded", "complete", "completed", "done"})
 _NOTHING = frozenset({"none", "null", "no", "no error", "no errors", "false", "n/a", "0", "-"})  # of an error, in text
 
 
 def inferred_error(result: Json) -> str | None:
-    """The error that a result tells; None for one that tells none.
+    """The error that a result contains; None for one that contains none.
 
-    Text is an error when it starts as one and neither says that there was none, nor is a log, in which a later line
-    starts with a level. An object is an error when it has a true `isError`; or else, unless it says that it succeeded,
-    when it has an `error` that says something and besides it only keys that describe a status, or null; or when its
-    `status`, `success`, `ok` or `error` say that it failed, and its `error`, `message` or `detail` why. Anything else
-    is data.
+    Text is an error when it starts as one and neither states that there was none, nor is a log, in which a later line
+    starts with a level. An object is an error when it has a true `isError`; or else, unless its status is success,
+    when it has an `error` that is not empty and besides it only keys that describe a status, or null; or when its
+    `status`, `success`, `ok` or `error` record that it failed, and its `error`, `message` or `detail` why. Anything
+    else is data.
 
     >>> inferred_error("ERROR: upstream timeout"), inferred_error("The error rate is 2 %")
     ('ERROR: upstream timeout', None)
@@ -116,27 +116,27 @@ def inferred_error(result: Json) -> str | None:
     if isinstance(result, str):
         is_error = _STARTS.match(result) is not None or result.endswith(_RETRY)
         return result if is_error and not _is_data(result) else None
-    if not isinstance(result, dict) or _TELLING.isdisjoint(result):
+    if not isinstance(result, dict) or _ERROR_KEYS.isdisjoint(result):
         return None
-    return _told(result)
+    return _error_of(result)
 
 
 def _is_data(text: str) -> bool:
-    """Whether a text that starts as an error is a log, or says that there is none."""
+    """Whether a text that starts as an error is a log, or states that there is none."""
     if _LEVEL.search(text.lstrip()[:_LOOKED_AT_CHARS]):
         return True
-    stated = _SAYS_NONE.fullmatch(text)
-    return stated is not None and not _says_something(stated[1])
+    stated = _STATES_NO_ERROR.fullmatch(text)
+    return stated is not None and not _is_stated(stated[1])
 
 
-def _told(result: dict[str, Any]) -> str | None:
-    """The error that an object tells."""
-    why = next((x for x in map(result.get, _WHY) if _says_something(x)), None)
+def _error_of(result: dict[str, Any]) -> str | None:
+    """The error that an object contains."""
+    why = next((x for x in map(result.get, _WHY) if _is_stated(x)), None)
     if result.get("isError") is True or result.get("is_error") is True:
         return printed(_content(result) if why is None else why)
     if _is_status(result, succeeded=True):
         return None
-    if _says_something(result.get("error")) and all(x is None or key in _STATUS_KEYS for key, x in result.items()):
+    if _is_stated(result.get("error")) and all(x is None or key in _STATUS_KEYS for key, x in result.items()):
         return printed(result["error"])
     if why is not None and (_is_status(result, succeeded=False) or result.get("error") is True):
         return printed(why)
@@ -144,21 +144,21 @@ def _told(result: dict[str, Any]) -> str | None:
 
 
 def _is_status(result: dict[str, Any], *, succeeded: bool) -> bool:
-    """Whether an object says by its status that it succeeded; or that it did not."""
+    """Whether an object's status is success; or failure."""
     status = result.get("status")
-    told = isinstance(status, str) and status.lower() in (_SUCCEEDED if succeeded else _FAILED)
-    return told or result.get("success") is succeeded or result.get("ok") is succeeded
+    is_named = isinstance(status, str) and status.lower() in (_SUCCEEDED if succeeded else _FAILED)
+    return is_named or result.get("success") is succeeded or result.get("ok") is succeeded
 
 
 def _content(result: dict[str, Any]) -> Any:
     """The text of the content that an MCP server returns."""
     content = result.get("content")
     texts = [x.get("text") for x in content if isinstance(x, dict)] if isinstance(content, list) else []
-    said = [x for x in texts if isinstance(x, str)]
-    return "\n".join(said) if said else result
+    found = [x for x in texts if isinstance(x, str)]
+    return "\n".join(found) if found else result
 
 
-def _says_something(value: Any) -> bool:
+def _is_stated(value: Any) -> bool:
     if isinstance(value, str):
         return bool(value.strip()) and value.strip().lower().rstrip(".") not in _NOTHING
     return isinstance(value, dict) and bool(value)

@@ -1,7 +1,7 @@
-"""The keys under which traces that have to do with each other are brought together, each spelled here only."""
+"""The keys under which traces that have to do with each other are found, each spelled here only."""
 
 _TOOL_CALL = "id "
-_UNSAID = "unsaid "
+_WITHOUT_CALLS = "unsaid "
 
 
 def trace(trace_id: str) -> str:
@@ -15,7 +15,7 @@ def model_call(identity: str) -> str:
 
 
 def response(identity: str) -> str:
-    """Of an answer that one trace asked for and another fetched."""
+    """Of an answer that one trace requested and another fetched."""
     return f"response {identity}"
 
 
@@ -45,7 +45,7 @@ def session_agent(session: str) -> str:
 
 
 def wrapper(session: str, question: str | None) -> str:
-    """Of those that were asked this."""
+    """Of those with this question."""
     return f"wrapper {session}\n{question}"
 
 
@@ -54,16 +54,16 @@ def unanswered(session: str) -> str:
     return f"unanswered {session}"
 
 
-def unsaid(digest: str) -> str:
+def without_calls(digest: str) -> str:
     """Of a conversation that may have gone on in calls that were left out."""
-    return _UNSAID + digest
+    return _WITHOUT_CALLS + digest
 
 
-def is_unsaid(key: str) -> bool:
+def is_without_calls(key: str) -> bool:
     """Whether a key stands for a conversation without its calls."""
-    return key.startswith(_UNSAID)
+    return key.startswith(_WITHOUT_CALLS)
 
 
 def question(text: int) -> str:
-    """Of what was asked of an agent, by the user or by a tool call."""
+    """Of the question to an agent, by the user or by a tool call."""
     return f"question {text}"

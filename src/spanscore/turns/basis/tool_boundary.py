@@ -30,7 +30,7 @@ UNRECORDED = Wanted(None, "", "")
 
 
 class ToolBoundary(NamedTuple):
-    """A place in a turn between a model's calls and their results: the calls asked for there, the latest first.
+    """A place in a turn between a model's calls and their results: the calls requested there, the latest first.
 
     `question` stands for the user's question, None where it is not recorded; `conversation` for all messages before
     the calls, and the calls, "" where these are not recorded; `passed` is how many calls of the turn lie before them.
@@ -61,8 +61,8 @@ def maybe_pending_after(model: Step) -> ToolBoundary | None:
     """
     given = model.input or ()
     produced = model.output or ()
-    is_told = model.output is not None or bool(model.finish_reasons)
-    if not given or not is_told or model.span.status_code == STATUS_ERROR or any(x.calls for x in produced):
+    is_recorded = model.output is not None or bool(model.finish_reasons)
+    if not given or not is_recorded or model.span.status_code == STATUS_ERROR or any(x.calls for x in produced):
         return None
     passed = sum(len(x.calls) for x in conversation.tail(given, None))
     return ToolBoundary(_question(given), (), "", passed, (_silent(given, model.system, _texts(produced)),))
@@ -96,7 +96,7 @@ def resumed_by(model: Step) -> ToolBoundary | None:
         latest(calls),
         _digest(given[:start], model.system, requested),
         max(len(calls) - len(requested), 0),
-        _heard(given, start, end, model.system),
+        _without_calls(given, start, end, model.system),
     )
 
 
@@ -104,9 +104,9 @@ def _resumed_without_calls(model: Step, results: Sequence[ToolResult]) -> ToolBo
     """The boundary before a model call whose input contains only what is new, or leaves the calls out."""
     given = model.input or ()
     start = _after_last(given, len(given), lambda message: not message.results)
-    heard = _heard(given, start, start, model.system)
+    without_calls = _without_calls(given, start, start, model.system)
     calls = latest([Wanted(result.call_id, "", "") for result in results])
-    return ToolBoundary(_question(given), calls, "", 0, heard)
+    return ToolBoundary(_question(given), calls, "", 0, without_calls)
 
 
 def _wanted_in(messages: Sequence[Message]) -> list[Wanted]:
@@ -139,13 +139,13 @@ def may_meet(one: ToolBoundary, other: ToolBoundary) -> bool:
         return False
     if not one.calls:
         return not set(one.silent).isdisjoint(other.silent)
-    told = defaultdict[str, list[Wanted]](list)
+    by_id = defaultdict[str, list[Wanted]](list)
     for call in other.calls:
         if call.call_id:
-            told[call.call_id].append(call)
-    if told and any(x.call_id for x in one.calls):
-        # the id alone does not say that it is the same call: some number calls anew in each answer
-        same = [(x, told[x.call_id]) for x in one.calls if x.call_id and x.call_id in told]
+            by_id[call.call_id].append(call)
+    if by_id and any(x.call_id for x in one.calls):
+        # the id alone does not show that it is the same call: some number calls anew in each answer
+        same = [(x, by_id[x.call_id]) for x in one.calls if x.call_id and x.call_id in by_id]
         return bool(same) and all(any(is_same(x, y) for y in alike) for x, alike in same)
     return one.conversation == other.conversation
 
@@ -188,31 +188,31 @@ def digest(text: str) -> str:
 
 
 def _question(messages: tuple[Message, ...]) -> str | None:
-    said = conversation.opening(messages).text
-    return None if said is None else digest(said)
+    text = conversation.opening(messages).text
+    return None if text is None else digest(text)
 
 
 def _digest(before: Sequence[Message], system: str | None, calls: Sequence[Wanted]) -> str:
     """Stands for a conversation up to the calls that its last message requested, whatever their ids."""
-    said = [
+    messages = [
         [x.role, x.text or "", [[c.name, c.arguments] for c in x.calls], [r.value for r in x.results]] for x in before
     ]
-    return digest(dumps([system or "", said, [x[1:] for x in calls]], sort_keys=True))
+    return digest(dumps([system or "", messages, [x[1:] for x in calls]], sort_keys=True))
 
 
-def _heard(given: Sequence[Message], start: int, end: int, system: str | None) -> tuple[str, ...]:
-    """Stands for a conversation up to the calls that `given[start:end]` ask for, but without them.
+def _without_calls(given: Sequence[Message], start: int, end: int, system: str | None) -> tuple[str, ...]:
+    """Stands for a conversation up to the calls that `given[start:end]` request, but without them.
 
-    First with what the model said beside them; then without, as emitters have it that do not record that either.
+    First with the model's text beside them; then without, as emitters have it that do not record that either.
     """
     before = _after_last(given, start, lambda message: message.role != "assistant" or bool(message.calls))
-    said = _texts(given[before:end])
-    found = (_silent(given[:before], system, texts) for texts in (said, []))
+    beside = _texts(given[before:end])
+    found = (_silent(given[:before], system, texts) for texts in (beside, []))
     return tuple(dict.fromkeys(found)) if before else ()
 
 
-def _silent(before: Sequence[Message], system: str | None, said: list[str]) -> str:
-    return stitch_keys.unsaid(digest(dumps([_digest(before, system, ()), said])))
+def _silent(before: Sequence[Message], system: str | None, texts: list[str]) -> str:
+    return stitch_keys.without_calls(digest(dumps([_digest(before, system, ()), texts])))
 
 
 def _texts(messages: Sequence[Message]) -> list[str]:

@@ -9,8 +9,8 @@ from spanscore.model.step import Reading, Step
 class Place:
     """What lies above a span. Each is the nearest one, or None; `agents` counts all agents above.
 
-    `model` and `tool` are only told where no agent lies between; `outer` is the nearest step that is an agent,
-    workflow or model call. `in_tool` says that a tool lies above at all; `session` is the one named nearest above.
+    `model` and `tool` are only set where no agent lies between; `outer` is the nearest step that is an agent,
+    workflow or model call. `in_tool`: a tool lies above at all; `session` is the one named nearest above.
     """
 
     depth: int = 0

@@ -10,10 +10,10 @@ from spanscore.turns.facts.source import Sourced, is_damaged
 from spanscore.turns.facts.turn_steps import TurnSteps
 
 
-def said(turn: TurnSteps) -> Sourced | None:
-    """What the main agent's models said last before the first tool calls, or beside them, that announces steps.
+def before_tool_calls(turn: TurnSteps) -> Sourced | None:
+    """The last text of the main agent's models before the first tool calls, or beside them, that announces steps.
 
-    Some leave the calls out beside a text, and only say that they were the reason to stop; last of all, they answered.
+    Some emitters leave the calls out beside a text: then the finish reason shows them. The last model call answers.
     """
     planned: Sourced | None = None
     for model in turn.main:
@@ -29,13 +29,13 @@ def said(turn: TurnSteps) -> Sourced | None:
     return None
 
 
-def _announced(step: Step, said: Sequence[Message]) -> Sourced | None:
+def _announced(step: Step, messages: Sequence[Message]) -> Sourced | None:
     """The text of messages where it announces steps."""
-    text = "\n".join(x.text or "" for x in said)
-    return Sourced(step, "output", text, is_damaged(step, "output", said)) if announced_steps(text) else None
+    text = "\n".join(message.text or "" for message in messages)
+    return Sourced(step, "output", text, is_damaged(step, "output", messages)) if announced_steps(text) else None
 
 
-def retold(turn: TurnSteps) -> Sourced | None:
+def in_returned_messages(turn: TurnSteps) -> Sourced | None:
     """The same of the messages that an agent or workflow returned, where its model calls show no tool calls."""
     if any(message.calls for model in turn.main for message in model.output or ()):
         return None
@@ -58,7 +58,7 @@ def _returning(turn: TurnSteps) -> Iterator[Step]:
 def _announced_before_calls(step: Step) -> Sourced | None:
     """The last text before the first tool calls, or beside them, that announces steps."""
     output = step.output or ()
-    of_turn = output[conversation.last_said(output) + 1 :]
+    of_turn = output[conversation.last_user_message(output) + 1 :]
     calling = next((at for at, message in enumerate(of_turn) if message.calls), None)
     if calling is None:
         return None
@@ -82,6 +82,6 @@ def set_down(turn: TurnSteps) -> Sourced | None:
 
 
 def set_down_in(message: Message) -> tuple[str, ...]:
-    """The steps that the first call of a tool for plans in a message holds."""
+    """The steps in the first call of a tool for plans in a message."""
     found = (set_down_steps(x.name, x.arguments) for x in message.calls)
     return next((x for x in found if x), ())

@@ -1,4 +1,4 @@
-"""What one source says of a fact, and the rule by which one of several sources is taken."""
+"""What one source contains of a fact, and the rule by which one of several sources is taken."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from spanscore.turns.facts.turn_steps import TurnSteps
 
 @record()
 class Sourced:
-    """What one source says: a value, the step that holds it, and in which of its fields.
+    """What one source contains: a value, the step that records it, and in which of its fields.
 
-    `field` is "resource" for what the resource of the step's span says, "calls" and "results" for those in messages.
+    `field` is "resource" for an attribute of the span's resource, "calls" and "results" for those in messages.
     `damaged`: it was cut or redacted on the way; the value is then what is left of it, or None.
     """
 
@@ -29,24 +29,24 @@ FoundT = TypeVar("FoundT")
 
 @dataclass(frozen=True, slots=True)
 class Source(Generic[SubjectT, FoundT]):
-    """One place where a fact may be, in words for people, and what it says of a turn (or of a tool call)."""
+    """One place where a fact may be, in words for people, and what finds it there for a turn (or a tool call)."""
 
     words: str
-    speak: Callable[[SubjectT], FoundT]
+    find: Callable[[SubjectT], FoundT]
 
 
 FirstOf: TypeAlias = tuple[Source[SubjectT, Sourced | None], ...]
-"""The sources of a fact, of which the first that speaks wins; one that is whole wins over those that are damaged."""
+"""The sources of a fact, of which the first that contains it wins; a whole one wins over damaged ones."""
 
 AllOf: TypeAlias = tuple[Source[TurnSteps, Sequence[Step]], ...]
 """The sources of a fact to which many steps contribute: those that may."""
 
 
 def first(sources: FirstOf[SubjectT], subject: SubjectT) -> Sourced | None:
-    """The first whole value that a source tells, else the first damaged one, else None."""
+    """The first whole value that a source contains, else the first damaged one, else None."""
     damaged: Sourced | None = None
     for source in sources:
-        found = source.speak(subject)
+        found = source.find(subject)
         if found is not None:
             if not found.damaged:
                 return found
@@ -58,7 +58,7 @@ def is_damaged(step: Step, fact: StepFact, messages: Sequence[Message] = (), par
     """Whether a fact of a step, or this part of one of its messages, was cut or redacted."""
     if fact in step.damaged:
         return True
-    for message in messages:  # noqa: SIM110 # asked for every fact: a generator would take twice as long
+    for message in messages:  # noqa: SIM110 # called for every fact: a generator would take twice as long
         if part in message.damaged:
             return True
     return False

@@ -16,11 +16,11 @@ _Steps: TypeAlias = Callable[[TurnSteps], Sequence[Step]]
 
 
 def _first_agent(turn: TurnSteps) -> Sequence[Step]:
-    """The outermost agent, unless its model was told as one text what reads as messages here: a question in JSON."""
+    """The outermost agent, unless its messages are one text in its model's input: a question in JSON."""
     for agent in turn.first_agent:
         given = turn.main[0].input if turn.main else None
-        at = conversation.last_said(given or ())
-        if given and at >= 0 and conversation.is_json_of(given[at].text, agent.input or ()):
+        question = conversation.last_user_message(given or ())
+        if given and question >= 0 and conversation.is_json_of(given[question].text, agent.input or ()):
             return ()
     return turn.first_agent
 
@@ -31,27 +31,27 @@ _GIVEN: tuple[tuple[str, _Steps], ...] = (
     ("another agent's input messages", lambda turn: turn.other_agents),
     ("a workflow's input messages", lambda turn: turn.workflows),
 )
-"""Where the conversation is looked for that the turn's question opens."""
+"""Where the conversation is looked for that ends with the turn's question."""
 
 
-def _asked(steps: _Steps, turn: TurnSteps) -> Sourced | None:
+def _question(steps: _Steps, turn: TurnSteps) -> Sourced | None:
     lost: Sourced | None = None
     for step in steps(turn):
         given = step.input or ()
-        at = conversation.last_said(given)
-        said = given[at] if at >= 0 else None
-        damaged = "input" in step.damaged or (said is not None and "text" in said.damaged)
-        if said is not None and said.text is not None:
-            return Sourced(step, "input", said.text, damaged)
+        question = conversation.last_user_message(given)
+        message = given[question] if question >= 0 else None
+        damaged = "input" in step.damaged or (message is not None and "text" in message.damaged)
+        if message is not None and message.text is not None:
+            return Sourced(step, "input", message.text, damaged)
         if damaged and lost is None:
             lost = Sourced(step, "input", None, damaged=True)
     return lost
 
 
-def _first_asked(turn: TurnSteps) -> Sourced | None:
-    """The question as messages tell it."""
+def _first_question(turn: TurnSteps) -> Sourced | None:
+    """The question as the messages record it."""
     for _, steps in _GIVEN:
-        found = _asked(steps, turn)
+        found = _question(steps, turn)
         if found is not None and found.value is not None:
             return found
     return None
@@ -63,19 +63,19 @@ def _called_with(turn: TurnSteps) -> Sourced | None:
 
 
 def _called_with_part(turn: TurnSteps) -> Sourced | None:
-    """The plain argument of a function, where the prompt holds it among other words; a single word as a line."""
+    """The plain argument of a function, where the prompt contains it among other words; a single word as a line."""
     found = _called_with(turn)
-    said = None if found is None else _first_asked(turn)
-    if found is None or said is None:
+    question = None if found is None else _first_question(turn)
+    if found is None or question is None:
         return None
-    return found if found.value in (said.value if " " in found.value else said.value.splitlines()) else None
+    return found if found.value in (question.value if " " in found.value else question.value.splitlines()) else None
 
 
 def _answer(step: Step) -> Sourced | None:
     """What a step answers: its last message, else the text that it returned."""
-    told = conversation.final_message(step.output or ())
-    if told is not None and told.text is not None:
-        return Sourced(step, "output", told.text, is_damaged(step, "output", (told,)))
+    message = conversation.final_message(step.output or ())
+    if message is not None and message.text is not None:
+        return Sourced(step, "output", message.text, is_damaged(step, "output", (message,)))
     if step.output_text is not None:
         return Sourced(step, "output_text", step.output_text, is_damaged(step, "output"))
     if is_damaged(step, "output", (step.output or ())[-1:]):
@@ -84,22 +84,26 @@ def _answer(step: Step) -> Sourced | None:
 
 
 def _agents_answer(turn: TurnSteps) -> Sourced | None:
-    """The last outermost agent's, unless its model said that beside tool calls, and a model was asked again after."""
+    """The last outermost agent's, unless that stands beside a model's tool calls, and another model call followed."""
     found = _answer(turn.outermost[-1]) if turn.outermost else None
     if found is None or found.field != "output_text":
         return found
-    own = (x.output or () for x in turn.facing[:-1] if turn.tree.place(x).agent is found.step)
-    is_beside = any(any(x.calls for x in said) and any(x.text == found.value for x in said) for said in own)
+    outputs = (model.output or () for model in turn.facing[:-1] if turn.tree.place(model).agent is found.step)
+    is_beside = any(
+        any(message.calls for message in output) and any(message.text == found.value for message in output)
+        for output in outputs
+    )
     return None if is_beside else found
 
 
 def _models_answer(turn: TurnSteps) -> Sourced | None:
-    """The last main model call's; None where that asks for a tool, before its text or after, for that is no answer."""
+    """The last main model call's; None where that requests a tool, before its text or after, for that is no answer."""
     step = next((x for x in reversed(turn.main) if x.output is not None or "output" in x.damaged), None)
     if step is None or conversation.waits_for_tools(step.output or ()):
         return None
-    asked = step.output and len(step.finish_reasons) == 1 and stopped_for_tools(step)  # for what is not told
-    return None if asked else _answer(step)
+    # its output may lack the call that it requested
+    stopped = step.output and len(step.finish_reasons) == 1 and stopped_for_tools(step)
+    return None if stopped else _answer(step)
 
 
 def _handed_over(turn: TurnSteps) -> Sourced | None:
@@ -112,18 +116,18 @@ def _handed_over(turn: TurnSteps) -> Sourced | None:
 
 
 def _models_answer_part(turn: TurnSteps) -> Sourced | None:
-    """The last main model call's text, where the agent's answer is all that its model calls said, put together.
+    """The last main model call's text, where the agent's answer is the texts of its model calls, joined.
 
-    Some emitters leave out the text beside tool calls: then the answer need only end with what the last call said.
+    Some emitters leave out the text beside tool calls: then the answer need only end with the last call's text.
     """
     last = _models_answer(turn)
     answer = _agents_answer(turn) if last is not None and last.value else None
     if last is None or answer is None or answer.value is None or answer.value == last.value:
         return None
-    said = [x.text for model in turn.main for x in model.output or () if x.text]
-    if "".join("".join(said).split()) == "".join(answer.value.split()):
+    texts = [x.text for model in turn.main for x in model.output or () if x.text]
+    if "".join("".join(texts).split()) == "".join(answer.value.split()):
         return last
-    only_last = len(said) == 1 and len(turn.main) > 1 and answer.field == "output"
+    only_last = len(texts) == 1 and len(turn.main) > 1 and answer.field == "output"
     return last if only_last and answer.value.endswith(last.value) else None
 
 
@@ -139,8 +143,8 @@ def _returned_json(steps: _Steps, turn: TurnSteps) -> Sourced | None:
     return None if step is None else Sourced(step, "output_json", step.output_json, is_damaged(step, "output"))
 
 
-def _topmost(turn: TurnSteps, tell: Callable[[Step], object]) -> list[Step]:
-    """The agents that tell something, without those inside one that does, by time.
+def _topmost(turn: TurnSteps, records: Callable[[Step], object]) -> list[Step]:
+    """The agents that record something, without those inside one that does, by time.
 
     What only started when the outer one had ended, as by a message that it sent, is not inside.
     """
@@ -149,7 +153,7 @@ def _topmost(turn: TurnSteps, tell: Callable[[Step], object]) -> list[Step]:
         above = turn.tree.place(step).agent
         outer = None if above is None else inside.get(above.span.span_id)
         if outer is None or step.span.start_ns > outer.span.end_ns:
-            outer = step if tell(step) else None
+            outer = step if records(step) else None
             found += [step] if outer is not None else []
         if outer is not None:
             inside[step.span.span_id] = outer
@@ -162,16 +166,16 @@ def _lost_messages(step: Step) -> bool:
 
 
 def _instructions(steps: _Steps, turn: TurnSteps) -> Sourced | None:
-    """The first that are told; what another step may have told before them, had it not been lost, may be others."""
+    """The first that are recorded; damaged where an earlier step lost some, which may have been others."""
     lost: Sourced | None = None
     for step in steps(turn):
         if step.system:
             return Sourced(step, "system", step.system, lost is not None or is_damaged(step, "system"))
-        told = conversation.system_text(step.input or ())
-        if told is not None:
-            said = [x for x in step.input or () if x.role == "system"]
-            damaged = lost is not None or "system" in step.damaged or any("text" in x.damaged for x in said)
-            return Sourced(step, "input", told, damaged)
+        text = conversation.system_text(step.input or ())
+        if text is not None:
+            messages = [x for x in step.input or () if x.role == "system"]
+            damaged = lost is not None or "system" in step.damaged or any("text" in x.damaged for x in messages)
+            return Sourced(step, "input", text, damaged)
         if lost is None and ("system" in step.damaged or _lost_messages(step)):
             lost = Sourced(step, "system", None, damaged=True)
     return lost
@@ -186,39 +190,38 @@ def _past(step: Step, start: conversation.Opening, *, is_whole: bool) -> Sourced
 
 
 def _first_request(turn: TurnSteps) -> Step | None:
-    """The first main model call of which it was recorded what it was given."""
+    """The first main model call that records its input."""
     return next((x for x in turn.main if x.input), None)
 
 
 def _models_history(turn: TurnSteps) -> Sourced | None:
-    asked, model = _first_asked(turn), _first_request(turn)
+    question, model = _first_question(turn), _first_request(turn)
     if model is None or model.input is None:
         return None
-    if asked is not None and len(model.input) <= len(asked.step.input or ()):
+    if question is not None and len(model.input) <= len(question.step.input or ()):
         return None
     start = conversation.opening(model.input)
-    is_same = (
-        start.text is None if asked is None else asked.value in (start.text or "")
-    )  # perhaps in a prompt around it
+    # the question may be in a prompt around it
+    is_same = start.text is None if question is None else question.value in (start.text or "")
     return _past(model, start, is_whole=_starts_conversation(turn)) if is_same else None
 
 
-def _askers_history(turn: TurnSteps) -> Sourced | None:
+def _history_before_question(turn: TurnSteps) -> Sourced | None:
     model = next(iter(turn.main), None)
     if model is not None and is_damaged(model, "input", model.input or ()):
         longer = _models_history(turn)
-        if longer is not None:  # what an agent was given holds less, if whole
+        if longer is not None:  # the agent's input contains less, if whole
             return longer
-    asked = _first_asked(turn)
+    question = _first_question(turn)
     lost = next((x for x in (*turn.first_agent, *turn.main[:1]) if _lost_messages(x)), None)
-    found = None if asked is None else _asked_after(asked.step, turn)
+    found = None if question is None else _before_question(question.step, turn)
     if lost is None or (found is not None and found.step is lost):
         return found
-    return Sourced(lost, "input", None if found is None else found.value, damaged=True)  # it may have held more
+    return Sourced(lost, "input", None if found is None else found.value, damaged=True)  # it may have contained more
 
 
-def _asked_after(step: Step, turn: TurnSteps) -> Sourced:
-    """What a step was given before the question; what an agent alone was given may be only what is new."""
+def _before_question(step: Step, turn: TurnSteps) -> Sourced:
+    """What a step was given before the question; the input of an agent alone may be only what is new."""
     return _past(step, conversation.opening(step.input or ()), is_whole=_starts_conversation(turn))
 
 
@@ -228,7 +231,7 @@ def _starts_conversation(turn: TurnSteps) -> bool:
     Some emitters record only what is new since the last request, or the latest message of each role.
     """
     request = _first_request(turn)
-    if request is None or any(x.input and conversation.last_said(x.input) < 0 for x in turn.main):
+    if request is None or any(x.input and conversation.last_user_message(x.input) < 0 for x in turn.main):
         return False
     shown = conversation.opening(request.input or ())
     is_own = _is_of_turn(shown.messages[shown.question + 1 :])
@@ -236,9 +239,12 @@ def _starts_conversation(turn: TurnSteps) -> bool:
 
 
 def _is_of_turn(messages: Sequence[Message]) -> bool:
-    """Whether what stands behind the question is calls and their results, and so of the same turn."""
-    asked = {call.call_id for x in messages for call in x.calls}
-    return all(x.calls or (x.results and asked.issuperset(y.call_id for y in x.results)) for x in messages)
+    """Whether only calls and their results follow the question, so that they are of the same turn."""
+    requested = {call.call_id for message in messages for call in message.calls}
+    return all(
+        message.calls or (message.results and requested.issuperset(result.call_id for result in message.results))
+        for message in messages
+    )
 
 
 def _nearest(field: Literal["session_id", "user_id"], turn: TurnSteps) -> Sourced | None:
@@ -259,18 +265,22 @@ def _named(steps: _Steps, turn: TurnSteps) -> Sourced | None:
 
 
 def _first_named(turn: TurnSteps) -> Sequence[Step]:
-    """The agents that may tell the name of the first: those inside of it, unless it asks a model itself.
+    """The agents that may record the name of the first: those inside of it, unless it calls a model itself.
 
-    Else those inside or beside are others, that it called or handed over to. But one whose model was told the same
-    instructions is the first agent again.
+    Else those inside or beside are others, that it called or handed over to. But one whose model received the
+    same instructions is the first agent once more.
     """
     if not turn.first_agent:
         return turn.other_agents
     first = turn.first_agent[0]
-    told = {id(turn.tree.place(x).agent): conversation.system_text(x.input or ()) for x in reversed(turn.models)}
-    own, may_wrap = told.get(id(first)), id(first) not in told
+    instructions = {
+        id(turn.tree.place(model).agent): conversation.system_text(model.input or ()) for model in reversed(turn.models)
+    }
+    own, may_wrap = instructions.get(id(first)), id(first) not in instructions
     return [
-        x for x in turn.other_agents if (may_wrap and turn.tree.place(x).agents) or (own and told.get(id(x)) == own)
+        agent
+        for agent in turn.other_agents
+        if (may_wrap and turn.tree.place(agent).agents) or (own and instructions.get(id(agent)) == own)
     ]
 
 
@@ -279,7 +289,7 @@ SOURCES: dict[str, FirstOf[TurnSteps]] = {
         Source(
             "what a decorated agent or workflow was called with, where a prompt is built around it", _called_with_part
         ),
-        *(Source(f"what the user said last in {words}", partial(_asked, steps)) for words, steps in _GIVEN),
+        *(Source(f"what the user said last in {words}", partial(_question, steps)) for words, steps in _GIVEN),
         Source("what a decorated agent or workflow was called with", _called_with),
     ),
     "final_output": (
@@ -317,10 +327,11 @@ SOURCES: dict[str, FirstOf[TurnSteps]] = {
         Source(
             "the text beside the first tool calls of the main agent, else the last text before them, that announces "
             "two steps or more",
-            plans.said,
+            plans.before_tool_calls,
         ),
         Source(
-            "the same of the messages that an agent or workflow returned, if no model call shows them", plans.retold
+            "the same of the messages that an agent or workflow returned, if no model call shows them",
+            plans.in_returned_messages,
         ),
         Source("the list that the main agent's first call of a tool for plans or to-do lists holds", plans.set_down),
     ),
@@ -332,7 +343,7 @@ SOURCES: dict[str, FirstOf[TurnSteps]] = {
         Source(
             "what came before it where the question was found; nothing, where the request of a main model call shows "
             "that nothing did",
-            _askers_history,
+            _history_before_question,
         ),
     ),
     "session_id": (
@@ -358,7 +369,7 @@ SOURCES: dict[str, FirstOf[TurnSteps]] = {
         ),
     ),
 }
-"""The facts that one source tells whole: the first that speaks wins."""
+"""The facts that one source contains whole: the first that has a value wins."""
 
 
 OFFERED: AllOf = (
@@ -388,7 +399,7 @@ TOKENS: AllOf = (
 
 
 def listed(steps: Sequence[Step]) -> Iterator[Sourced]:
-    """The lists of tools that `steps` hold, or held before they were cut."""
+    """The lists of tools that `steps` record, or recorded before they were cut."""
     for step in steps:
         damaged = is_damaged(step, "tools")
         if step.tools is not None or damaged:
@@ -396,6 +407,11 @@ def listed(steps: Sequence[Step]) -> Iterator[Sourced]:
 
 
 def tokens(steps: Sequence[Step]) -> list[Sourced]:
-    """The counts that `steps` hold."""
+    """The counts that `steps` record."""
     fields = ("input_tokens", "output_tokens")
-    return [Sourced(x, field, getattr(x, field)) for x in steps for field in fields if getattr(x, field) is not None]
+    return [
+        Sourced(step, field, getattr(step, field))
+        for step in steps
+        for field in fields
+        if getattr(step, field) is not None
+    ]

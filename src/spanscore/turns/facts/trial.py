@@ -1,4 +1,4 @@
-"""Which test a turn was recorded for: what its spans, those above them and their resource say of it."""
+"""Which test a turn was recorded for: as its spans, those above them and their resource record it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -17,13 +17,13 @@ _MAX_ABOVE = 64
 def trial(turn: TurnSteps, target: Span) -> Trial | None:
     """The test; None for a turn that was recorded for none. `target` is the span that the turn's scores are put on.
 
-    Each of its facts is told by the span nearest the root that names it, at last by the resource: a test that wraps the
-    agent's call in a span of its own speaks before what the agent passes on.
+    Each of its facts comes from the span nearest the root that records it, else from the resource: a test that wraps
+    the agent's call in a span of its own comes before what the agent passes on.
     """
     found: dict[str, Any] = {}
     for attributes in _attributes(turn, target):
         if not attributes.keys().isdisjoint(_NAMED):
-            found |= _told(attributes)
+            found |= _recorded(attributes)
     if not found:
         return None
     status = found.get("status")
@@ -31,7 +31,7 @@ def trial(turn: TurnSteps, target: Span) -> Trial | None:
 
 
 def _attributes(turn: TurnSteps, target: Span) -> Iterator[Attributes]:
-    """What may say it, the span nearest the root last."""
+    """The attributes that may name the test, those of the span nearest the root last."""
     yield target.resource.attributes
     for step in reversed(turn.steps):
         if _CASE in step.span.attributes:
@@ -44,6 +44,6 @@ def _attributes(turn: TurnSteps, target: Span) -> Iterator[Attributes]:
         span = turn.tree.parent(span)
 
 
-def _told(attributes: Attributes) -> Mapping[str, str]:
+def _recorded(attributes: Attributes) -> Mapping[str, str]:
     given = {name: attributes[key] for name, key in _KEYS.items() if key in attributes}
     return {name: str(value)[:_MAX_CHARS] for name, value in given.items() if isinstance(value, str | int) and value}

@@ -41,7 +41,7 @@ class TurnSteps:
         """The name of the agent that a model call or tool call belongs to.
 
         What lies in a tool, with no agent between, is not of the agent that called the tool, but of one that the tool
-        says it runs.
+        records that it runs.
         """
         place = self.tree.place(step)
         if place.tool is not None:

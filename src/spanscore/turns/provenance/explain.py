@@ -126,7 +126,7 @@ class _Explaining:
         lost: list[Origin] = []
         seen: set[tuple[str, str]] = set()
         for source in sources:
-            found = source.speak(subject)
+            found = source.find(subject)
             if found is None or found.value == () or (found.step.span.span_id, found.field) in seen:
                 continue
             seen.add((found.step.span.span_id, found.field))
@@ -141,7 +141,7 @@ class _Explaining:
         """Where each tool on offer was listed or described."""
         origins: dict[str, Origin] = {}
         for source in (*sources.OFFERED, *sources.DESCRIBED):
-            for found in sources.listed(source.speak(self._turn)):
+            for found in sources.listed(source.find(self._turn)):
                 told = {id(x) for x in found.value or ()}
                 for tool in offered[:MAX_EXPLAINED]:
                     if tool.name not in origins and id(tool) in told:
@@ -154,7 +154,7 @@ class _Explaining:
     def tokens(self) -> Iterator[Origin]:
         """Where the counts of tokens are that were added up."""
         for source in sources.TOKENS:
-            found = sources.tokens(source.speak(self._turn))
+            found = sources.tokens(source.find(self._turn))
             for count in found[:MAX_EXPLAINED]:
                 yield self._origin(
                     source.words, self._teller(count), fact_getters.of_fact("tokens", count), count.value

@@ -51,7 +51,7 @@ class Requested:
     def is_first_asked(self) -> bool:
         """Whether nothing had been said since the question when it was first given."""
         given = next((x.input for x in self._steps if x.input), ())
-        return bool(given) and conversation.last_said(given) == len(given) - 1
+        return bool(given) and conversation.last_user_message(given) == len(given) - 1
 
     @cached_property
     def model(self) -> str | None:

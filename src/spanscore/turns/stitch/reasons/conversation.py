@@ -171,6 +171,6 @@ def _since(key: str) -> str:
     if stitch_keys.is_tool_call(key):
         call_id = shown(stitch_keys.tool_call_of(key))
         return f"its first model call was given the result of tool call {call_id} of that trace"
-    if stitch_keys.is_unsaid(key):
+    if stitch_keys.is_without_calls(key):
         return "the input of its first model call begins with the input and output of that trace"
     return "its first model call continues the conversation of that trace with tool results"
