@@ -61,30 +61,32 @@ def with_moved(span: Span, logs: Sequence[LogRecord], given: Names, produced: Na
     moved_back: dict[str, Value] = {}
     for side, names in (("input", given), ("output", produced)):
         if names.value not in span.attributes:
-            told = [(x["role"], x["content"]) for x in _listed(body, side) if isinstance(x.get("content"), str)]
-            moved_back |= _moved_back(told, names, span.attributes, is_model=is_model)
+            contents = [(x["role"], x["content"]) for x in _listed(body, side) if isinstance(x.get("content"), str)]
+            moved_back |= _moved_back(contents, names, span.attributes, is_model=is_model)
     return replace(span, attributes={**moved_back, **span.attributes}) if moved_back else span
 
 
 def _moved_back(
-    told: Sequence[tuple[str, str]], names: Names, attributes: Attributes, *, is_model: bool
+    contents: Sequence[tuple[str, str]], names: Names, attributes: Attributes, *, is_model: bool
 ) -> dict[str, Value]:
-    whole = next((at for at, (_, content) in enumerate(told) if not is_model or content.startswith(("{", "["))), None)
-    found: dict[str, Value] = {} if whole is None else {names.value: told[whole][1]}
+    whole = next(
+        (at for at, (_, content) in enumerate(contents) if not is_model or content.startswith(("{", "["))), None
+    )
+    found: dict[str, Value] = {} if whole is None else {names.value: contents[whole][1]}
     if not is_model:
         return found
     at = 0
-    for role, content in (x for place, x in enumerate(told) if place != whole):
-        while attributes.get(names.role.format(at), role) != role and at < len(told) + _MAX_BARE:
-            at += 1  # a message without content, as one that only asks for tools
+    for role, content in (x for place, x in enumerate(contents) if place != whole):
+        while attributes.get(names.role.format(at), role) != role and at < len(contents) + _MAX_BARE:
+            at += 1  # a message without content, as one that only requests tools
         found |= {names.role.format(at): role, names.content.format(at): content}
         at += 1
     return found
 
 
 def _listed(body: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
-    held = body.get(side)
-    listed = held.get("messages") if isinstance(held, dict) else None
+    content = body.get(side)
+    listed = content.get("messages") if isinstance(content, dict) else None
     return [x for x in listed if isinstance(x, dict) and x.get("role") in _ORDER] if isinstance(listed, list) else []
 
 

@@ -237,8 +237,8 @@ def _read_function(span: Span, quirk: Quirk, facts: Facts) -> None:
 
 
 def _plain(value: Value, mime_type: Value) -> str | None:
-    """Text that a function took; JSON only where it is a string or an object that holds one string."""
-    parsed = _told(value, mime_type).value
+    """Text that a function took; JSON only where it is a string or an object that contains one string."""
+    parsed = _recorded(value, mime_type).value
     if isinstance(parsed, dict) and len(parsed) == 1:
         parsed = next(iter(parsed.values()))
     return parsed if isinstance(parsed, str) else None
@@ -246,15 +246,15 @@ def _plain(value: Value, mime_type: Value) -> str | None:
 
 def _read_returned(span: Span, returned: Value, quirk: Quirk, facts: Facts) -> None:
     """What a function returned: text, or another value than messages as JSON, if no framework keeps its state there."""
-    told = _told(returned, span.attributes.get(OUTPUT_MIME_TYPE))
-    value = unwrapped(told.value, quirk.envelope)
+    recorded = _recorded(returned, span.attributes.get(OUTPUT_MIME_TYPE))
+    value = unwrapped(recorded.value, quirk.envelope)
     facts["output_text"] = value if isinstance(value, str) else None
-    if not facts.get("output") and not told.damaged and not quirk.returns_state:
+    if not facts.get("output") and not recorded.damaged and not quirk.returns_state:
         facts["output_json"] = json_of(value)
 
 
-def _told(value: Value, mime_type: Value) -> Parsed:
-    """What a function took or returned; JSON only where the span says that it is."""
+def _recorded(value: Value, mime_type: Value) -> Parsed:
+    """The arguments or the result of a function; JSON only where the span records that type."""
     if not isinstance(value, str) or is_redacted(value) or is_address(value):
         return Parsed(None)
     return structure(value) if mime_type == "application/json" else Parsed(value)

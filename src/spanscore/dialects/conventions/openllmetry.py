@@ -83,7 +83,7 @@ _USERS = (*(_ASSOCIATION + x for x in ("user_id", "userId")), GEN_AI_USER)
 
 def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
     """Whether the span has an attribute of Traceloop's, or messages in indexed attributes."""
-    keys = "\n".join(span.attributes)  # quicker to search than key by key, and every span is asked
+    keys = "\n".join(span.attributes)  # quicker to search than key by key, for every span
     if ("traceloop." in keys or LLM_REQUEST_PREFIX in keys) and any(x.startswith(_PREFIXES) for x in span.attributes):
         return True
     return not span.attributes.keys().isdisjoint(_MESSAGES)
@@ -110,7 +110,7 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _kind(attributes: Attributes) -> StepKind | None:
-    """What the span says that it is; None where only the conventions say it."""
+    """The kind by Traceloop's own attributes; None where the span has only the conventions'."""
     stated = _KINDS.get(str(attributes.get(TRACELOOP_SPAN_KIND)))
     stated = stated or _REQUEST_TYPES.get(str(attributes.get(LLM_REQUEST_TYPE)))
     return "model" if stated is None and not _MESSAGES.isdisjoint(attributes) else stated
@@ -159,7 +159,7 @@ def _message(item: dict[str, Any], role: str) -> Message | None:
     fields["content"] = blocks(item.get("content")) or item.get("content")
     if isinstance(item.get("reasoning"), str):
         fields["reasoning_content"] = item["reasoning"]
-    if item.get("role") == "thinking" and isinstance(item.get("content"), str):  # Anthropic's, told like a message
+    if item.get("role") == "thinking" and isinstance(item.get("content"), str):  # Anthropic's, in the form of a message
         fields |= {"role": "assistant", "content": None, "reasoning_content": item["content"]}
     return message(fields, role)
 

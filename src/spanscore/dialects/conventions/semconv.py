@@ -127,7 +127,7 @@ _CONTENT = _MESSAGES | frozenset(
 
 _EXECUTES = "execute_tool "  # how the conventions have the name of a tool's span begin
 DETAILS = GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS
-"""The event with all of a call's messages, told beside the span or in place of its attributes."""
+"""The event with all of a call's messages, recorded beside the span or in place of its attributes."""
 
 _ROLES_OF_EVENTS = {
     GEN_AI_SYSTEM_MESSAGE: "system",
@@ -243,7 +243,7 @@ def _read_tool_messages(events: list[tuple[str, Mapping[str, Any]]], facts: Fact
     if facts.get("arguments") is None and "arguments" not in facts["damaged"]:
         facts["arguments"] = _arguments_in(_messages_of(details, GEN_AI_INPUT_MESSAGES, "user"))
     if not facts.get("has_result") and "result" not in facts["damaged"]:
-        _read_told_result(_messages_of(details, GEN_AI_OUTPUT_MESSAGES, "assistant"), facts)
+        _read_result_message(_messages_of(details, GEN_AI_OUTPUT_MESSAGES, "assistant"), facts)
 
 
 def _messages_of(details: list[Mapping[str, Any]], key: str, role: str) -> list[Message]:
@@ -262,9 +262,9 @@ def _arguments_in(given: list[Message]) -> Json:
     return value if isinstance(value, dict) else None
 
 
-def _read_told_result(told: list[Message], facts: Facts) -> None:
-    result = next((x for message in told for x in message.results), None)
-    text_only = next((x.text for x in told if x.text is not None), None)
+def _read_result_message(messages: list[Message], facts: Facts) -> None:
+    result = next((x for message in messages for x in message.results), None)
+    text_only = next((x.text for x in messages if x.text is not None), None)
     if result is not None:
         facts["result"], facts["has_result"] = bedrock_blocks.content(result.value), True
         facts["error"] = facts["error"] or result.error
@@ -297,9 +297,9 @@ def _answers(returned: dict[str, Json], facts: Facts) -> bool:
     """Whether an object is the message that answers a span's call: it names that very call, or else its tool."""
     if returned.keys() != _ANSWER:
         return False
-    asked = call_id(returned["tool_call_id"])
-    if asked and facts["call_id"]:
-        return asked == str(facts["call_id"])
+    answered_id = call_id(returned["tool_call_id"])
+    if answered_id and facts["call_id"]:
+        return answered_id == str(facts["call_id"])
     return isinstance(returned["name"], str) and returned["name"] == str(facts["tool_name"])
 
 
@@ -361,19 +361,19 @@ def _from_attributes(attributes: Attributes, histories: MessageCache) -> tuple[M
 def _from_events(
     events: list[tuple[str, Mapping[str, Any]]], given: Messages, produced: Messages
 ) -> tuple[Messages, Messages]:
-    """Complete what a span's attributes hold by the events of one message each, and by those of 1.26."""
-    told, chosen = list[Message](), list[Message]()
+    """Complete the messages in a span's attributes by the events of one message each, and by those of 1.26."""
+    inputs, chosen = list[Message](), list[Message]()
     for name, payload in events:
         if name == _PROMPT:
-            told += messages(payload.get(GEN_AI_PROMPT)).messages or ()
+            inputs += messages(payload.get(GEN_AI_PROMPT)).messages or ()
         elif name == _COMPLETION:
             chosen += messages(payload.get(GEN_AI_COMPLETION), "assistant").messages or ()
         elif name == _CHOICE:
             chosen += _event_messages(_choice(payload), "assistant")
         elif name in _ROLES_OF_EVENTS:
-            told += _event_messages(payload, _ROLES_OF_EVENTS[name])
-    if given.messages is None and told:
-        given = Messages(_with_results_left_out(told), given.damaged)
+            inputs += _event_messages(payload, _ROLES_OF_EVENTS[name])
+    if given.messages is None and inputs:
+        given = Messages(_with_results_left_out(inputs), given.damaged)
     if produced.messages is None and chosen:
         produced = Messages(tuple(chosen), produced.damaged)
     return given, produced
@@ -383,8 +383,8 @@ def _choice(payload: Mapping[str, Any]) -> Mapping[str, Any]:
     """The message of a choice; its tool calls stand inside or beside it."""
     inner = payload.get("message")
     if isinstance(inner, str) and inner.startswith('{"'):
-        told = structure(inner).value
-        inner = told if isinstance(told, dict) and told.keys() & {"role", "content", "tool_calls"} else inner
+        opened = structure(inner).value
+        inner = opened if isinstance(opened, dict) and opened.keys() & {"role", "content", "tool_calls"} else inner
     if isinstance(inner, dict):
         return {**{k: payload[k] for k in ("tool_calls",) if k in payload}, **inner}
     return {**payload, "content": inner} if inner is not None else payload
@@ -395,27 +395,27 @@ def _event_messages(payload: Mapping[str, Any], role: str) -> list[Message]:
     content, calls = payload.get("content"), payload.get("tool_calls")
     if isinstance(content, dict) and isinstance(content.get("parts"), list):  # Gemini's, with the role that is true
         payload, calls = content, content.get("tool_calls")
-    elif payload.get("role") is None or role != "system":  # a system message may say that it is a developer's
+    elif payload.get("role") is None or role != "system":  # a system message may have the role of a developer's
         payload = {**payload, "role": role}
     if isinstance(calls, str):
         payload = {**payload, "tool_calls": structure(calls).value}
     read_message = message(payload, role)
     if read_message is not None and read_message.results and payload.get("content", payload.get("parts")) is None:
-        untold = tuple(replace(x, shown=False) for x in read_message.results)
-        read_message = replace(read_message, results=untold)
+        unshown = tuple(replace(x, shown=False) for x in read_message.results)
+        read_message = replace(read_message, results=unshown)
     return [] if read_message is None else [read_message]
 
 
-def _with_results_left_out(told: list[Message]) -> tuple[Message, ...]:
+def _with_results_left_out(messages: list[Message]) -> tuple[Message, ...]:
     """The messages, in which a result without content was empty, or not to be recorded if no message has any."""
-    results = [y for x in told for y in x.results]
-    has_content = any(x.text is not None for x in told) or any(x.shown for x in results)
+    results = [y for x in messages for y in x.results]
+    has_content = any(x.text is not None for x in messages) or any(x.shown for x in results)
     if not has_content or all(x.shown for x in results):
-        return tuple(told)
-    return tuple(replace(x, results=tuple(map(_empty_where_untold, x.results))) for x in told)
+        return tuple(messages)
+    return tuple(replace(x, results=tuple(map(_empty_where_unshown, x.results))) for x in messages)
 
 
-def _empty_where_untold(result: ToolResult) -> ToolResult:
+def _empty_where_unshown(result: ToolResult) -> ToolResult:
     return result if result.shown else replace(result, value="", shown=True)
 
 

@@ -32,9 +32,9 @@ def complete(span: Span, facts: Facts) -> None:
 def _read_chat(span: Span, given: Any, facts: Facts) -> None:
     """A chat that one agent, mostly standing for the user, begins with another."""
     facts["agent_name"] = text(span.attributes.get("ag2.recipient.name"))
-    asked = given.get("message") if isinstance(given, dict) else None
-    asked = asked.get("content") if isinstance(asked, dict) else asked
-    facts["input"] = (Message("user", asked),) if isinstance(asked, str) else None
+    question = given.get("message") if isinstance(given, dict) else None
+    question = question.get("content") if isinstance(question, dict) else question
+    facts["input"] = (Message("user", question),) if isinstance(question, str) else None
 
 
 def _read_reply(given: Any, returned: Any, facts: Facts) -> None:
@@ -48,11 +48,11 @@ def _read_reply(given: Any, returned: Any, facts: Facts) -> None:
 
 
 def _messages(item: Any) -> list[Message]:
-    """A message; one that answers several calls holds all of their results."""
+    """A message; one that answers several calls contains all of their results."""
     answers = item.get("tool_responses") if isinstance(item, dict) else None
     if isinstance(answers, list):
-        told = [x for x in answers if isinstance(x, dict)]
-        return [Message("tool", results=tuple(_result(x) for x in told))]
+        responses = [x for x in answers if isinstance(x, dict)]
+        return [Message("tool", results=tuple(_result(x) for x in responses))]
     found = message(item, "assistant") if isinstance(item, dict) else None
     return [] if found is None else [found]
 

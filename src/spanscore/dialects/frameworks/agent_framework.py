@@ -16,7 +16,7 @@ def read(span: Span, context: Context) -> Facts:
     """The facts of one of its spans.
 
     An empty result, or one that is no text, is printed as an object's address on the tool's span: the next model call's
-    input tells what it was. Where a service keeps no conversation, the response that a call goes on from stands for it:
+    input contains it. Where a service keeps no conversation, the response that a call goes on from stands for it:
     another one for each call, so no session.
     """
     facts = semconv.read(span, context)

@@ -24,7 +24,7 @@ _EXECUTED = re.compile(r"(?:FunctionExecutionResult\()?status='(success|failure)
 _FAILED = re.compile(r",? error=(?=None\b|['\"])")
 
 _PAUSED = "I have tools to execute, but "
-"""What a run says in the model's stead that waits for a person; its answer is that of the run that goes on."""
+"""The output of a run that waits for a person; the answer is that of the run that goes on."""
 
 
 def complete_openinference(span: Span, facts: Facts) -> None:
@@ -38,7 +38,7 @@ def complete_openinference(span: Span, facts: Facts) -> None:
             facts["output_text"] = None
     elif facts["kind"] == "model" and (given := facts.get("input")) and any(x.results for x in given):
         failed = _failed(structure(span.attributes.get(INPUT_VALUE)).value)
-        facts["input"] = tuple(_told(x, failed) for x in given)
+        facts["input"] = tuple(_with_errors(x, failed) for x in given)
     elif facts["kind"] == "tool" and facts.get("has_result"):
         facts["result"] = evaluated(facts["result"])
 
@@ -68,9 +68,9 @@ def _open_executed(printed: Value, facts: Facts) -> None:
 
 def _printed(text: str, start: int) -> tuple[Json, int]:
     """A value that Python printed, and where it ends: at its closing quote, else before the field behind it."""
-    said = quoted(text, start)
-    if said is not None:
-        return opened(said[0]), said[1]
+    string = quoted(text, start)
+    if string is not None:
+        return opened(string[0]), string[1]
     end = next((x.start() for x in (_FAILED.search(text, start),) if x is not None), len(text))
     value = text[start:end]
     read = opened_repr(value)
@@ -78,20 +78,22 @@ def _printed(text: str, start: int) -> tuple[Json, int]:
 
 
 def _failed(request: Any) -> dict[object, str]:
-    """What the failed calls of a request returned, by their ids; messages as attributes do not say that they failed."""
-    said = request.get("messages") if isinstance(request, dict) else None
-    told = [x for x in said if isinstance(x, dict)] if isinstance(said, list) else []
-    failed = ((identity(x.get("tool_call_id")), x.get("content")) for x in told if x.get("tool_call_error") is True)
+    """What the failed calls of a request returned, by their ids; messages in attributes do not record the failure."""
+    listed = request.get("messages") if isinstance(request, dict) else None
+    messages = [x for x in listed if isinstance(x, dict)] if isinstance(listed, list) else []
+    failed = ((identity(x.get("tool_call_id")), x.get("content")) for x in messages if x.get("tool_call_error") is True)
     return {answered: text(content) or "error" for answered, content in failed if answered is not None}
 
 
-def _told(message: Message, failed: dict[object, str]) -> Message:
-    """A message with its errors. A model is told nothing where a tool returned null, false or 0: the tool's span is."""
+def _with_errors(message: Message, failed: dict[object, str]) -> Message:
+    """A message with its errors. Where a tool returned null, false or 0, only the tool's span records the result."""
     if not message.results:
         return message
     results = (
-        ToolResult(x.call_id, None if x.value == "" else x.value, x.error or failed.get(x.call_id))
-        for x in message.results
+        ToolResult(
+            result.call_id, None if result.value == "" else result.value, result.error or failed.get(result.call_id)
+        )
+        for result in message.results
     )
     return replace(message, results=tuple(results))
 

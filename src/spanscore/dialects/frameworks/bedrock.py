@@ -23,24 +23,27 @@ def read(span: Span, context: Context) -> Facts:
     """The facts of a request to Bedrock's runtime."""
     facts = semconv.read(span, context)
     if given := facts.get("input"):
-        facts["input"] = tuple(_told_once(given))
-    told = (*(facts.get("input") or ()), *(facts.get("output") or ()))
+        facts["input"] = tuple(_without_repetitions(given))
+    messages = (*(facts.get("input") or ()), *(facts.get("output") or ()))
     # where content is not recorded, all arguments are left out
-    if any(x.text is not None or any(y.arguments for y in x.calls) for x in told) and not span.dropped_attributes_count:
+    if (
+        any(x.text is not None or any(y.arguments for y in x.calls) for x in messages)
+        and not span.dropped_attributes_count
+    ):
         change_messages(facts, from_raw_body.without_gaps)
     return facts
 
 
-def _told_once(messages: Sequence[Message]) -> Iterator[Message]:
-    """Messages with each result once: it comes as a tool's message, and again in what is said in the user's name."""
-    told = set[str | None]()
+def _without_repetitions(messages: Sequence[Message]) -> Iterator[Message]:
+    """Messages with each result once: it comes as a tool's message, and again in a message of the user's role."""
+    known_ids = set[str | None]()
     after_results = False
     for each in messages:
         if after_results and each == Message("user"):  # the same without content
             continue
         after_results = bool(each.results)
-        fresh = [x for x in each.results if x.call_id is None or x.call_id not in told]
-        told.update(x.call_id for x in fresh)
+        fresh = [x for x in each.results if x.call_id is None or x.call_id not in known_ids]
+        known_ids.update(x.call_id for x in fresh)
         if fresh or not each.results or each.text is not None:
             yield replace(
                 each, results=tuple(ToolResult(x.call_id, bedrock_blocks.content(x.value), x.error) for x in fresh)

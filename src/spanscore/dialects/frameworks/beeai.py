@@ -26,8 +26,8 @@ def complete(span: Span, facts: Facts) -> None:
         _tool(facts)
     elif facts["kind"] == "agent":  # its model is given the question in a prompt of BeeAI's, escaped
         called = structure(span.attributes.get(INPUT_VALUE)).value
-        asked = called.get("input") if isinstance(called, dict) else None
-        facts["input"] = (Message("user", asked),) if isinstance(asked, str) else None
+        question = called.get("input") if isinstance(called, dict) else None
+        facts["input"] = (Message("user", question),) if isinstance(question, str) else None
     elif facts["kind"] == "model":
         if span.status_code == STATUS_ERROR:
             facts["output"] = None  # else the error's text
@@ -46,10 +46,10 @@ def _tool(facts: Facts) -> None:
         facts["kind"] = "other"
 
 
-def _first_apart(call: RequestedCall) -> RequestedCall:
+def _first_of_several(call: RequestedCall) -> RequestedCall:
     """The first of calls that the instrumentation put into one: the name and id are its, the arguments theirs in a row.
 
-    The others are told by their tools' spans and by the next request.
+    The others are recorded by their tools' spans and by the next request.
     """
     given = call.arguments
     if not (isinstance(given, str) and given.startswith("{") and "}{" in given):
@@ -63,12 +63,12 @@ def _first_apart(call: RequestedCall) -> RequestedCall:
 
 def _answered(message: Message) -> Message:
     """The message with its answer as text instead of a call."""
-    message = replace(message, calls=tuple(map(_first_apart, message.calls)))
+    message = replace(message, calls=tuple(map(_first_of_several, message.calls)))
     answers = [x.arguments for x in message.calls if x.name == _FINAL_ANSWER]
-    said = answers[-1].get("response") if answers and isinstance(answers[-1], dict) else None
-    if said is None:
+    response = answers[-1].get("response") if answers and isinstance(answers[-1], dict) else None
+    if response is None:
         return message
-    return replace(message, text=printed(said), calls=tuple(x for x in message.calls if x.name != _FINAL_ANSWER))
+    return replace(message, text=printed(response), calls=tuple(x for x in message.calls if x.name != _FINAL_ANSWER))
 
 
 QUIRKS = (Quirk(name="beeai", under="openinference", scopes=(_SCOPE,), complete=complete, returns_state=True),)

@@ -53,10 +53,10 @@ def complete_langsmith(span: Span, facts: Facts) -> None:
 
 
 def _complete_query(attributes: Attributes, facts: Facts) -> None:
-    asked = structure(attributes.get(GEN_AI_PROMPT)).value
+    request = structure(attributes.get(GEN_AI_PROMPT)).value
     facts |= {"kind": "agent", "output": messages(attributes.get(GEN_AI_COMPLETION), "assistant").messages}
-    if isinstance(asked, dict):
-        facts |= {"input_text": text(asked.get("prompt")), "system": text(asked.get("system"))}
+    if isinstance(request, dict):
+        facts |= {"input_text": text(request.get("prompt")), "system": text(request.get("system"))}
 
 
 def _complete_model(attributes: Attributes, facts: Facts) -> None:

@@ -1,4 +1,4 @@
-"""Read what is CrewAI's own: agents named after a method, tools by the name a model asks for, what a task is."""
+"""Read what is CrewAI's own: agents named after a method, tools by the name that a model requests, what a task is."""
 
 import re
 from dataclasses import replace
@@ -20,9 +20,9 @@ _OPENINFERENCE = "openinference.instrumentation.crewai"
 _LISTENER = "openinference.instrumentation.crewai._event_listener"
 _OPENLLMETRY = "opentelemetry.instrumentation.crewai.instrumentation"
 _METHOD = re.compile(r"\._?\w+$")
-_ASKED_FOR = re.compile(r"Tool Name: (.+)")
+_REQUESTED_NAME = re.compile(r"Tool Name: (.+)")
 _TOOL = re.compile(rf"name=({STRING}) description=({STRING}) ", re.DOTALL)
-_ASKING = ("delegate_work_to_coworker", "ask_question_to_coworker")
+_DELEGATING = ("delegate_work_to_coworker", "ask_question_to_coworker")
 """Tools in which another agent works, which has no span of its own."""
 
 
@@ -36,11 +36,11 @@ def complete_openinference(span: Span, facts: Facts) -> None:
             _read_task(done, facts)
         facts["tools"] = _tools(structure(attributes.get(INPUT_VALUE)).value) or _named(attributes.get("agent.tools"))
     elif facts["kind"] == "tool":
-        described = _ASKED_FOR.match(str(attributes.get(TOOL_DESCRIPTION, "")))
+        described = _REQUESTED_NAME.match(str(attributes.get(TOOL_DESCRIPTION, "")))
         facts["tool_name"] = described[1].strip() if described else facts["tool_name"]
         facts["result"] = unprinted(facts.get("result"))
         given = facts.get("arguments")
-        if facts["tool_name"] in _ASKING and isinstance(given, dict):
+        if facts["tool_name"] in _DELEGATING and isinstance(given, dict):
             facts["runs_agent"] = text(given.get("coworker"))
 
 
@@ -66,11 +66,11 @@ def complete_listener(span: Span, facts: Facts) -> None:
         facts["result"] = unprinted(facts.get("result"))
 
 
-def _with_bare_names(said: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
+def _with_bare_names(messages: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
     """The messages, whose calls name their tools without quotes."""
-    if not any(x.calls for x in said or ()):
-        return said
-    return tuple(replace(x, calls=tuple(replace(y, name=_bare(y.name)) for y in x.calls)) for x in said or ())
+    if not any(x.calls for x in messages or ()):
+        return messages
+    return tuple(replace(x, calls=tuple(replace(y, name=_bare(y.name)) for y in x.calls)) for x in messages or ())
 
 
 def _bare(printed: str) -> str:
@@ -93,21 +93,21 @@ def _unquoted(value: Any, depth: int) -> Any:
 
 
 def _read_task(done: dict[str, Any], facts: Facts) -> None:
-    """A finished task: its description is what the user said, and its messages are the agent's whole conversation.
+    """A finished task: its description is the user's question, and its messages are the agent's whole conversation.
 
-    The answer is its raw result, which the last message may only hold among other words.
+    The answer is its raw result, which the last message may only contain among other words.
     """
-    said = messages(done.get("messages")).messages or ()
-    asked = next((i for i, x in enumerate(said) if x.role == "user"), len(said) - 1)
+    conversation = messages(done.get("messages")).messages or ()
+    question_at = next((i for i, x in enumerate(conversation) if x.role == "user"), len(conversation) - 1)
     task, answer = text(done.get("description")), done["raw"]
     if task is not None:
-        facts["input"] = (*said[:asked], Message("user", task))
-    else:  # an agent that was asked without a task
-        facts["system"] = next((x.text for x in said[:asked] if x.role == "system"), None)
-    told = said[asked + 1 :]
-    if isinstance(answer, str) and (not told or told[-1].calls or told[-1].text != answer):
-        told = (*told, Message("assistant", answer))
-    facts["output"] = told
+        facts["input"] = (*conversation[:question_at], Message("user", task))
+    else:  # an agent that was called without a task
+        facts["system"] = next((x.text for x in conversation[:question_at] if x.role == "system"), None)
+    output = conversation[question_at + 1 :]
+    if isinstance(answer, str) and (not output or output[-1].calls or output[-1].text != answer):
+        output = (*output, Message("assistant", answer))
+    facts["output"] = output
 
 
 def _tools(task: Any) -> tuple[Tool, ...] | None:
@@ -118,7 +118,7 @@ def _tools(task: Any) -> tuple[Tool, ...] | None:
 
 
 def _named(listed: Value) -> tuple[Tool, ...] | None:
-    """The tools of an agent that was asked without a task: only their names."""
+    """The tools of an agent that was called without a task: only their names."""
     names = structure(listed).value
     return tuple(Tool(_offered(x)) for x in names if isinstance(x, str)) or None if isinstance(names, list) else None
 

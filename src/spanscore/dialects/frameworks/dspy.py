@@ -89,13 +89,13 @@ def _read_module(span: Span, facts: Facts, given: Any, returned: Any) -> None:
         facts["kind"] = "workflow"
     elif name in _AGENTS or isinstance(fields.get(_TRAJECTORY), dict):
         facts["kind"], facts["agent_name"] = "agent", name
-        facts["output"] = (*_steps(_told(fields)), *_answered(fields))
+        facts["output"] = (*_steps(_trajectory(fields)), *_answered(fields))
     facts["input_text"] = _chosen(given, _QUESTIONS) if isinstance(given, dict) else None
     if not isinstance(fields.get(_NEXT_TOOL), str):  # which tool to call is no answer
         facts["output_text"] = returned if isinstance(returned, str) else _chosen(fields, _ANSWERS)
 
 
-def _told(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+def _trajectory(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     trajectory = fields.get(_TRAJECTORY)
     return trajectory if isinstance(trajectory, dict) else {}
 
@@ -196,7 +196,7 @@ def _reasoning(fields: Mapping[str, Any]) -> str | None:
 
 
 def _chosen(fields: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
-    """What the user said, or the answer, among a signature's fields: the only one, one of `names`, else all as JSON."""
+    """The question or the answer among a signature's fields: the only one, one of `names`, else all as JSON."""
     left = {k: v for k, v in fields.items() if not _is_beside(k, v)}
     if not left:
         return None

@@ -110,8 +110,8 @@ def _with_text(answer: tuple[Message, ...] | None, raw: Any) -> tuple[Message, .
     """The answer, with the text beside its tool calls, which the OpenAI plugin leaves in the provider's response."""
     if not answer or len(answer) > 1 or not answer[0].calls or answer[0].text is not None:
         return answer
-    said = messages_of(raw, "assistant") if isinstance(raw, dict) and "choices" in raw else None
-    return (replace(answer[0], text=said[0].text),) if said else answer
+    messages = messages_of(raw, "assistant") if isinstance(raw, dict) and "choices" in raw else None
+    return (replace(answer[0], text=messages[0].text),) if messages else answer
 
 
 def _produced(usage: dict[str, Any]) -> int | None:

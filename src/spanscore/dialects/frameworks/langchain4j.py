@@ -1,4 +1,4 @@
-"""OpenInference's spans of LangChain4j: services that say only how far they are, and messages that Java printed."""
+"""OpenInference's spans of LangChain4j: services that record only their progress, and messages that Java printed."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def complete(span: Span, facts: Facts) -> None:
 
 
 def _listed(given: Any) -> tuple[Message, ...] | None:
-    """The same messages as `input.value` lists them; beside calls it leaves out what was said."""
+    """The same messages as `input.value` lists them; beside calls it leaves out the text."""
     items = [x for x in given if isinstance(x, dict)] if isinstance(given, list) else []
     found = [message(_plain(x), str(x.get("role"))) for x in items]
     return tuple(x for x in found if x is not None) or None
@@ -33,8 +33,8 @@ def _listed(given: Any) -> tuple[Message, ...] | None:
 def _plain(item: dict[str, Any]) -> dict[str, Any]:
     content = item.get("content")
     calls = content.get("tool_calls") if isinstance(content, dict) else None
-    told = {"content": None, "tool_calls": calls} if isinstance(calls, list) else {"content": content}
-    return {"role": item.get("role"), "tool_call_id": item.get("message.tool_call_id"), **told}
+    fields = {"content": None, "tool_calls": calls} if isinstance(calls, list) else {"content": content}
+    return {"role": item.get("role"), "tool_call_id": item.get("message.tool_call_id"), **fields}
 
 
 QUIRKS = (Quirk(name="langchain4j", under="openinference", scopes=(_SCOPE,), complete=complete, returns_state=True),)

@@ -1,6 +1,6 @@
 """LiveKit Agents: a voice session in one trace, each of the agent's answers a span, content in attributes of its own.
 
-Since August 2026 the attributes that hold what people said have `pii` in their name.
+Since August 2026 the attributes that contain people's words have `pii` in their name.
 """
 
 from typing import Final
@@ -29,8 +29,8 @@ _KINDS: Final[dict[str, StepKind]] = {
 _SESSIONS = ("lk.pii.room_name", "lk.room_name", "lk.room_sid", "lk.job_id")
 _USERS = ("lk.pii.participant_identity", "lk.participant_identity", "lk.participant_id")
 _AGENTS = (GEN_AI_AGENT_NAME, "lk.agent_name", "lk.agent_label")
-_ASKED = ("lk.pii.user_input", "lk.user_input")
-_ANSWERED = ("lk.pii.response.text", "lk.response.text")
+_QUESTIONS = ("lk.pii.user_input", "lk.user_input")
+_ANSWERS = ("lk.pii.response.text", "lk.response.text")
 _CALLS = ("lk.pii.response.function_calls", "lk.response.function_calls")
 _GIVEN = ("lk.pii.chat_ctx", "lk.chat_ctx")
 _TOOL_NAME, _TOOL_ID, _FAILED = "lk.function_tool.name", "lk.function_tool.id", "lk.function_tool.is_error"
@@ -48,7 +48,7 @@ def read(span: Span, context: Context) -> Facts:
     facts["user_id"] = facts.get("user_id") or first_identity(attributes, _USERS)
     if span.name == "agent_turn":
         facts["agent_name"] = first_text(attributes, _AGENTS)
-        facts["input_text"], facts["output_text"] = first_text(attributes, _ASKED), first_text(attributes, _ANSWERED)
+        facts["input_text"], facts["output_text"] = first_text(attributes, _QUESTIONS), first_text(attributes, _ANSWERS)
     elif span.name == "llm_node":
         _read_node(attributes, facts)
     elif kind == "tool":
@@ -72,7 +72,7 @@ def _read_node(attributes: Attributes, facts: Facts) -> None:
 
 def _answered(attributes: Attributes) -> list[Value]:
     """The text and the calls of an answer."""
-    answer, calls = first_text(attributes, _ANSWERED), structure(first_text(attributes, _CALLS)).value
+    answer, calls = first_text(attributes, _ANSWERS), structure(first_text(attributes, _CALLS)).value
     found: list[Value] = [] if answer is None else [{"role": "assistant", "content": answer}]
     return [*found, *({**x, "type": "function_call"} for x in objects(calls))]
 
@@ -84,10 +84,10 @@ def _read_tool(span: Span, facts: Facts) -> None:
     given, returned = first_text(attributes, _TOOL_GIVEN), first_text(attributes, _TOOL_RETURNED)
     if facts.get("arguments") is None and given is not None:
         facts["arguments"] = arguments(given)
-    if returned is not None:  # what the model is told; `gen_ai.tool.call.result` makes 0.1 of the text 0.10
+    if returned is not None:  # the model's input; `gen_ai.tool.call.result` makes 0.1 of the text 0.10
         facts["result"], facts["has_result"] = opened(returned), True
     facts["result"] = evaluated(facts.get("result"))
-    if attributes.get(_FAILED) is True:  # whose `error.type` says no more than that
+    if attributes.get(_FAILED) is True:  # whose `error.type` records no more than that
         facts["error"] = returned or facts.get("error") or "error"
 
 

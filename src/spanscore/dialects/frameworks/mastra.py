@@ -133,7 +133,7 @@ def read(span: Span, context: Context) -> Facts:
         facts["tools"] = None if offered is None else tools(offered)
         _read_question(given, facts)
         if "output" in attributes:  # before version 1, when the agent's text was that of its last step alone
-            facts["output_text"] = _said(structure(returned).value)
+            facts["output_text"] = _answer_text(structure(returned).value)
     elif kind == "model":
         _read_model(attributes, given, returned, facts)
     elif kind == "tool":
@@ -151,33 +151,33 @@ def _recorded(attributes: Attributes, side: str, keys: tuple[str, ...]) -> Value
 
 def _arize_metadata(attributes: Attributes) -> dict[str, Any]:
     """What stands below `mastra.metadata.` elsewhere, which the Arize exporter writes as one object."""
-    told = structure(attributes.get("metadata")).value
-    return told if isinstance(told, dict) else {}
+    metadata = structure(attributes.get("metadata")).value
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def _read_question(given: Value, facts: Facts) -> None:
-    """What an agent was asked: text as it is, even if it is JSON, or messages.
+    """The question of an agent: text as it is, even if it is JSON, or messages.
 
     What it returned is left to its model calls: from version 1 on its text is that of all steps in a row.
     """
     facts["damaged"] = damaged(input=given)
-    asked = _asked(given)
-    if asked:
-        facts["input"] = messages([_opened(x) for x in asked]).messages
+    items = _question_items(given)
+    if items:
+        facts["input"] = messages([_opened(x) for x in items]).messages
     else:
         facts["input_text"] = given if isinstance(given, str) and not is_redacted(given) else None
 
 
-def _asked(given: Value) -> list[Any] | None:
+def _question_items(given: Value) -> list[Any] | None:
     """The messages or texts that an agent was given as JSON, those that are whole where it was cut; None for text."""
-    said: Any = opened(given, scalars=False)
-    if isinstance(said, str):
-        told = recorded(given)
-        said = told.value if told.damaged else None
-    if isinstance(said, dict):
-        said = said["messages"] if said.keys() == {"messages"} else [said]
-    are_messages = isinstance(said, list) and all(isinstance(x, str) or _is_message(x) for x in said)
-    return said if are_messages else None
+    items: Any = opened(given, scalars=False)
+    if isinstance(items, str):
+        parsed = recorded(given)
+        items = parsed.value if parsed.damaged else None
+    if isinstance(items, dict):
+        items = items["messages"] if items.keys() == {"messages"} else [items]
+    are_messages = isinstance(items, list) and all(isinstance(x, str) or _is_message(x) for x in items)
+    return items if are_messages else None
 
 
 def _is_message(item: Any) -> bool:
@@ -197,13 +197,13 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     request, response = structure(given), structure(returned)
     body: Any = request.value.get("body", request.value) if isinstance(request.value, dict) else request.value
     facts["input"] = _cleaned(messages_of(body, "user"))
-    told = _response_body(attributes)
-    facts["output"] = _with_thoughts(_answer(response.value), told)
+    response_body = _response_body(attributes)
+    facts["output"] = _with_thoughts(_answer(response.value), response_body)
     facts["damaged"] = cut(input=request, output=response)
     facts["agent_name"] = first_text(attributes, _AGENTS)
     facts["model"] = first_text(attributes, _MODELS)
-    facts["tools"] = _described(body) or _described(told)
-    used = told.get("usage") if isinstance(told, dict) else None
+    facts["tools"] = _described(body) or _described(response_body)
+    used = response_body.get("usage") if isinstance(response_body, dict) else None
     for fact, names, names_in_body in _TOKENS:
         facts[fact] = first_count(attributes, names)
         if facts[fact] is None and isinstance(used, dict):
@@ -227,35 +227,35 @@ def _cleaned(given: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
 
 def _without_mentions(message: Message) -> str | None:
     """The text up to the mentions at its end; they are looked for from there, since a text may be long."""
-    said = message.text
-    if not said or message.role != "assistant":
-        return said
-    end = len(said)
-    while (at := said.rfind("[", 0, end)) >= 0 and _MENTION.fullmatch(said, at, end):
-        end = at - said[max(at - 1, 0) : at].isspace()
-    return said[:end] or None
+    text = message.text
+    if not text or message.role != "assistant":
+        return text
+    end = len(text)
+    while (at := text.rfind("[", 0, end)) >= 0 and _MENTION.fullmatch(text, at, end):
+        end = at - text[max(at - 1, 0) : at].isspace()
+    return text[:end] or None
 
 
 def _answer(response: Any) -> tuple[Message, ...] | None:
     """What a model answered: messages, or an object with a text, calls, thoughts and a generated object."""
     if not isinstance(response, dict):
         return messages(response, "assistant").messages if isinstance(response, list) else None
-    said, called = _said(response), response.get("toolCalls")
-    parts: list[Any] = [{"type": "text", "text": said}] if said is not None else []
+    text, called = _answer_text(response), response.get("toolCalls")
+    parts: list[Any] = [{"type": "text", "text": text}] if text is not None else []
     parts += [{"type": "reasoning", "text": x} for x in _thoughts(response.get("reasoning"))]
     parts += [{**x, "type": "tool-call"} for x in called if isinstance(x, dict)] if isinstance(called, list) else []
     answer: list[Any] = [{"role": "assistant", "content": parts}]
     return messages(answer).messages if parts else None
 
 
-def _said(response: Any) -> str | None:
+def _answer_text(response: Any) -> str | None:
     """The text of an answer, or the object that was generated in its place."""
     if not isinstance(response, dict):
         return None
-    said, made = response.get("text"), response.get("object")
-    if not said and made is not None:
+    text, made = response.get("text"), response.get("object")
+    if not text and made is not None:
         return printed(made)
-    return said if isinstance(said, str) else None
+    return text if isinstance(text, str) else None
 
 
 def _thoughts(reasoning: Any) -> Iterable[Any]:
@@ -265,8 +265,8 @@ def _thoughts(reasoning: Any) -> Iterable[Any]:
 
 def _response_body(attributes: Attributes) -> Any:
     """The provider's response as a step carries it: tokens, and of OpenAI's Responses the tools and the thoughts."""
-    told = next((x for x in (attributes.get(prefix + "body") for prefix in _PREFIXES) if x is not None), None)
-    return structure(_arize_metadata(attributes).get("body") if told is None else told).value
+    body = next((x for x in (attributes.get(prefix + "body") for prefix in _PREFIXES) if x is not None), None)
+    return structure(_arize_metadata(attributes).get("body") if body is None else body).value
 
 
 def _with_thoughts(answer: tuple[Message, ...] | None, body: Any) -> tuple[Message, ...] | None:
@@ -319,14 +319,16 @@ def refine_trace(steps: Sequence[Step]) -> list[Step]:
         _with_titles_aside(steps), lambda attributes: (_recorded(attributes, "input", _INPUTS), None)
     )
     returned = (_recorded(x.span.attributes, "output", _OUTPUTS) for x in steps if x.kind == "agent")
-    texts = [x for x in (_said(structure(y).value) for y in returned) if x and x.endswith(("}", "]"))][:_MAX_TEXTS]
+    texts = [x for x in (_answer_text(structure(y).value) for y in returned) if x and x.endswith(("}", "]"))][
+        :_MAX_TEXTS
+    ]
     return [_as_written(x, texts) if texts and x.kind == "model" else x for x in steps]
 
 
 def _with_titles_aside(steps: Sequence[Step]) -> Sequence[Step]:
     """The steps, those with which an agent's memory gave the thread a title as none of the turn's.
 
-    An agent's run has one loop. What it has besides was told something else to be.
+    An agent's run has one loop. Any other one beside it has instructions of its own.
     """
     runs = {x.span.span_id: x for x in steps if x.kind == "agent"}
     loops: defaultdict[str, list[Step]] = defaultdict(list)
@@ -353,23 +355,23 @@ def _instructions(step: Step) -> str:
 
 
 def _as_written(step: Step, texts: Sequence[str]) -> Step:
-    said = step.output[-1].text if step.output else None
-    if said is None or len(said) > _MAX_CHARS or not said.startswith(("{", "[")):
+    answer = step.output[-1].text if step.output else None
+    if answer is None or len(answer) > _MAX_CHARS or not answer.startswith(("{", "[")):
         return step
-    written = next((x for x in (_ending(text, said) for text in texts) if x is not None), None)
+    written = next((x for x in (_ending(text, answer) for text in texts) if x is not None), None)
     if not step.output or written is None:
         return step
     return replace(step, output=(*step.output[:-1], replace(step.output[-1], text=written)))
 
 
-def _ending(text: str, said: str) -> str | None:
-    """The end of `text` that is the same JSON as `said`."""
+def _ending(text: str, answer: str) -> str | None:
+    """The end of `text` that is the same JSON as `answer`."""
     written = text.rstrip()
-    if written.endswith(said):
-        return text[len(written) - len(said) :]
-    wanted, at = structure(said), len(text)
+    if written.endswith(answer):
+        return text[len(written) - len(answer) :]
+    wanted, at = structure(answer), len(text)
     for _ in range(_MAX_TRIES):
-        at = text.rfind(said[0], max(0, len(text) - 2 * _MAX_CHARS), at)
+        at = text.rfind(answer[0], max(0, len(text) - 2 * _MAX_CHARS), at)
         if at < 0 or wanted.damaged:
             return None
         found = structure(text[at:])

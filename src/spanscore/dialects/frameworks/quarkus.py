@@ -33,7 +33,7 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _complete_tool(span: Span, facts: Facts) -> None:
-    facts["kind"] = "tool"  # before 1.4 nothing but the span's name says so
+    facts["kind"] = "tool"  # before 1.4 nothing but the span's name shows it
     facts["tool_name"] = facts.get("tool_name") or text(span.name.removeprefix(_TOOL))
     if facts.get("error") is None:  # a tool that throws leaves an exception, but no status
         facts["error"] = next((_reason(x.attributes) for x in span.events if x.name == "exception"), None)
@@ -46,7 +46,7 @@ def _reason(attributes: Attributes) -> str:
 
 
 def _complete_model(span: Span, facts: Facts) -> None:
-    """The prompt is the texts of all messages, line after line: of several none can be told from the next."""
+    """The prompt is the texts of all messages, line after line: several cannot be separated."""
     if "\n" in str(span.attributes.get(GEN_AI_PROMPT)):
         facts["input"] = None
     reason = text(span.attributes.get(_REASON))

@@ -14,9 +14,9 @@ _RUNTIME = "agent_runtime InProcessRuntime"  # hands messages on among agents: b
 
 
 def read(span: Span, context: Context) -> Facts:
-    """The facts of one of its spans. An agent that is only given its thread says that it was given no messages.
+    """The facts of one of its spans. An agent that is only given its thread records an empty list of messages.
 
-    What a function returned is told as str() makes text of it.
+    A function's result is recorded as str() prints it.
     """
     if _LOOP in span.attributes or span.scope.name == _RUNTIME:
         return {"kind": "other"}

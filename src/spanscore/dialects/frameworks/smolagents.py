@@ -75,7 +75,7 @@ def _offered(attributes: Attributes) -> tuple[Tool, ...] | None:
 
 
 def _described(name: str, attributes: Attributes) -> Tool:
-    """What a tool's own span says of it: the agent that writes code is told of its tools in the prompt alone."""
+    """A tool by its own span: an agent that writes code has the definitions of its tools in the prompt alone."""
     inputs = structure(attributes.get(TOOL_PARAMETERS)).value
     schema: Json = {"type": "object", "properties": inputs} if isinstance(inputs, dict) else None
     return Tool(name, text(attributes.get(TOOL_DESCRIPTION)), schema)
@@ -84,18 +84,18 @@ def _described(name: str, attributes: Attributes) -> Tool:
 def _remembered(messages: Sequence[Message]) -> Iterator[Message]:
     """Messages with the calls and results that smolagents gives the model as text.
 
-    Several results stand in one text, which cannot be parted: it stays a tool's message.
+    Several results stand in one text, which cannot be split: it stays a tool's message.
     """
-    asked: tuple[RequestedCall, ...] = ()
+    calls: tuple[RequestedCall, ...] = ()
     for message in messages:
-        said = message.text or ""
-        if message.role in _ASKING and said.startswith(_CALLED):
-            asked = _calls(literal(said.removeprefix(_CALLED)))
-            yield replace(message, role="assistant", text=None if asked else said, calls=asked)
-        elif message.role in _ANSWERING and said.startswith(_OBSERVED) and asked:
-            told = _MANAGED_ANSWER.sub("", said.removeprefix(_OBSERVED).removeprefix("\n"))
-            results = (ToolResult(asked[0].call_id, opened(told)),) if len(asked) == 1 else ()
-            yield replace(message, role="tool", text=None if results else said, results=results)
+        text = message.text or ""
+        if message.role in _ASKING and text.startswith(_CALLED):
+            calls = _calls(literal(text.removeprefix(_CALLED)))
+            yield replace(message, role="assistant", text=None if calls else text, calls=calls)
+        elif message.role in _ANSWERING and text.startswith(_OBSERVED) and calls:
+            result = _MANAGED_ANSWER.sub("", text.removeprefix(_OBSERVED).removeprefix("\n"))
+            results = (ToolResult(calls[0].call_id, opened(result)),) if len(calls) == 1 else ()
+            yield replace(message, role="tool", text=None if results else text, results=results)
         else:
             yield message
 
@@ -103,8 +103,8 @@ def _remembered(messages: Sequence[Message]) -> Iterator[Message]:
 def _calls(listed: Any) -> tuple[RequestedCall, ...]:
     """The calls in what smolagents prints; code that an agent writes is none."""
     fields = {"role": "assistant", "tool_calls": listed if isinstance(listed, list) else None}
-    said = messages.message(fields, "assistant")
-    return () if said is None else tuple(x for x in said.calls if x.name not in _NO_TOOLS)
+    message = messages.message(fields, "assistant")
+    return () if message is None else tuple(x for x in message.calls if x.name not in _NO_TOOLS)
 
 
 def _answered(message: Message) -> Message:

@@ -27,7 +27,7 @@ def read(span: Span, context: Context) -> Facts:
     """The facts of one of its spans."""
     attributes = span.attributes
     if not _CYCLES.isdisjoint(attributes):
-        return {"kind": "other"}  # what its model call and tools tell, once more
+        return {"kind": "other"}  # repeats its model call and tools
     facts = semconv.read(span, context)
     change_messages(facts, _unblocked)
     if facts["kind"] == "agent":
@@ -38,8 +38,8 @@ def read(span: Span, context: Context) -> Facts:
         if facts.get("has_result"):
             facts["result"] = _value(facts["result"])
     elif facts["kind"] == "workflow":  # a swarm or graph: its first agent is given a prompt around the question
-        said = [x.text for x in facts.get("input") or () if x.role == "user" and x.text]
-        facts["input_text"] = said[-1] if said else None
+        questions = [x.text for x in facts.get("input") or () if x.role == "user" and x.text]
+        facts["input_text"] = questions[-1] if questions else None
     return facts
 
 
@@ -50,9 +50,9 @@ def _unblocked(message: Message) -> Message:
     return replace(message, results=tuple(map(_unblocked_result, message.results)))
 
 
-def _unblocked_result(told: ToolResult) -> ToolResult:
-    value = _value(told.value)
-    return replace(told, value=value, error=None if told.error is None else printed(value))
+def _unblocked_result(result: ToolResult) -> ToolResult:
+    value = _value(result.value)
+    return replace(result, value=value, error=None if result.error is None else printed(value))
 
 
 def _value(returned: Json) -> Json:
@@ -67,23 +67,23 @@ def _value(returned: Json) -> Json:
 def _read_agent(span: Span, facts: Facts) -> None:
     """The agent's tools by name; its answer, where each text is followed by the end of its line; older: its prompt."""
     facts["system"] = facts.get("system") or _prompt(span)
-    if _is_interrupted(span, facts):  # what it says then are the questions that somebody has to answer, printed
+    if _is_interrupted(span, facts):  # its output is then the questions that somebody has to answer, printed
         facts["output"] = None
     elif produced := facts.get("output"):
         facts["output"] = tuple(replace(x, text=x.text and x.text.removesuffix("\n")) for x in produced)
 
 
 def _is_interrupted(span: Span, facts: Facts) -> bool:
-    """Whether the run was halted, to go on when it is told what it asked: as an event says, or a message of one."""
+    """Whether the run was interrupted until its questions are answered: as an event records it, or a message of one."""
     chosen = (x.attributes.get("finish_reason") for x in span.events if x.name == GEN_AI_CHOICE)
     return "interrupt" in (*chosen, *facts.get("finish_reasons", ()))
 
 
 def _prompt(span: Span) -> str | None:
     """The agent's instructions as they are, or as the SDK for TypeScript prints them: text or blocks as JSON."""
-    told = text(span.attributes.get("system_prompt"))
-    said = structure(told).value if told is not None and told.startswith(('"', "[{")) else told
-    return told if isinstance(said, str) and said is told else system_text(said)[0]
+    recorded = text(span.attributes.get("system_prompt"))
+    prompt = structure(recorded).value if recorded is not None and recorded.startswith(('"', "[{")) else recorded
+    return recorded if isinstance(prompt, str) and prompt is recorded else system_text(prompt)[0]
 
 
 DIALECT = Dialect(

@@ -74,7 +74,7 @@ def read(span: Span, context: Context) -> Facts:
         add_missing(facts, openllmetry.read(_without_parts(span), context))
     elif operation is not None and not _MOVED.isdisjoint(attributes):
         add_missing(facts, semconv.read(span, context))
-        _mark_taken_apart(attributes, facts)
+        _mark_misread_lists(attributes, facts)
     if span.scope.name == _OPENCODE and _finds_title(facts):
         return {"kind": "other"}
     facts["session_id"] = facts.get("session_id") or first_identity(attributes, _SESSIONS)
@@ -92,29 +92,29 @@ def _operation(span: Span) -> str | None:
 
 
 def _finds_title(facts: Facts) -> bool:
-    """Whether opencode asks for a title of the conversation, which serves no turn: its own instructions say so."""
+    """Whether the call gives opencode's conversation a title, as its instructions show; it belongs to no turn."""
     messages = (x.text for x in facts.get("input") or () if x.role == "system")
     return (facts.get("system") or next(messages, None) or "").startswith(_TITLE)
 
 
-def _mark_taken_apart(attributes: Attributes, facts: Facts) -> None:
-    """Mark questions that are lists in JSON: Traceloop's SDK takes them for lists of parts, and leaves their elements.
+def _mark_misread_lists(attributes: Attributes, facts: Facts) -> None:
+    """Mark questions that are JSON lists as damaged: Traceloop's SDK reads them as parts, and leaves the elements.
 
     Of a list of texts alone nothing records that it was one.
     """
-    told = attributes.get(GEN_AI_INPUT_MESSAGES)
-    listed = structure(told).value if isinstance(told, str) and _UNTYPED.search(told) else None
+    recorded = attributes.get(GEN_AI_INPUT_MESSAGES)
+    listed = structure(recorded).value if isinstance(recorded, str) and _UNTYPED.search(recorded) else None
     given = facts.get("input")
     if not isinstance(listed, list) or not given or len(listed) != len(given):
         return
     facts["input"] = tuple(
-        replace(x, text=None, damaged=x.damaged | {"text"}) if x.role == "user" and _is_taken_apart(y) else x
+        replace(x, text=None, damaged=x.damaged | {"text"}) if x.role == "user" and _is_misread_list(y) else x
         for x, y in zip(given, listed, strict=True)
     )
 
 
-def _is_taken_apart(told: Any) -> bool:
-    parts = told.get("parts") if isinstance(told, dict) else None
+def _is_misread_list(message: Any) -> bool:
+    parts = message.get("parts") if isinstance(message, dict) else None
     return isinstance(parts, list) and any(not isinstance(x, dict) or "type" not in x for x in parts)
 
 
@@ -127,9 +127,9 @@ def _without_parts(span: Span) -> Span:
 def _read_call(attributes: Attributes, context: Context, facts: Facts) -> None:
     given = attributes.get("ai.prompt.messages")
     if given is not None:
-        told = context.histories.messages(given)
-        facts["input"] = told.messages
-        if told.damaged:
+        history = context.histories.messages(given)
+        facts["input"] = history.messages
+        if history.damaged:
             add_damaged(facts, "input")
     definitions = attributes.get("ai.prompt.tools")
     facts["tools"] = None if definitions is None else tools(definitions)
@@ -143,13 +143,13 @@ def _read_call(attributes: Attributes, context: Context, facts: Facts) -> None:
 
 
 def _read_loop(attributes: Attributes, facts: Facts) -> None:
-    """What the application asked and was answered. The calls of all steps stand in it beside the answer to them."""
+    """The application's question and its answer. The calls of all steps stand in it beside the answer to them."""
     prompt, is_cut = structure(attributes.get("ai.prompt"))
     if is_cut:
         add_damaged(facts, "input")
     if isinstance(prompt, dict):
         facts["system"] = _system(prompt.get("system", prompt.get("instructions")))
-        facts["input"] = _asked(prompt)
+        facts["input"] = _question(prompt)
     answer = _response(attributes)
     if answer is not None and answer.calls and answer.text and attributes.get("ai.response.finishReason") == "stop":
         facts["output"] = (Message("assistant", calls=answer.calls), Message("assistant", answer.text))
@@ -162,16 +162,16 @@ def _system(instructions: Any) -> str | None:
     """Instructions are text, a system message, or several."""
     if isinstance(instructions, str):
         return instructions
-    told = messages(instructions, "system").messages if instructions is not None else None
-    texts = [x.text for x in told or () if x.text is not None]
+    listed = messages(instructions, "system").messages if instructions is not None else None
+    texts = [x.text for x in listed or () if x.text is not None]
     return "\n".join(texts) if texts else None
 
 
-def _asked(prompt: dict[str, Any]) -> tuple[Message, ...] | None:
-    said = prompt.get("prompt")
-    if isinstance(said, str):
-        return messages([{"role": "user", "content": said}]).messages
-    for listed in (prompt.get("messages"), said):
+def _question(prompt: dict[str, Any]) -> tuple[Message, ...] | None:
+    question = prompt.get("prompt")
+    if isinstance(question, str):
+        return messages([{"role": "user", "content": question}]).messages
+    for listed in (prompt.get("messages"), question):
         if isinstance(listed, list):
             return messages(listed).messages
     return None
@@ -179,13 +179,13 @@ def _asked(prompt: dict[str, Any]) -> tuple[Message, ...] | None:
 
 def _response(attributes: Attributes) -> Message | None:
     """The answer of a model or of the whole loop; `ai.result.*` before version 4. A generated object is an answer."""
-    said = next((x for x in map(attributes.get, _ANSWERS) if isinstance(x, str)), None)
+    answer = next((x for x in map(attributes.get, _ANSWERS) if isinstance(x, str)), None)
     listed = structure(first_text(attributes, ("ai.response.toolCalls", "ai.result.toolCalls"))).value
     calls = [{**x, "type": "tool-call"} for x in listed if isinstance(x, dict)] if isinstance(listed, list) else []
     thought = text(attributes.get("ai.response.reasoning"))
-    if said is None and not calls and thought is None:
+    if answer is None and not calls and thought is None:
         return None
-    parts = [{"type": "text", "text": x} for x in (said,) if x is not None]
+    parts = [{"type": "text", "text": x} for x in (answer,) if x is not None]
     return message({"role": "assistant", "content": [*parts, *calls], "reasoning_content": thought}, "assistant")
 
 
@@ -214,7 +214,7 @@ def _tool_call(span: Span) -> Facts:
 
 
 def _out_of_opencode(result: Json) -> Json:
-    """What a tool told the model, out of what opencode has for its own screen beside it."""
+    """A tool's result for the model, out of what opencode has for its own screen beside it."""
     is_envelope = isinstance(result, dict) and {"title", "metadata", "output"} <= result.keys()
     return opened(result["output"]) if isinstance(result, dict) and is_envelope else result
 

@@ -67,22 +67,22 @@ def read(span: Span, context: Context) -> Facts:
 
 def _read_agent(attributes: Attributes, given: Value, returned: Value, facts: Facts) -> None:
     """An agent's span has the sum of its tokens; its models' spans only those of the last call that they stand for."""
-    told = structure(attributes.get("agent.messages"))
+    recorded = structure(attributes.get("agent.messages"))
     facts["agent_name"] = first_text(attributes, _NAMES)
-    facts["input"] = messages(told.value).messages if isinstance(told.value, list) else None
-    facts["input_text"] = _said(given) if facts["input"] is None else None
-    facts["output_text"] = _said(returned)
+    facts["input"] = messages(recorded.value).messages if isinstance(recorded.value, list) else None
+    facts["input_text"] = _plain_text(given) if facts["input"] is None else None
+    facts["output_text"] = _plain_text(returned)
     facts["system"] = text(attributes.get("agent.instructions"))
     facts["tools"] = _offered(structure(attributes.get("agent.stateSnapshot")).value)
     facts["input_tokens"] = count(attributes.get("usage.prompt_tokens"))
     facts["output_tokens"] = count(attributes.get("usage.completion_tokens"))
-    if told.damaged or is_redacted(given):
+    if recorded.damaged or is_redacted(given):
         add_damaged(facts, "input")
     if is_redacted(returned):
         add_damaged(facts, "output")
 
 
-def _said(value: Value) -> str | None:
+def _plain_text(value: Value) -> str | None:
     return value if isinstance(value, str) and not is_redacted(value) else None
 
 
@@ -97,13 +97,13 @@ def _schema(parameters: Json) -> Json:
 
 
 def _read_model(attributes: Attributes, facts: Facts) -> None:
-    told = structure(attributes.get(LLM_MESSAGES))
-    facts["input"] = messages(told.value).messages if isinstance(told.value, list) else None
-    if told.damaged:
+    recorded = structure(attributes.get(LLM_MESSAGES))
+    facts["input"] = messages(recorded.value).messages if isinstance(recorded.value, list) else None
+    if recorded.damaged:
         add_damaged(facts, "input")
-    said = attributes.get("output")
-    if isinstance(said, str) and said and not is_redacted(said):
-        facts["output"] = (Message("assistant", said),)
+    answer = attributes.get("output")
+    if isinstance(answer, str) and answer and not is_redacted(answer):
+        facts["output"] = (Message("assistant", answer),)
     facts["model"] = text(attributes.get(LLM_MODEL))
     reason = text(attributes.get(LLM_FINISH_REASON))
     facts["finish_reasons"] = (reason,) if reason else ()
@@ -142,12 +142,12 @@ def _agent_above(step: Step, known: Mapping[str, Step]) -> str:
 
 
 def _tokens(outermost: Step, inside: Mapping[str, Sequence[Step]]) -> tuple[int | None, int | None]:
-    """What an agent and those inside it used; None where one of them does not tell."""
-    agents, told = [outermost], list[tuple[int | None, int | None]]()
+    """What an agent and those inside it used; None where one of them does not record it."""
+    agents, counts = [outermost], list[tuple[int | None, int | None]]()
     for agent in agents:
         agents += [x for x in inside.get(agent.span.span_id, ()) if x.kind == "agent"]
-        told.append(_own_tokens(agent, inside.get(agent.span.span_id, ())))
-    given, produced = [x for x, _ in told], [x for _, x in told]
+        counts.append(_own_tokens(agent, inside.get(agent.span.span_id, ())))
+    given, produced = [x for x, _ in counts], [x for _, x in counts]
     return _sum(given), _sum(produced)
 
 
@@ -161,8 +161,8 @@ def _own_tokens(agent: Step, steps: Sequence[Step]) -> tuple[int | None, int | N
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:
-    told = [x for x in counts if x is not None]
-    return sum(told) if len(told) == len(counts) else None
+    recorded = [x for x in counts if x is not None]
+    return sum(recorded) if len(recorded) == len(counts) else None
 
 
 DIALECT = Dialect(

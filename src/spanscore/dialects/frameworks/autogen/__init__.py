@@ -12,7 +12,7 @@ from spanscore.model.span import Span
 from spanscore.model.trace import Tool
 
 _PARTICIPANT = "ChatAgentContainer"  # every participant of a team is sent what its manager is sent
-_SPEAKING_MANAGER = "MagenticOneOrchestrator"  # what it says itself is sent to participants only, to each a copy
+_SPEAKING_MANAGER = "MagenticOneOrchestrator"  # its own messages are sent to participants only, to each a copy
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -20,7 +20,7 @@ def read(span: Span, context: Context) -> Facts:
     attributes = span.attributes
     if "message" in attributes:
         delivered = structure(attributes["message"])
-        if delivered.damaged:  # whatever the turn has to tell may have been in it
+        if delivered.damaged:  # any fact of the turn may have been in it
             return {"kind": "other", "damaged": frozenset({"input", "output"})}
         content = delivered.value if isinstance(delivered.value, dict) else {}
         return _delivery(content, attributes.get("recipient_agent_class"))
@@ -40,21 +40,23 @@ def _delivery(delivered: dict[str, Any], recipient: object) -> Facts:
     is_copy = recipient == _PARTICIPANT and delivered.get("name") != _SPEAKING_MANAGER
     if is_copy or not (isinstance(response, dict) or isinstance(result, dict)):
         return {"kind": "other"}
-    if not isinstance(response, dict):  # of a team inside the team: all before its answer was told its own manager
+    if not isinstance(
+        response, dict
+    ):  # of a team inside the team: its own manager received all messages before the answer
         listed = result.get("messages") if isinstance(result, dict) else None
-        return _spoken(delivered, listed[-1:] if isinstance(listed, list) else [])
+        return _answer_facts(delivered, listed[-1:] if isinstance(listed, list) else [])
     inner = response.get("inner_messages")
-    told = [*(inner if isinstance(inner, list) else ()), response.get("chat_message")]
-    facts = _spoken(delivered, told)
-    facts["input_tokens"] = autogen_messages.tokens(told, "prompt_tokens")
-    facts["output_tokens"] = autogen_messages.tokens(told, "completion_tokens")
+    items = [*(inner if isinstance(inner, list) else ()), response.get("chat_message")]
+    facts = _answer_facts(delivered, items)
+    facts["input_tokens"] = autogen_messages.tokens(items, "prompt_tokens")
+    facts["output_tokens"] = autogen_messages.tokens(items, "completion_tokens")
     return facts
 
 
-def _spoken(delivered: dict[str, Any], told: list[Any]) -> Facts:
-    sources = (x.get("source") for x in reversed(told) if isinstance(x, dict))
+def _answer_facts(delivered: dict[str, Any], items: list[Any]) -> Facts:
+    sources = (x.get("source") for x in reversed(items) if isinstance(x, dict))
     name = text(delivered.get("name")) or next((x for x in map(text, sources) if x), None)
-    return {"kind": "agent", "agent_name": name, "output": autogen_messages.chat_messages(told) or None}
+    return {"kind": "agent", "agent_name": name, "output": autogen_messages.chat_messages(items) or None}
 
 
 QUIRKS = autogen_messages.QUIRKS

@@ -46,10 +46,10 @@ def _messages(items: Iterable[Any]) -> Iterator[Message]:
         elif kind == "ToolCallExecutionEvent":
             yield Message("tool", results=tuple(map(_result, parts)))
         elif kind == "ThoughtEvent" or (isinstance(kind, str) and kind.endswith("Message")):
-            yield Message("user" if item.get("source") == "user" else "assistant", _said(content))
+            yield Message("user" if item.get("source") == "user" else "assistant", _text(content))
 
 
-def _said(content: Any) -> str | None:
+def _text(content: Any) -> str | None:
     """The text of a message: text, text among images, or a structured answer."""
     if isinstance(content, list):
         texts = [x for x in content if isinstance(x, str)]
@@ -100,8 +100,8 @@ def _complete_model(span: Span, facts: Facts) -> None:
 
 
 def _completed(message: Message, item: dict[str, Any]) -> Message:
-    told = [structure(x).value for x in elements(item.get("function"))]
-    results = tuple(_result(x) for x in told if isinstance(x, dict))
+    functions = [structure(x).value for x in elements(item.get("function"))]
+    results = tuple(_result(x) for x in functions if isinstance(x, dict))
     return _with_thought(replace(message, results=results or message.results), item.get("thought"))
 
 
@@ -120,16 +120,16 @@ def _printed_text(span: Span) -> str | None:
     sent = given.get("messages") if isinstance(given, dict) else None
     last = str(sent[-1]) if isinstance(sent, list) and sent else ""
     at = last.find(_CONTENT)
-    said = quoted(last, at + len(_CONTENT)) if at >= 0 else None
-    return said[0] if said is not None and last.startswith(_TEXT, said[1]) else None
+    string = quoted(last, at + len(_CONTENT)) if at >= 0 else None
+    return string[0] if string is not None and last.startswith(_TEXT, string[1]) else None
 
 
 def _complete_team(span: Span, facts: Facts) -> None:
     given, result = (structure(span.attributes.get(x)).value for x in (INPUT_VALUE, OUTPUT_VALUE))
     task = given.get("task") if isinstance(given, dict) else None
     facts["input_text"] = task if isinstance(task, str) else None
-    told = chat_messages(result.get("messages")) if isinstance(result, dict) else ()
-    facts["output"], facts["output_text"] = langchain_messages.after_question(told) or None, None
+    messages = chat_messages(result.get("messages")) if isinstance(result, dict) else ()
+    facts["output"], facts["output_text"] = langchain_messages.after_question(messages) or None, None
 
 
 QUIRKS = (

@@ -44,7 +44,7 @@ _DAMAGEABLE: Final[tuple[StepFact, ...]] = ("input", "output", "arguments", "res
 
 
 def read(span: Span, context: Context) -> Facts:
-    """The facts of one of its spans; of one that OpenInference completed, what its attributes say as well."""
+    """The facts of one of its spans; of one that OpenInference completed, those of its attributes as well."""
     if _OPENINFERENCE not in span.attributes:
         return _read(span, context)
     shown = {key: x for key, x in span.attributes.items() if key not in _CONTENT or x != _HIDDEN}
@@ -93,7 +93,7 @@ def _read(span: Span, context: Context) -> Facts:
 def _read_name(span: Span, facts: Facts) -> None:
     """Which kind a span is that has no operation's name: by its content, else, in old versions, by its own name."""
     run, call = _RUN.fullmatch(span.name), _CALL.fullmatch(span.name)
-    if GEN_AI_OPERATION_NAME not in span.attributes and _holds(span.attributes, _REQUEST):
+    if GEN_AI_OPERATION_NAME not in span.attributes and _contains(span.attributes, _REQUEST):
         facts["kind"] = "model"
     elif run is not None:
         facts["kind"], facts["agent_name"] = "agent", run[1]
@@ -101,7 +101,7 @@ def _read_name(span: Span, facts: Facts) -> None:
         facts |= {"kind": "tool", "tool_name": call[1] or call[2], "error": status_error(span)}
 
 
-def _holds(attributes: Attributes, key: str) -> bool:
+def _contains(attributes: Attributes, key: str) -> bool:
     return attributes.get(key) not in (None, "", _HIDDEN)
 
 
@@ -111,9 +111,9 @@ def _read_tool(attributes: Attributes, facts: Facts) -> None:
     if facts.get("arguments") is None and given is not None and not is_redacted(given):
         facts["arguments"] = arguments(given)
     if not facts.get("has_result") and returned is not None and not is_redacted(returned):
-        told = opened(returned)
-        if told != _NO_RESPONSE:
-            facts["result"], facts["has_result"] = told, True
+        result = opened(returned)
+        if result != _NO_RESPONSE:
+            facts["result"], facts["has_result"] = result, True
     if waits(facts.get("result")):
         facts["result"], facts["has_result"] = None, False
     if facts.get("has_result"):
@@ -185,8 +185,8 @@ def _without_stand_ins(step: Step) -> Step:
 
 
 def _listed(result: Json) -> Json:
-    held = result.get("results") if isinstance(result, dict) and len(result) == 1 else None
-    return held if isinstance(held, list) else result
+    results = result.get("results") if isinstance(result, dict) and len(result) == 1 else None
+    return results if isinstance(results, list) else result
 
 
 QUIRKS = (objects.OPENINFERENCE,)

@@ -20,7 +20,7 @@ _OPENINFERENCE = "openinference.instrumentation.google_adk"
 _FLAT = LLM_INPUT_MESSAGES_PREFIX
 _RETOLD = ("For context:\n", "For context: below is a transcript of what another agent did")
 _UNCONFIRMED = "This tool call requires confirmation"  # what a tool that waits for it seems to return
-_SAID, _OF_RESULT = frozenset({"contents", "tool_calls"}), frozenset({"content", "name", "tool_call_id"})
+_CONTENT_KEYS, _RESULT_KEYS = frozenset({"contents", "tool_calls"}), frozenset({"content", "name", "tool_call_id"})
 _RUN: Final[tuple[tuple[Side, str, str, str], ...]] = (
     ("input", INPUT_VALUE, "new_message", "user"),
     ("output", OUTPUT_VALUE, "content", "assistant"),
@@ -37,7 +37,7 @@ def by_its_author(message: Message) -> Message:
 
 
 def waits(result: Json) -> bool:
-    """Whether a result only says that the call waits for a person to confirm it."""
+    """Whether a result is only the notice that the call waits for a person to confirm it."""
     error = result.get("error") if isinstance(result, dict) and len(result) == 1 else None
     return isinstance(error, str) and error.startswith(_UNCONFIRMED)
 
@@ -79,13 +79,16 @@ def without_overlaps(_span: Span, items: Items) -> Items:
     """Flattened messages; without results where the second of several lies upon the message after them."""
     if not any(map(_overlaps, items)):
         return items
-    said = [x for x in items if x.get("role") == "system" or not _SAID.isdisjoint(x)]
-    return [{key: x for key, x in item.items() if key not in _OF_RESULT} if _overlaps(item) else item for item in said]
+    with_content = [x for x in items if x.get("role") == "system" or not _CONTENT_KEYS.isdisjoint(x)]
+    return [
+        {key: x for key, x in item.items() if key not in _RESULT_KEYS} if _overlaps(item) else item
+        for item in with_content
+    ]
 
 
 def _overlaps(item: Mapping[str, Any]) -> bool:
-    """Whether a message holds what is a result's beside text or calls, which are under keys of their own."""
-    return not _SAID.isdisjoint(item) and not _OF_RESULT.isdisjoint(item)
+    """Whether a message contains a result's keys beside text or calls, which are under keys of their own."""
+    return not _CONTENT_KEYS.isdisjoint(item) and not _RESULT_KEYS.isdisjoint(item)
 
 
 def _complete_model(span: Span, facts: Facts) -> None:

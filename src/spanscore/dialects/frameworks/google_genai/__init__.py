@@ -27,7 +27,7 @@ _ELIDED = "<elided>"  # where content is not to be recorded
 
 
 def read(span: Span, context: Context) -> Facts:
-    """The facts of one of its spans: a model call, which may hold the tools that the SDK ran for it, or such a tool."""
+    """The facts of one of its spans: a model call, maybe with the tools that the SDK ran for it, or such a tool."""
     facts = semconv.read(span, context)
     if facts["kind"] == "tool":
         _read_function(span.attributes, facts)
@@ -35,28 +35,28 @@ def read(span: Span, context: Context) -> Facts:
         if facts.get("input") is None and facts.get("output") is None:
             facts["input"], facts["output"] = _from_list(span.attributes.get("events"))
         elif _PIECE in str(span.attributes.get(GEN_AI_OUTPUT_MESSAGES)):
-            _put_together(facts)
+            _read_streamed(facts)
         gemini_calls.without_envelopes(facts, objects=True)
     return facts
 
 
-def _put_together(facts: Facts) -> None:
+def _read_streamed(facts: Facts) -> None:
     """Read a streamed conversation: each piece of an answer is a message, and so is each answer that called tools."""
-    given, answered = _whole(facts.get("input") or ()), _whole(facts.get("output") or ())
+    given, answered = _combined(facts.get("input") or ()), _combined(facts.get("output") or ())
     if answered and not answered[-1].calls:  # the tools of those before it were run meanwhile
         given, answered = [*given, *answered[:-1]], answered[-1:]
     facts["input"], facts["output"] = tuple(given) or None, tuple(answered) or None
 
 
-def _whole(said: Sequence[Message]) -> list[Message]:
-    found: list[Message] = []
-    for x in said:
-        last = found[-1] if found else None
-        if last is not None and x.role == last.role == "assistant" and last.text and not last.calls:
-            found[-1] = replace(x, text=last.text + (x.text or ""))
+def _combined(pieces: Sequence[Message]) -> list[Message]:
+    messages: list[Message] = []
+    for piece in pieces:
+        last = messages[-1] if messages else None
+        if last is not None and piece.role == last.role == "assistant" and last.text and not last.calls:
+            messages[-1] = replace(piece, text=last.text + (piece.text or ""))
         else:
-            found.append(x)
-    return found
+            messages.append(piece)
+    return messages
 
 
 def _from_list(events: Value) -> tuple[tuple[Message, ...] | None, tuple[Message, ...] | None]:

@@ -1,6 +1,6 @@
 """Open what OpenLLMetry's instrumentations of Google's SDKs make text of by str(): calls and results beside texts.
 
-They leave calls out of answers. The oldest tell only what was sent last, and a chat's call twice.
+They leave calls out of answers. The oldest record only what was sent last, and a chat's call twice.
 """
 
 import re
@@ -64,18 +64,18 @@ def _opened_item(span: Span, item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _opened_block(block: Any) -> list[Any]:
-    said = block.get("text") if isinstance(block, dict) else None
-    return _proto_parts(said) or [unprinted_part(block)]
+    content = block.get("text") if isinstance(block, dict) else None
+    return _proto_parts(content) or [unprinted_part(block)]
 
 
 def unprinted_part(block: Any) -> Any:
-    r"""A text block, or the call or the result that it holds as str() prints a part of the Gen AI SDK.
+    r"""A text block, or the call or the result that it contains as str() prints a part of the Gen AI SDK.
 
     >>> unprinted_part({"type": "text", "text": "function_call=FunctionCall(\n  name='f'\n) text=None"})
     {'function_call': {'name': 'f'}}
     """
-    said = block.get("text") if isinstance(block, dict) else None
-    found = _PART.fullmatch(said) if isinstance(said, str) else None
+    content = block.get("text") if isinstance(block, dict) else None
+    found = _PART.fullmatch(content) if isinstance(content, str) else None
     value = opened_repr(found[2]) if found else None
     if found is None or not isinstance(value, dict):
         return block
@@ -84,14 +84,14 @@ def unprinted_part(block: Any) -> Any:
     return {found[1]: value}
 
 
-def _proto_parts(said: object) -> list[Any]:
+def _proto_parts(content: object) -> list[Any]:
     """The results that a text consists of, as str() prints protobuf messages; empty for any other text."""
-    if not isinstance(said, str) or not said.startswith(_BEGIN) or len(said) > _MAX_CHARS:
+    if not isinstance(content, str) or not content.startswith(_BEGIN) or len(content) > _MAX_CHARS:
         return []
     parts: list[Any] = []
     at = 0
-    while at < len(said):
-        found = _PROTO_PART.match(said, at)
+    while at < len(content):
+        found = _PROTO_PART.match(content, at)
         value = None if found is None else _struct(found[2] or "")
         if found is None or value is None:
             return []
@@ -129,16 +129,16 @@ def refine_trace(steps: Sequence[Step]) -> Sequence[Step]:
     sent = [x for x in steps if x.span.name == _SENT]
     if not sent:
         return steps
-    told = dict[str, Step]()
+    changed = dict[str, Step]()
     inner = iter(sorted((x for x in steps if x.span.name == _GENERATED), key=lambda x: x.span.start_ns))
     call = next(inner, None)
     for step in sorted(sent, key=lambda x: x.span.start_ns):
         while call is not None and call.span.start_ns < step.span.start_ns:
             call = next(inner, None)
         if call is not None and _is_inside(call, step):
-            told[call.span.span_id] = replace(call, kind="other")
-            told[step.span.span_id] = replace(step, model=step.model or text(call.model))
-    return [told.get(x.span.span_id, x) for x in steps]
+            changed[call.span.span_id] = replace(call, kind="other")
+            changed[step.span.span_id] = replace(step, model=step.model or text(call.model))
+    return [changed.get(x.span.span_id, x) for x in steps]
 
 
 def _is_inside(call: Step, chat: Step) -> bool:

@@ -69,7 +69,7 @@ def _agent(span: Span) -> Facts:
 
 
 def _tools(offered: Any) -> tuple[Tool, ...] | None:
-    """Tools as Haystack serializes them, each with its type; a toolset holds them one level deeper."""
+    """Tools as Haystack serializes them, each with its type; a toolset contains them one level deeper."""
     found: list[Any] = []
     for item in offered if isinstance(offered, list) else [offered]:
         data = item.get("data") if isinstance(item, dict) else None
@@ -95,8 +95,8 @@ def _model(given: Any, returned: Any) -> Facts:
     if facts["input"] is None and isinstance(request.get("prompt"), str):
         facts["input"] = (Message("user", request["prompt"]),)
     replies = _list(response.get("replies"))
-    said = tuple(Message("assistant", x) for x in replies if isinstance(x, str))
-    facts["output"] = said or haystack_messages.chat_messages(response.get("replies"))
+    answers = tuple(Message("assistant", x) for x in replies if isinstance(x, str))
+    facts["output"] = answers or haystack_messages.chat_messages(response.get("replies"))
     if request.get("tools") is not None:
         facts["tools"] = _tools(request["tools"])
     return facts | haystack_messages.read_meta(returned)
@@ -116,21 +116,21 @@ def _tool(span: Span) -> Facts:
     if returned is not None and returned != "":
         facts["result"], facts["has_result"] = opened(returned, scalars=False), True
     if attributes.get("haystack.tool.error") is True:
-        told = facts.get("result")
-        failure = told.get("error") if isinstance(told, dict) and told.keys() == {"error"} else told
+        result = facts.get("result")
+        failure = result.get("error") if isinstance(result, dict) and result.keys() == {"error"} else result
         facts["error"] = facts["error"] or (None if failure is None else printed(failure))
         facts["result"] = failure
     return facts
 
 
 def _invoker(span: Span) -> Facts:
-    """The component that runs an agent's calls. Of several at once only messages tell; of one it is the call."""
+    """The component that runs an agent's calls. A single one is the call; several are read from messages."""
     returned = _parsed(span.attributes, "haystack.component.output")
-    told = haystack_messages.chat_messages(returned.get("tool_messages")) if isinstance(returned, dict) else None
+    answering = haystack_messages.chat_messages(returned.get("tool_messages")) if isinstance(returned, dict) else None
     given = _parsed(span.attributes, "haystack.component.input")
-    asked = haystack_messages.chat_messages(given.get("messages")) if isinstance(given, dict) else None
-    results = [x for message in told or () for x in message.results]
-    calls = [x for message in (asked or ())[-1:] for x in message.calls]
+    requesting = haystack_messages.chat_messages(given.get("messages")) if isinstance(given, dict) else None
+    results = [x for message in answering or () for x in message.results]
+    calls = [x for message in (requesting or ())[-1:] for x in message.calls]
     if len(results) != 1 or len(calls) != 1:
         return {"kind": "other"}
     (call,), (answer,) = calls, results

@@ -25,7 +25,7 @@ _OPENINFERENCE = "openinference.instrumentation.haystack"
 _OPENLLMETRY = "opentelemetry.instrumentation.haystack"
 
 _DEFINED = ("name", "description", "parameters")
-"""What a model is told of a tool; the function that it calls may be printed as an object, too."""
+"""The keys of a tool's definition for a model; the function that it calls may be printed as an object, too."""
 
 _ROLES = frozenset({"user", "assistant", "system", "tool"})
 
@@ -48,14 +48,14 @@ def state_messages(state: object) -> tuple[Message, ...] | None:
 
 
 def conversation(given: object, returned: object, facts: Facts) -> None:
-    """Add what an agent or pipeline was told and what it did, to the facts of its span.
+    """Add the messages that an agent or pipeline received and produced to the facts of its span.
 
     The state that an agent returns begins with its instructions and the question; without them it is all its own.
     """
     after = state_messages(returned)
     facts["input"], facts["output"] = state_messages(given), langchain_messages.after_question(after)
-    told = [x.text for x in after or () if x.role == "system" and x.text]
-    facts["system"] = "\n\n".join(told) or None
+    instructions = [x.text for x in after or () if x.role == "system" and x.text]
+    facts["system"] = "\n\n".join(instructions) or None
 
 
 def complete_openinference(span: Span, facts: Facts) -> None:
@@ -156,8 +156,8 @@ def _joined(texts: Iterable[str]) -> str | None:
 
 
 def _thought(part: dict[str, Any]) -> str | None:
-    told = part.get("reasoning", part)
-    thought = told.get("reasoning_text") if isinstance(told, dict) else None
+    reasoning = part.get("reasoning", part)
+    thought = reasoning.get("reasoning_text") if isinstance(reasoning, dict) else None
     return thought if isinstance(thought, str) else None
 
 
@@ -169,12 +169,12 @@ def _call(part: dict[str, Any]) -> RequestedCall | None:
 
 
 def _result(part: dict[str, Any]) -> ToolResult | None:
-    told = part.get("tool_call_result", part)
-    if not isinstance(told, dict) or not {"result", "origin"} <= told.keys():
+    content = part.get("tool_call_result", part)
+    if not isinstance(content, dict) or not {"result", "origin"} <= content.keys():
         return None
-    origin, value = told["origin"], _returned(told["result"])
+    origin, value = content["origin"], _returned(content["result"])
     identity = call_id(origin.get("id")) if isinstance(origin, dict) else None
-    return ToolResult(identity, value, printed(value) if told.get("error") is True else None)
+    return ToolResult(identity, value, printed(value) if content.get("error") is True else None)
 
 
 def _returned(value: Any) -> Json:

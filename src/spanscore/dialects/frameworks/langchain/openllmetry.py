@@ -56,7 +56,7 @@ def _open_arguments(given: dict[str, Any], facts: Facts) -> None:
 
 
 def _inputs(callback: dict[str, Any]) -> Json:
-    """What a callback was given: the inputs as an object, else what their text holds."""
+    """What a callback was given: the inputs as an object, else the value in their text."""
     inputs, printed = callback.get("inputs"), callback["input_str"]
     if isinstance(inputs, dict) or not isinstance(printed, str):
         return inputs

@@ -16,12 +16,12 @@ _PRINTED = re.compile(rf'\\"type\\": \\"(?:{"|".join(sorted(_CALLS | _THOUGHTS))
 
 
 def opened_blocks(span: Span) -> Span:
-    """The span without the calls that its messages tell a second time as text, and with thoughts as thoughts."""
+    """The span without the calls that its messages repeat as text, and with thoughts as thoughts."""
     changed: dict[str, Any] = {}
     for key in _KEYS:
-        told = span.attributes.get(key)
-        if isinstance(told, str) and _PRINTED.search(told):
-            messages = structure(told).value
+        recorded = span.attributes.get(key)
+        if isinstance(recorded, str) and _PRINTED.search(recorded):
+            messages = structure(recorded).value
             if isinstance(messages, list):
                 changed[key] = dumps([_opened(x) for x in messages])
     return replace(span, attributes={**span.attributes, **changed}) if changed else span
@@ -46,7 +46,7 @@ def _opened(message: Any) -> Any:
 
 def _block(part: Any) -> dict[str, Any] | None:
     """The block that a part prints; None for any other part."""
-    said = part.get("content") if isinstance(part, dict) and part.get("type") == "text" else None
-    block = structure(said).value if isinstance(said, str) and said.startswith("{") else None
+    content = part.get("content") if isinstance(part, dict) and part.get("type") == "text" else None
+    block = structure(content).value if isinstance(content, str) and content.startswith("{") else None
     kind = block.get("type") if isinstance(block, dict) else None
     return block if isinstance(block, dict) and isinstance(kind, str) and kind in _CALLS | _THOUGHTS else None

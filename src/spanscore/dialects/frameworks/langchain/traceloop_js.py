@@ -30,11 +30,11 @@ _SCOPE = "@traceloop/instrumentation-langchain"
 _GRAPH, _PARTS = "CompiledStateGraph", "Runnable"  # how the classes of a graph's parts begin
 _MAX_GRAPHS = 100
 _CLASSES = frozenset({"DynamicTool", "DynamicStructuredTool", "StructuredTool", "Tool"})
-"""What tools are named that were made by a function; classes of an application's own have a name that says more."""
+"""The names of tools that were made by a function; an application's own classes have specific names."""
 
 
 def complete(span: Span, facts: Facts) -> None:
-    """Which tool ran, what a model call really says, and what a graph returned, for `refine_trace`."""
+    """Which tool ran, the messages of a model call, and what a graph returned, for `refine_trace`."""
     attributes = span.attributes
     if attributes.get(GEN_AI_OPERATION_NAME) == "execute_tool":
         _complete_tool(attributes, facts)
@@ -42,7 +42,7 @@ def complete(span: Span, facts: Facts) -> None:
         _complete_workflow(span, facts)
     elif facts["kind"] == "model":
         if given := facts.get("input"):
-            facts["input"] = tuple(map(_as_told, given))
+            facts["input"] = tuple(map(_opened, given))
         if facts.get("output") in ((Message("assistant", ""),), ()):  # it calls tools, and calls are left out
             facts["output"] = None
 
@@ -53,23 +53,23 @@ def _complete_workflow(span: Span, facts: Facts) -> None:
     if name == _GRAPH:
         facts |= {"kind": "other" if span.parent_span_id else "agent", **NO_CONTENT, "agent_name": None}
         given, returned = (span.attributes.get(x) for x in (TRACELOOP_ENTITY_INPUT, TRACELOOP_ENTITY_OUTPUT))
-        told, held = (langchain_messages.state_messages(structure(x).value) for x in (returned, given))
-        facts["output"] = _added(told, held) or langchain_messages.after_question(told)
+        after, before = (langchain_messages.state_messages(structure(x).value) for x in (returned, given))
+        facts["output"] = _added(after, before) or langchain_messages.after_question(after)
         if facts["kind"] == "agent":
-            facts["input"] = held
+            facts["input"] = before
     elif name.startswith(_PARTS):
         facts |= {"kind": "other", **NO_CONTENT}
 
 
-def _added(told: tuple[Message, ...] | None, held: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
-    """What a graph that was handed a conversation added to it: of a sub-agent, not what its supervisor said before."""
-    if not told or not held or held[-1].role == "user":  # it was only asked, and its memory may begin with the same
+def _added(after: tuple[Message, ...] | None, before: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
+    """What a graph added to the conversation it was given: of a sub-agent, without its supervisor's messages."""
+    if not after or not before or before[-1].role == "user":  # only a question, and its memory may begin with the same
         return None
-    return told[len(held) :] if told[: len(held)] == held else None
+    return after[len(before) :] if after[: len(before)] == before else None
 
 
 def _complete_tool(attributes: Attributes, facts: Facts) -> None:
-    """Name and id of a call stand in its answer. One that failed has neither, and is told by the graph's messages."""
+    """Name and id of a call stand in its answer. One that failed has neither, and is read from the graph's messages."""
     given = structure(attributes.get(TRACELOOP_ENTITY_INPUT)).value
     returned = structure(attributes.get(TRACELOOP_ENTITY_OUTPUT)).value
     name, identity = _answered(returned)
@@ -122,13 +122,13 @@ def _answered_calls(graph: Step, inside: Sequence[Step], answers: Sequence[Messa
     }
 
 
-def _results_before_answers(told: Sequence[Message]) -> list[list[Message]]:
-    """For each thing that a graph's models said, the messages of tools that came before it."""
+def _results_before_answers(messages: Sequence[Message]) -> list[list[Message]]:
+    """For each answer of a graph's models, the messages of tools that came before it."""
     found = list[list[Message]]([[]])
-    for said in told:
-        if said.role == "tool":
-            found[-1].append(said)
-        elif said.role == "assistant":
+    for each in messages:
+        if each.role == "tool":
+            found[-1].append(each)
+        elif each.role == "assistant":
             found.append([])
     return found[:-1]
 
@@ -147,18 +147,18 @@ def _is_graph(step: Step) -> bool:
 
 def _may_be(call: Step, answer: Message) -> bool:
     """Whether a model call may have given the answer: the same text, or none beside calls."""
-    said = call.output[-1].text if call.output else ""
-    return (said or "") == (answer.text or "")
+    text = call.output[-1].text if call.output else ""
+    return (text or "") == (answer.text or "")
 
 
-def _as_told(told: Message) -> Message:
+def _opened(recorded: Message) -> Message:
     """The message with the text of the content blocks that were printed as its text; a tool's is a result."""
-    found = blocks(told.text)
-    read = None if found is None else message({"role": told.role, "content": found}, told.role)
-    said = told if read is None else replace(told, text=read.text)
-    if said.role != "tool" or said.results or said.text is None:
-        return said
-    return replace(said, text=None, results=(ToolResult(None, opened(said.text)),))
+    found = blocks(recorded.text)
+    read = None if found is None else message({"role": recorded.role, "content": found}, recorded.role)
+    unblocked = recorded if read is None else replace(recorded, text=read.text)
+    if unblocked.role != "tool" or unblocked.results or unblocked.text is None:
+        return unblocked
+    return replace(unblocked, text=None, results=(ToolResult(None, opened(unblocked.text)),))
 
 
 QUIRKS = (

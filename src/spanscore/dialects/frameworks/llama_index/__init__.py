@@ -29,14 +29,14 @@ _USAGE = ("response.raw.usage.", "response.additional_kwargs.", "response.raw.")
 
 def read(span: Span, _context: Context) -> Facts:
     """The facts of a span: a workflow, a step of it, or what runs inside a step."""
-    told = {event.name: event.attributes for event in span.events}
-    begun = next((told[x] for x in _STARTS if x in told), None)
+    events = {event.name: event.attributes for event in span.events}
+    begun = next((events[x] for x in _STARTS if x in events), None)
     if begun is not None:
-        return _model(begun, next((told[x] for x in _ENDS if x in told), {}))
-    if "RetrievalEndEvent" in told:
-        return _retrieval(told["RetrievalEndEvent"])
-    if "QueryStartEvent" in told:
-        return _query(told["QueryStartEvent"], told.get("QueryEndEvent", {}))
+        return _model(begun, next((events[x] for x in _ENDS if x in events), {}))
+    if "RetrievalEndEvent" in events:
+        return _retrieval(events["RetrievalEndEvent"])
+    if "QueryStartEvent" in events:
+        return _query(events["QueryStartEvent"], events.get("QueryEndEvent", {}))
     if span.name.endswith(_TOOL_SPANS):
         return _tool(span)
     if envelopes.is_agent_step(span):
@@ -45,7 +45,7 @@ def read(span: Span, _context: Context) -> Facts:
 
 
 def _model(begun: Attributes, ended: Attributes) -> Facts:
-    """A model call; of a streamed one the end is not told."""
+    """A model call; a streamed one has no end."""
     facts: Facts = {"kind": "model", "model": text(begun.get("model_dict.model_name"))}
     facts["input"] = envelopes.chat_messages(structure(begun.get("messages")).value)
     if facts["input"] is None and isinstance(begun.get("prompt"), str):
@@ -68,8 +68,8 @@ def _response(ended: Attributes) -> dict[str, Any] | None:
     if own + "role" in ended:
         beside = {"tool_calls": ended.get(own + "additional_kwargs.tool_calls")}
         return {"role": ended[own + "role"], "blocks": opened(ended.get(own + "blocks")), "additional_kwargs": beside}
-    said = ended.get("response.text")
-    return {"role": "assistant", "content": said} if isinstance(said, str) else None
+    answer = ended.get("response.text")
+    return {"role": "assistant", "content": answer} if isinstance(answer, str) else None
 
 
 def _retrieval(ended: Attributes) -> Facts:
@@ -88,12 +88,12 @@ def _document(scored: dict[str, Any]) -> dict[str, Any]:
 
 def _query(begun: Attributes, ended: Attributes) -> Facts:
     """A query engine, which finds documents and has a model answer from them."""
-    asked, answered = first_text(begun, _QUERIES), first_text(ended, ("response.response", "response"))
-    return {"kind": "workflow", "input_text": asked, "output_text": answered}
+    question, answer = first_text(begun, _QUERIES), first_text(ended, ("response.response", "response"))
+    return {"kind": "workflow", "input_text": question, "output_text": answer}
 
 
 def _tool(span: Span) -> Facts:
-    """A tool's step. The printed call is read where it is whole; its result, mostly cut, is told by the next input."""
+    """A tool's step. The printed call is read where it is whole; its result, mostly cut, from the next input."""
     summary = span.attributes.get(_SUMMARY)
     called = _CALL.match(summary) if isinstance(summary, str) else None
     if called is None or not isinstance(summary, str) or envelopes.is_waiting(span):

@@ -34,7 +34,7 @@ _AGENT = re.compile(r"current_agent_name='([^'\\]{1,200})'\)")
 
 
 class ToolOutput(NamedTuple):
-    """What a serialized ToolOutput holds: the tool's name, its result, and the error it states."""
+    """The content of a serialized ToolOutput: the tool's name, its result, and the error it states."""
 
     name: str | None
     value: Json
@@ -49,10 +49,10 @@ def tool_output(value: object) -> ToolOutput | None:
     if not isinstance(value, dict) or not {"tool_name", "raw_output", "is_error"} <= value.keys():
         return None
     name, failed = value["tool_name"], value["is_error"] is True
-    told = _texts(value.get("blocks"))
-    if told is None and isinstance(value.get("content"), str):
-        told = value["content"]  # before outputs had blocks
-    result = told if failed and told is not None else opened(value["raw_output"], scalars=False)
+    content = _texts(value.get("blocks"))
+    if content is None and isinstance(value.get("content"), str):
+        content = value["content"]  # before outputs had blocks
+    result = content if failed and content is not None else opened(value["raw_output"], scalars=False)
     return ToolOutput(name if isinstance(name, str) else None, result, printed(result) if failed else None)
 
 
@@ -68,10 +68,10 @@ def chat_message(item: dict[str, Any]) -> Message | None:
     """A serialized ChatMessage, whose text and calls are blocks and whose ids stand among the additional arguments."""
     role = "assistant" if item.get("role") == "chatbot" else item.get("role")
     beside = item["additional_kwargs"] if isinstance(item.get("additional_kwargs"), dict) else {}
-    return _answer_of_tool(item, beside) if role == "tool" else _spoken(item, role, beside)
+    return _answer_of_tool(item, beside) if role == "tool" else _model_message(item, role, beside)
 
 
-def _spoken(item: dict[str, Any], role: Any, beside: dict[str, Any]) -> Message | None:
+def _model_message(item: dict[str, Any], role: Any, beside: dict[str, Any]) -> Message | None:
     blocks = objects(item.get("blocks"))
     shown = [{**x, "type": x.get("block_type")} for x in blocks if x.get("block_type") in ("text", "thinking")]
     content = shown if blocks else item.get("content")
@@ -114,7 +114,7 @@ def is_agent_step(span: Span) -> bool:
 
 
 def is_waiting(span: Span) -> bool:
-    """Whether a tool ended since it waits for what a person says: it is run once more then."""
+    """Whether a tool ended since it waits for a person's input: it is run once more then."""
     return span.status_code == STATUS_ERROR and _WAITS in span.status_message
 
 

@@ -26,7 +26,7 @@ def place(span: Span, facts: Facts, _outermost: bool) -> None:
 
 
 def place_javascript(span: Span, facts: Facts, _outermost: bool) -> None:
-    """Neither is the list of tools that an MCP server was asked for."""
+    """The list of tools that was requested from an MCP server is no call either."""
     place(span, facts, _outermost)
     if facts["kind"] in _CALLED and span.name == _LIST_OF_TOOLS:
         facts["kind"] = "other"
@@ -49,7 +49,7 @@ def complete_javascript(span: Span, facts: Facts) -> None:
 
 
 def with_texts(flat: Sequence[Message], request: Value) -> Sequence[Message]:
-    """The flattened messages of a request, with the agent's earlier texts, which only the request itself holds.
+    """The flattened messages of a request, with the agent's earlier texts, which only the request itself contains.
 
     Both list the same items; the flattened ones may have a system message before them.
     """
@@ -62,13 +62,13 @@ def with_texts(flat: Sequence[Message], request: Value) -> Sequence[Message]:
     return [*flat[:before], *(_filled(x, item) for x, item in zip(flat[before:], items, strict=True))]
 
 
-def _is_bare(said: Message) -> bool:
-    return said.role == "assistant" and said.text is None and not said.calls
+def _is_bare(message: Message) -> bool:
+    return message.role == "assistant" and message.text is None and not message.calls
 
 
-def _filled(said: Message, item: Any) -> Message:
-    told = message(item, "assistant") if _is_bare(said) else None
-    return said if told is None else replace(said, text=told.text, reasoning=told.reasoning)
+def _filled(flat: Message, item: Any) -> Message:
+    complete = message(item, "assistant") if _is_bare(flat) else None
+    return flat if complete is None else replace(flat, text=complete.text, reasoning=complete.reasoning)
 
 
 QUIRKS = (

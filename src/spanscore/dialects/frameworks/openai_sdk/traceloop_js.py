@@ -24,9 +24,9 @@ def complete(_span: Span, facts: Facts) -> None:
 
 
 def items_opened(given: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
-    """The messages, or those that the text of the only one holds where it is a request's list of items.
+    """The messages, or those in the text of the only one where it is a request's list of items.
 
-    A question that is itself JSON stays one, since every element has to be an item that a request may hold.
+    A question that is itself JSON stays one, since every element has to be an item that a request may contain.
     """
     if given is None or len(given) != 1 or given[0].role != "user" or not (given[0].text or "").startswith(_START):
         return given

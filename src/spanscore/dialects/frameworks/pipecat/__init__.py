@@ -32,16 +32,16 @@ def read(span: Span, context: Context) -> Facts:
             facts["input"] = with_results(given.messages, attributes["input"])
             if given.damaged:
                 add_damaged(facts, "input")
-        said = attributes.get("output")
-        if facts.get("output") is None:  # only what was said: calls are told by the next request alone
-            facts["output"] = (Message("assistant", said),) if isinstance(said, str) and said else ()
+        answer = attributes.get("output")
+        if facts.get("output") is None:  # only what was spoken: calls are in the next request alone
+            facts["output"] = (Message("assistant", answer),) if isinstance(answer, str) and answer else ()
         if facts.get("tools") is None and "tools" in attributes:
             facts["tools"] = tools(attributes["tools"])
     return facts
 
 
 def refine_trace(steps: Sequence[Step]) -> list[Step]:
-    """The steps of a conversation, each of them the user's, and a model's calls in the step that asked for them.
+    """The steps of a conversation, each of them the user's, and a model's calls in the step that requested them.
 
     A turn ends when the bot has spoken. Where it never does, as in a pipeline of text, one in which the user goes on
     after an answer is none.
@@ -72,7 +72,7 @@ def _turns_that_go_on(models: Sequence[Step]) -> set[str]:
 
 
 def _answers(step: Step) -> int:
-    """How often the user went on after an answer; what was cut off may have held one."""
+    """How often the user went on after an answer; what was cut off may have contained one."""
     given = step.input or ()
     return sum(y.role == "user" and (x.role == "assistant" or bool(y.damaged)) for x, y in pairwise(given))
 

@@ -26,7 +26,7 @@ def with_results(messages: tuple[Message, ...] | None, context: Value) -> tuple[
 
 
 def with_calls(models: Sequence[Step]) -> list[Step]:
-    """The model calls of a conversation in order, each with the tools that it asked for.
+    """The model calls of a conversation in order, each with the tools that it requested.
 
     Pipecat puts each call of one answer into a message of its own.
     """
@@ -34,17 +34,17 @@ def with_calls(models: Sequence[Step]) -> list[Step]:
     for at, (step, after) in enumerate(pairwise(models)):
         if any(x.calls for x in step.output or ()):
             continue
-        said = next((x.text for x in step.output or () if x.text), None)
+        text = next((x.text for x in step.output or () if x.text), None)
         calls = tuple(call for message in _added(step, after) for call in message.calls)
         if calls:
-            found[at] = replace(step, output=(Message("assistant", said, calls=calls),))
-        elif "input" in after.damaged:  # it may have told some
-            found[at] = replace(step, output=(Message("assistant", said, damaged=_CALLS),))
+            found[at] = replace(step, output=(Message("assistant", text, calls=calls),))
+        elif "input" in after.damaged:  # it may have contained some
+            found[at] = replace(step, output=(Message("assistant", text, damaged=_CALLS),))
     return found
 
 
 def _added(step: Step, after: Step) -> Sequence[Message]:
-    """What a request holds that the one before it does not, up to what the user says next."""
+    """The messages of a request that the one before it lacks, up to the user's next one."""
     before, now = step.input or (), after.input or ()
     if len(now) <= len(before) or not all(map(_alike, before, now)):
         return ()

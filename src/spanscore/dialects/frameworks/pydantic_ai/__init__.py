@@ -29,7 +29,7 @@ _SCOPE = "pydantic-ai"
 _FINAL_RESULT = "final_result"  # the attribute of the answer, and the tool that stands for it where it has structure
 _CONVERSATIONS = ("pydantic_ai.all_messages", "all_messages_events")
 _HIDDEN = re.compile(r'"(?:type|kind)": ?"text"}')
-_RETRY = "Fix the errors and try again."  # how each of its own messages to the model ends, in the user's name
+_RETRY = "Fix the errors and try again."  # how each of its own messages to the model ends, in the user's role
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -44,16 +44,16 @@ def read(span: Span, context: Context) -> Facts:
         _read_model(attributes, facts)
     elif facts["kind"] == "tool":
         _read_tool(span, facts)
-    asked = next((x for x in facts.get("input") or () if x.role == "user"), None)
-    if asked is not None and asked.text is None and _hides(attributes):
+    question = next((x for x in facts.get("input") or () if x.role == "user"), None)
+    if question is not None and question.text is None and _hides(attributes):
         _leave_out_hidden(facts)
     return facts
 
 
 def _hides(attributes: Attributes) -> bool:
     """Whether content was left out on demand: a part of a message is then text without a text."""
-    said = (attributes.get(x) for x in (GEN_AI_INPUT_MESSAGES, *_CONVERSATIONS, "events"))
-    return any(isinstance(x, str) and _HIDDEN.search(x) for x in said)
+    recorded = (attributes.get(x) for x in (GEN_AI_INPUT_MESSAGES, *_CONVERSATIONS, "events"))
+    return any(isinstance(x, str) and _HIDDEN.search(x) for x in recorded)
 
 
 def _leave_out_hidden(facts: Facts) -> None:
@@ -73,10 +73,10 @@ def _kind_by_name(span: Span) -> StepKind:
 
 def _read_agent(attributes: Attributes, facts: Facts) -> None:
     facts["agent_name"] = facts.get("agent_name") or text(attributes.get("agent_name"))
-    said = _conversation(attributes)
-    if said is not None:
-        asked = _asked(said, attributes.get("pydantic_ai.new_message_index"))
-        facts["input"], facts["output"] = said[:asked], said[asked:]
+    messages = _conversation(attributes)
+    if messages is not None:
+        end = _question_end(messages, attributes.get("pydantic_ai.new_message_index"))
+        facts["input"], facts["output"] = messages[:end], messages[end:]
     final = attributes.get(_FINAL_RESULT)
     if isinstance(final, str) and not _is_deferral(final):
         facts["output_text"] = final
@@ -98,17 +98,21 @@ def _is_deferral(final: str) -> bool:
     return bool(waiting) and all(isinstance(x, dict) and x.get("part_kind") == "tool-call" for x in waiting)
 
 
-def _asked(said: tuple[Message, ...], start: Value) -> int:
-    """Where in its whole conversation the run's own question ends: where the run started, or with what was said last.
+def _question_end(messages: tuple[Message, ...], start: Value) -> int:
+    """The index after the run's own question in its conversation: by the run's start, or by the user's last message.
 
-    Runs without history, and all of version 1, do not tell where they start. The others may tell too little: they count
-    a system prompt and the question after it as one.
+    Runs without history, and all of version 1, do not record where they start. The others may record too early a start:
+    they count a system prompt and the question after it as one.
     """
-    if isinstance(start, int) and 0 <= start <= len(said):
-        begun = next((i for i, x in enumerate(said[start:], start) if x.role == "user" and x.text), start)
-        return next((i for i, x in enumerate(said[begun:], begun) if x.role == "assistant"), len(said))
-    asked = [i for i, x in enumerate(said) if x.role == "user" and x.text and not x.text.endswith(_RETRY)]
-    return asked[-1] + 1 if asked else next((i for i, x in enumerate(said) if x.role == "assistant"), len(said))
+    if isinstance(start, int) and 0 <= start <= len(messages):
+        begun = next((i for i, x in enumerate(messages[start:], start) if x.role == "user" and x.text), start)
+        return next((i for i, x in enumerate(messages[begun:], begun) if x.role == "assistant"), len(messages))
+    questions = [i for i, x in enumerate(messages) if x.role == "user" and x.text and not x.text.endswith(_RETRY)]
+    return (
+        questions[-1] + 1
+        if questions
+        else next((i for i, x in enumerate(messages) if x.role == "assistant"), len(messages))
+    )
 
 
 def _conversation(attributes: Attributes) -> tuple[Message, ...] | None:
@@ -135,8 +139,8 @@ def _read_model(attributes: Attributes, facts: Facts) -> None:
             facts["tools"] = tools(parameters.get("function_tools"))
         _open_output_tools(tools(parameters.get("output_tools")) or (), facts)
     if facts.get("output") is None and "events" in attributes:
-        said = _of_events(attributes["events"]).messages or ()
-        facts["input"], facts["output"] = said[:-1], said[-1:]
+        messages = _of_events(attributes["events"]).messages or ()
+        facts["input"], facts["output"] = messages[:-1], messages[-1:]
 
 
 def _open_output_tools(output_tools: tuple[Tool, ...], facts: Facts) -> None:

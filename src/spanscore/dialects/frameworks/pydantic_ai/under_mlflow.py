@@ -31,7 +31,7 @@ def logged_by_mlflow(span: Span) -> bool:
     """Whether a span that MLflow wrote is of Pydantic AI's."""
     if "mlflow.spanType" not in span.attributes:  # it is written in the semantic conventions
         return False
-    return span.attributes.get(_FORMAT) == _OWN or span.name in _UNTYPED  # its first versions tell no format
+    return span.attributes.get(_FORMAT) == _OWN or span.name in _UNTYPED  # its first versions record no format
 
 
 def place(span: Span, facts: Facts, _outermost: bool) -> None:
@@ -51,17 +51,17 @@ def complete(span: Span, facts: Facts) -> None:
     returned = opened(span.attributes.get("mlflow.spanOutputs"))
     called = given if isinstance(given, dict) else {}
     if facts["kind"] == "model":
-        asked = called.get("messages")
-        facts["input"], facts["output"] = _messages(asked), _messages([returned])
-        facts["system"] = _instructions(asked) or facts.get("system")
+        request = called.get("messages")
+        facts["input"], facts["output"] = _messages(request), _messages([returned])
+        facts["system"] = _instructions(request) or facts.get("system")
         parameters = called.get("model_request_parameters")
         if facts.get("tools") is None and isinstance(parameters, dict):
             facts["tools"] = tools(parameters.get("function_tools"))
     elif facts["kind"] == "agent":
-        asked = text(called.get("user_prompt"))
+        question = text(called.get("user_prompt"))
         history = _messages(called.get("message_history")) or ()
-        facts["input"] = (*history, Message("user", asked)) if asked else None
-        facts["input_text"] = asked
+        facts["input"] = (*history, Message("user", question)) if question else None
+        facts["input_text"] = question
         if isinstance(returned, dict) and "output" in returned:
             facts["output"], facts["output_text"] = None, printed(returned["output"])
             _complete_from_state(facts, returned)
@@ -123,7 +123,7 @@ def _produced(part: dict[str, Any]) -> dict[str, Any]:
 def _instructions(listed: Any) -> str | None:
     """Those of the request, which each message to the model repeats."""
     requests = [x for x in listed if isinstance(x, dict)] if isinstance(listed, list) else []
-    return next((told for x in reversed(requests) if (told := first_text(x, ("instructions",)))), None)
+    return next((found for x in reversed(requests) if (found := first_text(x, ("instructions",)))), None)
 
 
 QUIRKS = (

@@ -12,7 +12,7 @@ from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import opened
 from spanscore.dialects.forms.values import Facts, first_text, text
 from spanscore.dialects.frameworks.spring_ai.quoted_lists import system_and_user, texts
-from spanscore.dialects.frameworks.spring_ai.tool_loop import apart
+from spanscore.dialects.frameworks.spring_ai.tool_loop import separated
 from spanscore.dialects.keys.gen_ai import (
     GEN_AI_COMPLETION,
     GEN_AI_OPERATION_NAME,
@@ -65,11 +65,11 @@ def _read_client(attributes: Attributes, logged: list[str], facts: Facts) -> Non
     facts["session_id"] = facts.get("session_id") or identity(attributes.get(_CLIENT + "conversation.id"))
     listed = _logged(logged, _CLIENT_PROMPT) or first_text(attributes, (GEN_AI_PROMPT,)) or ""
     system, user = system_and_user(listed)
-    said = {
+    recorded = {
         "system": system or text(attributes.get(_CLIENT + "system.text")),
         "user": user or text(attributes.get(_CLIENT + "user.text")),
     }
-    facts["input"] = tuple(Message(role, x) for role, x in said.items() if x is not None) or facts.get("input")
+    facts["input"] = tuple(Message(role, x) for role, x in recorded.items() if x is not None) or facts.get("input")
     answered = texts(_logged(logged, _CLIENT_ANSWER) or "")
     if answered:
         facts["output"] = (Message("assistant", answered[-1]),)
@@ -78,14 +78,14 @@ def _read_client(attributes: Attributes, logged: list[str], facts: Facts) -> Non
 
 
 def _read_model(attributes: Attributes, logged: list[str], facts: Facts) -> None:
-    """What a model was given and said: texts of a log record, or of attributes that applications add themselves."""
-    asked = _texts(logged, _MODEL_PROMPT, attributes, GEN_AI_PROMPT)
-    answered = _texts(logged, _MODEL_ANSWER, attributes, GEN_AI_COMPLETION)
-    if asked:  # of several none says whose it is, but the last; a tool's result has no text
-        facts["input"] = (Message("user", asked[-1]),) if asked[-1] else None
+    """A model's input and output: texts of a log record, or of attributes that applications add themselves."""
+    prompts = _texts(logged, _MODEL_PROMPT, attributes, GEN_AI_PROMPT)
+    answers = _texts(logged, _MODEL_ANSWER, attributes, GEN_AI_COMPLETION)
+    if prompts:  # of several only the last has a known role; a tool's result has no text
+        facts["input"] = (Message("user", prompts[-1]),) if prompts[-1] else None
         facts["input_is_part"] = True
-    if answered is not None:
-        facts["output"] = tuple(Message("assistant", x) for x in answered if x)
+    if answers is not None:
+        facts["output"] = tuple(Message("assistant", x) for x in answers if x)
     if facts.get("tools") is None:
         facts["tools"] = tools(first_text(attributes, (_OFFERED,)))
     reasons = attributes.get(_REASONS)
@@ -113,8 +113,8 @@ def _read_tool(span: Span, logged: list[str], facts: Facts) -> None:
 
 def _thrown(records: list[str]) -> str | None:
     """The message of what a tool threw, by the record of it; `Exception thrown by tool: NAME. Message: MESSAGE`."""
-    told = _logged(records, _THROWN)
-    return None if told is None else told.partition(". Message: ")[2] or "error"
+    record = _logged(records, _THROWN)
+    return None if record is None else record.partition(". Message: ")[2] or "error"
 
 
 def _logged(records: list[str], title: str) -> str | None:
@@ -122,7 +122,7 @@ def _logged(records: list[str], title: str) -> str | None:
 
 
 def _texts(records: list[str], title: str, attributes: Attributes, key: str) -> list[str] | None:
-    """The texts under a title or in an attribute; None where none are told, or they cannot be told apart."""
+    """The texts under a title or in an attribute; None where none are recorded, or they cannot be separated."""
     listed = _logged(records, title) or text(attributes.get(key))
     return None if listed is None else texts(listed)
 
@@ -132,7 +132,7 @@ DIALECT = Dialect(
     read,
     keys=(_KIND, _OFFERED),
     matches=matches,
-    refine_trace=apart,
+    refine_trace=separated,
     prefilters=(b"spring.ai.", b"org.springframework.ai.", b"gen_ai."),
     content=(
         ContentSwitch(

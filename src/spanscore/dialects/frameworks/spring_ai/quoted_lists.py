@@ -5,12 +5,12 @@ _ASSISTANT, _USER, _TOOL = '", "assistant":"', '", "user":"', '", "tool":"'
 
 
 def texts(listed: str) -> list[str] | None:
-    """The texts of `["…", "…"]`; None where they cannot be told apart.
+    """The texts of `["…", "…"]`; None where they cannot be separated.
 
     What lies between two texts may lie in one as well, as it does in JSON. Then a quote before it stays open.
 
-    >>> texts('["a", "say "yes"", "{"b": "c", "d": "e"}"]'), texts('[]'), texts('["5" wide"]')
-    (['a', 'say "yes"', '{"b": "c", "d": "e"}'], [], ['5" wide'])
+    >>> texts('["a", "type "yes"", "{"b": "c", "d": "e"}"]'), texts('[]'), texts('["5" wide"]')
+    (['a', 'type "yes"', '{"b": "c", "d": "e"}'], [], ['5" wide'])
     >>> texts('["5" wide", "b"]') is None
     True
     """

@@ -1,4 +1,4 @@
-"""Tell the calls of Spring AI's tool loop apart: in version 1 the model calls itself, and each call counts the last."""
+"""Separate the calls of Spring AI's tool loop: in version 1 the model calls itself, and each call counts the last."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ _GOES_ON = ("tool_calls",)
 _VERSION_1_TOOLS = "tool_call "  # how the names of its tools' spans begin
 
 
-def apart(steps: Sequence[Step]) -> list[Step]:
-    """The steps of a trace, those of the dialect with what each call told alone.
+def separated(steps: Sequence[Step]) -> list[Step]:
+    """The steps of a trace, those of the dialect each with the facts of its own call alone.
 
-    A call's tokens count those of the calls before it in the loop. A streamed call holds the calls after it besides,
+    A call's tokens count those of the calls before it in the loop. A streamed call contains the calls after it besides,
     since its observation ends with the last of them: its text, its tokens and its response are theirs as well.
     """
     if not any(x.kind == "model" for x in steps):
@@ -49,10 +49,10 @@ def _streamed(steps: Sequence[Step]) -> list[list[Step]]:
 def _unfold(chains: Sequence[Sequence[Step]], known: dict[str, Step]) -> None:
     """Put the calls of a chain beside each other, and the tools between them; the last records all tokens."""
     above: dict[str, str] = {}
-    last_said: dict[str, tuple[Message, ...] | None] = {}
+    last_outputs: dict[str, tuple[Message, ...] | None] = {}
     for chain in chains:
         above.update((x.span.span_id, chain[0].span.parent_span_id) for x in chain)
-        last_said[_text(chain[0].output)] = chain[-1].output
+        last_outputs[_text(chain[0].output)] = chain[-1].output
         for step, inside in pairwise(chain):
             known[step.span.span_id] = replace(
                 step,
@@ -66,16 +66,16 @@ def _unfold(chains: Sequence[Sequence[Step]], known: dict[str, Step]) -> None:
         if step.span.parent_span_id in above:
             parent_id = above[step.span.parent_span_id]
             known[span_id] = replace(step, span=replace(step.span, parent_span_id=parent_id))
-        elif step.kind == "agent" and step.output and _text(step.output) in last_said:
-            known[span_id] = replace(step, output=last_said[_text(step.output)])
+        elif step.kind == "agent" and step.output and _text(step.output) in last_outputs:
+            known[span_id] = replace(step, output=last_outputs[_text(step.output)])
 
 
 def _without(output: tuple[Message, ...] | None, inner: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
-    """What a call said before those that it holds; None where that is not to be told apart."""
+    """The text of a call before those that it contains; None where that cannot be separated."""
     if output is None or inner is None or not _text(output).endswith(_text(inner)):
         return None
-    said = _text(output).removesuffix(_text(inner))
-    return (Message("assistant", said),) if said else ()
+    text = _text(output).removesuffix(_text(inner))
+    return (Message("assistant", text),) if text else ()
 
 
 def _text(output: tuple[Message, ...] | None) -> str:
@@ -86,7 +86,7 @@ def _loops(steps: Sequence[Step], known: dict[str, Step]) -> list[list[Step]]:
     """Model calls of one loop, in order of time: those that one advisor made, or a loop that looks like one.
 
     An advisor calls the model once. Without one, an application may have made the loop itself: there no call counts
-    another, and the prompts, which only grow, tell the two apart.
+    another, and the prompts, which only grow, distinguish the two.
     """
     found: defaultdict[str, list[Step]] = defaultdict(list)
     for step in steps:
