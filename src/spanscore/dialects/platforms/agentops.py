@@ -47,7 +47,7 @@ _ANTHROPIC, _RESULT = "anthropic.", "[Tool Result: "
 
 
 def read(span: Span, context: Context) -> Facts:
-    """The facts of a decorated function, a model call, or a call that a model asked for."""
+    """The facts of a decorated function, a model call, or a call that a model requested."""
     if span.scope.name == _CALLS:
         return _read_request(span.attributes)
     stated = _KINDS.get(str(span.attributes.get(_KIND)))
@@ -80,8 +80,8 @@ def _read_model(span: Span, context: Context) -> Facts:
         return facts
     if facts.get("tools") is None:
         facts["tools"] = _offered(attributes)
-    if (said := facts.get("input")) and span.name.startswith(_ANTHROPIC):
-        facts["input"] = tuple(map(_with_results, said))
+    if (given := facts.get("input")) and span.name.startswith(_ANTHROPIC):
+        facts["input"] = tuple(map(_with_results, given))
     return facts
 
 
@@ -99,10 +99,10 @@ def _offered(attributes: Attributes) -> tuple[Tool, ...] | None:
 
 def _with_results(message: Message) -> Message:
     """The message, whose text may be the results of tools in Anthropic's blocks, printed one after the other."""
-    said = message.text or ""
-    if message.role != "user" or not said.startswith(_RESULT) or not said.endswith("]"):
+    text = message.text or ""
+    if message.role != "user" or not text.startswith(_RESULT) or not text.endswith("]"):
         return message
-    values = said.removeprefix(_RESULT).removesuffix("]").split(f"] {_RESULT}")
+    values = text.removeprefix(_RESULT).removesuffix("]").split(f"] {_RESULT}")
     return replace(message, text=None, results=tuple(ToolResult(None, opened(x)) for x in values))
 
 
@@ -145,20 +145,20 @@ def _read_tool(span: Span, facts: Facts) -> None:
 
 
 def refine_trace(steps: Sequence[Step]) -> Sequence[Step]:
-    """The steps, with the calls that a model asked for in its answer."""
-    asked: defaultdict[str, list[Step]] = defaultdict(list)
+    """The steps, with the calls that a model requested in its answer."""
+    requested: defaultdict[str, list[Step]] = defaultdict(list)
     for step in steps:
         if step.span.scope.name == _CALLS and step.tool_name is not None:
-            asked[step.span.parent_span_id].append(step)
-    return [_with_calls(x, asked[x.span.span_id]) if x.span.span_id in asked else x for x in steps]
+            requested[step.span.parent_span_id].append(step)
+    return [_with_calls(x, requested[x.span.span_id]) if x.span.span_id in requested else x for x in steps]
 
 
-def _with_calls(model: Step, asked: Sequence[Step]) -> Step:
+def _with_calls(model: Step, requested: Sequence[Step]) -> Step:
     *earlier, last = model.output or (Message("assistant"),)
     if model.kind != "model" or last.calls:
         return model
-    calls = tuple(RequestedCall(x.call_id, x.tool_name, x.arguments) for x in asked if x.tool_name is not None)
-    if any("arguments" in x.damaged for x in asked):
+    calls = tuple(RequestedCall(x.call_id, x.tool_name, x.arguments) for x in requested if x.tool_name is not None)
+    if any("arguments" in x.damaged for x in requested):
         last = replace(last, damaged=last.damaged | {"calls"})
     return replace(model, output=(*earlier, replace(last, calls=calls)))
 

@@ -39,8 +39,8 @@ def read(span: Span, context: Context) -> Facts:
         facts["kind"] = kind
     metadata = structure(attributes.get("langchain.metadata")).value
     for fact, names in _IDS:
-        told = first_identity(attributes, tuple(_ASSOCIATION + x for x in names)) or facts.get(fact)
-        facts[fact] = told or (first_identity(metadata, names) if isinstance(metadata, dict) else None)
+        found = first_identity(attributes, tuple(_ASSOCIATION + x for x in names)) or facts.get(fact)
+        facts[fact] = found or (first_identity(metadata, names) if isinstance(metadata, dict) else None)
     if kind == "model":
         _read_model(attributes, facts)
     elif kind == "tool":
@@ -59,8 +59,8 @@ def _read_model(attributes: Attributes, facts: Facts) -> None:
         if key in attributes and (key == conventional or facts.get(side) is None):
             facts[side] = conversation(_provider_messages(structure(attributes[key]).value), role)
     if facts.get("system") is None and GEN_AI_PROMPT_0_ROLE in attributes:  # of OpenAI's Responses
-        said = indexed(attributes, GEN_AI_PROMPT_PREFIX)
-        facts["system"] = next((text(x.get("content")) for x in said if x.get("role") == "system"), None)
+        items = indexed(attributes, GEN_AI_PROMPT_PREFIX)
+        facts["system"] = next((text(x.get("content")) for x in items if x.get("role") == "system"), None)
 
 
 def _provider_messages(value: Any) -> Any:

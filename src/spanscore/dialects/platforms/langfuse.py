@@ -100,7 +100,7 @@ def _read_called(attributes: Attributes, facts: Facts) -> None:
 
 
 def _recorded(attributes: Attributes) -> tuple[Value, Value]:
-    """What an agent or function took and returned, which may be told of the trace alone."""
+    """The input and output of an agent or function, which may be recorded on the trace alone."""
     given, returned = attributes.get(_INPUT), attributes.get(_OUTPUT)
     given = attributes.get("langfuse.trace.input") if given is None else given
     return given, attributes.get("langfuse.trace.output") if returned is None else returned

@@ -37,7 +37,7 @@ _COUNTS: Final[tuple[tuple[TokenCount, str], ...]] = (
 )
 _HIDDEN = "{}"  # stands for either where LANGSMITH_HIDE_INPUTS or LANGSMITH_HIDE_OUTPUTS is set
 _METADATA = "langsmith.metadata."  # `langsmith.trace.session_id` is a project, and no conversation
-_TRACEABLE = "langsmith.traceable"  # only the SDK for JavaScript says it
+_TRACEABLE = "langsmith.traceable"  # only the SDK for JavaScript records it
 _SESSIONS = tuple(_METADATA + x for x in ("session_id", "conversation_id", "thread_id"))
 
 
@@ -122,8 +122,8 @@ def _envelope(attributes: Attributes) -> str:
 def _unprinted(value: Any) -> Any:
     """Arguments, which LangChain's tracer may print as a Python literal below `input`."""
     if isinstance(value, dict) and value.keys() == {"input"} and isinstance(value["input"], str):
-        said = literal(value["input"])
-        return said if isinstance(said, dict) else value
+        opened = literal(value["input"])
+        return opened if isinstance(opened, dict) else value
     return value
 
 

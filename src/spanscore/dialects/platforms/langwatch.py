@@ -1,4 +1,4 @@
-"""LangWatch's SDK: a type for each span, and an input and an output that each say what kind of value they are."""
+"""LangWatch's SDK: a type for each span, and an input and an output, each with the type of its value."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -115,8 +115,8 @@ def _read_model(attributes: Attributes, given: Any, returned: Any, facts: Facts)
     metrics = structure(_value(attributes.get("langwatch.metrics"))).value
     counted = metrics if isinstance(metrics, dict) else {}
     for fact, own, conventional in _TOKENS:
-        told = first_count(attributes, conventional)
-        facts[fact] = first_count(counted, own) if told is None else told
+        found = first_count(attributes, conventional)
+        facts[fact] = first_count(counted, own) if found is None else found
 
 
 def _named(given: Any) -> Any:

@@ -38,7 +38,7 @@ _TOOLS = (GEN_AI_TOOL_PREFIX, LLM_REQUEST_FUNCTIONS_PREFIX)  # of its second ver
 _DECLARED = "litellm.request.tools.declared"
 """How many tools are on offer; it lists only as many as fit into a part of the 128 attributes of a span."""
 
-_TOLD_OF_CALL = frozenset({GEN_AI_OPERATION_NAME, LLM_REQUEST_TYPE, GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES})
+_KEYS_OF_CALL = frozenset({GEN_AI_OPERATION_NAME, LLM_REQUEST_TYPE, GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES})
 _END_USERS = (LLM_USER, "litellm.metadata.user_api_key_end_user_id", "metadata.user_api_key_end_user_id")
 _SESSIONS, _USERS = ("session_id", "conversation_id", "thread_id"), ("user_id", "trace_user_id")
 
@@ -46,22 +46,22 @@ _SESSIONS, _USERS = ("session_id", "conversation_id", "thread_id"), ("user_id", 
 def read(span: Span, context: Context) -> Facts:
     """The facts of a request, of the application's span that LiteLLM writes to, or of the provider's raw call.
 
-    The application's span holds only the last of the calls that were made below it; their raw spans hold each.
+    The application's span contains only the last of the calls made below it; their raw spans contain one each.
     """
     if span.name == _RAW:
         return _read_raw(span.attributes)
     span = _of_last_call(span)
     facts, attributes = openllmetry.read(span, context), span.attributes
-    if facts["kind"] == "model" and not context.logs and _TOLD_OF_CALL.isdisjoint(attributes):
+    if facts["kind"] == "model" and not context.logs and _KEYS_OF_CALL.isdisjoint(attributes):
         facts["kind"] = "other"  # the model's name is on all spans of a request to the proxy
     if facts["kind"] == "model":
         _read_model(attributes, context.logs, facts)
     facts["user_id"] = facts.get("user_id") or first_identity(attributes, _END_USERS)
     if not (facts.get("session_id") and facts["user_id"]) and attributes.get("metadata.requester_metadata"):
-        told = structure(attributes["metadata.requester_metadata"]).value  # what a client of the proxy sent along
-        if isinstance(told, dict):
-            facts["session_id"] = facts.get("session_id") or first_identity(told, _SESSIONS)
-            facts["user_id"] = facts["user_id"] or first_identity(told, _USERS)
+        metadata = structure(attributes["metadata.requester_metadata"]).value  # what a client of the proxy sent along
+        if isinstance(metadata, dict):
+            facts["session_id"] = facts.get("session_id") or first_identity(metadata, _SESSIONS)
+            facts["user_id"] = facts["user_id"] or first_identity(metadata, _USERS)
     return facts
 
 
@@ -71,9 +71,9 @@ def _read_model(attributes: Attributes, logs: Sequence[LogRecord], facts: Facts)
         facts["input"] = given
     if produced and GEN_AI_OUTPUT_MESSAGES not in attributes:
         facts["output"] = produced
-    said = facts.get("output")
-    if said and not said[-1].calls and (calls := tuple(_called(attributes))):
-        facts["output"] = (*said[:-1], replace(said[-1], calls=calls))
+    output = facts.get("output")
+    if output and not output[-1].calls and (calls := tuple(_called(attributes))):
+        facts["output"] = (*output[:-1], replace(output[-1], calls=calls))
     if facts.get("tools") is None:
         listed = next(filter(None, (indexed(attributes, x) for x in _TOOLS)), None)
         facts["tools"] = None if listed is None else tools(listed)
@@ -82,7 +82,7 @@ def _read_model(attributes: Attributes, logs: Sequence[LogRecord], facts: Facts)
 
 
 def _of_last_call(span: Span) -> Span:
-    """The application's span, without the calls that an earlier answer asked for.
+    """The application's span, without the calls that an earlier answer requested.
 
     Each model call below the span writes its attributes over those of the one before, and an attribute that is written
     anew becomes the last one. So what stands before this answer's messages is left over from an earlier answer.
@@ -97,7 +97,7 @@ def _of_last_call(span: Span) -> Span:
 
 
 def _called(attributes: Attributes) -> Iterator[RequestedCall]:
-    """The calls that an answer asks for, which stand beside the answer's messages; the index is the call's."""
+    """The calls that an answer requests, which stand beside the answer's messages; the index is the call's."""
     for item in indexed(attributes, GEN_AI_COMPLETION_PREFIX):
         call = item.get("function_call")
         if isinstance(call, dict) and text(call.get("name")):
@@ -123,14 +123,14 @@ def _read_raw(attributes: Attributes) -> Facts:
         path = key.split(".", 2)
         if len(path) == 3 and path[0] == "llm" and path[2] in _FIELDS:
             fields[path[2]] = value
-    asked, answered = structure(fields.get("messages", fields.get("contents"))), structure(_response(fields))
+    request, response = structure(fields.get("messages", fields.get("contents"))), structure(_response(fields))
     facts: Facts = {
         "kind": "model",
         "model": text(fields.get("model")),
         "user_id": identity(fields.get("user")),
         "response_id": identity(fields.get("id")),
-        "input": None if asked.value is None else messages_of(asked.value, "user"),
-        "output": None if answered.value is None else _answer(answered.value),
+        "input": None if request.value is None else messages_of(request.value, "user"),
+        "output": None if response.value is None else _answer(response.value),
         "tools": None if "tools" not in fields else tools(structure(fields["tools"]).value),
     }
     if text(fields.get("system")):
@@ -139,7 +139,7 @@ def _read_raw(attributes: Attributes) -> Facts:
     if isinstance(usage, dict):
         facts["input_tokens"] = count(usage.get("prompt_tokens", usage.get("input_tokens")))
         facts["output_tokens"] = count(usage.get("completion_tokens", usage.get("output_tokens")))
-    facts["damaged"] = cut(input=asked, output=answered)
+    facts["damaged"] = cut(input=request, output=response)
     return facts
 
 

@@ -38,9 +38,9 @@ from spanscore.model.trace import RequestedCall
 
 _AGENTS, _MCP, _ANTHROPIC = "logfire.openai_agents", "logfire.mcp", "logfire.anthropic"
 _SCOPES = (_AGENTS, _MCP, _ANTHROPIC, "logfire.openai")
-_TOLD_OF_CALL = (GEN_AI_INPUT_MESSAGES, "request_data", "events", "raw_input", "response")
-_TOLD_OF_ANSWER = (GEN_AI_OUTPUT_MESSAGES, "response_data", GEN_AI_USAGE_OUTPUT_TOKENS)
-_ASKED, _ANSWERED = ("messages", "prompt"), ("message", "combined_chunk_content", "text")
+_KEYS_OF_CALL = (GEN_AI_INPUT_MESSAGES, "request_data", "events", "raw_input", "response")
+_KEYS_OF_ANSWER = (GEN_AI_OUTPUT_MESSAGES, "response_data", GEN_AI_USAGE_OUTPUT_TOKENS)
+_REQUEST_KEYS, _RESPONSE_KEYS = ("messages", "prompt"), ("message", "combined_chunk_content", "text")
 _COUNTS: Final[tuple[tuple[TokenCount, tuple[str, ...]], ...]] = (
     ("input_tokens", ("input_tokens", "prompt_tokens")),
     ("output_tokens", ("output_tokens", "completion_tokens")),
@@ -89,7 +89,7 @@ def named(span: Span) -> Facts:
 
 
 def _calls_model(attributes: Attributes) -> bool:
-    return any(x in attributes for x in _TOLD_OF_CALL)
+    return any(x in attributes for x in _KEYS_OF_CALL)
 
 
 def _kind(attributes: Attributes) -> StepKind:
@@ -98,19 +98,19 @@ def _kind(attributes: Attributes) -> StepKind:
 
 
 def _is_waiting(span: Span) -> bool:
-    """Whether a model's call does not tell the answer: one that is streamed is told by a record after the call."""
+    """Whether a model call's span lacks the answer: a streamed one is in a record after the call."""
     attributes = span.attributes
     if attributes.get("logfire.span_type") == "log":
         return False
-    answered = span.scope.name == _AGENTS or any(x in attributes for x in (*_TOLD_OF_ANSWER, "events"))
+    answered = span.scope.name == _AGENTS or any(x in attributes for x in (*_KEYS_OF_ANSWER, "events"))
     streams = structure(attributes.get("request_data")).value
     if isinstance(streams, dict) and streams.get("stream") is True and "response_data" not in attributes:
-        answered = any(x in attributes for x in _TOLD_OF_ANSWER)
+        answered = any(x in attributes for x in _KEYS_OF_ANSWER)
     return not answered and span.status_code != STATUS_ERROR
 
 
 def _read_model(span: Span, facts: Facts) -> None:
-    """What the attributes of the conventions do not tell, from what older versions and the Agents SDK record."""
+    """The facts that the conventions' attributes lack, from what older versions and the Agents SDK record."""
     attributes = span.attributes
     request, response, whole = (_object(attributes, x) for x in ("request_data", "response_data", "response"))
     if facts.get("input") is None or facts.get("output") is None:
@@ -135,18 +135,18 @@ def _read_usage(usage: Any, facts: Facts) -> None:
 def _complete_messages(attributes: Attributes, bodies: tuple[_Body, _Body, _Body], facts: Facts) -> None:
     """What the model was given and produced, each from the first place that contains it, where it is not known yet."""
     request, response, whole = bodies
-    asked, answered = _events(attributes)
+    given_events, produced_events = _events(attributes)
     given = (
         _listed(attributes, "raw_input"),
         _listed(attributes, "input"),
-        _messages(request, _ASKED, "user"),
-        asked,
+        _messages(request, _REQUEST_KEYS, "user"),
+        given_events,
     )
     produced = (
         _messages(whole, (), "assistant"),
         _listed(attributes, "output", "assistant"),
-        _messages(response, _ANSWERED, "assistant"),
-        answered,
+        _messages(response, _RESPONSE_KEYS, "assistant"),
+        produced_events,
     )
     _complete_side("input", given, facts)
     _complete_side("output", produced, facts)
@@ -155,9 +155,9 @@ def _complete_messages(attributes: Attributes, bodies: tuple[_Body, _Body, _Body
 def _complete_side(side: Side, sources: tuple[Messages, ...], facts: Facts) -> None:
     if facts.get(side) is not None:
         return
-    told = next((x for x in sources if x.messages is not None), Messages(None))
-    facts[side] = told.messages
-    if told.damaged:
+    found = next((x for x in sources if x.messages is not None), Messages(None))
+    facts[side] = found.messages
+    if found.damaged:
         add_damaged(facts, side)
 
 
@@ -174,7 +174,7 @@ def _listed(attributes: Attributes, key: str, role: str = "user") -> Messages:
 
 
 def _messages(body: _Body, keys: tuple[str, ...], role: str) -> Messages:
-    """The messages of a request or response: what one of `keys` holds, else where the provider has them."""
+    """The messages of a request or response: the value of one of `keys`, else where the provider has them."""
     for key in keys:
         if body.get(key) is not None:
             return messages(body[key], role)
@@ -187,10 +187,10 @@ def _events(attributes: Attributes) -> tuple[Messages, Messages]:
     items = [x for x in parsed if isinstance(x, dict)] if isinstance(parsed, list) else []
     if not items:
         return Messages(None, damaged), Messages(None, damaged)
-    said = messages([x["message"] if isinstance(x.get("message"), dict) else x for x in items])
-    told = said.messages or ()
-    start = next((i for i in range(len(told), 0, -1) if told[i - 1].role != "assistant"), 0)
-    return Messages(told[:start], said.damaged), Messages(told[start:] or None, said.damaged)
+    conversation = messages([x["message"] if isinstance(x.get("message"), dict) else x for x in items])
+    listed = conversation.messages or ()
+    start = next((i for i in range(len(listed), 0, -1) if listed[i - 1].role != "assistant"), 0)
+    return Messages(listed[:start], conversation.damaged), Messages(listed[start:] or None, conversation.damaged)
 
 
 def _with_bare_arguments(message: Message) -> Message:
@@ -225,12 +225,12 @@ def _read_step(span: Span, kind: StepKind) -> Facts:
 
 
 def _error(span: Span) -> str | None:
-    """What the SDK says went wrong; it is an object with a message and, of a tool, the exception's text."""
+    """The error that the SDK records; it is an object with a message and, of a tool, the exception's text."""
     error = _object(span.attributes, "error")
     detail = error.get("data")
-    told = detail.get("error") if isinstance(detail, dict) else None
-    told = error.get("message") if told is None else told
-    return status_error(span) if told is None else printed(told)
+    reason = detail.get("error") if isinstance(detail, dict) else None
+    reason = error.get("message") if reason is None else reason
+    return status_error(span) if reason is None else printed(reason)
 
 
 def _read_mcp(span: Span) -> Facts:
@@ -244,21 +244,21 @@ def _read_mcp(span: Span) -> Facts:
 def refine_trace(steps: Sequence[Step]) -> list[Step]:
     """The steps, each streamed call with what the record after it contains: the request once more, and the answer."""
     waiting: defaultdict[str, list[Step]] = defaultdict(list)
-    told = dict[str, Step]()
+    changed = dict[str, Step]()
     for step in steps:
         if step.kind == "model" and _is_waiting(step.span):
             waiting[step.span.parent_span_id].append(step)
-            told[step.span.span_id] = _nothing(step)
+            changed[step.span.span_id] = _nothing(step)
     for record in (x for x in steps if x.kind == "model" and x.span.attributes.get("logfire.span_type") == "log"):
         calls = waiting[record.span.parent_span_id]
         for number, call in enumerate(calls[:_MAX_STREAMS]):
             if call.input == record.input:
                 attributes = {**call.span.attributes, **record.span.attributes}
-                told[call.span.span_id] = replace(record, span=replace(call.span, attributes=attributes))
-                told[record.span.span_id] = _nothing(record)
+                changed[call.span.span_id] = replace(record, span=replace(call.span, attributes=attributes))
+                changed[record.span.span_id] = _nothing(record)
                 del calls[number]
                 break
-    return [told.get(x.span.span_id, x) for x in steps]
+    return [changed.get(x.span.span_id, x) for x in steps]
 
 
 def _nothing(step: Step) -> Step:

@@ -52,12 +52,12 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _answer(attributes: Attributes) -> tuple[Message, ...] | None:
-    said, called = attributes.get(GEN_AI_RESPONSE_TEXT), structure(attributes.get(_CALLS)).value
-    if said is None and called is None:
+    recorded, called = attributes.get(GEN_AI_RESPONSE_TEXT), structure(attributes.get(_CALLS)).value
+    if recorded is None and called is None:
         return None
-    texts: Any = structure(said).value if attributes.get(_ORIGIN) == "auto.ai.openai" else said
+    texts: Any = structure(recorded).value if attributes.get(_ORIGIN) == "auto.ai.openai" else recorded
     if not isinstance(texts, list):  # OpenAI's has a text for each choice, if it was not streamed
-        texts = [said]
+        texts = [recorded]
     parts = [{"type": "text", "text": x} for x in texts if isinstance(x, str)]
     calls = called if isinstance(called, list) else []
     answer = message({"role": "assistant", "content": [*parts, *map(_part, calls)]}, "assistant")

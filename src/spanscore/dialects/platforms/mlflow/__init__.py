@@ -37,7 +37,7 @@ _OPENAI_AGENTS, _RUN = "mlflow.openai.agent_run_root", "run_config"
 
 
 def read(span: Span, context: Context) -> Facts:
-    """The facts of one of its spans, which it can be told to write in the semantic conventions instead."""
+    """The facts of one of its spans, which it can be configured to write in the semantic conventions instead."""
     attributes = span.attributes
     if _TYPE not in attributes:
         return _read_conventions(span, context)
@@ -135,12 +135,12 @@ def _with_blocks_opened(given: tuple[Message, ...] | None) -> tuple[Message, ...
     )
 
 
-def _block_text(said: str | None) -> str | None:
-    block = opened(said)
+def _block_text(text: str | None) -> str | None:
+    block = opened(text)
     if not isinstance(block, dict) or block.get("type") != "output_text":
-        return said
+        return text
     inside = block.get("text")
-    return inside if isinstance(inside, str) else said
+    return inside if isinstance(inside, str) else text
 
 
 def _metadata(attributes: Attributes) -> dict[str, Any]:
@@ -159,8 +159,8 @@ def _session_and_user(attributes: Attributes, metadata: dict[str, Any]) -> tuple
         run = given.get(_RUN) if isinstance(given, dict) else None
         if isinstance(run, dict):
             session = session or identity(run.get("group_id"))
-            told = run.get("trace_metadata")
-            user = user or (first_identity(told, _USERS) if isinstance(told, dict) else None)
+            metadata_of_run = run.get("trace_metadata")
+            user = user or (first_identity(metadata_of_run, _USERS) if isinstance(metadata_of_run, dict) else None)
     return session, user
 
 
@@ -193,8 +193,8 @@ def _read_model(span: Span, given: Value, returned: Value, facts: Facts) -> None
 
 def _prompt(body: dict[str, Any]) -> tuple[Message, ...] | None:
     """What a model is given as text: its prompt, or the only argument of a function that is marked as a model."""
-    said = text(body.get("prompt") if len(body) > 1 else next(iter(body.values()), None))
-    return None if said is None else (Message("user", said),)
+    prompt = text(body.get("prompt") if len(body) > 1 else next(iter(body.values()), None))
+    return None if prompt is None else (Message("user", prompt),)
 
 
 def _opened_body(parsed: Parsed) -> Parsed:
@@ -212,7 +212,7 @@ def _complete_model(span: Span, returned: Any, facts: Facts) -> None:
     if streamed is not None:
         chunks.complete_model(streamed, facts)
     elif isinstance(returned, dict):
-        chunks.tell_response(returned, facts)
+        chunks.add_response(returned, facts)
 
 
 DIALECT = Dialect("mlflow", read, scopes=(_SCOPE,), keys=(_TYPE,), prefilters=(b"mlflow.spanType", _SCOPE.encode()))

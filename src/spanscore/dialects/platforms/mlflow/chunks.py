@@ -22,7 +22,7 @@ _OUTPUT_TOKENS = ("completion_tokens", "output_tokens", "outputTokens")
 
 
 class Chunks(NamedTuple):
-    """What was streamed, as far as the events tell; `first` is the place of the first one that is there."""
+    """What was streamed, as far as events contain it; `first` is the place of the first one that is there."""
 
     values: Sequence[Any]
     first: int = 0
@@ -70,29 +70,29 @@ def _place(chunk: tuple[int, Any]) -> int:
 
 
 def _named(event: Event) -> Any:
-    """An event of Bedrock's Converse under its name; those of its other API say by themselves what they are."""
+    """An event of Bedrock's Converse under its name; those of its other API have their type."""
     value = structure(event.attributes[_BEDROCK]).value
     is_named = isinstance(value, dict) and value.get("type", "chunk") == event.name
     return value if is_named else {event.name: value}
 
 
 def complete_model(streamed: Chunks, facts: Facts) -> None:
-    """Tell a model call's answer as it was streamed, in place."""
+    """Put the streamed answer into a model call's facts."""
     response = whole(streamed.values)
     if response is None:
         return
-    tell_response(response, facts)
-    told, recorded = conversation(response, "assistant") or (), facts.get("output")
-    if streamed.are_all and any(x.text or x.reasoning or x.calls for x in told):
-        facts["output"] = told
+    add_response(response, facts)
+    streamed_messages, recorded = conversation(response, "assistant") or (), facts.get("output")
+    if streamed.are_all and any(x.text or x.reasoning or x.calls for x in streamed_messages):
+        facts["output"] = streamed_messages
     elif recorded:
-        facts["output"] = _with_streamed_calls(recorded, told, streamed, facts["finish_reasons"])
+        facts["output"] = _with_streamed_calls(recorded, streamed_messages, streamed, facts["finish_reasons"])
     else:
-        facts["output"] = tuple(replace(x, damaged=_LOST) for x in told)
+        facts["output"] = tuple(replace(x, damaged=_LOST) for x in streamed_messages)
         add_damaged(facts, "output")
 
 
-def tell_response(response: Mapping[str, Any], facts: Facts) -> None:
+def add_response(response: Mapping[str, Any], facts: Facts) -> None:
     """What a response contains beside its messages, where nothing else does."""
     facts["response_id"] = facts.get("response_id") or identity(response.get("id"))
     facts["model"] = facts.get("model") or text(response.get("model"))
@@ -109,14 +109,14 @@ def tell_response(response: Mapping[str, Any], facts: Facts) -> None:
 
 
 def _with_streamed_calls(
-    recorded: tuple[Message, ...], told: tuple[Message, ...], streamed: Chunks, reasons: tuple[str, ...]
+    recorded: tuple[Message, ...], streamed_messages: tuple[Message, ...], streamed: Chunks, reasons: tuple[str, ...]
 ) -> tuple[Message, ...]:
-    """The text as MLflow put it together, with the calls that the chunks still tell."""
-    calls = tuple(call for x in told for call in x.calls)
+    """The text as MLflow combined it, with the calls that the chunks still contain."""
+    calls = tuple(call for x in streamed_messages for call in x.calls)
     *earlier, last = recorded
     last = replace(last, text=last.text or None)
-    asked = any("tool" in x or x == "function_call" for x in reasons)
-    if streamed.is_damaged or (asked and not _begins_before_calls(streamed)):
+    has_requested = any("tool" in x or x == "function_call" for x in reasons)
+    if streamed.is_damaged or (has_requested and not _begins_before_calls(streamed)):
         last = replace(last, damaged=last.damaged | {"calls"})
     return (*earlier, replace(last, calls=calls) if len(calls) > len(last.calls) else last)
 
@@ -133,7 +133,7 @@ def _deltas(chunk: Any) -> Iterator[Any]:
 
 
 def complete_function(streamed: Chunks, facts: Facts) -> None:
-    """Tell what a generator yielded as what it adds up to, in place: texts, or the chunks of a model's answer."""
+    """Put the sum of what a generator yielded into its facts: texts, or the chunks of a model's answer."""
     if streamed.values and all(isinstance(x, str) for x in streamed.values):
         facts["output_text"], facts["output_json"] = "".join(streamed.values), None
     else:

@@ -46,10 +46,10 @@ def read(span: Span, context: Context) -> Facts:
 def _read_decorated(span: Span, context: Context) -> Facts:
     """A function, of whatever it does: of one that answers a text with text, the outermost is the application's own."""
     called = {x: literal(str(span.attributes.get(f"function.{x}", ""))) for x in ("args", "kwargs")}
-    asked, answered = text(only_argument(called)), first_text(span.attributes, _RETURNED)
-    if not context.outermost or asked is None or answered is None or is_address(answered):
+    question, answer = text(only_argument(called)), first_text(span.attributes, _RETURNED)
+    if not context.outermost or question is None or answer is None or is_address(answer):
         return {"kind": "other"}
-    return {"kind": "workflow", "input_text": asked, "output_text": answered}
+    return {"kind": "workflow", "input_text": question, "output_text": answer}
 
 
 def _read_gemini(span: Span, context: Context) -> Facts:
@@ -62,12 +62,12 @@ def _read_gemini(span: Span, context: Context) -> Facts:
 
 
 def _unprinted(message: Message) -> Message:
-    said = None if message.calls and message.text == "None" else message.text
-    return replace(message, text=said, results=tuple(replace(x, value=evaluated(x.value)) for x in message.results))
+    content = None if message.calls and message.text == "None" else message.text
+    return replace(message, text=content, results=tuple(replace(x, value=evaluated(x.value)) for x in message.results))
 
 
 def _read_text(span: Span, context: Context) -> Facts:
-    """A call of any provider's model, as versions before told it."""
+    """A call of any provider's model, as earlier versions record it."""
     facts = _read_counted(span, context)
     is_cut = span.dropped_attributes_count > 0 and GEN_AI_OPERATION_NAME not in span.attributes
     if is_cut and (GEN_AI_PROMPT in span.attributes or GEN_AI_COMPLETION in span.attributes):
@@ -78,7 +78,7 @@ def _read_text(span: Span, context: Context) -> Facts:
 
 
 def _read_counted(span: Span, context: Context) -> Facts:
-    """A call of a provider under whose instrumentation tokens are 0 where they were not told."""
+    """A call of a provider under whose instrumentation tokens are 0 where they are not known."""
     facts = semconv.read(span, context)
     if facts.get("input_tokens") == facts.get("output_tokens") == 0:
         facts["input_tokens"] = facts["output_tokens"] = None
@@ -95,7 +95,7 @@ def _read_framework(span: Span, context: Context) -> Facts:
             facts["input"] = facts["output"] = None
     if facts["kind"] == "agent" and facts.get("input") is None:
         facts["input"] = langchain_messages.state_messages(structure(attributes.get(GEN_AI_WORKFLOW_INPUT)).value)
-        facts["output"] = None  # of a graph, all that was ever said
+        facts["output"] = None  # of a graph, its whole conversation
     elif facts["kind"] == "tool":
         _read_tool(attributes, facts)
     return facts

@@ -28,7 +28,7 @@ def _unit(_attributes: Attributes, _trace_id: str) -> Unit | None:
 
 
 def _parts(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[Part]:
-    """All of the trace, with a span for each model call that only records tell of; they are written as it ends."""
+    """All of the trace, with a span for each model call that is only in records; they are written as it ends."""
     known = {x.span_id: x for x in spans}
     own = (x for x in spans if x.scope.name.startswith(SCOPE) and x.attributes.get(_OPERATION) != _GRAPH)
     answered = {response: x for x in own if (response := text(x.attributes.get(_RESPONSE))) is not None}

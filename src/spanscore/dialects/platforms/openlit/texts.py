@@ -34,64 +34,64 @@ _MAX_CALLS = 1000
 def complete(span: Span, facts: Facts) -> None:
     """Open the messages and the tool calls of a model call, in place."""
     attributes = span.attributes
-    said, answered = text(attributes.get(GEN_AI_PROMPT)), text(attributes.get(GEN_AI_COMPLETION))
+    prompt, completion = text(attributes.get(GEN_AI_PROMPT)), text(attributes.get(GEN_AI_COMPLETION))
     is_gemini = attributes.get(GEN_AI_SYSTEM) == "gemini"
     # Both are plain text, which is not cut where it begins as JSON does.
-    plain = {side for side, x in (("input", said), ("output", answered)) if x is not None and not is_marked(x)}
+    plain = {side for side, x in (("input", prompt), ("output", completion)) if x is not None and not is_marked(x)}
     facts["damaged"] = facts.get("damaged", frozenset()) - plain
-    if said is not None:
-        facts["input"] = _whole(said) or _by_line(said, is_gemini=is_gemini)
-        if _PRINTED in said and not _WHOLE.search(said):
+    if prompt is not None:
+        facts["input"] = _whole(prompt) or _by_line(prompt, is_gemini=is_gemini)
+        if _PRINTED in prompt and not _WHOLE.search(prompt):
             add_damaged(facts, "input")
     if span.dropped_attributes_count:
         add_damaged(facts, "input", "output")
-    asked = _calls(attributes)
-    if asked or answered:
-        is_none = answered == "None" and (is_gemini or asked)
-        facts["output"] = (Message("assistant", None if is_none else answered, calls=asked),)
+    calls = _calls(attributes)
+    if calls or completion:
+        is_none = completion == "None" and (is_gemini or calls)
+        facts["output"] = (Message("assistant", None if is_none else completion, calls=calls),)
 
 
-def _whole(said: str) -> tuple[Message, ...] | None:
-    r"""All messages of the request, which it prints again in the place of one that has no text; None where all have.
+def _whole(prompt: str) -> tuple[Message, ...] | None:
+    r"""All messages of the request, which it prints in the place of one that has no text; None where all have.
 
     >>> [x.text for x in _whole("user: Go on.\nuser: [{'role': 'user', 'content': 'Go on.'}]")]
     ['Go on.']
     """
-    found = _WHOLE.findall(said)
+    found = _WHOLE.findall(prompt)
     value: Any = literal(found[-1]) if found else None
     return messages(value).messages if isinstance(value, list) else None
 
 
-def _by_line(said: str, *, is_gemini: bool = False) -> tuple[Message, ...]:
+def _by_line(prompt: str, *, is_gemini: bool = False) -> tuple[Message, ...]:
     r"""The messages, each from a line that begins with a role to the next such line; a user's without text, none.
 
     >>> [(x.role, x.text) for x in _by_line("system: Be\nbrief.\nuser: Why?\nuser: ")]
     [('system', 'Be\nbrief.'), ('user', 'Why?')]
     """
-    starts = list(_LINE.finditer(said))
+    starts = list(_LINE.finditer(prompt))
     if not starts:  # a plain prompt
-        return (Message("user", said),)
-    ends = [x.start() - 1 for x in starts[1:]] + [len(said)]
-    lines = [(x[1], said[x.end() : end]) for x, end in zip(starts, ends, strict=True)]
+        return (Message("user", prompt),)
+    ends = [x.start() - 1 for x in starts[1:]] + [len(prompt)]
+    lines = [(x[1], prompt[x.end() : end]) for x, end in zip(starts, ends, strict=True)]
     if is_gemini:
-        lines = [(role, _text_part(told)) for role, told in lines]
-    asked = (x for x in lines if x[0] != "user" or (x[1] and not x[1].startswith(_LIST)))  # or it was a tool's result
-    return tuple(_message(role, told) for role, told in asked)
+        lines = [(role, _text_part(content)) for role, content in lines]
+    kept = (x for x in lines if x[0] != "user" or (x[1] and not x[1].startswith(_LIST)))  # or it was a tool's result
+    return tuple(_message(role, content) for role, content in kept)
 
 
-def _text_part(told: str) -> str:
+def _text_part(content: str) -> str:
     """The text among the parts of a message of Gemini's, each with its name; "" where it has none."""
-    return told.removeprefix("text: ").split(", function_call: ")[0] if told.startswith("text: ") else ""
+    return content.removeprefix("text: ").split(", function_call: ")[0] if content.startswith("text: ") else ""
 
 
-def _message(role: str, said: str) -> Message:
+def _message(role: str, content: str) -> Message:
     if role == "tool":
-        return Message(role, results=(ToolResult(None, opened(said)),))
-    return Message({"developer": "system", "model": "assistant"}.get(role, role), said)
+        return Message(role, results=(ToolResult(None, opened(content)),))
+    return Message({"developer": "system", "model": "assistant"}.get(role, role), content)
 
 
 def _calls(attributes: Attributes) -> tuple[RequestedCall, ...]:
-    """The calls that a model asked for, told as a list of names, one of ids and one of arguments; none if they differ.
+    """The calls that a model requested, from lists of names, of ids and of arguments; none if their lengths differ.
 
     >>> _calls({"gen_ai.tool.name": "f, g", "gen_ai.tool.call.id": "1, 2", "gen_ai.tool.args": '{"a": 1}, {}'})[1]
     RequestedCall(call_id='2', name='g', arguments={})
