@@ -1,5 +1,6 @@
 """The dialects and quirks that there are: found by scanning, completed by installed distributions, and arranged."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from spanscore.dialects.order import in_order
 from spanscore.dialects.quirk import NO_QUIRK, Quirk, Quirks
 from spanscore.model.span import LogRecord, Span
 from spanscore.model.step import Step
+from spanscore.otlp.prefilter import Prefilter
 
 FOLDERS = ("frameworks", "platforms", "coding_agents", "conventions")
 """Where dialects and quirks are looked for: each module, or folder, brings a `DIALECT`, `QUIRKS`, or both."""
@@ -37,7 +39,7 @@ class Registry:
     quirks_by_dialect: Mapping[str, Quirks]
     refining: Mapping[str, tuple[RefineTrace, ...]]
     switches: Mapping[str, tuple[ContentSwitch, ...]]
-    prefilters: tuple[bytes, ...]
+    prefilter: Prefilter
     log_turns: tuple[LogTurns, ...]
     log_scopes: tuple[str, ...]
 
@@ -59,7 +61,7 @@ class Registry:
             quirks_by_dialect={x.name: under for x in dialects if (under := _under(x, quirks)) is not None},
             refining={x.name: refining for x in dialects if (refining := _refining(x, quirks))},
             switches={x.name: x.content for x in dialects},
-            prefilters=tuple({found: None for x in dialects for found in x.prefilters}),
+            prefilter=Prefilter(_most_common_first(found for x in dialects for found in x.prefilters)),
             log_turns=log_turns,
             log_scopes=tuple(x.scope for x in log_turns),
         )
@@ -102,6 +104,11 @@ def _refining(dialect: Dialect, quirks: Iterable[Quirk]) -> tuple[RefineTrace, .
     """What looks at all steps of a dialect in a trace: its quirks, then the dialect itself."""
     of_quirks = [x.refine_trace for x in quirks if x.under == dialect.name]
     return tuple(x for x in (*of_quirks, dialect.refine_trace) if x is not None)
+
+
+def _most_common_first(prefilters: Iterable[bytes]) -> list[bytes]:
+    """Each once; the one that most dialects have is likely to be in a request, so that the others need no search."""
+    return [found for found, _ in Counter(prefilters).most_common()]
 
 
 _tried: list[Registry] = []
@@ -178,4 +185,4 @@ def shows_genai(body: bytes) -> bool:
     >>> shows_genai(b"...http.method..."), shows_genai(b"...gen_ai.request.model...")
     (False, True)
     """
-    return any(x in body for x in registry().prefilters)
+    return registry().prefilter.passes(body)

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from spanscore.model.score import Evaluation
 from spanscore.model.session_scope import DEFAULT_SCOPE
 from spanscore.model.span import LogRecord, Span
+from spanscore.otlp.prefilter import Prefilter
 from spanscore.received_scores import _openinference, _platforms, _semconv
 from spanscore.received_scores._given import Given
 from spanscore.received_scores.own import is_own
 
-_MARKS = (b"evaluation", b"guardrail", b"annotation", b"EVALUATOR", b"logfire.feedback", b"eval_root")
+_PREFILTER = Prefilter((b"evaluation", b"guardrail", b"annotation", b"EVALUATOR", b"logfire.feedback", b"eval_root"))
 
 
 def may_hold(body: bytes) -> bool:
@@ -18,7 +19,7 @@ def may_hold(body: bytes) -> bool:
     >>> may_hold(b"...gen_ai.request.model..."), may_hold(b"...gen_ai.evaluation.name...")
     (False, True)
     """
-    return any(mark in body for mark in _MARKS)
+    return _PREFILTER.passes(body)
 
 
 def read(
