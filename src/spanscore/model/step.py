@@ -113,12 +113,12 @@ class Reading:
     `spans` are the trace's spans, each id once, by start time; `steps` those that a dialect reads, in the same order,
     and those of kind `other` without a dialect that only name a session or user, or state what is expected. `unread`
     counts the spans that no dialect reads. Spans that a judge or evaluator emitted are in neither. `logs` are the log
-    records of each span, by its id. `told_by` are reports of its model calls in other traces, from which something was
-    taken, by the id of the span that was completed so.
+    records of each span, by its id. `other_reports` are reports of its model calls in other traces, from
+    which something was taken, by the id of the span that was completed so.
     """
 
     spans: tuple[Span, ...]
     steps: tuple[Step, ...]
     unread: int = 0
     logs: Mapping[str, Sequence[LogRecord]] = field(default_factory=dict)
-    told_by: Mapping[str, Step] = field(default_factory=dict)
+    other_reports: Mapping[str, Step] = field(default_factory=dict)

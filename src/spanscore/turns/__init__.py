@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 Watch: TypeAlias = Callable[[AgentTrace, TurnSteps, Reading], None]
-"""Is told of each agent trace that is built, with the turn and the reading that it was built from."""
+"""Called with each agent trace that is built, with the turn and the reading that it was built from."""
 
 
 def build(
@@ -56,26 +56,26 @@ def build(
     within: Mapping[str, str] = MappingProxyType({}),
     watch: Watch | None = None,
 ) -> list[AgentTrace]:
-    """The agent traces in what was read of one OTel trace, or of those that `group` found to belong together.
+    """The agent traces in what was read of one OTel trace, or of those that `group` found to be of one turn.
 
-    `within` tells, by trace id, the span of the tool call that one of those was asked by.
+    `within` contains, by trace id, the span of the tool call that one of those was requested by.
 
-    Oldest first; empty where no agent or model shows. A workflow counts where it tells what it was given or returned: a
-    chain whose model is not instrumented. Tool calls, retrievals and bookkeeping alone are no agent trace.
+    Oldest first; empty where no agent or model shows. A workflow counts where it records what it was given or
+    returned: a chain whose model is not instrumented. Tool calls, retrievals and bookkeeping alone are no agent trace.
     `unread_spans` is that of all the traces on each turn.
     """
     reading = readings[0] if len(readings) == 1 else merge(readings, within)
     if reading is None:
         return [trace for each in readings for trace in build(each, completeness=completeness, watch=watch)]
-    if not any(x.kind in {"agent", "model"} or _tells(x) for x in reading.steps):
+    if not any(x.kind in {"agent", "model"} or _records_content(x) for x in reading.steps):
         return []
     tree = Tree(reading)
     turns = split(reading.steps, tree)
     if len(readings) > 1:
-        apart = _apart(readings, [steps for _, steps in turns])
-        if len(apart) > 1:
-            parts = (build(*some, completeness=completeness, within=within, watch=watch) for some in apart)
-            return [trace for traces in parts for trace in traces]
+        groups = _by_shared_turn(readings, [steps for _, steps in turns])
+        if len(groups) > 1:
+            built = (build(*group, completeness=completeness, within=within, watch=watch) for group in groups)
+            return [trace for traces in built for trace in traces]
     found: list[AgentTrace] = []
     begun: set[str] = set()
     for opening, steps in turns:
@@ -88,7 +88,7 @@ def build(
     return found
 
 
-def _tells(step: Step) -> bool:
+def _records_content(step: Step) -> bool:
     return any(x is not None for x in (step.input, step.output, step.input_text, step.output_text))
 
 
@@ -104,9 +104,15 @@ def _known(
     first = opening.span if opening is not None and begun else tree.top
     trace_id, span_id = ("", "") if first is None else (first.trace_id, first.span_id)
     root = tree.root_of(trace_id)
-    told_by = [x.told_by[y.span.span_id] for x in readings if x.told_by for y in steps if y.span.span_id in x.told_by]
+    other_reports = [
+        reading.other_reports[step.span.span_id]
+        for reading in readings
+        if reading.other_reports
+        for step in steps
+        if step.span.span_id in reading.other_reports
+    ]
     return build_agent_trace.Known(
-        tuple(dict.fromkeys([trace_id, *[x.span.trace_id for x in (*steps, *told_by)]])),
+        tuple(dict.fromkeys([trace_id, *[x.span.trace_id for x in (*steps, *other_reports)]])),
         None if root is None or not root.recorded else root.span_id,
         span_id if trace_id in begun else tree.opening_id(trace_id),
         sum(x.unread for x in readings),
@@ -114,17 +120,17 @@ def _known(
     )
 
 
-def _apart(readings: Sequence[Reading], turns: Sequence[Sequence[Step]]) -> list[list[Reading]]:
-    """The readings again, those that share a turn together."""
-    together = [[number] for number in range(len(readings))]
+def _by_shared_turn(readings: Sequence[Reading], turns: Sequence[Sequence[Step]]) -> list[list[Reading]]:
+    """The readings in groups: those that share a turn are in one."""
+    groups = [[number] for number in range(len(readings))]
     at = {span.trace_id: number for number, reading in enumerate(readings) for span in reading.spans}
     for steps in turns:
         numbers = dict.fromkeys(at[x.span.trace_id] for x in steps)
         first = next(iter(numbers))
         for number in numbers:
-            one, other = together[first], together[number]
+            one, other = groups[first], groups[number]
             if one is not other:
                 one += other
                 for moved in other:
-                    together[moved] = one
-    return [[readings[x] for x in sorted(some)] for some in {id(x): x for x in together}.values()]
+                    groups[moved] = one
+    return [[readings[number] for number in sorted(group)] for group in {id(x): x for x in groups}.values()]

@@ -18,7 +18,7 @@ from spanscore.turns.facts.turn_steps import TurnSteps
 
 @record()
 class Known:
-    """What a turn is known by whatever its steps say, the same however much of it has come."""
+    """What a turn is known by whatever its steps record, the same however much of it has come."""
 
     trace_ids: tuple[str, ...]
     root_span_id: str | None
@@ -121,13 +121,13 @@ def _most_described(lists: Iterable[Sequence[Tool]]) -> dict[str, Tool]:
     found: dict[str, Tool] = {}
     for tools in lists:
         for tool in tools:
-            if tool.name not in found or _tells_more(tool, found[tool.name]):
+            if tool.name not in found or _describes_more(tool, found[tool.name]):
                 found[tool.name] = tool
     return found
 
 
 def _describe(found: dict[str, Tool], turn: TurnSteps) -> bool:
-    """Put in place of tools of which only the name is listed what their own spans say; whether any of that was cut."""
+    """Take tools of which only the name is listed from their own spans; returns whether any of that was cut."""
     damaged = False
     steps = [step for source in sources.DESCRIBED for step in source.find(turn) if step.tools]
     for step in sorted(steps, key=lambda x: "tools" in x.damaged):
@@ -144,7 +144,7 @@ def _owner(step: Step, turn: TurnSteps) -> str:
     return "" if agent is None else agent.span.span_id
 
 
-def _tells_more(tool: Tool, known: Tool) -> bool:
+def _describes_more(tool: Tool, known: Tool) -> bool:
     return _is_bare(known) or (known.parameters is None and tool.parameters is not None)
 
 

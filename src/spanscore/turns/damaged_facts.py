@@ -68,25 +68,25 @@ def _is_recorded(fact: Sourced | None) -> bool:
 
 
 def _of_lost(
-    turn: TurnSteps, told: set[str], lost: frozenset[StepFact], tools: Sequence[Tool], calls: Sequence[ToolCall]
+    turn: TurnSteps, recorded: set[str], lost: frozenset[StepFact], tools: Sequence[Tool], calls: Sequence[ToolCall]
 ) -> Iterator[str]:
     """The facts of which the steps may have lost more."""
-    yield from (name for name, facts in _RECORDED_IN.items() if name not in told and not facts.isdisjoint(lost))
+    yield from (name for name, facts in _RECORDED_IN.items() if name not in recorded and not facts.isdisjoint(lost))
     if "tools" in lost and any(None in (x.description, x.parameters) for x in tools):
         yield "available_tools"
     if _may_lack_calls(turn, calls, lost):
         yield "tool_calls"
-    yield from _of_other_kinds(turn, told, lost)
+    yield from _of_other_kinds(turn, recorded, lost)
 
 
-def _of_other_kinds(turn: TurnSteps, told: set[str], lost: frozenset[StepFact]) -> Iterator[str]:
+def _of_other_kinds(turn: TurnSteps, recorded: set[str], lost: frozenset[StepFact]) -> Iterator[str]:
     """The facts that depend on steps of which the kind, the tokens or the order was lost."""
     if _may_lack_tokens(turn):
         yield "usage"
     if any(map(_may_be_anything, turn.steps)):
         yield from ("tool_calls", "model_calls", "available_tools")
-        yield from _RECORDED_IN.keys() - told
-    if "input" in lost and _may_be_several(turn, is_asked="user_input" in told):
+        yield from _RECORDED_IN.keys() - recorded
+    if "input" in lost and _may_be_several(turn, has_question="user_input" in recorded):
         yield from _OF_ALL_PARTS
 
 
@@ -102,7 +102,7 @@ def _of_other_traces(turn: TurnSteps, lacking: Sequence[Step], *, is_answered: b
 def _lost_output(model: Step) -> bool:
     if "output" in model.damaged:
         return True
-    for message in model.output or ():  # noqa: SIM110 # asked of every model call: a generator would take twice as long
+    for message in model.output or ():  # noqa: SIM110 # called for every model call: a generator would take twice as long
         if message.damaged:
             return True
     return False
@@ -117,11 +117,11 @@ def _may_lack_traces(turn: TurnSteps, *, is_answered: bool) -> bool:
         return True
     if not turn.main or any(x.kind not in _BARE for x in turn.steps) or not any(map(_is_cut, turn.steps)):
         return False
-    if any(map(_tells, turn.workflows)):
+    if any(map(_records_content, turn.workflows)):
         return False
     given = turn.main[0].input or ()
-    is_first_asked = bool(given) and conversation.last_user_message(given) == len(given) - 1
-    is_whole = is_first_asked and "input" not in turn.main[0].damaged
+    ends_with_question = bool(given) and conversation.last_user_message(given) == len(given) - 1
+    is_whole = ends_with_question and "input" not in turn.main[0].damaged
     return not (is_whole and is_answered)
 
 
@@ -142,15 +142,15 @@ def _lost_calls(messages: Sequence[Message] | None) -> bool:
     return any(not x.damaged.isdisjoint({"calls", "results"}) for x in messages or ())
 
 
-def _may_be_several(turn: TurnSteps, *, is_asked: bool) -> bool:
+def _may_be_several(turn: TurnSteps, *, has_question: bool) -> bool:
     """Whether there may be more than one turn: their questions may have been cut."""
     if len(turn.outermost) > 1:
         return True
-    if any(map(_tells, turn.workflows)):  # what one function was called with is one question
+    if any(map(_records_content, turn.workflows)):  # what one function was called with is one question
         return False
     alone = sum(turn.tree.place(x).agents == 0 for x in turn.models)
     is_cut = len(turn.outermost) + alone > 1 and any("input" in x.damaged for x in turn.models)
-    return is_cut or (not is_asked and not turn.outermost and len(turn.main) > 1)
+    return is_cut or (not has_question and not turn.outermost and len(turn.main) > 1)
 
 
 def _is_order_unknown(turn: TurnSteps) -> bool:
@@ -162,13 +162,13 @@ def _is_order_unknown(turn: TurnSteps) -> bool:
 def _may_be_anything(step: Step) -> bool:
     """Whether it is unknown what a step stands for, since some of it was cut or dropped."""
     if step.kind == "workflow":  # as which some are read whose kind was dropped
-        return bool(step.span.dropped_attributes_count and step.damaged) and not _tells(step)
+        return bool(step.span.dropped_attributes_count and step.damaged) and not _records_content(step)
     return step.kind == "other" and bool(step.damaged)
 
 
-def _tells(step: Step) -> bool:
-    told = (step.input, step.output, step.input_text, step.output_text, step.output_json)
-    return any(x is not None for x in told)
+def _records_content(step: Step) -> bool:
+    contents = (step.input, step.output, step.input_text, step.output_text, step.output_json)
+    return any(x is not None for x in contents)
 
 
 def _may_lack_tokens(turn: TurnSteps) -> bool:
@@ -188,7 +188,7 @@ def _may_lack_calls(turn: TurnSteps, calls: Sequence[ToolCall], lost: frozenset[
         return True
     if "output" in lost and _is_order_unknown(turn):
         return True
-    is_told = not lost.isdisjoint({"input", "output"})
-    if is_told and any(x.result is None and x.error is None for x in calls):  # for "" or 0 some spans say null
+    is_cut = not lost.isdisjoint({"input", "output"})
+    if is_cut and any(x.result is None and x.error is None for x in calls):  # for "" or 0 some spans record null
         return True
     return produced and not turn.tools

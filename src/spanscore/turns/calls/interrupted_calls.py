@@ -27,7 +27,7 @@ class InterruptedCalls:
                     self._interrupted[kind].append(call)
 
     def resumed(self, ran: Executed) -> Call | None:
-        """The call that `ran` is a span of, if it is of one: without the span known before, where `ran` tells more."""
+        """The call that `ran` is a span of, if any; without the span known before, where `ran` records more."""
         kind = self._kind_of(ran.step.tool_name or "", ran.arguments)
         latest = self._latest.get(kind)
         if latest is not None and latest.ran is not None and _went_on(ran.step, latest.ran.step):
@@ -52,7 +52,7 @@ def ids_of_one_call(spans: Iterable[Step], repeated: set[str], kind_of: _KindOf)
 
 
 def last_of_each(spans: Sequence[Executed]) -> list[Executed]:
-    """The spans, in order of time, without those whose id, which tells one call, a later one has too."""
+    """The spans, in order of time, without those whose id, which identifies one call, a later one has too."""
     last = {x.call_id: x for x in spans}
     return [x for x in spans if x.call_id is None or last[x.call_id] is x]
 

@@ -25,25 +25,25 @@ def paired(messages: Sequence[Message], unreliable: set[str]) -> tuple[list[Pair
     """Each call of a conversation with its result, and the results that answer no call there.
 
     An id that one call has, and that is not among `unreliable`, identifies the call: its result is what has this id,
-    wherever it stands. Other results are told by their order, each of the first call before it that has none yet: of
+    wherever it stands. Other results go by their order, each to the first call before it that has none yet: of
     those with its id if there are any, else of those without an id that identifies them or that a result has; a result
     without id of all of them, or of those of the tool that it names. The id of OpenAI's item identifies no call here,
     since results have the call's own.
     """
-    asked = [(call, message) for message in messages for call in message.calls]
+    calls = [(call, message) for message in messages for call in message.calls]
     results = [(result, message) for message in messages for result in message.results]
-    ids = [call.call_id for call, _ in asked if call.call_id is not None]
+    ids = [call.call_id for call, _ in calls if call.call_id is not None]
     sure = set(ids) - unreliable
     if len(sure) < len(ids):
         sure -= repeated(ids)
-    if len(sure) == len(asked):  # as nearly always
+    if len(sure) == len(calls):  # as nearly always
         by_id = {answer[0].call_id: answer for answer in results}
         if len(by_id) == len(results) and by_id.keys() <= sure:
-            return [Pair(call, message, by_id.get(call.call_id)) for call, message in asked], []
+            return [Pair(call, message, by_id.get(call.call_id)) for call, message in calls], []
     places = _places_of(sure, results)
     ordered = _in_order(messages, set(ids), sure, places) if len(results) > len(places) else {}
-    place_of_each = [places.get(call.call_id, ordered.get(number)) for number, (call, _) in enumerate(asked)]
-    return _by_place(asked, results, sure, place_of_each)
+    place_of_each = [places.get(call.call_id, ordered.get(number)) for number, (call, _) in enumerate(calls)]
+    return _by_place(calls, results, sure, place_of_each)
 
 
 def _places_of(sure: set[str], results: Sequence[Answer]) -> dict[str | None, int]:
@@ -52,14 +52,14 @@ def _places_of(sure: set[str], results: Sequence[Answer]) -> dict[str | None, in
 
 
 def _by_place(
-    asked: Sequence[tuple[RequestedCall, Message]],
+    calls: Sequence[tuple[RequestedCall, Message]],
     results: Sequence[Answer],
     sure: set[str],
     places: Sequence[int | None],
 ) -> tuple[list[Pair], list[Answer]]:
     """Each call with the result at its place, and the other results; `sure` are the ids that identify a call."""
     pairs: list[Pair] = []
-    for (call, message), at in zip(asked, places, strict=True):
+    for (call, message), at in zip(calls, places, strict=True):
         answer = None if at is None else results[at]
         pairs.append(_pair(call, message, answer, is_sure=call.call_id in sure))
     answered = set(places)
@@ -89,11 +89,11 @@ class _Waiting:
         self._of_tool: defaultdict[str, deque[int]] = defaultdict(deque)
         self._answered: set[int] = set()
 
-    def add(self, number: int, name: str, identity: str | None, *, is_sure: bool, is_told: bool) -> None:
-        """A call of a tool with this id, which identifies it if `is_sure`; results have it if `is_told`."""
+    def add(self, number: int, name: str, identity: str | None, *, is_sure: bool, has_result: bool) -> None:
+        """A call of a tool with this id, which identifies it if `is_sure`; results have it if `has_result`."""
         self._all.append(number)
         self._of_tool[name].append(number)
-        if is_told and identity is not None:
+        if has_result and identity is not None:
             self._for_id[identity].append(number)
         elif not is_sure or is_item(identity):
             self._unnamed.append(number)
@@ -120,15 +120,15 @@ def _in_order(
     `named` are the ids of the calls, `sure` those that identify one, `places` where the results of these are.
     """
     waiting = _Waiting()
-    told = {x.call_id for message in messages for x in message.results}
+    with_result = {x.call_id for message in messages for x in message.results}
     tools = {x.name for message in messages for x in message.calls}
     found: dict[int, int] = {}
     number = at = 0
     for message in messages:
         for call in message.calls:
             if call.call_id not in places:
-                is_sure, is_told = call.call_id in sure, call.call_id in told
-                waiting.add(number, call.name, call.call_id, is_sure=is_sure, is_told=is_told)
+                is_sure, has_result = call.call_id in sure, call.call_id in with_result
+                waiting.add(number, call.name, call.call_id, is_sure=is_sure, has_result=has_result)
             number += 1
         for result in message.results:
             taken = None

@@ -13,7 +13,7 @@ _MAX_OF_LENGTH = 100
 
 
 class Requesters:
-    """The model calls of a turn by how many messages they were given; filed when first asked for, as it seldom is."""
+    """The model calls of a turn by how many messages they were given; sorted when first needed, as it seldom is."""
 
     def __init__(self, turn: TurnSteps) -> None:
         self._turn = turn

@@ -50,9 +50,9 @@ class _Places:
 
 
 def rebuild(turn: TurnSteps, tools: Sequence[Tool]) -> list[Call]:
-    """The tool calls of a turn in the order in which they were asked for, each once."""
-    said = (_outputs_of_models if turn.models else _outputs_of_agents)(turn)
-    places = _Places(said, [(x, turn.agent_of(x)) for x in turn.tools])
+    """The tool calls of a turn in the order in which they were requested, each once."""
+    outputs = (_outputs_of_models if turn.models else _outputs_of_agents)(turn)
+    places = _Places(outputs, [(x, turn.agent_of(x)) for x in turn.tools])
     unreliable = _repeated_ids(places)
     calls = _requested_calls(places, unreliable)
     _add_spans(calls, places, unreliable, tools)
@@ -60,12 +60,12 @@ def rebuild(turn: TurnSteps, tools: Sequence[Tool]) -> list[Call]:
         _place_by_spans(calls)
     leave_to_requesters(calls, turn)
     gathered, requesters = _Gathered(calls), Requesters(turn)
-    for own in said if turn.models else ():
+    for own in outputs if turn.models else ():
         if any(x.results for x in own.messages):  # of tools that the provider ran itself
             _add_tail(gathered, own, unreliable, requesters)
-    for number, tail in enumerate(_tails(turn) if turn.models else reversed(said)):
+    for number, tail in enumerate(_tails(turn) if turn.models else reversed(outputs)):
         if number and not gathered.unanswered:
-            break  # the last input holds those before it: what it does not add, they hardly will
+            break  # the last input contains those before it: what it does not add, they hardly will
         _add_tail(gathered, tail, unreliable, requesters)
     return sorted(gathered.calls, key=_order)
 
@@ -95,12 +95,12 @@ def _outputs_of_agents(turn: TurnSteps) -> list[_Conversation]:
 
 def _distinct_outputs(turn: TurnSteps) -> Iterator[tuple[Step, Sequence[Message]]]:
     """The outputs of agents, the outermost first, without those of inner agents that only contain the same calls."""
-    told: dict[str, set[str | None]] = {}
+    recorded: dict[str, set[str | None]] = {}
     for agent in turn.agents:
         if agent.output:
-            ids = told[agent.span.span_id] = {c.call_id for m in agent.output for c in m.calls}
+            ids = recorded[agent.span.span_id] = {c.call_id for m in agent.output for c in m.calls}
             around = turn.tree.place(agent).agent
-            if not ids or None in ids or around is None or not ids <= told.get(around.span.span_id, set()):
+            if not ids or None in ids or around is None or not ids <= recorded.get(around.span.span_id, set()):
                 yield agent, agent.output
 
 
@@ -137,12 +137,12 @@ def _request_in(output: _Conversation, call: RequestedCall, message: Message, *,
 
 def _is_settled(call: Call) -> bool:
     """Whether no other place can change its id and arguments: the request records both."""
-    asked = call.request
+    request = call.request
     return (
-        asked is not None
-        and not asked.damaged
-        and asked.call.call_id is not None
-        and isinstance(asked.call.arguments, dict)
+        request is not None
+        and not request.damaged
+        and request.call.call_id is not None
+        and isinstance(request.call.arguments, dict)
     )
 
 
@@ -249,7 +249,7 @@ def _named_arguments(step: Step, schemas: dict[str, Any]) -> Json:
         return values[0]
     if len(names) < len(values):
         return given or (values[0] if len(values) == 1 else values)
-    named = {name: _as_asked(value, properties[name]) for name, value in zip(names, values, strict=False)}
+    named = {name: _as_requested(value, properties[name]) for name, value in zip(names, values, strict=False)}
     return {**named, **given}
 
 
@@ -259,7 +259,7 @@ def _properties(schema: Any) -> dict[str, Any]:
     return described if isinstance(described, dict) else {}
 
 
-def _as_asked(value: Json, schema: Any) -> Json:
+def _as_requested(value: Json, schema: Any) -> Json:
     """A value; of what the schema calls text, the text, which may look like a number where it was recorded alone."""
     is_text = isinstance(schema, dict) and schema.get("type") == "string" and isinstance(value, bool | int | float)
     return printed(value) if is_text else value
@@ -275,12 +275,12 @@ class _Gathered:
         self._alike: defaultdict[_Kind, list[Call]] | None = None  # mostly ids are enough
         self._ran_with: defaultdict[_Kind, list[Call]] | None = None
 
-    def first(self, asked: RequestedCall, taken: set[int], passed: _Passed) -> Call | None:
+    def first(self, request: RequestedCall, taken: set[int], passed: _Passed) -> Call | None:
         """The first call with these arguments, else the first whose arguments are not known, that is not taken yet.
 
         `passed` counts, for each kind, the calls at the front that are known to be taken.
         """
-        for kind in (_kind(asked.name, asked.arguments), (asked.name, None)):
+        for kind in (_kind(request.name, request.arguments), (request.name, None)):
             calls = self._filed().get(kind, [])
             while passed[kind] < len(calls):
                 call = calls[passed[kind]]
@@ -292,14 +292,14 @@ class _Gathered:
                     return call
         return None
 
-    def fuller(self, asked: RequestedCall, taken: set[int], passed: _Passed) -> Call | None:
-        """The first call that only its span tells of, not taken yet, with these arguments and more.
+    def fuller(self, request: RequestedCall, taken: set[int], passed: _Passed) -> Call | None:
+        """The first call that only its span records, not taken yet, with these arguments and more.
 
         A tool's span may have the defaults of what the model left out. Such a call is not the one that is looked for
         where their ids differ. `passed` counts as in `first`.
         """
-        wanted = _items(asked.arguments)
-        kinds = [_having(asked.name, x) for x in wanted]
+        wanted = _items(request.arguments)
+        kinds = [_having(request.name, x) for x in wanted]
         ran_with = self._filed_by_argument() if kinds else {}
         kind = min(kinds, key=lambda x: len(ran_with.get(x, ())), default=None)
         if kind is None or kind not in ran_with:
@@ -308,7 +308,7 @@ class _Gathered:
         while passed[kind] < len(calls) and id(calls[passed[kind]]) in taken:
             passed[kind] += 1
         near = calls[passed[kind] : passed[kind] + _MAX_WITH_ARGUMENT]
-        possible = (x for x in near if id(x) not in taken and not (asked.call_id and x.call_id))
+        possible = (x for x in near if id(x) not in taken and not (request.call_id and x.call_id))
         return next((x for x in possible if wanted < _items(x.arguments)), None)
 
     def add(self, call: Call) -> None:
@@ -317,9 +317,9 @@ class _Gathered:
         self.unanswered += 1
         self._file(call)
 
-    def complete(self, call: Call, asked: Requested) -> None:
+    def complete(self, call: Call, repeated: Requested) -> None:
         """Add to a call what the input of a model call repeats of it."""
-        call.repeated = asked
+        call.repeated = repeated
         if _is_settled(call):
             return
         before = call.call_id, call.arguments
@@ -348,7 +348,7 @@ class _Gathered:
         return self._alike
 
     def _filed_by_argument(self) -> defaultdict[_Kind, list[Call]]:
-        """The calls that only spans tell of, by each of their arguments, each list in their order."""
+        """The calls that only spans record, by each of their arguments, each list in their order."""
         if self._ran_with is None:
             self._ran_with = defaultdict(list)
             for call in sorted((x for x in self.calls if x.ran and not x.request), key=_order):
@@ -396,19 +396,19 @@ def _add_tail(known: _Gathered, tail: _Conversation, unreliable: set[str], reque
     pairs, loose = paired(tail.messages, unreliable)
     taken: set[int] = set()
     passed: _Passed = defaultdict(int)
-    for position, (asked, repeating, answer) in enumerate(pairs):
-        call = known.by_id.get(asked.call_id) if asked.call_id else None
-        call = call or known.first(asked, taken, passed) or known.fuller(asked, taken, passed)
+    for position, (request, repeating, answer) in enumerate(pairs):
+        call = known.by_id.get(request.call_id) if request.call_id else None
+        call = call or known.first(request, taken, passed) or known.fuller(request, taken, passed)
         if call is None:
             if "input" in tail.step.damaged:
                 continue  # it may be of an earlier turn: where this one starts is not known
             requester = requesters.of(tail.step, repeating) or tail.step
-            call = Call((requester.span.start_ns, -1, position), asked.name)
+            call = Call((requester.span.start_ns, -1, position), request.name)
             known.add(call)
         taken.add(id(call))
         if call.repeated is None or call.arguments is None:
             agent = requesters.agent(tail.step, repeating, tail.agent) if call.request is None else None
-            known.complete(call, Requested(tail.step, agent, asked, "calls" in repeating.damaged))
+            known.complete(call, Requested(tail.step, agent, request, "calls" in repeating.damaged))
         if answer is not None:
             known.answer(call, _returned(tail, answer))
     for left, answered in _answered(known, tail, loose, is_alone=not pairs):
@@ -424,8 +424,8 @@ def _answered(
     In one that shows no call, results that name none are those of the turn's calls so far, if they are as many.
     """
     if is_alone and loose and not any(x[0].call_id for x in loose):
-        asked = sorted((x for x in known.calls if x.order[0] < tail.step.span.start_ns), key=_order)
-        yield from side_by_side(loose, asked) if len(asked) == len(loose) else ()
+        calls = sorted((x for x in known.calls if x.order[0] < tail.step.span.start_ns), key=_order)
+        yield from side_by_side(loose, calls) if len(calls) == len(loose) else ()
         return
     yield from ((x, known.by_id.get(x[0].call_id or "")) for x in loose)
 

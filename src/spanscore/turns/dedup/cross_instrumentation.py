@@ -17,7 +17,7 @@ _MAX_REPORTS = 40
 """Reports with something in common that are compared with one."""
 
 _MAX_SCOPES = 5
-"""Instrumentations that are held against each other: the first by name."""
+"""Instrumentations that are compared: the first by name."""
 
 _MAX_ABOVE = 50
 """Agents in each other that are looked through."""
@@ -102,7 +102,7 @@ def model_reports(calls: Sequence[Step], tree: Tree) -> list[list[Step]]:
     """Model calls, each as its reports, that of the framework first.
 
     Reports are of one call if they are of different instrumentations, one lies in the time of the other and in no agent
-    but those around it, and they agree: in what was put out and in what was given or counted; where one does not tell
+    but those around it, and they agree: in what was put out and in what was given or counted; where one lacks
     what was put out, in what was given or counted. Unique ids of the same tool calls are enough.
     """
     return _joined([_model(x, tree) for x in calls], _is_same_model)
@@ -117,9 +117,9 @@ def tool_reports(calls: Sequence[Step], tree: Tree) -> list[list[Step]]:
 
 
 def _joined(reports: list[ReportT], is_same: Callable[[ReportT, ReportT], bool]) -> list[list[Step]]:
-    """In order of time, each report goes to the nearest call that still runs and that others tell, or is a new one.
+    """In order of time, each report goes to the nearest call that still runs and that others report, or is a new one.
 
-    `waiting` has, for what reports have in common and an instrumentation, the calls that this one did not tell yet.
+    `waiting` has, for what reports have in common and an instrumentation, the calls that this one has not reported yet.
     """
     scopes = sorted({x.step.span.scope.name for x in reports})[:_MAX_SCOPES]
     waiting: dict[tuple[Hashable, str], deque[_Call[ReportT]]] = {}
@@ -142,7 +142,7 @@ def _joined(reports: list[ReportT], is_same: Callable[[ReportT, ReportT], bool])
 
 
 def _running(waiting: deque[_Call[ReportT]] | None, report: ReportT) -> Iterator[_Call[ReportT]]:
-    """Of the calls that one of this instrumentation may tell too, the first that still run; others are let go."""
+    """Of the calls that one of this instrumentation may report too, the first that still run; others are let go."""
     if not waiting:
         return
     span = report.step.span

@@ -71,13 +71,13 @@ class CallIdentity:
     """The ids of these calls, sorted, without ids of items: an emitter records either those or the calls'."""
 
     question: object = None
-    """What the user said last in the input."""
+    """The user's last message in the input."""
 
     system: object = None
     """The system prompt without white space."""
 
     conversation: tuple[Hashable, ...] = ()
-    """What the user said in the input, and the ids of its calls and results: what any instrumentation records."""
+    """The user's messages in the input, and the ids of its calls and results: what any instrumentation records."""
 
     whole_input: object = None
     """The whole input but for system messages: what a proxy passes on as it came."""

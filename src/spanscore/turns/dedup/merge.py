@@ -59,7 +59,7 @@ def merged_tools(step: Step, other: Step) -> Step:
 def _has_more_calls(theirs: Sequence[Message] | None, ours: Sequence[Message] | None) -> bool:
     """Whether messages name more calls, or more of their ids, than others with the same texts.
 
-    Of what is much longer only so much is looked at as there may be in theirs: many reports may be held against it.
+    Of what is much longer only so much is looked at as there may be in theirs: many reports may be compared with it.
     """
     if theirs is None or ours is None or theirs is ours or len(ours) > 2 * len(theirs):
         return False
@@ -118,7 +118,7 @@ def _has_all_output(step: Step, other: Step) -> bool:
 
 
 def _is_whole_of(step: Step, other: Step, field: str) -> bool:
-    """Whether a report holds whole what another holds in part; not if it records much less of it."""
+    """Whether a report contains whole what another contains in part; not if it records much less of it."""
     ours, theirs = (getattr(x, field) if field in _MESSAGES else () for x in (step, other))
     if len(ours) > 2 * len(theirs) or not is_cut(step, field) or is_cut(other, field):
         return False

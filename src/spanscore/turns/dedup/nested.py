@@ -68,7 +68,7 @@ def tool_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
     """The tool calls that `steps` report by spans, each once, in order of time.
 
     A tool span right inside another one of the same name (the client's or server's side of MCP) is the same call, as
-    long as their ids and arguments do not say otherwise; beside it, one of another instrumentation if they agree.
+    long as their ids and arguments do not contradict it; beside it, one of another instrumentation if they agree.
     """
     calls = [x for x in steps if x.kind == "tool"]
     if any(tree.place(x).tool is not None for x in calls):
@@ -96,7 +96,7 @@ def _without_inner(calls: list[Step], tree: Tree) -> list[Step]:
 def _without_nesting(calls: list[Step], inner: dict[str, list[Step]], tree: Tree) -> list[Step]:
     """Merge inward out, so that a call reported three times is merged twice.
 
-    What a wrapper lies in is a wrapper too: it holds the several calls that the inner one holds.
+    What a wrapper lies in is a wrapper too: it contains the several calls that the inner one contains.
     """
     current = {x.span.span_id: x for x in calls}
     around_wrappers: set[str] = set()

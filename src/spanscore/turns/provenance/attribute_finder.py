@@ -1,4 +1,4 @@
-"""Find the attribute that holds what a dialect read from a span: change one and read the span again."""
+"""Find the attribute that contains what a dialect read from a span: change one and read the span again."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,31 +12,31 @@ _MAX_LEAVES = 200
 _MAX_CHARS = 40  # of a text that are looked for: enough to be found nowhere else
 _MIN_WORD_CHARS = 4
 _MAX_WORDS = 3
-_MAX_NAMED = 3  # parts that hold one value together and are worth naming
-_MAX_TOGETHER = 20
-"""Parts of which those are looked for that hold a value only together, as a name that must stand in two places."""
+_MAX_NAMED = 3  # parts that contain one value jointly and are worth naming
+_MAX_JOINT = 20
+"""Parts of which those are looked for that contain a value only jointly, as a name that must stand in two places."""
 
 _MAX_READ_PARTS = 2_000_000
 """How many parts are read again for all facts of one turn: some ten seconds; what is then left names no part."""
 _PLAIN = re.compile(r"[^\W_][\w .,:;?-]*")  # reads the same however often it is encoded
 _WORD = re.compile(r"[^\W_]+")
-_MARK = "~"
+_CHANGED_END = "~"
 _JOINT = "__"  # between the names of an MCP server and its tool
 _EMPTY, _EMPTY_IN_TEXT = '""', r"\"\""
 _EMPTIES = (_EMPTY, _EMPTY_IN_TEXT, "''", "[]", "{}", "null", "None")
 
 FactGetter: TypeAlias = Callable[[Step], Any]
-"""What a step says of one fact."""
+"""What a step contains of one fact."""
 
 _Differs: TypeAlias = Callable[[Sequence[Any]], bool | None]
 """Whether a fact is another one with these parts changed; None where the span then is something else."""
 
 
 class Rereader(Protocol):
-    """Reads a step's span again without a part of it. Parts are opaque here."""
+    """Rereads a step's span without a part of it. Parts are opaque here."""
 
     def parts(self, step: Step) -> Iterable[tuple[Any, str]]:
-        """The parts of a step's span, each with what it holds as text."""
+        """The parts of a step's span, each with its content as text."""
 
     def name(self, step: Step, part: Any) -> str:
         """A part in words for people."""
@@ -49,47 +49,47 @@ class Rereader(Protocol):
 
 
 class AttributeFinder:
-    """Finds the parts that hold the facts of one turn; the work for all of them together is bounded."""
+    """Finds the parts that contain the facts of one turn; the work for all of them in sum is bounded."""
 
-    def __init__(self, again: Rereader) -> None:
-        self._again = again
+    def __init__(self, rereader: Rereader) -> None:
+        self._rereader = rereader
         self._left = _MAX_READ_PARTS
         self._known: dict[int, tuple[Step, Sequence[tuple[Any, str]]]] = {}
 
     def parts(self, step: Step, getter: FactGetter, value: Any) -> list[Any]:
-        """The parts of a step's span from which it tells what `getter` shows; `value` is that, or what is alike in it.
+        """The parts of a step's span that contain what `getter` shows; `value` is that, or what is alike in it.
 
         First the value, or a piece of its text, is made another wherever it stands: where that shows, there the value
         was read, even if other parts repeat it. Else it is looked for by leaving out parts with a word of it. None
-        where the span by itself does not tell the value.
+        where the span by itself does not contain the value.
         """
-        original = getter(self._again.without(step))
+        original = getter(self._rereader.without(step))
         if original is None or original != getter(step):
             return []
-        held = self._parts(step)
+        contents = self._parts(step)
 
         def differs(changed: Step) -> bool | None:
-            self._left -= len(held)
+            self._left -= len(contents)
             return getter(changed) != original if changed.kind == step.kind else None
 
         for old, new in _changes(value):
-            marked = [x for x, text in held if holds(text, old)]
-            found = self._search(marked, lambda x: differs(self._again.with_text(step, x, old, new)))  # noqa: B023 - used up within the round
+            containing = [x for x, text in contents if contains(text, old)]
+            found = self._search(containing, lambda x: differs(self._rereader.with_text(step, x, old, new)))  # noqa: B023 - used up within the round
             if found:
                 return found
-        likely = [x for x, text in held if _may_hold(text, value)]
-        return self._search(likely, lambda x: differs(self._again.without(step, *x)))
+        likely = [x for x, text in contents if _may_contain(text, value)]
+        return self._search(likely, lambda x: differs(self._rereader.without(step, *x)))
 
     def _parts(self, step: Step) -> Sequence[tuple[Any, str]]:
-        """All parts of a step's span: all facts of the step ask for the same."""
+        """All parts of a step's span: they are the same for all facts of the step."""
         if id(step) not in self._known:
-            self._known[id(step)] = step, tuple(self._again.parts(step))
+            self._known[id(step)] = step, tuple(self._rereader.parts(step))
         return self._known[id(step)][1]
 
     def _search(self, parts: Sequence[Any], differs: _Differs) -> list[Any]:
-        """Those of these parts that, changed each by itself, make a difference; else the few that do so together.
+        """Those of these parts that, changed each by itself, make a difference; else the few that do so jointly.
 
-        Where all together make none they are passed by at once, else they are halved.
+        Where all of them make none they are passed by at once, else they are halved.
         """
         if not parts or self._left <= 0:
             return []
@@ -100,13 +100,13 @@ class AttributeFinder:
         found = self._search(parts[:middle], differs)
         if len(found) < _MAX_NAMED:
             found += self._search(parts[middle:], differs)
-        if not found and is_other and len(parts) <= _MAX_TOGETHER:
+        if not found and is_other and len(parts) <= _MAX_JOINT:
             found = _needed(parts, differs)
         return found[:_MAX_NAMED]
 
 
 def _needed(parts: Sequence[Any], differs: _Differs) -> list[Any]:
-    """Of parts that make a difference together those that it takes; none where these are too many to be named."""
+    """Of parts that make a difference jointly those that it takes; none where these are too many to be named."""
     needed = list(parts)
     for part in parts:
         rest = [x for x in needed if x is not part]
@@ -115,20 +115,20 @@ def _needed(parts: Sequence[Any], differs: _Differs) -> list[Any]:
     return needed if len(needed) <= _MAX_NAMED else []
 
 
-def holds(text: str, piece: str) -> bool:
-    """Whether a part that holds `text` holds a piece of a value; `""` is the empty text, by itself or in JSON."""
+def contains(text: str, piece: str) -> bool:
+    """Whether the text of a part contains a piece of a value; `""` is the empty text, by itself or in JSON."""
     return piece in text or (piece == _EMPTY and not text)
 
 
-def _may_hold(text: str, value: Any) -> bool:
-    """Whether a part holds a word of a value, or what has none as JSON or Python prints it; or a number to be added."""
+def _may_contain(text: str, value: Any) -> bool:
+    """Whether a part contains a word of a value, or the value as JSON or Python prints it; or a number to add."""
     if isinstance(value, int) and text.isdecimal():
         return True
     for leaf in _leaves(value):
         words = _WORD.findall(leaf[: _MAX_CHARS * 10]) if isinstance(leaf, str) else []
         if not leaf and not isinstance(leaf, (int, float)):
             words = list(_EMPTIES)  # emitters write one for another
-        if any(holds(text, x) for x in words or (dumps(leaf), str(leaf)) if x):
+        if any(contains(text, x) for x in words or (dumps(leaf), str(leaf)) if x):
             return True
     return False
 
@@ -136,7 +136,7 @@ def _may_hold(text: str, value: Any) -> bool:
 def _changes(value: Any) -> Iterator[tuple[str, str]]:
     """What is looked for, each with what is put in its place: pieces of the value's text, else what it has instead."""
     for piece in _pieces(value):
-        yield piece, piece + _MARK
+        yield piece, piece + _CHANGED_END
     leaf = next(_leaves(value), None)
     if isinstance(leaf, (int, float)) and not isinstance(leaf, bool):
         yield dumps(leaf), dumps(leaf + 1)
@@ -146,9 +146,9 @@ def _changes(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _pieces(value: Any) -> Iterator[str]:
-    """The longest plain piece of text in a value, of which it can be told where it was read; then its longest words.
+    """The longest plain piece of text in a value, by which its place in the span is found; then its longest words.
 
-    The words are for text that was recorded chunk by chunk, and their longest part for a name that is put together.
+    The words are for text that was recorded chunk by chunk, and their longest part for a name that is made of several.
     """
     texts = (x for x in _leaves(value) if isinstance(x, str))
     pieces = (x for text in texts for x in _PLAIN.findall(text[: _MAX_CHARS * 10]))

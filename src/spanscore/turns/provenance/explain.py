@@ -1,4 +1,4 @@
-"""Say where each fact of a turn came from, and what lost."""
+"""Find where each fact of a turn came from, and which other sources it came before."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ MAX_EXPLAINED = 50
 
 _MAX_LOST = 4  # of one fact in one span
 _MAX_BESIDE = 1000
-"""Steps among which one is looked for that tells a fact, where its own span does not."""
+"""Steps among which one is looked for that records a fact, where its own span does not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value came from. `attributes` are the attributes (or other parts) of the step's span that held it.
+    """Where a value came from. `attributes` are the attributes (or other parts) of the step's span that contained it.
 
     They are empty where no single one does. `damaged`: the value was cut or redacted on the way.
     """
@@ -53,13 +53,13 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """The origin of a fact, None where the trace did not say; and what else spoke, but came after it in the order."""
+    """The origin of a fact, None where the trace lacks it; and its other sources, which come later in the order."""
 
     origin: Origin | None
     lost: tuple[Origin, ...] = ()
 
     def to_json(self) -> dict[str, Any] | None:
-        """The origin as JSON, with what lost and whether that says the same; None where the trace did not say."""
+        """The origin as JSON, with the other sources and whether they agree; None where the trace lacks the fact."""
         if self.origin is None:
             return None
         lost = [{**x.to_json(), "agrees": x.value == self.origin.value} for x in self.lost]
@@ -90,9 +90,9 @@ class Explanation:
         }
 
 
-def explain(turn: TurnSteps, again: Rereader, reading: Reading) -> Explanation:
+def explain(turn: TurnSteps, rereader: Rereader, reading: Reading) -> Explanation:
     """Explain every fact of a turn of a reading. The work is bounded, but far more than building the turn is."""
-    explaining = _Explaining(turn, again, reading)
+    explaining = _Explaining(turn, rereader, reading)
     offered = available_tools(turn)[0] or ()
     calls = tool_calls.rebuild(turn, offered)[:MAX_EXPLAINED]
     return Explanation(
@@ -107,14 +107,14 @@ def explain(turn: TurnSteps, again: Rereader, reading: Reading) -> Explanation:
 
 
 class _Explaining:
-    """The turn that is explained, and what reads its spans again."""
+    """The turn that is explained, and what rereads its spans."""
 
-    def __init__(self, turn: TurnSteps, again: Rereader, reading: Reading) -> None:
+    def __init__(self, turn: TurnSteps, rereader: Rereader, reading: Reading) -> None:
         self._turn = turn
-        self._again = again
-        self._holding = AttributeFinder(again)
+        self._rereader = rereader
+        self._finder = AttributeFinder(rereader)
         self._all = reading.steps
-        self._told_by = tuple(reading.told_by.values())
+        self._other_reports = tuple(reading.other_reports.values())
         self._by_id = {(x.span.trace_id, x.span.span_id): x for x in turn.steps}
 
     def fact(self, name: str, sources: FirstOf[Any], subject: Any) -> Explained:
@@ -130,11 +130,11 @@ class _Explaining:
             if found is None or found.value == () or (found.step.span.span_id, found.field) in seen:
                 continue
             seen.add((found.step.span.span_id, found.field))
-            told = self._origins(name, source.words, found, subject if isinstance(subject, Call) else None)
+            origins = self._origins(name, source.words, found, subject if isinstance(subject, Call) else None)
             if found.step is winner.step and found.field == winner.field:
-                origin, lost = told[:1], lost + told[1:]
+                origin, lost = origins[:1], lost + origins[1:]
             else:
-                lost += told
+                lost += origins
         return Explained(next(iter(origin), None), _elsewhere(lost, origin))
 
     def tools(self, offered: Sequence[Tool]) -> dict[str, Origin]:
@@ -142,10 +142,10 @@ class _Explaining:
         origins: dict[str, Origin] = {}
         for source in (*sources.OFFERED, *sources.DESCRIBED):
             for found in sources.listed(source.find(self._turn)):
-                told = {id(x) for x in found.value or ()}
+                listed = {id(x) for x in found.value or ()}
                 for tool in offered[:MAX_EXPLAINED]:
-                    if tool.name not in origins and id(tool) in told:
-                        step, getter = self._teller(found), fact_getters.of_tool(tool.name)
+                    if tool.name not in origins and id(tool) in listed:
+                        step, getter = self._recorder(found), fact_getters.of_tool(tool.name)
                         origins[tool.name] = self._origin(
                             source.words, step, getter, (tool.name,), damaged=found.damaged
                         )
@@ -157,13 +157,13 @@ class _Explaining:
             found = sources.tokens(source.find(self._turn))
             for count in found[:MAX_EXPLAINED]:
                 yield self._origin(
-                    source.words, self._teller(count), fact_getters.of_fact("tokens", count), count.value
+                    source.words, self._recorder(count), fact_getters.of_fact("tokens", count), count.value
                 )
             if found:
                 return
 
     def _origins(self, name: str, source: str, found: Sourced, call: Call | None) -> list[Origin]:
-        """Where a value came from; and what the same span would have told without that, in order."""
+        """Where a value came from; and what the same span contains without that, in order."""
         if found.field == "resource":
             key = name.replace("_", ".")
             return [Origin(source, found.value, found.step, (f"{key} of the resource",))]
@@ -171,67 +171,69 @@ class _Explaining:
         if value is None and damaged:
             return [Origin(source, value, found.step, (), damaged)]
         place = fact_getters.placed(found, call)
-        teller = self._teller(found, place)
+        recorder = self._recorder(found, place)
         getter = fact_getters.of_fact(name, found, call, place)
-        if getter(self._again.without(teller)) != getter(teller):
-            teller, getter = self._beside(name, found, call, teller) or (teller, getter)
-        step, told = teller, list[Origin]()
-        while len(told) < _MAX_LOST:
-            parts = self._holding.parts(step, getter, value)
-            attributes = tuple(self._again.name(step, x) for x in parts)
-            told.append(Origin(source, value, teller, attributes, damaged))
+        if getter(self._rereader.without(recorder)) != getter(recorder):
+            recorder, getter = self._beside(name, found, call, recorder) or (recorder, getter)
+        step, origins = recorder, list[Origin]()
+        while len(origins) < _MAX_LOST:
+            parts = self._finder.parts(step, getter, value)
+            attributes = tuple(self._rereader.name(step, x) for x in parts)
+            origins.append(Origin(source, value, recorder, attributes, damaged))
             if not parts:
                 break
-            step = self._again.without(step, *parts)
+            step = self._rereader.without(step, *parts)
             value, damaged = getter(step), False
             if step.kind != found.step.kind or value is None or value == ():
                 break
             if isinstance(value, fact_getters.Recorded):
                 value = value.value
-        return told if len(told) == 1 or told[-1].attributes else told[:-1]
+        return origins if len(origins) == 1 or origins[-1].attributes else origins[:-1]
 
     def _origin(self, source: str, step: Step, getter: FactGetter, value: Any, *, damaged: bool = False) -> Origin:
-        parts = self._holding.parts(step, getter, value)
-        return Origin(source, getter(step), step, tuple(self._again.name(step, x) for x in parts), damaged)
+        parts = self._finder.parts(step, getter, value)
+        return Origin(source, getter(step), step, tuple(self._rereader.name(step, x) for x in parts), damaged)
 
-    def _teller(self, found: Sourced, place: fact_getters.Place | None = None) -> Step:
+    def _recorder(self, found: Sourced, place: fact_getters.Place | None = None) -> Step:
         """The step as its span was read: what is found may have been completed by another report of the same call."""
         step, field = found.step, found.field if place is None else place.field
         if field == "agent_name" and step.agent_name != found.value:
             above = self._turn.tree.place(step)
             runs = above.tool is not None and above.tool.runs_agent == found.value
             return (above.tool if runs else above.agent) or step
-        told = getattr(step, field)
+        value = getattr(step, field)
         own = self._by_id.get((step.span.trace_id, step.span.span_id), step)
-        elsewhere = next((x for x in self._told_by if told is not None and getattr(x, field) is told), None)
+        elsewhere = next((x for x in self._other_reports if value is not None and getattr(x, field) is value), None)
         if elsewhere is not None:
             return elsewhere
-        if told is None or getattr(own, field) is told:
+        if value is None or getattr(own, field) is value:
             return own
-        return next((x for x in self._turn.steps if getattr(x, field) is told), own)
+        return next((x for x in self._turn.steps if getattr(x, field) is value), own)
 
-    def _beside(self, name: str, found: Sourced, call: Call | None, teller: Step) -> tuple[Step, FactGetter] | None:
-        """Another step that tells the fact, and how, where the dialect took it over into this one."""
-        for step, getter in self._telling(name, found, call, teller):
-            if getter(self._again.without(step)) == found.value:
+    def _beside(self, name: str, found: Sourced, call: Call | None, recorder: Step) -> tuple[Step, FactGetter] | None:
+        """Another step that records the fact, and its getter, where the dialect took it over into this one."""
+        for step, getter in self._recording(name, found, call, recorder):
+            if getter(self._rereader.without(step)) == found.value:
                 return step, getter
         return None
 
-    def _telling(self, name: str, found: Sourced, call: Call | None, teller: Step) -> Iterator[tuple[Step, FactGetter]]:
-        """The steps that tell the same, those after this one first."""
-        started_ns = teller.span.start_ns
+    def _recording(
+        self, name: str, found: Sourced, call: Call | None, recorder: Step
+    ) -> Iterator[tuple[Step, FactGetter]]:
+        """The steps that record the same, those after this one first."""
+        started_ns = recorder.span.start_ns
         steps = sorted(self._all[:_MAX_BESIDE], key=lambda x: (x.span.start_ns <= started_ns, x.span.start_ns))
         if found.field in {"session_id", "user_id"}:
             getter = fact_getters.of_fact(name, found)
             yield from ((x, getter) for x in steps if getter(x) == found.value)
         request = None if call is None or call.request is None else call.request.call
         if found.field == "calls" and request is not None:
-            places = ((x, fact_getters.repeated(request, x)) for x in steps if x is not teller)
+            places = ((x, fact_getters.repeated(request, x)) for x in steps if x is not recorder)
             yield from ((x, fact_getters.of_fact(name, found, call, place)) for x, place in places if place is not None)
 
 
 def _elsewhere(lost: Sequence[Origin], origin: Sequence[Origin]) -> tuple[Origin, ...]:
-    """What lost, each place once: an agent's one span tells the agent of all its steps."""
+    """The other origins, each place once: an agent's one span records the agent of all its steps."""
     kept: list[Origin] = []
     for one in lost:
         if not any(x.step.span is one.step.span and x.attributes == one.attributes for x in (*origin, *kept)):

@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
 
 def of_fact(name: str, found: Sourced, call: Call | None = None, place: Place | None = None) -> FactGetter:
-    """What any reading of a span says of the fact that was found in its step; `call` where it is a fact of one."""
+    """What any reading of a span contains of the fact that was found in its step; `call` where it is a fact of one."""
     field = found.field
     if place is not None:
         return _in_message(name, field, place, inferred=_is_inferred(name, found, call))
@@ -50,7 +50,7 @@ def _agent(step: Step) -> str | None:
 
 
 def of_tool(name: str) -> FactGetter:
-    """What any reading of a span says of a tool on offer."""
+    """What any reading of a span contains of a tool on offer."""
     return lambda step: next((x for x in step.tools or () if x.name == name), None)
 
 
@@ -66,17 +66,17 @@ def placed(found: Sourced, call: Call | None) -> Place | None:
     return None
 
 
-def repeated(asked: RequestedCall, step: Step) -> Place | None:
+def repeated(request: RequestedCall, step: Step) -> Place | None:
     """Where a call stands word for word in what another step was given, or put out."""
     for field in ("input", "output"):
         calls = _standing(step, field, "calls")
-        if asked in calls:
-            return Place(field, calls.index(asked), len(calls), asked)
+        if request in calls:
+            return Place(field, calls.index(request), len(calls), request)
     return None
 
 
 def _at_call(calls: Sequence[RequestedCall], call: Call, step: Step) -> int | None:
-    """Which of these is the call as it was asked for, or repeated; its id may have been put aside."""
+    """Which of these is the call as it was requested, or repeated; its id may have been removed."""
     for one in (x.call for x in (call.request, call.repeated) if x is not None and x.step is step):
         for at, other in enumerate(calls):
             if other is one or (other.name is one.name and other.arguments is one.arguments and one.call_id is None):
@@ -85,13 +85,13 @@ def _at_call(calls: Sequence[RequestedCall], call: Call, step: Step) -> int | No
 
 
 def _at_result(results: Sequence[ToolResult], call: Call) -> int | None:
-    told = None if call.returned is None else call.returned.result
-    return next((at for at, x in enumerate(results) if x is told), None)
+    returned = None if call.returned is None else call.returned.result
+    return next((at for at, x in enumerate(results) if x is returned), None)
 
 
 def _is_inferred(name: str, found: Sourced, call: Call | None) -> bool:
-    told = None if call is None or call.returned is None else call.returned.result
-    return name == "error" and told is not None and not told.error and found.field == "results"
+    returned = None if call is None or call.returned is None else call.returned.result
+    return name == "error" and returned is not None and not returned.error and found.field == "results"
 
 
 def _in_message(name: str, field: str, place: Place, *, inferred: bool) -> FactGetter:
@@ -116,9 +116,9 @@ def _standing(step: Step, field: str, which: str) -> list[Any]:
 
 
 def _plan(step: Step) -> tuple[str, tuple[str, ...]] | None:
-    """What was said, and the steps that were set down by a call."""
-    said = [x.text for x in step.output or () if x.text and x.text.strip()]
-    planned = "\n".join(said), next((x for x in map(set_down_in, step.output or ()) if x), ())
+    """The texts of the output, and the steps that were set down by a call."""
+    texts = [x.text for x in step.output or () if x.text and x.text.strip()]
+    planned = "\n".join(texts), next((x for x in map(set_down_in, step.output or ()) if x), ())
     return planned if any(planned) else None
 
 

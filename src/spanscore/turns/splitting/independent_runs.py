@@ -1,4 +1,4 @@
-"""Tell questions that stand by themselves from the steps of a pipeline, in which what came before shows."""
+"""Separate questions that stand by themselves from the steps of a pipeline, in which what came before shows."""
 
 import re
 from bisect import bisect_left
@@ -12,13 +12,13 @@ _MAX_CHARS = 20_000
 """Of a question or an answer that are compared."""
 
 _QUOTED_WORDS = 4
-"""Words in a row, at the beginning of an answer, by which it is found in what is asked later."""
+"""Words in a row, at the beginning of an answer, by which it is found in later questions."""
 
 _WORD = re.compile(r"\w+")
 
 
 class Requested:
-    """One outermost `step` of a trace, with all `steps` in it: whom it asks, what, and what it is answered."""
+    """One outermost `step` of a trace, with all `steps` in it: its agent, its question and its answer."""
 
     def __init__(self, step: Step, steps: Sequence[Step], answer: str | None) -> None:
         self._steps = steps
@@ -31,7 +31,7 @@ class Requested:
 
     @cached_property
     def words(self) -> str:
-        """What the user said, as words between spaces; "" where that is not told."""
+        """The user's message, as words between spaces; "" where it is not recorded."""
         given = (conversation.opening(x.input).text for x in self._steps if x.input)
         return _words(next((x for x in given if x), ""))
 
@@ -48,8 +48,8 @@ class Requested:
         return name, next(systems, None)
 
     @cached_property
-    def is_first_asked(self) -> bool:
-        """Whether nothing had been said since the question when it was first given."""
+    def ends_with_question(self) -> bool:
+        """Whether no message followed the question when it was first given."""
         given = next((x.input for x in self._steps if x.input), ())
         return bool(given) and conversation.last_user_message(given) == len(given) - 1
 
@@ -65,31 +65,31 @@ class IndependentRuns:
     Where there are agents, the model calls beside them, as those that find titles, do not.
     """
 
-    def __init__(self, all_asked: Sequence[Requested]) -> None:
-        self._all = all_asked
-        agents = [place for place, asked in enumerate(all_asked) if asked.is_agent]
-        self._main = agents or list(range(len(all_asked)))
+    def __init__(self, requests: Sequence[Requested]) -> None:
+        self._all = requests
+        agents = [place for place, request in enumerate(requests) if request.is_agent]
+        self._main = agents or list(range(len(requests)))
         self._start = self._end = 0
         self._last_quoted = 0
 
     def is_independent(self, start: int, at: int) -> bool:
-        """Whether the one `at` asks something of its own, not as a step of the turn that `start` opens.
+        """Whether the one `at` has a question of its own, not as a step of the turn that `start` opens.
 
-        It asks the same agent something else: what was asked and answered in the turn so far does not show in it, and
-        that turn's answers are quoted neither by it nor later. What runs at the same time is told apart only where the
-        agent is known, by its name or its instructions. Or it asks the same again, and no span is around both. To be
+        It asks the same agent something else: the question and the answer of the turn so far do not show in it, and
+        that turn's answers are quoted neither by it nor later. What runs at the same time is separated only where the
+        agent is known, by its name or its instructions. Or it repeats the question, and no span is around both. To be
         called with `start` and `at` rising.
         """
         begin, end = bisect_left(self._main, start), bisect_left(self._main, at)
         if begin == end or self._main[end : end + 1] != [at]:
             return False
-        first, before, asked = (self._all[x] for x in (self._main[begin], self._main[end - 1], at))
-        if not _may_be_one(first.agent, asked.agent) or not first.words or not asked.words:
+        first, before, request = (self._all[x] for x in (self._main[begin], self._main[end - 1], at))
+        if not _may_be_one(first.agent, request.agent) or not first.words or not request.words:
             return False
-        is_after = before.is_answered and max(first.end_ns, before.end_ns) <= asked.start_ns
+        is_after = before.is_answered and max(first.end_ns, before.end_ns) <= request.start_ns
         if not is_after and not any(first.agent):
             return False
-        shows = any(_shows(x, asked) and not _asks_again(x, asked) for x in (first, before))
+        shows = any(_shows(x, request) and not _repeats_question(x, request) for x in (first, before))
         return not shows and self._quoted_at(start, at) < at
 
     def _quoted_at(self, start: int, at: int) -> int:
@@ -105,12 +105,12 @@ class IndependentRuns:
         """For each, the place of the last that quotes its answer; 0 where none does."""
         begun: dict[tuple[str, ...], int] = {}
         found = [0] * len(self._all)
-        for place, asked in enumerate(self._all):
-            words = asked.words.split()
+        for place, request in enumerate(self._all):
+            words = request.words.split()
             for window in zip(*(words[x:] for x in range(_QUOTED_WORDS)), strict=False):
                 if window in begun:
                     found[begun[window]] = place
-            opening = tuple(asked.answer.split()[:_QUOTED_WORDS])
+            opening = tuple(request.answer.split()[:_QUOTED_WORDS])
             if len(opening) == _QUOTED_WORDS:
                 begun[opening] = place
         return found
@@ -118,10 +118,10 @@ class IndependentRuns:
 
 def _may_be_one(one: tuple[str | None, str | None], other: tuple[str | None, str | None]) -> bool:
     """Whether two agents, by name and instructions, do not differ; without instructions a name on one side differs."""
-    (name, told), (other_name, other_told) = one, other
-    if told != other_told or (name and other_name and name != other_name):
+    (name, instructions), (other_name, other_instructions) = one, other
+    if instructions != other_instructions or (name and other_name and name != other_name):
         return False
-    return bool(told) or bool(name) == bool(other_name)
+    return bool(instructions) or bool(name) == bool(other_name)
 
 
 def _shows(earlier: Requested, later: Requested) -> bool:
@@ -133,12 +133,12 @@ def _shows(earlier: Requested, later: Requested) -> bool:
     )
 
 
-def _asks_again(earlier: Requested, later: Requested) -> bool:
-    """Whether one root of a trace asks, word for word, what another one had been asked and had answered by then.
+def _repeats_question(earlier: Requested, later: Requested) -> bool:
+    """Whether one root of a trace has, word for word, the question that another one had answered by then.
 
     Inside a common span it would be one more try, as of a vote.
     """
-    is_after = earlier.is_answered and earlier.end_ns <= later.start_ns and later.is_first_asked
+    is_after = earlier.is_answered and earlier.end_ns <= later.start_ns and later.ends_with_question
     are_alike = earlier.words == later.words and earlier.is_agent == later.is_agent and earlier.model == later.model
     return is_after and are_alike and later.root_of != "" and earlier.root_of == later.root_of
 

@@ -31,13 +31,13 @@ def split(steps: Sequence[Step], tree: Tree) -> list[tuple[Step | None, list[Ste
     The opening step is None for a trace of one turn. A new turn starts at an outermost agent, workflow or model call
 
     - that belongs to another session than the turn before, as long as no step above them names one for both;
-    - whose conversation goes on from that turn's answer: it holds it and, after it, something new from the user;
+    - whose conversation goes on from that turn's answer: it contains it and, after it, something new from the user;
     - that asks the same agent something else, of which nothing shows in the turn before, nor that turn in it, where no
-      workflow around them tells what it was given;
-    - that asks it the same again when it had answered, where no span is around both.
+      workflow around them records its input;
+    - that repeats its question when it had answered, where no span is around both.
 
-    Else it is a step of the same turn, as of a pipeline. One that was told what a call of an earlier turn returned
-    belongs to that one: turns may run side by side.
+    Else it is a step of the same turn, as of a pipeline. One that was given what a call of an earlier turn
+    returned belongs to that one: turns may run side by side.
     """
     outermost, is_given = _units(steps, tree)
     if len(outermost) < 2:
@@ -77,7 +77,7 @@ def _around(units: Sequence[tuple[Step, int]], tree: Tree) -> dict[str, int | No
 def _units(steps: Sequence[Step], tree: Tree) -> tuple[list[Step], bool]:
     """The outermost steps that may each be a turn. A single workflow around everything is looked into.
 
-    And whether such a workflow tells what it was given: then that is the question.
+    And whether such a workflow records its input: then that is the question.
     """
     inside: defaultdict[str, list[Step]] = defaultdict(list)
     for step in steps:
@@ -164,16 +164,16 @@ def _with_interleaved(units: Sequence[_Unit], starts: Sequence[int], turn_of: li
 
 
 def _goes_on_from(steps: Sequence[Step], answer: str) -> bool:
-    """Whether the conversation that a unit was given holds `answer`, and the user speaks after it."""
+    """Whether the conversation that a unit was given contains `answer`, and a message of the user after it."""
     openings = {x.kind: x.input for x in reversed(steps) if x.input is not None}  # the first of each kind
     return any(_goes_on(given, answer) for given in openings.values())
 
 
 def _goes_on(given: tuple[Message, ...], answer: str) -> bool:
-    said = False
+    user_follows = False
     for message in reversed(given):
         if message.role == "user" and message.text is not None:
-            said = True
+            user_follows = True
         elif message.role == "assistant" and not message.calls and (message.text or "").strip() == answer:
-            return said
+            return user_follows
     return False

@@ -1,4 +1,4 @@
-"""Put what was read of the traces of one turn together, as if they were one trace."""
+"""Combine what was read of the traces of one turn, as if they were one trace."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ def merge(readings: Sequence[Reading], within: Mapping[str, str]) -> Reading | N
         tuple(_moved(step, placed, within) for step in steps),
         sum(reading.unread for reading in readings),
         dict(chain.from_iterable(reading.logs.items() for reading in readings)),
-        told_by=dict(chain.from_iterable(reading.told_by.items() for reading in readings)),
+        other_reports=dict(chain.from_iterable(reading.other_reports.items() for reading in readings)),
     )
 
 

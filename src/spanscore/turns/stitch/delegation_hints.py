@@ -1,4 +1,4 @@
-"""The texts by which a tool call and the turn of the agent that it asked elsewhere are found."""
+"""The texts by which a tool call and the turn of the agent that it called elsewhere are found."""
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
@@ -15,7 +15,7 @@ from spanscore.model.trace import AgentTrace, RequestedCall, ToolCall
 from spanscore.turns.basis.times import MAX_SKEW_NS, Times
 
 _MAX_CALLS = 1000
-"""Tool calls of one trace that are held against the questions of others: the first."""
+"""Tool calls of one trace that are compared with the questions of others: the first."""
 
 _MAX_TEXTS = 20
 """Texts in a call's arguments of which each may be a question: the outermost."""
@@ -27,7 +27,7 @@ _MAX_CHARS = 10_000
 """Characters of a text that count."""
 
 _MAX_TURNS_OF_TEXT = 100
-"""Turns that were asked one text that are looked at for one call: the first that it may have asked.
+"""Turns with one text as their question that are looked at for one call: the first that it may have called.
 
 These are more than those among which `delegation` looks for the one that is meant, so a turn left
 out here makes no other one the only one.

@@ -1,4 +1,4 @@
-"""Find, as traces come, those of which a tool call of one may have asked the other's agent."""
+"""Find, as traces come, those of which a tool call of one may have called the other's agent."""
 
 from bisect import bisect_left, bisect_right, insort_right
 from collections import defaultdict, deque
@@ -79,12 +79,12 @@ class DelegationIndex:
             self._forget_first()
 
     def of(self, trace_id: str, hints: DelegationHints) -> list[str]:
-        """The traces that this one's calls may have asked, or whose calls may have asked it."""
-        found = dict.fromkeys((*self._asked_by(hints.calls), *self._asking(hints)))
+        """The traces that this one's calls may have called, or whose calls may have called it."""
+        found = dict.fromkeys((*self._called_by(hints.calls), *self._calling(hints)))
         found.pop(trace_id, None)
         return list(found)
 
-    def _asked_by(self, calls: Iterable[Called]) -> Iterator[str]:
+    def _called_by(self, calls: Iterable[Called]) -> Iterator[str]:
         for called in calls:
             first_ns, last_ns = called.times
             for text in called.texts:
@@ -93,7 +93,7 @@ class DelegationIndex:
                     if may_lie_in((times[0], times[1]), called.times):
                         yield other
 
-    def _asking(self, hints: DelegationHints) -> Iterator[str]:
+    def _calling(self, hints: DelegationHints) -> Iterator[str]:
         if hints.question is not None:
             near = self._calls.started(hints.question, 0, hints.times[0] + MAX_SKEW_NS)
             for *times, other in near:

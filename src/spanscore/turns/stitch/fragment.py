@@ -1,4 +1,4 @@
-"""A trace that may be part of a turn together with other traces, and the clues that say so."""
+"""A trace that may be part of a turn together with other traces, and the clues to that."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -83,7 +83,7 @@ class TraceFragment:
     """Whether it waits for others though it does not itself show that there are any."""
 
     within: str = ""
-    """In a group, the span of the tool call that asked for this trace."""
+    """In a group, the span of the tool call that called this trace's agent."""
 
     repeats: str | None = None
     """In a group, the trace whose model calls this one only repeats."""

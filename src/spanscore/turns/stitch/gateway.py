@@ -324,15 +324,15 @@ def _completed(reading: Reading, pairs: Sequence[tuple[Step, Step]]) -> Reading:
     shared = _shared(reading, [other for _, other in pairs])
     steps = {x.span.span_id: x for x in reading.steps}
     known = {one.span.span_id: one for one, _ in pairs}
-    told_by: dict[str, Step] = {}
+    other_reports: dict[str, Step] = {}
     for one, other in pairs:
         span_id = one.span.span_id
         added = {**shared, **_added(known[span_id], other)}
         if added:
             steps[span_id] = replace(steps[span_id], **added)
             known[span_id] = replace(known[span_id], **added)
-            told_by.setdefault(span_id, other)
-    return replace(reading, steps=tuple(steps[x.span.span_id] for x in reading.steps), told_by=told_by)
+            other_reports.setdefault(span_id, other)
+    return replace(reading, steps=tuple(steps[x.span.span_id] for x in reading.steps), other_reports=other_reports)
 
 
 def _shared(reading: Reading, others: Sequence[Step]) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class Groups:
         self.goes_on_at: dict[str, TraceFragment] = {}
         """By trace id, the trace that goes on where that one ends."""
         self.within: dict[str, str] = {}
-        """By trace id, the span of the tool call that another trace asked this one by."""
+        """By trace id, the span of the tool call by which another trace called this one."""
 
     def group_of(self, trace_id: str) -> Group | None:
         """The group that a trace is in."""
@@ -116,7 +116,7 @@ class Groups:
         return sorted(found.values(), key=lambda x: order(x[0]))
 
     def _in_order(self, members: Iterable[TraceFragment]) -> list[TraceFragment]:
-        """In order of time; those that others asked come after these, whatever their clocks say."""
+        """In order of time; those that others called come after these, whatever their clocks say."""
         placed = map(self._as_joined, members)
         return sorted(placed, key=lambda x: (bool(x.within), order(x)))
 

@@ -119,7 +119,7 @@ class ReadTrace:
 
     @property
     def question(self) -> str | None:
-        """What the user asked in its first turn."""
+        """The question of its first turn."""
         return _cut(self.traces[0].user_input) if self.traces else None
 
     @property

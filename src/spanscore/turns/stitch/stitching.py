@@ -130,7 +130,7 @@ def is_whole(parts: Sequence[TraceFragment]) -> bool:
 
 
 def asked_within(parts: Iterable[TraceFragment]) -> dict[str, str]:
-    """By trace id, the span of the tool call that asked for a trace of a group."""
+    """By trace id, the span of the tool call that called the agent of a trace of a group."""
     return {part.trace_id: part.within for part in parts if part.within}
 
 

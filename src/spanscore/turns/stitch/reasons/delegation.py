@@ -1,4 +1,4 @@
-"""A sub-agent in a trace of its own, and the tool call in another trace that asked it.
+"""A sub-agent in a trace of its own, and the tool call in another trace that called it.
 
 That is so over A2A, MCP or HTTP without the trace's context. Texts and times show which call it
 was; the trace is put into that call. Nearly every trace has texts, so which traces are compared is
@@ -32,13 +32,13 @@ _MAX_SLACK_NS = 10**8
 """By how much work may stick out of its call though the two name different sessions."""
 
 _MAX_CALLERS = 20_000
-"""Tool calls, of all traces compared, that may have asked another of these: of more none is joined.
+"""Tool calls, of all traces compared, that may have called another of these: of more none is joined.
 
-Each is held against the turns that began while it ran, so this bounds the work for all of them.
+Each is compared with the turns that began while it ran, so this bounds the work for all of them.
 """
 
 _MAX_DELEGATES = 50
-"""Turns that were asked one call's text while it ran: of more none is joined to that call."""
+"""Turns whose question is one call's text and that began while it ran: of more none is joined to that call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class DelegationClue(Clue):
     """Stands for the question, where the trace has one turn."""
 
     calls: tuple[DelegatingCall, ...]
-    """Its tool calls that another trace's agent may have been asked by."""
+    """Its tool calls by which another trace's agent may have been called."""
 
 
 class Delegation(Reason):
@@ -80,19 +80,19 @@ class Delegation(Reason):
         return DelegationClue(question=hints.question, calls=calls, is_evidence=False)
 
     def offers(self, part: TraceFragment) -> Iterable[str]:
-        """What it was asked."""
+        """Its question."""
         question = _question(part)
         return () if question is None else (stitch_keys.question(question),)
 
     def seeks(self, part: TraceFragment) -> Iterable[str]:
-        """What its tool calls may have asked."""
+        """The texts that its tool calls may have passed on as questions."""
         texts = {text for call in _calls(part) for text in call.arguments}
         return map(stitch_keys.question, texts)
 
     def join(self, groups: Groups) -> None:
         """Join what a turn had done by an agent elsewhere, in a trace of its own, to that turn.
 
-        That agent was asked, word for word, a text in a tool call's arguments; what it answered is
+        That agent's question is, word for word, a text in a tool call's arguments; what it answered is
         the call's result, or a text in that; and it worked while the call ran. First those whose
         clocks agree, then those whose clocks differ a little.
         """
@@ -199,7 +199,7 @@ _Possible: TypeAlias = list[tuple[_Caller, list[_Delegate]]]
 
 
 def _asking(groups: Groups) -> list[tuple[TraceFragment, DelegatingCall]]:
-    """The tool calls in whose arguments is what some trace was asked, each with its trace."""
+    """The tool calls in whose arguments is the question of some trace, each with its trace."""
     questions = {_question(other) for other in groups.all} - {None}
     asking: list[tuple[TraceFragment, DelegatingCall]] = []
     for part in groups.all:
@@ -234,7 +234,7 @@ def _callers(
 
 
 def _delegates(groups: Groups, asked: frozenset[int]) -> dict[int, list[_Delegate]]:
-    """The turns that were asked one of these texts, by that text, in order of time."""
+    """The turns with one of these texts as their question, by that text, in order of time."""
     found = defaultdict[int, list[_Delegate]](list)
     for number, group in enumerate(groups.groups()):
         own = [part for part in group.parts if part.trace_id not in groups.within]
@@ -253,7 +253,7 @@ def _delegate(
     members: Sequence[TraceFragment],
     asked: frozenset[int],
 ) -> _Delegate | None:
-    """The turn of these traces, where it is whole and was asked one of these texts."""
+    """The turn of these traces, where it is whole and its question is one of these texts."""
     first = min(members, key=lambda x: (x.started_ns, x.trace_id))
     last = max(members, key=lambda x: (x.ended_ns, x.trace_id))
     question = _question(first)
