@@ -18,7 +18,7 @@ from spanscore.precedence import Precedence
 from spanscore.scoring import Scoring
 from spanscore.store.store import StoredTrace
 from spanscore.telemetry import Meter, declared
-from spanscore.turn_scheduling import ReadJob, ReadResult, Source, TurnScheduler
+from spanscore.turn_scheduling import JobKind, ReadJob, ReadResult, Source, TurnScheduler
 
 _log = logging.getLogger(__name__)
 
@@ -192,7 +192,8 @@ class Finishing:
             result = self._scheduler.read(job)
             return replace(result, traces=in_scope(result.traces, self._session_scope))
         except Exception as error:  # noqa: BLE001 - what crashes a reader would crash it again after every restart
-            self._give_up(job, error)
+            if job.kind is not JobKind.TRIAL:  # else it is read once more when it is complete
+                self._give_up(job, error)
             return ReadResult(job)
 
     def _give_up(self, job: ReadJob, error: Exception) -> None:

@@ -277,10 +277,11 @@ class Processing:
 
     async def _finish_by(self, ahead_ns: int) -> None:
         """Wait until all is scored that is complete by a time to come."""
-        found = 1
-        while found:
+        in_vain = 0
+        while in_vain < 2:  # a cut waits while its trace is in work, so that the first look may find nothing
             found = await self._cuts.fill(lambda: self._scheduler.cut(self._clock_ns() + ahead_ns + 1))
             await self._cuts.join()
+            in_vain = 0 if found else in_vain + 1
 
     def _watch(self) -> None:
         """Have the meter ask for what is not counted but is."""

@@ -2,7 +2,7 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from turn_spans import ANSWER, ASK, REQUEST, RESULT, SECOND, agent, chat, span, tool
+from scheduled_spans import ANSWER, ASK, REQUEST, RESULT, SECOND, agent, chat, span, tool
 
 from spanscore.assemble.assembler import Assembler
 from spanscore.assemble.config import Config
@@ -44,6 +44,9 @@ class Run:
 
     def cut(self, now_ns):
         return self.assembler.cut(now_ns)
+
+    def accept(self, cut, now_ns):
+        return self.assembler.accept(cut, now_ns)
 
     def load(self, cut):
         return TRACES[int(cut.trace_id, 16)], []

@@ -27,6 +27,9 @@ class Source:
     def cut(self, now_ns):
         return self.assembler.cut(now_ns + self.config.complete_after)
 
+    def accept(self, cut, now_ns):
+        return self.assembler.accept(cut, now_ns)
+
     def load(self, _cut):
         return [], []
 

@@ -1,7 +1,7 @@
 """A trace that shows that nothing of it is missing is scored early, and again with what comes later all the same."""
 
 import pytest
-from turn_spans import ANSWER, ASK, REQUEST, RESULT, SECOND, agent, chat, tool
+from scheduled_spans import ANSWER, ASK, REQUEST, RESULT, SECOND, agent, chat, tool
 
 from spanscore.assemble.assembler import Assembler
 from spanscore.assemble.config import Config
@@ -23,6 +23,9 @@ class Run:
 
     def cut(self, now_ns):
         return self.assembler.cut(now_ns)
+
+    def accept(self, cut, now_ns):
+        return self.assembler.accept(cut, now_ns)
 
     def load(self, cut):
         return [span for row in cut.rows for span in self.spans[row]], []
@@ -73,6 +76,34 @@ def test_one_that_lacks_something_is_not(spans):
     assert min(run.scored_by_second(60)) >= 10
 
 
+def test_nor_is_one_of_a_session_that_lacks_its_answer():
+    run = Run(stitch_window="10s")
+    run.come([agent(1, gen_ai__conversation__id="chat 7"), QUESTION_ALONE[1]], 0)
+
+    assert min(run.scored_by_second(60)) >= 10
+
+
+def test_what_comes_while_it_is_read_is_read_with_it_once():
+    run = Run()
+    run.come(WHOLE, 0)
+    (job,) = run.scheduler.cut(2 * SECOND)
+    run.come([chat(1, 5, 1, [ASK], ANSWER, start=50, end=60)], 3)
+
+    assert run.scheduler.hold_back(run.scheduler.read(job), 3 * SECOND)
+    assert run.scored_by_second(60) == {5: [1]}
+
+
+def test_what_is_read_too_late_gives_way_to_the_complete_trace():
+    run = Run()
+    run.come(WHOLE, 0)
+    (job,) = run.scheduler.cut(2 * SECOND)
+    run.come([chat(1, 5, 1, [ASK], ANSWER, start=50, end=60)], 9)
+    assert run.scheduler.cut(30 * SECOND) == []
+
+    assert run.scheduler.hold_back(run.scheduler.read(job), 30 * SECOND)
+    assert [second for second in range(30, 60) if run.scored(second)] == [30]
+
+
 def test_one_whose_parent_is_missing_is_not():
     run = Run(idle_after="30s")
     run.come(WHOLE[1:], 0)
@@ -89,13 +120,13 @@ def test_what_comes_after_it_was_scored_gives_a_second_revision_which_waits_for_
     assert [second for second in range(6, 30) if run.scored(second)] == [15]
 
 
-def test_what_comes_while_it_is_held_back_is_read_with_it_once():
+def test_one_that_becomes_whole_is_scored_then():
     run = Run()
     run.come([agent(1), chat(1, 2, 1, [ASK], {"role": "assistant", "parts": []})], 0)
     assert run.scored_by_second(4) == {}
     run.come([chat(1, 4, 1, [ASK], ANSWER)], 5)
 
-    assert [second for second in range(6, 60) if run.scored(second)] == [15]
+    assert [second for second in range(6, 60) if run.scored(second)] == [7]
 
 
 def test_nothing_is_scored_early_where_the_waits_are_equal():
@@ -105,11 +136,13 @@ def test_nothing_is_scored_early_where_the_waits_are_equal():
     assert run.scored_by_second(30) == {10: [1]}
 
 
-def test_what_is_held_back_is_scored_where_nothing_can_be_late():
+def test_what_was_not_whole_goes_on_where_nothing_can_be_late():
     run = Run(late_window="0s", stitch_window="10s")
     run.come(QUESTION_ALONE, 0)
+    assert run.scored_by_second(6) == {}
+    run.come([chat(1, 4, 1, [ASK], ANSWER)], 7)
 
-    assert run.scored_by_second(60) != {}
+    assert [second for second in range(8, 60) if run.scored(second)] == [9]
 
 
 def test_no_row_stays_once_all_is_scored_and_nothing_can_be_late():

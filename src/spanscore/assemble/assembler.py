@@ -58,8 +58,8 @@ class Cut:
     """A trace to be read now: which requests hold it, and how complete it is.
 
     `key` is as `keys` has it. `genai` False: no request that holds it can contain GenAI spans. `reopened`: it was cut
-    before, and then grew. `waits_until_ns` is not 0 where it was cut early, and then when it is complete: until that
-    time it is scored only if what is read shows that nothing is missing.
+    before, and then grew. `is_trial`: it is still open, and scored only if what is read shows that nothing is missing
+    (`Assembler.accept`).
     """
 
     key: bytes
@@ -67,7 +67,7 @@ class Cut:
     completeness: Completeness
     genai: bool
     reopened: bool
-    waits_until_ns: int = field(default=0, compare=False)
+    is_trial: bool = False
 
     @property
     def trace_id(self) -> str:
@@ -84,14 +84,15 @@ class Assembler:
     """Open traces by their keys, and those cut lately. Not thread-safe.
 
     `push` and `cut` take constant time a fragment: open traces are kept in the order in which they were last heard of,
-    one order for each of the three quiet times. A row stays referenced while an open trace, a trace that may re-open,
+    one order for each quiet time. A row stays referenced while an open trace, a trace that may re-open,
     or a `Cut` that was not given to `done` needs it; after that it is `released`.
     """
 
     def __init__(self, config: Config, *, goes_on: Callable[[str], bool] = lambda _unit: False) -> None:
         self._config = config
         self._goes_on = goes_on
-        self._early: OrderedDict[bytes, _Open] = OrderedDict()  # whole, and of GenAI
+        self._untried: OrderedDict[bytes, _Open] = OrderedDict()  # whole, and of GenAI
+        self._tried: OrderedDict[bytes, _Open] = OrderedDict()  # likewise, and handed out as a trial since it grew
         self._whole: OrderedDict[bytes, _Open] = OrderedDict()
         self._partial: OrderedDict[bytes, _Open] = OrderedDict()
         self._closed: OrderedDict[bytes, _Closed] = OrderedDict()
@@ -125,18 +126,39 @@ class Assembler:
     def cut(self, now_ns: int) -> list[Cut]:
         """Traces that are complete by now; each is handed out once, and wants `done` when it was dealt with.
 
-        Of very many, a part now and the others with the calls that follow.
+        Of very many, a part now and the others with the calls that follow. Those that may be whole are handed out
+        before they are complete, as trials.
         """
         for traces, quiet_ns, completeness in self._by_patience():
             for key in list(islice(_quiet_since(traces, now_ns - quiet_ns), _CUT_AT_ONCE)):
                 self._close(key, traces.pop(key), completeness, now_ns)
+        if self._config.whole_after < self._config.complete_after:
+            since_ns = now_ns - self._config.whole_after
+            for key in list(islice(_quiet_since(self._untried, since_ns), _CUT_AT_ONCE)):
+                self._try(key)
         while len(self._ready) < _CUT_AT_ONCE and self._has_too_many():
-            key, trace = (self._partial or self._whole or self._early).popitem(last=False)
+            traces = self._partial or self._whole or self._tried or self._untried
+            key, trace = traces.popitem(last=False)
             self._close(key, trace, "truncated", now_ns)
         self._cut_old(now_ns)
         self._forget(now_ns)
         ready, self._ready = self._ready, []
         return ready
+
+    def accept(self, cut: Cut, now_ns: int) -> bool:
+        """Close the trace of a trial, which is scored as it was read. False: more has come, or it was cut meanwhile.
+
+        Late spans open it again as long as if it had been cut when it is complete.
+
+        Either way the trial wants `done`, an accepted one once its trace was dealt with.
+        """
+        trace = self._tried.get(cut.key)
+        if trace is None or tuple(trace.rows) != cut.rows:
+            return False
+        del self._tried[cut.key]
+        complete_ns = trace.last_ns + self._config.complete_after
+        self._note_closed(cut.key, trace, cut.rows, max(now_ns, complete_ns))
+        return True
 
     def done(self, cut: Cut) -> None:
         """The trace was dealt with: unless a late span may re-open it, its rows are needed no more."""
@@ -217,7 +239,8 @@ class Assembler:
         return True
 
     def _by_patience(self) -> Iterator[tuple[OrderedDict[bytes, _Open], int, Completeness]]:
-        yield self._early, min(self._config.whole_after, self._config.complete_after), "complete"
+        yield self._untried, self._config.complete_after, "complete"
+        yield self._tried, self._config.complete_after, "complete"
         yield self._whole, self._config.complete_after, "complete"
         yield self._partial, self._config.idle_after, "idle"
 
@@ -232,7 +255,7 @@ class Assembler:
         """Where a trace waits: one that grew after it was cut waits longer, since more may be on its way."""
         if not trace.whole:
             return self._partial
-        return self._early if trace.genai and not trace.reopened else self._whole
+        return self._untried if trace.genai and not trace.reopened else self._whole
 
     def _has_too_many(self) -> bool:
         return self.open_traces > self._config.max_open_traces or self._open_items > self._config.max_open_spans
@@ -270,13 +293,21 @@ class Assembler:
     def _close(self, key: bytes, trace: _Open, completeness: Completeness, now_ns: int) -> None:
         rows = tuple(trace.rows)
         self.hold(rows)
-        complete_ns = trace.last_ns + self._config.complete_after
-        waits_until_ns = complete_ns if completeness == "complete" and now_ns < complete_ns else 0
-        self._ready.append(Cut(key, rows, completeness, trace.genai, trace.reopened, waits_until_ns))
+        self._ready.append(Cut(key, rows, completeness, trace.genai, trace.reopened))
+        self._note_closed(key, trace, rows, now_ns)
+
+    def _note_closed(self, key: bytes, trace: _Open, rows: tuple[int, ...], closed_ns: int) -> None:
         self._open_items -= trace.items
         self._closed[key] = _Closed(
-            now_ns, rows, trace.items, trace.size_bytes, trace.has_root, trace.genai, trace.whole
+            closed_ns, rows, trace.items, trace.size_bytes, trace.has_root, trace.genai, trace.whole
         )
+
+    def _try(self, key: bytes) -> None:
+        """Hand out a trace that may be whole, which stays open."""
+        trace = self._tried[key] = self._untried.pop(key)
+        rows = tuple(trace.rows)
+        self.hold(rows)
+        self._ready.append(Cut(key, rows, "complete", trace.genai, trace.reopened, is_trial=True))
 
     def _cut_old(self, now_ns: int) -> None:
         """Cut what never falls quiet; looked for ten times in `max_age`, since it means a walk over all open traces."""

@@ -141,11 +141,19 @@ class Backlog:
         """The traces that are complete by now; see `Assembler.cut`."""
         cuts = self.assembler.cut(now_ns)
         for cut in cuts:
-            self._meter.add(declared.TRACES_CUT, completeness=cut.completeness)
+            if not cut.is_trial:
+                self._meter.add(declared.TRACES_CUT, completeness=cut.completeness)
             if cut.reopened:
                 self._meter.add(declared.TRACES_REOPENED)
         self._release()  # also while nothing comes: a full journal gets room by itself
         return cuts
+
+    def accept(self, cut: Cut, now_ns: int) -> bool:
+        """See `Assembler.accept`."""
+        is_accepted = self.assembler.accept(cut, now_ns)
+        if is_accepted:
+            self._meter.add(declared.TRACES_CUT, completeness=cut.completeness)
+        return is_accepted
 
     def load(self, cut: Cut) -> tuple[list[Span], list[LogRecord]]:
         """The spans and log records of a trace that was cut. May be called from any thread."""

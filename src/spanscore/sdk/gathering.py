@@ -106,12 +106,20 @@ class Gathered:
             if cut.key in self._refused:
                 self.assembler.done(cut)
                 continue
-            self._meter.add(declared.TRACES_CUT, completeness=cut.completeness)
+            if not cut.is_trial:
+                self._meter.add(declared.TRACES_CUT, completeness=cut.completeness)
             if cut.reopened:
                 self._meter.add(declared.TRACES_REOPENED)
             whole.append(cut)
         self._release()
         return whole
+
+    def accept(self, cut: Cut, now_ns: int) -> bool:
+        """See `Assembler.accept`. False too where some of the trace is lost: it is let go when it is complete."""
+        if cut.key in self._refused or not self.assembler.accept(cut, now_ns):
+            return False
+        self._meter.add(declared.TRACES_CUT, completeness=cut.completeness)
+        return True
 
     def load(self, cut: Cut) -> Received:
         """The spans and log records of a trace that was cut. May be called from any thread."""

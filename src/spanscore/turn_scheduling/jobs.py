@@ -22,6 +22,10 @@ class Source(Protocol):
         """The traces that are complete by now."""
         ...
 
+    def accept(self, cut: Cut, now_ns: int) -> bool:
+        """Close the trace of a trial, which is scored as it was read. False: it is not to be scored so."""
+        ...
+
     def load(self, cut: Cut) -> rebuild.Received:
         """The spans and log records of a trace that was cut. May be called from any thread."""
         ...
@@ -32,6 +36,9 @@ class JobKind(Enum):
 
     TRACE = auto()
     """One trace was cut: it is scored, or waits for the other traces of its turn."""
+
+    TRIAL = auto()
+    """One trace is not complete yet and may be whole: it is scored if it shows that, else read again when complete."""
 
     TURN = auto()
     """The wait for the traces of a turn is over: they are read together and scored as one turn."""

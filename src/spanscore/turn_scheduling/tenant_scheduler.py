@@ -13,7 +13,6 @@ from spanscore.assemble.pending_turns import PendingTurns
 from spanscore.assemble.recent_calls import MAX_IDS, RecentCalls
 from spanscore.model.trace import AgentTrace
 from spanscore.span_attributes import SpanAttributes
-from spanscore.turn_scheduling.early_cuts import EarlyCuts
 from spanscore.turn_scheduling.jobs import JobKind, ReadJob, ReadResult, Source
 from spanscore.turn_scheduling.trace_states import State, TraceStates
 
@@ -21,6 +20,13 @@ _log = logging.getLogger(__name__)
 
 _MAX_TEXTS = 50_000
 """Questions and arguments of tool calls that are remembered, some 20 MB: above it the oldest are forgotten."""
+
+
+_MOST_IN_WORK = 100
+"""Traces in work while others are read on trial: above it nothing is read that may have to be read again."""
+
+_SCORED = frozenset({JobKind.TRACE, JobKind.TRIAL})
+"""The kinds of jobs whose agent traces are scored as those of one trace."""
 
 
 class TenantScheduler:
@@ -53,8 +59,7 @@ class TenantScheduler:
             is_settled=turns.is_settled,
             is_there=self._can_read,
         )
-        self._early = EarlyCuts()
-        self._states = TraceStates(lambda trace_id: self._pending.is_waiting(trace_id) or trace_id in self._early)
+        self._states = TraceStates(self._pending.is_waiting)
         self._recent_calls = RecentCalls(config)
         self._delegations = turns.DelegationIndex(_MAX_TEXTS)
         self._delegations_lock = threading.Lock()  # traces are read in several threads
@@ -68,7 +73,7 @@ class TenantScheduler:
     @property
     def waiting(self) -> int:
         """See `TurnScheduler.waiting`."""
-        return self._pending.waiting + self._states.queued + len(self._early)
+        return self._pending.waiting + self._states.queued
 
     def limit(self, tenants: int) -> None:
         """Remember no more than one of so many tenants may."""
@@ -80,11 +85,12 @@ class TenantScheduler:
     def cut(self, cuts: Iterable[Cut], now_ns: int) -> list[ReadJob]:
         """See `TurnScheduler.cut`; `cuts` are those of this tenant."""
         for cut in cuts:
-            if (replaced := self._early.take(cut.trace_id)) is not None:
-                self._source.assembler.done(replaced)
-            self._states.queue(ReadJob((cut,), queued_ns=now_ns))
-        for cut in self._early.due(now_ns, self._is_open):
-            self._states.queue(ReadJob((replace(cut, waits_until_ns=0),), queued_ns=now_ns))
+            if not cut.is_trial:
+                self._states.queue(ReadJob((cut,), queued_ns=now_ns))
+            elif self._may_try(cut):
+                self._states.queue(ReadJob((cut,), JobKind.TRIAL, now_ns))
+            else:
+                self._source.assembler.done(cut)
         jobs = self._states.start()
         read_until_ns = self._states.read_until_ns(now_ns)  # a fragment may wait for what is not read yet
         due = self._pending.due(read_until_ns, is_busy=self._states.is_busy)
@@ -106,18 +112,23 @@ class TenantScheduler:
             return ReadResult(job, [self._continuations.marked(trace) for trace in given])
         rebuilt = rebuild.rebuild_trace(*received[0], completeness=job.cuts[0].completeness, watch=watch)
         hints = rebuilt.hints() if self._stitching.uses("delegation") else None
-        self._remember(job, hints)
+        if job.kind is JobKind.TRACE:
+            self._remember(job, hints)
         is_referred_to = self._is_sought(job.trace_id, rebuilt.ids_of_calls) or bool(
             self._delegation_partners(job.trace_id, hints)
         )
         fragment = rebuilt.fragment(self._stitching, is_referred_to=is_referred_to)
-        scored = _with_attributes(rebuilt.traces, attributes) if job.kind is JobKind.TRACE else ()
+        scored = _with_attributes(rebuilt.traces, attributes) if job.kind in _SCORED else ()
         return ReadResult(job, scored, fragment, rebuilt.ids_of_calls, hints)
 
     def hold_back(self, result: ReadResult, now_ns: int) -> bool:
         """See `TurnScheduler.hold_back`."""
         job = result.job
         if not self._states.is_current(job):
+            return True
+        if job.kind is JobKind.TRIAL and not self._accepts(result, now_ns):
+            self._source.assembler.done(job.cuts[0])
+            self._states.drop(job)
             return True
         self._continuations.take(result.traces)
         is_held = job.kind is not JobKind.TURN and self._holds(result, now_ns)
@@ -142,6 +153,23 @@ class TenantScheduler:
         """See `TurnScheduler.is_part`."""
         return cut.trace_id in self._pending
 
+    def _may_try(self, cut: Cut) -> bool:
+        """Whether a trace may be read before it is complete: nothing else is done with it, and there is time."""
+        is_free = self._states.of(cut.trace_id) is State.SCORED and cut.trace_id not in self._pending
+        return is_free and len(self._states) - self._pending.waiting < _MOST_IN_WORK
+
+    def _accepts(self, result: ReadResult, now_ns: int) -> bool:
+        """Whether a trace is scored before it is complete: nothing of it is missing, nor suggests another trace."""
+        job = result.job
+        if result.fragment is not None or not turns.shows_whole(result.traces):
+            return False
+        if self._delegation_partners(job.trace_id, result.hints) or self._states.has_queued(job.trace_id):
+            return False
+        if not self._source.accept(job.cuts[0], now_ns):
+            return False
+        self._remember(job, result.hints)
+        return True
+
     def _holds(self, result: ReadResult, now_ns: int) -> bool:
         """Whether a trace that was read is not scored now, because it may be part of a turn with others."""
         job, fragment = result.job, result.fragment
@@ -159,12 +187,9 @@ class TenantScheduler:
         The trace of the other agent was then read at the same time, so that neither could find the other.
         """
         job = result.job
-        is_new = job.kind is JobKind.TRACE
+        is_new = job.kind in _SCORED
         if is_new and result.fragment is None and self._delegation_partners(job.trace_id, result.hints):
             self._states.queue_again(job, now_ns)
-            return True
-        if is_new and job.cuts[0].waits_until_ns and not turns.shows_whole(result.traces):
-            self._early.add(job.cuts[0])
             return True
         self._pending.forget(job.trace_id)
         self._recent_calls.add(result.ids_of_calls, job.trace_id, now_ns)
@@ -197,7 +222,7 @@ class TenantScheduler:
 
     def _remember(self, job: ReadJob, hints: turns.DelegationHints | None) -> None:
         """Remember the texts by which other traces may find that this one delegated to them, or they to it."""
-        if hints is not None and job.kind is JobKind.TRACE:
+        if hints is not None:
             with self._delegations_lock:
                 self._delegations.add(job.trace_id, hints, job.queued_ns)
                 self._delegations.forget_before(job.queued_ns - self._config.late_window)
@@ -238,10 +263,6 @@ class TenantScheduler:
     def _can_read(self, trace_id: str) -> bool:
         """Whether a trace that was cut can be read again."""
         return self._source.assembler.can_read(self._key(trace_id))
-
-    def _is_open(self, cut: Cut) -> bool:
-        """Whether more has come of a trace that was cut, so that it will be cut again."""
-        return self._source.assembler.is_genai(cut.key)
 
     def _key(self, trace_id: str) -> bytes:
         """The key by which the assembler knows a trace of this tenant."""

@@ -94,6 +94,11 @@ class TraceStates:
         """How many jobs are to be handed out."""
         return sum(len(trace.queued) for trace in self._traces.values())
 
+    def has_queued(self, trace_id: str) -> bool:
+        """Whether a job for the trace is to be handed out."""
+        trace = self._traces.get(trace_id)
+        return trace is not None and bool(trace.queued)
+
     def read_until_ns(self, now_ns: int) -> int:
         """The time up to which all that was cut is read: when the oldest unread job was made."""
         unread = (job.queued_ns for trace in self._traces.values() for job in trace.unread)
@@ -118,6 +123,11 @@ class TraceStates:
                 trace.state, trace.job, trace.compared_with = State.READING, trace.queued.pop(0), ()
                 started.append(trace.job)
         return started
+
+    def drop(self, job: ReadJob) -> None:
+        """What was read is not scored, and does not wait: `QUEUED` for a later cut, else `SCORED`."""
+        for trace in self._handed_out(job):
+            self._leave(job.trace_id, trace)
 
     def start_turn(self, job: ReadJob) -> None:
         """Hand out a job for the traces of a turn, which were `WAITING` or `SCORED`: `READING`."""

@@ -1,0 +1,3 @@
+"""What a type checker reads, and nothing runs."""
+
+collect_ignore = ["public_api.py"]
