@@ -102,7 +102,7 @@ def _is_read(attributes: Attributes) -> bool:
 
 
 def _parts(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[Part]:
-    """A turn from each prompt to the next. What comes before the first is the end of a turn that is gone."""
+    """A turn from each prompt to the next. What comes before the first is the end of a turn that was not received."""
     own = (x for x in logs if x.scope.name.startswith(_LOGS) and _is_read(x.attributes))
     turns = from_prompts(own, _PROMPT)
     yield from ((_turn(unit, turn), []) for turn in turns)

@@ -1,4 +1,4 @@
-"""GitHub Copilot's CLI and VS Code's chat: the conventions, with the time of day before what the user said."""
+"""GitHub Copilot's CLI and VS Code's chat: the conventions, with the time of day before the user's text."""
 
 import re
 from dataclasses import replace
@@ -16,7 +16,7 @@ _TAGS = r"<(?:current_datetime|reminder|system_reminder)>"
 _ADDED = re.compile(
     r"\A(?:<(current_datetime|reminder|system_reminder)>[^<]{0,4096}</\1>(?:\s*(?=" + _TAGS + r")|(?:\r?\n){0,2}))+"
 )
-"""What Copilot says in the user's name before what the user said, with an empty line after it."""
+"""Copilot's own text before the user's in one message, with an empty line after it."""
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -24,29 +24,29 @@ def read(span: Span, context: Context) -> Facts:
     facts = semconv.read(span, context)
     if facts["kind"] == "tool":
         if facts.get("has_result"):
-            facts["result"] = _told_once(facts["result"])
+            facts["result"] = _without_repetition(facts["result"])
     elif given := facts.get("input"):
-        facts["input"] = tuple(map(_as_said, given))
+        facts["input"] = tuple(map(_as_written, given))
         facts["input_is_part"] = True  # each span has what is new since the one before
     return facts
 
 
-def _as_said(message: Message) -> Message:
+def _as_written(message: Message) -> Message:
     if message.role != "user" or message.text is None or not message.text.startswith("<"):
         return message
     return replace(message, text=_ADDED.sub("", message.text))
 
 
-def _told_once(value: Json) -> Json:
+def _without_repetition(value: Json) -> Json:
     """What a tool returned; of an MCP server's text that also comes as structured content, after it, the text."""
     if not isinstance(value, str):
         return value
-    said, blank, structured = value.rpartition("\n\n")
-    again = opened(structured) if blank else None
-    if not isinstance(again, dict) or len(again) != 1:
+    returned, blank, structured = value.rpartition("\n\n")
+    repeated = opened(structured) if blank else None
+    if not isinstance(repeated, dict) or len(repeated) != 1:
         return value
-    (only,) = again.values()
-    return opened(said) if only in (said, opened(said)) else value
+    (only,) = repeated.values()
+    return opened(returned) if only in (returned, opened(returned)) else value
 
 
 DIALECT = Dialect(

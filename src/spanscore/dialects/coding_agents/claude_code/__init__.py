@@ -25,8 +25,8 @@ _Sources: TypeAlias = tuple[tuple[str, str], ...]
 
 _PREFIX = "claude_code."
 _SPAN = ""
-_ASKED: _Sources = ((_SPAN, "user_prompt"), (events.PROMPT, "prompt"))
-_SAID: _Sources = ((_SPAN, "response.model_output"), (events.ANSWER, "response"))
+_PROMPT_SOURCES: _Sources = ((_SPAN, "user_prompt"), (events.PROMPT, "prompt"))
+_ANSWER_SOURCES: _Sources = ((_SPAN, "response.model_output"), (events.ANSWER, "response"))
 _MODEL: _Sources = ((_SPAN, "model"), (_SPAN, GEN_AI_REQUEST_MODEL), (events.CALLED, "model"))
 _PUT_IN = ("input_tokens", "cache_read_tokens", "cache_creation_tokens")  # each counts what the others do not
 _PUT_OUT: _Sources = ((_SPAN, "output_tokens"), (events.CALLED, "output_tokens"))
@@ -55,21 +55,21 @@ def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
 
 def read(span: Span, context: Context) -> Facts:
     """The facts of a prompt, a model call or a tool call; its waiting for the user and its hooks are neither."""
-    told = _Told(span, context.logs)
+    recorded = _Recorded(span, context.logs)
     if span.name == events.INTERACTION:
-        named = text(span.attributes.get(AGENT_NAME))  # of a sub-agent, which only records tell of
-        asked = told.first(_ASKED) or details.content(span.attributes.get("new_context"))
-        notice = notices.message(asked)
-        said = read_prompt(asked) if notice is None else {"input": (notice,)}
-        return {"kind": "agent", "agent_name": named} | said | read_resource(span.resource.attributes)
+        named = text(span.attributes.get(AGENT_NAME))  # of a sub-agent, which only records contain
+        prompt = recorded.first(_PROMPT_SOURCES) or details.content(span.attributes.get("new_context"))
+        notice = notices.message(prompt)
+        conversation = read_prompt(prompt) if notice is None else {"input": (notice,)}
+        return {"kind": "agent", "agent_name": named} | conversation | read_resource(span.resource.attributes)
     if span.name == events.TOOL:
-        return _tool_call(span, told)
+        return _tool_call(span, recorded)
     if span.name == events.MODEL and not events.is_aside(span.attributes):
-        return _model_call(span, context, told)
+        return _model_call(span, context, recorded)
     return {"kind": "other"}
 
 
-class _Told:
+class _Recorded:
     """A span's attributes, and those of its log records."""
 
     __slots__ = ("_logs", "_span")
@@ -79,7 +79,7 @@ class _Told:
         self._logs = logs
 
     def first(self, sources: _Sources) -> Value:
-        """What the first source says that says anything."""
+        """The value of the first source that has one."""
         return next(self._values(sources), None)
 
     def _values(self, sources: _Sources) -> Iterator[Value]:
@@ -91,17 +91,17 @@ class _Told:
             yield from (x for x in found if x is not None)
 
 
-def _model_call(span: Span, context: Context, told: _Told) -> Facts:
-    body = told.first(((events.REQUEST, "body"),))
+def _model_call(span: Span, context: Context, recorded: _Recorded) -> Facts:
+    body = recorded.first(((events.REQUEST, "body"),))
     facts = details.request(span.attributes, context.logs) if body is None else read_request(body)
-    produced = _answer(told)
-    counted = [count(told.first(((_SPAN, x), (events.CALLED, x)))) for x in _PUT_IN]
+    produced = _answer(recorded)
+    counted = [count(recorded.first(((_SPAN, x), (events.CALLED, x)))) for x in _PUT_IN]
     return facts | {
         "kind": "model",
-        "model": text(told.first(_MODEL)),
+        "model": text(recorded.first(_MODEL)),
         "output": produced.messages,
         "input_tokens": None if counted[0] is None else sum(x for x in counted if x is not None),
-        "output_tokens": count(told.first(_PUT_OUT)),
+        "output_tokens": count(recorded.first(_PUT_OUT)),
         "finish_reasons": _finish_reasons(span),
         "damaged": facts["damaged"] | ({"output"} if produced.damaged else frozenset()),
     }
@@ -112,27 +112,27 @@ def _finish_reasons(span: Span) -> tuple[str, ...]:
     return (reason,) if reason else ()
 
 
-def _answer(told: _Told) -> Messages:
+def _answer(recorded: _Recorded) -> Messages:
     """The whole response, else the text of it."""
-    body, is_cut = structure(told.first(((events.RESPONSE, "body"),)))
+    body, is_cut = structure(recorded.first(((events.RESPONSE, "body"),)))
     if isinstance(body, dict) and body.get("role") is not None:
         return messages(body, "assistant")
-    said = told.first(_SAID)
-    answer = None if is_redacted(said) else text(said)
+    answer_text = recorded.first(_ANSWER_SOURCES)
+    answer = None if is_redacted(answer_text) else text(answer_text)
     if answer is None:
-        return Messages(None, is_redacted(said) or is_cut)
+        return Messages(None, is_redacted(answer_text) or is_cut)
     calls = frozenset[MessageFact]({"calls"} if is_cut else ())  # which only the response contains
     return Messages((Message("assistant", answer, damaged=calls),))
 
 
-def _tool_call(span: Span, told: _Told) -> Facts:
-    called_with, returned = details.content(told.first(_CALLED_WITH)), _returned(span)
+def _tool_call(span: Span, recorded: _Recorded) -> Facts:
+    called_with, returned = details.content(recorded.first(_CALLED_WITH)), _returned(span)
     facts: Facts = {
         "kind": "tool",
         "runs_agent": text(span.attributes.get("subagent_type")),
-        "tool_name": _tool_name(told),
-        "call_id": call_id(told.first(_CALL_ID)),
-        "error": status_error(span) or _failure(told),
+        "tool_name": _tool_name(recorded),
+        "call_id": call_id(recorded.first(_CALL_ID)),
+        "error": status_error(span) or _failure(recorded),
         "damaged": damaged(arguments=called_with, result=returned),
     }
     if isinstance(called_with, str) and _SHORTENED.search(called_with):
@@ -144,18 +144,18 @@ def _tool_call(span: Span, told: _Told) -> Facts:
     return facts
 
 
-def _tool_name(told: _Told) -> str | None:
+def _tool_name(recorded: _Recorded) -> str | None:
     """The tool's name, of its sources the first that does not hide it."""
-    names = [x for x in (text(told.first((source,))) for source in _TOOL_NAME) if x is not None]
+    names = [x for x in (text(recorded.first((source,))) for source in _TOOL_NAME) if x is not None]
     shown = next((x for x in names if x != events.MCP_TOOL), None)
-    return shown or events.known_as(next(iter(names), None), told.first(_TOOL_DETAILS))
+    return shown or events.known_as(next(iter(names), None), recorded.first(_TOOL_DETAILS))
 
 
-def _failure(told: _Told) -> str | None:
+def _failure(recorded: _Recorded) -> str | None:
     """Why a tool failed, or that the user would not let it run."""
-    if told.first(_SUCCEEDED) in (False, "false"):
-        return text(told.first(_FAILURE)) or "failed"
-    return "rejected" if told.first(_DECISION) == "reject" else None
+    if recorded.first(_SUCCEEDED) in (False, "false"):
+        return text(recorded.first(_FAILURE)) or "failed"
+    return "rejected" if recorded.first(_DECISION) == "reject" else None
 
 
 def _returned(span: Span) -> Value:

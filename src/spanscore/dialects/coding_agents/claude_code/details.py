@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spanscore.dialects.coding_agents.claude_code import events
-from spanscore.dialects.coding_agents.claude_code.requests import as_said, without_header
+from spanscore.dialects.coding_agents.claude_code.requests import without_header, without_reminders
 from spanscore.dialects.forms.arguments import tools
 from spanscore.dialects.forms.messages import Messages, blocks, messages
 from spanscore.dialects.forms.structure import is_redacted, structure
@@ -37,10 +37,10 @@ def returned(value: Value) -> Value:
 
 
 def given(value: Value) -> Messages:
-    """The messages that a model was given since its last call: what the user said, and results by their calls' ids."""
+    """The messages that a model was given since its last call: the user's text, and results by their calls' ids."""
     if not isinstance(value, str) or _HEADER.match(value) is None:
         return Messages(None)
-    return messages([as_said(_message(x)) for x in _BETWEEN.split(value, _MAX_PARTS)])
+    return messages([without_reminders(_message(x)) for x in _BETWEEN.split(value, _MAX_PARTS)])
 
 
 def _message(part: str) -> dict[str, Any]:
@@ -54,8 +54,11 @@ def _message(part: str) -> dict[str, Any]:
 def request(attributes: Attributes, logs: Iterable[LogRecord]) -> Facts:
     """A model call's input, instructions and tools, as far as its span contains them, or records of what it names."""
     recorded = [x.attributes for x in logs if name_of(x) in events.DEFINING]
-    told = given(attributes.get("new_context"))
-    return _system(attributes, recorded) | {"input": told.messages, "tools": _tools(attributes.get("tools"), recorded)}
+    messages_given = given(attributes.get("new_context"))
+    return _system(attributes, recorded) | {
+        "input": messages_given.messages,
+        "tools": _tools(attributes.get("tools"), recorded),
+    }
 
 
 def _is_whole(preview: str | None, length: int | None) -> bool:

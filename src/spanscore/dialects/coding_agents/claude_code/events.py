@@ -38,7 +38,7 @@ def is_aside(attributes: Attributes) -> bool:
 
 
 def _unit(attributes: Attributes, trace_id: str) -> Unit | None:
-    """Records without a trace belong together by their prompt; where that has no id, by their session."""
+    """Records without a trace are grouped by their prompt; where that has no id, by their session."""
     session = identity(attributes.get(SESSION_ID))
     if trace_id or session is None or text(attributes.get("event.name")) not in _READ:
         return None
@@ -47,7 +47,7 @@ def _unit(attributes: Attributes, trace_id: str) -> Unit | None:
 
 
 def _parts(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[Part]:
-    """The turns that only records tell of, each by itself; and the spans, with the records that are about them."""
+    """The turns that are only in records, each by itself; and the spans, with the records that are about them."""
     own = [x for x in logs if x.scope.name == SCOPE]
     received = {x.span_id for x in spans}
     placed = [x for x in logs if x.scope.name != SCOPE]
@@ -55,7 +55,7 @@ def _parts(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Itera
         if any(x.span_id in received for x in records) or _is_silent_about(records, spans):
             placed += _placed(records, spans)
         else:
-            yield _told(unit, prompt, records)
+            yield _from_records(unit, prompt, records)
     if spans:
         yield list(spans), placed
 
@@ -86,8 +86,8 @@ def _prompts(logs: Sequence[LogRecord]) -> Iterator[tuple[str, list[LogRecord]]]
     yield from found.items()
 
 
-def _told(unit: str, prompt: str, logs: Sequence[LogRecord]) -> Part:
-    """The spans that Claude Code would have written for these records, had it been asked for traces."""
+def _from_records(unit: str, prompt: str, logs: Sequence[LogRecord]) -> Part:
+    """The spans that Claude Code would have written for these records, had it been configured to send traces."""
     opening = next((x for x in logs if name_of(x) == PROMPT), logs[0])
     root = around(span_of(unit, INTERACTION, opening, identity=prompt), (x.time_ns for x in logs))
     agents: dict[str, Span] = {}
@@ -118,19 +118,19 @@ def _placed(logs: Iterable[LogRecord], spans: Sequence[Span]) -> Iterator[LogRec
     logs = list(logs)
     tools = _by_call(logs, [x for x in spans if x.name == TOOL])
     calls = [x for x in spans if x.name == MODEL and not is_aside(x.attributes)]
-    models, naming = _by_marks(calls), _by_hash(calls)
+    models, naming = _by_key(calls), _by_hash(calls)
     for log in logs:
         name, about = name_of(log), None
         if name in _OF_TOOL:
             about = tools.get(_call(log.attributes))
         elif name in _OF_MODEL or name in DEFINING:
-            near = next(models[x] for x in _marks(log.attributes) if x in models)
+            near = next(models[x] for x in _keys(log.attributes) if x in models)
             about = naming.get(_hash(log.attributes)) or near.nearest(log.time_ns, by_end=name not in _AT_START)
         yield log if about is None else under(about, log)
 
 
 def _by_call(logs: Iterable[LogRecord], tools: Iterable[Span]) -> dict[str, Span]:
-    """The tool calls by their ids; of spans without, by the names and the order of the records that tell the id."""
+    """The tool calls by their ids; of spans without, by the names and the order of the records that contain the id."""
     found: dict[str, Span] = {}
     unnamed: defaultdict[str | None, list[Span]] = defaultdict(list)
     for tool in sorted({x.span_id: x for x in tools}.values(), key=lambda x: (x.end_ns, x.span_id)):
@@ -139,13 +139,13 @@ def _by_call(logs: Iterable[LogRecord], tools: Iterable[Span]) -> dict[str, Span
             found[call] = tool
         else:
             unnamed[text(tool.attributes.get("tool_name"))].append(tool)
-    told: defaultdict[str | None, dict[str, None]] = defaultdict(dict)
+    recorded_ids: defaultdict[str | None, dict[str, None]] = defaultdict(dict)
     for log in logs if unnamed else ():
         call = _call(log.attributes)
         if name_of(log) == RETURNED and call and call not in found:
             shown = text(log.attributes.get("tool_name"))
-            told[known_as(shown, log.attributes.get("tool_parameters"))][call] = None
-    for name, calls in told.items():
+            recorded_ids[known_as(shown, log.attributes.get("tool_parameters"))][call] = None
+    for name, calls in recorded_ids.items():
         if len(calls) == len(unnamed[name]):  # else one is missing, and it is not known which
             found.update(zip(calls, unnamed[name], strict=True))
     return found
@@ -153,20 +153,20 @@ def _by_call(logs: Iterable[LogRecord], tools: Iterable[Span]) -> dict[str, Span
 
 def known_as(name: str | None, details: Value) -> str | None:
     """A tool's name; of an MCP server's tool, whose name the records hide, the one that the model knows it by."""
-    told = structure(details).value if name in {None, MCP_TOOL} else None
-    if isinstance(told, dict) and text(told.get("mcp_tool_name")):
-        return f"mcp__{told.get('mcp_server_name')}__{told['mcp_tool_name']}"
+    opened = structure(details).value if name in {None, MCP_TOOL} else None
+    if isinstance(opened, dict) and text(opened.get("mcp_tool_name")):
+        return f"mcp__{opened.get('mcp_server_name')}__{opened['mcp_tool_name']}"
     return name
 
 
-def _by_marks(models: Iterable[Span]) -> dict[tuple[str, str], Calls]:
+def _by_key(models: Iterable[Span]) -> dict[tuple[str, str], Calls]:
     """The model calls by their request id and by their source, and all of them."""
     found: defaultdict[tuple[str, str], list[Span]] = defaultdict(list)
     found[_ALL] = []
     for model in models:
-        for mark in _marks(model.attributes):
-            found[mark].append(model)
-    return {mark: Calls(spans) for mark, spans in found.items()}
+        for key in _keys(model.attributes):
+            found[key].append(model)
+    return {key: Calls(spans) for key, spans in found.items()}
 
 
 def _by_hash(models: Iterable[Span]) -> dict[str, Span]:
@@ -185,7 +185,7 @@ def _hash(attributes: Attributes) -> str:
     return first_text(attributes, ("system_prompt_hash", "tool_hash")) or ""
 
 
-def _marks(attributes: Attributes) -> Iterator[tuple[str, str]]:
+def _keys(attributes: Attributes) -> Iterator[tuple[str, str]]:
     """What distinguishes model calls, the best first: of those without the id of a sub-agent, that they have none."""
     yield from ((key, value) for key in ("request_id", "query_source") if (value := text(attributes.get(key))))
     yield "agent_id", identity(attributes.get("agent_id")) or ""

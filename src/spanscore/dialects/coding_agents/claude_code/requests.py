@@ -21,7 +21,7 @@ _FACTS: Final[tuple[tuple[StepFact, str], ...]] = (
 _BEGIN, _END = "<system-reminder>", "</system-reminder>"
 _HEADER = "x-anthropic-billing-header:"
 _NOTHING = re.compile(r"\([\w.-]{1,256} completed with no output\)")
-"""What a model is told of an empty result."""
+"""The text by which a model is given an empty result."""
 
 
 def read_request(body: object) -> Facts:
@@ -30,9 +30,9 @@ def read_request(body: object) -> Facts:
         return {"damaged": frozenset()}
     request, cut = _members(body)
     facts: Facts = {"damaged": frozenset(x for x, key in _FACTS if cut and (key == cut or key not in request))}
-    said, system, offered = (request.get(key) for _, key in _FACTS)
-    if isinstance(said, list):
-        facts["input"] = messages([as_said(x) for x in said]).messages
+    listed, system, offered = (request.get(key) for _, key in _FACTS)
+    if isinstance(listed, list):
+        facts["input"] = messages([without_reminders(x) for x in listed]).messages
     if isinstance(system, (str, list)):
         facts["system"], _ = system_text(without_header(system))
     if isinstance(offered, list):
@@ -46,42 +46,42 @@ def _members(body: str) -> tuple[Mapping[str, Any], str | None]:
     return (parsed, None) if isinstance(parsed, dict) else whole_members(body)
 
 
-def as_said(message: Any) -> Any:
+def without_reminders(message: Any) -> Any:
     """A message without the reminders around the user's text; a notice contains what a call returned."""
     if not isinstance(message, dict) or message.get("role") != "user":
         return message
     content = message.get("content")
     if isinstance(content, str):
-        content = _told_by_notice({"text": content}) or content
+        content = _results_in_notice({"text": content}) or content
     if not isinstance(content, list):
         return message
-    said = [_as_returned(x) for x in content if not _is_reminder(x)]
-    return {**message, "content": [y for x in said for y in _told_by_notice(x) or [x]]}
+    blocks = [_as_returned(x) for x in content if not _is_reminder(x)]
+    return {**message, "content": [y for x in blocks for y in _results_in_notice(x) or [x]]}
 
 
-def _told_by_notice(block: Any) -> list[dict[str, Any]]:
+def _results_in_notice(block: Any) -> list[dict[str, Any]]:
     """The results of calls that ran in the background, which a text contains, as blocks; empty for any other block."""
-    told = notices.results(block.get("text")) if isinstance(block, dict) else ()
-    return [{"type": "tool_result", "tool_use_id": x.call_id, "content": x.value} for x in told]
+    results = notices.results(block.get("text")) if isinstance(block, dict) else ()
+    return [{"type": "tool_result", "tool_use_id": x.call_id, "content": x.value} for x in results]
 
 
 def _is_reminder(block: Any) -> bool:
-    said = block.get("text") if isinstance(block, dict) else None
-    return isinstance(said, str) and said.startswith(_BEGIN) and said.rstrip().endswith(_END)
+    text = block.get("text") if isinstance(block, dict) else None
+    return isinstance(text, str) and text.startswith(_BEGIN) and text.rstrip().endswith(_END)
 
 
 def _as_returned(block: Any) -> Any:
-    """A tool's result as the tool returned it: without the reminder after it, and empty where Claude Code says so."""
-    told = block.get("content") if isinstance(block, dict) and block.get("type") == "tool_result" else None
-    if isinstance(told, list):
-        texts = [x.get("text") if isinstance(x, dict) and x.get("type") == "text" else None for x in told]
-        told = "\n".join(x for x in texts if isinstance(x, str)) if all(isinstance(x, str) for x in texts) else None
-    if not isinstance(told, str):
+    """A tool's result as the tool returned it: without the reminder after it; a text for an empty one is opened."""
+    content = block.get("content") if isinstance(block, dict) and block.get("type") == "tool_result" else None
+    if isinstance(content, list):
+        texts = [x.get("text") if isinstance(x, dict) and x.get("type") == "text" else None for x in content]
+        content = "\n".join(x for x in texts if isinstance(x, str)) if all(isinstance(x, str) for x in texts) else None
+    if not isinstance(content, str):
         return block
-    at = told.rfind("\n\n" + _BEGIN)
-    if at >= 0 and told.rstrip().endswith(_END):
-        told = told[:at]
-    return {**block, "content": "" if _NOTHING.fullmatch(told) else told}
+    at = content.rfind("\n\n" + _BEGIN)
+    if at >= 0 and content.rstrip().endswith(_END):
+        content = content[:at]
+    return {**block, "content": "" if _NOTHING.fullmatch(content) else content}
 
 
 def without_header(system: Any) -> Any:

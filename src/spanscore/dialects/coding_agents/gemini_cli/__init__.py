@@ -25,26 +25,26 @@ _COUNTS: Final[tuple[tuple[TokenCount, str], ...]] = (
     ("output_tokens", "output_token_count"),
 )
 _CUT = "...[TRUNCATED: original length "  # and the length and a bracket, at the end of a value
-_MARKS = ("<untrusted_context>\n", "\n</untrusted_context>")
-_CONTEXT = ("<session_context>", "</session_context>")  # around what it says in the user's name before the user does
+_MARKERS = ("<untrusted_context>\n", "\n</untrusted_context>")
+_CONTEXT = ("<session_context>", "</session_context>")  # around its own text before the user's
 
 _INTRODUCTION = re.compile(r"This is the [\w ]{1,40}\. We are setting up the context for our chat\.")
 _ACKNOWLEDGED = "Got it. Thanks for the context!"
-"""What Qwen Code has the user say first, and the model answer."""
+"""The first message in the user's role that Qwen Code adds, and the model's answer."""
 
 
 def read(span: Span, context: Context) -> Facts:
     """The facts of a prompt, or of a call of a model, tool or agent."""
-    told = {events.event(x): x.attributes for x in reversed(context.logs)}
-    facts = semconv.read(span, replace(context, logs=())) if span.recorded else _told(span)
+    records = {events.event(x): x.attributes for x in reversed(context.logs)}
+    facts = semconv.read(span, replace(context, logs=())) if span.recorded else _from_record(span)
     if facts["kind"] == "tool":
-        _read_tool(span.attributes, told, facts)
+        _read_tool(span.attributes, records, facts)
     elif facts["kind"] == "model":
-        _read_model(span, told, context.histories, facts)
+        _read_model(span, records, context.histories, facts)
     return facts
 
 
-def _told(span: Span) -> Facts:
+def _from_record(span: Span) -> Facts:
     """The facts of a span that only stands for records."""
     attributes = span.attributes
     facts: Facts = {"kind": "model" if span.name == events.MODEL else "tool" if span.name == events.TOOL else "agent"}
@@ -55,31 +55,31 @@ def _told(span: Span) -> Facts:
     return facts
 
 
-def _read_model(span: Span, told: Mapping[str, Attributes], histories: MessageCache, facts: Facts) -> None:
+def _read_model(span: Span, records: Mapping[str, Attributes], histories: MessageCache, facts: Facts) -> None:
     """What a model was given and answered: by its span, else by the records of the request and of the response."""
     attributes = span.attributes
-    asked, answered = told.get(events.REQUEST, {}), told.get(events.RESPONSE, attributes)
-    given_messages = attributes.get(_INPUT, asked.get("request_text"))
+    request, response = records.get(events.REQUEST, {}), records.get(events.RESPONSE, attributes)
+    given_messages = attributes.get(_INPUT, request.get("request_text"))
     if given_messages is not None:
         read_input = histories.messages(given_messages)
         facts["input"] = None if read_input.messages is None else _conversation(read_input.messages)
         if _is_cut(given_messages) or read_input.damaged:
             add_damaged(facts, "input")
     if facts.get("output") is None:
-        recorded = answered.get("response_text")
+        recorded = response.get("response_text")
         facts["output"] = _text(recorded) if span.scope.name == events.QWEN else _answer(recorded)
     if produced := facts.get("output"):
         facts["output"] = (_whole(produced),)
     if _is_cut(attributes.get(_OUTPUT)):
         add_damaged(facts, "output")
-    facts["model"] = facts.get("model") or first_text(answered, ("model",))
+    facts["model"] = facts.get("model") or first_text(response, ("model",))
     for field, key in _COUNTS:
         if facts.get(field) is None:
-            facts[field] = count(answered.get(key))
+            facts[field] = count(response.get(key))
 
 
 def _text(recorded: Value) -> tuple[Message, ...] | None:
-    """The answer of which Qwen Code records the text alone: without any it asked for tools."""
+    """The answer of which Qwen Code records the text alone: without any it requested tools."""
     return (Message("assistant", recorded),) if isinstance(recorded, str) and recorded else None
 
 
@@ -99,20 +99,20 @@ def _answer(recorded: Value) -> tuple[Message, ...] | None:
     return tuple(found)
 
 
-def _conversation(said: Sequence[Message]) -> tuple[Message, ...]:
-    """A conversation without what Gemini CLI says in the user's name, the results of tools out of its envelope."""
-    if said and said[0].role == "user" and _INTRODUCTION.match(said[0].text or ""):
-        said = said[2 if said[1:2] and said[1].text == _ACKNOWLEDGED else 1 :]
-    opened_results = (replace(x, results=tuple(map(_result, x.results))) if x.results else x for x in said)
+def _conversation(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """A conversation without Gemini CLI's own text in the user's role, the results of tools out of its envelope."""
+    if messages and messages[0].role == "user" and _INTRODUCTION.match(messages[0].text or ""):
+        messages = messages[2 if messages[1:2] and messages[1].text == _ACKNOWLEDGED else 1 :]
+    opened_results = (replace(x, results=tuple(map(_result, x.results))) if x.results else x for x in messages)
     return tuple(x for x in map(_without_context, opened_results) if x is not None)
 
 
-def _without_context(told: Message) -> Message | None:
+def _without_context(message: Message) -> Message | None:
     """The message as the user wrote it, None for one that is Gemini CLI's own. A session's first is in one with it."""
-    if told.role != "user" or told.text is None or not told.text.startswith(_CONTEXT[0]):
-        return told
-    own = told.text.partition(_CONTEXT[1])[2].removeprefix("\n")
-    return replace(told, text=own) if own.strip() else None
+    if message.role != "user" or message.text is None or not message.text.startswith(_CONTEXT[0]):
+        return message
+    own = message.text.partition(_CONTEXT[1])[2].removeprefix("\n")
+    return replace(message, text=own) if own.strip() else None
 
 
 def _result(result: ToolResult) -> ToolResult:
@@ -125,14 +125,14 @@ def _result(result: ToolResult) -> ToolResult:
 
 
 def _trusted(output: Any) -> Any:
-    """What an MCP server's tool returned, without the marks that warn the model of it."""
-    marked = isinstance(output, str) and output.startswith(_MARKS[0]) and output.endswith(_MARKS[1])
-    return opened(output[len(_MARKS[0]) : -len(_MARKS[1])] if marked else output)
+    """What an MCP server's tool returned, without the markers that warn the model of it."""
+    marked = isinstance(output, str) and output.startswith(_MARKERS[0]) and output.endswith(_MARKERS[1])
+    return opened(output[len(_MARKERS[0]) : -len(_MARKERS[1])] if marked else output)
 
 
-def _read_tool(attributes: Attributes, told: Mapping[str, Attributes], facts: Facts) -> None:
-    """A tool call: its span holds the request and the completed call in place of messages, where it holds anything."""
-    record = told.get(events.CALLED, attributes)
+def _read_tool(attributes: Attributes, records: Mapping[str, Attributes], facts: Facts) -> None:
+    """A tool call: its span contains request and completed call in place of messages, if any."""
+    record = records.get(events.CALLED, attributes)
     given_arguments = _arguments(attributes.get(_INPUT, record.get("function_args")))
     facts["tool_name"] = facts.get("tool_name") or text(record.get("function_name"))
     facts["call_id"] = facts.get("call_id") or call_id(attributes.get("gen_ai.tool.call_id"))
@@ -159,8 +159,8 @@ def _returned(recorded: Value) -> Any:
     """What a tool returned, out of Gemini CLI's completed call."""
     value = opened(recorded)
     response = value.get("response") if isinstance(value, dict) and "request" in value else None
-    told = response.get("responseParts") if isinstance(response, dict) else None
-    answered = message({"role": "user", "parts": told}, "user") if isinstance(told, list) else None
+    listed = response.get("responseParts") if isinstance(response, dict) else None
+    answered = message({"role": "user", "parts": listed}, "user") if isinstance(listed, list) else None
     results = answered.results if answered is not None else ()
     return _result(results[0]).value if results else value
 

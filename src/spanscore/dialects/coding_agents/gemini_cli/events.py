@@ -41,9 +41,9 @@ def unit(attributes: Attributes, _trace_id: str) -> Unit | None:
 
 
 def parts(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[Part]:
-    """A turn from each prompt to the next. What comes before the first is the end of a turn that is gone.
+    """A turn from each prompt to the next. What comes before the first is the end of a turn that was not received.
 
-    Spans alone tell of no prompt, and are read as they are.
+    Spans alone contain no prompt, and are read as they are.
     """
     records = in_order(logs)
     begun_ns = [x.time_ns for x in records if event(x) == PROMPT]
