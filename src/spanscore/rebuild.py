@@ -274,7 +274,7 @@ def explain_all(
     joined = _joins_by_trace(traces, joins)
     for trace in traces:
         turn, reading = built[trace.id]
-        explanation = turns.explain(turn, dialects.again(reading), reading)
+        explanation = turns.explain(turn, dialects.rereader_of(reading), reading)
         explained.append((trace, replace(explanation, joins=joined[trace.id])))
     return explained
 

@@ -7,7 +7,7 @@ dialect that claims it (`order.py`), and completed by the quirk of its framework
 
 from spanscore.dialects.log_turns import goes_on
 from spanscore.dialects.losses.reread import Rereader
-from spanscore.dialects.read_trace import again, read
+from spanscore.dialects.read_trace import read, rereader_of
 from spanscore.dialects.reading_units import merge_units, split_units, unit_of, unit_scopes
 from spanscore.dialects.registry import all_dialects, content_switch, shows_genai, tried
 from spanscore.dialects.unread_spans import Key, Unread, unread
@@ -16,12 +16,12 @@ __all__ = [
     "Key",
     "Rereader",
     "Unread",
-    "again",
     "all_dialects",
     "content_switch",
     "goes_on",
     "merge_units",
     "read",
+    "rereader_of",
     "shows_genai",
     "split_units",
     "tried",

@@ -4,7 +4,7 @@ from typing import Any
 
 from spanscore.dialects.forms.arguments import arguments
 from spanscore.dialects.forms.structure import structure
-from spanscore.dialects.forms.truncation import is_marked
+from spanscore.dialects.forms.truncation import is_cut_or_redacted
 from spanscore.dialects.forms.values import Facts, text
 from spanscore.model.expected import Expected, ExpectedTool
 from spanscore.model.json import Json
@@ -28,14 +28,14 @@ _PARAMETERS = ("arguments", "parameters")
 
 
 class _UnreadableError(Exception):
-    """Part of an expectation is missing: held against the rest, a turn could pass wrongly."""
+    """Part of an expectation is missing: compared with the rest, a turn could pass wrongly."""
 
 
 def authored(attributes: Attributes) -> Facts:
     """The plan and the expectation that a span states, and those of the two that arrived cut or redacted."""
     damaged: set[StepFact] = set()
     plan = _plan(attributes.get(PLAN))
-    if plan is not None and is_marked(plan):
+    if plan is not None and is_cut_or_redacted(plan):
         plan = None
         damaged.add("plan")
     try:
@@ -56,7 +56,7 @@ def _plan(value: Value) -> str | None:
 
 def _expected(attributes: Attributes) -> Expected | None:
     answer = text(attributes.get(ANSWER))
-    if answer is not None and is_marked(answer):
+    if answer is not None and is_cut_or_redacted(answer):
         raise _UnreadableError
     in_order = attributes.get(IN_ORDER)
     found = Expected(
@@ -101,7 +101,7 @@ def _outcomes(value: Value) -> tuple[str, ...]:
     stated = tuple(dict.fromkeys(x for x in found if isinstance(x, str)))
     if len(found) > _MAX_OUTCOMES or len(found) != len([x for x in found if isinstance(x, str)]):
         raise _UnreadableError
-    if any(map(is_marked, stated)):
+    if any(map(is_cut_or_redacted, stated)):
         raise _UnreadableError
     return stated
 

@@ -1,4 +1,4 @@
-"""How an instrumentation is told to record what was asked and answered, where it does not do so by itself."""
+"""How an instrumentation is configured to record content, where it does not do so by default."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ContentSwitch:
-    """What to do where spans hold no content: `how` is an instruction, without a full stop.
+    """What to do where spans contain no content: `how` is an instruction, without a full stop.
 
     It is for spans whose scope's name begins with `scope`; of several that fit, the longest `scope` counts.
     """

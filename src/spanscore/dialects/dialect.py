@@ -17,7 +17,7 @@ from spanscore.model.step import Step
 class Context:
     """What is known of a span besides itself.
 
-    `logs` are the log records of the same trace and span id, in order of time. `outermost` says that no span above it
+    `logs` are the log records of the same trace and span id, in order of time. `outermost`: no span above it
     in the trace is read by any dialect. `histories` remembers the inputs of the trace's model calls. `quirk` is that of
     the framework which the span is of.
     """

@@ -92,7 +92,7 @@ def _spans_of(unit: str, turn: Sequence[LogRecord]) -> list[Span]:
 
 
 def unit_id(unit: Unit) -> str:
-    """The id that stands for `unit` in place of a trace id: the same one however often it is asked.
+    """The id that stands for `unit` in place of a trace id: the same one on every call.
 
     >>> unit_id(Unit(("codex", "5f1c"), goes_on=True))
     '756e69743bd28808858a0e1a1d407873'
@@ -158,11 +158,11 @@ def read_resource(resource: Attributes) -> GivenFacts:
     }
 
 
-def read_prompt(asked: Value) -> Facts:
+def read_prompt(prompt: Value) -> Facts:
     """The user's text, of a record that contains nothing else of it."""
-    if is_redacted(asked):
+    if is_redacted(prompt):
         return {"input": (Message("user", None, damaged=frozenset({"text"})),)}
-    question = text(asked)
+    question = text(prompt)
     return {} if question is None else {"input": (Message("user", question),)}
 
 

@@ -1,6 +1,6 @@
 """Complete what a span's own dialect found by the attributes of other conventions on it, as people set them by hand.
 
-Tracing backends take a question, an answer, a call or a count under any of these names, whatever else the span says.
+Tracing backends take a question, an answer, a call or a count under any of these names, whatever else the span records.
 Only what is missing is filled in, and nothing of what was recorded as cut or hidden.
 """
 
@@ -137,18 +137,18 @@ def _complete_side(attributes: Attributes, place: _Place, facts: Facts) -> None:
         facts[side] = found or facts.get(side)
         return
     parsed = structure(value)
-    facts[side] = _said(parsed, value, place.role)
+    facts[side] = _messages_of(parsed, value, place.role)
     if parsed.damaged and facts[side] is None:
         add_damaged(facts, side)
     if facts.get("tools") is None:
         facts["tools"] = offered(parsed.value)
 
 
-def _said(parsed: Parsed, value: Value, role: str) -> tuple[Message, ...] | None:
-    """Messages in any outline; a text or a value that holds none is what was said."""
-    told = conversation(parsed.value, role)
-    if told or parsed.damaged or parsed.value is None:
-        return told or None
+def _messages_of(parsed: Parsed, value: Value, role: str) -> tuple[Message, ...] | None:
+    """Messages in any outline; a text or a value without any is the content of one."""
+    found = conversation(parsed.value, role)
+    if found or parsed.damaged or parsed.value is None:
+        return found or None
     return (Message(role, value if isinstance(value, str) else printed(parsed.value)),)
 
 
@@ -193,7 +193,7 @@ def _first_in_span(span: Span, keys: tuple[str, ...]) -> Value:
 
 
 def _lacks(facts: Facts, fact: StepFact) -> bool:
-    """Whether nothing says what a fact is, nor that it was lost."""
+    """Whether a fact is neither recorded nor known to be lost."""
     return facts.get(fact) is None and fact not in facts.get("damaged", ())
 
 

@@ -18,7 +18,7 @@ from spanscore.dialects.keys.gen_ai import GEN_AI_CONVERSATION_ID, GEN_AI_EVALUA
 from spanscore.dialects.keys.openinference import OPENINFERENCE_SPAN_KIND
 from spanscore.dialects.keys.openllmetry import TRACELOOP_SPAN_KIND
 from spanscore.dialects.keys.opentelemetry import ENDUSER_ID, SESSION_ID, USER_ID
-from spanscore.dialects.losses.affected_facts import marked
+from spanscore.dialects.losses.affected_facts import with_damaged_facts
 from spanscore.dialects.losses.reread import Rereader
 from spanscore.dialects.other_conventions import complete
 from spanscore.dialects.platforms import logfire
@@ -78,7 +78,7 @@ def read(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> Reading:
             steps.append(_read_one(found, dialect, span, context))
         elif (naming := _naming(span)) or span.dropped_attributes_count:
             steps.append(_step(span, "", {"kind": "other"} | naming))
-    steps = opened(marked(steps, known, logged, lambda: _rereader(claimed, logged)))
+    steps = opened(with_damaged_facts(steps, known, logged, lambda: _rereader(claimed, logged)))
     for name in found.refining.keys() & {x.name for x in claimed.values()}:
         steps = _refined(found, steps, name)
         moved = {x.span.span_id: x.span for x in steps}
@@ -95,22 +95,22 @@ def _refined(found: Registry, steps: Sequence[Step], name: str) -> list[Step]:
     return [refined.get(x.span.span_id, x) for x in steps]
 
 
-def again(reading: Reading) -> Rereader:
-    """What reads single spans of a reading again, with parts of them left out."""
+def rereader_of(reading: Reading) -> Rereader:
+    """The rereader of a reading: it reads single spans once more, with parts of them left out."""
     return _rereader({x.span.span_id for x in reading.steps if x.dialect}, reading.logs)
 
 
 def _rereader(claimed: Container[str], logs: Mapping[str, Sequence[LogRecord]]) -> Rereader:
     found = registry()
 
-    def read_again(span: Span, name: str, records: Sequence[LogRecord]) -> Step:
+    def read_alone(span: Span, name: str, records: Sequence[LogRecord]) -> Step:
         dialect = found.dialect_of(span, records)
         if dialect is None or dialect.name != name:  # the part that is left out is the one by which it is claimed
             return _step(span, "", {"kind": "other"} | _naming(span))
         context = Context(records, span.parent_span_id not in claimed, MessageCache())
         return _read_one(found, dialect, span, context)
 
-    return Rereader(read_again, logs)
+    return Rereader(read_alone, logs)
 
 
 def _read_one(found: Registry, dialect: Dialect, span: Span, context: Context) -> Step:
@@ -227,9 +227,9 @@ def _by_span(logs: Iterable[LogRecord]) -> dict[str, list[LogRecord]]:
 
 
 def _each_once(records: list[tuple[str, LogRecord]]) -> Iterator[LogRecord]:
-    """Without what was delivered again.
+    """Without repeated deliveries.
 
-    By a clock of milliseconds, as of JavaScript, all messages of a request are of one moment, and one that was said
+    By a clock of milliseconds, as of JavaScript, all messages of a request are of one moment, and one that was sent
     twice is two records alike. So a record counts as often as it came more often than the rarest.
     """
     times = Counter(key for key, _ in records)

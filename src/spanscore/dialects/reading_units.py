@@ -1,4 +1,4 @@
-"""Which spans and log records are read together, where it is not those of one trace id."""
+"""Which spans and log records are read as one unit, where it is not those of one trace id."""
 
 from collections.abc import Callable, Iterable
 
@@ -13,7 +13,7 @@ def unit_scopes() -> tuple[str, ...]:
 
 
 def unit_of(scope_name: str, trace_id: str, attributes: Callable[[], Attributes], *, of_log: bool) -> str:
-    """The id of what a span or log record is read together with, 32 hex digits; "" for a record of no trace.
+    """The id of the unit that a span or log record is read in, 32 hex digits; "" for a record of no trace.
 
     Mostly it is the trace id, and `attributes` is not called.
     """
@@ -42,9 +42,9 @@ def split_units(spans: Iterable[Span], logs: Iterable[LogRecord]) -> list[Part]:
 
 
 def merge_units(gathered: Iterable[Part]) -> list[Part]:
-    """What was gathered under several ids and is of one turn: log records of no span are held against the first spans.
+    """What was gathered under several ids and is of one turn: log records of no span are added to the first spans.
 
-    What stays without any is left as it is told by itself.
+    What stays without any spans is left as it is.
     """
     parts = list(gathered)
     spans_at = next((at for at, (spans, _) in enumerate(parts) if spans), None)

@@ -150,8 +150,8 @@ def _modules() -> Iterator[ModuleType]:
 def tried(item: Dialect | Quirk) -> Iterator[None]:
     """Within the block `item` counts before all others, as if its distribution were installed; for tests.
 
-    A dialect of the same name does not count meanwhile, nor does a quirk of the same name in the same dialect. It holds
-    for the whole process, threads included.
+    A dialect of the same name does not count meanwhile, nor does a quirk of the same name in the same dialect. It is in
+    effect in the whole process, threads included.
     """
     before = registry()
     dialects, quirks = before.dialects, before.quirks
@@ -180,7 +180,7 @@ def content_switch(dialect: str, scope: str) -> str | None:
 
 
 def shows_genai(body: bytes) -> bool:
-    """Whether a raw OTLP request may hold a span or log record that a dialect reads. It may say yes wrongly, never no.
+    """Whether a raw OTLP request may contain a span or log record that a dialect reads. True may be wrong, False never.
 
     >>> shows_genai(b"...http.method..."), shows_genai(b"...gen_ai.request.model...")
     (False, True)

@@ -1,4 +1,4 @@
-"""What no dialect reads, told without its content: enough to report a new dialect, and to write one."""
+"""What no dialect reads, without its content: enough to report a new dialect, and to write one."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -55,8 +55,8 @@ class Unread:
             "name": self.name,
             "count": self.count,
             "keys": [
-                {"key": key, "kinds": sorted(x.kinds), "count": x.count, "longest_chars": x.longest_chars}
-                for key, x in sorted(self.keys.items())
+                {"key": key, "kinds": sorted(found.kinds), "count": found.count, "longest_chars": found.longest_chars}
+                for key, found in sorted(self.keys.items())
             ],
             "other_keys": sorted(self.other_keys),
         }
@@ -65,7 +65,7 @@ class Unread:
 def unread(readings: Iterable[Reading], logs: Iterable[LogRecord]) -> list[Unread]:
     """The spans in `readings` that no dialect reads, and the log records of no span that one reads; most content first.
 
-    Values are not told: they may be private. Of keys with indices one stands for all.
+    Values are left out: they may be private. Of keys with indices one stands for all.
     """
     found: dict[tuple[str, str, str, str], Unread] = {}
     read: set[tuple[str, str]] = set()

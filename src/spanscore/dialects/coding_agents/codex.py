@@ -46,7 +46,7 @@ _REPORT = re.compile(
 
 
 def read(span: Span, _context: Context) -> Facts:
-    """The facts of a prompt, a response or a tool's result, each of which is a log record; Codex's spans hold none."""
+    """The facts of a prompt, a response or a result, each of which is a log record; Codex's spans contain none."""
     attributes = span.attributes
     kind = "other" if span.recorded else _KINDS.get(span.name, "other")
     facts: Facts = {"kind": kind, "session_id": identity(attributes.get("conversation.id"))}

@@ -66,7 +66,7 @@ _PLACES = (
     _Place("output", OUTPUT_VALUE, LLM_OUTPUT_MESSAGES_PREFIX, "assistant"),
 )
 _GIVEN, _PRODUCED = (
-    adot.Names(x.value, f"{x.flat}{{}}.message.role", f"{x.flat}{{}}.message.content") for x in _PLACES
+    adot.Names(place.value, f"{place.flat}{{}}.message.role", f"{place.flat}{{}}.message.content") for place in _PLACES
 )
 
 

@@ -10,7 +10,7 @@ from spanscore.dialects.forms.provider_bodies import messages_of
 from spanscore.dialects.forms.reprs import is_address
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import Parsed, is_redacted, opened, structure
-from spanscore.dialects.forms.truncation import is_marked, mended
+from spanscore.dialects.forms.truncation import is_cut_or_redacted, mended
 from spanscore.dialects.forms.values import Facts, step_facts
 from spanscore.model.json import dumps, loads
 from spanscore.model.span import Span, Value
@@ -67,7 +67,7 @@ def json_of(value: Any) -> str | None:
     if not value or not isinstance(value, (dict, list)):
         return None
     elements = value.values() if isinstance(value, dict) else value
-    return None if any(isinstance(x, str) and is_marked(x) for x in elements) else dumps(value)
+    return None if any(isinstance(x, str) and is_cut_or_redacted(x) for x in elements) else dumps(value)
 
 
 def read_call(

@@ -3,7 +3,7 @@
 from typing import Any
 
 from spanscore.dialects.forms.structure import opened
-from spanscore.dialects.forms.truncation import LAST_OF_MARKERS, is_damaged, is_marked
+from spanscore.dialects.forms.truncation import LAST_OF_MARKERS, is_cut_or_redacted, is_damaged
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall
 
@@ -30,7 +30,7 @@ def plain_message(item: Any) -> Message | None:  # noqa: C901, PLR0911 # the hot
         kind = part.get("type") if type(part) is dict else None
         if kind == "text" and text is None and role != "tool":
             text = part.get("content")
-            if type(text) is not str or (text[-1:] in LAST_OF_MARKERS and is_marked(text)):
+            if type(text) is not str or (text[-1:] in LAST_OF_MARKERS and is_cut_or_redacted(text)):
                 return None
         elif kind == "tool_call" and len(part) == _PLAIN_CALL:
             identity, name, given = part.get("id"), part.get("name"), part.get("arguments")

@@ -50,7 +50,7 @@ def _given_id(identity: str | None, names: set[str]) -> str | None:
 
 
 def with_results(messages: Sequence[Message]) -> Iterator[Message]:
-    """The messages, of which those that OpenInference up to 0.1.8 writes as the user's text hold results.
+    """The messages, of which those that OpenInference up to 0.1.8 writes as the user's text contain results.
 
     Such a text is one JSON object after another. What is sent after calls has to be their results: the API refuses all
     else.

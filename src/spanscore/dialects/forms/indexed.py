@@ -1,4 +1,4 @@
-"""Gather attributes whose keys hold indices (`prefix.0.role`, `prefix.0.tool_calls.1.name`) into nested objects."""
+"""Gather attributes whose keys contain indices (`prefix.0.role`, `prefix.0.tool_calls.1.name`) into nested objects."""
 
 from typing import Any
 

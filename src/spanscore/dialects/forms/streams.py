@@ -101,7 +101,7 @@ class _Choice:
             found["reasoning_content"] = texts["reasoning_content"]
         if calls:
             found["tool_calls"] = [
-                {"id": x.identity, "function": {"name": x.name, "arguments": x.arguments}} for x in calls
+                {"id": call.identity, "function": {"name": call.name, "arguments": call.arguments}} for call in calls
             ]
         return found
 

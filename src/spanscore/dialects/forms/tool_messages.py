@@ -11,13 +11,13 @@ _FIELDS = {"content", "tool_call_id"}
 
 def opened(steps: Sequence[Step]) -> list[Step]:
     """The steps; a tool's own object with such fields names no call of this trace, and stays as it is."""
-    messages = {x.span.span_id for x in steps if isinstance(x.result, dict) and x.result.keys() >= _FIELDS}
-    if not messages:
+    span_ids = {x.span.span_id for x in steps if isinstance(x.result, dict) and x.result.keys() >= _FIELDS}
+    if not span_ids:
         return list(steps)
     requested_ids = {
         call.call_id for x in steps for message in x.output or () for call in message.calls if call.call_id
     }
-    return [_opened(x, requested_ids) if x.span.span_id in messages else x for x in steps]
+    return [_opened(x, requested_ids) if x.span.span_id in span_ids else x for x in steps]
 
 
 def _opened(step: Step, requested_ids: set[str]) -> Step:

@@ -32,7 +32,7 @@ def is_cut(text: str) -> bool:
     return "truncated" in tail.lower() and any(x.end() == len(tail) for x in _TRUNCATED.finditer(tail))
 
 
-def is_marked(text: str) -> bool:
+def is_cut_or_redacted(text: str) -> bool:
     """Whether `text` was cut or redacted; nearly all texts end in a way that spares them a closer look."""
     return text[-1:] in LAST_OF_MARKERS and (is_redacted(text) or is_cut(text))
 
@@ -80,9 +80,9 @@ def is_damaged(value: Any) -> bool:
     """Whether a tool's arguments or result were cut or redacted, or one of an object's values was."""
     if isinstance(value, dict):
         for member in value.values():  # for every tool call: a generator would take twice as long
-            if isinstance(member, str) and member[-1:] in LAST_OF_MARKERS and is_marked(member):
+            if isinstance(member, str) and member[-1:] in LAST_OF_MARKERS and is_cut_or_redacted(member):
                 return True
         return False
     if not isinstance(value, str) or not value:
         return False
-    return is_marked(value) or (value[0] in "{[" and mended(value) is not None)
+    return is_cut_or_redacted(value) or (value[0] in "{[" and mended(value) is not None)

@@ -35,7 +35,7 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _without_repetitions(messages: Sequence[Message]) -> Iterator[Message]:
-    """Messages with each result once: it comes as a tool's message, and again in a message of the user's role."""
+    """Messages with each result once: it comes as a tool's message, and once more in a message of the user's role."""
     known_ids = set[str | None]()
     after_results = False
     for each in messages:

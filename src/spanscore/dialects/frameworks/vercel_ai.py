@@ -74,7 +74,7 @@ def read(span: Span, context: Context) -> Facts:
         add_missing(facts, openllmetry.read(_without_parts(span), context))
     elif operation is not None and not _MOVED.isdisjoint(attributes):
         add_missing(facts, semconv.read(span, context))
-        _mark_misread_lists(attributes, facts)
+        _damage_misread_lists(attributes, facts)
     if span.scope.name == _OPENCODE and _finds_title(facts):
         return {"kind": "other"}
     facts["session_id"] = facts.get("session_id") or first_identity(attributes, _SESSIONS)
@@ -97,8 +97,8 @@ def _finds_title(facts: Facts) -> bool:
     return (facts.get("system") or next(messages, None) or "").startswith(_TITLE)
 
 
-def _mark_misread_lists(attributes: Attributes, facts: Facts) -> None:
-    """Mark questions that are JSON lists as damaged: Traceloop's SDK reads them as parts, and leaves the elements.
+def _damage_misread_lists(attributes: Attributes, facts: Facts) -> None:
+    """Name questions that are JSON lists as damaged: Traceloop's SDK reads them as parts, and leaves the elements.
 
     Of a list of texts alone nothing records that it was one.
     """
@@ -108,8 +108,10 @@ def _mark_misread_lists(attributes: Attributes, facts: Facts) -> None:
     if not isinstance(listed, list) or not given or len(listed) != len(given):
         return
     facts["input"] = tuple(
-        replace(x, text=None, damaged=x.damaged | {"text"}) if x.role == "user" and _is_misread_list(y) else x
-        for x, y in zip(given, listed, strict=True)
+        replace(message, text=None, damaged=message.damaged | {"text"})
+        if message.role == "user" and _is_misread_list(item)
+        else message
+        for message, item in zip(given, listed, strict=True)
     )
 
 

@@ -124,10 +124,10 @@ def refine_trace(steps: Sequence[Step]) -> list[Step]:
         inside[_agent_above(step, known)].append(step)
     summed = {x.span.span_id: _tokens(x, inside) for x in inside[""] if x.kind == "agent"}
     return [
-        replace(x, input_tokens=summed[x.span.span_id][0], output_tokens=summed[x.span.span_id][1])
-        if x.span.span_id in summed
-        else x
-        for x in steps
+        replace(step, input_tokens=summed[step.span.span_id][0], output_tokens=summed[step.span.span_id][1])
+        if step.span.span_id in summed
+        else step
+        for step in steps
     ]
 
 

@@ -10,7 +10,7 @@ from spanscore.dialects.losses.limits import Limits, is_of_length, limits, strin
 from spanscore.dialects.losses.recorded import (
     MASK,
     RecordedLosses,
-    held,
+    attributes_beside,
     is_masked,
     is_noted,
     is_of_infrastructure,
@@ -43,7 +43,7 @@ _CARRIES: dict[str, tuple[StepFact, ...]] = {
     "workflow": ("input", "output", "tokens"),
     "tool": ("arguments", "result", "tools"),
 }
-"""What a span of each kind could have told, had nothing been dropped."""
+"""The facts that a span of each kind may contain, if nothing was dropped."""
 
 
 _ALL_OF_MESSAGE: frozenset[MessageFact] = frozenset({"text", "calls", "results"})
@@ -52,7 +52,7 @@ _ALL_OF_MESSAGE: frozenset[MessageFact] = frozenset({"text", "calls", "results"}
 class _Loss(NamedTuple):
     """What of a span was cut at a limit, part by part with its text, and what was dropped.
 
-    `poor` are texts in its parts that tell less than they did: masks, and what was cut inside of an array or map.
+    `poor` are texts in its parts that contain less than they did: masks, and what was cut inside of an array or map.
     """
 
     cut: Sequence[tuple[Part, str]]
@@ -60,32 +60,32 @@ class _Loss(NamedTuple):
     dropped: RecordedLosses
 
 
-def marked(
+def with_damaged_facts(
     steps: Sequence[Step],
     spans: Sequence[Span],
     logs: Mapping[str, Sequence[LogRecord]],
-    read_again: Callable[[], Rereader],
+    make_rereader: Callable[[], Rereader],
 ) -> list[Step]:
     """The steps, each with the facts named as damaged that rest on something cut or dropped.
 
-    A fact that another attribute of the span contains whole is taken from there: `read_again` gives what looks for it.
+    A fact that another attribute of the span contains whole is taken from there: `make_rereader` gives what finds it.
     """
     known = limits(spans, logs)
     if not known and not is_noted(spans, logs):
         return [_of_values(x) if x.kind == "tool" else x for x in steps]
-    again = read_again()
+    rereader = make_rereader()
     is_genai = any(x.dialect for x in steps)
     looked_at = 0
     found: list[Step] = []
     for step in _with_unread(steps, spans, logs) if is_genai else steps:
         marked_step = _of_values(step) if step.kind == "tool" else step
-        loss = _loss(marked_step, logs.get(step.span.span_id, ()), again, known)
+        loss = _loss(marked_step, logs.get(step.span.span_id, ()), rereader, known)
         if is_genai and _may_have_been_genai(step, loss):
             marked_step = _with(step, ("input", "output"))  # what it stood for may have been dropped
         elif _is_any(loss):
             looked_at += 1
             many = looked_at > _MAX_SPANS or len(loss.cut) + len(loss.poor) > _MAX_PARTS
-            marked_step = _all_damaged(marked_step) if many else _of_span(marked_step, loss, again)
+            marked_step = _all_damaged(marked_step) if many else _of_span(marked_step, loss, rereader)
         found.append(marked_step)
     return found
 
@@ -108,11 +108,11 @@ def _with_unread(
     return sorted([*steps, *lacking], key=lambda x: (x.span.start_ns, x.span.span_id)) if lacking else steps
 
 
-def _loss(step: Step, logs: Sequence[LogRecord], again: Rereader, known: Limits) -> _Loss:
+def _loss(step: Step, logs: Sequence[LogRecord], rereader: Rereader, known: Limits) -> _Loss:
     dropped = lost(step.span, logs)
-    cut = _cut(step, logs, again, known) if known else []
-    nested = [(part, x) for part, x in cut if _is_nested(held(part, step.span, logs).get(part.key))]
-    parts = again.parts(step) if dropped.masked else ()
+    cut = _cut(step, logs, rereader, known) if known else []
+    nested = [(part, x) for part, x in cut if _is_nested(attributes_beside(part, step.span, logs).get(part.key))]
+    parts = rereader.parts(step) if dropped.masked else ()
     masked = [(part, x) for part, x in parts if is_masked(part, x, step.span, logs)]
     if any(x == MASK for _, x in masked):  # as good as dropped
         dropped = dropped._replace(attributes=True)
@@ -131,7 +131,7 @@ def _is_infrastructure(step: Step) -> bool:
 
 
 def _of_values(step: Step) -> Step:
-    """A tool's step whose arguments or result say by themselves that they were cut or redacted."""
+    """A tool's step, its arguments and result damaged where a marker in them shows that they were cut or redacted."""
     facts: set[StepFact] = set()
     if is_damaged(step.arguments):
         facts.add("arguments")
@@ -145,15 +145,15 @@ def _with(step: Step, facts: Iterable[StepFact]) -> Step:
 
 
 def _all_damaged(step: Step) -> Step:
-    return _with(step, (x for x in _CARRIES.get(step.kind, ()) if x != "tokens" or not _tells(step, x)))
+    return _with(step, (x for x in _CARRIES.get(step.kind, ()) if x != "tokens" or not _is_recorded(step, x)))
 
 
-def _cut(step: Step, logs: Sequence[LogRecord], again: Rereader, known: Limits) -> list[tuple[Part, str]]:
+def _cut(step: Step, logs: Sequence[LogRecord], rereader: Rereader, known: Limits) -> list[tuple[Part, str]]:
     """The parts of a step's span that were cut at its service's limits."""
     service = step.span.resource.service_name
     return [
         (part, x)
-        for part, text in again.parts(step)
+        for part, text in rereader.parts(step)
         for x in _pieces(step, part, text, logs)
         if is_of_length(x, known.get((service, part.kind)))
     ]
@@ -168,27 +168,29 @@ def _pieces(step: Step, part: Part, text: str, logs: Sequence[LogRecord]) -> Ite
     """What a limit cuts one by one: the texts of an array or map, else the value."""
     if part.kind in {"field", "body"} or (part.kind, part.key) == _RAW:
         return ()
-    value = held(part, step.span, logs).get(part.key)
+    value = attributes_beside(part, step.span, logs).get(part.key)
     return strings(value) if isinstance(value, list | dict) else (text,)
 
 
-def _of_span(step: Step, loss: _Loss, again: Rereader) -> Step:
+def _of_span(step: Step, loss: _Loss, rereader: Rereader) -> Step:
     cut, facts = loss.cut, set[StepFact]()
     for part, text in loss.poor:
-        step, resting = _poor(step, part, text, again)
+        step, resting = _with_poor_text(step, part, text, rereader)
         facts |= resting
     for part, text in cut:
-        other = again.without(step, part)
+        other = rereader.without(step, part)
         step, resting = _resting(step, other)
-        facts |= resting | (_unreadable(step, part, text, again) if other.kind == step.kind else _showing(step, text))
-    if len(cut) > 1:  # what several tell may be cut in each
-        step, resting = _resting(step, again.without(step, *(part for part, _ in cut)))
+        facts |= resting | (
+            _unreadable(step, part, text, rereader) if other.kind == step.kind else _showing(step, text)
+        )
+    if len(cut) > 1:  # what several contain may be cut in each
+        step, resting = _resting(step, rereader.without(step, *(part for part, _ in cut)))
         facts |= resting
     dropped = loss.dropped.attributes or loss.dropped.events
-    if dropped or any(text[:1] == "{" for _, text in cut):  # what comes after the cut could have told any of them
-        facts.update(fact for fact in _CARRIES.get(step.kind, ()) if not _tells(step, fact))
+    if dropped or any(text[:1] == "{" for _, text in cut):  # what comes after the cut may have contained any of them
+        facts.update(fact for fact in _CARRIES.get(step.kind, ()) if not _is_recorded(step, fact))
     if dropped:
-        facts.update(_of_lists(step, again, loss.dropped))
+        facts.update(_of_lists(step, rereader, loss.dropped))
         step = _without_calls(step)
     step = replace(step, input=_with_empty_damaged(step.input), output=_with_empty_damaged(step.output))
     return _with(step, facts)
@@ -202,15 +204,16 @@ def _without_calls(step: Step) -> Step:
 
 
 def _with_empty_damaged(messages: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
-    """The messages of a span that lost something, of which those are damaged that tell nothing."""
+    """The messages of a span that lost something, of which those are damaged that are empty."""
     if messages is None:
         return None
     return tuple(
-        x if x.text or x.reasoning or x.calls or x.results else replace(x, damaged=_ALL_OF_MESSAGE) for x in messages
+        each if each.text or each.reasoning or each.calls or each.results else replace(each, damaged=_ALL_OF_MESSAGE)
+        for each in messages
     )
 
 
-def _tells(step: Step, fact: StepFact) -> bool:
+def _is_recorded(step: Step, fact: StepFact) -> bool:
     if fact == "result":
         return step.has_result
     if fact == "tokens":  # numbers are never cut
@@ -231,11 +234,11 @@ def _resting(step: Step, other: Step) -> tuple[Step, set[StepFact]]:
     """
     resting: set[StepFact] = set()
     for field in _FACTS if other.kind == step.kind else ():
-        told, left = getattr(step, field), getattr(other, field)
-        if told == left:
+        value, left = getattr(step, field), getattr(other, field)
+        if value == left:
             continue
-        if _is_list(told) and _is_list(left) and len(told) == len(left):
-            step = _changed(step, field, _differing(told, left))
+        if _is_list(value) and _is_list(left) and len(value) == len(left):
+            step = _changed(step, field, _differing(value, left))
         elif left is not None and not isinstance(left, tuple):
             step = _changed(step, field, left)  # another attribute contains it whole
         else:
@@ -252,28 +255,28 @@ def _texts(value: Any) -> Sequence[str | None]:
     return [x.text for x in value] if _is_list(value) else (value,) if isinstance(value, str) else ()
 
 
-def _unreadable(step: Step, part: Part, text: str, again: Rereader) -> set[StepFact]:
-    """The facts that a part would have told, had it not ended before it was closed."""
+def _unreadable(step: Step, part: Part, text: str, rereader: Rereader) -> set[StepFact]:
+    """The facts that a part would have contained, had it not ended before it was closed."""
     closed = mended(text)
     if closed is None:
         return set()
-    other = again.with_text(step, (part,), text, closed)
+    other = rereader.with_text(step, (part,), text, closed)
     if other.kind != step.kind:
         return set()
     return {fact for field, fact in _FACTS.items() if getattr(other, field) != getattr(step, field)}
 
 
-def _poor(step: Step, part: Part, text: str, again: Rereader) -> tuple[Step, set[StepFact]]:
-    """The step, with those messages damaged that hold a text of a part, and the other facts that rest on it."""
-    other = again.with_text(step, (part,), text, "")
+def _with_poor_text(step: Step, part: Part, text: str, rereader: Rereader) -> tuple[Step, set[StepFact]]:
+    """The step, with those messages damaged that contain a text of a part, and the other facts that rest on it."""
+    other = rereader.with_text(step, (part,), text, "")
     if other.kind != step.kind:
         return step, _showing(step, text)
     facts: set[StepFact] = set()
     for field, fact in _FACTS.items():
-        told, left = getattr(step, field), getattr(other, field)
-        if told != left and _is_list(told) and _is_list(left) and len(told) == len(left):
-            step = _changed(step, field, _differing(told, left))
-        elif told != left:
+        value, left = getattr(step, field), getattr(other, field)
+        if value != left and _is_list(value) and _is_list(left) and len(value) == len(left):
+            step = _changed(step, field, _differing(value, left))
+        elif value != left:
             facts.add(fact)
     return step, facts
 
@@ -282,32 +285,32 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, tuple) and all(isinstance(x, Message) for x in value)
 
 
-def _differing(told: Sequence[Message], left: Sequence[Message]) -> tuple[Message, ...]:
+def _differing(messages: Sequence[Message], left: Sequence[Message]) -> tuple[Message, ...]:
     """The messages, of which those are damaged that read otherwise without the part that was cut."""
-    return tuple(_differing_message(x, y) if x != y else x for x, y in zip(told, left, strict=True))
+    return tuple(_differing_message(x, y) if x != y else x for x, y in zip(messages, left, strict=True))
 
 
-def _differing_message(told: Message, left: Message) -> Message:
-    parts: set[MessageFact] = set(told.damaged)
+def _differing_message(message: Message, left: Message) -> Message:
+    parts: set[MessageFact] = set(message.damaged)
     pairs: tuple[tuple[MessageFact, object, object], ...] = (
-        ("text", told.text, left.text),
-        ("calls", told.calls, left.calls),
-        ("results", told.results, left.results),
+        ("text", message.text, left.text),
+        ("calls", message.calls, left.calls),
+        ("results", message.results, left.results),
     )
-    return replace(told, damaged=frozenset(parts.union(name for name, one, other in pairs if one != other)))
+    return replace(message, damaged=frozenset(parts.union(name for name, one, other in pairs if one != other)))
 
 
-def _of_lists(step: Step, again: Rereader, dropped: RecordedLosses) -> Iterator[StepFact]:
+def _of_lists(step: Step, rereader: Rereader, dropped: RecordedLosses) -> Iterator[StepFact]:
     """The facts that are lists of attributes with indices, or of events, of which some may have been dropped."""
     lists: defaultdict[tuple[str, int, str], list[Part]] = defaultdict(list)
-    for part, _ in again.parts(step):
+    for part, _ in rereader.parts(step):
         head, index, _rest = _split(part.key)
         if part.kind in _WITH_KEYS and index and dropped.attributes:
             lists[part.kind, part.at, head].append(part)
         elif part.kind == "event" and dropped.events:
             lists["event", -1, ""].append(part)
     for parts in list(lists.values())[:_MAX_PARTS]:
-        other = again.without(step, *parts)
+        other = rereader.without(step, *parts)
         if other.kind == step.kind:
             yield from (fact for field, fact in _FACTS.items() if getattr(other, field) != getattr(step, field))
 

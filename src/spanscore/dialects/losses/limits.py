@@ -1,4 +1,4 @@
-"""At which length an SDK cuts values, which leaves no mark: the longest values that it sent give it away."""
+"""At which length an SDK cuts values, which leaves no marker: the longest values that it sent give it away."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -79,8 +79,8 @@ def strings(value: Value) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | dict):
-        for x in value.values() if isinstance(value, dict) else value:
-            yield from strings(x)
+        for element in value.values() if isinstance(value, dict) else value:
+            yield from strings(element)
 
 
 def is_of_length(text: str, chars: int | None) -> bool:

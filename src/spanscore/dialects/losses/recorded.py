@@ -34,7 +34,7 @@ def is_of_infrastructure(key: str) -> bool:
 
 
 def is_noted(spans: Sequence[Span], logs: Mapping[str, Sequence[LogRecord]]) -> bool:
-    """Whether any span or log record of a trace says that it lost something."""
+    """Whether any span or log record of a trace records that it lost something."""
     for span in spans:
         attributes, events = span.attributes, span.events
         if (
@@ -71,7 +71,7 @@ def is_masked(part: Part, text: str, span: Span, logs: Sequence[LogRecord]) -> b
         return False
     if text == MASK:
         return True
-    beside = held(part, span, logs)
+    beside = attributes_beside(part, span, logs)
     noted = _MASKED_IN_BODY if part.kind == "body" else _MASKED
     names = beside.get(f"{noted}.keys")
     if isinstance(names, str) and part.kind != "body":
@@ -79,7 +79,7 @@ def is_masked(part: Part, text: str, span: Span, logs: Sequence[LogRecord]) -> b
     return f"{noted}.count" in beside and (MASK in text or _HASH.search(text) is not None)
 
 
-def held(part: Part, span: Span, logs: Sequence[LogRecord]) -> Attributes:
+def attributes_beside(part: Part, span: Span, logs: Sequence[LogRecord]) -> Attributes:
     """The attributes among which a part of a span stands; of a log record's body, those beside it."""
     if part.kind == "attribute":
         return span.attributes
@@ -99,7 +99,7 @@ def _is_redacted(holder: Attributes) -> bool:
 
 
 def _deleted(holder: Attributes) -> bool:
-    """Whether it was noted that something was deleted that may have told of an agent's work."""
+    """Whether it was noted that something was deleted that may have been of an agent's work."""
     if f"{_DELETED_IN_BODY}.count" in holder:
         return True
     names = holder.get(f"{_DELETED}.keys")

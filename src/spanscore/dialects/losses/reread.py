@@ -1,4 +1,4 @@
-"""Read a span again without a part of it: what then is missing from its step is what that part told."""
+"""Read a span once more without a part of it: the facts that its step then lacks are those of that part."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ _Change: TypeAlias = tuple[str, str] | None
 
 
 class Part(NamedTuple):
-    """A place in a span, or in its events or log records, that may hold something: `at` is -1 for the span itself."""
+    """A place in a span, its events or its log records that may contain something: `at` is -1 for the span itself."""
 
     kind: str
     at: int
@@ -39,10 +39,10 @@ _EMPTY = '""'  # an empty text as JSON has it
 
 
 class Rereader:
-    """The spans of one reading, to be read again.
+    """The spans of one reading, to be read once more.
 
-    It remembers what was read without a part, since that is asked often, and the log records left of a step so read.
-    Both are held by the id of a step, with the step itself, so that no other one gets its id.
+    It remembers what was read without a part, since it is needed often, and the log records left of a step so read.
+    Both are kept by the id of a step, with the step itself, so that no other one gets its id.
     """
 
     __slots__ = ("_left", "_logs_by_span", "_read_one", "_without")
@@ -53,7 +53,7 @@ class Rereader:
         self._left: dict[int, tuple[Step, Sequence[LogRecord]]] = {}
 
     def parts(self, step: Step) -> Iterator[tuple[Part, str]]:
-        """The parts of a step's span, each with what it holds as text."""
+        """The parts of a step's span, each with its value as text."""
         for key, value in step.span.attributes.items():
             yield Part("attribute", -1, key), printed(value)
         for at, event in enumerate(step.span.events):
@@ -80,7 +80,7 @@ class Rereader:
         return self._without[key][1]
 
     def with_text(self, step: Step, parts: Sequence[Part], old: str, new: str) -> Step:
-        """The step as it would have been read if these parts had held the text `new` in place of `old`."""
+        """The step as it would have been read if these parts had contained the text `new` in place of `old`."""
         return self._changed(step, dict.fromkeys(parts, (old, new)))
 
     def _changed(self, step: Step, changes: Mapping[Part, _Change]) -> Step:

@@ -92,7 +92,7 @@ def _offered(attributes: Attributes) -> tuple[Tool, ...] | None:
         named = (x for x in schemas if isinstance(x, dict))
         return tools([{**x["schema"], "name": x.get("name")} for x in named if isinstance(x.get("schema"), dict)])
     listed = indexed(attributes, GEN_AI_REQUEST_FUNCTIONS_PREFIX) or [
-        {**x, "parameters": x.get("arguments")} for x in indexed(attributes, GEN_AI_REQUEST_TOOLS_PREFIX)
+        {**call, "parameters": call.get("arguments")} for call in indexed(attributes, GEN_AI_REQUEST_TOOLS_PREFIX)
     ]
     return tools(listed) if listed else None
 

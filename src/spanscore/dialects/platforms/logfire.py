@@ -195,10 +195,10 @@ def _events(attributes: Attributes) -> tuple[Messages, Messages]:
 
 def _with_bare_arguments(message: Message) -> Message:
     calls = tuple(
-        RequestedCall(x.call_id, x.name, x.arguments[_ENVELOPE])
-        if isinstance(x.arguments, dict) and x.arguments.keys() == {_ENVELOPE}
-        else x
-        for x in message.calls
+        RequestedCall(call.call_id, call.name, call.arguments[_ENVELOPE])
+        if isinstance(call.arguments, dict) and call.arguments.keys() == {_ENVELOPE}
+        else call
+        for call in message.calls
     )
     return replace(message, calls=calls)
 

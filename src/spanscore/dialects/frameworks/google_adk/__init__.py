@@ -164,7 +164,8 @@ def refine_trace(steps: Sequence[Step]) -> list[Step]:
     """
     if all(x.span.attributes.get(key, _HIDDEN) == _HIDDEN for x in steps for key in _CONTENT):
         return [
-            _without_stand_ins(x) if x.kind == "tool" and _OPENINFERENCE not in x.span.attributes else x for x in steps
+            _without_stand_ins(step) if step.kind == "tool" and _OPENINFERENCE not in step.span.attributes else step
+            for step in steps
         ]
     if not any(_TYPESCRIPT in str(x.span.attributes.get(_RESPONSE)) and not _is_java(x) for x in steps):
         return list(steps)

@@ -80,9 +80,9 @@ def _model_message(item: dict[str, Any], role: Any, beside: dict[str, Any]) -> M
 
 def _calls(blocks: list[dict[str, Any]], beside: dict[str, Any]) -> Any:
     calls = [
-        {"id": x.get("tool_call_id"), "name": x.get("tool_name"), "arguments": x.get("tool_kwargs")}
-        for x in blocks
-        if x.get("block_type") == "tool_call"
+        {"id": block.get("tool_call_id"), "name": block.get("tool_name"), "arguments": block.get("tool_kwargs")}
+        for block in blocks
+        if block.get("block_type") == "tool_call"
     ]
     return calls or opened(beside.get("tool_calls"))
 

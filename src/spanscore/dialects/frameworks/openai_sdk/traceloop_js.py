@@ -37,7 +37,7 @@ def items_opened(given: tuple[Message, ...] | None) -> tuple[Message, ...] | Non
 
 
 def _is_item(item: Any) -> bool:
-    """Whether a request's input may hold it: a message, or what states its type (a call, a result, a thought)."""
+    """Whether a request's input may contain it: a message, or what states its type (a call, a result, a thought)."""
     return isinstance(item, dict) and (_is_message(item) or _is_typed(item))
 
 

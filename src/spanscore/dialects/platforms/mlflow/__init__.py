@@ -131,7 +131,10 @@ def _read_conventions(span: Span, context: Context) -> Facts:
 def _with_blocks_opened(given: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
     """The messages, in which MLflow prints a block of OpenAI's Responses as the text of the assistant."""
     return given and tuple(
-        replace(x, text=_block_text(x.text)) if x.role == "assistant" and _BLOCK in (x.text or "") else x for x in given
+        replace(message, text=_block_text(message.text))
+        if message.role == "assistant" and _BLOCK in (message.text or "")
+        else message
+        for message in given
     )
 
 

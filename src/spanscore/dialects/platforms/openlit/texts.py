@@ -7,7 +7,7 @@ from typing import Any
 from spanscore.dialects.forms.arguments import call_id
 from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.structure import literal, opened
-from spanscore.dialects.forms.truncation import is_marked
+from spanscore.dialects.forms.truncation import is_cut_or_redacted
 from spanscore.dialects.forms.values import Facts, add_damaged, text
 from spanscore.dialects.keys.gen_ai import (
     GEN_AI_COMPLETION,
@@ -37,7 +37,9 @@ def complete(span: Span, facts: Facts) -> None:
     prompt, completion = text(attributes.get(GEN_AI_PROMPT)), text(attributes.get(GEN_AI_COMPLETION))
     is_gemini = attributes.get(GEN_AI_SYSTEM) == "gemini"
     # Both are plain text, which is not cut where it begins as JSON does.
-    plain = {side for side, x in (("input", prompt), ("output", completion)) if x is not None and not is_marked(x)}
+    plain = {
+        side for side, x in (("input", prompt), ("output", completion)) if x is not None and not is_cut_or_redacted(x)
+    }
     facts["damaged"] = facts.get("damaged", frozenset()) - plain
     if prompt is not None:
         facts["input"] = _whole(prompt) or _by_line(prompt, is_gemini=is_gemini)
