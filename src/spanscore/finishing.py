@@ -1,4 +1,4 @@
-"""From traces that were cut to committed scores: read, evaluate, commit, and let go of what held the spans."""
+"""From traces that were cut to committed scores: read, evaluate, commit, and let go of the requests with the spans."""
 
 import asyncio
 import logging
@@ -23,11 +23,11 @@ from spanscore.turn_scheduling import JobKind, ReadJob, ReadResult, Source, Turn
 _log = logging.getLogger(__name__)
 
 _READING_THREADS = 2
-"""One would be as fast, since Python runs one at a time; with two, a trace that takes long holds no others up."""
+"""One would be as fast, since Python runs one at a time; with two, a trace that takes long delays no others."""
 
 
 class Spans(Source, Protocol):
-    """Who holds the spans of traces that were cut."""
+    """Who keeps the spans of traces that were cut."""
 
     def finish(self, cuts: Sequence[Cut], *, parts: Sequence[Cut] = ()) -> None:
         """These traces were dealt with; `parts` of them may yet be parts of turns with others."""
@@ -46,21 +46,21 @@ class HeldSpan(Protocol):
     """A span that waits for its scores."""
 
     @property
-    def span_id(self) -> str: ...  # noqa: D102 # told by the class
+    def span_id(self) -> str: ...  # noqa: D102 # the class has it
 
 
 class HoldsBack(Protocol):
     """Who holds evaluated spans back, so that their scores leave as attributes on them."""
 
     def take(self, key: bytes, /) -> Sequence[Any]:
-        """The `HeldSpan`s of a trace, by its key as a `Cut` has it, which are held no more.
+        """The `HeldSpan`s of a trace, by its key as a `Cut` has it, which are held back no more.
 
         The caller must `release` them.
         """
         ...
 
     def release(self, held: Sequence[Any], evaluations: Iterable[Evaluation], left: Callable[[], None], /) -> None:
-        """Send held spans on, each with its own of `evaluations`; `left` is called when all are delivered."""
+        """Send held-back spans on, each with its own of `evaluations`; `left` is called when all are delivered."""
         ...
 
 
@@ -68,14 +68,14 @@ class HoldsBack(Protocol):
 class _Finished:
     """Traces that were read, the agent traces in them that are new or have changed, and their scores.
 
-    `gone` are the ids of agent traces that traces gave by themselves, before they were known to be parts of one turn.
+    `left_over` are the ids of agent traces that traces gave before they were known to be parts of one turn.
     """
 
     result: ReadResult
     traces: Sequence[StoredTrace]
-    gone: Sequence[str] = ()
+    left_over: Sequence[str] = ()
     evaluations: Sequence[Evaluation] = ()
-    held: Sequence[HeldSpan] = ()
+    held_back: Sequence[HeldSpan] = ()
 
 
 class Finishing:
@@ -134,7 +134,7 @@ class Finishing:
         rebuilt = await self._scoring.patiently(self._new, results)
         now_ns = self._clock_ns()
         rebuilt = [x for x in rebuilt if not self._scheduler.hold_back(x.result, now_ns)]
-        finished = [self._with_held(x) for x in await asyncio.gather(*map(self._evaluated, rebuilt))]
+        finished = [self._with_held_back(x) for x in await asyncio.gather(*map(self._evaluated, rebuilt))]
         await self._commit(finished)
         self._let_go(finished)
         self._meter.add(declared.TRACES_FINISHED, sum(len(x.result.job.cuts) for x in finished))
@@ -145,15 +145,17 @@ class Finishing:
         traces = [stored for x in finished for stored in x.traces]
         evaluations = [evaluation for x in finished for evaluation in x.evaluations]
         try:
-            await self._scoring.commit(traces, evaluations, gone=[id_ for x in finished for id_ in x.gone])
+            await self._scoring.commit(
+                traces, evaluations, left_over=[id_ for one in finished for id_ in one.left_over]
+            )
         except Exception:
             for one in finished:
                 if self.holds_back is not None:
-                    self.holds_back.release(one.held, (), lambda: None)
+                    self.holds_back.release(one.held_back, (), lambda: None)
             raise
 
     def _let_go(self, finished: Sequence[_Finished]) -> None:
-        """All is committed: others may be read now, sessions go on, and held spans leave."""
+        """All is committed: others may be read now, sessions go on, and spans that were held back leave."""
         now_ns = self._clock_ns()
         for one in finished:
             self._scheduler.finished(one.result.job, now_ns)
@@ -164,10 +166,10 @@ class Finishing:
             self._forget(*(x.result.job for x in finished))
             return
         for one in finished:
-            self._release_held(self.holds_back, one)
+            self._release_held_back(self.holds_back, one)
 
     def _forget(self, *jobs: ReadJob) -> None:
-        """These traces were dealt with; what held them is let go, unless late spans may still need it."""
+        """These traces were dealt with; the requests with them are let go, unless late spans may still need them."""
         cuts = [cut for job in jobs for cut in job.cuts]
         self._spans.finish(cuts, parts=[cut for cut in cuts if self._scheduler.is_part(cut)])
 
@@ -177,10 +179,17 @@ class Finishing:
 
     def _new(self, found: Sequence[ReadResult]) -> list[_Finished]:
         """The agent traces in what was read that were not evaluated just so before. Runs in a thread."""
-        new = {x.trace.id: x for x in self._scoring.new([trace for result in found for trace in result.traces])}
+        new = {
+            stored.trace.id: stored
+            for stored in self._scoring.new([trace for result in found for trace in result.traces])
+        }
         return [
-            _Finished(x, [new[y.id] for y in x.traces if y.id in new], self._scoring.left_over(x.job.cuts, x.traces))
-            for x in found
+            _Finished(
+                result,
+                [new[trace.id] for trace in result.traces if trace.id in new],
+                self._scoring.left_over(result.job.cuts, result.traces),
+            )
+            for result in found
         ]
 
     def _read(self, job: ReadJob) -> ReadResult:
@@ -191,15 +200,15 @@ class Finishing:
         try:
             result = self._scheduler.read(job)
             return replace(result, traces=in_scope(result.traces, self._session_scope))
-        except Exception as error:  # noqa: BLE001 - what crashes a reader would crash it again after every restart
+        except Exception as error:  # noqa: BLE001 - what crashes a reader would crash it after every restart
             if job.kind is not JobKind.TRIAL:  # else it is read once more when it is complete
                 self._give_up(job, error)
             return ReadResult(job)
 
     def _give_up(self, job: ReadJob, error: Exception) -> None:
         for cut in job.cuts:
-            told = "a trace cannot be scored; its requests are put aside"
-            _log.error(told, exc_info=error, extra={"trace_id": cut.trace_id, "tenant": cut.tenant})
+            message = "a trace cannot be scored; its requests are put aside"
+            _log.error(message, exc_info=error, extra={"trace_id": cut.trace_id, "tenant": cut.tenant})
             self._meter.add(declared.TRACES_QUARANTINED)
             whose = f" of tenant {cut.tenant}" if cut.tenant else ""
             self._spans.put_aside(cut, f"trace {cut.trace_id}{whose} cannot be scored: {type(error).__name__}")
@@ -211,15 +220,18 @@ class Finishing:
             evaluations += await self._scoring.evaluate(stored)
         return replace(finished, evaluations=evaluations)
 
-    def _with_held(self, finished: _Finished) -> _Finished:
+    def _with_held_back(self, finished: _Finished) -> _Finished:
         """With the traces' spans that are still held back: from here on they leave with their scores."""
         if self.holds_back is None:
             return finished
-        held = [span for cut in finished.result.job.cuts for span in self.holds_back.take(cut.key)]
-        waiting = {span.span_id for span in held}
-        placed = [changed(x, inline=True) if x.target.span_id in waiting else x for x in finished.evaluations]
-        return replace(finished, evaluations=placed, held=held)
+        held_back = [span for cut in finished.result.job.cuts for span in self.holds_back.take(cut.key)]
+        waiting = {span.span_id for span in held_back}
+        placed = [
+            changed(evaluation, inline=True) if evaluation.target.span_id in waiting else evaluation
+            for evaluation in finished.evaluations
+        ]
+        return replace(finished, evaluations=placed, held_back=held_back)
 
-    def _release_held(self, holds_back: HoldsBack, finished: _Finished) -> None:
-        """Send held spans on with their scores; until they are delivered, what they came in is kept."""
-        holds_back.release(finished.held, finished.evaluations, lambda: self._forget(finished.result.job))
+    def _release_held_back(self, holds_back: HoldsBack, finished: _Finished) -> None:
+        """Send held-back spans on with their scores; until they are delivered, their requests are kept."""
+        holds_back.release(finished.held_back, finished.evaluations, lambda: self._forget(finished.result.job))

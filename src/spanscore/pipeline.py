@@ -90,8 +90,8 @@ class Pipeline:
             session_scope=settings.assemble.session_scope,
         )
         self._taking: set[asyncio.Task[None]] = set()
-        told = settings.telemetry
-        who = resource.attributes(told.resource)
+        telemetry = settings.telemetry
+        who = resource.attributes(telemetry.resource)
         self.monitors = Monitors(
             settings.monitors,
             settings.alerting,
@@ -101,7 +101,7 @@ class Pipeline:
             meter=self.meter,
             clock_ns=clock_ns,
         )
-        self._reportings = open_reportings(told.metrics.periodic, self.meter, who)
+        self._reportings = open_reportings(telemetry.metrics.periodic, self.meter, who)
         self.server = Server(
             settings.receive,
             self,
@@ -110,7 +110,7 @@ class Pipeline:
             tenancy=settings.tenancy,
             headers=settings.headers_kept,
             resource=who,
-            scraped=told.metrics.scraped,
+            scraped=telemetry.metrics.scraped,
             precedence=precedence,
         )
         if (passing := self._passing) is not None:
@@ -152,7 +152,7 @@ class Pipeline:
         await asyncio.shield(taking)  # a sender that goes away meanwhile must not leave a row that nobody knows of
 
     def _taken(self, taking: asyncio.Task[None]) -> None:
-        """A request was kept or not; where its sender has gone away, nobody else asks what went wrong."""
+        """A request was kept or not; where its sender has left, nobody else looks at what went wrong."""
         self._taking.discard(taking)
         if not taking.cancelled():
             taking.exception()
@@ -244,7 +244,7 @@ class Pipeline:
         session_id: str | None = None,
         overrides: Overrides | None = None,
     ) -> list[Evaluation]:
-        """Evaluate a stored trace or session again, as its next revision; [] where it is not known.
+        """Evaluate a stored trace or session once more, as its next revision; [] where it is not known.
 
         Raises InputError when `overrides` cannot be met.
         """
@@ -264,7 +264,7 @@ class Pipeline:
             self._score_intake.offer(kept.row, kept.body)
 
     async def _recover(self) -> None:
-        """Take up what the journal holds from before a restart, and the sessions that were still open."""
+        """Take up what the journal contains from before a restart, and the sessions that were still open."""
         for kept, leaving in self._backlog.recover():
             if self._passing is not None:
                 self._passing.pass_on(kept, leaving)

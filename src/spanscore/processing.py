@@ -1,6 +1,6 @@
 """From traces that were cut to scores that leave: what the server and an agent's own process have in common.
 
-Whoever uses it holds the spans of the traces (a `Source`) and owns the event loop.
+Whoever uses it keeps the spans of the traces (a `Source`) and owns the event loop.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ _QUEUED = 1000
 """Cut traces that wait for a worker before no more are cut; they are small."""
 
 _BATCH, _WORKERS = 32, 4
-"""Traces that a worker reads, evaluates and commits together, and workers, where no judge is asked: few commits."""
+"""Traces that a worker reads, evaluates and commits together, and workers, where there is no judge: few commits."""
 
 _JUDGED_BATCH, _JUDGED_WORKERS = 1, 32
 """The same with a judge: no trace waits for the answers about another."""
@@ -226,18 +226,18 @@ class Processing:
         session_id: str | None = None,
         overrides: Overrides | None = None,
     ) -> list[Evaluation]:
-        """Evaluate a stored trace or session again, as its next revision; [] where it is not known.
+        """Evaluate a stored trace or session once more, as its next revision; [] where it is not known.
 
         Raises InputError when `overrides` cannot be met.
         """
-        asked = overrides or Overrides()
-        self._requested.require(asked.model, "model")
-        refuse_misplaced(asked, "trace" if session_id is None else "session")
-        self._scoring.check(asked)
+        changed = overrides or Overrides()
+        self._requested.require(changed.model, "model")
+        refuse_misplaced(changed, "trace" if session_id is None else "session")
+        self._scoring.check(changed)
         if session_id is not None:
             keys = await self.patiently(self.store.session_keys, session_id, tenant=tenant)
-            return await self._scoring.sessions(keys, asked, tenant=tenant)
-        return await self._scoring.again(trace_id or "", asked, tenant=tenant)
+            return await self._scoring.sessions(keys, changed, tenant=tenant)
+        return await self._scoring.reevaluate(trace_id or "", changed, tenant=tenant)
 
     async def patiently(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What the store answers, in a thread, however long it takes."""
@@ -297,13 +297,13 @@ class Processing:
     async def _finish_sessions(self, ids: Sequence[str]) -> None:
         try:
             await self._scoring.sessions(ids)
-        except Exception:  # noqa: BLE001 - as for traces; a session that goes on is evaluated again
-            told = "%d sessions cannot be scored, this one among them"
-            _log.exception(told, len(ids), extra={"session_id": ids[0]})
+        except Exception:  # noqa: BLE001 - as for traces; a session that goes on is evaluated once more
+            message = "%d sessions cannot be scored, this one among them"
+            _log.exception(message, len(ids), extra={"session_id": ids[0]})
         self.meter.add(declared.SESSIONS_EVALUATED, len(ids))
 
     async def _tidy(self) -> None:
-        """Hold the store to its retention, and the journal to what is still needed."""
+        """Delete from the store what is past its retention, and from the journal what nothing needs."""
         while True:
             self._spans.tidy()
             try:
@@ -314,7 +314,7 @@ class Processing:
             await asyncio.sleep(_TIDY_EVERY_S)
 
     async def _look_for_undelivered(self) -> None:
-        """Take up what somebody has asked to be sent again."""
+        """Take up what somebody has requested to be sent once more."""
         while True:
             await self.sender.look()
             await asyncio.sleep(_LOOK_EVERY_S)

@@ -127,8 +127,8 @@ class Scoring:
         """The ids of agent traces that were kept of these cuts before they were all there. Blocks.
 
         `traces` are what they give now: another outermost span, or another beginning of the turn, is another id. Part
-        of an OTel trace may be told by itself (a session of Gemini CLI's): what one cut gave is of a dialect that is
-        there again.
+        of an OTel trace may be read by itself (a session of Gemini CLI's): of one cut, only those count whose
+        dialect it gives once more.
         """
         if not traces or (len(cuts) == 1 and not cuts[0].reopened):
             return []
@@ -146,7 +146,7 @@ class Scoring:
         traces: Sequence[StoredTrace],
         evaluations: Sequence[Evaluation],
         *,
-        gone: Sequence[str] = (),
+        left_over: Sequence[str] = (),
         in_vain: Sequence[Evaluation] = (),
         also: Callable[[RunTables], None] | None = None,
     ) -> None:
@@ -155,10 +155,12 @@ class Scoring:
         `in_vain` got no answer, as those before them: that is kept, and they are not. `also` writes of
         evaluation runs in the same transaction.
         """
-        if not (traces or evaluations or gone or in_vain or also):
+        if not (traces or evaluations or left_over or in_vain or also):
             return
         missing = self._missing([*evaluations, *in_vain])
-        numbers = await self.patiently(self._store.commit, traces, evaluations, gone=gone, missing=missing, also=also)
+        numbers = await self.patiently(
+            self._store.commit, traces, evaluations, gone=left_over, missing=missing, also=also
+        )
         self._sender.offer(zip(numbers, evaluations, strict=True))
         if self._scored is not None:
             self._scored(evaluations)
@@ -198,9 +200,9 @@ class Scoring:
                         found.session, signals, overrides, revision=revision, external=external, before=found.scores
                     )
                     self._complain_of_no_signals(scored)
-                kept, again = _parted(scored, found.scores if overrides is None else ())
+                kept, unanswered_twice = _parted(scored, found.scores if overrides is None else ())
                 evaluations += self._placed(kept, found.scores, "session")
-                in_vain += again
+                in_vain += unanswered_twice
             await self.commit([], evaluations, in_vain=in_vain)
         return evaluations
 
@@ -223,11 +225,13 @@ class Scoring:
         return tallied(superseding(evaluations, before), before, self._engine.ranking, run=run)
 
     def _complain_of_no_signals(self, evaluations: Sequence[Evaluation]) -> None:
-        for x in evaluations:
-            if isinstance(x.outcome, Skip) and x.outcome.cause == "no_signals":
-                self._complaints.complain(f"{x.metric} has no score", f"session {x.session_id!r}: {x.reason}")
+        for evaluation in evaluations:
+            if isinstance(evaluation.outcome, Skip) and evaluation.outcome.cause == "no_signals":
+                self._complaints.complain(
+                    f"{evaluation.metric} has no score", f"session {evaluation.session_id!r}: {evaluation.reason}"
+                )
 
-    async def again(self, trace_id: str, overrides: Overrides, *, tenant: str = "") -> list[Evaluation]:
+    async def reevaluate(self, trace_id: str, overrides: Overrides, *, tenant: str = "") -> list[Evaluation]:
         """Evaluate a stored trace as its next revision; [] where a tenant has none under the id."""
         trace = await self.patiently(self._store.trace, trace_id, tenant=tenant)
         if trace is None:
@@ -267,10 +271,10 @@ class Scoring:
 
     async def patiently(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What the store answers, in a thread, however long it takes."""
-        wait_s, asked = _RETRY_STORE_S, partial(copy_context().run, partial(ask, *arguments, **options))
+        wait_s, call = _RETRY_STORE_S, partial(copy_context().run, partial(ask, *arguments, **options))
         while True:
             try:
-                answer = await asyncio.get_running_loop().run_in_executor(self._threads, asked)
+                answer = await asyncio.get_running_loop().run_in_executor(self._threads, call)
             except RetryableError as error:
                 self._complaints.complain(_NO_STORE, str(error), level=logging.ERROR)
                 self._meter.add(declared.STORE_RETRIES)

@@ -226,7 +226,7 @@ def test_a_trace_that_was_cut_can_be_read_again_while_it_may_re_open():
     assembler.push(Fragment(b"t", 7, items=1, has_root=True, span_ids={b"s"}), 0)
     (first,) = assembler.cut(10 * SECOND)
     assembler.done(first)
-    assert assembler.again(b"t", 50 * SECOND).rows == (7,)
+    assert assembler.recut(b"t", 50 * SECOND).rows == (7,)
 
 
 @pytest.mark.parametrize("later", [69, 71])
@@ -235,7 +235,7 @@ def test_reading_a_trace_again_keeps_it_as_long_as_if_it_had_been_cut_then(later
     assembler.push(Fragment(b"t", 7, items=1, has_root=True, span_ids={b"s"}), 0)
     (first,) = assembler.cut(10 * SECOND)
     assembler.done(first)
-    assembler.done(assembler.again(b"t", 50 * SECOND))
+    assembler.done(assembler.recut(b"t", 50 * SECOND))
     assembler.cut(later * SECOND)
     assert (assembler.can_read(b"t"), assembler.released()) == (True, [])
 
@@ -243,4 +243,4 @@ def test_reading_a_trace_again_keeps_it_as_long_as_if_it_had_been_cut_then(later
 def test_a_trace_that_is_still_open_is_not_read_again():
     assembler = Assembler(CONFIG)
     assembler.push(Fragment(b"t", 7, items=1, has_root=True, span_ids={b"s"}), 0)
-    assert assembler.again(b"t", 1) is None
+    assert assembler.recut(b"t", 1) is None

@@ -433,7 +433,7 @@ def test_live_scores_are_no_matter_to_a_monitor_of_runs(server, traces):
     world.create(everything=True, watch={"floor": 0.95})
     trace = traces(1)[0]
     server.keep([trace])
-    server.do(server.scoring.again(trace.id, None))
+    server.do(server.scoring.reevaluate(trace.id, None))
     first = world.worked_off(world.later())
     assert (first.scores, first.sessions) == (1, 1)
 

@@ -35,7 +35,7 @@ class _Open:
         """A root has ended and every parent that a span names has arrived.
 
         A parentless span alone is not proof: in a trace with several, another one's children may still be running. Of a
-        trace that was re-opened only what held before is known.
+        trace that was re-opened only what was true before is known.
         """
         return self.has_root and self.was_whole and self.parents <= self.span_ids
 
@@ -55,9 +55,9 @@ class _Closed:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A trace to be read now: which requests hold it, and how complete it is.
+    """A trace to be read now: which requests contain it, and how complete it is.
 
-    `key` is as `keys` has it. `genai` False: no request that holds it can contain GenAI spans. `reopened`: it was cut
+    `key` is as `keys` has it. `genai` False: no request with it can contain GenAI spans. `reopened`: it was cut
     before, and then grew. `is_trial`: it is still open, and scored only if what is read shows that nothing is missing
     (`Assembler.accept`).
     """
@@ -109,7 +109,7 @@ class Assembler:
         return sum(len(traces) for traces, _, _ in self._by_patience())
 
     def push(self, fragment: Fragment, now_ns: int) -> bool:
-        """Take in what a request holds of a trace. False: past the late window or the caps, so it is not read."""
+        """Take in what a request contains of a trace. False: past the late window or the caps, so it is not read."""
         key = fragment.key
         if key in self._past:
             return False
@@ -169,7 +169,7 @@ class Assembler:
         closed = self._closed.get(key)
         return closed is not None and closed.genai
 
-    def again(self, key: bytes, now_ns: int) -> Cut | None:
+    def recut(self, key: bytes, now_ns: int) -> Cut | None:
         """A trace that was cut, to be read once more for the sake of another one; None where that cannot be.
 
         It may be re-opened as long as if it had been cut now. The `Cut` wants `done` like any other.
@@ -180,13 +180,13 @@ class Assembler:
         self.hold(closed.rows)
         return Cut(key, closed.rows, "complete" if closed.whole else "idle", closed.genai, reopened=True)
 
-    def cut_again(self, key: bytes, now_ns: int) -> None:
+    def recut_next(self, key: bytes, now_ns: int) -> None:
         """After `restore`: have the next `cut` hand out a trace that is part of a turn with others."""
-        cut = self.again(key, now_ns)
+        cut = self.recut(key, now_ns)
         self._ready += [] if cut is None else [cut]
 
     def is_genai(self, key: bytes) -> bool:
-        """Whether what has come of an open trace may hold GenAI."""
+        """Whether what has come of an open trace may contain GenAI spans."""
         return any(key in traces and traces[key].genai for traces, _, _ in self._by_patience())
 
     def released(self) -> list[int]:
@@ -222,7 +222,7 @@ class Assembler:
         )
 
     def remember_past(self, closed: Iterable[bytes]) -> None:
-        """After `restore`: of the traces cut before a restart, those whose rows are gone cannot be re-opened."""
+        """After `restore`: of the traces cut before a restart, those whose rows were deleted cannot be re-opened."""
         for key in closed:
             if key not in self._closed and not any(key in traces for traces, _, _ in self._by_patience()):
                 self._pass(key)
@@ -234,7 +234,7 @@ class Assembler:
         key, closed = self._closed.popitem(last=False)
         if closed.genai:
             self._bury(key, closed.rows)
-        else:  # nothing of it was read: log records may be there long before the spans, where those are sent again
+        else:  # nothing of it was read: log records may be there long before the spans, where those are sent once more
             self.let_go(closed.rows)
         return True
 
@@ -286,7 +286,7 @@ class Assembler:
         trace.size_bytes += fragment.size_bytes
         trace.has_root |= fragment.has_root
         trace.genai |= fragment.genai
-        if not trace.reopened:  # the ids of what came before are gone, so nothing can be said of a late span's parent
+        if not trace.reopened:  # the ids of what came before are forgotten, so nothing is known of a late span's parent
             trace.span_ids |= fragment.span_ids
             trace.parents |= fragment.parents
 

@@ -28,7 +28,7 @@ _SHARE_FOR_LATE_SPANS = 0.5
 _ROOM_WAIT_S = 5.0
 
 _SMALL_BYTES = 256 * 2**10
-"""Up to this size a request is taken apart in the event loop; above it in a thread."""
+"""Up to this size a request is split into fragments in the event loop; above it in a thread."""
 
 _PUSHED_AT_ONCE = 500
 
@@ -47,7 +47,7 @@ class Kept:
 class Backlog:
     """Requests go in, traces to be read come out, and what nothing needs any more leaves the journal.
 
-    `shows_genai` says of a request's protobuf whether it may hold GenAI spans, `units` what of it belongs together
+    `shows_genai`: whether a request's protobuf may contain GenAI spans; `units`: what of it is read as one
     where that is not one trace. Belongs to one event loop, but for `load`.
     """
 
@@ -113,11 +113,11 @@ class Backlog:
             if not self.assembler.push(fragment, now_ns):
                 self._meter.add(declared.TRACES_LATE_ITEMS, fragment.items, signal=signal)
             if not number % _PUSHED_AT_ONCE:
-                await asyncio.sleep(0)  # a request can hold a hundred thousand traces: others get their turn
+                await asyncio.sleep(0)  # a request can contain a hundred thousand traces: others get their turn
         return kept
 
     def recover(self) -> Iterator[tuple[Kept, Leaving]]:
-        """Take up what the journal holds from before a restart; with each request, what had left of it."""
+        """Take up what the journal contains from before a restart; with each request, what had left of it."""
         if self.notice:
             _log.error("%s", self.notice)
         closed = self._journal.closed_traces()
@@ -135,7 +135,7 @@ class Backlog:
             yield kept, self._journal.leaving(request.row)
         self.assembler.remember_past(closed)
         for key in sorted(self._journal.parts()):
-            self.assembler.cut_again(key, now_ns)
+            self.assembler.recut_next(key, now_ns)
 
     def cut(self, now_ns: int) -> list[Cut]:
         """The traces that are complete by now; see `Assembler.cut`."""
@@ -164,7 +164,7 @@ class Backlog:
         return self._requests.load_request(row, is_wanted)
 
     def put_aside(self, cut: Cut, reason: str) -> None:
-        """Copy what holds this trace into quarantine. May be called from any thread."""
+        """Copy the requests with this trace into quarantine. May be called from any thread."""
         self._journal.put_aside(list(cut.rows), reason, self._clock_ns())
 
     async def quarantine(self, signal: Signal, body: bytes, reason: str) -> None:
@@ -172,9 +172,9 @@ class Backlog:
         await asyncio.wrap_future(self._journal.quarantine(signal, body, reason, self._clock_ns()))
 
     def finish(self, cuts: Sequence[Cut], *, parts: Sequence[Cut] = ()) -> None:
-        """These traces were dealt with: remember that of those that were read, and let go of what held them.
+        """These traces were dealt with: remember that of those that were read, and let go of their requests.
 
-        Those that are `parts` of turns with others are read again after a restart, while late spans may open them.
+        Those that are `parts` of turns with others are read once more after a restart, while late spans may open them.
         """
         now_ns = self._clock_ns()
         self._journal.close_traces(
@@ -193,16 +193,16 @@ class Backlog:
         self.assembler.let_go((row,))
 
     def key(self, trace_id: bytes, headers: Headers) -> bytes:
-        """What the assembler knows a trace by that a request with these headers holds spans of."""
+        """What the assembler knows a trace by that a request with these headers contains spans of."""
         return keys.with_tenant(trace_id, tenant_in(headers))
 
     def is_genai(self, key: bytes) -> bool:
-        """Whether what has come of an open trace may hold GenAI."""
+        """Whether what has come of an open trace may contain GenAI spans."""
         return self.assembler.is_genai(key)
 
-    def rest_left(self, row: int, held: Collection[bytes]) -> None:
-        """All of a request but what is held back has left again: remember that, and undo the `hold` for its sake."""
-        self._journal.mark_rest_left(row, held)
+    def rest_left(self, row: int, held_back: Collection[bytes]) -> None:
+        """All of a request but what is held back has left: remember that, and undo the `hold` for its sake."""
+        self._journal.mark_rest_left(row, held_back)
         self.let_go(row)
 
     def span_left(self, row: int, span: bytes) -> None:
@@ -221,10 +221,10 @@ class Backlog:
     def _fragments(self, kept: Kept) -> list[fragments.Fragment]:
         if kept.signal == "metrics" or not self._config.enabled:
             return []
-        take_apart = fragments.of_traces if kept.signal == "traces" else fragments.of_logs
+        split = fragments.of_traces if kept.signal == "traces" else fragments.of_logs
         genai, tenant = self._shows_genai(kept.body), tenant_in(kept.headers)
         size_bytes = len(kept.body)
-        return take_apart(kept.message, kept.row, size_bytes=size_bytes, genai=genai, units=self._units, tenant=tenant)
+        return split(kept.message, kept.row, size_bytes=size_bytes, genai=genai, units=self._units, tenant=tenant)
 
     def _oldest_age_s(self) -> float:
         oldest_ns = self._journal.oldest_ns
@@ -238,12 +238,12 @@ class Backlog:
         """
         lacking = self._journal.size_bytes + size_bytes - self._journal.max_bytes
         is_filling = self.is_filling
-        freed, gone = self._release()
+        freed, deleted = self._release()
         while (freed < lacking or (is_filling and not freed)) and self.assembler.forget_oldest():
             more, later = self._release()
-            freed, gone = freed + more, later or gone
-        if lacking > 0 and gone:
-            room = asyncio.wrap_future(gone)
+            freed, deleted = freed + more, later or deleted
+        if lacking > 0 and deleted:
+            room = asyncio.wrap_future(deleted)
             room.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody waits for it after this
             await asyncio.wait([room], timeout=_ROOM_WAIT_S)
 

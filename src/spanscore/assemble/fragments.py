@@ -18,10 +18,10 @@ _RESULTS = frozenset({"gen_ai.evaluation.result", "gen_ai.evaluation.results"})
 
 @dataclass(slots=True)
 class Fragment:
-    """What one request holds of one trace, or of another unit that is read together.
+    """What one request contains of one trace, or of another unit that is read as one.
 
     `key` is as `keys` has it. `row` is the request's place in the journal (or any other store of requests). `parents`
-    are the parent ids that the fragment's spans name; `has_root` says that a span has none.
+    are the parent ids that the fragment's spans name; `has_root`: a span has none.
     """
 
     key: bytes

@@ -32,7 +32,7 @@ async def run(
     clock_ns: Callable[[], int],
     every_s: Callable[[], float],
 ) -> None:
-    """Put what is complete into the queues, for ever; a full queue holds the cutting up, not the receiving.
+    """Put what is complete into the queues, for ever; a full queue delays the cutting, not the receiving.
 
     `cut` gives, for a time, what is to be done with the traces that are complete by then. `every_s` says how long to
     wait before the next look.

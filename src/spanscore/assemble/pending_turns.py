@@ -140,7 +140,7 @@ class PendingTurns(Generic[PartT]):
         return True
 
     def replaced(self) -> list[Cut]:
-        """The cuts that waited for parts that were forgotten or came again; each is handed out once."""
+        """The cuts that waited for parts that were forgotten or came once more; each is handed out once."""
         replaced, self._replaced = self._replaced, []
         return replaced
 
@@ -171,9 +171,9 @@ class PendingTurns(Generic[PartT]):
         while (trace_id := self._next_due(now_ns)) is not None:
             turn = self._readable_turn_of(trace_id)
             if any(is_busy(part.trace_id) for part in turn):
-                again_ns = now_ns + self._config.complete_after
-                self._known[trace_id].due_ns = again_ns
-                busy.append((again_ns, trace_id))
+                retry_ns = now_ns + self._config.complete_after
+                self._known[trace_id].due_ns = retry_ns
+                busy.append((retry_ns, trace_id))
                 continue
             is_new = self._is_new(turn)
             cuts = self._taken(turn)
@@ -230,7 +230,7 @@ class PendingTurns(Generic[PartT]):
         return cuts
 
     def _drop_old(self, now_ns: int) -> None:
-        """Forget what was scored so long ago that its spans are gone, and the oldest of too many."""
+        """Forget what was scored so long ago that its spans were deleted, and the oldest of too many."""
         oldest_ns = now_ns - self._config.late_window
         while self._known:
             trace_id, known = next(iter(self._known.items()))

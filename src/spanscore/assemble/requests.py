@@ -1,4 +1,4 @@
-"""The spans and log records of a trace, out of the requests that hold it: from memory while they last, else re-read."""
+"""The spans and log records of a trace, out of its requests: from memory while they last, else re-read."""
 
 import threading
 from collections import OrderedDict
@@ -19,17 +19,17 @@ class Stored(Protocol):
     """A request as the journal gives it back: its row, its signal and its protobuf."""
 
     @property
-    def row(self) -> int: ...  # noqa: D102 # told by the class
+    def row(self) -> int: ...  # noqa: D102 # the class has it
     @property
-    def signal(self) -> str: ...  # noqa: D102 # told by the class
+    def signal(self) -> str: ...  # noqa: D102 # the class has it
     @property
-    def body(self) -> bytes: ...  # noqa: D102 # told by the class
+    def body(self) -> bytes: ...  # noqa: D102 # the class has it
     @property
-    def headers(self) -> Headers: ...  # noqa: D102 # told by the class
+    def headers(self) -> Headers: ...  # noqa: D102 # the class has it
 
 
 class _Decoded:
-    """A decoded request; its spans (or log records) are sorted by trace when the first trace is asked for."""
+    """A decoded request; its spans (or log records) are sorted by trace when the first trace is loaded."""
 
     __slots__ = ("_headers", "_items", "_message", "signal", "size_bytes")
 
@@ -54,7 +54,7 @@ class _Decoded:
             for item, resource, scope in _walk(self.signal, self._message, self._headers):
                 unit = units.key(scope.name, item, of_log=of_log)
                 items.setdefault(unit, []).append((item, resource, scope))
-            self._items = items  # only now that it is whole: another thread may be asking for a neighbour
+            self._items = items  # only now that it is whole: another thread may be loading a neighbour
         return self._items.get(keys.id_in(key), [])
 
 
@@ -75,19 +75,19 @@ class Requests:
         self._units = units
         self._max_bytes = max_bytes
         self._size_bytes = 0
-        self._held: OrderedDict[int, _Decoded] = OrderedDict()
+        self._requests: OrderedDict[int, _Decoded] = OrderedDict()
         self._lock = threading.Lock()
 
     def put(self, row: int, signal: str, message: Any, size_bytes: int, headers: Headers = ()) -> None:
-        """Hold a request that takes `size_bytes` decoded, with its headers; the oldest ones make room."""
-        self._hold(row, _Decoded(signal, message, size_bytes, headers))
+        """Keep a request that takes `size_bytes` decoded, with its headers; the oldest ones make room."""
+        self._keep(row, _Decoded(signal, message, size_bytes, headers))
 
     def drop(self, rows: Iterable[int]) -> None:
         """Forget requests that nothing needs any more."""
         with self._lock:
             for row in rows:
-                held = self._held.pop(row, None)
-                self._size_bytes -= held.size_bytes if held else 0
+                request = self._requests.pop(row, None)
+                self._size_bytes -= request.size_bytes if request else 0
 
     def load(self, key: bytes, rows: Iterable[int]) -> tuple[list[Span], list[LogRecord]]:
         """The spans and log records of one trace, or other unit, in the requests at `rows`, by its key as in `keys`.
@@ -121,23 +121,23 @@ class Requests:
     def _find(self, rows: Iterable[int]) -> Iterator[_Decoded]:
         for row in rows:
             with self._lock:
-                held = self._held.get(row)
-            yield from (held,) if held else self._reread(row)
+                request = self._requests.get(row)
+            yield from (request,) if request else self._reread(row)
 
     def _reread(self, row: int) -> Iterator[_Decoded]:
         for stored in self._read((row,)):
             signal: Signal = "traces" if stored.signal == "traces" else "logs"
             message = WIRE[signal].request.FromString(stored.body)
             request = _Decoded(signal, message, weight.decoded_bytes(stored.body), stored.headers)
-            self._hold(row, request)  # its neighbours are likely to be asked for next
+            self._keep(row, request)  # its neighbours are likely to be loaded next
             yield request
 
-    def _hold(self, row: int, request: _Decoded) -> None:
+    def _keep(self, row: int, request: _Decoded) -> None:
         with self._lock:
-            self._held[row] = request
+            self._requests[row] = request
             self._size_bytes += request.size_bytes
             while self._size_bytes > self._max_bytes:
-                self._size_bytes -= self._held.popitem(last=False)[1].size_bytes
+                self._size_bytes -= self._requests.popitem(last=False)[1].size_bytes
 
 
 def _walk(signal: str, request: Any, headers: Headers) -> Iterator[tuple[Any, Resource, Scope]]:

@@ -1,4 +1,4 @@
-"""What is gathered together: mostly what has one trace id, for some emitters what belongs to one session or prompt."""
+"""What is gathered as one: mostly what has one trace id, for some emitters what belongs to one session or prompt."""
 
 import logging
 from collections.abc import Callable
@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 class UnitOf(Protocol):
-    """Says what a span or log record is read together with, by the name of its scope, its trace id and attributes."""
+    """Finds what a span or log record is read with, by the name of its scope, its trace id and attributes."""
 
     def __call__(self, scope_name: str, trace_id: str, attributes: Callable[[], Attributes], *, of_log: bool) -> str:
         """The id, as hex; "" for what belongs to nothing."""
@@ -25,7 +25,7 @@ def _own_trace(scope_name: str, trace_id: str, attributes: Callable[[], Attribut
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """`unit_of` is asked where a scope's name starts with one of `scopes`; `goes_on` tells units that have no end."""
+    """`unit_of` is called where a scope's name starts with one of `scopes`; `goes_on` finds units that have no end."""
 
     scopes: tuple[str, ...] = ()
     unit_of: UnitOf = _own_trace
@@ -39,14 +39,14 @@ class Units:
         try:
             unit = self.unit_of(scope_name, trace_id, lambda: decode.attributes(item.attributes), of_log=of_log)
         except Exception as error:  # noqa: BLE001 - one item must not stop all that come, nor every start after it
-            _tell(next(x for x in self.scopes if scope_name.startswith(x)), type(error).__name__)
+            _warn_once(next(x for x in self.scopes if scope_name.startswith(x)), type(error).__name__)
             return item.trace_id  # type: ignore[no-any-return]  # protobuf's bytes
         return bytes.fromhex(unit)
 
 
 @lru_cache(maxsize=64)
-def _tell(scope: str, error: str) -> None:
-    """Say it once: it would be said for each item."""
+def _warn_once(scope: str, error: str) -> None:
+    """Warn once: there would be a line for each item."""
     _log.warning("%s: what an item belongs to could not be told (%s): it goes by its trace id", scope, error)
 
 

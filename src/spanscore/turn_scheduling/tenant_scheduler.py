@@ -252,7 +252,7 @@ class TenantScheduler:
             return
         if self._states.of(trace_id) is State.QUEUED:
             return  # it is about to be read, and then finds the other
-        cut = self._source.assembler.again(self._key(trace_id), now_ns)
+        cut = self._source.assembler.recut(self._key(trace_id), now_ns)
         if cut is not None:
             self._states.queue(ReadJob((cut,), JobKind.REREAD, now_ns))
 
@@ -270,7 +270,7 @@ class TenantScheduler:
 
     def _turn_job(self, parts: Sequence[tuple[turns.TraceFragment, Cut | None]], now_ns: int) -> ReadJob:
         """The job that reads the traces of a turn together, those that were scored before once more."""
-        cuts = [cut or self._source.assembler.again(self._key(part.trace_id), now_ns) for part, cut in parts]
+        cuts = [cut or self._source.assembler.recut(self._key(part.trace_id), now_ns) for part, cut in parts]
         joins = tuple(join for part, _ in parts for join in part.joins)
         for join in joins:
             _log.debug("trace %s was joined to trace %s by %s, since %s", *join)
