@@ -331,3 +331,10 @@ def test_below_a_configured_limit_a_lower_one_is_learned():
     outcomes = run(sent(provider, 560, pace=Pace(requests_per_s=10)))
 
     assert (lost(outcomes), provider.share_of(5) >= 0.95) == ([], True)
+
+
+@pytest.mark.parametrize("pace", [{"requests_per_s": 0.3 / 60}, {"tokens_per_s": 500 / 60}])
+def test_a_configured_limit_is_waited_for_however_slow_it_is(pace):
+    provider = LimitedProvider(Bucket(10, 10))
+
+    assert lost(run(sent(provider, 4, tokens=11_000, pace=Pace(**pace)))) == []

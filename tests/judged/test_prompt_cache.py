@@ -7,6 +7,10 @@ from judged_harness import engine_for, evaluate, recorded
 from obliging_model import ObligingModel
 from scripted_server import Reply, ScriptedServer
 
+from spanscore.judge.litellm import _content
+from spanscore.judge.provider import Message
+from spanscore.litellm_loading import load_litellm
+
 CLAUDE = "anthropic/claude-3-5-haiku-20241022"
 
 
@@ -55,6 +59,22 @@ def test_claude_is_told_to_keep_the_transcript_which_all_calls_begin_with(plan):
 
 def test_what_is_asked_in_one_call_is_not_kept():
     assert [marked(x) for x in asked_of_claude({"confidence": {}}, plan="fused")] == [[]]
+
+
+@pytest.mark.parametrize(
+    ("model", "is_marked"),
+    [
+        ("anthropic/claude-3-5-haiku-20241022", True),
+        ("openrouter/anthropic/claude-3.5-sonnet", True),
+        ("replicate/anthropic/claude-3.5-sonnet", False),
+        ("openai/claude-3-5-sonnet", False),
+        ("openai/gpt-4o-mini", False),
+    ],
+)
+def test_only_providers_that_take_the_mark_get_it(model, is_marked):
+    content = _content(load_litellm(), model, Message("user", "transcript and question", 10))
+
+    assert isinstance(content, list) == is_marked
 
 
 def test_other_models_get_the_prompt_as_one_text():

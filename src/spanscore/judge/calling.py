@@ -47,6 +47,10 @@ class Spent:
     place: Place | None = None
 
 
+_WRITING_TO_CACHE = 1.25
+"""What a token costs at most that a provider's prompt cache is told to keep: Claude's price of writing, in prices."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Request:
     """What is sent, to whom, and on whose account."""
@@ -193,7 +197,8 @@ class Caller:
             raise JudgeUnavailableError(
                 f"{request.model} was not asked: {limit} is set and its price is not known; add it to judge.prices"
             )
-        return of_input / tokens, (of_both - of_input) / most
+        writing = _WRITING_TO_CACHE if any(x.reused for x in request.messages) else 1.0
+        return writing * of_input / tokens, (of_both - of_input) / most
 
     def _note(self, request: _Request, completion: Completion) -> None:
         self._calls.took(request.model, completion)

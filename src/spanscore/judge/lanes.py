@@ -184,8 +184,10 @@ class Lane:
         """Wait for what is in the way; True with a slot taken when nothing is."""
         now_ns = self._timing.clock_ns()
         if (wait_s := self._pace.wait_s(now_ns, tokens)) > 0:
-            if wait_s >= self._patience_s:
-                raise CallError(f"its provider accepts no calls for another {wait_s:.0f} s", status=429, hopeless=True)
+            if (closed_s := self._pace.closed_s(now_ns, tokens)) >= self._patience_s:
+                raise CallError(
+                    f"its provider accepts no calls for another {closed_s:.0f} s", status=429, hopeless=True
+                )
             if (refused_s := self._pace.refused_s(now_ns)) >= self._patience_s:
                 raise CallError(f"its provider has refused every call for {refused_s:.0f} s", status=429, hopeless=True)
             await self._timing.sleep(wait_s)

@@ -20,6 +20,8 @@ _MAX_CHARACTERS_PER_TOKEN = 16
 """An answer with more than that did not obey `max_output_tokens`; the rest is not read, since a reason is kept."""
 _NO_KEY = re.compile(r"\bmissing (?:credentials|(?:\w+ )?api[ _]key)", re.IGNORECASE)
 """What litellm says, as if it were an error 500, when it finds no key to call with."""
+_MARKED_PROVIDERS = frozenset({"anthropic", "azure_ai", "databricks", "openrouter", "vertex_ai"})
+"""Providers of Claude's models whose requests may contain `cache_control`."""
 _HOW_TO_GIVE_A_KEY = "no key to call it with: set {}, or judge.api_key"
 _OPENAI_KEY = "OPENAI_API_KEY"
 _RAW = re.compile(r"\{|<[!/a-z]", re.IGNORECASE)
@@ -52,7 +54,7 @@ class LiteLLM:
             **self._config.extra,
             **self._credentials(model),
             "model": model,
-            "messages": [{"role": x.role, "content": _content(model, x)} for x in messages],
+            "messages": [{"role": x.role, "content": _content(litellm, model, x)} for x in messages],
             "max_tokens": max_output_tokens or self._config.max_output_tokens,
             "timeout": timeout_s,
             "num_retries": 0,
@@ -176,15 +178,25 @@ class LiteLLM:
         return redact.redact(line).text[:_MAX_MESSAGE_CHARACTERS]
 
 
-def _content(model: str, message: Message) -> Any:
+def _content(litellm: Any, model: str, message: Message) -> Any:
     """A message as litellm takes it, for Claude with the mark up to which its prompt cache is to keep the prompt.
 
-    Other providers' caches find by themselves what prompts have in common, or know no such mark.
+    Other models' caches find by themselves what prompts have in common, or know no such mark.
     """
-    if not message.reused or "claude" not in model.lower():
+    if not message.reused or not _takes_mark(litellm, model):
         return message.content
     kept, rest = message.content[: message.reused], message.content[message.reused :]
     return [{"type": "text", "text": kept, "cache_control": {"type": "ephemeral"}}, {"type": "text", "text": rest}]
+
+
+def _takes_mark(litellm: Any, model: str) -> bool:
+    """Whether a model is one of Claude's, behind a provider to which litellm passes the mark as it wants it."""
+    if "claude" not in model.lower():
+        return False
+    provider = _provider(litellm, model)
+    if provider == "bedrock":  # which refuses it for the older ones
+        return bool(litellm.utils.supports_prompt_caching(model=model)) and "/invoke/" not in model
+    return provider in _MARKED_PROVIDERS
 
 
 def _without_body(said: str, model: str, error: Any) -> str:

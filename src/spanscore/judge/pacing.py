@@ -116,6 +116,11 @@ class Pace:
         longest = max(waits)
         return longest if longest > 1e-6 else 0.0  # a microsecond is a rounding error, not a wait
 
+    def closed_s(self, now_ns: int, tokens: float = 0.0) -> float:
+        """The part of `wait_s` that the provider asked for, or stated: for how many seconds it takes no such call."""
+        closed_s = max((self._closed_until_ns - now_ns) / 1e9, 0.0)
+        return closed_s if self._tokens is None else max(closed_s, self._tokens.wait_s(tokens, now_ns))
+
     def refused_s(self, now_ns: int) -> float:
         """For how many seconds every call that ended was refused; 0 where the last one was accepted."""
         return 0.0 if self._refused_since_ns is None else (now_ns - self._refused_since_ns) / 1e9
