@@ -1,4 +1,4 @@
-"""Having a set of things answered: what is valid is taken, and the rest asked again, in smaller calls where it must."""
+"""Have a set of items answered: valid answers are taken, the rest is repeated, in smaller calls where necessary."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,21 +13,21 @@ from spanscore.evaluation.usage import shares
 from spanscore.judge.parts import Invalid, Parts
 from spanscore.judge.transcript import Transcript
 
-_MAX_TOLD = 5
+_MAX_PROBLEMS = 5
 _BE_BRIEF = "It was cut off before it was complete. Be brief."
 
 
 async def answer(cases: Sequence[Case], items: Sequence[Item], inquiry: Inquiry) -> None:
     """Have `items` answered for `cases`, which ask the same models, in as many calls as it takes.
 
-    Afterwards each case has all of its answers, or a Failure or Skip that says what was not to be had.
+    Afterwards each case has all of its answers, or a Failure or Skip with what is missing.
     """
     pending = deque(dealt(items, inquiry.max_output_tokens))
     while pending:
         batch = pending.popleft()
         wanted = tuple(item for item in batch.items if any(_asking(cases, item)))
         if wanted:
-            found = await _Asking(cases, inquiry, Batch(wanted, batch.again, batch.objection)).made()
+            found = await _Asking(cases, inquiry, Batch(wanted, batch.is_repeat, batch.objection)).made()
             pending.extendleft(reversed(found))
 
 
@@ -45,7 +45,7 @@ class _Asking:
         self._cases = [case for case in cases if any(True for item in batch.items for _ in _asking([case], item))]
 
     async def made(self) -> list[Batch]:
-        """Make the call. Returns what is to be asked after it."""
+        """Make the call. Returns the batches that follow it."""
         with Attempt("rendering the transcript") as rendering:
             transcript = await self._inquiry.transcript(self._batch.places)
         if rendering.outcome is not None:
@@ -53,20 +53,20 @@ class _Asking:
         hidden = tuple(x for x in self._batch.items if x.place is not None and x.place not in transcript.shown_calls)
         if hidden:
             return self._without(hidden)
-        return await self._asked(transcript)
+        return await self._call(transcript)
 
     def _without(self, hidden: tuple[Item, ...]) -> list[Batch]:
-        """What is asked where the transcript has no room for all of the batch: nothing of what it does not show."""
+        """The batches in place of one that the transcript has no room for: nothing of what it does not show."""
         if hidden != self._batch.items:
             shown = tuple(item for item in self._batch.items if item not in set(hidden))
-            return [Batch(shown, self._batch.again, self._batch.objection), Batch(hidden, self._batch.again)]
+            return [Batch(shown, self._batch.is_repeat, self._batch.objection), Batch(hidden, self._batch.is_repeat)]
         if len(hidden) > 1:
             return list(self._batch.halves())
         for case in self._cases:
             case.take({hidden[0]: None}, None)
         return []
 
-    async def _asked(self, transcript: Transcript) -> list[Batch]:
+    async def _call(self, transcript: Transcript) -> list[Batch]:
         call = self._inquiry.transcripts.call(self._batch.items, transcript)
         with Attempt(f"asking for {', '.join(x.metric.name for x in self._cases)}") as attempt:
             quotes: dict[str, str] = {}
@@ -91,24 +91,24 @@ class _Asking:
         return []
 
     def _less(self, *, is_in_parts: bool) -> list[Batch]:
-        """What is asked in place of a batch whose prompt, or answer, was too long; [] where there is nothing less."""
+        """The batches in place of one whose prompt, or answer, was too long; [] where there is nothing less."""
         if len(self._batch.items) > 1:
             return list(self._batch.halves())
-        if is_in_parts and not self._batch.again:  # else the judge has shown the model its error itself
-            return [Batch(self._batch.items, again=True, objection=_BE_BRIEF)]
+        if is_in_parts and not self._batch.is_repeat:  # else the judge has shown the model its error itself
+            return [Batch(self._batch.items, is_repeat=True, objection=_BE_BRIEF)]
         return []
 
     def _taken(self, reading: Reading, model: str) -> list[Batch]:
-        """What is valid goes to the cases. Returns what is to be asked again."""
+        """Give valid answers to the cases. Returns the batches that repeat the rest."""
         self._give(reading, model)
         cut = tuple(item for item, x in reading.problems.items() if x.cut_off)
         if cut and not reading.answers:
             return self._less(is_in_parts=True) or self._refused(reading.problems)
         problems = {item: x for item, x in reading.problems.items() if not x.cut_off}
-        rest = [Batch(cut, self._batch.again)] if cut else []
-        if problems and self._batch.again:
+        rest = [Batch(cut, self._batch.is_repeat)] if cut else []
+        if problems and self._batch.is_repeat:
             return [*self._refused(problems), *rest]
-        return [*([Batch(tuple(problems), again=True, objection=_told(problems))] if problems else []), *rest]
+        return [*([Batch(tuple(problems), is_repeat=True, objection=_objection(problems))] if problems else []), *rest]
 
     def _give(self, reading: Reading, model: str) -> None:
         """Give each case the answers to its own questions."""
@@ -119,11 +119,11 @@ class _Asking:
                 case.take(own, model if newly else reading.remembered[next(iter(own))])
 
     def _refused(self, problems: Mapping[Item, Invalid]) -> list[Batch]:
-        """The end of the cases that need what was asked twice in vain."""
+        """Fail the cases that need what got no valid answer twice."""
         for item, problem in problems.items():
             for case in _asking(self._cases, item):
-                asked = f"The judge gave no valid answer on {item.question.key}, not even when asked again"
-                case.outcome = outcome_of(JudgeAnswerError(f"{asked}: {problem.problem}"))
+                problem_text = f"The judge gave no valid answer on {item.question.key}, not even when asked again"
+                case.outcome = outcome_of(JudgeAnswerError(f"{problem_text}: {problem.problem}"))
         return []
 
 
@@ -131,6 +131,6 @@ def _is_too_much(error: Exception | None) -> bool:
     return isinstance(error, JudgeTooLongError) or (isinstance(error, JudgeAnswerError) and error.cut_off)
 
 
-def _told(problems: Mapping[Item, Invalid]) -> str:
-    told = dict.fromkeys(f"{item.question.key}: {x.problem}" for item, x in problems.items())
-    return " ".join(list(told)[:_MAX_TOLD])
+def _objection(problems: Mapping[Item, Invalid]) -> str:
+    texts = dict.fromkeys(f"{item.question.key}: {x.problem}" for item, x in problems.items())
+    return " ".join(list(texts)[:_MAX_PROBLEMS])

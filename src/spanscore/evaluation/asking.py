@@ -32,7 +32,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A tool call as a judge is asked about it: the number of its step in the transcript, and the tool's name."""
+    """A tool call as a question names it: the number of its step in the transcript, and the tool's name."""
 
     number: int
     name: str
@@ -52,7 +52,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a judge: the items that it asks for together, and the schema of the answer to all of them.
+    """One call of a judge: its items, and the schema of the answer to all of them.
 
     The answer to a single question that has a model of its own is that model; else it is an object with one member
     for each question, by its key, and that member is a list where the question is about tool calls one by one.
@@ -95,7 +95,7 @@ class Call:
     def prompt(self, transcript: str, quotes: Mapping[str, str], objection: str = "") -> Prompt:
         """The prompt over a fenced transcript; what is quoted is fenced too, since it came from the trace.
 
-        `objection` says what was wrong with the answer before.
+        `objection`: what was wrong with the answer before.
         """
         places = [item.place for item in self.items if item.place is not None]
         calls = "\n".join(f"step {x.number}: {x.name}" for x in map(self.listed.__getitem__, places))
@@ -140,8 +140,8 @@ class Call:
             elif found:
                 yield item, Invalid(f"Step {number} was answered {len(found)} times; give one answer for it.")
             else:
-                told = " ".join((f"Step {number} was not answered.", *stray, *invalid))
-                yield item, Invalid(told, cut_off)
+                problem = " ".join((f"Step {number} was not answered.", *stray, *invalid))
+                yield item, Invalid(problem, cut_off)
 
 
 def listed(name: str, number: int) -> Listed:
@@ -154,16 +154,18 @@ def quoted(answers: Answers) -> dict[str, str]:
     return {key: _quoted(answer) for key, answer in answers.items() if not isinstance(answer, Mapping)}
 
 
-@functools.lru_cache(maxsize=256)  # every run that is asked for may name another model
+@functools.lru_cache(maxsize=256)  # every requested run may name another model
 def prompt_hash(calls: tuple[Questions, ...], model: str | None) -> str:
     """16 hex digits over all that decides how `calls` are judged: instructions, templates, schemas and the model."""
-    asked = [[[x.key, x.text, TypeAdapter(x.answer).json_schema()] for x in questions] for questions in calls]
-    return digest([INSTRUCTIONS, asked, model])
+    questions_of_calls = [
+        [[x.key, x.text, TypeAdapter(x.answer).json_schema()] for x in questions] for questions in calls
+    ]
+    return digest([INSTRUCTIONS, questions_of_calls, model])
 
 
-def digest(asked: Any) -> str:
+def digest(content: Any) -> str:
     """16 hex digits over what can be written as JSON."""
-    return hashlib.sha256(dumps(asked).encode()).hexdigest()[:16]
+    return hashlib.sha256(dumps(content).encode()).hexdigest()[:16]
 
 
 def distinct(questions: Iterable[Question]) -> Questions:

@@ -18,10 +18,10 @@ def averaged(rubric: Rubric, runs: Sequence[list[Graded]]) -> list[Graded]:
     """
     if len(runs) == 1:
         return runs[0]
-    return [_together(rubric, samples) for samples in zip(*runs, strict=True)]
+    return [_averaged(rubric, samples) for samples in zip(*runs, strict=True)]
 
 
-def _together(rubric: Rubric, samples: Sequence[Graded]) -> Graded:
+def _averaged(rubric: Rubric, samples: Sequence[Graded]) -> Graded:
     first = samples[0]
     outcomes = [x.measured.outcome for x in samples]
     outcome = combined(outcomes, first.scale)

@@ -12,15 +12,15 @@ _CALL_TOKENS = 60
 """About how long the answer about one tool call is: its number, a sentence and a word."""
 
 _MOST_CALLS = 60
-"""Tool calls asked about at once, however long an answer may be: a reader of a longer list loses its place."""
+"""Tool calls in one call of the judge, however long an answer may be: a reader of a longer list loses its place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one call asks for. `again`: for the second time; `objection` is what was wrong with the first answer."""
+    """The items of one call. `is_repeat`: it is the second try; `objection` is what was wrong with the first answer."""
 
     items: tuple[Item, ...]
-    again: bool = False
+    is_repeat: bool = False
     objection: str = ""
 
     @property
@@ -32,8 +32,8 @@ class Batch:
         """The same in two calls; of at least two items."""
         middle = len(self.items) // 2
         return (
-            Batch(self.items[:middle], self.again, self.objection),
-            Batch(self.items[middle:], self.again, self.objection),
+            Batch(self.items[:middle], self.is_repeat, self.objection),
+            Batch(self.items[middle:], self.is_repeat, self.objection),
         )
 
 

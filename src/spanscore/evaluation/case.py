@@ -14,8 +14,8 @@ from spanscore.model.trace import AgentTrace, Session
 class Case:
     """One judged metric on one subject.
 
-    Of a question about tool calls one by one at most `max_calls` calls are asked about: a sample that is drawn by the
-    subject's id, so that another run, or another replica, draws the same.
+    Of a question about tool calls one by one at most `max_calls` calls are put to the judge: a sample that is drawn by
+    the subject's id, so that another run, or another replica, draws the same.
     """
 
     def __init__(self, metric: Judged, subject: AgentTrace | Session, *, max_calls: int | None = None) -> None:
@@ -71,7 +71,7 @@ class Case:
         return [Item(question, x) for x in self._drawn] if question.of_calls else [Item(question)]
 
     def planned(self, questions: Questions) -> None:
-        """Take down, for the provenance, that `questions` are asked together."""
+        """Record, for the provenance, that `questions` are asked in one call."""
         self._asked.append(questions)
 
     def take(self, answers: Mapping[Item, Any], model: str | None) -> None:
@@ -110,4 +110,4 @@ def drawn(count: int, most: int | None, seed: str) -> Sequence[int]:
     """
     if most is None or count <= most:
         return range(count)
-    return sorted(random.Random(seed).sample(range(count), most))  # noqa: S311 - no secret: to be drawn alike again
+    return sorted(random.Random(seed).sample(range(count), most))  # noqa: S311 - no secret: the same sample each time

@@ -160,7 +160,7 @@ class Config(BaseModel):
     @classmethod
     def _known_metrics(cls, configured: Named, info: ValidationInfo) -> Named:
         if not {"plugins", "criteria"} <= info.data.keys():
-            return configured  # what these were to make known is not, and that has been told
+            return configured  # what these were to make known is not, and that is reported already
         for name, options in configured.items():
             _metric(name, options if isinstance(options, dict) else {})
         return configured
@@ -176,7 +176,11 @@ class Config(BaseModel):
     @field_validator("signal_weights")
     @classmethod
     def _known_signals(cls, weights: dict[str, float], info: ValidationInfo) -> dict[str, float]:
-        if {"plugins", "criteria", "external_signals"} <= info.data.keys():  # else what is wrong there has been told
+        if {
+            "plugins",
+            "criteria",
+            "external_signals",
+        } <= info.data.keys():  # else what is wrong there is reported already
             check_signals(weights, external_names(info.data["external_signals"]))
         return weights
 
@@ -364,7 +368,7 @@ def _metric(name: str, options: Mapping[str, Any]) -> Metric:
     try:
         return _adapter(metric).validate_python(dict(options))
     except ValidationError as error:
-        raise ValueError("; ".join(_told(known[name], x) for x in error.errors())) from None
+        raise ValueError("; ".join(_problem(known[name], x) for x in error.errors())) from None
 
 
 def _configurable() -> dict[str, type[Metric]]:
@@ -377,7 +381,7 @@ def _adapter(metric: type[Metric]) -> TypeAdapter[Metric]:
     return TypeAdapter(metric)
 
 
-def _told(metric: type[Metric], error: Any) -> str:
+def _problem(metric: type[Metric], error: Any) -> str:
     where = ".".join(map(str, error["loc"]))
     if error["type"] == "unexpected_keyword_argument":
         options = [x.name for x in fields(metric)]

@@ -23,7 +23,7 @@ class Graded(NamedTuple):
 
 
 def graded(metrics: Iterable[Metric], measured: Mapping[str, Measured]) -> list[Graded]:
-    """What was measured of each of `metrics`, which `measured` has by name, with the threshold that holds for it."""
+    """What was measured of each of `metrics`, which `measured` has by name, with the threshold that applies to it."""
     return [_graded(metric, measured[metric.name]) for metric in metrics]
 
 

@@ -30,7 +30,7 @@ from spanscore.metrics.rubric.overall import Overall
 from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome, Score, Skip
 from spanscore.model.trace import Session
 
-_NOTHING_SAID = criterial.Said({}, None, {})
+_NO_FINDINGS = criterial.Said({}, None, {})
 
 
 class Grading:
@@ -108,14 +108,14 @@ async def _by_judge(
 ) -> list[Graded]:
     """Score `session` by one call of `judge` about what `show` gives for a length in tokens: `longest`, or less.
 
-    Where that is longer than the judge can read, it is asked about half as much, and so on. `sample` says which of
+    Where that is longer than the judge can read, it is asked about half as much, and so on. `sample`: which of
     several answers to the same question is wanted.
     """
     criteria, outcomes = _measurable(rubric, session)
     if not criteria:
         return _graded(rubric, session, expected, Findings(outcomes, None, _nobody()))
     model = rubric.model
-    said = _NOTHING_SAID
+    said = _NO_FINDINGS
     with Attempt("asking for the rubric") as attempt:
         call = partial(_call, criteria, session, expected, sample=sample)
         answer, transcript = await _asked(call, judge, show, longest, rubric.models, attempt)
@@ -186,9 +186,9 @@ def _alike(rubric: Rubric, outcome: Outcome) -> list[Graded]:
 @lru_cache(maxsize=256)  # the same few for every session
 def prompt_hash(criteria: tuple[Criterion, ...], kinds: Expected, model: str | None) -> str:
     """16 hex digits over all that decides how `criteria` are judged; of what a test case adds, only which kinds."""
-    asked = criterial.question(criteria, kinds)
+    question = criterial.question(criteria, kinds)
     schema = criterial.answer_schema(criteria, 1, len(kinds.outcomes)).model_json_schema()
-    return digest([criterial.INSTRUCTIONS, asked, schema, model])
+    return digest([criterial.INSTRUCTIONS, question, schema, model])
 
 
 def _call(
@@ -199,10 +199,10 @@ def _call(
     return Prompt(criterial.INSTRUCTIONS, transcript.text, question, sample, session.tenant), schema
 
 
-def _scored(criterion: Criterion, said: criterial.Said, of_transcript: Mapping[str, Any]) -> Outcome:
-    if criterion.id in said.problems:
-        return _invalid(said, criterion.id)
-    finding = said.findings[criterion.id]
+def _scored(criterion: Criterion, answer: criterial.Said, of_transcript: Mapping[str, Any]) -> Outcome:
+    if criterion.id in answer.problems:
+        return _invalid(answer, criterion.id)
+    finding = answer.findings[criterion.id]
     if finding.level is None:
         return Skip(f"Not applicable: {finding.justification}", cause="not_applicable")
     failed = finding.level < criterial.ACCEPTABLE
@@ -210,14 +210,14 @@ def _scored(criterion: Criterion, said: criterial.Said, of_transcript: Mapping[s
         "turns": sorted(set(finding.turns)),
         "failure_code": finding.failure_code if failed else None,
         **of_transcript,
-        **({"answer_in_part": True} if said.problems else {}),
+        **({"answer_in_part": True} if answer.problems else {}),
     }
     return Score(float(finding.level), finding.justification, facts, criterion.label(finding.level))
 
 
-def _invalid(said: criterial.Said, name: str) -> Failure:
+def _invalid(answer: criterial.Said, name: str) -> Failure:
     """The failure of a part of an answer of which other parts are valid."""
-    problem = f"The judge gave no valid answer on {name}, not even after one repair: {said.problems[name]}"
+    problem = f"The judge gave no valid answer on {name}, not even after one repair: {answer.problems[name]}"
     return Failure(JudgeAnswerError.__name__, problem)
 
 
@@ -227,8 +227,8 @@ def _nobody() -> Evaluator:
 
 def _graded(rubric: Rubric, session: Session, expected: Expected, findings: Findings) -> list[Graded]:
     """The scores that the run gives: each criterion's, then the overall one."""
-    asked = [x.id for x in rubric.criteria if not isinstance(findings.outcomes[x.id], Skip) or findings.usage.calls]
-    costs = dict(zip(asked, shares(findings.usage, len(asked)), strict=True)) if asked else {}
+    answered = [x.id for x in rubric.criteria if not isinstance(findings.outcomes[x.id], Skip) or findings.usage.calls]
+    costs = dict(zip(answered, shares(findings.usage, len(answered)), strict=True)) if answered else {}
     threshold = float(criterial.ACCEPTABLE) if rubric.threshold is None else rubric.threshold
     found = [
         Graded(

@@ -14,7 +14,7 @@ from spanscore.model.trace import AgentTrace, Session
 
 
 class _RememberingJudge(Judge, RemembersAnswers, Protocol):
-    """A judge that can be asked, and whose answers can be had again."""
+    """A judge that can be asked, and that remembers its answers."""
 
 
 LEAST_TOKENS = 1000
@@ -33,7 +33,7 @@ class Transcripts:
         self._earlier = earlier
         self._max_tokens: int | None = None
         self._whole: Transcript | None = None
-        self._again: Refit | None = None
+        self._refit: Refit | None = None
 
     @property
     def tenant(self) -> str:
@@ -62,12 +62,12 @@ class Transcripts:
         return Call(tuple(items), {x: listed(calls[x].name, transcript.call_numbers[x]) for x in places})
 
     def _rendered(self, focus: Collection[int]) -> Transcript:
-        render = self._again or functools.partial(self._render, self._subject, earlier=self._earlier)
+        render = self._refit or functools.partial(self._render, self._subject, earlier=self._earlier)
         if self._max_tokens is None:
             found = render(focus=focus or None)
         else:
             found = render(focus=focus or None, max_tokens=self._max_tokens)
-        self._again = found.again
+        self._refit = found.again
         return found
 
 
@@ -75,7 +75,7 @@ class Transcripts:
 class Inquiry:
     """A judge, what it is asked about, and the longest answer in tokens that it may give.
 
-    `sample` says which of several answers to the same questions this is; `is_reused`: that several calls will read the
+    `sample`: which of several answers to the same questions this is; `is_reused`: that several calls will read the
     same transcript.
     """
 
@@ -95,17 +95,17 @@ class Inquiry:
         """What the judge answers, which model did, and what that cost. Raises JudgeError."""
         redacted = {name: transcript.redact(text) for name, text in quotes.items()}
 
-        def prompt(asked: Call) -> Prompt:
-            made = asked.prompt(transcript.text, redacted, objection)
+        def prompt(part: Call) -> Prompt:
+            made = part.prompt(transcript.text, redacted, objection)
             return replace(made, sample=self.sample, tenant=self.transcripts.tenant, is_reused=self.is_reused)
 
         if len(call.questions) > 1 and not objection and isinstance(self.judge, RemembersAnswers):
-            return await _asked_for_the_rest(self.judge, call, prompt, models)
+            return await _ask_for_the_rest(self.judge, call, prompt, models)
         answer = await self.judge.ask(prompt(call), call.schema, models=models)
         return call.read(answer.value), answer.model, answer.usage
 
 
-async def _asked_for_the_rest(
+async def _ask_for_the_rest(
     judge: _RememberingJudge, call: Call, prompt: Callable[[Call], Prompt], models: Sequence[str]
 ) -> tuple[Reading, str, JudgeUsage]:
     """As `Inquiry.ask`, of several questions: those that were answered before, with whatever others, are not asked."""

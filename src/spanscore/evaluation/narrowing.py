@@ -13,7 +13,7 @@ from spanscore.metrics.rubric import PREFIX
 def narrowed(config: Config, given: Mapping[str, Any]) -> Config:
     """These metrics alone, each with the options that are given with it; None: as `config` has it.
 
-    Rules keep their shares, judges and thresholds, and what they say of these metrics.
+    Rules keep their shares, judges and thresholds, and their settings for these metrics.
 
     Raises pydantic's ValidationError where a name or an option is not known.
     """

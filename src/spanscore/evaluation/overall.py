@@ -1,4 +1,4 @@
-"""The overall score of the rubric: the arithmetic over its criteria, and the sentences that say what it rests on."""
+"""The overall score of the rubric: the arithmetic over its criteria, and the sentences on what it rests on."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _NOTHING_SPENT = JudgeUsage()
 class Findings:
     """What came of the criteria, by id; of the expected outcomes, None where nobody looked; who judged.
 
-    `unanswered` says why the judge said nothing of the expected outcomes though it was asked.
+    `unanswered`: why the judge gave no answer on the expected outcomes though it was asked.
     """
 
     outcomes: Mapping[str, Outcome]
@@ -61,11 +61,13 @@ def overall(rubric: Rubric, expected: Expected, findings: Findings, threshold: f
     }
     if any("transcript_elided" in x.metadata for x in scores.values()):
         facts["transcript_elided"] = True
-    return Score(value, " ".join(_told(scores, verdicts, skipped, coverage, idle)), facts, "pass" if passed else "fail")
+    return Score(
+        value, " ".join(_sentences(scores, verdicts, skipped, coverage, idle)), facts, "pass" if passed else "fail"
+    )
 
 
 def _of_expected(expected: Expected, verdicts: Sequence[tuple[str, criterial.Verdict]]) -> dict[str, Any]:
-    """What the score's metadata holds of what the case expects, and of what decided."""
+    """What the score's metadata contains of what the case expects, and of what decided."""
     facts: dict[str, Any] = {
         "decided_by": "expected_outcomes" if verdicts else "threshold",
         "expected_outcomes": [
@@ -85,7 +87,7 @@ def _without_score(outcomes: Mapping[str, Outcome]) -> tuple[dict[str, str], dic
 
 
 def _worst_first(scores: Mapping[str, Score]) -> Iterator[str]:
-    """Each criterion's score; those that are not acceptable first, with what the judge says of them."""
+    """Each criterion's score; those that are not acceptable first, with the judge's justification."""
     ordered = sorted(scores.items(), key=lambda x: x[1].value)
     given = {name: f"{name} {score.value:.0f} ({score.label})" for name, score in ordered}
     bad = [name for name, score in ordered if score.value < criterial.ACCEPTABLE]
@@ -94,7 +96,7 @@ def _worst_first(scores: Mapping[str, Score]) -> Iterator[str]:
         yield f"{', '.join(fine)}."
 
 
-def _told(
+def _sentences(
     scores: Mapping[str, Score],
     verdicts: Sequence[tuple[str, criterial.Verdict]],
     skipped: Mapping[str, str],

@@ -16,7 +16,7 @@ from spanscore.model.trace import AgentTrace, Session
 
 
 class Panel:
-    """Settles judged metrics as `judge.samples` and `judge.cascade` say."""
+    """Settles judged metrics by `judge.samples` and `judge.cascade`."""
 
     def __init__(self, judging: Judging, config: Config) -> None:
         self._judging = judging
@@ -30,15 +30,15 @@ class Panel:
 
         `earlier` are the turns of its session before it.
         """
-        first = await self._sampled([self._first_asked(x) for x in metrics], subject, earlier)
+        first = await self._sampled([self._for_first_model(x) for x in metrics], subject, earlier)
         cascade = self._cascade
         if cascade is None:
             return first
         unsure = {x.metric.name for x in first if is_unsure(x, cascade)}
         by_name = {case.metric.name: case for case in first}
         if unsure:
-            again = await self._sampled([x for x in metrics if x.name in unsure], subject, earlier)
-            by_name |= {case.metric.name: _escalated(by_name[case.metric.name], case, cascade) for case in again}
+            escalated = await self._sampled([x for x in metrics if x.name in unsure], subject, earlier)
+            by_name |= {case.metric.name: _escalated(by_name[case.metric.name], case, cascade) for case in escalated}
         for case in first:
             if case.metric.name not in unsure and case.metric.name in cascade.unsure:
                 case.note({"cascade": {"escalated": False, "model": case.model}})
@@ -48,9 +48,9 @@ class Panel:
         self, metrics: Sequence[Judged], subject: AgentTrace | Session, earlier: Sequence[AgentTrace] = ()
     ) -> list[PlannedCall]:
         """The calls of `settled`, without making them, as if each metric left the first model in doubt."""
-        first = [self._first_asked(x) for x in metrics]
+        first = [self._for_first_model(x) for x in metrics]
         calls = self._judging.planned(first, subject, earlier)
-        if changed := [x for x, asked in zip(metrics, first, strict=True) if x != asked]:
+        if changed := [x for x, with_first_model in zip(metrics, first, strict=True) if x != with_first_model]:
             calls += self._judging.planned(changed, subject, earlier)
         return [
             replace(call, prompt=replace(call.prompt, sample=sample))
@@ -58,7 +58,7 @@ class Panel:
             for call in calls
         ]
 
-    def _first_asked(self, metric: Judged) -> Judged:
+    def _for_first_model(self, metric: Judged) -> Judged:
         """`metric` with the model that is asked first; one that names a model of its own is asked of that alone."""
         if self._cascade is None or metric.model is not None or metric.name not in self._cascade.unsure:
             return metric
@@ -71,7 +71,7 @@ class Panel:
         of_each = await asyncio.gather(
             *(self._judging.settled(metrics, subject, earlier, sample=sample) for sample in range(self._samples))
         )
-        return [_together([_valued(case) for case in cases]) for cases in zip(*of_each, strict=True)]
+        return [_merged([_valued(case) for case in cases]) for cases in zip(*of_each, strict=True)]
 
 
 def is_unsure(case: Case, cascade: Cascade) -> bool:
@@ -93,7 +93,7 @@ def _valued(case: Case) -> Case:
     return case
 
 
-def _together(cases: Sequence[Case]) -> Case:
+def _merged(cases: Sequence[Case]) -> Case:
     """The first case, with what came of all of them."""
     first = cases[0]
     if len(cases) > 1:

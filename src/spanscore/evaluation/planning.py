@@ -34,7 +34,7 @@ class PlannedCall:
 class Planner:
     """Plans the calls about what `transcripts` show, with answers of `max_output_tokens` at most.
 
-    Repairs, second askings and what a judge that cannot read or write as much is asked apart, these are the calls.
+    Repairs, second askings and the calls of a judge that cannot read or write as much left out, these are the calls.
     """
 
     def __init__(self, transcripts: Transcripts, max_output_tokens: int) -> None:

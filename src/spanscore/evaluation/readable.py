@@ -1,4 +1,4 @@
-"""Scores as people read them: without the word by which a judge tells genuine marks of a transcript from others."""
+"""Scores as people read them: without the word by which a judge knows genuine marks of a transcript from others."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""In which order the evaluations of one subject matter, and how all of its metrics came out together."""
+"""In which order the evaluations of one subject matter, and how all of its metrics came out."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
@@ -57,10 +57,10 @@ def _urgency(evaluation: Evaluation) -> int:
 
 
 def _tally(before: Sequence[Evaluation], now: Iterable[Evaluation]) -> Tally:
-    told = max((x for x in before if x.tally), key=lambda x: (x.revision, x.evaluated_at_ns), default=None)
-    if told is None or told.tally is None:
+    latest = max((x for x in before if x.tally), key=lambda x: (x.revision, x.evaluated_at_ns), default=None)
+    if latest is None or latest.tally is None:
         return Tally(_results(now))
-    return Tally(_results(now), told.tally_uid, told.tally.label)
+    return Tally(_results(now), latest.tally_uid, latest.tally.label)
 
 
 def _results(evaluations: Iterable[Evaluation]) -> tuple[Result, ...]:

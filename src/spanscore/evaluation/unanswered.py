@@ -1,4 +1,4 @@
-"""What is worth asking again: metrics that got no answer for a reason that passes or can be mended."""
+"""What is worth another try: metrics that got no answer for a reason that passes or can be mended."""
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -16,7 +16,7 @@ _BY_ERROR: dict[str, Cause] = {
 
 
 class Wait(NamedTuple):
-    """How long to wait before asking again, doubled for each time in vain where `doubles`."""
+    """How long to wait before the next try, doubled for each time in vain where `doubles`."""
 
     wait_ns: int
     doubles: bool

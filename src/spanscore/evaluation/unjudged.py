@@ -1,10 +1,10 @@
-"""What is said of a judged metric where no model judges."""
+"""The outcome of a judged metric where no model judges."""
 
 from spanscore.model.score import Skip
 
 
 def no_judge(name: str) -> Skip:
-    """The outcome of `name`, which asks a judge, where there is none: a Skip that says how to get one."""
+    """The outcome of `name`, which asks a judge, where there is none: a Skip with how to get one."""
     return Skip(
         f"No model judges {name}: set judge.model or SPANSCORE_JUDGE_MODEL to one, such as openai/gpt-4o-mini, and "
         "give its provider's key. What can be seen without a model, the checks see (docs/checks.md).",

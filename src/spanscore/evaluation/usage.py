@@ -5,7 +5,7 @@ from spanscore.model.score import JudgeUsage
 
 
 def spent_on(error: JudgeError) -> JudgeUsage:
-    """What an asking cost that ended in `error`."""
+    """What a call of the judge cost that ended in `error`."""
     return error.usage if isinstance(error.usage, JudgeUsage) else JudgeUsage()
 
 

@@ -26,9 +26,9 @@ def valued(outcome: Outcome, metric: str, scale: tuple[float, float]) -> Outcome
     number = float(given) if isinstance(given, Real) and not isinstance(given, bool) else math.nan
     if not low - _ROUNDING <= number <= high + _ROUNDING:
         shown = repr(given)[:80]
-        told = (
+        message = (
             f"{metric} gave the value {shown}, which is no score: a score is a finite number from {low:g} to {high:g}"
         )
-        return Failure("InvalidScoreError", told)
+        return Failure("InvalidScoreError", message)
     value = min(max(number, low), high)
     return outcome if type(given) is float and given == value else replace(outcome, value=value)
