@@ -10,7 +10,7 @@ _BEGINNINGS = ("{", "[", '"')
 
 
 def keep_json_text(steps: Sequence[Step], recorded: Callable[[Attributes], tuple[Value, Value]]) -> list[Step]:
-    """The steps; a question or an answer that was read as a value is text where a model call directly below has it so.
+    """The steps; a question or answer that was read as a value is text if a model call below has exactly that text.
 
     `recorded` gives what an agent's span recorded of both, of which a value and a text that is JSON look alike.
     """

@@ -20,7 +20,7 @@ from spanscore.model.trace import RequestedCall, Tool
 _SCOPE = "openinference.instrumentation.smolagents"
 _FINAL_ANSWER = "final_answer"  # a tool that every agent has, whose argument is the answer
 _NO_TOOLS = frozenset({_FINAL_ANSWER, "python_interpreter"})
-_ASKING, _ANSWERING = ("tool-call", "assistant"), ("tool-response", "user")  # its own roles, and what APIs know
+_REQUESTING, _ANSWERING = ("tool-call", "assistant"), ("tool-response", "user")  # its own roles, and those of APIs
 _CALLED, _OBSERVED = "Calling tools:\n", "Observation:"
 _CALL, _PLAIN = frozenset({"args", "kwargs"}), "sanitize_inputs_outputs"
 """What is recorded of a tool's call, and whether plain values were made of its arguments beside."""
@@ -89,7 +89,7 @@ def _remembered(messages: Sequence[Message]) -> Iterator[Message]:
     calls: tuple[RequestedCall, ...] = ()
     for message in messages:
         text = message.text or ""
-        if message.role in _ASKING and text.startswith(_CALLED):
+        if message.role in _REQUESTING and text.startswith(_CALLED):
             calls = _calls(literal(text.removeprefix(_CALLED)))
             yield replace(message, role="assistant", text=None if calls else text, calls=calls)
         elif message.role in _ANSWERING and text.startswith(_OBSERVED) and calls:

@@ -1,4 +1,4 @@
-"""Know what a span lost, where that was noted: SDKs count what they drop, redactions what they hide."""
+"""Find what a span lost, where that is recorded: SDKs count what they drop, redactions what they hide."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _MASKED_COUNT, _DELETED_COUNT = f"{_MASKED}.count", f"{_DELETED}.count"
 _COUNTS = frozenset((_MASKED_COUNT, _DELETED_COUNT, f"{_MASKED_IN_BODY}.count", f"{_DELETED_IN_BODY}.count"))
 _HASH = re.compile(r"\b(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{128})\b")
 _INFRASTRUCTURE = ("http.", "url.", "net.", "network.", "server.", "client.", "db.", "rpc.", "messaging.")
-_STREAMED = ("mlflow.chunk.item.", "new_token")  # events of which the readers know what is lost with the first ones
+_STREAMED = ("mlflow.chunk.item.", "new_token")  # events whose readers find what is lost with the first ones
 
 
 class RecordedLosses(NamedTuple):

@@ -120,7 +120,7 @@ def _read_model(attributes: Attributes, given: Any, returned: Any, facts: Facts)
 
 
 def _named(given: Any) -> Any:
-    """Messages, in which those of tools have a role: LangWatch's handler for LangChain does not know it."""
+    """Messages, in which those of tools have a role: LangWatch's handler for LangChain leaves it out."""
     listed = given if isinstance(given, list) else ()
     if not any(isinstance(x, dict) and x.get("role") == "unknown" for x in listed):
         return given
@@ -128,7 +128,7 @@ def _named(given: Any) -> Any:
 
 
 def _content(returned: Any) -> Any:
-    """What a tool returned, out of LangChain's message, of which its callback handler does not know the role."""
+    """What a tool returned, out of LangChain's message, whose role its callback handler leaves out."""
     message = returned[0] if isinstance(returned, list) and len(returned) == 1 else None
     return message.get("content") if isinstance(message, dict) and message.get("role") == "unknown" else returned
 

@@ -152,7 +152,7 @@ def _by_call(logs: Iterable[LogRecord], tools: Iterable[Span]) -> dict[str, Span
 
 
 def known_as(name: str | None, details: Value) -> str | None:
-    """A tool's name; of an MCP server's tool, whose name the records hide, the one that the model knows it by."""
+    """A tool's name; of an MCP server's tool, whose name the records hide, the one in the model's list of tools."""
     opened = structure(details).value if name in {None, MCP_TOOL} else None
     if isinstance(opened, dict) and text(opened.get("mcp_tool_name")):
         return f"mcp__{opened.get('mcp_server_name')}__{opened['mcp_tool_name']}"
