@@ -65,16 +65,34 @@ def test_what_failed_is_tried_again():
     assert asyncio.run(scenario()) == "2"
 
 
-def test_one_that_waits_goes_on_where_the_first_is_given_up():
+@pytest.mark.parametrize("others", [0, 1])
+def test_an_evaluation_goes_on_where_its_caller_is_gone(others):
     async def scenario():
         answered, evaluation = Answered(), Evaluation()
         evaluation.gate.clear()
-        first, second = (asyncio.create_task(asked(answered, evaluation)) for _ in range(2))
+        first, *waiting = (asyncio.create_task(asked(answered, evaluation)) for _ in range(1 + others))
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.wait([first])
+        waiting.append(asyncio.create_task(asked(answered, evaluation)))
+        await asyncio.sleep(0)
+        evaluation.gate.set()
+        return [(await x).scores[0].uid for x in waiting], evaluation.count
+
+    assert asyncio.run(scenario()) == (["1"] * (others + 1), 1)
+
+
+def test_an_evaluation_that_fails_when_its_caller_is_gone_is_tried_again():
+    async def scenario():
+        answered, evaluation = Answered(), Evaluation(NotFoundError("not yet"))
+        evaluation.gate.clear()
+        first = asyncio.create_task(asked(answered, evaluation))
         await asyncio.sleep(0)
         first.cancel()
         await asyncio.wait([first])
         evaluation.gate.set()
-        return (await second).scores[0].uid
+        await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})
+        return (await asked(answered, evaluation)).scores[0].uid
 
     assert asyncio.run(scenario()) == "2"
 
@@ -112,3 +130,28 @@ def test_answers_are_forgotten_after_an_hour_and_past_a_bound():
         return kept, len(answered._answers)
 
     assert asyncio.run(scenario()) == (500, 1)
+
+
+def test_many_answers_of_one_tenant_leave_those_of_another():
+    async def scenario():
+        answered, evaluation = Answered(), Evaluation()
+        first = await asked(answered, evaluation, "acme")
+        for number in range(600):
+            request = pb.EvaluateTraceRequest(name="traces/1", request_id=str(number))
+            await asked(answered, evaluation, "blue", request)
+        return await asked(answered, evaluation, "acme") == first
+
+    assert asyncio.run(scenario())
+
+
+def test_past_the_bytes_the_oldest_answer_of_the_tenant_with_most_is_forgotten():
+    async def scenario():
+        answered, evaluation = Answered(max_bytes=4000), Evaluation()
+        requests = [pb.EvaluateTraceRequest(name="traces/1", request_id=x) for x in "abc"]
+        await asked(answered, evaluation, "acme")
+        for request in requests:
+            await asked(answered, evaluation, "blue", request)
+        return list(answered._answers)
+
+    name = pb.EvaluateTraceRequest.DESCRIPTOR.full_name
+    assert asyncio.run(scenario()) == [("acme", name, "a"), ("blue", name, "b"), ("blue", name, "c")]

@@ -1,10 +1,14 @@
 """What was answered under request ids: a request that comes twice, since its answer was lost, is worked off once."""
 
 import asyncio
+import hashlib
 import time
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from functools import partial
+from itertools import takewhile
+from typing import Any, Final, TypeAlias, TypeVar
 
 from google.protobuf.message import Message
 
@@ -14,56 +18,86 @@ from spanscore.errors import ExistsError
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 KEPT_S: Final = 3600.0
-_MOST: Final = 500
+MOST_OF_TENANT: Final = 500
+_MAX_BYTES: Final = 32 * 2**20
+_BYTES_BESIDE: Final = 2**10  # about what is kept of an answer beside its response
+
+_Key: TypeAlias = tuple[str, str, str]
+"""Tenant, kind of request, request id."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Answer:
-    request: bytes
-    response: "asyncio.Future[Message]"
+    digest: bytes
+    """Of the request."""
+    response: "asyncio.Task[Any]"
     asked_s: float
+    size_bytes: int = 0
+    """0 until it is there."""
 
 
 class Answered:
-    """The answers of the last hour, at most 500. Belongs to one event loop."""
+    """The answers of the last hour: at most 500 of a tenant, and `max_bytes` of all tenants.
 
-    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+    What exceeds the bytes is taken from the tenant whose answers take most. Belongs to one event loop.
+    """
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic, max_bytes: int = _MAX_BYTES) -> None:
         self._clock_s = clock_s
-        self._answers: dict[tuple[str, str, str], _Answer] = {}
+        self._max_bytes = max_bytes
+        self._answers: dict[_Key, _Answer] = {}  # the oldest first
+        self._counts = Counter[str]()
+        self._sizes_bytes = Counter[str]()
 
     async def once(
-        self, tenant: str, request: Message, request_id: str, answer: Callable[[], Awaitable[ResponseT]]
+        self, tenant: str, request: Message, request_id: str, answer: Callable[[], Coroutine[Any, Any, ResponseT]]
     ) -> ResponseT:
         """What `answer` gives, or has given for the same request of the same tenant; it is waited for meanwhile.
 
-        What failed is tried again. Raises ExistsError where something else was asked for under the request id.
+        `answer` goes on where the caller is cancelled, as when its connection breaks. What failed is tried again.
+        Raises ExistsError where something else was asked for under the request id.
         """
-        name, content = request.DESCRIPTOR.full_name, request.SerializeToString(deterministic=True)
-        key = (tenant, name, request_id)
-        self._forget()
-        while (known := self._answers.get(key)) is not None:
-            if known.request != content:
-                raise ExistsError(f"request_id {shown(request_id)}: something else was asked for under it before")
-            if not known.response.done():
-                await asyncio.wait([known.response])
-            if not known.response.cancelled():
-                return known.response.result()  # type: ignore[return-value]  # of the same kind of request
-        response = asyncio.get_running_loop().create_future()
-        self._answers[key] = _Answer(content, response, self._clock_s())
-        try:
-            found = await answer()
-            response.set_result(found)
-        finally:
-            if not response.done():
-                response.cancel()
-                del self._answers[key]
-        return found
+        key = (tenant, request.DESCRIPTOR.full_name, request_id)
+        digest = hashlib.sha256(request.SerializeToString(deterministic=True)).digest()
+        self._forget_old()
+        known = self._answers.get(key)
+        if known is None:
+            known = self._answers[key] = _Answer(digest, asyncio.create_task(answer()), self._clock_s())
+            known.response.add_done_callback(partial(self._settle, key, known))
+        elif known.digest != digest:
+            raise ExistsError(f"request_id {shown(request_id)}: something else was asked for under it before")
+        response: ResponseT = await asyncio.shield(known.response)
+        return response
 
-    def _forget(self) -> None:
-        """Forget the oldest answers, but for those that are still made."""
+    def _settle(self, key: _Key, known: _Answer, response: "asyncio.Task[Any]") -> None:
+        """Keep an answer within the bounds; forget what failed."""
+        if response.cancelled() or response.exception() is not None:
+            del self._answers[key]
+            return
+        tenant = key[0]
+        known.size_bytes = response.result().ByteSize() + _BYTES_BESIDE
+        self._counts[tenant] += 1
+        self._sizes_bytes[tenant] += known.size_bytes
+        if self._counts[tenant] > MOST_OF_TENANT:
+            self._forget_oldest(tenant)
+        while self._sizes_bytes.total() > self._max_bytes:
+            [(largest, _)] = self._sizes_bytes.most_common(1)
+            self._forget_oldest(largest)
+
+    def _forget_old(self) -> None:
+        """Forget the answers past their time, but for those that are still made."""
         before_s = self._clock_s() - KEPT_S
-        for key, known in list(self._answers.items()):
-            if known.asked_s > before_s and len(self._answers) < _MOST:
-                return
-            if known.response.done():
-                del self._answers[key]
+        old = list(takewhile(lambda x: x[1].asked_s <= before_s, self._answers.items()))
+        for key, known in old:
+            if known.size_bytes:
+                self._forget(key)
+
+    def _forget_oldest(self, tenant: str) -> None:
+        self._forget(next(key for key, known in self._answers.items() if key[0] == tenant and known.size_bytes))
+
+    def _forget(self, key: _Key) -> None:
+        tenant, forgotten = key[0], self._answers.pop(key)
+        self._counts[tenant] -= 1
+        self._sizes_bytes[tenant] -= forgotten.size_bytes
+        if not self._counts[tenant]:
+            del self._counts[tenant], self._sizes_bytes[tenant]

@@ -1,6 +1,7 @@
 """TraceService: stored agent traces and sessions."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from spanscore.api import listing
 from spanscore.api.answered import Answered, ResponseT
@@ -85,7 +86,7 @@ class TraceService(Servicer):
         self,
         request: pb.EvaluateTraceRequest | pb.EvaluateSessionRequest,
         call: Call,
-        answer: Callable[[], Awaitable[ResponseT]],
+        answer: Callable[[], Coroutine[Any, Any, ResponseT]],
     ) -> ResponseT:
         request_id = request_id_in(request.request_id)
         if request_id is None:

@@ -455,7 +455,8 @@ class EvaluateTraceRequest(_message.Message):
     """The score from which on the label is "pass"; it never changes a score."""
     request_id: _builtins.str
     """A key of the caller's own, at most 64 characters: under one that was used in the last hour what was answered then is
-    answered again, and nothing is evaluated. Past a restart it is evaluated anew; the judge's cache still answers.
+    answered again, and nothing is evaluated: of the newest 500 answers of a tenant, and 32 MiB of those of all. Past these
+    and past a restart it is evaluated anew; the judge's cache still answers.
     """
     @_builtins.property
     def metrics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
