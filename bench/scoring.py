@@ -160,7 +160,7 @@ class Way:
 
     def encode(self) -> None:
         """The requests that carry all scores so far, in the server's batches."""
-        told, after = histogram.Told(START_NS), 0
+        told, after = histogram.CumulativeCounts(START_NS), 0
         while pairs := self._store.outbox(after, self._export.batch.max_size):
             after = pairs[-1][0]
             with self._clock.step("encode"):

@@ -94,24 +94,24 @@ def test_an_exemplar_is_of_the_time_of_its_evaluation(make):
 
 
 def test_a_series_goes_on_where_its_last_delivered_point_ended(make):
-    told = histogram.Told(1)
-    told.tell([make.score("a")], 5)
-    told.tell([make.score("b")], 7)
+    counts = histogram.CumulativeCounts(1)
+    counts.add([make.score("a")], 5)
+    counts.add([make.score("b")], 7)
     found = {
-        make.attributes(x)["gen_ai.evaluation.name"]: x for x in points([make.score("a"), make.score("b")], told, 9)
+        make.attributes(x)["gen_ai.evaluation.name"]: x for x in points([make.score("a"), make.score("b")], counts, 9)
     }
     assert {name: x.start_time_unix_nano for name, x in found.items()} == {"a": 5, "b": 7}
 
 
 def test_a_point_that_was_not_delivered_leaves_no_gap(make):
-    told = histogram.Told(1)
-    histogram.request([make.score()], told, 5)
-    assert points([make.score()], told, 9)[0].start_time_unix_nano == 1
+    counts = histogram.CumulativeCounts(1)
+    histogram.request([make.score()], counts, 5)
+    assert points([make.score()], counts, 9)[0].start_time_unix_nano == 1
 
 
 def test_what_is_remembered_of_series_is_bounded(make, monkeypatch):
     monkeypatch.setattr(histogram, "_MAX_SERIES", 1)
-    told = histogram.Told(1)
-    told.tell([make.score("a")], 5)
-    told.tell([make.score("b")], 7)
-    assert points([make.score("a")], told, 9)[0].start_time_unix_nano == 5
+    counts = histogram.CumulativeCounts(1)
+    counts.add([make.score("a")], 5)
+    counts.add([make.score("b")], 7)
+    assert points([make.score("a")], counts, 9)[0].start_time_unix_nano == 5

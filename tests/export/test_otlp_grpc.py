@@ -93,7 +93,7 @@ async def test_retry_info_is_read():
     async with connected(busy) as (exporter, _):
         with pytest.raises(UndeliveredError) as caught:
             await exporter.send("traces", b"")
-    assert (caught.value.told_wait_s, caught.value.maybe_delivered) == (7.0, False)
+    assert (caught.value.requested_wait_s, caught.value.maybe_delivered) == (7.0, False)
 
 
 async def test_a_refusal_is_for_good():

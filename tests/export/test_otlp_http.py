@@ -105,7 +105,7 @@ async def test_retry_after_is_read():
     async with connected(lambda request: web.Response(status=503, headers={"Retry-After": "9"})) as (exporter, _):
         with pytest.raises(UndeliveredError) as caught:
             await exporter.send("traces", b"")
-    assert caught.value.told_wait_s == 9.0
+    assert caught.value.requested_wait_s == 9.0
 
 
 async def test_a_refusal_says_what_the_server_said():

@@ -1,7 +1,7 @@
 """How long to wait before sending again."""
 
 from spanscore.export.config import RetryOnFailure
-from spanscore.export.retry import MAX_TOLD_WAIT_S, Backoff
+from spanscore.export.retry import MAX_REQUESTED_WAIT_S, Backoff
 
 SECOND_NS = 10**9
 
@@ -28,7 +28,7 @@ def test_what_the_backend_asks_for_comes_first():
 
 
 def test_a_backend_cannot_ask_for_a_day():
-    assert backoff().wait_s(86400.0, 0.5, 0) == MAX_TOLD_WAIT_S
+    assert backoff().wait_s(86400.0, 0.5, 0) == MAX_REQUESTED_WAIT_S
 
 
 def test_it_never_gives_up_by_default():

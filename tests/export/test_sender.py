@@ -130,7 +130,7 @@ async def test_what_was_not_taken_is_sent_again_after_the_wait(make, fakes, star
 
 
 async def test_the_wait_is_what_the_backend_asked_for(make, fakes, start, clock):
-    exporter = fakes.Exporter({"traces": [UndeliveredError("busy", told_wait_s=42.0)]})
+    exporter = fakes.Exporter({"traces": [UndeliveredError("busy", requested_wait_s=42.0)]})
     async with start({"otlp_grpc": exporter}, fakes.Outbox()) as up:
         up.commit(make.many(1))
         await up.settle()

@@ -62,7 +62,7 @@ def test_a_gateway_may_have_passed_on_what_it_could_not_answer(code, maybe):
     ],
 )
 def test_retry_after_is_a_number_or_a_date(header, seconds):
-    assert status.http_error(503, header, "", NOW).told_wait_s == seconds
+    assert status.http_error(503, header, "", NOW).requested_wait_s == seconds
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_unimplemented_is_a_backend_without_the_signal():
 
 def test_resource_exhausted_is_no_fault_when_told_when_to_come_back():
     told = status.grpc_error("RESOURCE_EXHAUSTED", with_retry_info(2.5), "")
-    assert (told.told_wait_s, type(told)) == (2.5, UndeliveredError)
+    assert (told.requested_wait_s, type(told)) == (2.5, UndeliveredError)
 
 
 def test_what_was_put_off_by_the_server_was_not_taken():
@@ -116,4 +116,4 @@ def test_what_was_put_off_by_the_server_was_not_taken():
 
 
 def test_details_that_cannot_be_read_say_nothing():
-    assert status.grpc_error("UNAVAILABLE", b"\xff\xff", "").told_wait_s is None
+    assert status.grpc_error("UNAVAILABLE", b"\xff\xff", "").requested_wait_s is None

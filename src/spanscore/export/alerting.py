@@ -43,8 +43,8 @@ class Connection:
         except (aiohttp.InvalidURL, ValueError) as error:
             raise PermanentError(f"its endpoint or headers cannot be used ({type(error).__name__})") from None
         except (aiohttp.ClientError, TimeoutError) as error:
-            told = self._without_secrets(status.connection_told(error))
-            raise UndeliveredError(told, maybe_delivered=True) from None
+            message = self._without_secrets(status.connection_problem(error))
+            raise UndeliveredError(message, maybe_delivered=True) from None
         if response.status // 100 != 2:
             text = self._without_secrets(" ".join(answer.decode(errors="replace").split()))
             raise status.http_error(response.status, response.headers.get("Retry-After"), text, datetime.now(UTC))

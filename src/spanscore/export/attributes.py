@@ -17,7 +17,7 @@ _IDENTIFIER = "spanscore"
 def annotate(span: Span, evaluations: Iterable[Evaluation], *, max_text_length: int = 8192) -> None:
     """Write scores into `span`, as `scored` has them, behind the attributes that it has.
 
-    Nothing marks the span as emitted by spanscore: it is the user's.
+    Nothing shows the span as emitted by spanscore: it is the user's.
     """
     keys = (x.key for x in span.attributes)
     encode.fill(span.attributes, scored(evaluations, keys, max_text_length=max_text_length))

@@ -54,25 +54,25 @@ class Window:
 
     def __init__(self, max_size: int) -> None:
         self._max_size = max_size
-        self._held: OrderedDict[int, Evaluation] = OrderedDict()
+        self._pairs: OrderedDict[int, Evaluation] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._pairs)
 
     def add(self, pairs: Iterable[tuple[int, Evaluation]]) -> None:
-        """Hold these, in whatever order they come."""
-        self._held.update(pairs)
-        while len(self._held) > self._max_size:
-            self._held.popitem(last=False)
+        """Keep these, in whatever order they come."""
+        self._pairs.update(pairs)
+        while len(self._pairs) > self._max_size:
+            self._pairs.popitem(last=False)
 
     def forget(self, up_to: int) -> None:
         """Let go of what all exporters are done with."""
-        while self._held and next(iter(self._held)) <= up_to:
-            self._held.popitem(last=False)
+        while self._pairs and next(iter(self._pairs)) <= up_to:
+            self._pairs.popitem(last=False)
 
     def oldest_ns(self, after: int) -> int | None:
         """When the first score after a sequence number was made, as far as it is here; None where nothing is."""
-        found = self._held.get(after + 1) or next(iter(self._held.values()), None)
+        found = self._pairs.get(after + 1) or next(iter(self._pairs.values()), None)
         return None if found is None else found.evaluated_at_ns
 
     def after(self, seq: int, limit: int) -> list[tuple[int, Evaluation]]:
@@ -81,7 +81,7 @@ class Window:
         A gap is filled by the store: commits are handed over in whatever order their threads come back.
         """
         found: list[tuple[int, Evaluation]] = []
-        while len(found) < limit and (evaluation := self._held.get(seq + 1)) is not None:
+        while len(found) < limit and (evaluation := self._pairs.get(seq + 1)) is not None:
             seq += 1
             found.append((seq, evaluation))
         return found

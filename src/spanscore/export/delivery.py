@@ -64,7 +64,7 @@ class Delivery:
             except UndeliveredError as error:
                 is_fault = isinstance(error, FaultError)
                 backoff = backoff.answered(fault=is_fault, now_ns=self._around.clock_ns())
-                wait_s = backoff.wait_s(error.told_wait_s, self._around.chance(), self._around.clock_ns())
+                wait_s = backoff.wait_s(error.requested_wait_s, self._around.chance(), self._around.clock_ns())
                 ends = (at_most_once and error.maybe_delivered) or (is_fault and not patient)
                 if wait_s is None or ends:
                     return self._dropped(signal, error, "fault" if is_fault else "given_up")

@@ -35,7 +35,7 @@ def _place_of(exporter: NetworkConfig) -> _Place | None:
 
 
 def _place(endpoint: str) -> _Place | None:
-    """Host and port; None where there is no telling, as of a gRPC target with a scheme of its own.
+    """Host and port; None where they are not known, as of a gRPC target with a scheme of its own.
 
     >>> _place("https://phoenix.example/"), _place("localhost:4317")
     (('phoenix.example', 443), ('127.0.0.1', 4317))

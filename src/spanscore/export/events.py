@@ -32,7 +32,7 @@ def request(evaluations: Iterable[Evaluation], max_text_length: int) -> bytes:
     groups = ByResource()
     for evaluation in evaluations:
         if evaluation.is_shown:
-            record = _placed(evaluation) + _said(evaluation, max_text_length)
+            record = _placed(evaluation) + _content(evaluation, max_text_length)
             groups.of(evaluation.target.resource).append(record)
     return groups.request()
 
@@ -48,7 +48,7 @@ def _joined_to(trace_id: str, span_id: str) -> bytes:
     return LogRecord(trace_id=bytes.fromhex(trace_id), span_id=bytes.fromhex(span_id)).SerializeToString()
 
 
-def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
+def _content(evaluation: Evaluation, max_text_length: int) -> bytes:
     """Name, severity, body and attributes."""
     outcome = evaluation.outcome
     failed = isinstance(outcome, Failure)
@@ -76,7 +76,7 @@ def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _measured_by(evaluator: Evaluator, scale: tuple[float, float] | None, threshold: float | None) -> bytes:
-    """Who measured on which scale: without that, a value by itself says little."""
+    """Who measured on which scale: without that, a value by itself means little."""
     return wire.attributes(LogRecord, wording.evaluator(evaluator) | wording.bounds(scale, threshold))
 
 

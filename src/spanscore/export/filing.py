@@ -1,4 +1,4 @@
-"""The loop that files scores with a tool; those whose span is not there yet wait, and hold up no others."""
+"""The loop that files scores with a tool; those whose span is not there yet wait, and delay no others."""
 
 import asyncio
 import logging
@@ -243,7 +243,7 @@ class Filing:
 
     async def _try_again(self, backoff: Backoff, error: UndeliveredError) -> bool:
         """Wait as long as it takes; False: it is not to be tried again."""
-        wait_s = backoff.wait_s(error.told_wait_s, self._around.chance(), self._around.clock_ns())
+        wait_s = backoff.wait_s(error.requested_wait_s, self._around.chance(), self._around.clock_ns())
         if wait_s is None:
             return False
         self._around.meter.add(declared.EXPORTER_FAILED_SENDS, exporter=self.name, signal="scores")
@@ -271,8 +271,8 @@ class Filing:
         if not evaluations:
             return
         self._lost += [_Lost(x, reason, why) for x in evaluations]
-        told = f"{why}: {len(evaluations)}, the first of trace {evaluations[0].target.trace_id}"
+        summary = f"{why}: {len(evaluations)}, the first of trace {evaluations[0].target.trace_id}"
         self._complaints.complain(
-            f"{self.name}: scores not filed for good", f"{told}; `spanscore scores --undelivered` lists them"
+            f"{self.name}: scores not filed for good", f"{summary}; `spanscore scores --undelivered` lists them"
         )
         self._around.meter.add(declared.EXPORTER_DROPPED_SCORES, len(evaluations), exporter=self.name, reason=reason)

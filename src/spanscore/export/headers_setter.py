@@ -17,7 +17,7 @@ Names are in lower case."""
 
 
 def applied(authenticator: Authenticator | None, given: Mapping[str, str], received: Headers) -> Mapping[str, str]:
-    """The headers that a request leaves with. Raises UndeliveredError where they cannot be told now."""
+    """The headers that a request leaves with. Raises UndeliveredError where they cannot be determined now."""
     if authenticator is None:
         return given
     try:

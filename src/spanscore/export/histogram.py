@@ -14,7 +14,7 @@ from spanscore.otlp import encode
 NAME = "gen_ai.evaluation.score"
 
 BOUNDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""Upper bounds, inclusive, of all buckets but the last; the first holds the scores that are exactly the lowest."""
+"""Upper bounds, inclusive, of all buckets but the last; the first contains the scores that are exactly the lowest."""
 
 _Series: TypeAlias = tuple[str | None, str, str | None, str | None]
 """Service, metric, label and agent."""
@@ -23,8 +23,8 @@ _Series: TypeAlias = tuple[str | None, str, str | None, str | None]
 _MAX_SERIES = 10_000
 
 
-class Told:
-    """What one backend has been told, and up to when (Unix ns): each series goes on where its last point ended.
+class CumulativeCounts:
+    """What one backend has received, and up to when (Unix ns): each series goes on where its last point ended.
 
     The collector's Prometheus exporter adds a change to what it has only if the one begins where the other ended; else
     it begins anew.
@@ -38,7 +38,7 @@ class Told:
         """Where the next point of this series begins."""
         return self._ends.get(series, self._start_ns)
 
-    def tell(self, evaluations: Iterable[Evaluation], end_ns: int) -> None:
+    def add(self, evaluations: Iterable[Evaluation], end_ns: int) -> None:
         """These were delivered, with points that end at `end_ns`."""
         for series in {_series(x) for x in evaluations if _counts(x)}:
             self._ends[series] = max(end_ns, self.until_ns(series) + 1)
@@ -47,15 +47,15 @@ class Told:
             self._start_ns = max(self._start_ns, self._ends.popitem(last=False)[1])
 
 
-def request(evaluations: Iterable[Evaluation], since: Told | int, end_ns: int) -> bytes:
+def request(evaluations: Iterable[Evaluation], since: CumulativeCounts | int, end_ns: int) -> bytes:
     """The scores among `evaluations`, counted, as a serialised request; empty where none has a value.
 
-    They are the change `since` what was told before, or since a Unix time in ns (delta temporality). What an evaluation
-    run scored again is left out. Each point has exemplars: of every bucket the last score in it, with the evaluated
-    trace and span. The resource is the service alone: with all that a target's resource says, each process would be a
-    series.
+    They are the change `since` what was sent before, or since a Unix time in ns (delta temporality). What an evaluation
+    run scored is left out. Each point has exemplars: of every bucket the last score in it, with the evaluated
+    trace and span. The resource is the service alone: with all attributes of a target's resource, each process would be
+    a series.
     """
-    told = Told(since) if isinstance(since, int) else since
+    counts = CumulativeCounts(since) if isinstance(since, int) else since
     values: dict[_Series, list[Evaluation]] = defaultdict(list)
     for evaluation in evaluations:
         if _counts(evaluation) and evaluation.scale is not None:
@@ -63,7 +63,7 @@ def request(evaluations: Iterable[Evaluation], since: Told | int, end_ns: int) -
     histograms: dict[str | None, Metric] = {}
     for series, measured in sorted(values.items(), key=lambda x: tuple(part or "" for part in x[0])):
         points = histograms.setdefault(series[0], _empty()).histogram.data_points
-        start_ns = told.until_ns(series)
+        start_ns = counts.until_ns(series)
         _fill(points.add(start_time_unix_nano=start_ns, time_unix_nano=max(end_ns, start_ns + 1)), series, measured)
     groups = ByResource()
     for service, metric in histograms.items():
@@ -116,7 +116,7 @@ def _fill(point: HistogramDataPoint, series: _Series, measured: Sequence[Evaluat
 
 
 def attributes(evaluation: Evaluation) -> dict[str, str | bool]:
-    """What a point of the evaluation's series is told apart by."""
+    """The attributes by which a point of the evaluation's series differs from others."""
     return _named(_series(evaluation))
 
 

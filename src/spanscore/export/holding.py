@@ -2,7 +2,7 @@
 
 The scores of a turn go to its outermost agent's span, or, where it has none or several, to the root. So an agent's span
 is held back unless an agent lies above it, and a root unless the trace has one outermost agent. Children end before
-their parents, so what lies above a span is mostly told by spans that come after it.
+their parents, so what lies above a span is mostly known by spans that come after it.
 """
 
 from collections import OrderedDict
@@ -46,7 +46,7 @@ class Candidate:
 
     @property
     def key(self) -> _Key:
-        """What tells it from all others."""
+        """Its identity among all spans."""
         return self.trace, self.span_id
 
     @property

@@ -27,15 +27,15 @@ class Received(Protocol):
     """A request that is in the journal, in its `row`: in protobuf, and the same decoded."""
 
     @property
-    def signal(self) -> Signal: ...  # noqa: D102 # told by the class
+    def signal(self) -> Signal: ...  # noqa: D102 # the class has it
     @property
-    def row(self) -> int: ...  # noqa: D102 # told by the class
+    def row(self) -> int: ...  # noqa: D102 # the class has it
     @property
-    def body(self) -> bytes: ...  # noqa: D102 # told by the class
+    def body(self) -> bytes: ...  # noqa: D102 # the class has it
     @property
-    def message(self) -> Any: ...  # noqa: D102 # told by the class
+    def message(self) -> Any: ...  # noqa: D102 # the class has it
     @property
-    def headers(self) -> Headers: ...  # noqa: D102 # told by the class
+    def headers(self) -> Headers: ...  # noqa: D102 # the class has it
 
 
 class Book(Protocol):
@@ -101,8 +101,8 @@ class Passing:
     def require_room(self) -> None:
         """Raises RetryableError while requests wait for an exporter's queue."""
         if self._overflow:
-            told = "the backend takes requests more slowly than they come"
-            raise RetryableError(told, retry_after_s=5.0, why="queue_full")
+            problem = "the backend takes requests more slowly than they come"
+            raise RetryableError(problem, retry_after_s=5.0, why="queue_full")
 
     def pass_on(self, kept: Received, before: Leaving | None = None) -> None:
         """Send a request on, but for what may be the evaluated span of a trace that shows GenAI.

@@ -13,7 +13,7 @@ from spanscore.export.tls import http_context
 from spanscore.model.json import dumps, loads
 
 _MAX_ANSWER_BYTES = 8 * 2**20
-_MAX_TOLD_CHARS = 500
+_MAX_ANSWER_CHARS = 500
 
 
 class JsonApi:
@@ -42,11 +42,11 @@ class JsonApi:
             ) as response:
                 text = await _read(response)
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise UndeliveredError(status.connection_told(error), maybe_delivered=True) from error
+            raise UndeliveredError(status.connection_problem(error), maybe_delivered=True) from error
         if response.status // 100 != 2 and response.status not in expected:
             retry_after = response.headers.get("Retry-After")
-            told = f"{method} {path}: {_told(response, text)[:_MAX_TOLD_CHARS]}"
-            raise status.http_error(response.status, retry_after, told, datetime.now(UTC))
+            message = f"{method} {path}: {_answer_text(response, text)[:_MAX_ANSWER_CHARS]}"
+            raise status.http_error(response.status, retry_after, message, datetime.now(UTC))
         return response.status, _parsed(text)
 
     async def close(self) -> None:
@@ -65,8 +65,8 @@ async def _read(response: aiohttp.ClientResponse) -> str:
     return body.decode(errors="replace")
 
 
-def _told(response: aiohttp.ClientResponse, text: str) -> str:
-    """What an answer says that took nothing: where it redirects to, else its text."""
+def _answer_text(response: aiohttp.ClientResponse, text: str) -> str:
+    """The content of an answer that took nothing: where it redirects to, else its text."""
     place = response.headers.get("Location") if response.status // 100 == 3 else None
     return f"it redirects to {place}" if place else " ".join(text.split())
 

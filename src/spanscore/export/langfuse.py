@@ -95,12 +95,12 @@ def _absent(answer: Any, count: int) -> set[str]:
     if not others:
         return {str(x.get("id")) for x in errors}
     statuses = [x["status"] if isinstance(x.get("status"), int) else 500 for x in others]
-    told = f"{len(others)} of {count} scores not taken: {others[0].get('message') or statuses[0]}"
+    message = f"{len(others)} of {count} scores not taken: {others[0].get('message') or statuses[0]}"
     if all(x in _LATER for x in statuses):
-        raise UndeliveredError(told, maybe_delivered=True)
+        raise UndeliveredError(message, maybe_delivered=True)
     if any(x < 500 for x in statuses):
-        raise PermanentError(told)
-    raise FaultError(told)
+        raise PermanentError(message)
+    raise FaultError(message)
 
 
 def _raise_rejected(answer: Any, count: int) -> None:

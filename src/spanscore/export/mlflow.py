@@ -113,13 +113,13 @@ class MlflowSink:
         """None: MLflow has not got it."""
         name = f"tr-{trace_id}"
         status, answer = await self._api.ask("GET", f"{_TRACES}/{name}", expected=(404,))
-        told = answer if isinstance(answer, Mapping) else {}
-        if status == 404 and told.get("error_code") != _NOT_THERE:
+        found = answer if isinstance(answer, Mapping) else {}
+        if status == 404 and found.get("error_code") != _NOT_THERE:
             raise UnsupportedSignalError(f"{_TRACES} is answered 404: this server has no such traces")
-        return None if status == 404 else _read(name, told.get("trace", {}).get("trace_info", {}))
+        return None if status == 404 else _read(name, found.get("trace", {}).get("trace_info", {}))
 
     async def _has_span(self, trace_id: str, span_id: str) -> bool:
-        """Also where it cannot be told: an older server does not list spans, and an answer can be too long to read."""
+        """Also where it is not known: an older server does not list spans, and an answer can be too long to read."""
         query = urlencode({"trace_id": f"tr-{trace_id}", "allow_partial": "true"})
         _, answer = await self._api.ask("GET", f"{_TRACES}/get?{query}", expected=(404, 405))
         listed = answer.get("trace", {}).get("spans") if isinstance(answer, Mapping) else None
@@ -147,7 +147,7 @@ def _key(evaluation: Evaluation) -> tuple[str, str, str]:
 
 
 def _read(trace: str, info: Mapping[str, Any]) -> _Trace:
-    """What MLflow says of a trace."""
+    """MLflow's description of a trace."""
     ours: dict[tuple[str, str, str], str] = {}
     for assessment in info.get("assessments") or ():
         metadata = assessment.get("metadata") or {}

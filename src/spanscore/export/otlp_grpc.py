@@ -65,7 +65,7 @@ class GrpcExporter:
             await self._retiring
 
     async def _connected(self) -> None:
-        """Wait for the connection, so that a request which never left is told from one whose answer is missing."""
+        """Wait for the connection, so that a request which never left differs from one whose answer is missing."""
         if self._channel.get_state(try_to_connect=True) is grpc.ChannelConnectivity.READY:
             return
         try:
@@ -110,8 +110,8 @@ def _credentials(tls: Tls) -> Watched[Any]:
     try:
         return Watched(tls.files, lambda: _read(tls), every_s=tls.reload_interval / 1e9)
     except OSError as error:
-        told = f"{error.filename}: cannot be read ({error.strerror or error})"
-        raise ConfigError(f"{told}; see tls of the exporter") from error
+        message = f"{error.filename}: cannot be read ({error.strerror or error})"
+        raise ConfigError(f"{message}; see tls of the exporter") from error
 
 
 def _read(tls: Tls) -> Any:

@@ -68,9 +68,9 @@ class HttpExporter:
             ) as response:
                 answer = await _read(response)
         except aiohttp.ClientConnectorError as error:
-            raise UndeliveredError(status.connection_told(error)) from error
+            raise UndeliveredError(status.connection_problem(error)) from error
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise UndeliveredError(status.connection_told(error), maybe_delivered=True) from error
+            raise UndeliveredError(status.connection_problem(error), maybe_delivered=True) from error
         if response.status // 100 != 2:
             retry_after = response.headers.get("Retry-After")
             raise status.http_error(response.status, retry_after, _reason(answer, response), datetime.now(UTC))
@@ -99,7 +99,7 @@ def _url(config: HttpConfig, signal: Signal) -> str:
 
 
 def _not_taken(signal: Signal, answer: bytes) -> str | None:
-    """What the answer to a delivered request says; one that is no OTLP says nothing."""
+    """The message in the answer to a delivered request; one that is no OTLP has none."""
     try:
         return status.not_taken(signal, WIRE[signal].response.FromString(answer))
     except DecodeError:
@@ -107,9 +107,9 @@ def _not_taken(signal: Signal, answer: bytes) -> str | None:
 
 
 def _reason(answer: bytes, response: aiohttp.ClientResponse) -> str:
-    """What an error's body says, as google.rpc.Status where it is one; else HTTP's own word."""
+    """The message of an error's body, as google.rpc.Status where it is one; else HTTP's own word."""
     if response.content_type == "application/x-protobuf":
-        told = read_status(answer)
-        if told is not None:
-            return told.message
+        details = read_status(answer)
+        if details is not None:
+            return details.message
     return response.reason or ""

@@ -26,7 +26,7 @@ class JsonFileExporter:
     """Appends to one file, which is made anew, with its folder, where it was deleted or moved away meanwhile.
 
     A request that was written, but not yet remembered as delivered when the process died, comes again after the
-    restart: what the file's last lines hold already is left out of it. A last line that was cut off is removed.
+    restart: what the file's last lines contain already is left out of it. A last line that was cut off is removed.
     """
 
     def __init__(self, config: JsonFileConfig) -> None:
@@ -99,7 +99,7 @@ def _write_all(file: int, data: bytes) -> None:
 
 
 def _recover(file: int) -> set[str]:
-    """Cut off a torn last line; the identities of what the last lines hold."""
+    """Cut off a torn last line; the identities of what the last lines contain."""
     size_bytes = os.fstat(file).st_size
     start = max(0, size_bytes - _TAIL_BYTES)
     tail = os.pread(file, size_bytes - start, start)
@@ -125,7 +125,7 @@ def _identities(line: bytes) -> set[str]:
 
 
 def _identity(item: Any) -> str:
-    """What tells one span or log record from all others; "" where nothing does."""
+    """The identity of a span or log record; "" where it has none."""
     if item.DESCRIPTOR.name == "Span":
         return f"{item.trace_id.hex()}{item.span_id.hex()}"
     return next((x.value.string_value for x in item.attributes if x.key == "log.record.uid"), "")

@@ -1,4 +1,4 @@
-"""The store, asked until it answers: without it nothing can be sent."""
+"""Calls of the store, repeated until it answers: without it nothing can be sent."""
 
 import logging
 from collections.abc import Awaitable, Callable

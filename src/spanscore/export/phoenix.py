@@ -85,7 +85,7 @@ class PhoenixSink:
 
 
 def _listed(answer: Any) -> str:
-    """The ids in an answer such as `Spans with IDs a, b do not exist.`, which is all that says which are unknown."""
+    """The ids in an answer such as `Spans with IDs a, b do not exist.`, the only place that names the unknown ones."""
     text = answer.get("detail", "") if isinstance(answer, Mapping) else answer
     before, _, _ = str(text).rpartition(" do not exist")
     return before.partition(" with IDs ")[2]
@@ -98,14 +98,14 @@ def _identifier(evaluation: Evaluation) -> str:
 
 def _annotation(place: _Place, evaluation: Evaluation) -> dict[str, Any]:
     outcome = evaluation.outcome
-    told = f"{outcome.type}: {outcome.message}" if isinstance(outcome, Failure) else evaluation.reason
+    explanation = f"{outcome.type}: {outcome.message}" if isinstance(outcome, Failure) else evaluation.reason
     score = None if evaluation.value is None else wording.rounded(evaluation.value, evaluation.threshold)
     if evaluation.metric == wording.TALLY:
         score = None  # of an annotation with a score its pages show that, and not the label
     result = {
         "score": score,
         "label": evaluation.label,
-        "explanation": wording.cut(told or wording.summary(evaluation), _MAX_TEXT_LENGTH),
+        "explanation": wording.cut(explanation or wording.summary(evaluation), _MAX_TEXT_LENGTH),
     }
     return {
         place.key: place.id_of(evaluation),

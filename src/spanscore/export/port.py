@@ -13,21 +13,21 @@ from spanscore.otlp.signal import Signal
 class UndeliveredError(RetryableError):
     """Not delivered this time.
 
-    `told_wait_s` is how long the backend asked us to wait, in seconds; None where it did not. `maybe_delivered` says
-    that the request may have arrived all the same: the connection broke, or the answer did not come in time.
+    `requested_wait_s` is how long the backend asked us to wait, in seconds; None where it did not. `maybe_delivered`:
+    the request may have arrived all the same: the connection broke, or the answer did not come in time.
     """
 
-    def __init__(self, message: str, *, told_wait_s: float | None = None, maybe_delivered: bool = False) -> None:
-        super().__init__(message, retry_after_s=1.0 if told_wait_s is None else told_wait_s)
-        self.told_wait_s = told_wait_s
+    def __init__(self, message: str, *, requested_wait_s: float | None = None, maybe_delivered: bool = False) -> None:
+        super().__init__(message, retry_after_s=1.0 if requested_wait_s is None else requested_wait_s)
+        self.requested_wait_s = requested_wait_s
         self.maybe_delivered = maybe_delivered
 
 
 class FaultError(UndeliveredError):
     """The backend failed at what it was given (HTTP 500, gRPC INTERNAL): that may pass, or come back each time."""
 
-    def __init__(self, message: str, *, told_wait_s: float | None = None) -> None:
-        super().__init__(message, told_wait_s=told_wait_s, maybe_delivered=True)
+    def __init__(self, message: str, *, requested_wait_s: float | None = None) -> None:
+        super().__init__(message, requested_wait_s=requested_wait_s, maybe_delivered=True)
 
 
 class UnsupportedSignalError(PermanentError):

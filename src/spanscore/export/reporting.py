@@ -1,4 +1,4 @@
-"""spanscore's own metrics, sent by OTLP from time to time; apart from the scores, which they never hold up."""
+"""spanscore's own metrics, sent by OTLP from time to time; independent of the scores, which they never delay."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ _LAST_WORDS_S = 2.0
 
 
 class Reporting:
-    """Sends what a meter has to one place. What is not taken is not sent again: the next time tells it too."""
+    """Sends what a meter has to one place. What is not taken is not repeated: the next request contains it too."""
 
     def __init__(
         self,
@@ -54,14 +54,14 @@ class Reporting:
         body = otlp.request(self._meter.collect(), self._resource, self._meter.started_ns, self._clock_ns())
         try:
             async with asyncio.timeout(self._timeout_s):
-                told = await self._exporter.send("metrics", body)
+                partial_success = await self._exporter.send("metrics", body)
         except (RetryableError, PermanentError, TimeoutError) as error:
             self._complaints.complain(about, str(error) or "no answer in time")
             return
         if self._complaints.is_over(about):
             _log.info("metrics to %s: delivered again", self._endpoint)
-        if told is not None:
-            self._complaints.complain(f"metrics to {self._endpoint}: delivered in part", told)
+        if partial_success is not None:
+            self._complaints.complain(f"metrics to {self._endpoint}: delivered in part", partial_success)
 
     async def close(self) -> None:
         """Send a last time, not waiting long for it, and close the connection."""

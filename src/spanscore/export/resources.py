@@ -22,12 +22,12 @@ _SPANSCORE = InstrumentationScope(name=SCOPE_NAME, version=version("spanscore"))
 class ByResource:
     """An export request in the making: serialised spans, log records or metrics by the resource that they belong to.
 
-    Resources are told apart by their contents; the identity of the attributes' dict is a short cut, since the scores of
+    Resources differ by their contents; the identity of the attributes' dict is a short cut, since the scores of
     one trace share it.
     """
 
     def __init__(self) -> None:
-        self._by_identity: dict[int, tuple[Attributes, list[bytes]]] = {}  # holds the dict: its id() must stay taken
+        self._by_identity: dict[int, tuple[Attributes, list[bytes]]] = {}  # keeps the dict: its id() must stay taken
         self._by_content: dict[bytes, list[bytes]] = {}
 
     def of(self, resource: Attributes) -> list[bytes]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from spanscore.export.config import RetryOnFailure
 
-MAX_TOLD_WAIT_S = 300.0
+MAX_REQUESTED_WAIT_S = 300.0
 """The longest wait that a backend may ask for, in seconds; one that asks for a day would stop its scores for a day."""
 
 
@@ -28,13 +28,17 @@ class Backoff:
         since_ns = self.faulty_since_ns if fault and self.faulty_since_ns is not None else now_ns
         return replace(self, faulty_since_ns=since_ns if fault else None)
 
-    def wait_s(self, told_wait_s: float | None, chance: float, now_ns: int) -> float | None:
+    def wait_s(self, requested_wait_s: float | None, chance: float, now_ns: int) -> float | None:
         """Seconds to wait now; None: give up.
 
-        `told_wait_s` is what the backend asked for, `chance` a random number in [0, 1).
+        `requested_wait_s` is what the backend asked for, `chance` a random number in [0, 1).
         """
         spread = self.config.randomization_factor * (2 * chance - 1)
-        wait_s = self.interval_ns * (1 + spread) / 1e9 if told_wait_s is None else min(told_wait_s, MAX_TOLD_WAIT_S)
+        wait_s = (
+            self.interval_ns * (1 + spread) / 1e9
+            if requested_wait_s is None
+            else min(requested_wait_s, MAX_REQUESTED_WAIT_S)
+        )
         then_ns = now_ns + wait_s * 1e9
         too_late = self.config.max_elapsed_time and then_ns > self.started_ns + self.config.max_elapsed_time
         faulty_too_long = (

@@ -214,7 +214,7 @@ class Sender:
 
     async def _export(self, delivery: Delivery) -> None:
         cursor = await self._first_cursor(delivery.name)
-        told = histogram.Told(self._around.clock_ns())
+        counts = histogram.CumulativeCounts(self._around.clock_ns())
         while True:
             self._cursors[delivery.name] = cursor
             self._batches.window.forget(min(self._cursors.get(x.name, 0) for x in self._deliveries))
@@ -231,9 +231,9 @@ class Sender:
             if self._config.emit.metrics:
                 now_ns = self._around.clock_ns()
                 for part in batch.parts:
-                    counted = histogram.request(part.evaluations, told, now_ns)
+                    counted = histogram.request(part.evaluations, counts, now_ns)
                     if counted and not await delivery.deliver("metrics", counted, part.headers, at_most_once=True):
-                        told.tell(part.evaluations, now_ns)
+                        counts.add(part.evaluations, now_ns)
 
     async def _first_cursor(self, name: str) -> int:
         """Where this exporter goes on; a new one begins with the scores that come after it was configured."""
@@ -282,8 +282,8 @@ class Sender:
         for reason, count in Counter(x.reason for x in lost).items():
             self._around.meter.add(declared.EXPORTER_DROPPED_SCORES, count, exporter=name, reason=reason)
         if lost:
-            told = f"{len(lost)} could not be delivered, {lost[0].reason}: {lost[0].error}"
-            self._complaints.complain(f"{name}: scores", f"{told}; `spanscore scores --undelivered` lists them")
+            losses = f"{len(lost)} could not be delivered, {lost[0].reason}: {lost[0].error}"
+            self._complaints.complain(f"{name}: scores", f"{losses}; `spanscore scores --undelivered` lists them")
 
     def _count_lost(self, name: str, batch: Batch, cursor: int) -> None:
         lost = batch.last_seq - cursor - batch.count

@@ -24,7 +24,7 @@ _LAST_NS = 2**64 - 1
 """The latest time that OTLP has a place for; a hostile span can end there."""
 
 _RANKS = 128
-"""Places that are told apart in the order of a trace's, or of a session's, evaluations; past it they start together."""
+"""Places that differ in the order of a trace's, or of a session's, evaluations; past it all start at one time."""
 
 _NO_USAGE = JudgeUsage()
 
@@ -75,7 +75,7 @@ def _spans(evaluation: Evaluation, placement: Placement, max_text_length: int, w
         yield _placed(evaluation, placement, evaluation.tally_uid, 0) + _tallied(evaluation, evaluation.tally)
     if evaluation.is_shown and _is_among(evaluation, which):
         placed = _placed(evaluation, placement, evaluation.uid, evaluation.rank + 1)
-        yield placed + _said(evaluation, max_text_length)
+        yield placed + _content(evaluation, max_text_length)
 
 
 def _is_among(evaluation: Evaluation, which: Which) -> bool:
@@ -125,7 +125,7 @@ def _child(trace_id: str, parent_id: str, end_ns: int) -> bytes:
 
 def _tallied(evaluation: Evaluation, tally: Tally) -> bytes:
     """Name and attributes of the summary of all metrics."""
-    told = wording.tally(tally)
+    counts = wording.tally(tally)
     head = "spanscore" if evaluation.scope == "trace" else "spanscore session"
     revised = wording.revised(tally.label_before) if tally.supersedes else ""
     named: dict[str, Value] = {
@@ -145,7 +145,7 @@ def _tallied(evaluation: Evaluation, tally: Tally) -> bytes:
             named[f"spanscore.{x.metric}.score"] = wording.rounded(x.value, x.threshold)
         if x.label is not None:
             named[f"spanscore.{x.metric}.label"] = x.label
-    span = Span(kind=Span.SPAN_KIND_INTERNAL, name=f"{head}: {told}{revised}")
+    span = Span(kind=Span.SPAN_KIND_INTERNAL, name=f"{head}: {counts}{revised}")
     parts = [
         span.SerializeToString(),
         _SUMMARY(wording.tally_summary(tally)),
@@ -159,7 +159,7 @@ def _tallied(evaluation: Evaluation, tally: Tally) -> bytes:
     return b"".join(parts)
 
 
-def _said(evaluation: Evaluation, max_text_length: int) -> bytes:
+def _content(evaluation: Evaluation, max_text_length: int) -> bytes:
     """Name and attributes."""
     outcome, threshold, label = evaluation.outcome, evaluation.threshold, evaluation.label
     summary = wording.summary(evaluation)

@@ -21,7 +21,7 @@ _UNSUPPORTED_HTTP = frozenset({404, 405, 501})
 _FAULTS_BELOW_500_HTTP = frozenset({408, 425})  # Request Timeout and Too Early
 
 _RETRIED_GRPC = frozenset({"CANCELLED", "DEADLINE_EXCEEDED", "ABORTED", "OUT_OF_RANGE", "UNAVAILABLE", "DATA_LOSS"})
-_RETRIED_WHEN_TOLD = frozenset({"RESOURCE_EXHAUSTED"})
+_RETRIED_WITH_WAIT = frozenset({"RESOURCE_EXHAUSTED"})
 _FAULTS_GRPC = frozenset({"UNKNOWN", "INTERNAL", "RESOURCE_EXHAUSTED"})
 _UNAUTHORISED_GRPC = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
 
@@ -30,10 +30,10 @@ _CHECK_CREDENTIALS = "check the credentials in this exporter's headers, such as 
 _TLS_SETTINGS = re.compile(r" ssl:(?:<[^>]*>|\w+)")
 
 
-def connection_told(error: Exception) -> str:
+def connection_problem(error: Exception) -> str:
     """What an error of the HTTP client says, without how it prints its TLS settings, which it has on plain HTTP too.
 
-    >>> connection_told(OSError("Cannot connect to host there:1 ssl:<ssl.SSLContext object at 0x7f> [Refused]"))
+    >>> connection_problem(OSError("Cannot connect to host there:1 ssl:<ssl.SSLContext object at 0x7f> [Refused]"))
     'Cannot connect to host there:1 [Refused]'
     """
     return _TLS_SETTINGS.sub("", str(error)) or "no answer in time"
@@ -43,11 +43,11 @@ def http_error(status: int, retry_after: str | None, text: str, now: datetime) -
     """The error for an HTTP answer that is not 2xx. `retry_after` is the header; `text` what to tell a person."""
     what = f"HTTP {status}{': ' if text else ''}{text}"
     if status in _UNAUTHORISED_HTTP:
-        return UndeliveredError(f"{what}; {_CHECK_CREDENTIALS}", told_wait_s=retry_after_s(retry_after, now))
+        return UndeliveredError(f"{what}; {_CHECK_CREDENTIALS}", requested_wait_s=retry_after_s(retry_after, now))
     if status in _RETRIED_HTTP:
         return UndeliveredError(
             what,
-            told_wait_s=retry_after_s(retry_after, now),
+            requested_wait_s=retry_after_s(retry_after, now),
             maybe_delivered=status not in _REFUSED_BEFORE_TAKING_HTTP,
         )
     if status // 100 == 3:  # to https, or to a page where people log in: nothing is wrong with what was sent
@@ -55,19 +55,19 @@ def http_error(status: int, retry_after: str | None, text: str, now: datetime) -
     if status in _UNSUPPORTED_HTTP:
         return UnsupportedSignalError(what)
     if status // 100 == 5 or status in _FAULTS_BELOW_500_HTTP:
-        return FaultError(what, told_wait_s=retry_after_s(retry_after, now))
+        return FaultError(what, requested_wait_s=retry_after_s(retry_after, now))
     return PermanentError(what)
 
 
 def grpc_error(code: str, details: bytes | None, text: str) -> UndeliveredError | PermanentError:
     """The error for a gRPC status by its name. `details` is the trailer `grpc-status-details-bin`."""
     what = f"{code}{': ' if text else ''}{text}"
-    told_wait_s = retry_info_s(details)
+    requested_wait_s = retry_info_s(details)
     if code in _UNAUTHORISED_GRPC:
-        return UndeliveredError(f"{what}; {_CHECK_CREDENTIALS}", told_wait_s=told_wait_s)
-    if code in _RETRIED_GRPC or (code in _RETRIED_WHEN_TOLD and told_wait_s is not None):
+        return UndeliveredError(f"{what}; {_CHECK_CREDENTIALS}", requested_wait_s=requested_wait_s)
+    if code in _RETRIED_GRPC or (code in _RETRIED_WITH_WAIT and requested_wait_s is not None):
         # RetryInfo comes from a server that has read the request and put it off; anything else may be a broken line.
-        return UndeliveredError(what, told_wait_s=told_wait_s, maybe_delivered=told_wait_s is None)
+        return UndeliveredError(what, requested_wait_s=requested_wait_s, maybe_delivered=requested_wait_s is None)
     if code == "UNIMPLEMENTED":
         return UnsupportedSignalError(what)
     return FaultError(what) if code in _FAULTS_GRPC else PermanentError(what)

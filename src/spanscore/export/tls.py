@@ -12,8 +12,8 @@ def http_context(tls: Tls) -> Watched[ssl.SSLContext | bool]:
     try:
         return Watched(tls.files, lambda: _read(tls), every_s=tls.reload_interval / 1e9)
     except OSError as error:  # ssl.SSLError is one as well
-        told = f"{tls.ca_file or tls.cert_file}: cannot be used ({error})"
-        raise ConfigError(f"{told}; see tls of the exporter") from error
+        message = f"{tls.ca_file or tls.cert_file}: cannot be used ({error})"
+        raise ConfigError(f"{message}; see tls of the exporter") from error
 
 
 def _read(tls: Tls) -> ssl.SSLContext | bool:

@@ -21,7 +21,7 @@ _MAX_DEPTH = 8
 
 
 def summary(evaluation: Evaluation) -> str:
-    """One line that says it all: `task_completion = 0.83 (pass)`."""
+    """One line with the whole score: `task_completion = 0.83 (pass)`."""
     if isinstance(evaluation.outcome, Failure):
         return f"{evaluation.metric} failed: {evaluation.outcome.type}"
     if isinstance(evaluation.outcome, Skip):
