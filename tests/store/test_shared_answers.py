@@ -1,9 +1,12 @@
 """Several servers keep a judge's answers in one PostgreSQL: what one has paid for, none pays for again."""
 
 import logging
+import select
+import socket
 import threading
 
 import pytest
+from sqlalchemy import create_engine, text
 
 from spanscore.errors import ConfigError
 from spanscore.store.shared_answers import SharedAnswers
@@ -85,6 +88,124 @@ def test_a_database_that_is_away_costs_no_answer_and_is_named_without_its_passwo
         True,
         False,
     )
+
+
+class _SilentHost:
+    """A host that takes connections and never answers on them; and a cache behind it, whose seconds a test moves."""
+
+    def __init__(self):
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._listening.settimeout(20)
+        self.now_s = 0.0
+        url = f"postgresql+psycopg://me@127.0.0.1:{self._listening.getsockname()[1]}/answers"
+        self.cache = SharedAnswers(f"{url}?sslmode=disable&gssencmode=disable", MIB, clock_s=lambda: self.now_s)
+
+    def taken(self):
+        """The connection that the cache opens, once it has."""
+        return self._listening.accept()[0]
+
+    def was_asked(self):
+        """Whether the cache has opened one more connection."""
+        return bool(select.select([self._listening], [], [], 0)[0])
+
+    def close(self):
+        self._listening.close()
+        self.cache.close()
+
+
+@pytest.fixture
+def silent():
+    host = _SilentHost()
+    yield host
+    host.close()
+
+
+def _failed(silent):
+    """Have the cache connect and fail."""
+    asking = threading.Thread(target=silent.cache.get, args=("a",))
+    asking.start()
+    silent.taken().close()
+    asking.join()
+
+
+def test_while_one_thread_waits_for_a_silent_host_the_others_do_not(silent):
+    waiting = threading.Thread(target=silent.cache.get, args=("a",))
+    waiting.start()
+    connection = silent.taken()
+    found = [silent.cache.get_all(["a"]) for _ in range(20)]
+    silent.cache.put("a", "1")
+    asked = silent.was_asked()
+    connection.close()
+    waiting.join()
+
+    assert (found, asked) == ([{}] * 20, False)
+
+
+def test_after_a_failure_the_database_is_not_asked_for_a_while(silent):
+    _failed(silent)
+    silent.now_s = 29.0
+    found = silent.cache.get("a")
+    silent.cache.put("a", "1")
+
+    assert (found, silent.was_asked()) == (None, False)
+
+
+def test_after_the_pause_the_database_is_asked_again(silent, caplog):
+    _failed(silent)
+    silent.now_s = 61.0
+    _failed(silent)
+
+    assert len(caplog.records) == 2
+
+
+@pytest.mark.postgresql
+def test_a_text_that_the_database_cannot_take_is_not_kept_and_those_beside_it_are(opened):
+    cache = opened()
+    cache.put_all({"a": "1", "b": "half a character: \ud83d", "c": "\0"})
+
+    assert cache.get_all(["a", "b", "c"]) == {"a": "1"}
+
+
+@pytest.mark.postgresql
+def test_a_key_that_is_no_text_finds_nothing(opened):
+    cache = opened()
+    cache.put("a", "1")
+
+    assert (cache.get("\ud83d"), cache.get("a")) == (None, "1")
+
+
+@pytest.mark.postgresql
+def test_servers_that_keep_the_same_answers_in_different_orders_do_not_block_each_other(opened, caplog):
+    one, other = opened(), opened()
+    keys = [f"{number:03}" for number in range(150)]
+    one.get("a"), other.get("a")
+
+    def keep(cache, order):
+        for start in range(0, 10_000, 1000):
+            cache.put_all({f"{start} {key}": "answer" for key in order})
+
+    threads = [threading.Thread(target=keep, args=x) for x in ((one, keys), (other, keys[::-1]))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert caplog.records == []
+
+
+@pytest.mark.postgresql
+def test_answers_whose_use_another_server_is_noting_are_found_nonetheless(url, opened):
+    days = iter((0, 2))
+    cache = opened(clock_ns=lambda: next(days) * 86400 * 10**9)
+    cache.put("a", "1")
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE spanscore_judge_answers SET used_ns = 1 WHERE key = 'a'"))
+        connection.execute(text("SELECT 1 FROM spanscore_judge_answers WHERE key = 'a' FOR UPDATE"))
+        found = cache.get("a")
+    engine.dispose()
+
+    assert found == "1"
 
 
 @pytest.mark.parametrize("url", ["no url", "sqlite:///answers.db"])

@@ -21,6 +21,10 @@ from spanscore.store.transactions import WRITES, snapshot, transaction
 MEMORY = "sqlite+pysqlite://"
 """The URL of a store in memory, for a process that keeps scores only as long as it lives."""
 
+_SHARED_S = 5
+_SHARED_LIMITS = {"connect_timeout": _SHARED_S, "tcp_user_timeout": _SHARED_S * 1000}
+"""libpq's options: the second ends a connection in milliseconds whose other end has become silent."""
+
 _PAGE_BYTES = 16384  # records are large: a tenth less CPU a commit than with 4096
 
 
@@ -89,7 +93,8 @@ def file_of(config: Config) -> Path | None:
 def shared(text: str, key: str) -> Engine:
     """An engine for a database that several servers use at once, named under the configuration's `key`.
 
-    It connects when it is used first. Raises ConfigError where `text` is no URL of PostgreSQL, or has no driver here.
+    It connects when it is used first; neither that nor a statement takes longer than 5 s. Raises ConfigError where
+    `text` is no URL of PostgreSQL, or has no driver here.
     """
     try:
         url = make_url(text)
@@ -99,9 +104,16 @@ def shared(text: str, key: str) -> Engine:
     if url.get_backend_name() != "postgresql":
         raise ConfigError(f"{key}: {shown} is no PostgreSQL, which servers on several machines can share")
     try:
-        return create_engine(url, pool_pre_ping=True, pool_timeout=5, connect_args={"connect_timeout": 5})
+        engine = create_engine(url, pool_pre_ping=True, pool_timeout=_SHARED_S, connect_args=_SHARED_LIMITS)
     except ModuleNotFoundError as error:
         raise ConfigError(f"{key}: {shown} needs the Python package {error.name}; install it") from error
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # Not by the option `options` of the connection, which connection poolers such as PgBouncer refuse.
+        connection.exec_driver_sql(f"SET LOCAL statement_timeout = {_SHARED_S * 1000}")
+
+    return engine
 
 
 def no_store(config: Config) -> ConfigError:
