@@ -226,13 +226,95 @@ def test_a_share_is_no_longer_kept_for_a_tenant_that_spent_nothing_in_the_window
     assert spends(budget, "a", 100, HOUR_NS * 2)
 
 
-def test_a_share_that_is_spent_is_called_that():
+def test_no_share_is_kept_for_a_tenant_whose_spending_is_several_windows_old():
     budget = Budget(Limits(max_tokens=100, per="hour"))
-    for tenant in "ab":
-        spends(budget, tenant, 10)
-    spends(budget, "a", 50, HOUR_NS)
-    with pytest.raises(BudgetExhaustedError, match=r"the tenant's share of .*max_tokens = 100 for this hour is spent"):
+    assert spends(budget, "b", 10)
+    assert spends(budget, "a", 100, HOUR_NS * 5)
+
+
+def shared(spent_before):
+    """A budget of 100 tokens an hour in its second hour, with shares for the tenants that spent in the first one."""
+    budget = Budget(Limits(max_tokens=100, per="hour"))
+    for tenant, tokens in spent_before.items():
+        spends(budget, tenant, tokens)
+    return budget
+
+
+def test_the_error_of_a_spent_share_contains_the_share_and_what_a_call_may_take():
+    budget = shared({"a": 10, "b": 10})
+    spends(budget, "a", 45, HOUR_NS)
+
+    with pytest.raises(
+        BudgetExhaustedError,
+        match=r"the tenant's share of judge.budget.max_tokens = 100 for this hour is 50, of which 45 is spent, "
+        r"and one call may take 10; the next begins in 60 min",
+    ):
         budget.reserve(10, 0.0, HOUR_NS, "a")
+
+
+def test_the_error_of_a_call_that_no_share_covers_asks_for_a_higher_limit():
+    with pytest.raises(BudgetExhaustedError, match=r"= 100 is 50, less than one call may take \(60\); raise it"):
+        shared({"a": 10, "b": 10}).reserve(60, 0.0, HOUR_NS, "a")
+
+
+def test_the_error_of_a_tenant_that_came_too_late_calls_no_share_of_its_own_spent():
+    budget = Budget(Limits(max_tokens=100, per="hour"))
+    spends(budget, "b", 80)
+    spends(budget, "c", 10)
+    with pytest.raises(BudgetExhaustedError, match=r"what is left of .* is kept for other tenants, and one call may"):
+        budget.reserve(8, 0.0, 0, "a")
+
+
+async def steady(purse, tenant, tokens):
+    """Calls of a second each that overlap, so that one is always under way."""
+
+    async def one_after_the_other(delay_s):
+        await asyncio.sleep(delay_s)
+        while True:
+            reserved = await purse.reserve(lambda: Need(tokens, 0, 0), tenant)
+            await asyncio.sleep(1)
+            purse.settle(reserved, tokens, 0.0)
+
+    await asyncio.gather(one_after_the_other(0), one_after_the_other(0.5))
+
+
+async def beside_steady(purse, tenant, work):
+    """What `work` gives while a tenant keeps asking, and how long it took."""
+    asking = asyncio.create_task(steady(purse, tenant, 10))
+    await asyncio.sleep(0.1)
+    began_s = asyncio.get_running_loop().time()
+    outcome = (await asyncio.gather(asyncio.wait_for(work, 100), return_exceptions=True))[0]
+    asking.cancel()
+    return outcome, asyncio.get_running_loop().time() - began_s
+
+
+def test_a_tenant_whose_share_is_spent_is_refused_at_once_while_another_keeps_asking():
+    purse = Purse(Budget(Limits(max_tokens=100_000)), lambda: 0)
+    spends(purse.budget, "b", 49_950)
+    outcome, took_s = run(beside_steady(purse, "a", purse.reserve(lambda: Need(100, 50, 100), "b")))
+
+    assert (type(outcome), took_s) == (BudgetExhaustedError, 0)
+
+
+def test_a_tenant_whose_share_is_reserved_waits_for_its_own_calls_alone():
+    purse = Purse(Budget(Limits(max_tokens=100_000)), lambda: 0)
+    reserved = purse.budget.reserve(49_950, 0.0, 0, "b")
+
+    async def scenario():
+        asyncio.get_running_loop().call_later(20, lambda: purse.settle(reserved, 10, 0.0))
+        return await beside_steady(purse, "a", purse.reserve(lambda: Need(100, 50, 100), "b"))
+
+    outcome, took_s = run(scenario())
+    assert (outcome.output_tokens, round(took_s)) == (100, 20)
+
+
+def test_a_new_tenant_waits_for_the_calls_under_way_and_not_for_those_that_follow():
+    purse = Purse(Budget(Limits(max_tokens=100_000)), lambda: 0)
+    spends(purse.budget, "a", 99_000)
+    outcome, took_s = run(beside_steady(purse, "a", purse.reserve(lambda: Need(2000, 50, 100), "b")))
+
+    assert isinstance(outcome, BudgetExhaustedError)
+    assert took_s <= 1
 
 
 def test_a_tenant_that_waits_for_its_turn_keeps_no_other_waiting():

@@ -30,7 +30,7 @@ class Need:
         return self.usd_input + output_tokens * self.usd_per_output_token
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Reservation:
     """What one call may cost; `window` is the hour or day, counted from 1970, that it is booked on.
 
@@ -42,7 +42,6 @@ class Reservation:
     window: int
     tenant: str = ""
     output_tokens: int = 0
-    is_open: bool = True
 
 
 class Budget:
@@ -57,17 +56,12 @@ class Budget:
         self._tokens = 0
         self._usd = 0.0
         self._token_shares, self._usd_shares = Shares(), Shares()
-        self._open = 0
+        self._open: set[Reservation] = set()
 
     @property
     def counts_usd(self) -> bool:
         """Whether a call's cost must be known before it is made."""
         return self._limits.max_usd is not None
-
-    @property
-    def has_open(self) -> bool:
-        """Whether a call is under way that may cost less than what is reserved for it."""
-        return self._open > 0
 
     def left(self, now_ns: int) -> dict[str, tuple[float, float]]:
         """What is left of each limit and the limit itself, by unit; nothing where there is no limit."""
@@ -91,6 +85,14 @@ class Budget:
                 most = min(most, int(spare / need.usd_per_output_token))
         return most
 
+    def open_for(self, tenant: str = "") -> set[Reservation]:
+        """The calls under way of which a tenant may spend what they turn out not to cost.
+
+        These are its own, and those of tenants that have spent more than their shares: what others within their shares
+        do not need is kept for them.
+        """
+        return {x for x in self._open if x.window == self._window and self._frees(x.tenant, tenant)}
+
     def book(self, need: Need, output_tokens: int, now_ns: int, tenant: str = "") -> Reservation:
         """`reserve` for a call whose output is held to `output_tokens`."""
         reserved = self.reserve(need.input_tokens + output_tokens, need.usd(output_tokens), now_ns, tenant)
@@ -105,8 +107,9 @@ class Budget:
         self._check_share("tokens", self._token_shares, tokens, self._limits.max_tokens, now_ns, tenant)
         self._check_share("usd", self._usd_shares, usd, self._limits.max_usd, now_ns, tenant)
         self._spend(tokens, usd, tenant)
-        self._open += 1
-        return Reservation(tokens, usd, self._window, tenant)
+        reserved = Reservation(tokens, usd, self._window, tenant)
+        self._open.add(reserved)
+        return reserved
 
     def settle(self, reservation: Reservation, tokens: int, usd: float) -> None:
         """Replace what was reserved by what the call did cost."""
@@ -117,15 +120,16 @@ class Budget:
 
     def close(self, reservation: Reservation) -> None:
         """Nothing more is learnt of what the call did cost: what was reserved stands."""
-        self._open -= reservation.is_open
-        reservation.is_open = False
+        self._open.discard(reservation)
 
     def _turn_to(self, now_ns: int) -> None:
         window = self._window_at(now_ns)
         if window > self._window:  # a clock that is set back does not open a spent window again
+            passed = window - self._window
             self._window, self._tokens, self._usd = window, 0, 0.0
-            self._token_shares.turn()
-            self._usd_shares.turn()
+            for _ in range(min(passed, 2)):  # after two nobody has spent in the window before
+                self._token_shares.turn()
+                self._usd_shares.turn()
 
     def _spend(self, tokens: int, usd: float, tenant: str) -> None:
         self._tokens += tokens
@@ -136,13 +140,17 @@ class Budget:
     def _window_at(self, now_ns: int) -> int:
         return now_ns // _WINDOW_NS[self._limits.per]
 
+    def _frees(self, spender: str, tenant: str) -> bool:
+        limits = ((self._token_shares, self._limits.max_tokens), (self._usd_shares, self._limits.max_usd))
+        return any(limit is not None and shares.frees(spender, tenant, limit) for shares, limit in limits)
+
     def _check(self, unit: str, spent: float, wanted: float, limit: float | None, now_ns: int) -> None:
         if limit is None or spent + wanted <= limit:
             return
         key = f"{self.key}.max_{unit}"
         if wanted > limit:
             raise BudgetExhaustedError(f"{key} = {limit:g} is less than one call may take ({wanted:g}); raise it")
-        raise BudgetExhaustedError(f"{key} = {limit:g} {self._until(now_ns, spent)}")
+        raise BudgetExhaustedError(f"{key} = {limit:g}{self._period()} is spent ({spent:g}); {self._remedy(now_ns)}")
 
     def _check_share(
         self, unit: str, shares: Shares, wanted: float, limit: float | None, now_ns: int, tenant: str
@@ -150,16 +158,30 @@ class Budget:
         """Raise BudgetExhaustedError where what is left is kept for other tenants."""
         if limit is None:
             return
-        spent = self._tokens if unit == "tokens" else self._usd
-        if spent + wanted + shares.kept_for_others(tenant, limit) > limit:
-            share = f"the tenant's share of {self.key}.max_{unit} = {limit:g}"
-            raise BudgetExhaustedError(f"{share} {self._until(now_ns, shares.spent(tenant))}")
+        total = self._tokens if unit == "tokens" else self._usd
+        if total + wanted + shares.kept_for_others(tenant, limit) <= limit:
+            return
+        key = f"{self.key}.max_{unit} = {limit:g}"
+        share, spent = shares.share(tenant, limit), shares.spent(tenant)
+        if wanted > share:
+            raise BudgetExhaustedError(
+                f"the tenant's share of {key} is {share:g}, less than one call may take ({wanted:g}); raise it"
+            )
+        if spent + wanted <= share:  # others spent of it before this tenant came
+            why = f"what is left of {key}{self._period()} is kept for other tenants"
+        else:
+            why = f"the tenant's share of {key}{self._period()} is {share:g}, of which {spent:g} is spent"
+        raise BudgetExhaustedError(f"{why}, and one call may take {wanted:g}; {self._remedy(now_ns)}")
 
-    def _until(self, now_ns: int, spent: float) -> str:
-        """What is to be said of a limit that is spent."""
+    def _period(self) -> str:
+        """The window, as messages name it."""
+        return f" for this {self._limits.per}"
+
+    def _remedy(self, now_ns: int) -> str:
+        """What helps where a limit is spent."""
         window_ns = _WINDOW_NS[self._limits.per]
         left_min = -(-(window_ns - now_ns % window_ns) // (60 * 10**9))
-        return f"for this {self._limits.per} is spent ({spent:g}); the next begins in {left_min} min"
+        return f"the next begins in {left_min} min"
 
 
 class TotalBudget(Budget):
@@ -176,8 +198,11 @@ class TotalBudget(Budget):
     def _window_at(self, _now_ns: int) -> int:
         return 0
 
-    def _until(self, _now_ns: int, spent: float) -> str:
-        return f"is spent ({spent:g}); raise it and retry"
+    def _period(self) -> str:
+        return ""
+
+    def _remedy(self, _now_ns: int) -> str:
+        return "raise it and retry"
 
 
 class Purse:
@@ -195,17 +220,21 @@ class Purse:
     async def reserve(self, needed: Callable[[], Need], tenant: str = "") -> Reservation:
         """Reserve what a call may cost, once that is clear: while it does not fit, others under way may cost less.
 
-        `needed` is called again after each wait, since what is known of such calls grows meanwhile. When nobody else is
-        under way, a call that does not fit is held to the output that is paid for, if that is of use. Raises
+        `needed` is called again after each wait, since what is known of such calls grows meanwhile. Only the calls that
+        were under way when the wait began are waited for (`Budget.open_for`), so that it ends however many follow. A
+        call that does not fit then is held to the output that is paid for, if that is of use. Raises
         BudgetExhaustedError.
         """
         async with self._turns.setdefault(tenant, asyncio.Lock()):
+            awaited: set[Reservation] | None = None
             while True:
                 now_ns, need = self._clock_ns(), needed()
                 output = self.budget.affordable_output(need, now_ns, tenant)
                 if output >= need.most_output:
                     return self.budget.book(need, need.most_output, now_ns, tenant)
-                if not self.budget.has_open:
+                still_open = self.budget.open_for(tenant)
+                awaited = still_open if awaited is None else awaited & still_open
+                if not awaited:
                     return self.budget.book(need, max(output, need.least_output), now_ns, tenant)
                 self._settled.clear()
                 await self._settled.wait()

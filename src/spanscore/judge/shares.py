@@ -41,9 +41,29 @@ class Shares:
         >>> shares.kept_for_others("b", 100.0), shares.kept_for_others("a", 100.0)
         (50.0, 40.0)
         """
-        others = [spent for name, spent in self._spent.items() if name != self._name(tenant)]
-        share = limit / (len(others) + 1)
+        share = self.share(tenant, limit)
+        others = (spent for name, spent in self._spent.items() if name != self._name(tenant))
         return sum((max(0.0, share - spent) for spent in others), 0.0)
+
+    def share(self, tenant: str, limit: float) -> float:
+        """A tenant's equal share of a limit.
+
+        >>> shares = Shares()
+        >>> shares.add("a", 70.0)
+        >>> shares.share("a", 100.0), shares.share("b", 100.0)
+        (100.0, 50.0)
+        """
+        return limit / len(self._spent.keys() | {self._name(tenant)})
+
+    def frees(self, spender: str, tenant: str, limit: float) -> bool:
+        """Whether what a spender gets back may be spent by a tenant, and is not kept for the spender.
+
+        >>> shares = Shares()
+        >>> shares.add("a", 70.0)
+        >>> shares.frees("a", "b", 100.0), shares.frees("b", "a", 100.0), shares.frees("b", "b", 100.0)
+        (True, False, True)
+        """
+        return self._name(spender) == self._name(tenant) or self.spent(spender) > self.share(tenant, limit)
 
     def _name(self, tenant: str) -> str:
         return tenant if tenant in self._spent or len(self._spent) < _MAX_TENANTS else _OTHERS
