@@ -9,6 +9,7 @@ from one_span import span
 from spanscore import dialects, discovery
 from spanscore.dialects import order, registry
 from spanscore.dialects.reading import Dialect, Quirk
+from spanscore.model.span import Scope
 
 WITHOUT_A_DIALECT = {"spanscore.dialects.conventions.adot"}  # what AWS's distribution does to two of the conventions
 MODULES = [x for folder in registry.FOLDERS for x in discovery.modules(f"spanscore.dialects.{folder}")]
@@ -88,3 +89,12 @@ def test_a_quirk_may_look_at_all_steps_of_a_trace():
     with dialects.tried(quirk):
         steps = dialects.read([span({"gen_ai.operation.name": "chat"}, span_id=x) for x in ("a1", "a2")]).steps
     assert [x.agent_name for x in steps] == ["one of 2", "one of 2"]
+
+
+@pytest.mark.parametrize("under", sorted(x.name for x in registry.own_dialects()))
+def test_a_span_that_only_its_scope_shows_is_read_by_the_dialect_whose_quirk_claims_it(under):
+    quirk = Quirk(name="mine", under=under, scopes=("my.framework",), claims_scopes=True)
+    bare = replace(span({"input.value": "Who?"}), scope=Scope("my.framework"))
+    with registry.tried(quirk):
+        assert read_one(bare).dialect == under
+        assert dialects.shows_genai(b"a request with spans of my.framework")

@@ -61,7 +61,7 @@ class Registry:
             quirks_by_dialect={x.name: under for x in dialects if (under := _under(x, quirks)) is not None},
             refining={x.name: refining for x in dialects if (refining := _refining(x, quirks))},
             switches={x.name: x.content for x in dialects},
-            prefilter=Prefilter(_most_common_first(found for x in dialects for found in x.prefilters)),
+            prefilter=Prefilter(_most_common_first(_prefilters(dialects, quirks))),
             log_turns=log_turns,
             log_scopes=tuple(x.scope for x in log_turns),
         )
@@ -83,6 +83,15 @@ class Registry:
         """How a span differs from what its dialect reads in general."""
         found = self.quirks_by_dialect.get(dialect.name)
         return NO_QUIRK if found is None else found.find(span)
+
+
+def _prefilters(dialects: Iterable[Dialect], quirks: Iterable[Quirk]) -> Iterator[bytes]:
+    """The strings of which one is in each request that a dialect reads."""
+    for dialect in dialects:
+        yield from dialect.prefilters
+    for quirk in quirks:
+        if quirk.claims_scopes:
+            yield from (scope.encode() for scope in quirk.scopes)
 
 
 def _by_scope(dialects: Sequence[Dialect], quirks: Iterable[Quirk]) -> dict[str, int]:

@@ -93,7 +93,7 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _kind(span: Span) -> StepKind:
-    return _KINDS.get(str(span.attributes[OPENINFERENCE_SPAN_KIND]).upper(), "other")
+    return _KINDS.get(str(span.attributes.get(OPENINFERENCE_SPAN_KIND)).upper(), "other")
 
 
 def _read_model(span: Span, quirk: Quirk, facts: Facts) -> None:

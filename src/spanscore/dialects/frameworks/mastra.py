@@ -119,7 +119,7 @@ _MENTION = re.compile(r"\[(?:tool: [^\[\]]*|reasoning)\]")
 def read(span: Span, context: Context) -> Facts:
     """The facts of a span of an agent, a workflow, a model or a tool; processors, memory and chunks are none."""
     attributes = span.attributes
-    kind = _KINDS.get(str(attributes[_TYPE]), "other")
+    kind = _KINDS.get(str(attributes.get(_TYPE)), "other")
     facts: Facts = {
         "kind": kind,
         "session_id": first_identity(attributes, _SESSIONS),
@@ -145,7 +145,7 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _recorded(attributes: Attributes, side: str, keys: tuple[str, ...]) -> Value:
-    own = attributes.get(f"mastra.{text(attributes[_TYPE])}.{side}")
+    own = attributes.get(f"mastra.{text(attributes.get(_TYPE))}.{side}")
     return own if own is not None else next((x for x in map(attributes.get, keys) if x is not None), None)
 
 
