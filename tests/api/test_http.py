@@ -7,13 +7,14 @@ import socket
 import threading
 import urllib.error
 import urllib.request
+import weakref
 
 import pytest
 import trustme
 
 from spanscore.api.calling import Caller
 from spanscore.api.http_connections import MAX_REQUEST_BYTES, Limits
-from spanscore.api.http_server import HttpServer, openapi_document
+from spanscore.api.http_server import HttpServer, _Front, openapi_document
 from spanscore.api.runs import RunService
 from spanscore.api.scores import ScoreService
 from spanscore.api.servicer import methods, needs
@@ -238,6 +239,43 @@ def test_a_body_that_comes_in_parts_is_one_request():
 def test_too_many_connections_leave_room_for_health():
     with _serving(limits=Limits(connections=1)) as url, _connected(url):
         assert (_ask(url + LIST)[0], _ask(f"{url}/healthz", None)[0]) == (503, 200)
+
+
+def _asked_of_front(receive, *, is_full):
+    """The status that the application answers to a request for nothing that is there, with such a body."""
+    front = _Front([Scores()], Caller(None), lambda: is_full, 1.0, only_local=False)
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "path": "/nothing", "method": "POST", "headers": []}
+    asyncio.run(front(scope, receive, send))
+    return sent[0]["status"]
+
+
+def test_with_too_many_connections_no_body_is_waited_for():
+    async def receive():
+        raise AssertionError("it was waited for")
+
+    assert _asked_of_front(receive, is_full=True) == 503
+
+
+def test_of_the_body_of_a_refused_request_nothing_is_kept():
+    class Part(dict):
+        """A message that can be referred to weakly."""
+
+    parts, most_at_once = [], 0
+
+    async def receive():
+        nonlocal most_at_once
+        most_at_once = max(most_at_once, sum(x() is not None for x in parts))
+        part = Part(body=bytes(MAX_REQUEST_BYTES // 8), more_body=True)
+        parts.append(weakref.ref(part))
+        return part
+
+    assert _asked_of_front(receive, is_full=False) == 404
+    assert (len(parts), most_at_once) == (9, 1)
 
 
 def _connected(url):

@@ -191,7 +191,7 @@ class _Front:
 
     async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
         headers, path = _headers(scope), scope["path"]
-        early = _after_body(receive, send, is_awaited=not headers("expect"))
+        early = _after_body(receive, send, is_awaited=not headers("expect") and not self._is_full())
         if self._only_local and not (
             _is_local(_one(headers, "host") or "") and _is_local_origin(_one(headers, "origin"))
         ):
@@ -273,16 +273,26 @@ def _after_body(receive: _Receive, send: _Send, *, is_awaited: bool) -> _Send:
     """Sends an answer once the request's body, which nobody looks at, has come: else its sender may get no answer.
 
     A connection that is closed with bytes on their way is reset. Nothing is waited for where `is_awaited` is False, as
-    where the sender waits for the answer itself (`Expect: 100-continue`), nor longer than a second.
+    where the sender waits for the answer itself (`Expect: 100-continue`), or where connections are needed by others.
     """
 
     async def answer(message: dict[str, Any]) -> None:
         if is_awaited and message["type"] == "http.response.start":
-            with contextlib.suppress(TimeoutError):
-                await _read_whole(receive, _UNREAD_BODY_S)
+            await _drop_body(receive)
         await send(message)
 
     return answer
+
+
+async def _drop_body(receive: _Receive) -> None:
+    """Receive a request's body and keep nothing of it: for a second, and as much as a request may have, at most."""
+    size_bytes, is_open = 0, True
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_UNREAD_BODY_S):
+            while is_open and size_bytes <= MAX_REQUEST_BYTES:
+                message = await receive()
+                size_bytes += len(message.get("body", b""))
+                is_open = message.get("more_body", False)
 
 
 async def _read_whole(receive: _Receive, within_s: float) -> _Receive:
