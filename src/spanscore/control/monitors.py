@@ -277,7 +277,7 @@ class Monitors:
     async def _first_due_ns(self, known: Known, now_ns: int) -> int:
         """When to tick first: now, where a tick was missed while the server was down, else at the next time."""
         schedule = self._schedule(known)
-        since_ns = await self._ask(lambda x: x.last_tick_ns(known.tenant, known.id))
+        since_ns = await asyncio.to_thread(self._store.read, lambda x: x.last_tick_ns(known.tenant, known.id))
         if known.kept is not None:
             since_ns = max(since_ns or 0, known.kept.due_from_ns)
         if since_ns is not None and known.spec.schedule.catch_up:
@@ -327,7 +327,7 @@ class Monitors:
         """All monitors; where one of the configuration has the name of one in the store, that one waits."""
         if self._monitors is None:
             found, changes = dict(self._configured), self._changes
-            for kept in await self._ask(MonitorTables.all):
+            for kept in await asyncio.to_thread(self._store.read, MonitorTables.all):
                 try:
                     known = _known(kept)
                 except InputError as error:

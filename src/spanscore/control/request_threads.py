@@ -86,7 +86,10 @@ _threads = TenantThreads()
 
 
 async def in_thread(ask: Callable[AskedP, AnswerT], *arguments: AskedP.args, **options: AskedP.kwargs) -> AnswerT:
-    """What a function that blocks returns, as `asyncio.to_thread`, whose threads exporters and monitors need."""
+    """What a function that blocks returns, called for a request.
+
+    As `asyncio.to_thread`, whose threads exporters and the ticks of monitors need.
+    """
     asked = partial(contextvars.copy_context().run, ask, *arguments, **options)
     found: AnswerT = await asyncio.wrap_future(_threads.submit(answered_tenant.get(), asked))
     return found

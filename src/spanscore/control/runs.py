@@ -187,14 +187,15 @@ class Runs:
         self._measurers.refuse_unmeasured(metric, scope, spec)
 
     async def has_changed(self, tenant: str, spec: RunSpec, row: int) -> bool:
-        """Whether anything that a run would evaluate was stored or changed after a row of the traces."""
-        found: bool = await self._once(listing.has_newer, self._store, tenant, spec.target, row)
-        return found
+        """Whether anything that a run would evaluate was stored or changed after a row of the traces.
+
+        It may read much: no request waits for its thread. Raises RetryableError where the store cannot be used now.
+        """
+        return await asyncio.to_thread(listing.has_newer, self._store, tenant, spec.target, row)
 
     async def named(self, tenant: str, spec: RunSpec) -> str:
-        """A digest of the traces or sessions that a run would be about."""
-        found: str = await self._once(listing.digest, self._store, tenant, spec.target)
-        return found
+        """A digest of the traces or sessions that a run would be about. As `has_changed`."""
+        return await asyncio.to_thread(listing.digest, self._store, tenant, spec.target)
 
     def look_again(self) -> None:
         """Take up what somebody else has written of runs."""
