@@ -32,6 +32,10 @@ test: env ## all tests
 test-packaging: env ## the wheel in environments of its own, beside the newest frameworks and older versions (network)
 	@$(BIN)/pytest -m packaging tests/packaging
 
+.PHONY: test-versions
+test-versions: env ## tests on Python 3.11 to 3.13, each with the oldest and the newest dependencies (network); TESTS=... runs others
+	@$(BIN)/python tests/versions.py $(TESTS)
+
 .PHONY: example
 example: env ## run the example NAME, asking QUESTION: see examples/README.md (network, once)
 	@$(BIN)/python examples/run.py $(NAME) $(if $(QUESTION),"$(QUESTION)")

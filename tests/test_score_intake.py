@@ -4,10 +4,10 @@ import asyncio
 import logging
 
 import pytest
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from spanscore import config, pipeline
+from spanscore.otlp.logs import ExportLogsServiceRequest
 from spanscore.score_intake import ScoreIntake
 from spanscore.telemetry import Meter
 

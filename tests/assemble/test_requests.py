@@ -4,12 +4,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from spanscore.assemble import fragments
 from spanscore.assemble.requests import Requests
 from spanscore.model.headers import headers_of, with_headers
+from spanscore.otlp.logs import ExportLogsServiceRequest
 
 ONE, TWO = b"1" * 16, b"2" * 16
 

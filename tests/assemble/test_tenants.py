@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from spanscore.assemble import fragments, keys
@@ -11,6 +10,7 @@ from spanscore.assemble.backlog import Backlog
 from spanscore.assemble.config import Config
 from spanscore.model.headers import TENANT, tenant_of
 from spanscore.model.quantity import duration_ns
+from spanscore.otlp.logs import ExportLogsServiceRequest
 from spanscore.store.journal import Journal
 from spanscore.store.journal_config import Config as JournalConfig
 from spanscore.telemetry import Meter

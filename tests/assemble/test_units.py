@@ -1,13 +1,13 @@
 """What is gathered under another id than its trace's: keys of spans and log records, and units that go on."""
 
 import pytest
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from spanscore.assemble import fragments
 from spanscore.assemble.assembler import Assembler
 from spanscore.assemble.config import Config
 from spanscore.assemble.units import Units
+from spanscore.otlp.logs import ExportLogsServiceRequest
 
 UNIT, TRACE = b"u" * 16, b"t" * 16
 

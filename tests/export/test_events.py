@@ -1,8 +1,7 @@
 """What an evaluation event looks like, rule by rule."""
 
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-
 from spanscore.export import events
+from spanscore.otlp.logs import ExportLogsServiceRequest
 
 
 def only_record(evaluation):

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from google.protobuf.message import Message
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -14,7 +15,7 @@ def messages_in(message):
     found = 0
     for field, content in message.ListFields():
         if field.message_type:
-            found += sum(1 + messages_in(x) for x in (content if field.is_repeated else [content]))
+            found += sum(1 + messages_in(x) for x in ([content] if isinstance(content, Message) else content))
     return found
 
 

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1 import trace_pb2
 
@@ -12,6 +11,7 @@ from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Re
 from spanscore.model.span import Resource, Scope
 from spanscore.model.trace import Target, Trial
 from spanscore.otlp import decode
+from spanscore.otlp.logs import ExportLogsServiceRequest
 from spanscore.received_scores import read_own
 
 END_NS = 1_700_000_000_189_000_000
