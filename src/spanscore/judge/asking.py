@@ -86,13 +86,14 @@ class ModelJudge:
         meter: Meter | None = None,
         beside: "ModelJudge | None" = None,
     ) -> None:
-        """`beside` is another judge, from whose budget this one's calls are paid too."""
+        """`beside` is another judge, whose budget and queues this one's calls share; its limits hold for both."""
         self._config = config
         self._provider = provider
         self._cache = cache
         self._timing = timing
         self._calls = Calls(meter or Meter())
-        self._caller = Caller(config, provider, timing, self._calls, None if beside is None else beside.purse)
+        self.caller: Caller = Caller(config, provider, timing, self._calls, beside.caller if beside else None)
+        """What calls the models."""
         self._flights: SingleFlight[Answer[Any] | JudgeError] = SingleFlight()
         self._parameters = {
             "temperature": config.sampling_temperature,
@@ -104,11 +105,11 @@ class ModelJudge:
     @property
     def purse(self) -> Purse:
         """What calls are paid from."""
-        return self._caller.account.purse
+        return self.caller.account.purse
 
     async def ask(self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()) -> Answer[AnswerT]:
         """See `Judge.ask`. Nothing of `prompt` is sent before it has been redacted, if redaction is on."""
-        return await self.ask_for(self._caller.account, prompt, schema, models)
+        return await self.ask_for(self.caller.account, prompt, schema, models)
 
     async def recall(
         self, asked: Sequence[tuple[Prompt, type[BaseModel]]], *, models: Sequence[str] = ()
@@ -248,7 +249,7 @@ class ModelJudge:
 
     async def _call(self, asking: _Asking[AnswerT], messages: Sequence[Message], *, enforced: bool) -> Completion:
         """One completion, with retries. Raises JudgeError."""
-        return await self._caller.complete(asking.model, messages, asking.schema, asking.spent, enforced=enforced)
+        return await self.caller.complete(asking.model, messages, asking.schema, asking.spent, enforced=enforced)
 
 
 def nobody_to_ask(model: str) -> str:

@@ -1,6 +1,5 @@
 """One call of a model as the judge makes it: paid for, in its turn, tried again where that helps, and counted."""
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,8 +20,8 @@ from spanscore.judge.budget import Budget, Need, Purse, Reservation
 from spanscore.judge.calls import Calls
 from spanscore.judge.config import Config
 from spanscore.judge.lanes import Lane, Place
-from spanscore.judge.pacing import Pace
 from spanscore.judge.provider import CallError, Completion, Message, Provider
+from spanscore.judge.queues import Queues
 from spanscore.judge.sizes import Sizes
 from spanscore.judge.transcript import estimate_tokens
 from spanscore.model.score import JudgeUsage
@@ -82,18 +81,19 @@ class Caller:
         provider: Provider,
         timing: retries.Timing,
         calls: Calls,
-        purse: Purse | None = None,
+        beside: "Caller | None" = None,
     ) -> None:
-        """`purse` is that of another judge, from whose budget these calls are paid too."""
+        """`beside` is another judge's, whose budget and queues these calls share; its limits hold for both."""
         self._config = config
         self._provider = provider
         self._timing = timing
         self._calls = calls
-        self.account = Account(purse or Purse(Budget(config.budget), timing.clock_ns))
-        """The judge's own."""
+        own = Account(Purse(Budget(config.budget), timing.clock_ns))
+        self.account: Account = own if beside is None else beside.account
+        """The judge's own, or that of the judge beside which it is."""
+        self.queues: Queues = Queues(config, timing) if beside is None else beside.queues
+        """Where the judge's calls wait."""
         self._sizes = Sizes()
-        self._slots = asyncio.Semaphore(config.max_concurrent)
-        self._lanes: dict[str, Lane] = {}
         self._policy = retries.Policy(
             max_retries=config.max_retries,
             timeout_s=config.timeout / 1e9,
@@ -101,14 +101,14 @@ class Caller:
             max_interval_s=config.backoff.max_interval / 1e9,
             max_elapsed_s=config.backoff.max_elapsed_time / 1e9,
         )
-        if purse is None:
+        if beside is None:
             calls.watch(self.account.purse.budget, timing)
 
     async def complete(
         self, model: str, messages: Sequence[Message], schema: type[BaseModel], spent: Spent, *, enforced: bool
     ) -> Completion:
         """One completion; what it takes is added to `spent`. Raises JudgeError."""
-        lane = self._lane(model)
+        lane = self.queues.lane(model, self._config)
         spent.place = spent.place or lane.place(spent.tenant, behind=spent.account.stands_behind)
         request = _Request(model, messages, schema, enforced, spent, spent.place)
 
@@ -204,19 +204,6 @@ class Caller:
         self._calls.took(request.model, completion)
         self._sizes.note(request.model, request.schema, request.input_tokens, completion)
         request.spent.usage += JudgeUsage(0, completion.input_tokens, completion.output_tokens, completion.cost_usd)
-
-    def _lane(self, model: str) -> Lane:
-        if model not in self._lanes:
-            config = self._config
-            pace = Pace(_per_s(config.requests_per_minute), _per_s(config.tokens_per_minute))
-            self._lanes[model] = Lane(
-                model, self._slots, config.max_concurrent, self._timing, self._policy.max_elapsed_s, pace
-            )
-        return self._lanes[model]
-
-
-def _per_s(per_minute: float | None) -> float | None:
-    return None if per_minute is None else per_minute / 60
 
 
 def _kind(error: CallError) -> type[JudgeError]:

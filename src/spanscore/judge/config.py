@@ -240,8 +240,9 @@ class Config(BaseModel):
     there are 16 at first, one more for each answer while all of these are in use, and half as many after a time-out."""
 
     requests_per_minute: float | None = Field(default=None, gt=0)
-    """Calls of each model in a minute that are never exceeded, spaced evenly. null: what the provider takes is learned
-    from its headers and its refusals, as it is below the configured limit."""
+    """Calls of each model in a minute that one process never exceeds, with whatever judges its rules name; they are
+    spaced evenly. null: what the provider takes is learned from its headers and its refusals, as it is below the
+    configured limit."""
 
     tokens_per_minute: float | None = Field(default=None, gt=0)
     """The same for tokens of input and output together, as the judge expects them before each call."""

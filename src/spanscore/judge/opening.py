@@ -38,7 +38,7 @@ def open_judge(
     """The judge that `config` describes; None where it names no model.
 
     `cache` keeps answers beyond this process; without it they are kept in memory. `meter` counts calls. `beside` is a
-    judge that was opened before, from whose budget this one's calls are paid too. Nothing is imported or sent yet.
+    judge that was opened before, whose budget and queues this one's calls share. Nothing is imported or sent yet.
     Raises ConfigError where a model is to be asked and the extra `judge` is not installed.
     """
     if config.model == RULES:
@@ -49,8 +49,8 @@ def open_judge(
         return RecordedJudge(config.recorded_answers)
     require_litellm(_MODEL, config.models[0])
     kept = (cache or MemoryCache(config.cache.max_entries)) if config.cache.enabled else None
-    paid_with = beside if isinstance(beside, ModelJudge) else None
-    return ModelJudge(config, LiteLLM(config), kept, meter=meter, beside=paid_with)
+    shared_with = beside if isinstance(beside, ModelJudge) else None
+    return ModelJudge(config, LiteLLM(config), kept, meter=meter, beside=shared_with)
 
 
 def answers_file(config: Config) -> Cache | None:
