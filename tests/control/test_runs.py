@@ -363,25 +363,32 @@ def test_slow_runs_of_one_tenant_keep_none_of_another_from_starting(open_server,
 
 def test_a_tenant_with_all_places_gives_one_up_for_a_tenant_without(open_server, traces, judge, monkeypatch):
     monkeypatch.setattr("spanscore.control.runs._GRACE_S", 0.0)
-    server = open_server(runs={"at_once": 2})
+    server = open_server(runs={"at_once": 2, "max_concurrent": 1})
     judge.gate.clear()
+    *several, one = traces(9)
 
     async def scenario():
-        for tenant, trace in zip(("acme", "other"), traces(2), strict=True):
-            await server.runs.import_traces(tenant, [trace])
+        await server.runs.import_traces("acme", several)
+        await server.runs.import_traces("other", [one])
         first, second = [await server.runs.create("acme", spec()) for _ in range(2)]
         working = asyncio.create_task(server.runs.run())
         await server.eventually(lambda: sorted(server.runs._active) == sorted((first.id, second.id)))
+        await server.eventually(lambda: judge.asked and min(judge.asked.values()) == 2)
+        await server.eventually(lambda: max(judge.asked.values(), default=0) == 2)
         other = await server.runs.create("other", spec())
-        await server.eventually(lambda: sorted(server.runs._active) == sorted((first.id, other.id)))
+        await server.eventually(lambda: server.runs._active[second.id].gives_way)
         judge.gate.set()
+        await server.eventually(lambda: other.id in server.runs._active)
+        given_way = await server.runs.get("acme", second.id)
         for run in (first, second, other):
             while (await server.runs.get(run.tenant, run.id)).state != "SUCCEEDED":
                 await asyncio.to_thread(lambda: None)
         working.cancel()
         await asyncio.wait([working])
+        return given_way.progress.done
 
-    server.do(scenario())
+    assert server.do(scenario()) == 1  # what was under way
+    assert set(judge.asked.values()) == {2, 1}  # by each run once
 
 
 @pytest.mark.parametrize(

@@ -359,7 +359,8 @@ class Runs:
     def _give_way(self, waiting: Collection[str]) -> None:
         """Where all places are taken and a tenant has none, have one that has several free its newest run's place.
 
-        That run waits for its turn again, and then goes on.
+        What is under way of that run is finished first: its judge is paid already. Then the run waits for its turn
+        again, and goes on.
         """
         counts = Counter(x.tenant for x in self._active.values())
         if len(self._active) < self._config.at_once or any(x.gives_way for x in self._active.values()):
@@ -369,7 +370,7 @@ class Runs:
             run_id, active = next(x for x in reversed(self._active.items()) if x[1].tenant == tenant)
             active.gives_way = True
             _log.info("run %s gives way to a run of another tenant", run_id)
-            self._end(run_id, grace_s=_GRACE_S)
+            active.work.end()
 
     async def _take_up_one(self, run: OpenRun, work: Awaitable[None]) -> None:
         try:
