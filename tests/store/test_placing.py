@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import select
 
+from spanscore.model.headers import of_tenant, with_headers
 from spanscore.model.score import Annotation, Evaluator
 from spanscore.model.trace import ModelCall, Target
-from spanscore.store import records
+from spanscore.store import placing, records
 from spanscore.store.schema import score_contexts, score_facts
 from spanscore.store.writing import IMPORTED, StoredTrace
 
@@ -164,3 +165,33 @@ def test_a_score_of_another_owner_counts_with_no_turn(store, make, placed):
     target = replace(score.target, resource={"spanscore.header.x-sender": "other"})
     store.put_external([replace(score, target=target)])
     assert placed()[0][2] is None
+
+
+def of_another_tenant(score):
+    return replace(score, target=replace(score.target, resource=with_headers({}, of_tenant("other"))))
+
+
+def test_what_other_tenants_gave_to_a_trace_id_leaves_room_for_what_its_owner_gave(store, make, placed, monkeypatch):
+    monkeypatch.setattr(placing, "MAX_SCORES", 3)
+    own = given(make, 1, f"{1:032x}")
+    store.put_external([own])
+    store.put_external([of_another_tenant(given(make, n, f"{1:032x}", f"{n:016x}")) for n in range(2, 12)])
+    commit(store, make, turn(make, "a"))
+    assert (placed()[0], {x[2] for x in placed()[1:]}) == (placed(1)[0], {None})
+
+
+def test_what_was_given_to_one_trace_leaves_room_for_what_was_given_to_another(store, make, placed, monkeypatch):
+    monkeypatch.setattr(placing, "MAX_SCORES", 3)
+    store.put_external([given(make, 1, f"{1:032x}")])
+    store.put_external([given(make, n, f"{2:032x}", f"{n:016x}") for n in range(2, 12)])
+    commit(store, make, turn(make, "a", 1), turn(make, "b", 2))
+    assert placed()[0] == placed(1)[0]
+
+
+def test_turns_that_other_tenants_have_in_a_trace_id_are_not_read(store, make, monkeypatch):
+    commit(store, make, turn(make, "a"))
+    decoded = []
+    decode = records.decode_trace
+    monkeypatch.setattr(records, "decode_trace", lambda record: decoded.append(1) or decode(record))
+    store.put_external([of_another_tenant(given(make, 1, f"{1:032x}"))])
+    assert decoded == []

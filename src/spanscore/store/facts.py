@@ -42,10 +42,16 @@ class _Places:
     """Where scores that others gave count: with the turn that each is of, or by themselves where that is none."""
 
     def __init__(self, connection: Connection, scores: Collection[Evaluation]) -> None:
-        found = placing.candidates(connection, [x for x in scores if x.scope == "trace"], None)
-        self._turns = Turns(shared=found.shared)
+        ids: set[str] = set()
+        shared: set[tuple[str, str]] = set()
+        given = [x for x in scores if x.scope == "trace"]
+        for tenant in sorted({x.tenant for x in given}):
+            found = placing.candidates(connection, [x for x in given if x.tenant == tenant], tenant)
+            ids.update(found.ids)
+            shared.update(found.shared)
+        self._turns = Turns(shared=shared)
         self._scored: dict[str, Scored] = {}
-        for trace in placing.stored(connection, found.ids):
+        for trace in placing.stored(connection, ids):
             self._turns.add(Turn.of(trace))
             self._scored[trace.id] = Scored.of(trace)
 
@@ -74,11 +80,11 @@ def put(
     scores. `new` are the ids of agent traces that have no scores yet, `gone` names those that were put out.
     """
     about: dict[str, OfTrace] = {}
-    trace_ids: set[str] = set()
+    otel_traces: set[tuple[str, str]] = set()
     answered: list[str] = []
     for trace in traces:
         about[trace.id] = OfTrace.of(trace)
-        trace_ids.update(trace.trace_ids)
+        otel_traces.update(placing.otel_traces_of(trace))
         if any(call.response_id for call in trace.model_calls):
             answered.append(trace.id)
     contexts: dict[str, int] = {}
@@ -95,8 +101,8 @@ def put(
     of_subjects = _of_subjects(dimensions, [x for _, x in newest.values()], about, contexts)
     rows = [_row(dimensions, number, x, of_subjects) for number, x in newest.values()]
     _write(connection, dimensions, rows)
-    named = Named(frozenset(trace_ids), placing.scored_responses(connection, answered))
-    _place_external(connection, named | gone, len(about) + len(gone.trace_ids))
+    named = Named(frozenset(otel_traces), placing.scored_responses(connection, answered))
+    _place_external(connection, named | gone, len(about) + len(gone.traces))
 
 
 def put_external(connection: Connection, scored: Sequence[_Numbered]) -> None:

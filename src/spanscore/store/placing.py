@@ -21,20 +21,24 @@ from spanscore.store.schema import (
 from spanscore.store.writing import chunks, key
 
 MAX_SCORES = 10_000
-"""Scores of one trace, session or response that are read at most, those that came last."""
+"""Scores of one trace, session or response of a tenant that are read at most, those that came last."""
 
+_OtelTrace: TypeAlias = tuple[str, str]
 _Response: TypeAlias = tuple[str, str]
 
 
 class Named(NamedTuple):
-    """By what scores name agent traces: OTel trace ids, and by tenant those ids of responses that a score names."""
+    """By what scores name agent traces: OTel trace ids and ids of responses, each after its tenant.
 
-    trace_ids: frozenset[str]
+    Of responses only those that a score names.
+    """
+
+    traces: frozenset[_OtelTrace]
     responses: frozenset[_Response]
 
     def __or__(self, other: "Named") -> "Named":
         """All that either has."""
-        return Named(self.trace_ids | other.trace_ids, self.responses | other.responses)
+        return Named(self.traces | other.traces, self.responses | other.responses)
 
 
 NOTHING = Named(frozenset(), frozenset())
@@ -47,13 +51,18 @@ class Candidates(NamedTuple):
     shared: frozenset[_Response]
 
 
+def otel_traces_of(trace: AgentTrace) -> set[_OtelTrace]:
+    """The OTel traces of an agent trace, each with its tenant."""
+    return {(trace.tenant, trace_id) for trace_id in trace.trace_ids}
+
+
 def named_by(connection: Connection, ids: Sequence[str]) -> Named:
     """By what scores name the agent traces with these ids."""
-    trace_ids: set[str] = set()
+    traces: set[_OtelTrace] = set()
     for some in chunks(ids):
-        wanted = otel_traces.c.agent_trace_id.in_(some)
-        trace_ids.update(connection.execute(select(otel_traces.c.trace_id).where(wanted)).scalars())
-    return Named(frozenset(trace_ids), scored_responses(connection, ids))
+        query = select(otel_traces.c.tenant, otel_traces.c.trace_id).where(otel_traces.c.agent_trace_id.in_(some))
+        traces.update((x.tenant, x.trace_id) for x in connection.execute(query))
+    return Named(frozenset(traces), scored_responses(connection, ids))
 
 
 def naming(connection: Connection, named: Named, changed: int) -> list[tuple[Any, Evaluation]]:
@@ -62,11 +71,12 @@ def naming(connection: Connection, named: Named, changed: int) -> list[tuple[Any
     A response that more agent traces have, without the `changed` ones too, named none before and names none now.
     """
     found: dict[int, Any] = {}
-    for some in chunks(sorted(named.trace_ids)):
-        found.update((x.row, x) for x in connection.execute(_GIVEN_TO_TRACES, {"trace_ids": some}))
+    for tenant, trace_id in _scored_traces(connection, named.traces):
+        given_to = {"trace_id": trace_id, "tenant": tenant, "limit": MAX_SCORES}
+        found.update((x.row, x) for x in connection.execute(_GIVEN_TO_TRACE, given_to))
     for tenant, response_id in sorted(named.responses):
         if len(_sharing(connection, tenant, response_id, MAX_SHARED + changed)) <= MAX_SHARED + changed:
-            given_to = {"response": response_id, "tenant": tenant}
+            given_to = {"response": response_id, "tenant": tenant, "limit": MAX_SCORES}
             found.update((x.row, x) for x in connection.execute(_GIVEN_TO_RESPONSE, given_to))
     return [(x, score) for x in found.values() for score in records.undamaged(records.decode_evaluation, x.record)]
 
@@ -113,6 +123,14 @@ def scored_responses(connection: Connection, ids: Sequence[str]) -> frozenset[_R
     return frozenset(found)
 
 
+def _scored_traces(connection: Connection, traces: Collection[_OtelTrace]) -> list[_OtelTrace]:
+    """Those of these OTel traces, each with its tenant, to which the same tenant gave scores."""
+    found: set[_OtelTrace] = set()
+    for some in chunks(sorted({trace_id for _, trace_id in traces})):
+        found.update((x.tenant, x.trace_id) for x in connection.execute(_SCORED_TRACES, {"trace_ids": some}))
+    return sorted(found.intersection(traces))
+
+
 def _sharing(connection: Connection, tenant: str, response_id: str, most: int) -> Sequence[str]:
     """The agent traces that have a response; of more than `most` one more."""
     asked = {"tenant": tenant, "response": response_id, "limit": most + 1}
@@ -130,6 +148,14 @@ _SCORED_RESPONSES = select(model_responses.c.tenant, model_responses.c.response_
     model_responses.c.agent_trace_id.in_(bindparam("agent_traces", expanding=True)),
     exists().where(response_scores.c.response_id == model_responses.c.response_id),
 )
+_SCORED_TRACES = (
+    select(external_scores.c.tenant, external_scores.c.trace_id)
+    .where(
+        external_scores.c.trace_id.in_(bindparam("trace_ids", expanding=True)),
+        external_scores.c.scope == "trace",
+    )
+    .distinct()
+)
 _WITH_FACTS = (
     select(
         external_scores.c.row,
@@ -141,9 +167,11 @@ _WITH_FACTS = (
     .join(score_facts, score_facts.c.number == -external_scores.c.row)
     .where(external_scores.c.scope == "trace")
     .order_by(external_scores.c.row.desc())
-    .limit(MAX_SCORES)
+    .limit(bindparam("limit"))
 )
-_GIVEN_TO_TRACES = _WITH_FACTS.where(external_scores.c.trace_id.in_(bindparam("trace_ids", expanding=True)))
+_GIVEN_TO_TRACE = _WITH_FACTS.where(
+    external_scores.c.trace_id == bindparam("trace_id"), external_scores.c.tenant == bindparam("tenant")
+)
 _GIVEN_TO_RESPONSE = _WITH_FACTS.join(response_scores, response_scores.c.row == external_scores.c.row).where(
     response_scores.c.response_id == bindparam("response"), external_scores.c.tenant == bindparam("tenant")
 )

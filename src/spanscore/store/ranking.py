@@ -130,7 +130,7 @@ def _given_to_trace(
 ) -> list[Evaluation]:
     """What others gave to agent traces, by whatever it names them; with an OTel trace's id also what is of no turn."""
     named = placing.named_by(connection, subjects)
-    trace_ids = sorted({*named.trace_ids, trace_id.lower()})
+    trace_ids = sorted({*(x for _, x in named.traces), trace_id.lower()})
     conditions = [_TABLE.trace_id.in_(some) for some in chunks(trace_ids)]
     for some in chunks(sorted({response_id for _, response_id in named.responses})):
         of_responses = select(response_scores.c.row).where(response_scores.c.response_id.in_(some))
