@@ -66,6 +66,8 @@ def test_what_is_asked_in_one_call_is_not_kept():
     [
         ("anthropic/claude-3-5-haiku-20241022", True),
         ("openrouter/anthropic/claude-3.5-sonnet", True),
+        ("bedrock/us.anthropic.claude-sonnet-4-20250514-v1:0", True),
+        ("bedrock/anthropic.claude-3-sonnet-20240229-v1:0", False),
         ("replicate/anthropic/claude-3.5-sonnet", False),
         ("openai/claude-3-5-sonnet", False),
         ("openai/gpt-4o-mini", False),

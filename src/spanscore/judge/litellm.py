@@ -195,8 +195,17 @@ def _takes_mark(litellm: Any, model: str) -> bool:
         return False
     provider = _provider(litellm, model)
     if provider == "bedrock":  # which refuses it for the older ones
-        return bool(litellm.utils.supports_prompt_caching(model=model)) and "/invoke/" not in model
+        return bool(_known_facts(litellm, model).get("supports_prompt_caching")) and "/invoke/" not in model
     return provider in _MARKED_PROVIDERS
+
+
+def _known_facts(litellm: Any, model: str) -> Mapping[str, Any]:
+    """What litellm's list contains about a model; nothing where it does not name it."""
+    try:
+        facts: Mapping[str, Any] = litellm.get_model_info(model)
+    except Exception:  # noqa: BLE001 - for an unknown model it raises what differs from version to version
+        return {}
+    return facts
 
 
 def _without_body(said: str, model: str, error: Any) -> str:
