@@ -201,7 +201,7 @@ class Finishing:
             result = self._scheduler.read(job)
             return replace(result, traces=in_scope(result.traces, self._session_scope))
         except Exception as error:  # noqa: BLE001 - what crashes a reader would crash it after every restart
-            if job.kind is not JobKind.TRIAL:  # else it is read once more when it is complete
+            if job.kind is not JobKind.EARLY:  # else it is read once more when it is complete
                 self._give_up(job, error)
             return ReadResult(job)
 

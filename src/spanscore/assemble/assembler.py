@@ -58,7 +58,7 @@ class Cut:
     """A trace to be read now: which requests contain it, and how complete it is.
 
     `key` is as `keys` has it. `genai` False: no request with it can contain GenAI spans. `reopened`: it was cut
-    before, and then grew. `is_trial`: it is still open, and scored only if what is read shows that nothing is missing
+    before, and then grew. `is_early`: it is still open, and scored only if what is read shows that nothing is missing
     (`Assembler.accept`).
     """
 
@@ -67,7 +67,7 @@ class Cut:
     completeness: Completeness
     genai: bool
     reopened: bool
-    is_trial: bool = False
+    is_early: bool = False
 
     @property
     def trace_id(self) -> str:
@@ -91,8 +91,8 @@ class Assembler:
     def __init__(self, config: Config, *, goes_on: Callable[[str], bool] = lambda _unit: False) -> None:
         self._config = config
         self._goes_on = goes_on
-        self._untried: OrderedDict[bytes, _Open] = OrderedDict()  # whole, and of GenAI
-        self._tried: OrderedDict[bytes, _Open] = OrderedDict()  # likewise, and handed out as a trial since it grew
+        self._not_read: OrderedDict[bytes, _Open] = OrderedDict()  # whole, and of GenAI
+        self._read_early: OrderedDict[bytes, _Open] = OrderedDict()  # likewise, and cut early since it grew
         self._whole: OrderedDict[bytes, _Open] = OrderedDict()
         self._partial: OrderedDict[bytes, _Open] = OrderedDict()
         self._closed: OrderedDict[bytes, _Closed] = OrderedDict()
@@ -127,17 +127,17 @@ class Assembler:
         """Traces that are complete by now; each is handed out once, and wants `done` when it was dealt with.
 
         Of very many, a part now and the others with the calls that follow. Those that may be whole are handed out
-        before they are complete, as trials.
+        early, and stay open.
         """
         for traces, quiet_ns, completeness in self._by_patience():
             for key in list(islice(_quiet_since(traces, now_ns - quiet_ns), _CUT_AT_ONCE)):
                 self._close(key, traces.pop(key), completeness, now_ns)
         if self._config.whole_after < self._config.complete_after:
             since_ns = now_ns - self._config.whole_after
-            for key in list(islice(_quiet_since(self._untried, since_ns), _CUT_AT_ONCE)):
-                self._try(key)
+            for key in list(islice(_quiet_since(self._not_read, since_ns), _CUT_AT_ONCE)):
+                self._cut_early(key)
         while len(self._ready) < _CUT_AT_ONCE and self._has_too_many():
-            traces = self._partial or self._whole or self._tried or self._untried
+            traces = self._partial or self._whole or self._read_early or self._not_read
             key, trace = traces.popitem(last=False)
             self._close(key, trace, "truncated", now_ns)
         self._cut_old(now_ns)
@@ -146,16 +146,16 @@ class Assembler:
         return ready
 
     def accept(self, cut: Cut, now_ns: int) -> bool:
-        """Close the trace of a trial, which is scored as it was read. False: more has come, or it was cut meanwhile.
+        """Close the trace of an early cut, which is scored as it was read. False: more came, or it was cut meanwhile.
 
         Late spans open it again as long as if it had been cut when it is complete.
 
-        Either way the trial wants `done`, an accepted one once its trace was dealt with.
+        Either way the cut wants `done`, an accepted one once its trace was dealt with.
         """
-        trace = self._tried.get(cut.key)
+        trace = self._read_early.get(cut.key)
         if trace is None or tuple(trace.rows) != cut.rows:
             return False
-        del self._tried[cut.key]
+        del self._read_early[cut.key]
         complete_ns = trace.last_ns + self._config.complete_after
         self._note_closed(cut.key, trace, cut.rows, max(now_ns, complete_ns))
         return True
@@ -239,8 +239,8 @@ class Assembler:
         return True
 
     def _by_patience(self) -> Iterator[tuple[OrderedDict[bytes, _Open], int, Completeness]]:
-        yield self._untried, self._config.complete_after, "complete"
-        yield self._tried, self._config.complete_after, "complete"
+        yield self._not_read, self._config.complete_after, "complete"
+        yield self._read_early, self._config.complete_after, "complete"
         yield self._whole, self._config.complete_after, "complete"
         yield self._partial, self._config.idle_after, "idle"
 
@@ -255,7 +255,7 @@ class Assembler:
         """Where a trace waits: one that grew after it was cut waits longer, since more may be on its way."""
         if not trace.whole:
             return self._partial
-        return self._untried if trace.genai and not trace.reopened else self._whole
+        return self._not_read if trace.genai and not trace.reopened else self._whole
 
     def _has_too_many(self) -> bool:
         return self.open_traces > self._config.max_open_traces or self._open_items > self._config.max_open_spans
@@ -302,12 +302,12 @@ class Assembler:
             closed_ns, rows, trace.items, trace.size_bytes, trace.has_root, trace.genai, trace.whole
         )
 
-    def _try(self, key: bytes) -> None:
+    def _cut_early(self, key: bytes) -> None:
         """Hand out a trace that may be whole, which stays open."""
-        trace = self._tried[key] = self._untried.pop(key)
+        trace = self._read_early[key] = self._not_read.pop(key)
         rows = tuple(trace.rows)
         self.hold(rows)
-        self._ready.append(Cut(key, rows, "complete", trace.genai, trace.reopened, is_trial=True))
+        self._ready.append(Cut(key, rows, "complete", trace.genai, trace.reopened, is_early=True))
 
     def _cut_old(self, now_ns: int) -> None:
         """Cut what never falls quiet; looked for ten times in `max_age`, since it means a walk over all open traces."""

@@ -141,7 +141,7 @@ class Backlog:
         """The traces that are complete by now; see `Assembler.cut`."""
         cuts = self.assembler.cut(now_ns)
         for cut in cuts:
-            if not cut.is_trial:
+            if not cut.is_early:
                 self._meter.add(declared.TRACES_CUT, completeness=cut.completeness)
             if cut.reopened:
                 self._meter.add(declared.TRACES_REOPENED)

@@ -106,7 +106,7 @@ class Gathered:
             if cut.key in self._refused:
                 self.assembler.done(cut)
                 continue
-            if not cut.is_trial:
+            if not cut.is_early:
                 self._meter.add(declared.TRACES_CUT, completeness=cut.completeness)
             if cut.reopened:
                 self._meter.add(declared.TRACES_REOPENED)

@@ -23,7 +23,7 @@ class Source(Protocol):
         ...
 
     def accept(self, cut: Cut, now_ns: int) -> bool:
-        """Close the trace of a trial, which is scored as it was read. False: it is not to be scored so."""
+        """Close the trace of an early cut, which is scored as it was read. False: it is not to be scored so."""
         ...
 
     def load(self, cut: Cut) -> rebuild.Received:
@@ -37,7 +37,7 @@ class JobKind(Enum):
     TRACE = auto()
     """One trace was cut: it is scored, or waits for the other traces of its turn."""
 
-    TRIAL = auto()
+    EARLY = auto()
     """One trace is not complete yet and may be whole: it is scored if it shows that, else read again when complete."""
 
     TURN = auto()

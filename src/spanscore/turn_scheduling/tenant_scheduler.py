@@ -23,9 +23,9 @@ _MAX_TEXTS = 50_000
 
 
 _MOST_IN_WORK = 100
-"""Traces in work while others are read on trial: above it nothing is read that may have to be read again."""
+"""Traces in work while others are read early: above it nothing is read that may have to be read again."""
 
-_SCORED = frozenset({JobKind.TRACE, JobKind.TRIAL})
+_SCORED = frozenset({JobKind.TRACE, JobKind.EARLY})
 """The kinds of jobs whose agent traces are scored as those of one trace."""
 
 
@@ -85,10 +85,10 @@ class TenantScheduler:
     def cut(self, cuts: Iterable[Cut], now_ns: int) -> list[ReadJob]:
         """See `TurnScheduler.cut`; `cuts` are those of this tenant."""
         for cut in cuts:
-            if not cut.is_trial:
+            if not cut.is_early:
                 self._states.queue(ReadJob((cut,), queued_ns=now_ns))
-            elif self._may_try(cut):
-                self._states.queue(ReadJob((cut,), JobKind.TRIAL, now_ns))
+            elif self._may_read_early(cut):
+                self._states.queue(ReadJob((cut,), JobKind.EARLY, now_ns))
             else:
                 self._source.assembler.done(cut)
         jobs = self._states.start()
@@ -126,7 +126,7 @@ class TenantScheduler:
         job = result.job
         if not self._states.is_current(job):
             return True
-        if job.kind is JobKind.TRIAL and not self._accepts(result, now_ns):
+        if job.kind is JobKind.EARLY and not self._accepts(result, now_ns):
             self._source.assembler.done(job.cuts[0])
             self._states.drop(job)
             return True
@@ -153,7 +153,7 @@ class TenantScheduler:
         """See `TurnScheduler.is_part`."""
         return cut.trace_id in self._pending
 
-    def _may_try(self, cut: Cut) -> bool:
+    def _may_read_early(self, cut: Cut) -> bool:
         """Whether a trace may be read before it is complete: nothing else is done with it, and there is time."""
         is_free = self._states.of(cut.trace_id) is State.SCORED and cut.trace_id not in self._pending
         return is_free and len(self._states) - self._pending.waiting < _MOST_IN_WORK
