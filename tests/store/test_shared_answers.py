@@ -6,9 +6,11 @@ import socket
 import threading
 
 import pytest
+from pydantic import ValidationError
 from sqlalchemy import create_engine, text
 
 from spanscore.errors import ConfigError
+from spanscore.judge.config import CacheConfig
 from spanscore.store.shared_answers import SharedAnswers
 
 MIB = 2**20
@@ -212,3 +214,8 @@ def test_answers_whose_use_another_server_is_noting_are_found_nonetheless(url, o
 def test_only_a_database_that_machines_can_share_is_taken(url):
     with pytest.raises(ConfigError, match=r"judge\.cache\.url"):
         SharedAnswers(url, MIB)
+
+
+def test_the_configuration_names_another_database_before_a_server_starts():
+    with pytest.raises(ValidationError, match="no PostgreSQL"):
+        CacheConfig(url="sqlite:///answers.db")

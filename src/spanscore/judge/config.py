@@ -134,6 +134,12 @@ class Budget(BaseModel):
         return duration_ns("1h") if self.per == "hour" else duration_ns("24h")
 
 
+def _of_postgresql(url: str) -> str:
+    if not url.startswith("postgresql"):  # not quoted: it may contain a password
+        raise ValueError("this is no PostgreSQL, which servers can share: postgresql+psycopg://user@host/database")
+    return url
+
+
 class CacheConfig(BaseModel):
     """Whether an answer is kept, so that the same question about the same transcript is not paid for twice."""
 
@@ -142,7 +148,7 @@ class CacheConfig(BaseModel):
     enabled: bool = True
     """Keep valid answers, in the store where there is one."""
 
-    url: str | None = None
+    url: Annotated[str, AfterValidator(_of_postgresql)] | None = None
     """A PostgreSQL database in which several servers keep answers together, so that none pays for what another one has
     asked: `postgresql+psycopg://user:password@host/database`. null: a server keeps them in its own store."""
 
