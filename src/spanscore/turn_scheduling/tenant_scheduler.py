@@ -5,14 +5,13 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from spanscore import rebuild, turns
+from spanscore import turns
 from spanscore.assemble import keys
 from spanscore.assemble.assembler import Cut
 from spanscore.assemble.config import Config
 from spanscore.assemble.pending_turns import PendingTurns
 from spanscore.assemble.recent_calls import MAX_IDS, RecentCalls
-from spanscore.model.trace import AgentTrace
-from spanscore.span_attributes import SpanAttributes
+from spanscore.turn_scheduling.job_reader import JobReader
 from spanscore.turn_scheduling.jobs import JobKind, ReadJob, ReadResult, Source
 from spanscore.turn_scheduling.trace_states import State, TraceStates
 
@@ -49,9 +48,8 @@ class TenantScheduler:
         self._config = config
         self._source = source
         self._tenant = tenant
-        self._watch = watch
-        self._attributes = attributes
         self._stitching = turns.Stitching(config.stitch_off)
+        self._reader = JobReader(source.load, self._stitching, attributes=attributes, watch=watch)
         self._pending = PendingTurns[turns.TraceFragment](
             config,
             group=self._stitching.group,
@@ -102,24 +100,19 @@ class TenantScheduler:
 
     def read(self, job: ReadJob) -> ReadResult:
         """See `TurnScheduler.read`."""
-        received = [self._source.load(cut) for cut in job.cuts]
-        attributes = SpanAttributes(self._attributes, self._watch) if self._attributes else None
-        watch = attributes or self._watch
-        if job.kind is JobKind.TURN:
-            completeness = [cut.completeness for cut in job.cuts]
-            traces = rebuild.rebuild_turn(received, completeness=completeness, within=job.within, watch=watch)
-            given = _with_attributes(traces, attributes)
-            return ReadResult(job, [self._continuations.marked(trace) for trace in given])
-        rebuilt = rebuild.rebuild_trace(*received[0], completeness=job.cuts[0].completeness, watch=watch)
-        hints = rebuilt.hints() if self._stitching.uses("delegation") else None
+        return self.marked(self._reader.read(job, self.is_referred_to))
+
+    def is_referred_to(self, job: ReadJob, ids_of_calls: Sequence[str], hints: turns.DelegationHints | None) -> bool:
+        """Whether another trace refers to the trace of a job, by what was read of it, which is remembered."""
         if job.kind is JobKind.TRACE:
             self._remember(job, hints)
-        is_referred_to = self._is_sought(job.trace_id, rebuilt.ids_of_calls) or bool(
-            self._delegation_partners(job.trace_id, hints)
-        )
-        fragment = rebuilt.fragment(self._stitching, is_referred_to=is_referred_to)
-        scored = _with_attributes(rebuilt.traces, attributes) if job.kind in _SCORED else ()
-        return ReadResult(job, scored, fragment, rebuilt.ids_of_calls, hints)
+        return self._is_sought(job.trace_id, ids_of_calls) or bool(self._delegation_partners(job.trace_id, hints))
+
+    def marked(self, result: ReadResult) -> ReadResult:
+        """What was read of a turn, as damaged where other traces may continue it; anything else as it is."""
+        if result.job.kind is not JobKind.TURN:
+            return result
+        return replace(result, traces=[self._continuations.marked(trace) for trace in result.traces])
 
     def hold_back(self, result: ReadResult, now_ns: int) -> bool:
         """See `TurnScheduler.hold_back`."""
@@ -281,10 +274,6 @@ class TenantScheduler:
             within=turns.asked_within(part for part, _ in parts),
             joins=joins,
         )
-
-
-def _with_attributes(traces: Sequence[AgentTrace], attributes: SpanAttributes | None) -> Sequence[AgentTrace]:
-    return traces if attributes is None else attributes.added_to(traces)
 
 
 def _keys(trace_id: str, ids_of_calls: Sequence[str]) -> Iterator[str]:
