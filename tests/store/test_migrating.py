@@ -16,6 +16,8 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Column, Integer, MetaData, Table, create_engine, inspect, select, text
 
 from spanscore.errors import ConfigError
+from spanscore.model.score import Annotation, Evaluator
+from spanscore.model.trace import ModelCall, Target, ToolCall
 from spanscore.store import calibrations, connecting, external, facts, listing, migrating, schema, undelivered
 from spanscore.store.config import Config
 from spanscore.store.locking import FileLock
@@ -323,3 +325,52 @@ def test_the_ids_of_a_run_are_kept_apart_from_its_spec(older):
     assert json.loads(ids) == {"trace_ids": ["a", "b"]}
     assert json.loads(run.spec) == {"name": "nightly", "target": {"scope": "trace", "session_ids": []}}
     assert (run.progress.named, run.progress.asked) == (2, hashlib.sha256(spec.encode()).hexdigest())
+
+
+def test_scores_that_an_older_version_placed_wrongly_count_with_the_turns_that_they_are_of(store, database_url, make):
+    one, other, third = (turn(make, n, x) for n, x in ((1, "a"), (1, "b"), (2, "c")))
+    store.commit([make.stored(x) for x in (one, other, third)], [make.score(x) for x in (one, other, third)])
+    store.put_external(
+        [
+            given(make, 1, f"{1:032x}", "b" * 16),
+            given(make, 2, f"{2:032x}"),
+            given(make, 3, f"{1:032x}"),
+            given(make, 4, "", response_id="resp-b"),
+            given(make, 5, "f" * 32, response_id="resp-c"),
+            given(make, 6, "e" * 32),
+        ]
+    )
+    tables = (schema.score_facts, schema.score_contexts, schema.context_tools)
+    placed = [sorted(store.read(lambda x, table=table: x.execute(select(table)).all()), key=repr) for table in tables]
+    store.close()
+    engine = create_engine(database_url)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE score_facts SET context = 7, cluster = 7, subject = 7 WHERE number < 0"))
+        connection.execute(text("DROP TABLE scored_turns"))
+        connection.execute(text("UPDATE spanscore_schema SET version = 16"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0016'"))
+    engine.dispose()
+    found = Store.open(Config(url=database_url))
+    migrated = [sorted(found.read(lambda x, table=table: x.execute(select(table)).all()), key=repr) for table in tables]
+    found.close()
+    assert migrated == placed
+
+
+def turn(make, number, letter):
+    call = ModelCall(letter * 16, f"model-{letter}", response_id=f"resp-{letter}")
+    tools = (ToolCall("call", "find", span_id=letter * 16),)
+    return make.trace(number, opening_span_id=letter * 16, model_calls=(call,), tool_calls=tools, session_id=letter)
+
+
+def given(make, number, trace_id, span_id="", response_id=None):
+    return make.score(
+        make.trace(),
+        "helpful",
+        subject_id=trace_id or response_id,
+        outcome=Annotation(1.0, None),
+        evaluator=Evaluator("HUMAN", "review", "1", source="human", author="ada"),
+        evaluated_at_ns=number,
+        received_uid=f"{number:016x}",
+        session_id=None,
+        target=Target(trace_id, span_id, 0, 0, response_id=response_id),
+    )

@@ -7,7 +7,7 @@ from sqlalchemy import select
 
 from spanscore.model.headers import of_tenant, with_headers
 from spanscore.model.score import Annotation, Evaluator
-from spanscore.model.trace import ModelCall, Target
+from spanscore.model.trace import ModelCall, Target, ToolCall
 from spanscore.store import placing, records
 from spanscore.store.schema import score_contexts, score_facts
 from spanscore.store.writing import IMPORTED, StoredTrace
@@ -195,3 +195,48 @@ def test_turns_that_other_tenants_have_in_a_trace_id_are_not_read(store, make, m
     monkeypatch.setattr(records, "decode_trace", lambda record: decoded.append(1) or decode(record))
     store.put_external([of_another_tenant(given(make, 1, f"{1:032x}"))])
     assert decoded == []
+
+
+def test_a_commit_to_a_trace_with_many_turns_and_scores_reads_the_record_of_no_turn_but_its_own(
+    store, make, monkeypatch
+):
+    turns = [turn(make, letter) for letter in "abcdef"]
+    commit(store, make, *turns[:4])
+    store.put_external([given(make, n, f"{1:032x}", letter * 16) for n, letter in enumerate("abc", 1)])
+    commit(store, make, turns[4])
+    decoded = []
+    decode = records.decode_trace
+    monkeypatch.setattr(records, "decode_trace", lambda record: decoded.append(1) or decode(record))
+    commit(store, make, turns[5])
+    assert len(decoded) == 1
+
+
+def test_a_score_counts_with_the_later_revision_of_its_turn(store, make, placed):
+    commit(store, make, turn(make, "a"), turn(make, "b"))
+    score = given(make, 1, f"{1:032x}", "c" * 16)
+    store.put_external([score])
+    again = turn(make, "b", tool_calls=(ToolCall("call", "find", span_id="c" * 16),))
+    store.commit([make.stored(again, 2)], [make.score(again, revision=2)])
+    assert placed() == placed(3)
+
+
+@pytest.mark.parametrize("end", ["take out", "prune"])
+def test_what_scores_are_joined_by_goes_with_the_agent_trace(open_store, make, sql, end):
+    store = open_store(max_age="1h")
+    one = turn(make, "a")
+    commit(store, make, one)
+    store.put_external([given(make, 1, f"{1:032x}")])
+    assert sql("SELECT agent_trace_id FROM scored_turns") == [(one.id,)]
+    if end == "take out":
+        store.commit([], [], gone=[one.id])
+    else:
+        store._clock_ns.now_ns += 2 * 3600 * 10**9
+        store.prune(store._clock_ns())
+    assert sql("SELECT agent_trace_id FROM scored_turns") == []
+
+
+def test_texts_that_no_database_takes_are_kept_of_a_scored_turn(store, make, placed):
+    commit(store, make, turn(make, "a", session_id="\0\ud800"), turn(make, "b"))
+    store.put_external([given(make, 1, f"{1:032x}", "a" * 16)])
+    commit(store, make, turn(make, "c"))
+    assert placed() == placed(1)

@@ -1,8 +1,9 @@
 """External scores, which people, programs and other evaluators gave, joined to the turns that they are of."""
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from spanscore.model.headers import Headers, of_tenant, owner_of, tenant_in
@@ -80,6 +81,27 @@ class Turn:
         return {response_id: span_id for span_id, response_id in pairs}
 
 
+class _Members(NamedTuple):
+    """The turns of one OTel trace, and which of them have a span or a response."""
+
+    trace_id: str
+    turns: Sequence[Turn]
+    by_span: Mapping[str, Sequence[Turn]]
+    by_response: Mapping[str, Sequence[Turn]]
+
+    @classmethod
+    def of(cls, trace_id: str, turns: Sequence[Turn]) -> "_Members":
+        """Those of the trace with this id."""
+        by_span: dict[str, list[Turn]] = {}
+        by_response: dict[str, list[Turn]] = {}
+        for turn in turns:
+            for span_id in filter(None, turn.span_ids.split(" ")):
+                by_span.setdefault(span_id, []).append(turn)
+            for response_id in turn.spans_by_response():
+                by_response.setdefault(response_id, []).append(turn)
+        return cls(trace_id, turns, by_span, by_response)
+
+
 class Joined(NamedTuple):
     """Scores by what they are of. `of_no_turn` are of a trace with several turns, and of none that can be named.
 
@@ -109,6 +131,7 @@ class Turns:
         self._shared = shared
         self._of_trace: dict[str, list[Turn]] = {}
         self._of_response: dict[_Response, list[Turn]] | None = None  # made for the first score that names one
+        self._members = _Members.of("", ())  # of the trace that the last score named: a trace may have many turns
         for turn in turns:
             self.add(turn)
 
@@ -119,6 +142,7 @@ class Turns:
         self._known[turn.id] = turn
         for trace_id in turn.trace_ids:
             self._of_trace.setdefault(trace_id, []).append(turn)
+        self._members = _Members.of("", ())
         if self._of_response is not None:
             _note_responses(turn, self._of_response)
 
@@ -132,20 +156,30 @@ class Turns:
         """
         found, of_no_turn = [], []
         for score in scores:
-            named = self._named(score)
-            own = [x for x in named if _may_be_of(score, x)]
-            turn = _only_turn(score, own)
+            turn = self.turn_of(score)
             if turn is not None:
                 found.append(_of_turn(score, turn))
-            elif own:
+            elif self._names_own(score):
                 of_no_turn.append(score)
-            elif not named:
+            elif not self.knows(score):
                 found.append(score)
         return Joined(newest(found), newest(of_no_turn))
 
     def turn_of(self, score: Evaluation) -> Turn | None:
         """The turn that a score is of, as `join` finds it; None where it is of none, or of one that is not known."""
-        return _only_turn(score, [x for x in self._named(score) if _may_be_of(score, x)])
+        if score.scope != "trace":
+            return None
+        target = score.target
+        members = self._members_of(target.trace_id)
+        with_span = members.by_span.get(target.span_id, ()) if target.span_id else ()
+        answered_here = members.by_response.get(target.response_id or "", ())
+        answered = {x.id: x for x in (*answered_here, *self._answered(score))}.values()
+        has_same_owner = _SameOwner(score)
+        if any(map(has_same_owner, answered)):
+            evidence: tuple[Iterable[Turn], ...] = (with_span, answered_here, answered)
+        else:
+            evidence = (with_span, members.turns)
+        return next((x for turns in evidence if (x := _only(filter(has_same_owner, turns))) is not None), None)
 
     def placed(self, score: Evaluation) -> Evaluation:
         """The score with the agent trace that it is of as its subject; as it is where that is none."""
@@ -154,21 +188,34 @@ class Turns:
 
     def knows(self, score: Evaluation) -> bool:
         """Whether a turn that the score may be of is among them."""
-        return bool(self._named(score))
+        return any(True for _ in self._named(score))
 
-    def _named(self, score: Evaluation) -> list[Turn]:
+    def _names_own(self, score: Evaluation) -> bool:
+        """Whether one of the turns whose trace or response the score names has the owner of the score."""
+        return any(map(_SameOwner(score), self._named(score)))
+
+    def _named(self, score: Evaluation) -> Iterator[Turn]:
         """The turns of the trace, and those of the response, that a score names."""
         if score.scope != "trace":
-            return []
-        found = list(self._of_trace.get(score.target.trace_id, ()))
-        if score.target.response_id is None or (score.tenant, score.target.response_id) in self._shared:
-            return found
+            return iter(())
+        return chain(self._of_trace.get(score.target.trace_id, ()), self._answered(score))
+
+    def _members_of(self, trace_id: str) -> _Members:
+        if self._members.trace_id != trace_id:
+            self._members = _Members.of(trace_id, self._of_trace.get(trace_id, ()))
+        return self._members
+
+    def _answered(self, score: Evaluation) -> Sequence[Turn]:
+        """The turns of the score's owner that have the response that it names; none where too many share it."""
+        response_id = score.target.response_id
+        if response_id is None or (score.tenant, response_id) in self._shared:
+            return ()
         if self._of_response is None:
             self._of_response = {}
             for turn in self._known.values():
                 _note_responses(turn, self._of_response)
-        answered = self._of_response.get((owner_of(score.target.resource), score.target.response_id), [])
-        return found if len(answered) > MAX_SHARED else list({x.id: x for x in [*found, *answered]}.values())
+        answered = self._of_response.get((owner_of(score.target.resource), response_id), ())
+        return answered if len(answered) <= MAX_SHARED else ()
 
 
 def _note_responses(turn: Turn, of_response: dict[_Response, list[Turn]]) -> None:
@@ -178,24 +225,24 @@ def _note_responses(turn: Turn, of_response: dict[_Response, list[Turn]]) -> Non
             turns.append(turn)
 
 
-def _only_turn(score: Evaluation, turns: list[Turn]) -> Turn | None:
-    """The one of `turns` that a score is of: by its span, else by its response, else by its trace."""
-    target = score.target
-    of_trace = [x for x in turns if target.trace_id in x.trace_ids]
-    with_span = [x for x in of_trace if x.has_span(target.span_id)]
-    answered = [] if target.response_id is None else [x for x in turns if target.response_id in x.spans_by_response()]
-    answered_here = [x for x in answered if x in of_trace]
-    by_evidence = (with_span, answered_here, answered) if answered else (with_span, of_trace)
-    return next((found[0] for found in by_evidence if len(found) == 1), None)
+def _only(turns: Iterator[Turn]) -> Turn | None:
+    """The one of `turns`; None where there is none, or a second one."""
+    first = next(turns, None)
+    return first if next(turns, None) is None else None
 
 
-def _may_be_of(score: Evaluation, turn: Turn) -> bool:
+class _SameOwner:
     """Whether a score comes from where a turn came from.
 
     One that was created by the API, maybe before the turn came, has no owner but its tenant.
     """
-    owner = owner_of(score.target.resource)
-    return owner == turn.owner or (bool(score.digest) and owner == of_tenant(tenant_in(turn.owner)))
+
+    def __init__(self, score: Evaluation) -> None:
+        self._owner = owner_of(score.target.resource)
+        self._is_created = bool(score.digest)
+
+    def __call__(self, turn: Turn) -> bool:
+        return self._owner == turn.owner or (self._is_created and self._owner == of_tenant(tenant_in(turn.owner)))
 
 
 def _of_turn(score: Evaluation, turn: Turn) -> Evaluation:

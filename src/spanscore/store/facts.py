@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, TypeAlias
 from sqlalchemy import ColumnElement, bindparam, case, delete, func, select, update
 from sqlalchemy.engine import Connection
 
-from spanscore.model.external import Turn, Turns
+from spanscore.model.external import Turns
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
-from spanscore.store import placing, records
+from spanscore.store import placing, records, scored_turns
 from spanscore.store.dimensions import Dimensions, OfTrace, Scored, cluster, cluster_of, subject, text, tidy
 from spanscore.store.placing import Named
 from spanscore.store.schema import evaluations, external_scores, response_scores, score_facts
@@ -51,9 +51,9 @@ class _Places:
             shared.update(found.shared)
         self._turns = Turns(shared=shared)
         self._scored: dict[str, Scored] = {}
-        for trace in placing.stored(connection, ids):
-            self._turns.add(Turn.of(trace))
-            self._scored[trace.id] = Scored.of(trace)
+        for turn, scored in scored_turns.read_and_keep(connection, ids):
+            self._turns.add(turn)
+            self._scored[turn.id] = scored
 
     def of(self, dimensions: Dimensions, score: Evaluation) -> _OfSubject:
         """That of a score."""
@@ -96,7 +96,7 @@ def put(
         contexts.update((x.subject_id, x.context) for x in found if x.scope == "trace")
         _delete(connection, [x.number for x in found if tuple(x)[2:] in places])
     unknown = {x.subject_id for _, x in scored if x.scope == "trace"} - about.keys() - contexts.keys()
-    about.update((trace.id, OfTrace.of(trace)) for trace in placing.stored(connection, sorted(unknown)))
+    about.update((trace.id, OfTrace.of(trace)) for trace in scored_turns.stored(connection, sorted(unknown)))
     dimensions = Dimensions()
     of_subjects = _of_subjects(dimensions, [x for _, x in newest.values()], about, contexts)
     rows = [_row(dimensions, number, x, of_subjects) for number, x in newest.values()]
@@ -156,7 +156,11 @@ def fill(connection: Connection) -> bool:
     query = select(evaluations.c.seq, evaluations.c.record)
     for rows in _batches(connection, query, evaluations.c.seq, max(last, 0)):
         if scored := list(_decoded(rows)):
-            put(connection, scored, placing.stored(connection, [x.subject_id for _, x in scored if x.scope == "trace"]))
+            put(
+                connection,
+                scored,
+                scored_turns.stored(connection, [x.subject_id for _, x in scored if x.scope == "trace"]),
+            )
             return True
     lowest = select(func.coalesce(func.min(score_facts.c.number), 0))
     last = connection.execute(lowest).scalar_one()

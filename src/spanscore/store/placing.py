@@ -1,17 +1,16 @@
 """Of which stored turns the scores are that others gave: by the OTel trace, the span or the response that they name."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import bindparam, exists, select
 from sqlalchemy.engine import Connection
 
-from spanscore.model.external import MAX_SHARED, Turn, Turns
+from spanscore.model.external import MAX_SHARED, Turns
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
-from spanscore.store import records, tenants
+from spanscore.store import records, scored_turns, tenants
 from spanscore.store.schema import (
-    agent_traces,
     external_scores,
     model_responses,
     otel_traces,
@@ -101,17 +100,7 @@ def candidates(connection: Connection, scores: Collection[Evaluation], tenant: s
 def turns(connection: Connection, scores: Collection[Evaluation], tenant: str | None) -> Turns:
     """The turns that these scores may be of."""
     found = candidates(connection, scores, tenant)
-    return Turns(map(Turn.of, stored(connection, found.ids)), found.shared)
-
-
-def stored(connection: Connection, ids: Iterable[str]) -> Iterator[AgentTrace]:
-    """Those of these agent traces that are there, each read once it is asked for: one may be of megabytes.
-
-    Those whose records are damaged are left out.
-    """
-    for id_ in sorted(set(ids)):
-        for record in connection.execute(_STORED, {"id_": key(id_)}).scalars().all():
-            yield from records.undamaged(records.decode_trace, record)
+    return Turns((x.turn for x in scored_turns.read(connection, found.ids)), found.shared)
 
 
 def scored_responses(connection: Connection, ids: Sequence[str]) -> frozenset[_Response]:
@@ -138,7 +127,6 @@ def _sharing(connection: Connection, tenant: str, response_id: str, most: int) -
 
 
 # Built once, as in `writing`.
-_STORED = select(agent_traces.c.record).where(agent_traces.c.id == bindparam("id_"))
 _SHARING = (
     select(model_responses.c.agent_trace_id)
     .where(model_responses.c.response_id == bindparam("response"), model_responses.c.tenant == bindparam("tenant"))

@@ -14,6 +14,7 @@ from spanscore.store.schema import (
     model_responses,
     otel_traces,
     response_scores,
+    scored_turns,
     session_keys,
     undelivered,
 )
@@ -71,6 +72,7 @@ def _delete(connection: Connection, table: Table, rows: list[int]) -> None:
         gone = select(agent_traces.c.id).where(agent_traces.c.row.in_(rows))
         connection.execute(delete(otel_traces).where(otel_traces.c.agent_trace_id.in_(gone)))
         connection.execute(delete(model_responses).where(model_responses.c.agent_trace_id.in_(gone)))
+        connection.execute(delete(scored_turns).where(scored_turns.c.agent_trace_id.in_(gone)))
         keys = connection.execute(select(agent_traces.c.session_id).where(agent_traces.c.row.in_(rows))).scalars()
         doomed = set(keys) - {None}
     if table is evaluations:

@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.errors import ConfigError
 
-VERSION = 16
+VERSION = 17
 """The number of the last of the `migrations`, which every change of a table here has."""
 
 tables = MetaData()
@@ -244,6 +244,14 @@ context_tools = Table(
     sqlite_with_rowid=False,
 )
 """The tools that traces of a context have called, each once: the first 32 by name."""
+
+scored_turns = Table(
+    "scored_turns",
+    tables,
+    Column("agent_trace_id", String(32), primary_key=True),
+    Column("record", Text, nullable=False),
+)
+"""What others' scores are joined to agent traces by, without their texts: a row is written when it is first needed."""
 
 deleted_scores = Table(
     "deleted_scores",

@@ -15,7 +15,7 @@ from spanscore.model.external import responses_of
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.store import records
-from spanscore.store.schema import agent_traces, evaluations, model_responses, otel_traces, session_keys
+from spanscore.store.schema import agent_traces, evaluations, model_responses, otel_traces, scored_turns, session_keys
 
 _Row: TypeAlias = tuple[Any, ...]
 
@@ -95,6 +95,7 @@ def put_traces(connection: Connection, traces: Sequence[StoredTrace], after_row:
     for ids in chunks(list(replaced)):
         connection.execute(delete(agent_traces).where(agent_traces.c.id.in_(ids)))
         connection.execute(delete(model_responses).where(model_responses.c.agent_trace_id.in_(ids)))
+        connection.execute(delete(scored_turns).where(scored_turns.c.agent_trace_id.in_(ids)))
     rows = [_trace_row(stored, id_, row, now_ns) for row, (id_, stored) in enumerate(newest.items(), after_row + 1)]
     pairs = _otel_rows(stored.trace for stored in newest.values())
     for ids in chunks(list(replaced)):
@@ -147,6 +148,7 @@ def take_out(connection: Connection, ids: Sequence[str]) -> int:
         freed_bytes += sum(x.size_bytes for x in connection.execute(_STORED_TRACES, {"ids": some}))
         connection.execute(delete(otel_traces).where(otel_traces.c.agent_trace_id.in_(some)))
         connection.execute(delete(model_responses).where(model_responses.c.agent_trace_id.in_(some)))
+        connection.execute(delete(scored_turns).where(scored_turns.c.agent_trace_id.in_(some)))
         connection.execute(delete(agent_traces).where(agent_traces.c.id.in_(some)))
     return freed_bytes
 
