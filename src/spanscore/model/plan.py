@@ -40,10 +40,13 @@ _ENUMERATORS: tuple[tuple[re.Pattern[str], Callable[[str], int]], ...] = (
 )
 """How the items of a list are numbered, and the number that a sign stands for."""
 
+_SECOND = ("2", "b)", "ii")
+"""The numbers of second items in ASCII and lower case."""
+
 _BULLET = re.compile(
     r"^[ \t]*(#{1,6}|[-*+•◦▪‣–—☐☑□■○●➡→]|\[[ xX]?\])[ \t]*(?:\[[ xX]?\][ \t]*)?(?![-*_=#])(\S[^\n]*)$", re.MULTILINE
 )
-_ARROW = re.compile(r"\s*(?:→|⇒|->|=>)\s*")
+_ARROW = re.compile(r"→|⇒|->|=>")
 _PAIR = re.compile(r"[*_]*[^:：]{1,40}[:：]\s*\S")
 _TRIMMED = " \t\r\n*_`#;,，；-–—→"
 
@@ -149,6 +152,8 @@ def _plain_key(key: str) -> str:
 
 
 def _numbered(text: str) -> Iterable[str]:
+    if text.isascii() and not any(x in text.lower() for x in _SECOND):  # as most texts, which are not searched further
+        return ()
     for pattern, number in _ENUMERATORS:
         items = list(_run(text, pattern, number))
         if _are_steps(items, text):

@@ -16,19 +16,28 @@ _FIRST = (
     r"en primer lugar|prima|innanzitutto|per prima cosa|primeiro|em primeiro lugar|eerst|ten eerste|najpierw|"
     r"сначала|сперва|во-первых|önce|ilk olarak|först|først|ensin|nejprve|спочатку|أولا|أولاً|पहले|首先|まず|먼저|우선"
 )
-_THEN = (
-    r"(?:and |, )?(?:then|after that|afterwards?|next|finally|lastly|subsequently|followed by|second(?:ly)?|"
-    r"third(?:ly)?)|"
-    r"(?:und )?(?:dann|danach|anschließend|anschliessend|daraufhin|schließlich|zuletzt|abschließend|als nächstes)|"
-    r"(?:et )?(?:puis|ensuite|après cela|enfin|finalement)|"
-    r"(?:y )?(?:luego|después|a continuación|por último|finalmente)|"
-    r"(?:e )?(?:poi|dopo|successivamente|infine)|(?:e )?(?:depois|em seguida|por fim)|"
-    r"(?:en )?(?:dan|daarna|vervolgens|tenslotte|ten slotte|tot slot)|"
-    r"(?:i |a )?(?:potem|następnie|na koniec|wreszcie|potom|pak|nakonec)|"
-    r"(?:и |а )?(?:затем|потом|после этого|наконец|потім|нарешті)|"
-    r"(?:ve )?(?:sonra|ardından|son olarak)|(?:och |og )?(?:sedan|därefter|slutligen|derefter|til slutt|til sidst)|"
-    r"(?:ja )?(?:sitten|lopuksi)|(?:و)?(?:ثم|بعد ذلك|أخيرا|أخيراً)|(?:और )?(?:फिर|उसके बाद|अंत में)"
+_THEN_BY_LANGUAGE = (
+    (
+        "and |, ",
+        r"then|after that|afterwards?|next|finally|lastly|subsequently|followed by|second(?:ly)?|third(?:ly)?",
+    ),
+    ("und ", "dann|danach|anschließend|anschliessend|daraufhin|schließlich|zuletzt|abschließend|als nächstes"),
+    ("et ", "puis|ensuite|après cela|enfin|finalement"),
+    ("y ", "luego|después|a continuación|por último|finalmente"),
+    ("e ", "poi|dopo|successivamente|infine"),
+    ("e ", "depois|em seguida|por fim"),
+    ("en ", "dan|daarna|vervolgens|tenslotte|ten slotte|tot slot"),
+    ("i |a ", "potem|następnie|na koniec|wreszcie|potom|pak|nakonec"),
+    ("и |а ", "затем|потом|после этого|наконец|потім|нарешті"),
+    ("ve ", "sonra|ardından|son olarak"),
+    ("och |og ", "sedan|därefter|slutligen|derefter|til slutt|til sidst"),
+    ("ja ", "sitten|lopuksi"),
+    ("و", "ثم|بعد ذلك|أخيرا|أخيراً"),
+    ("और ", "फिर|उसके बाद|अंत में"),
 )
+"""What may stand before the words, and the words."""
+
+_THEN = "|".join(f"(?:{before})?(?:{words})" for before, words in _THEN_BY_LANGUAGE)
 _UNSPACED_THEN = (
     "然后|然後|接着|接著|接下来|接下來|随后|隨後|之后|之後|其次|最后|最後|再(?=[^次见見])|その後|次に|それから|最後に|"
     "그다음|그 다음|그런 다음|이후|그 후|마지막으로"
@@ -46,16 +55,19 @@ _SPLIT_AND = re.compile(
     r"|\s+before\s+(?=(?:I|we)\s|[a-z]{2,}ing\s(?:an?|the|your|it)\b)",
     re.IGNORECASE,
 )
-_OPENER = re.compile(
-    r"(?<!\w)(?:(?:I|we)(?:'ll| will| am going to|'m going to| are going to|'re going to| plan to| intend to| need to|"
+_OPENING = (
+    r"(?<!\w)(?:(?:i|we)(?:'ll| will| am going to|'m going to| are going to|'re going to| plan to| intend to| need to|"
     r" should| must| have to| want to)|let me|let's|let us|going to|"
     r"ich (?:werde|muss|will|möchte)|wir (?:werden|müssen)|lass(?:en sie)? (?:mich|uns)|"
     r"je (?:vais|dois)|nous allons|laissez-moi|voy a|vamos a|déja?me|debo|tengo que|"
     r"vou|vamos|preciso|deixe-me|vado a|devo|dobbiamo|lasciami|ik (?:ga|zal|moet)|laat me|"
     r"я (?:сейчас |сначала )?\w{3,}ю|мне нужно|muszę|zamierzam)(?!\w)"
-    r"|我(?:会|會|将|將|来|來|要|需要|先|打算)|让我|讓我|します|ましょう|하겠습니다|할게요|겠습니다",
-    re.IGNORECASE,
+    r"|我(?:会|會|将|將|来|來|要|需要|先|打算)|让我|讓我|します|ましょう|하겠습니다|할게요|겠습니다"
 )
+_OPENER = re.compile(_OPENING, re.IGNORECASE)
+_SIGN_IN_LOWER_CASE = re.compile(rf"\b(?:{_FIRST}|{'|'.join(words for _, words in _THEN_BY_LANGUAGE)})\b|{_OPENING}")
+"""What is found in each ASCII text in lower case in which one of the three is found: much faster than these."""
+
 _PAST = re.compile(r"(?<!\w)(?:I|we)(?: have|'ve| found| see| was| were| had| got| did)(?!\w)", re.IGNORECASE)
 _COURTESY_AND_GOING_ON = (
     "a about again ahead all alright also am an and are as at away back be before begin can certainly check come "
@@ -91,6 +103,8 @@ def steps_in_sentences(text: str) -> list[str]:
     >>> steps_in_sentences("Zuerst suche ich den Flug, dann buche ich das Hotel.")
     ['Zuerst suche ich den Flug', 'buche ich das Hotel']
     """
+    if text.isascii() and _SIGN_IN_LOWER_CASE.search(text.lower()) is None:  # most texts announce nothing
+        return []
     text = text.translate(_APOSTROPHES)
     sentences = [x for x in _SENTENCE.split(text) if x and not x.rstrip().endswith(("?", "？"))]
     if not any(_MARK_FIRST.search(x) or _OPENER.search(x) or _MARK_THEN.search(x) for x in sentences):
