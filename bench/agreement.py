@@ -1,7 +1,7 @@
 """How far the judged metrics agree with the labels of public benchmarks, beside two other kinds of prompt.
 
-    python bench/agreement.py                          # replays bench/recorded/answers.jsonl: no key, nothing is sent
-    python bench/agreement.py --model gpt-4o-mini      # asks a model, about all that is in the files
+    python bench/agreement.py        # replays bench/recorded/answers.jsonl: no key, nothing is sent
+    python bench/agreement.py --model gpt-4o-mini    # has a model judge all that is in the files
     python bench/agreement.py --model gpt-4o-mini --record answers.jsonl results.json
 
 FILE is a file of labelled trajectories as bench/trajectories.py reads them; without one, the forty in bench/recorded.

@@ -1,6 +1,7 @@
 """How long a trace that comes waits for its scores, alone and beside an evaluation run over stored traces.
 
-    .venv/bin/python bench/beside_run.py [--traces 20000] [--seconds 60] [--per-second 5] [--judge-ms 20]
+    .venv/bin/python bench/beside_run.py [--traces 20000] [--seconds 60] [--per-second 5]
+        [--judge-ms 20]
 
 A real server, and a judge of its own that answers after `--judge-ms`. Prints, in seconds from the moment at which a
 trace was sent, when its score was in the file of scores, less `assemble.complete_after`; and how many traces the run

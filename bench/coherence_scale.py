@@ -1,6 +1,7 @@
 """What is near under an embedding: similarities of questions to their own answers and to others, and a threshold.
 
-    python bench/coherence_scale.py FILE [--strangers FILE] [--embedding '{"local_model": "minishlab/potion-base-8M"}']
+    python bench/coherence_scale.py FILE [--strangers FILE]
+        [--embedding '{"local_model": "minishlab/potion-base-8M"}']
 
 A FILE, plain or .gz, is a JSON array of conversations as tau-bench publishes them (`task_id`; `traj`, a list of {role,
 content}), or what `spanscore inspect --jsonl` prints. Foreign answers are those to another question of the same file;

@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of reading: recordings, mutated, from bytes to agent traces. Needs atheris (`make fuzz`).
 
-    python bench/fuzz.py [-max_total_time=300] [-timeout=20] [other options of libFuzzer] [FOLDER of inputs]
+    python bench/fuzz.py [-max_total_time=300] [-timeout=20] [libFuzzer options] [FOLDER of inputs]
 
 An input is an export request of spans, or, after a first byte that is odd, of log records. A crash, or an input that
 takes longer than -timeout, is kept in the folder and replayed by giving the file instead of it.

@@ -1,6 +1,7 @@
 """How long a trace waits for its scores, from its last span to the exported scores, at a steady pace.
 
-    .venv/bin/python bench/latency.py [--seconds 30] [--spans-per-second 300] [--complete-after-s 10]
+    .venv/bin/python bench/latency.py [--seconds 30] [--spans-per-second 300]
+        [--complete-after-s 10]
 
 A real server with the default metrics and no judge, and traces of ten spans, each sent in one request. Prints, in
 seconds, when the scores of a trace were in the file, less `assemble.complete_after`; and the server's CPU seconds.

@@ -20,12 +20,14 @@ ROUNDS = 4
 
 _US = 1000
 _VOCABULARY = """
-    account address agent amount basket billing cancel card carrier change charge claim colour confirm courier credit
-    customer damaged date delay delivery deposit discount email exchange expired express gift invoice item label late
-    letter limit lost manager method missing monday note notice number office open order package paid parcel partial
-    payment pending phone pickup policy postcode price promised quantity receipt refund reminder repair replace request
-    return review route shelf shipment shipped shop size stock store street supplier support tax terms ticket total
-    track tuesday update voucher warehouse warranty weight the the the and and to to of of for with from was is on
+    account address agent amount basket billing cancel card carrier change charge claim colour
+    confirm courier credit customer damaged date delay delivery deposit discount email exchange
+    expired express gift invoice item label late letter limit lost manager method missing monday
+    note notice number office open order package paid parcel partial payment pending phone
+    pickup policy postcode price promised quantity receipt refund reminder repair replace
+    request return review route shelf shipment shipped shop size stock store street supplier
+    support tax terms ticket total track tuesday update voucher warehouse warranty weight the
+    the the and and to to of of for with from was is on
 """.split()  # noqa: SIM905 - a text is easier to read and to change than a list of a hundred strings
 _INSTRUCTIONS = json.dumps(
     [{"type": "text", "content": "You help the customers of a shop. Look things up; never guess."}]

@@ -226,7 +226,8 @@ def metric_of(span: Any) -> str:
 def show(figures: Figures, nothing: Figures) -> None:
     refused = ", ".join(f"{count} x {code}" for code, count in figures.refusals.items()) or "none"
     print(
-        f"{figures.what:<22}{figures.spans_per_cpu_s:>12,.0f}{nothing.spans_per_cpu_s / figures.spans_per_cpu_s:>10.1f}"
+        f"{figures.what:<22}{figures.spans_per_cpu_s:>12,.0f}"
+        f"{nothing.spans_per_cpu_s / figures.spans_per_cpu_s:>10.1f}"
         f"{figures.peak_bytes / 2**20:>10,.0f}{figures.sent_s:>10.1f}  {refused}",
         flush=True,
     )

@@ -185,13 +185,20 @@ def _spans_of_turn(
     for message in turn:
         parts = _parts(message)
         if message["role"] == "assistant":
-            children.append(("chat", {
-                "gen_ai.operation.name": "chat",
-                "gen_ai.request.model": "recorded",
-                "gen_ai.system_instructions": dumps([{"type": "text", "content": instructions}]),
-                "gen_ai.input.messages": dumps(seen),
-                "gen_ai.output.messages": dumps([{"role": "assistant", "parts": parts, "finish_reason": "stop"}]),
-            }))  # fmt: skip
+            children.append(
+                (
+                    "chat",
+                    {
+                        "gen_ai.operation.name": "chat",
+                        "gen_ai.request.model": "recorded",
+                        "gen_ai.system_instructions": dumps([{"type": "text", "content": instructions}]),
+                        "gen_ai.input.messages": dumps(seen),
+                        "gen_ai.output.messages": dumps(
+                            [{"role": "assistant", "parts": parts, "finish_reason": "stop"}]
+                        ),
+                    },
+                )
+            )
             children += [
                 (f"execute_tool {part['name']}", _tool_attributes(part, results))
                 for part in parts

@@ -1,8 +1,8 @@
 """A scripted model behind OpenAI's API, so that the examples run without a key.
 
-    python model_server.py -- python agent.py    # run a program against it; with a key, against OpenAI
-    python model_server.py --port 8900           # serve until Ctrl-C
-    with model_server.serving(): ...             # from Python: a server of this process, in the environment inside
+    python model_server.py -- python agent.py  # run a program against it, or with a key OpenAI
+    python model_server.py --port 8900         # serve until Ctrl-C
+    with model_server.serving(): ...           # from Python: a server of this process
 
 It speaks chat completions and responses, whole and streamed, and needs nothing but Python. What it says is in `SCRIPT`:
 the next reply follows from the user's last question and from what the tools have returned since.

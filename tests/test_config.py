@@ -254,9 +254,11 @@ def test_a_monitor_of_what_is_never_measured_is_refused(monitor, why):
     [
         ({}, {"metric": "agent_reliability", "scope": "session"}),
         ({"rubric": {}}, {"metric": "rubric.overall"}),
-        ({"rules": [{"name": "r", "when": {"error": True}, "metrics": {"check.tools_on_offer": {}}}]},
-         {"metric": "check.tools_on_offer"}),
+        (
+            {"rules": [{"name": "r", "when": {"error": True}, "metrics": {"check.tools_on_offer": {}}}]},
+            {"metric": "check.tools_on_offer"},
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_monitor_may_watch_what_any_rule_measures(evaluation, monitor):
     config.parse(yaml.safe_dump({"evaluation": evaluation, "monitors": {"quality": monitor}}))

@@ -268,7 +268,7 @@ def test_an_instrumentation_that_records_no_content_is_told_once(settings, caplo
     assert len(told) == 1
 
 
-def test_a_rule_by_an_attribute_of_a_span_decides_and_decides_alike_when_the_stored_trace_is_evaluated_again(settings):
+def test_a_rule_by_a_spans_attribute_decides_alike_when_the_stored_trace_is_evaluated_again(settings):
     rule = {"name": "gold", "when": {"attributes": {"plan": "gold"}}, "thresholds": {"coherence": 0.9}}
     ruled = settings.model_copy(update={"evaluation": Evaluation.model_validate({"rules": [rule]})})
     message = request()

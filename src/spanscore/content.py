@@ -28,15 +28,15 @@ class Silent:
     how: str | None
 
     def __str__(self) -> str:
-        """What to tell whoever wonders why there are no scores.
+        r"""What to tell whoever wonders why there are no scores.
 
-        >>> print(Silent(("my.scope",), "set A=1"))
-        my.scope records no questions, answers or arguments: what rests on them is not scored. To record them, set A=1
+        >>> print(*str(Silent(("my.scope",), "set A=1")).split(": "), sep="\n")
+        my.scope records no questions, answers or arguments
+        what rests on them is not scored. To record them, set A=1
         """
         who = " and ".join(self.scopes)
-        how = (
-            self.how
-            or "turn on the capture of message content where the agent is instrumented, and send log records too"
+        how = self.how or (
+            "turn on the capture of message content where the agent is instrumented, and send log records too"
         )
         what = "no questions, answers or arguments: what rests on them is not scored"
         return f"{who} {'records' if len(self.scopes) == 1 else 'record'} {what}. To record them, {how}"

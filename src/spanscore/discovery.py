@@ -72,7 +72,8 @@ def _from_file(path: Path, name: str) -> ModuleType:
     except OSError as error:
         raise ConfigError(f"{name}: {error.strerror or error} ({path}); name a Python file that can be read") from None
     digest = hashlib.sha256(content).hexdigest()
-    key = f"spanscore_plugin_{hashlib.sha256(str(path).encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+    digest = hashlib.sha256(str(path).encode("utf-8", "surrogatepass")).hexdigest()
+    key = f"spanscore_plugin_{digest[:16]}"
     loaded = sys.modules.get(key)
     if loaded is not None and vars(loaded).get("__spanscore_digest__") == digest:
         return loaded

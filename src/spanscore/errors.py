@@ -3,24 +3,24 @@
 ::
 
     SpanscoreError
-    ├── InputError            a file, argument or request is wrong: say what, where, what to do (CLI exit code 2)
+    ├── InputError            a file, argument or request is wrong (CLI exit code 2)
     │   ├── ConfigError       the same, for the configuration file
     │   ├── FieldError        the same, for one field of a request
     │   ├── NotFoundError     nothing is stored under a name
     │   ├── ExistsError       something else is stored under a name already
     │   ├── StateError        what is stored is in a state that does not allow it
     │   └── ConflictError     what is stored was changed since it was read
-    ├── OutputError           what was to be printed or written does not fit: say where (CLI exit code 74)
-    ├── RetryableError        may pass: an OTLP client is told UNAVAILABLE / 503 and when to come back
-    ├── PermanentError        will not pass: an OTLP client is told INVALID_ARGUMENT / 400
+    ├── OutputError           what is to be written does not fit (CLI exit code 74)
+    ├── RetryableError        may pass: an OTLP client gets UNAVAILABLE / 503, with a delay
+    ├── PermanentError        will not pass: an OTLP client gets INVALID_ARGUMENT / 400
     ├── JudgeError            the judge gave no usable answer: the outcome is a Failure
     │   ├── JudgeTimeoutError       no answer in time, on every model of the list
     │   ├── JudgeUnavailableError   refused or unreachable after all retries
     │   ├── JudgeAnswerError        answered, but not in the schema, even after one repair
     │   ├── JudgeRefusedError       a model, or its provider's content filter, declined to answer
     │   ├── JudgeTooLongError       the prompt exceeds the model's context window: ask less at once
-    │   └── BudgetExhaustedError    not asked: the budget is spent (the one JudgeError that becomes a Skip)
-    └── EmbeddingError        an embedding provider or model gave no vector: the outcome is a Failure
+    │   └── BudgetExhaustedError    the budget is spent: the one JudgeError that becomes a Skip
+    └── EmbeddingError        an embedding model gave no vector: the outcome is a Failure
 """
 
 from collections.abc import Mapping, Sequence

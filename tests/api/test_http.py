@@ -160,9 +160,13 @@ def _tokens(tmp_path, text):
 
 @pytest.mark.parametrize(
     ("shown", "status"),
-    [({}, 401), ({"authorization": "Bearer wrong"}, 401), ({"authorization": "Bearer writer"}, 403),
-     ({"authorization": "Bearer reader"}, 200)],
-)  # fmt: skip
+    [
+        ({}, 401),
+        ({"authorization": "Bearer wrong"}, 401),
+        ({"authorization": "Bearer writer"}, 403),
+        ({"authorization": "Bearer reader"}, 200),
+    ],
+)
 @pytest.mark.parametrize("path", [LIST, "/openapi.json"])
 def test_only_a_token_that_may_read_is_answered(tmp_path, shown, status, path):
     with _serving(tokens=_tokens(tmp_path, "reader scopes=read\nwriter scopes=write")) as url:

@@ -70,8 +70,8 @@ OWN = """
 evaluation:
   rubric:
     criteria:
-    - {id: kindness, display_name: Kindness, description: Was it kind, tier: delivery, weight: 0.5, type: binary,
-       rubric: {5: it was, 0: it was not}}
+    - {id: kindness, display_name: Kindness, description: Was it kind, tier: delivery,
+       weight: 0.5, type: binary, rubric: {5: it was, 0: it was not}}
 """
 
 

@@ -198,13 +198,16 @@ def test_alertmanager_gets_the_alert_again_while_it_lasts_and_its_end(url):
     assert [x["endsAt"] > x["startsAt"] for x in alerts[:3]] == [True] * 3
     assert len({json.dumps(x["labels"]) for x in alerts}) == 1
     assert alerts[0]["labels"] == {
-        "alertname": "SpanscoreScoreDrop", "monitor": "quality", "metric": "task_completion", "service": "shop",
-    }  # fmt: skip
+        "alertname": "SpanscoreScoreDrop",
+        "monitor": "quality",
+        "metric": "task_completion",
+        "service": "shop",
+    }
     assert set(alerts[0]) == {"labels", "annotations", "startsAt", "endsAt", "generatorURL"}
     assert alerts[-1]["endsAt"] < alerts[-2]["endsAt"]
 
 
-def test_an_alert_that_is_not_taken_is_sent_again_also_after_a_restart_and_its_secrets_are_not_logged(url, caplog):
+def test_an_alert_that_is_not_taken_is_sent_again_after_a_restart_and_no_secret_is_logged(url, caplog):
     async def scenario():
         receiver = Receiver()
         receiver.status = 500

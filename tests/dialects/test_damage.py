@@ -256,7 +256,7 @@ def answering(call, *, chars):
     return replace(chat("2", start=20, given=given, produced=said("Here.", role="assistant")), trace_id="answer")
 
 
-def test_a_trace_that_was_joined_to_no_other_since_its_messages_were_cut_is_damaged_but_for_the_answer():
+def test_a_trace_that_joins_no_other_since_its_messages_were_cut_is_damaged_but_for_the_answer():
     *_, answered = rebuild_all([asking("call-1"), answering("call-1", chars=128)])
     facts = {"user_input", "history", "system_instructions", "plan", "tool_calls", "model_calls", "usage"}
     assert (answered.final_output, set(answered.damaged)) == ("Here.", facts)

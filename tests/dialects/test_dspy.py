@@ -78,10 +78,12 @@ def test_an_exception_that_is_told_as_an_observation_is_an_error():
 
 @pytest.mark.parametrize(
     "said",
-    [fields("", next_thought="Look.", next_tool_name="f", next_tool_args='{"x": null}'),
-     '{"next_thought": "Look.", "next_tool_name": "f", "next_tool_args": {"x": null}}'],
+    [
+        fields("", next_thought="Look.", next_tool_name="f", next_tool_args='{"x": null}'),
+        '{"next_thought": "Look.", "next_tool_name": "f", "next_tool_args": {"x": null}}',
+    ],
     ids=["fields", "JSON"],
-)  # fmt: skip
+)
 def test_the_next_tool_is_a_call(said):
     assert model(said=said).output == (Message("assistant", "Look.", calls=(RequestedCall(None, "f", {"x": None}),)),)
 

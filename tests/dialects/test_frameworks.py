@@ -259,7 +259,7 @@ def test_claude_codes_hidden_prompt_is_damage():
     assert [(step.dialect, x.text, x.damaged) for x in step.input] == [("claude_code", None, {"text"})]
 
 
-def test_langsmith_puts_an_object_around_what_tools_of_the_claude_agent_sdk_were_called_with_and_returned():
+def test_langsmith_wraps_arguments_and_results_of_the_claude_agent_sdks_tools_in_an_object():
     told = {"langsmith.span.kind": "tool", "langsmith.metadata.ls_integration": "claude-agent-sdk"}
     returned = json.dumps({"content": [{"type": "text", "text": "[]"}]})
     step = read({**told, "gen_ai.prompt": '{"input": {"sku": "00042"}}', "gen_ai.completion": returned})

@@ -158,11 +158,31 @@ def test_a_longer_text_than_is_searched_loses_its_middle():
 
 
 FRAGMENTS = [
-    "sk-proj-Ab12Cd34Ef56Gh78Ij90Kl12", "password=", 'password: "', "Bearer ", "a@x.com", "@", "4111111111111111",
-    "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "eyJabcdefgh.", "+1", "212-555-0187", "[REDACTED:", "]",
-    "[REDACTED:email]", "[REDACTED:email:2]", "://u:", "DE89370400440532013000", " ", "\n", "'", "\\",
-    "phone: ", "123-45-6789",
-]  # fmt: skip
+    "sk-proj-Ab12Cd34Ef56Gh78Ij90Kl12",
+    "password=",
+    'password: "',
+    "Bearer ",
+    "a@x.com",
+    "@",
+    "4111111111111111",
+    "-----BEGIN PRIVATE KEY-----",
+    "-----END PRIVATE KEY-----",
+    "eyJabcdefgh.",
+    "+1",
+    "212-555-0187",
+    "[REDACTED:",
+    "]",
+    "[REDACTED:email]",
+    "[REDACTED:email:2]",
+    "://u:",
+    "DE89370400440532013000",
+    " ",
+    "\n",
+    "'",
+    "\\",
+    "phone: ",
+    "123-45-6789",
+]
 HOSTILE = st.lists(st.one_of(st.sampled_from(FRAGMENTS), st.text(max_size=5)), max_size=12).map("".join)
 
 

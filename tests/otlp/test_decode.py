@@ -21,23 +21,42 @@ def test_every_fact_of_a_span_is_read():
     by_scope = by_resource.scope_spans.add()
     by_scope.scope.name, by_scope.scope.version = "lib", "1.0"
     message = by_scope.spans.add(
-        trace_id=b"\x01" * 16, span_id=b"\x02" * 8, parent_span_id=b"\x03" * 8, name="chat", kind=3,
-        start_time_unix_nano=10, end_time_unix_nano=20, dropped_attributes_count=4, dropped_events_count=5,
+        trace_id=b"\x01" * 16,
+        span_id=b"\x02" * 8,
+        parent_span_id=b"\x03" * 8,
+        name="chat",
+        kind=3,
+        start_time_unix_nano=10,
+        end_time_unix_nano=20,
+        dropped_attributes_count=4,
+        dropped_events_count=5,
         dropped_links_count=6,
-    )  # fmt: skip
+    )
     message.status.code, message.status.message = 2, "boom"
     encode.fill(message.attributes, {"a": 1})
     encode.fill(message.events.add(name="e", time_unix_nano=11, dropped_attributes_count=7).attributes, {"b": "x"})
     encode.fill(message.links.add(trace_id=b"\x04" * 16, span_id=b"\x05" * 8).attributes, {"c": True})
     assert list(decode.spans(request)) == [
         Span(
-            trace_id="01" * 16, span_id="02" * 8, parent_span_id="03" * 8, name="chat", kind=3, start_ns=10, end_ns=20,
-            status_code=2, status_message="boom", attributes={"a": 1}, resource=Resource({"service.name": "travel"}),
-            scope=Scope("lib", "1.0"), events=(Event("e", 11, {"b": "x"}, 7),),
-            links=(Link("04" * 16, "05" * 8, {"c": True}),), dropped_attributes_count=4, dropped_events_count=5,
+            trace_id="01" * 16,
+            span_id="02" * 8,
+            parent_span_id="03" * 8,
+            name="chat",
+            kind=3,
+            start_ns=10,
+            end_ns=20,
+            status_code=2,
+            status_message="boom",
+            attributes={"a": 1},
+            resource=Resource({"service.name": "travel"}),
+            scope=Scope("lib", "1.0"),
+            events=(Event("e", 11, {"b": "x"}, 7),),
+            links=(Link("04" * 16, "05" * 8, {"c": True}),),
+            dropped_attributes_count=4,
+            dropped_events_count=5,
             dropped_links_count=6,
         )
-    ]  # fmt: skip
+    ]
 
 
 def test_every_fact_of_a_log_record_is_read():
@@ -47,18 +66,29 @@ def test_every_fact_of_a_log_record_is_read():
     by_scope = by_resource.scope_logs.add()
     by_scope.scope.name = "lib"
     message = by_scope.log_records.add(
-        trace_id=b"\x01" * 16, span_id=b"\x02" * 8, time_unix_nano=7, event_name="choice", severity_number=9,
+        trace_id=b"\x01" * 16,
+        span_id=b"\x02" * 8,
+        time_unix_nano=7,
+        event_name="choice",
+        severity_number=9,
         dropped_attributes_count=2,
-    )  # fmt: skip
+    )
     encode.put(message.body, {"text": ["hi"]})
     encode.fill(message.attributes, {"a": 1.5})
     assert list(decode.log_records(request)) == [
         LogRecord(
-            trace_id="01" * 16, span_id="02" * 8, time_ns=7, event_name="choice", body={"text": ["hi"]},
-            attributes={"a": 1.5}, resource=Resource({"service.name": "travel"}), scope=Scope("lib"), severity_number=9,
+            trace_id="01" * 16,
+            span_id="02" * 8,
+            time_ns=7,
+            event_name="choice",
+            body={"text": ["hi"]},
+            attributes={"a": 1.5},
+            resource=Resource({"service.name": "travel"}),
+            scope=Scope("lib"),
+            severity_number=9,
             dropped_attributes_count=2,
         )
-    ]  # fmt: skip
+    ]
 
 
 def test_a_parent_of_zeros_is_no_parent():

@@ -187,9 +187,17 @@ def test_a_jaeger_log_becomes_an_event(jaeger):
 
 def jaeger_span(tmp_path, **fields):
     span = {
-        "traceID": "1f", "spanID": "2f", "operationName": "op", "startTime": 1, "duration": 1, "processID": "p1",
-        "references": [], "tags": [], "logs": [], **fields,
-    }  # fmt: skip
+        "traceID": "1f",
+        "spanID": "2f",
+        "operationName": "op",
+        "startTime": 1,
+        "duration": 1,
+        "processID": "p1",
+        "references": [],
+        "tags": [],
+        "logs": [],
+        **fields,
+    }
     trace = {"traceID": "1f", "spans": [span], "processes": {"p1": {"serviceName": "svc"}}}
     return files.load([write(tmp_path, "jaeger.json", stdlib_json.dumps(trace))]).spans[0]
 
@@ -218,8 +226,11 @@ def test_jaeger_tags_keep_their_types(tmp_path):
     ]
     attributes = jaeger_span(tmp_path, tags=tags).attributes
     assert {k: (v, type(v)) for k, v in attributes.items()} == {
-        "f": (1.0, float), "b": (b"\x00\x01", bytes), "i": (7, int), "t": (True, bool),
-    }  # fmt: skip
+        "f": (1.0, float),
+        "b": (b"\x00\x01", bytes),
+        "i": (7, int),
+        "t": (True, bool),
+    }
 
 
 @pytest.mark.parametrize(

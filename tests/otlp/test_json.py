@@ -87,9 +87,21 @@ def test_the_names_of_the_proto_file_are_read_as_well(request):
     assert json.from_object("traces", shown) == request
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(
-    st.sampled_from(["resourceSpans", "scopeSpans", "spans", "attributes", "value", "traceId", "kind", "events"]), x
-), max_leaves=12))  # fmt: skip
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda x: (
+            st.lists(x)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["resourceSpans", "scopeSpans", "spans", "attributes", "value", "traceId", "kind", "events"]
+                ),
+                x,
+            )
+        ),
+        max_leaves=12,
+    )
+)
 def test_any_json_is_read_or_refused_with_a_value_error(document):
     try:
         json.from_object("traces", document)

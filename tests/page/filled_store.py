@@ -51,12 +51,24 @@ def turn(number: int, end_ns: int, *, failing: bool, **facts) -> AgentTrace:
     start = end_ns - 9 * S
     error = "upstream timeout" if failing else None
     calls = (
-        ToolCall("c1", "search_flights", {"from": "OSL", "to": "LIS", "date": "2026-03-12"},
-                 [{"flight": "LH-401", "departs": "06:15"}, {"flight": "TP-753", "departs": "11:40"}],
-                 started_ns=start + 2 * S, ended_ns=start + 4 * S),
-        ToolCall("c2", "book_flight", {"flight": "LH-401"}, None if error else {"booking": f"B-{number}"}, error,
-                 started_ns=start + 5 * S, ended_ns=start + 7 * S),
-    )  # fmt: skip
+        ToolCall(
+            "c1",
+            "search_flights",
+            {"from": "OSL", "to": "LIS", "date": "2026-03-12"},
+            [{"flight": "LH-401", "departs": "06:15"}, {"flight": "TP-753", "departs": "11:40"}],
+            started_ns=start + 2 * S,
+            ended_ns=start + 4 * S,
+        ),
+        ToolCall(
+            "c2",
+            "book_flight",
+            {"flight": "LH-401"},
+            None if error else {"booking": f"B-{number}"},
+            error,
+            started_ns=start + 5 * S,
+            ended_ns=start + 7 * S,
+        ),
+    )
     asked = [(RequestedCall(x.call_id, x.name, x.arguments),) for x in calls]
     answer = f"I booked flight LH-401 for you, booking B-{number}."
     models = (
@@ -65,16 +77,26 @@ def turn(number: int, end_ns: int, *, failing: bool, **facts) -> AgentTrace:
         ModelCall("m3", "gpt-4o", answer, None, (), 1290, 52, start + 7 * S, end_ns),
     )
     made = {
-        "session_id": f"session-{number // TURNS_A_SESSION}", "user_id": f"user-{number % 97}", "agent_name": agent,
-        "service_name": service, "user_input": f"{_QUESTIONS[number % len(_QUESTIONS)]} ({number})",
-        "final_output": answer, "tool_calls": calls, "model_calls": models, "usage": Usage(3230, 131),
+        "session_id": f"session-{number // TURNS_A_SESSION}",
+        "user_id": f"user-{number % 97}",
+        "agent_name": agent,
+        "service_name": service,
+        "user_input": f"{_QUESTIONS[number % len(_QUESTIONS)]} ({number})",
+        "final_output": answer,
+        "tool_calls": calls,
+        "model_calls": models,
+        "usage": Usage(3230, 131),
         "dialects": ("openai",),
-    } | facts  # fmt: skip
+    } | facts
     return AgentTrace(
-        trace_ids=(trace_id,), root_span_id=root, opening_span_id=root,
+        trace_ids=(trace_id,),
+        root_span_id=root,
+        opening_span_id=root,
         target=Target(trace_id, root, start, end_ns, {"service.name": made["service_name"]}),
-        started_ns=start, ended_ns=end_ns, **made,
-    )  # fmt: skip
+        started_ns=start,
+        ended_ns=end_ns,
+        **made,
+    )
 
 
 def scores(trace: AgentTrace, *, failing: bool, chance: random.Random) -> Iterator[Evaluation]:
@@ -87,8 +109,7 @@ def scores(trace: AgentTrace, *, failing: bool, chance: random.Random) -> Iterat
         _reason("task_completion", trace, failing),
     )
     wrong = failing and chance.random() < 0.3
-    yield score(trace, "tool_correctness", 0.0 if wrong else 1.0,
-                _reason("tool_correctness", trace, wrong))  # fmt: skip
+    yield score(trace, "tool_correctness", 0.0 if wrong else 1.0, _reason("tool_correctness", trace, wrong))
     finding = {"call": 2, "tool": "book_flight", "argument": None, "text": 'failed with "upstream timeout"'}
     reason = _reason("check.errors_recovered", trace, failing)
     findings = {"findings": [finding]} if failing else {}
@@ -113,10 +134,20 @@ def score(trace, metric, value, reason, metadata=None, by=_JUDGE) -> Evaluation:
 def measured(trace: AgentTrace, metric: str, outcome, by: Evaluator) -> Evaluation:
     """What came out of measuring a turn, shortly after it ended."""
     return Evaluation(
-        scope="trace", subject_id=trace.id, metric=metric, outcome=outcome, threshold=0.7, scale=(0.0, 1.0),
-        evaluator=by, target=trace.target, session_id=trace.session_id, session_key=trace.session_key,
-        agent_name=trace.agent_name, service_name=trace.service_name, evaluated_at_ns=trace.ended_ns + 12 * S,
-    )  # fmt: skip
+        scope="trace",
+        subject_id=trace.id,
+        metric=metric,
+        outcome=outcome,
+        threshold=0.7,
+        scale=(0.0, 1.0),
+        evaluator=by,
+        target=trace.target,
+        session_id=trace.session_id,
+        session_key=trace.session_key,
+        agent_name=trace.agent_name,
+        service_name=trace.service_name,
+        evaluated_at_ns=trace.ended_ns + 12 * S,
+    )
 
 
 def fill(url: str, turns: int, *, until_ns: int | None = None, every_s: float = 7.0, seed: int = 1) -> None:

@@ -82,9 +82,12 @@ def test_scores_of_turns_and_of_sessions_by_one_metric_stand_apart(show, serve):
     _write(
         served,
         (good, score(good, "rubric.polite", 1.0, "It is polite.")),
-        (bad, score(bad, "rubric.polite", 1.0, "It is polite."),
-         replace(score(bad, "rubric.polite", 0.0, "The session is rude."), **of_session)),
-    )  # fmt: skip
+        (
+            bad,
+            score(bad, "rubric.polite", 1.0, "It is polite."),
+            replace(score(bad, "rubric.polite", 0.0, "The session is rude."), **of_session),
+        ),
+    )
     page = show(served.start())
     part = page.locator(".reasons-part", has_text="The session is rude.")
     part.locator(".rate-of").wait_for()

@@ -30,7 +30,7 @@ def test_a_call_on_the_side_takes_nothing_from_the_conversation():
     assert texts == [ASIDE_TEXT, ASIDE_TEXT, SHOP.turns[0].steps[0].text]
 
 
-def test_what_answers_the_last_tool_calls_belongs_to_the_conversation_even_if_no_tools_are_offered():
+def test_what_answers_the_last_tool_calls_is_in_the_conversation_even_without_tools_on_offer():
     script = Script(SHOP, Options())
     (first,) = said(script, 1)
     assert script.next({"tool_call_id": f"call_{first.requests[0].call_id}"}, []).requests

@@ -67,17 +67,25 @@ def test_names_and_values_of_a_query_are_never_in_the_statement(backend, clickho
     search, parameters = statements[0]
     assert "DROP" not in search
     assert (parameters["param_service"], parameters["param_name0"], parameters["param_value0"]) == (
-        "shop", "a'b", "c'; DROP",
-    )  # fmt: skip
+        "shop",
+        "a'b",
+        "c'; DROP",
+    )
 
 
 def test_log_records_come_with_their_trace(backend, clickhouse, make_span, read):
     span = make_span()
     log = {
-        "TraceId": span.trace_id, "SpanId": span.span_id, "Time": str(span.start_ns), "SeverityNumber": 9,
-        "Body": '{"content":"hello"}', "LogAttributes": {"event.name": "gen_ai.user.message"},
-        "ResourceAttributes": {}, "ScopeName": "s", "ScopeVersion": "",
-    }  # fmt: skip
+        "TraceId": span.trace_id,
+        "SpanId": span.span_id,
+        "Time": str(span.start_ns),
+        "SeverityNumber": 9,
+        "Body": '{"content":"hello"}',
+        "LogAttributes": {"event.name": "gen_ai.user.message"},
+        "ResourceAttributes": {},
+        "ScopeName": "s",
+        "ScopeVersion": "",
+    }
     clickhouse([span], [log])
     [[record]] = [x.logs for x in read(f"clickhouse://127.0.0.1:{backend.port}")]
     assert (record.body, record.event_name) == ({"content": "hello"}, "gen_ai.user.message")

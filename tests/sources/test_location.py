@@ -66,9 +66,15 @@ def test_no_reference_is_filled_in_for_a_url_that_came_over_the_network():
     assert found.connection.headers == {"Authorization": "Bearer ${env:HOME}"}
 
 
-@pytest.mark.parametrize("text", ["jaeger://me:secret@there?service=a", "jaeger://there?service=a&token=secret",
-                                  "jaeger://there?header.X=secret&service=a",
-                                  "jaeger://there?header%2EX=secret&service=a&%74oken=secret"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "jaeger://me:secret@there?service=a",
+        "jaeger://there?service=a&token=secret",
+        "jaeger://there?header.X=secret&service=a",
+        "jaeger://there?header%2EX=secret&service=a&%74oken=secret",
+    ],
+)
 def test_what_is_shown_of_a_url_has_no_credential(text):
     found = parsed(text)
     assert str(found) == "jaeger://there?service=a"

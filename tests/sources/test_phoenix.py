@@ -97,8 +97,12 @@ def test_a_trace_with_more_spans_than_are_read_is_truncated(backend, phoenix, re
 def test_conditions_that_phoenix_knows_are_asked_of_it(backend, phoenix, read):
     asked = phoenix([span()])
     read(f"phoenix://127.0.0.1:{backend.port}?project=a/b&since=1d&errors=true&min_duration=2s")
-    assert asked[0][1] == {"limit": "1000", "start_time": "2023-11-13T22:13:20+00:00", "error": "true",
-                           "min_latency_ms": "1999"}  # fmt: skip
+    assert asked[0][1] == {
+        "limit": "1000",
+        "start_time": "2023-11-13T22:13:20+00:00",
+        "error": "true",
+        "min_latency_ms": "1999",
+    }
 
 
 def test_a_service_is_refused_since_phoenix_keeps_none(read):

@@ -132,12 +132,14 @@ def test_an_answer_that_does_not_decode_is_an_error_with_the_trace(backend, read
     [
         (Query(), "{ }"),
         (Query(service='a"b\\'), '{ resource.service.name = "a\\"b\\\\" }'),
-        (Query(service="s", attributes={"session.id": "x"}, errors=True),
-         '{ resource.service.name = "s" && status = error } && { resource.service.name = "s" && .session.id = "x" }'),
+        (
+            Query(service="s", attributes={"session.id": "x"}, errors=True),
+            '{ resource.service.name = "s" && status = error } && { resource.service.name = "s" && .session.id = "x" }',
+        ),
         (Query(attributes={"count": "3"}), '{ (.count = "3" || .count = 3) }'),
         (Query(attributes={"with space": "x"}), '{ ."with space" = "x" }'),
         (Query(min_duration_ns=2 * SECOND_NS), "{ traceDuration >= 2000000000ns }"),
     ],
-)  # fmt: skip
+)
 def test_conditions_are_asked_for_in_trace_ql(query, expected):
     assert trace_ql(query) == expected

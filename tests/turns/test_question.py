@@ -17,7 +17,7 @@ def test_a_question_in_the_form_of_messages_is_the_question_and_not_what_these_s
 @pytest.mark.parametrize(
     ("prompt", "question"), [("New task:\nThanks!", "Thanks!"), ("Say Thanks! now", "Say Thanks! now")]
 )
-def test_a_single_word_that_an_agent_was_called_with_is_the_question_where_it_is_a_line_of_the_prompt(prompt, question):
+def test_a_single_word_given_to_an_agent_is_the_question_where_it_is_a_line_of_the_prompt(prompt, question):
     called = span("a", end=100, traceloop__span__kind="agent", traceloop__entity__input=json.dumps("Thanks!"))
     (trace,) = rebuild([called, chat("1", 1, [text("user", prompt)])])
     assert trace.user_input == question

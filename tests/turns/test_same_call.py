@@ -119,7 +119,7 @@ def test_where_a_fact_of_the_gateways_came_from_is_explained():
     assert (int(origin.step.span.trace_id, 16), origin.attributes) == (2, ("gen_ai.usage.input_tokens",))
 
 
-def test_a_call_without_a_response_id_is_known_by_the_tool_call_that_it_asked_for_and_all_it_was_given():
+def test_a_call_without_a_response_id_is_known_by_the_tool_call_it_requested_and_all_its_input():
     mine, theirs = asked(answer=RAIN, response=None), asked(MS, answer=RAIN)
     assert rebuilt(application(mine), gateway(theirs)) == [[1]]
 

@@ -72,7 +72,8 @@ class Breaks:
 def pause_s(usual_s: float, status: Status | None) -> float:
     """As long as the server asks for, else the usual time, a little more or less."""
     asked_s = status.retry_after_s if status is not None else None
-    return min(asked_s if asked_s is not None else usual_s * random.uniform(0.5, 1.5), _LONGEST_WAIT_S)  # noqa: S311
+    usual_s *= random.uniform(0.5, 1.5)  # noqa: S311
+    return min(asked_s if asked_s is not None else usual_s, _LONGEST_WAIT_S)
 
 
 def status_of(trailers: Any) -> Status | None:

@@ -161,8 +161,11 @@ def encode_tick(found: ShownTick) -> pb.MonitorTick:
 
 def _watch(watch: pb.MonitorWatch) -> dict[str, Any]:
     given: dict[str, Any] = {"metric": watch.metric, "scope": _named(watch.scope, _SCOPES, "monitor.watch.scope")}
-    given |= {name: getattr(watch, name) for name in ("service", "agent", "floor", "alpha", "heaviest")
-              if watch.HasField(name)}  # fmt: skip
+    given |= {
+        name: getattr(watch, name)
+        for name in ("service", "agent", "floor", "alpha", "heaviest")
+        if watch.HasField(name)
+    }
     if watch.of:
         given["of"] = watch.of
     if watch.HasField("reference"):

@@ -19,7 +19,13 @@ class UnitOf(Protocol):
         """The id, as hex; "" for what belongs to nothing."""
 
 
-def _own_trace(scope_name: str, trace_id: str, attributes: Callable[[], Attributes], *, of_log: bool) -> str:  # noqa: ARG001 # as UnitOf has it
+def _own_trace(
+    scope_name: str,  # noqa: ARG001 # as UnitOf has it
+    trace_id: str,
+    attributes: Callable[[], Attributes],  # noqa: ARG001 # as UnitOf has it
+    *,
+    of_log: bool,  # noqa: ARG001 # as UnitOf has it
+) -> str:
     return trace_id
 
 

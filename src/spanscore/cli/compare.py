@@ -309,7 +309,8 @@ def _number(value: float | None, measure: str, *, sign: str = "") -> str:
 
 def _estimated(estimate: Estimate, measure: str, *, sign: str = "") -> str:
     """A value over its interval."""
-    return f"{_number(estimate.value, measure, sign=sign)}\n{_interval(estimate.interval, measure, sign=sign)}"
+    value = _number(estimate.value, measure, sign=sign)
+    return f"{value}\n{_interval(estimate.interval, measure, sign=sign)}"
 
 
 def _interval(interval: Interval | None, measure: str, *, sign: str = "+") -> str:

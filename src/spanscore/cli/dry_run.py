@@ -162,11 +162,12 @@ def _print_table(output: "Console", first: str, rows: Iterable[tuple[str, Sequen
         table.add_column(heading, no_wrap=heading != "metrics", justify="left" if words else "right")
     for which, group in rows:
         cost = _cost(group)
+        at_most = "<" if group[0].planned.placeholders else ""
         table.add_row(
             which,
             str(group[0].planned.stage),
             ", ".join(group[0].planned.metrics),
-            f"{'<' if group[0].planned.placeholders else ''}{sum(call.estimate.input_tokens for call in group):,}",
+            f"{at_most}{sum(call.estimate.input_tokens for call in group):,}",
             f"<{sum(call.estimate.max_output_tokens for call in group):,}",
             "?" if cost is None else f"<{cost:.4f}",
         )

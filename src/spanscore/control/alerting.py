@@ -104,8 +104,12 @@ class Alerts:
                 wait_ns = min(_FIRST_WAIT_NS << min(notice.tries, 20), receiver.max_interval)
                 _log.error(
                     "%s: the alert %s of monitor %s was not taken (%s); it is sent again in %.0f s",
-                    notice.receiver, notice.record["id"], notice.monitor, error, wait_ns / _SECOND,
-                )  # fmt: skip
+                    notice.receiver,
+                    notice.record["id"],
+                    notice.monitor,
+                    error,
+                    wait_ns / _SECOND,
+                )
                 self._count(notice, "failed")
                 await asyncio.to_thread(self._notices.put_off, notice, self._clock_ns() + wait_ns)
             else:

@@ -10,8 +10,9 @@ from spanscore.model.score import Outcome, Score
 def readable(outcome: Outcome) -> Outcome:
     """`outcome` with the marks in its reason and metadata as `[REDACTED:email]`.
 
-    >>> readable(Score(1.0, "To [REDACTED:email:2 #bcdfghjklmnp].", {"task": ["[REDACTED:card #bcdfghjklmnp]"]}))
-    Score(value=1.0, reason='To [REDACTED:email:2].', metadata={'task': ['[REDACTED:card]']}, label=None)
+    >>> score = Score(1.0, "To [REDACTED:email:2 #bcdfghjklmnp].", {"to": ["[REDACTED:card #bcdfghjklmnp]"]})
+    >>> readable(score).reason, readable(score).metadata
+    ('To [REDACTED:email:2].', {'to': ['[REDACTED:card]']})
     """
     if not isinstance(outcome, Score):
         return outcome

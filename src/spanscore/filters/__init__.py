@@ -2,7 +2,8 @@
 
 ::
 
-    status = SCORED AND (value < 0.5 OR NOT label = "pass") AND evaluated_at_ns > "2026-11-01T00:00:00Z"
+    status = SCORED AND (value < 0.5 OR NOT label = "pass")
+        AND evaluated_at_ns > "2026-11-01T00:00:00Z"
 
 A comparison has a field on its left, `=`, `!=`, `<`, `<=`, `>`, `>=` or `:`, and a value. A value is a word, or text in
 single or double quotes. `AND`, `OR` and `NOT` (or `-`) are in capitals; as in AIP-160 `OR` binds more strongly than

@@ -233,5 +233,7 @@ class Lane:
         rate = self._pace.rate_per_s or 0.0
         _LOGGER.info(
             "judge %s: its provider limits how often it is called; %d calls wait, about %.2g a second are sent",
-            self._model, len(self._waiting), rate,
-        )  # fmt: skip
+            self._model,
+            len(self._waiting),
+            rate,
+        )

@@ -70,7 +70,8 @@ class Experiment:
     def _repr_html_(self) -> str:
         head = _html_row("th", _HEADINGS)
         rows = "".join(_html_row("td", _cells(x)) for x in self.run.cases)
-        return f"<p><b>{html.escape(self._title())}</b></p><table><thead>{head}</thead><tbody>{rows}</tbody></table>"
+        title = html.escape(self._title())
+        return f"<p><b>{title}</b></p><table><thead>{head}</thead><tbody>{rows}</tbody></table>"
 
     def _title(self) -> str:
         counts = ", ".join(f"{self.run.count(x)} {y}" for x, y in _COUNTED.items() if self.run.count(x))

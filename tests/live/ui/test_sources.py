@@ -174,9 +174,15 @@ def test_a_backend_gives_the_facts_of_what_it_keeps(request, backend, kept, case
 
 @pytest.mark.parametrize(
     "query",
-    ["service={service}", "errors=true", "attribute.gen_ai.operation.name=chat", "min_duration=50ms", "limit=3",
-     "service={service}&attribute.gen_ai.operation.name=chat&limit=2"],
-)  # fmt: skip
+    [
+        "service={service}",
+        "errors=true",
+        "attribute.gen_ai.operation.name=chat",
+        "min_duration=50ms",
+        "limit=3",
+        "service={service}&attribute.gen_ai.operation.name=chat&limit=2",
+    ],
+)
 @pytest.mark.parametrize("backend", ["in_jaeger", "in_clickhouse"])
 def test_a_search_finds_what_its_conditions_accept_of_everything(request, backend, query):
     url = request.getfixturevalue(backend) + "?since=2020-01-01"

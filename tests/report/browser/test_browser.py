@@ -194,9 +194,13 @@ def test_a_comparison_says_what_changed_and_shows_the_turn_before(show):
     own, other = agent_trace(1), agent_trace(9, user_input=agent_trace(1).user_input, final_output="It is cold.")
     estimate = Estimate(0.5, 20, Interval(0.4, 0.6), "x")
     difference = report.Difference(
-        name="pass rate", baseline=estimate, own=estimate, difference=Estimate(-0.2, 20, Interval(-0.3, -0.1), "x"),
-        verdict="worse", unit="%",
-    )  # fmt: skip
+        name="pass rate",
+        baseline=estimate,
+        own=estimate,
+        difference=Estimate(-0.2, 20, Interval(-0.3, -0.1), "x"),
+        verdict="worse",
+        unit="%",
+    )
     page = show(
         [own],
         [evaluation(own, value=0.1)],

@@ -46,10 +46,13 @@ def call_id(value: object) -> str | None:
 
 
 def tools(value: Any) -> tuple[Tool, ...] | None:
-    """The tools that a list of definitions names; None where nothing can be read. An unreadable definition is left out.
+    """The tools that a list of definitions names; None where nothing can be read.
 
-    >>> tools('[{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}, "g"]')
-    (Tool(name='f', description=None, parameters={'type': 'object'}), Tool(name='g', description=None, parameters=None))
+    An unreadable definition is left out.
+
+    >>> found = tools('[{"type": "function", "function": {"name": "f"}}, "g"]')
+    >>> found[0], len(found)
+    (Tool(name='f', description=None, parameters=None), 2)
     """
     return _tools_of_text(value) if isinstance(value, str) else _tools_of(structure(value).value)
 

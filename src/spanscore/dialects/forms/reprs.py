@@ -31,8 +31,8 @@ def opened_repr(text: object) -> Any:
     An object becomes a dict of its named fields, a member of an enumeration its value, and an object that prints as
     nothing but its address None.
 
-    >>> opened_repr("Message(role=<Role.USER: 'user'>, parts=[Part(text='<hi>', size=-1)], at=<object at 0x7f>)")
-    {'role': 'user', 'parts': [{'text': '<hi>', 'size': -1}], 'at': None}
+    >>> opened_repr("Part(role=<Role.USER: 'user'>, sizes=[Size(a='<hi>', b=-1)], at=<object at 0x7f>)")
+    {'role': 'user', 'sizes': [{'a': '<hi>', 'b': -1}], 'at': None}
     """
     if not isinstance(text, str) or len(text) > _MAX_CHARS:
         return None

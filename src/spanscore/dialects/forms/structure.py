@@ -28,7 +28,8 @@ _HIDDEN = re.compile(
     r"""\s*(?:
     \*{3,}  # as the Collector's redaction processor masks
     | \*{2,3}(?:REDACTED|MASKED)\*{2,3} | __REDACTED__
-    | [\[<](?:REDACTED|FILTERED|MASKED|ELIDED)(?![^\W_])[^\]>]*[\]>]  # also with the kind or the reason
+    # in brackets, also with the kind or the reason
+    | [\[<](?:REDACTED|FILTERED|MASKED|ELIDED)(?![^\W_])[^\]>]*[\]>]
     | \[Scrubbed\ due\ to\ [^\]]*\]  # Logfire's, with what it saw
     | <fully\ masked\ due\ to\ failed\ mask\ function>  # Langfuse's
     )\s*""",

@@ -36,10 +36,12 @@ _ENGLISH = (
     r"|(?:has|have) been" + _ADVERBS + r"\s+(?:{verbs})\b"
     r"|(?:is|are)(?:\s+(?:now|all|successfully)){1,2}\s+(?:{verbs})\b)"
     r"|(?:^|[.!\n][^\S\n]*)successfully\s+(?:{verbs})\b"
-    r"|(?:^|\n)(?:done|all set)[!.,:]\s+(?:(?:the|your)\s+)?(?:\w+\s+){1,3}(?:{verbs})(?=\s*[.!\n]|\s*$)"
+    r"|(?:^|\n)(?:done|all set)[!.,:]\s+(?:(?:the|your)\s+)?(?:\w+\s+){1,3}(?:{verbs})"
+    r"(?=\s*[.!\n]|\s*$)"
 )
 _GERMAN = (
-    r"\bich habe\b[^.?!\n]{0,80}\b(?:{verbs})\b|\b(?:wurde|wurden|ist|sind)\b[^.?!\n]{0,60}\b(?:{verbs})\s+worden\b"
+    r"\bich habe\b[^.?!\n]{0,80}\b(?:{verbs})\b"
+    r"|\b(?:wurde|wurden|ist|sind)\b[^.?!\n]{0,60}\b(?:{verbs})\s+worden\b"
     r"|\b(?:wurde|wurden)\b(?:\s+\w+){0,3}\s+(?:{verbs})\b"
 )
 _DUTCH = r"\bik heb\b[^.?!\n]{0,80}\b(?:{verbs})\b"
@@ -48,7 +50,8 @@ _PORTUGUESE = r"\b(?:{verbs})\b"
 _SPANISH = r"\b(?:se ha|se han|he|hemos)\s+(?:{verbs})s?\b|\bha(?:n)? sido\s+(?:{verbs})s?\b"
 _FRENCH = r"\bj['\u2019]ai(?:\s+bien)?\s+(?:{verbs})\b|\ba(?:vons)? (?:bien )?été\s+(?:{verbs})e?s?\b"
 _CHINESE = (
-    r"(?:已(?:经)?(?:为您|帮您|为你|帮你)?|(?:帮您|为您|帮你|为你))(?:{verbs})(?:了|好了|成功|完成|\u3002|\uff0c|$)"
+    r"(?:已(?:经)?(?:为您|帮您|为你|帮你)?|(?:帮您|为您|帮你|为你))"
+    r"(?:{verbs})(?:了|好了|成功|完成|\u3002|\uff0c|$)"
 )
 _JAPANESE = r"(?:{verbs})(?:を|が)?(?:完了)?(?:し|いたし)ました"
 
@@ -63,23 +66,28 @@ _CLAIMS = (
         asked=r"\bpay|transfer|buy|purchas|order|charge"),
     _of("sent|resent|emailed|e-mailed|shipped|dispatched|forwarded", subject=_ENGLISH,
         asked=r"send|mail|ship|forward|sent"),
-    _of("deleted|removed|deactivated|unsubscribed", subject=_ENGLISH, asked=r"delet|remov|deactivat|unsubscri|close"),
+    _of("deleted|removed|deactivated|unsubscribed", subject=_ENGLISH,
+        asked=r"delet|remov|deactivat|unsubscri|close"),
     _of("scheduled|rescheduled", subject=_ENGLISH, asked=r"schedul|appointment|meeting|remind"),
-    _of("confirmed", subject=r"\byour (?:booking|reservation|appointment) (?:is|has been)(?: now)? (?:{verbs})\b",
+    _of("confirmed",
+        subject=r"\byour (?:booking|reservation|appointment) (?:is|has been)(?: now)?"
+        r" (?:{verbs})\b",
         asked=r"\bbook|reserv|schedul|make an appointment"),
     _of("geboekt|gereserveerd|geannuleerd|betaald|verzonden|gestuurd|verwijderd", subject=_DUTCH,
         asked=r"boek|reserve|annule|betaal|zend|stuur|verwijder"),
-    _of("prenotato|annullato|cancellato|rimborsato|pagato|inviato|spedito|acquistato", subject=_ITALIAN,
-        asked=r"prenot|annull|cancell|rimbors|pag|invia|spedi|acquist"),
+    _of("prenotato|annullato|cancellato|rimborsato|pagato|inviato|spedito|acquistato",
+        subject=_ITALIAN, asked=r"prenot|annull|cancell|rimbors|pag|invia|spedi|acquist"),
     _of("reservei|cancelei|reembolsei|paguei|enviei|comprei", subject=_PORTUGUESE,
         asked=r"reserv|cancel|reembols|pag|envi|mand|compr"),
     _of("gebucht|reserviert", subject=_GERMAN, asked=r"buch|reservier"),
     _of("storniert|gekündigt", subject=_GERMAN, asked=r"stornier|kündig"),
-    _of("überwiesen|bezahlt|erstattet|bestellt", subject=_GERMAN, asked=r"überweis|bezahl|erstatt|bestell"),
+    _of("überwiesen|bezahlt|erstattet|bestellt", subject=_GERMAN,
+        asked=r"überweis|bezahl|erstatt|bestell"),
     _of("gesendet|geschickt|verschickt|versandt", subject=_GERMAN, asked=r"send|schick"),
     _of("gelöscht", subject=_GERMAN, asked=r"lösch"),
     _of("reservado|cancelado|reembolsado|transferido|comprado|pedido|enviado|eliminado|borrado|pagado",
-        subject=_SPANISH, asked=r"reserv|cancel|reembols|transfer|transf|compr|pid|env[ií]|elimin|borr|pag"),
+        subject=_SPANISH,
+        asked=r"reserv|cancel|reembols|transfer|transf|compr|pid|env[ií]|elimin|borr|pag"),
     _of("réservé|annulé|remboursé|payé|commandé|envoyé|supprimé|viré",
         subject=_FRENCH, asked=r"réserv|annul|rembours|pay|command|envo|supprim|vir"),
     _of("预订|预定|取消|退款|支付|转账|下单|发送|删除|购买",

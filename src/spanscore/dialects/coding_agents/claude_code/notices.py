@@ -18,7 +18,8 @@ _MAX_CHARS = 1024 * 1024
 def results(prompt: Value) -> tuple[ToolResult, ...]:
     """What calls returned that ran in the background, of a prompt that is made of notices; none of any other.
 
-    >>> results("<task-notification><tool-use-id>t7</tool-use-id><result>Done.</result></task-notification>")
+    >>> call = "<tool-use-id>t7</tool-use-id>"
+    >>> results(f"<task-notification>{call}<result>Done.</result></task-notification>")
     (ToolResult(call_id='t7', value='Done.', error=None, shown=True, name=None),)
     """
     if not isinstance(prompt, str) or not prompt.startswith(_BEGIN) or len(prompt) > _MAX_CHARS:
