@@ -21,8 +21,9 @@ from spanscore.judge.config import Budget
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Judge
 from spanscore.metrics import Metric
-from spanscore.model.score import JudgeUsage, ScopeKind
+from spanscore.model.score import ScopeKind
 from spanscore.scoring import refuse_misplaced
+from spanscore.store.runs import Booked
 
 _ADDRESS = re.compile(" at 0x[0-9a-f]+")
 """What Python shows of a function differs from process to process in this."""
@@ -30,12 +31,21 @@ _ADDRESS = re.compile(" at 0x[0-9a-f]+")
 
 @dataclass(frozen=True, slots=True)
 class Measurer:
-    """What evaluates the traces or sessions of one run; `metrics` are those that give scores of its items."""
+    """What evaluates the traces or sessions of one run; `metrics` are those that give scores of its items.
+
+    `budget` is what its judge is paid from; None where no model is asked.
+    """
 
     engine: Engine
     overrides: Overrides
     metrics: tuple[Metric, ...]
     names_rubric: bool
+    budget: TotalBudget | None = None
+
+    @property
+    def booked(self) -> Booked | None:
+        """What of the budget is spent or reserved by now; None where there is none."""
+        return None if self.budget is None else Booked(*self.budget.booked)
 
 
 class Measurers:
@@ -59,17 +69,18 @@ class Measurers:
         """How the judge is configured."""
         return self._settings.judge
 
-    def of(self, spec: RunSpec, spent: JudgeUsage = JudgeUsage()) -> Measurer:  # noqa: B008 - frozen
-        """The engine for `spec`, of whose budget so much is `spent`. Raises InputError where it cannot be met."""
+    def of(self, spec: RunSpec, booked: Booked = Booked()) -> Measurer:  # noqa: B008 - frozen
+        """The engine for `spec`, of whose budget so much is `booked`. Raises InputError where it cannot be met."""
         measure, scope = spec.measure, spec.target.scope
         self._requested.require_all(measure)
         overrides = Overrides(measure.metrics or None, measure.model, None, measure.signal_weights or None)
         refuse_misplaced(overrides, scope)
         evaluation = self._changed(measure, is_all_named=bool(measure.metrics))
+        judge, budget = self._paid(spec.budget, booked)
         try:
             engine = Engine(
                 evaluation,
-                self._paid(spec.budget, spent),
+                judge,
                 self._embedder,
                 judge_config=self._settings.judge,
                 clock_ns=self._clock_ns,
@@ -83,7 +94,7 @@ class Measurers:
         run_here = tuple(x for x in metrics if x.run == scope)
         if not run_here and not rubric:
             raise FieldError("measure.metrics", f"none of the configured metrics runs with a {scope}; name some")
-        return Measurer(engine, overrides, run_here, rubric)
+        return Measurer(engine, overrides, run_here, rubric, budget)
 
     def limits(self, budget: RunBudget | None) -> Budget:
         """What a run may spend that asks for so much; None: as much as the judge has for one window."""
@@ -124,11 +135,12 @@ class Measurers:
         )
         return hashlib.sha256(_ADDRESS.sub("", repr(facts)).encode("utf-8", "surrogatepass")).hexdigest()
 
-    def _paid(self, budget: RunBudget | None, spent: JudgeUsage) -> Judge | None:
+    def _paid(self, asked: RunBudget | None, booked: Booked) -> tuple[Judge | None, TotalBudget | None]:
+        """A run's judge, and what it is paid from."""
         if not isinstance(self._judge, ModelJudge):
-            return self._judge  # there is none, or recorded answers stand in for it
-        tokens = spent.input_tokens + spent.output_tokens
-        return self._judge.behind(TotalBudget(self.limits(budget), tokens, spent.cost_usd or 0.0))
+            return self._judge, None  # there is none, or recorded answers stand in for it
+        budget = TotalBudget(self.limits(asked), *booked)
+        return self._judge.behind(budget), budget
 
     def _changed(self, measure: MeasureSpec, *, is_all_named: bool) -> Config:
         """The configuration of the evaluation with the options and thresholds of a run."""

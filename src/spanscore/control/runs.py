@@ -399,7 +399,7 @@ class Runs:
             return
         try:
             spec = whole(begun.spec, ids)
-            measurer = self._measurers.of(spec, begun.progress.usage)
+            measurer = self._measurers.of(spec, begun.progress.spent)
         except InputError as error:  # the configuration has changed since it was created
             await self._fail(begun, str(error))
             return
@@ -418,6 +418,7 @@ class Runs:
             looks_back=measurer.engine.looks_back,
             at_once=self._config.max_concurrent,
             is_busy=self._is_busy,
+            booked=lambda: measurer.booked,
             clock_ns=self._clock_ns,
             sleep=self._sleep,
         )
@@ -438,8 +439,16 @@ class Runs:
             _log.exception("run %s cannot go on", run.id)
             await self._fail(run, reason_of(error))
         finally:
+            await self._book(run.id, work)
             self._active.pop(run.id, None)
             self._news.set()
+
+    async def _book(self, run_id: str, work: Work) -> None:
+        """Keep what the calls may have cost that were given up, for when the run goes on."""
+        try:
+            await work.book()
+        except Exception:  # noqa: BLE001 - the run ends all the same
+            _log.exception("run %s: what its last calls may have cost cannot be stored", run_id)
 
     async def _fail(self, run: Run, reason: str) -> None:
         def fail(current: Run) -> Run:

@@ -14,7 +14,7 @@ from spanscore.control.source_listing import SourceListing
 from spanscore.control.sources import Sources
 from spanscore.control.spec import RunSpec
 from spanscore.scoring import Scoring
-from spanscore.store.runs import Item, Run, RunState
+from spanscore.store.runs import Booked, Item, Run, RunState
 from spanscore.store.store import Store
 
 _log = logging.getLogger(__name__)
@@ -63,10 +63,11 @@ class Work:
         looks_back: bool,
         at_once: int,
         is_busy: Callable[[], bool],
+        booked: Callable[[], Booked | None] = lambda: None,
         clock_ns: Callable[[], int] = time.time_ns,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        """`items_of` gives what evaluates the items of a run that was listed.
+        """`items_of` gives what evaluates the items of a run that was listed, `booked` what of its budget is booked.
 
         While `is_busy`, an item waits before it is taken up, for a second at most.
         """
@@ -79,6 +80,8 @@ class Work:
         self._store = store
         self._at_once = at_once
         self._is_busy = is_busy
+        self._booked = booked
+        self._booked_before: Booked | None = run.progress.booked
         self._clock_ns = clock_ns
         self._sleep = sleep
         self._is_ending = False
@@ -200,12 +203,21 @@ class Work:
             await self._commit_all([failed(item, error)])
 
     async def _commit_all(self, worked: Sequence[Worked]) -> None:
-        finished = [x.finished for x in worked]
+        finished, booked = [x.finished for x in worked], self._booked()
         await self._scoring.commit(
             [],
             [evaluation for x in worked for evaluation in x.evaluations],
-            also=lambda tables: tables.finish(self._run_id, finished, self._clock_ns()),
+            also=lambda tables: tables.finish(self._run_id, finished, self._clock_ns(), booked),
         )
+        self._booked_before = booked
+
+    async def book(self) -> None:
+        """Write what of the budget is booked where a call was paid of which nothing was committed, or given up."""
+        booked = self._booked()
+        if booked is not None and booked != self._booked_before:
+            await self._scoring.patiently(
+                self._store.write_runs, lambda tables: tables.finish(self._run_id, (), self._clock_ns(), booked)
+            )
 
     async def _end_state(self) -> RunState | None:
         """Write that the run has come to its end: it failed where no item came out."""

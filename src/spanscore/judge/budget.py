@@ -195,6 +195,11 @@ class TotalBudget(Budget):
         self._window = 0
         self._tokens, self._usd = tokens, usd
 
+    @property
+    def booked(self) -> tuple[int, float]:
+        """Tokens and USD that calls have cost, with all that those may cost which are under way or were given up."""
+        return self._tokens, self._usd
+
     def _window_at(self, _now_ns: int) -> int:
         return 0
 

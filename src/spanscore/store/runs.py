@@ -42,6 +42,13 @@ class Tallied:
         return Tallied(-self.scored, skipped, failed)
 
 
+class Booked(NamedTuple):
+    """What a run has spent of its budget, with all that calls may cost which are under way or were given up."""
+
+    tokens: int = 0
+    usd: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far a run is. Times are Unix ns.
@@ -49,7 +56,7 @@ class Progress:
     `cursor` is where the listing of its items goes on, None when all are listed; `candidates` are the traces or
     sessions that the target named so far, `items` those that were drawn. `gone` are items that were no longer stored.
     `named` are the ids that the target names one by one. `reason` says why it stopped, where it did not come to its
-    end. `asked` is the digest of the spec that the run was created with.
+    end. `asked` is the digest of the spec that the run was created with. `booked` is of its budget, as was last known.
     """
 
     cursor: str | None = ""
@@ -67,6 +74,14 @@ class Progress:
     reason: str | None = None
     asked: str | None = None
     rows: tuple[int, int] | None = None
+    booked: Booked = field(default_factory=Booked)
+
+    @property
+    def spent(self) -> Booked:
+        """What of the budget the run cannot spend any more."""
+        usage, booked = self.usage, self.booked
+        tokens = usage.input_tokens + usage.output_tokens
+        return Booked(max(tokens, booked.tokens), max(usage.cost_usd or 0.0, booked.usd))
 
     @property
     def left(self) -> int:
@@ -82,7 +97,9 @@ class Progress:
         """The inverse of `to_json`."""
         data = json.loads(text)
         rows = None if data.get("rows") is None else tuple(data["rows"])
-        read = {"scores": Tallied(**data["scores"]), "usage": JudgeUsage(**data["usage"]), "rows": rows}
+        booked = Booked(*data.get("booked", ()))
+        scores, usage = Tallied(**data["scores"]), JudgeUsage(**data["usage"])
+        read = {"scores": scores, "usage": usage, "rows": rows, "booked": booked}
         return cls(**{**data, **read})
 
 
@@ -255,8 +272,8 @@ class RunTables(TargetReads):
             Item(*row) for row in self._connection.execute(query.where(*wanted).order_by(table.number).limit(limit))
         ]
 
-    def finish(self, run_id: str, found: Iterable[Finished], now_ns: int) -> None:
-        """Note what became of items; those of a run that was deleted meanwhile are left out."""
+    def finish(self, run_id: str, found: Iterable[Finished], now_ns: int, booked: Booked | None = None) -> None:
+        """Note what became of items, and what of the run's budget is booked; nothing of a run that was deleted."""
         this = runs.c.id == run_id
         text = self._connection.execute(select(runs.c.progress).where(this)).scalar()
         if text is None:
@@ -268,6 +285,8 @@ class RunTables(TargetReads):
             pending = update(run_items).where(*one, run_items.c.state == "PENDING").values(**changed)
             if self._connection.execute(pending).rowcount:
                 progress = _with(progress, x)
+        if booked is not None:
+            progress = replace(progress, booked=booked)
         row = {"progress": progress.to_json(), "updated_ns": now_ns}
         self._connection.execute(update(runs).where(this).values(**row))
 
