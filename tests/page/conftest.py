@@ -13,6 +13,7 @@ from served import Served
 HERE = Path(__file__).parent
 MANY = 50_000
 _WAIT_MS = 60_000
+_TOKENS = "writer scopes=read,write\nreader scopes=read\nsender scopes=write\n"
 
 
 def pytest_collection_modifyitems(items):
@@ -54,6 +55,14 @@ def serve(tmp_path):
     yield serve
     for one in made:
         one.stop()
+
+
+@pytest.fixture
+def guarded(serve, tmp_path):
+    """A server that asks for a token."""
+    (tmp_path / "tokens").write_text(_TOKENS)
+    extension = {"bearertokenauth/api": {"filename": str(tmp_path / "tokens")}}
+    return serve(extensions=extension, api={"auth": {"authenticator": "bearertokenauth/api"}}).start()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from contrast import LOW_CONTRAST
 from filled_store import fill
 from harness.browser import until
 
@@ -197,3 +198,36 @@ def test_why_the_metrics_cannot_be_read_is_shown(show, served):
     page.locator(".failing-page .problem", has_text="The figures cannot be read.").wait_for()
     page.evaluate("location.hash = '#/annotate'")
     page.locator(".annotate .main", has_text="The figures cannot be read.").wait_for()
+
+
+def test_agreement_with_the_judge_grows_with_the_labels(annotate, served):
+    page = annotate(served)
+    page.locator(".agreed", has_text="there are no labels yet").wait_for()
+    for number in range(6):
+        page.keyboard.press("y")
+        page.locator(".agreed", has_text=f"n = {number + 1} label").wait_for()
+        _said(page, "pass is saved")
+    (judge,) = served.ask("AnnotationService/GetAgreement", metric="task_completion")["judges"]
+    agreement = next(x for x in judge["atRandom"]["measures"] if x["name"] == "agreement")
+    text = page.locator(".agreed").inner_text()
+    assert f"{100 * agreement['value']:.1f}".removesuffix(".0") in text
+    assert re.search(r"\(\d+(\.\d)? % to \d+(\.\d)? %\), n = 6 labels in \d+ session", text)
+    page.locator(".agreed summary").click()
+    assert page.locator(".agreed svg .line").count() == 1
+    assert page.locator(".agreed-table tbody tr").count() == 6
+    page.keyboard.press("u")
+    page.locator(".agreed", has_text="n = 5 labels").wait_for()
+    assert page.complaints == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_has_the_contrast_that_wcag_asks_for(show, served, dark):
+    page = show(served, _AT, ready=".choose, .page", dark=dark)
+    page.get_by_label("Your name").fill("ann")
+    page.keyboard.press("Enter")
+    page.locator(".wide-filters").click(position={"x": 5, "y": 5})
+    page.wait_for_selector(".label-bar:not([hidden])")
+    page.keyboard.press("y")
+    _said(page, "pass is saved")
+    page.locator(".agreed summary").click()
+    assert page.evaluate(LOW_CONTRAST) == []

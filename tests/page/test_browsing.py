@@ -259,13 +259,17 @@ def test_fifty_thousand_turns_are_filtered(show, large_server):
     assert len(_titles(page)) == 1
 
 
-@pytest.mark.parametrize("at", ["#/failing", "#/traces", "#/sessions", "#/trends?range=24h"])
+@pytest.mark.parametrize(
+    "at", ["#/failing", "#/traces", "#/sessions", "#/trends?range=24h", "#/runs?new=1", "#/monitors?new=1"]
+)
 @pytest.mark.parametrize("dark", [False, True])
 def test_text_has_the_contrast_that_wcag_asks_for(show, server, at, dark):
-    page = show(server, at, dark=dark, ready=".row, .trend")
+    page = show(server, at, dark=dark, ready=".row, .trend, .form")
     if at in {"#/traces", "#/sessions"}:
         page.locator(".row").first.click()
     page.wait_for_selector(".page .part, .page .tile")
+    for details in page.locator("details.more-fields").all():
+        details.evaluate("x => { x.open = true; }")
     assert page.evaluate(LOW_CONTRAST) == []
 
 

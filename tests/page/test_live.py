@@ -5,16 +5,6 @@ from harness.browser import until
 
 pytestmark = pytest.mark.browser
 
-_TOKENS = "writer scopes=read,write\nreader scopes=read\nsender scopes=write\n"
-
-
-@pytest.fixture
-def guarded(serve, tmp_path):
-    """A server that asks for a token."""
-    (tmp_path / "tokens").write_text(_TOKENS)
-    extension = {"bearertokenauth/api": {"filename": str(tmp_path / "tokens")}}
-    return serve(extensions=extension, api={"auth": {"authenticator": "bearertokenauth/api"}}).start()
-
 
 def _worked(bar):
     """How many are worked off, by a progress bar."""

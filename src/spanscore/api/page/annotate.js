@@ -3,6 +3,7 @@
 import { button, h, replace } from "../report/elements.js";
 import { count, firstLine } from "../report/words.js";
 import { forbidden, sentence } from "./access.js";
+import { makeAgreed } from "./agreed.js";
 import { ask } from "./client.js";
 import { makeLabels } from "./labels.js";
 import { scoreOf } from "./messages.js";
@@ -27,14 +28,16 @@ export function makeAnnotate(app) {
   const kind = h("select", { "aria-label": "Which ones", onchange: () => app.go("annotate", { ...given, kind: kind.value }) }, Object.entries(STRATEGIES).map(([name, [, word]]) => h("option", { value: name }, word)));
   const author = field("Your name", { autocomplete: "name", value: localStorage.getItem(AUTHOR_KEY) ?? "", onchange: () => { localStorage.setItem(AUTHOR_KEY, author.value.trim()); start().catch(app.failed); } });
   const tally = h("p", { class: "muted small", role: "status" });
+  const agreed = makeAgreed(app);
   const main = h("main", { class: "main", id: "main", tabindex: "-1" });
   const labels = makeLabels({ why, onlabel: give, onskip: skip, onundo: undo });
   const element = h("div", { class: "whole annotate" },
-    h("div", { class: "wide-filters" }, h("div", { class: "filters" }, h("div", { class: "selects" }, metric, metrics, kind, author), tally)), main, labels.element);
+    h("div", { class: "wide-filters" }, h("div", { class: "filters" }, h("div", { class: "selects" }, metric, metrics, kind, author), tally, agreed.element)), main, labels.element);
 
   const queueOf = () => ({ metric: given.metric, author: author.value.trim(), strategy: STRATEGIES[kind.value][0] });
 
   async function show(next) {
+    agreed.of(next.metric ?? "");
     const isSame = shown !== null && given.metric === next.metric && given.kind === next.kind;
     given = next;
     metric.value = given.metric ?? "";
@@ -108,6 +111,7 @@ export function makeAnnotate(app) {
     const score = await ask("ScoreService/CreateScore", { requestId, score: { ...subject, scope: item.scope, metric: given.metric, label, reason: comment, evaluator: { source: "human", author: author.value.trim() } } });
     if (own !== labelled) return "";
     labelled.push([item, score]);
+    agreed.read();
     queue = queue.filter((one) => one !== item);
     tally.textContent = tallyWords(labelled);
     await advance(); // until the next item is shown, no key labels it
@@ -130,13 +134,14 @@ export function makeAnnotate(app) {
     await ask("ScoreService/DeleteScore", { name: score.name, allowMissing: true });
     if (own !== labelled) return score.label;
     labelled.pop();
+    agreed.read();
     queue.unshift(item);
     tally.textContent = tallyWords(labelled);
     await advance();
     return score.label;
   }
 
-  return { element, show, keys: labels.keys, refresh: async () => {}, leave: () => {} };
+  return { element, show, keys: labels.keys, refresh: async () => { await agreed.read(); }, leave: () => {} };
 }
 
 function field(label, props) {

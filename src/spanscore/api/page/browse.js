@@ -2,6 +2,8 @@
 
 import { button, h, replace } from "../report/elements.js";
 import { count, duration, share, state } from "../report/words.js";
+import { forbidden } from "./access.js";
+import { hashOf } from "./address.js";
 import { ask } from "./client.js";
 import { CONDITIONS } from "./conditions.js";
 import { makeFilters } from "./filters.js";
@@ -44,7 +46,8 @@ export function makeBrowse(app, kind) {
     empty: () => emptyParts(),
     onerror: (error) => { if (error.code === "invalid_argument") filters.complain(error.message); else app.failed(error); },
   });
-  const element = h("div", { class: "panes" }, h("div", { class: "list", role: "region", "aria-label": kind.title }, kind.hasNoFilters ? null : filters.element, list.element), main);
+  const creating = kind.form && !forbidden(app.viewer) ? { link: h("a", { class: "act create", href: hashOf({ view: kind.view, given: { new: "1" } }), title: "(a)" }, kind.formTitle) } : null;
+  const element = h("div", { class: "panes" }, h("div", { class: "list", role: "region", "aria-label": kind.title }, kind.hasNoFilters ? null : filters.element, creating ? creating.link : null, list.element), main);
 
   const conditions = () => Object.fromEntries(CONDITIONS.filter((name) => given[name]).map((name) => [name, given[name]]));
 
@@ -58,13 +61,13 @@ export function makeBrowse(app, kind) {
     key = wanted;
     const listed = isOther ? list.reset() : list.fill();
     list.follow(opened());
-    document.body.classList.toggle("reading", Boolean(opened() || (isOther && kind.startsInMain)));
+    document.body.classList.toggle("reading", Boolean(opened() || given.new || (isOther && kind.startsInMain)));
     await Promise.all([listed, showMain(isOther)]);
     list.follow(opened());
   }
 
   async function showMain(isOther) {
-    const place = JSON.stringify([opened(), given.run]);
+    const place = JSON.stringify([opened(), given.run, given.new]);
     if (place === shown && !(isOther && page?.refresh)) {
       if (given.step !== undefined) page?.showStep?.(Number(given.step));
       return;
@@ -72,7 +75,7 @@ export function makeBrowse(app, kind) {
     shown = place;
     const own = (number += 1);
     const slow = setTimeout(() => { if (own === number) waitIn(main); }, SLOW_MS);
-    const made = await kind.page(given, app, conditions).catch((error) => ({ element: app.problemPart(error), error }));
+    const made = await partOf(given).catch((error) => ({ element: app.problemPart(error), error }));
     clearTimeout(slow);
     if (own !== number) { made.leave?.(); return; } // another page was opened meanwhile
     main.classList.remove("loading");
@@ -82,6 +85,14 @@ export function makeBrowse(app, kind) {
     replace(main, made.element);
     main.scrollTop = 0;
     if (given.step !== undefined) made.showStep?.(Number(given.step));
+  }
+
+  // A form keeps what is typed while something else is open; the next one is empty.
+  async function partOf(wanted) {
+    if (!wanted.new || !kind.form) return kind.page(wanted, app, conditions);
+    if (!creating) return { element: h("div", { class: "choose" }, h("h1", null, kind.formTitle), h("p", null, forbidden(app.viewer))) };
+    creating.part ??= kind.form(app, () => { creating.part = null; list.refresh().catch(app.failed); });
+    return creating.part;
   }
 
   function emptyParts() {
@@ -94,11 +105,12 @@ export function makeBrowse(app, kind) {
     refresh: async () => { await Promise.all([list.refresh(), page?.refresh?.(given)]); },
     leave: () => { page?.leave?.(); shown = ""; },
     search: () => { if (kind.hasNoFilters) return; document.body.classList.remove("reading"); filters.search.focus(); filters.search.select(); },
+    create: () => (creating ? app.go(kind.view, { new: "1" }) : false),
     nextScore: (by) => page?.nextScore?.(by),
     toggleAll: () => page?.toggleAll?.(),
     back() {
       if (page?.clear?.()) return;
-      if (opened()) app.go(kind.view, conditions());
+      if (opened() || given.new) app.go(kind.view, conditions());
       else if (key !== "{}") app.go(kind.view, {});
     },
     resize: () => list.draw(),

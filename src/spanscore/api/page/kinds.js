@@ -8,6 +8,8 @@ import { failingPage } from "./failing.js";
 import { selectionOf } from "./figures.js";
 import { rankedRow, sessionRow, turnRow } from "./messages.js";
 import { monitorItem, monitorPart, monitorRow, noMonitors } from "./monitors.js";
+import { newMonitorPart } from "./newmonitor.js";
+import { newRunPart } from "./newrun.js";
 import { sessionPart, turnPart } from "./opened.js";
 import { noRuns, runItem, runPart, runRow } from "./runs.js";
 
@@ -38,11 +40,11 @@ export function kinds() {
     },
     runs: {
       view: "runs", title: "Runs", noun: "run", method: "RunService/ListRuns", field: "runs", row: runRow, item: runItem, opens: "id", hasNoFilters: true,
-      page: async (given, app) => (given.id ? runPart(given, app) : chooseOne("run")), empty: noRuns, request: () => ({}),
+      page: async (given, app) => (given.id ? runPart(given, app) : chooseOne("run")), empty: noRuns, request: () => ({}), form: newRunPart, formTitle: "New run",
     },
     monitors: {
       view: "monitors", title: "Monitors", noun: "monitor", method: "MonitorService/ListMonitors", field: "monitors", row: monitorRow, item: monitorItem, opens: "id", hasNoFilters: true, order: "",
-      page: async (given, app) => (given.id ? monitorPart(given, app) : chooseOne("monitor")), empty: noMonitors, request: () => ({}),
+      page: async (given, app) => (given.id ? monitorPart(given, app) : chooseOne("monitor")), empty: noMonitors, request: () => ({}), form: newMonitorPart, formTitle: "New monitor",
     },
   };
 }

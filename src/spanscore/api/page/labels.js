@@ -1,6 +1,7 @@
 // The bar of labels: keys and buttons, a comment, and whether the last label is saved.
 
 import { button, h } from "../report/elements.js";
+import { newRequestId } from "./form.js";
 
 const LABELS = [{ label: "pass", keys: ["1", "y"], word: "Pass" }, { label: "fail", keys: ["2", "n"], word: "Fail" }];
 
@@ -42,7 +43,7 @@ export function makeLabels(options) {
   function give(label) {
     if (options.why) return;
     const words = comment.value.trim();
-    if (tried?.subject !== subject || tried.label !== label || tried.words !== words) tried = { subject, label, words, requestId: requestId() };
+    if (tried?.subject !== subject || tried.label !== label || tried.words !== words) tried = { subject, label, words, requestId: newRequestId() };
     for (const one of labels) one.setAttribute("aria-pressed", String(one.dataset.label === label));
     const again = LABELS.find((one) => one.label === label).keys[0];
     once(`“${label}” is not saved; press ${again} to try again`, async () => {
@@ -76,9 +77,4 @@ export function makeLabels(options) {
       element.hidden = true;
     },
   };
-}
-
-// `crypto.randomUUID` is there on secure connections alone.
-function requestId() {
-  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -36,7 +36,7 @@ export function monitorItem(row) {
 /** What to do where there are no monitors. */
 export function noMonitors() {
   return [h("p", null, h("b", null, "There are no monitors.")),
-    h("p", null, "A monitor raises an alert when a metric falls, or scores what is stored at times of its own. Write one under ", h("code", null, "monitors"), " in the configuration, or create one by ", h("code", null, "spanscore monitors create"), ".")];
+    h("p", null, "A monitor raises an alert when a metric falls, or scores what is stored at times of its own. Write one under ", h("code", null, "monitors"), " in the configuration, or create one by “New monitor” or ", h("code", null, "spanscore monitors create"), ".")];
 }
 
 /** The page of a monitor. */

@@ -40,7 +40,7 @@ export function runItem(row) {
 /** What to do where there are no runs. */
 export function noRuns() {
   return [h("p", null, h("b", null, "There are no evaluation runs.")),
-    h("p", null, "A run scores what is stored again: with another judge, another metric, over a sample. Create one by ", h("code", null, "spanscore runs create --since 7d --count 500 --dry-run"), ".")];
+    h("p", null, "A run scores what is stored again: with another judge, another metric, over a sample. Create one by “New run” or by ", h("code", null, "spanscore runs create --since 7d --count 500 --dry-run"), ".")];
 }
 
 /**
@@ -184,7 +184,7 @@ function targetWords(run) {
   const noun = target.scope === "SCOPE_SESSION" ? "sessions" : "turns";
   const times = [filter.startedAfterNs ? `since ${moment(milliseconds(filter.startedAfterNs))}` : "", filter.startedBeforeNs ? `before ${moment(milliseconds(filter.startedBeforeNs))}` : ""];
   const named = ["service", "agent", "environment", "user"].map((name) => (filter[name] ? `${name} ${filter[name]}` : ""));
-  const more = [...named, ...Object.entries(filter.resource ?? {}).map((pair) => pair.join(" = ")), ...times, filter.hasError === undefined ? "" : filter.hasError ? "with an error" : "without an error",
+  const more = [...named, target.where ?? "", target.source ? `from ${target.source}` : "", ...Object.entries(filter.resource ?? {}).map((pair) => pair.join(" = ")), ...times, filter.hasError === undefined ? "" : filter.hasError ? "with an error" : "without an error",
     filter.minDurationS ? `longer than ${filter.minDurationS} s` : "", filter.minTokens ? `more than ${filter.minTokens} tokens` : ""].filter(Boolean);
   const ids = target.idCount ?? 0;
   if (ids) return `${count(ids, "named one")} of ${noun}`;

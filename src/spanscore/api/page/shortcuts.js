@@ -3,7 +3,7 @@
 /** Each with what it does. */
 export const KEYS = [
   ["j", "next in the list"], ["k", "the one before"], ["/", "search"], ["n", "next score: show what it rests on"], ["p", "the score before"], ["e", "open or close all steps"],
-  ["1 2 3 …", "the views from left to right"], ["1 2 y n", "in Annotate: pass, fail"], ["s u c", "in Annotate: skip, undo, comment"], ["r", "look for what is new"], ["t", "light or dark"], ["Esc", "back: evidence, what is open, conditions"], ["?", "these keys"],
+  ["1 2 3 …", "the views from left to right"], ["1 2 y n", "in Annotate: pass, fail"], ["s u c", "in Annotate: skip, undo, comment"], ["a", "in Runs and Monitors: a new one"], ["r", "look for what is new"], ["t", "light or dark"], ["Esc", "back: evidence, what is open, conditions"], ["?", "these keys"],
 ];
 
 /** What `listenToKeys` takes. */
@@ -13,7 +13,7 @@ export function keysOf(app) {
   const page = () => app.current.list.pageSize();
   const actions = {
     j: move(1), k: move(-1), ArrowDown: inList(() => 1), ArrowUp: inList(() => -1), PageDown: inList(page), PageUp: inList(() => -page()), Home: inList(() => -Infinity), End: inList(() => Infinity),
-    "/": () => app.current.search?.(), n: () => app.current.nextScore?.(1), p: () => app.current.nextScore?.(-1), e: () => app.current.toggleAll?.(), r: () => app.refresh(),
+    "/": () => app.current.search?.(), n: () => app.current.nextScore?.(1), p: () => app.current.nextScore?.(-1), e: () => app.current.toggleAll?.(), a: () => app.current.create?.() ?? false, r: () => app.refresh(),
     t: () => app.toggleTheme(), "?": () => app.help.showModal(), Escape: () => app.current.back?.(),
   };
   app.views.forEach((view, place) => { actions[place + 1] = () => app.go(view, {}); });
