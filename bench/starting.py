@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from child import Child
+from child import Child, environment
 
 SPANSCORE = Path(sys.executable).parent / "spanscore"
 SETTLE_S = 5.0
@@ -37,7 +37,7 @@ def main() -> None:
 def help_cpu_s() -> float:
     """Seconds of CPU that `spanscore --help` takes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([SPANSCORE, "--help"], stdout=subprocess.DEVNULL, check=True)
+    subprocess.run([SPANSCORE, "--help"], stdout=subprocess.DEVNULL, check=True, env=environment())
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

@@ -10,7 +10,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import WithDefaultSchema
 
@@ -26,6 +26,7 @@ from spanscore.export.config import GrpcConfig, HttpConfig, Inline, InProcess, N
 from spanscore.export.headers_setter import HeadersSetter
 from spanscore.judge.config import RULES
 from spanscore.judge.config import Config as Judge
+from spanscore.model.options import Options
 from spanscore.model.quantity import Duration, duration_ns, duration_text, size_text
 from spanscore.monitoring.config import Monitor
 from spanscore.receive.config import Auth, BearerToken, Endpoint, GrpcTls
@@ -41,10 +42,8 @@ _SHOWN_CHARS = 40
 _REFERENCE = re.compile(r"\$\$|\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
-class ApiHttp(BaseModel):
+class ApiHttp(Options):
     """The services as JSON over HTTP, with the extra `spanscore[api]`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     enabled: bool = True
     """Whether the services are there over HTTP."""
@@ -56,10 +55,8 @@ class ApiHttp(BaseModel):
     """TLS. Not set: none."""
 
 
-class Api(BaseModel):
+class Api(Options):
     """The control service: lists metrics, traces and scores of a running server, and evaluates again on demand."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     enabled: bool = True
     """Whether the service runs."""
@@ -81,10 +78,8 @@ class Api(BaseModel):
 _EXTENSION_TYPES = ("bearertokenauth", "headers_setter")
 
 
-class Settings(BaseModel):
+class Settings(Options):
     """Everything that can be configured."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     mode: Literal["branch", "inline"] = "branch"
     """`branch`: the collector sends a copy, and only scores go out. `inline`: what comes in goes out again."""

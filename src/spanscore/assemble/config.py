@@ -3,9 +3,10 @@
 import difflib
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from spanscore import discovery
+from spanscore.model.options import Options
 from spanscore.model.quantity import ByteSize, Duration, duration_ns
 from spanscore.model.session_scope import DEFAULT_SCOPE
 
@@ -13,10 +14,8 @@ REASONS = tuple(discovery.names("spanscore.turns.stitch.reasons"))
 """The names of the reasons by which traces are joined into one turn."""
 
 
-class Reason(BaseModel):
+class Reason(Options):
     """One reason to join traces."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     enabled: bool = True
     """Whether traces are joined by this reason. False: what only this reason would join stays apart, each trace
@@ -39,10 +38,8 @@ def _known(reasons: dict[str, Reason]) -> dict[str, Reason]:
     return reasons
 
 
-class Config(BaseModel):
+class Config(Options):
     """When a trace, and a session, counts as complete, and how much is kept until then."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     enabled: bool = True
     """False: requests are acknowledged and journalled, but no trace is rebuilt from them."""

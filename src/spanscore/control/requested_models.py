@@ -1,6 +1,7 @@
 """Which models a request may name: litellm reads addresses from names, and every call is paid by the server's owner."""
 
 import re
+from functools import cached_property
 from itertools import chain
 
 from spanscore.config import Settings
@@ -21,12 +22,16 @@ class RequestedModels:
     """
 
     def __init__(self, settings: Settings) -> None:
-        judges = chain.from_iterable((*x.models, *x.first_asked) for x in settings.judges)
-        self._configured = frozenset((RULES, *judges, *chain.from_iterable(settings.models().values())))
+        self._settings = settings
         is_closed = settings.api.auth is not None or settings.tenancy.enabled
         self._allowed = settings.judge.allowed_models
         if self._allowed is None:
             self._allowed = () if is_closed else ("*",)
+
+    @cached_property
+    def _configured(self) -> frozenset[str]:
+        judges = chain.from_iterable((*x.models, *x.first_asked) for x in self._settings.judges)
+        return frozenset((RULES, *judges, *chain.from_iterable(self._settings.models().values())))
 
     def require(self, model: str | None, field: str) -> None:
         """Raise FieldError where a request's `field` names a model that it may not name."""

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Field,
     JsonValue,
     ValidationError,
@@ -21,6 +20,7 @@ from spanscore.evaluation.rules.conditions import as_text
 from spanscore.filters import Fields, Filter, parse
 from spanscore.filters.syntax import MAX_CHARS
 from spanscore.model.headers import without_headers
+from spanscore.model.options import Options
 from spanscore.model.score import ScopeKind
 from spanscore.model.trace import AgentTrace
 from spanscore.store.fields import TRACE_FIELDS
@@ -40,10 +40,8 @@ _Name = Annotated[str, Field(min_length=1, max_length=256)]
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class Spec(BaseModel):
+class Spec(Options):
     """A value that users give as JSON; what is unknown in it is refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class TraceFilter(Spec):

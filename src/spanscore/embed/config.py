@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, model_validator
+from pydantic import Field, SecretStr, StringConstraints, model_validator
 
+from spanscore.model.options import Options
 from spanscore.model.quantity import Duration, duration_ns
 
 Provider = Literal["auto", "litellm", "model2vec", "ngrams"]
@@ -12,10 +13,8 @@ Provider = Literal["auto", "litellm", "model2vec", "ngrams"]
 Sha256 = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$", to_lower=True)]
 
 
-class Config(BaseModel):
+class Config(Options):
     """Which embedding the metrics that compare texts use."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     provider: Provider = "auto"
     """`litellm` asks a provider, `model2vec` runs a model in this process, `ngrams` hashes character n-grams.

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any, Self, TypeAlias
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     TypeAdapter,
     ValidationError,
@@ -31,6 +29,7 @@ from spanscore.evaluation.with_rule import refuse_idle, with_rule
 from spanscore.judge.config import RULES
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, RubricMetric
 from spanscore.metrics.check import Check
+from spanscore.model.options import Options
 from spanscore.model.quantity import Duration, duration_ns
 from spanscore.model.score import ScopeKind
 from spanscore.naming import nearest
@@ -64,10 +63,8 @@ def _options_of_metrics(schema: dict[str, Any]) -> None:
     schema["additionalProperties"] = {"anyOf": [{"type": "object"}, *beside]}  # one's own, which plugins make known
 
 
-class AskAgain(BaseModel):
+class AskAgain(Options):
     """What the server does about scores that are missing since nobody answered: asks again, as configured then."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     enabled: bool = True
     """Whether what failed since a judge or embedding gave no answer, or was skipped since the budget was spent, is
@@ -86,10 +83,8 @@ class AskAgain(BaseModel):
     """Traces and sessions that are asked about in a minute, beside those that come in; the newest are first."""
 
 
-class Config(BaseModel):
+class Config(Options):
     """What is measured."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     plugins: list[str] = []
     """What makes metrics of your own: modules that Python can import, or files such as `./my_metrics.py`, relative to

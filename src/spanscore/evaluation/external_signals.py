@@ -3,20 +3,19 @@
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from spanscore.metrics import SIGNAL_WEIGHTS
 from spanscore.model.external import HUMAN
+from spanscore.model.options import Options
 from spanscore.model.score import Evaluation
 from spanscore.naming import nearest
 
 ANYBODY = "any"
 
 
-class ExternalSignal(BaseModel):
+class ExternalSignal(Options):
     """How a score that others gave is a signal of the session metrics."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     counts_as: str | None = None
     """The signal in whose place it counts, in the traces that have it: `confidence`, `loop_detection`,

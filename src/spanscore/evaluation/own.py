@@ -5,7 +5,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+from pydantic import BeforeValidator, model_validator
 
 from spanscore import discovery
 from spanscore.errors import ConfigError, InputError
@@ -14,6 +14,7 @@ from spanscore.metrics.own import registry
 from spanscore.metrics.own.criteria import NEEDS, metric_of_criterion
 from spanscore.metrics.own.question import YES_NO, YesNo, described
 from spanscore.metrics.own.scales import MIDDLE, checked_scale
+from spanscore.model.options import Options
 from spanscore.model.score import ScopeKind
 
 
@@ -29,10 +30,8 @@ def _scale(given: Any) -> Any:
         raise ValueError(str(error)) from None
 
 
-class Criterion(BaseModel):
+class Criterion(Options):
     """A metric in plain words: a question that the judge answers about each trace, or each session."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     ask: str
     """What is asked, such as `Does the answer keep to what the tools returned?`"""

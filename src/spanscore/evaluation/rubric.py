@@ -6,20 +6,20 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from spanscore import metrics
 from spanscore.errors import InputError
 from spanscore.metrics import Criterion, RubricMetric
 from spanscore.metrics.rubric import PREFIX
 from spanscore.metrics.rubric.overall import Overall
+from spanscore.model.options import Options
 from spanscore.naming import nearest
 
 NAME = PREFIX.rstrip(".")
 OVERALL = Overall.name
 _RESERVED = ("overall", "expected_outcomes")
 _MAX_FILE_BYTES = 2**20
-_STRICT = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 _LEVELS = range(6)
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -44,10 +44,8 @@ def _levels(given: dict[int, str]) -> dict[int, str]:
 Text = Annotated[str, BeforeValidator(_text), Field(max_length=4000)]
 
 
-class Selected(BaseModel):
+class Selected(Options):
     """A criterion that is scored."""
-
-    model_config = _STRICT
 
     metric: str
     """The criterion's id; `spanscore metrics --criteria` lists them."""
@@ -61,10 +59,8 @@ class Selected(BaseModel):
         return {"metric": given} if isinstance(given, str) else given
 
 
-class Own(BaseModel):
+class Own(Options):
     """A criterion of the user's own."""
-
-    model_config = _STRICT
 
     id: str = Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")
     """Its id, in snake_case; it is scored as `rubric.ID`."""
@@ -148,10 +144,8 @@ def _in_file(path: Path) -> list[Any]:
     return listed
 
 
-class Config(BaseModel):
+class Config(Options):
     """The rubric judge: one call that scores a finished session on several criteria."""
-
-    model_config = _STRICT
 
     metrics: list[Selected] | None = None
     """The criteria, each `{metric: ID, weight: W}`, the weight being optional. null or empty: the eight defaults.

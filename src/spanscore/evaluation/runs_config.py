@@ -2,15 +2,14 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from spanscore.model.options import Options
 from spanscore.model.quantity import Duration, duration_ns
 
 
-class RunRetention(BaseModel):
+class RunRetention(Options):
     """How long evaluation runs are kept that have ended; whichever bound is reached first."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     max_age: Duration | None = Field(default=duration_ns("30d"), gt=0)
     """Runs that ended longer ago are deleted; null keeps them for ever."""
@@ -22,10 +21,8 @@ class RunRetention(BaseModel):
     """Whether the scores of a run go with it; false: they stay for as long as `store.retention` says."""
 
 
-class RunMaxBudget(BaseModel):
+class RunMaxBudget(Options):
     """The most that one evaluation run may spend on its judge, all in all."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     max_tokens: int | None = Field(default=None, ge=1)
     """Input and output tokens together; null: no bound."""
@@ -34,10 +31,8 @@ class RunMaxBudget(BaseModel):
     """USD; null: no bound. A model whose price is not known cannot be asked under it."""
 
 
-class RunSource(BaseModel):
+class RunSource(Options):
     """Where the stored traces are that runs may read."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     url: str = Field(min_length=1)
     """As for `spanscore eval`: `jaeger://localhost:16686?service=shop`, `file:///data/traces`, `s3://bucket/path`. Its
@@ -47,10 +42,8 @@ class RunSource(BaseModel):
     """Which tenants may read it; where there are no tenants, everybody may whose token can create runs."""
 
 
-class Runs(BaseModel):
+class Runs(Options):
     """Evaluation runs, which score what is stored: they give way to what comes in."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     at_once: int = Field(default=2, ge=1, le=64)
     """Runs that are worked on at the same time; others wait for their turn."""

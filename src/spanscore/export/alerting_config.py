@@ -2,9 +2,10 @@
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from spanscore.export.config import NamedByType, Tls, name_the_types
+from spanscore.model.options import Options
 from spanscore.model.quantity import Duration, duration_ns
 
 RECEIVER_TYPES = ("alertmanager", "webhook", "otel_event")
@@ -22,9 +23,7 @@ def _is_not_empty(secret: SecretStr) -> SecretStr:
     return secret
 
 
-class _Receiver(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
+class _Receiver(Options):
     max_interval: Duration = Field(default=duration_ns("5m"), gt=0)
     """The longest wait before what was not taken is sent again; the first is 5 s, each further one twice as long."""
 
@@ -83,10 +82,8 @@ class OtelEvent(_Receiver):
 AlertReceiver: TypeAlias = Alertmanager | Webhook | OtelEvent
 
 
-class Alerting(BaseModel):
+class Alerting(Options):
     """Where the alerts of monitors go. Each alert waits in the store until its receiver has taken it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     receivers: Annotated[
         dict[str, Annotated[AlertReceiver, Field(discriminator="type")]],

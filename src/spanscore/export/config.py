@@ -6,9 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     GetJsonSchemaHandler,
     SecretStr,
@@ -17,16 +15,13 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from spanscore.model.options import Options
 from spanscore.model.quantity import Duration, duration_ns
 
 EXPORTER_TYPES = ("otlp_grpc", "otlp_http", "otlp_json_file", "phoenix", "mlflow", "langfuse")
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class Tls(_Settings):
+class Tls(Options):
     """How a connection is secured; as in the collector it is, unless `insecure` says otherwise."""
 
     insecure: bool = False
@@ -56,7 +51,7 @@ class Tls(_Settings):
         return tuple(x for x in (self.ca_file, self.cert_file, self.key_file) if x is not None)
 
 
-class RetryOnFailure(_Settings):
+class RetryOnFailure(Options):
     """When to send again what a backend did not take."""
 
     enabled: bool = True
@@ -82,7 +77,7 @@ class RetryOnFailure(_Settings):
     since that can be for what it is sent. Scores that are given up are listed by `spanscore scores --undelivered`."""
 
 
-class SendingQueue(_Settings):
+class SendingQueue(Options):
     """Received requests that wait to leave again in inline mode; scores need no queue, they wait in the store."""
 
     queue_size: int = Field(default=1000, ge=1)
@@ -115,14 +110,14 @@ _OF_THE_COLLECTOR: dict[str, tuple[Any, str]] = {
 }
 
 
-class ExporterAuth(_Settings):
+class ExporterAuth(Options):
     """Who adds credentials, or other headers, to what leaves."""
 
     authenticator: str = Field(min_length=1)
     """The name under `extensions`: `bearertokenauth`, `headers_setter`, or either as `TYPE/NAME`."""
 
 
-class ClientKeepalive(_Settings):
+class ClientKeepalive(Options):
     """How it is found out that a connection is dead."""
 
     time: Duration = Field(default=duration_ns("10s"), gt=0)
@@ -151,7 +146,7 @@ _OfGrpc = Literal["gzip", "deflate", "zlib", "none"]  # gRPC for Python knows no
 _OfHttp = Literal["gzip", "deflate", "zlib", "zstd", "snappy", "x-snappy-framed", "lz4", "none"]
 
 
-class _Exporter(_Settings):
+class _Exporter(Options):
     retry_on_failure: RetryOnFailure = RetryOnFailure()
     """When to send again what was not taken."""
 
@@ -245,7 +240,7 @@ class InProcess(_Exporter):
     """The application's own providers, for scoring in the agent's process; no configuration file can name it."""
 
 
-class SinkSettings(_Settings):
+class SinkSettings(Options):
     """What all tools have in common that show scores natively, through an API of their own."""
 
     endpoint: str = Field(pattern="^https?://.")
@@ -342,7 +337,7 @@ class NamedByType:
         return {"type": "object", "patternProperties": patterns, "additionalProperties": False}
 
 
-class Emit(_Settings):
+class Emit(Options):
     """The forms in which each score goes out."""
 
     spans: bool = True
@@ -355,7 +350,7 @@ class Emit(_Settings):
     """The histogram `gen_ai.evaluation.score`."""
 
 
-class Batch(_Settings):
+class Batch(Options):
     """How many scores leave together."""
 
     flush_timeout: Duration = Field(default=duration_ns("200ms"), ge=0)
@@ -365,7 +360,7 @@ class Batch(_Settings):
     """Scores in one request at most."""
 
 
-class Config(_Settings):
+class Config(Options):
     """Where scores go, and in which forms."""
 
     exporters: Annotated[
@@ -407,7 +402,7 @@ class Config(_Settings):
     """Scores kept in memory for exporters that are a little behind; one that is further behind reads from the store."""
 
 
-class Inline(_Settings):
+class Inline(Options):
     """What holds in inline mode only."""
 
     max_delay: Duration = duration_ns("60s")

@@ -4,11 +4,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Final, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from spanscore.errors import RetryableError
 from spanscore.export.port import UndeliveredError
 from spanscore.model.headers import TENANT, Headers
+from spanscore.model.options import Options
 
 Authenticator: TypeAlias = Callable[[Mapping[str, str], Headers], dict[str, str]]
 """Gives the headers that a request leaves with: from those of the configuration, and those that it came with.
@@ -35,10 +36,8 @@ def _name(key: str) -> str:
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 
 
-class HeaderSetting(BaseModel):
+class HeaderSetting(Options):
     """One header."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     key: Annotated[str, AfterValidator(_name)]
     """The header's name, such as `X-Scope-OrgID`."""
@@ -63,10 +62,8 @@ class HeaderSetting(BaseModel):
         return self
 
 
-class HeadersSetter(BaseModel):
+class HeadersSetter(Options):
     """Headers that are set on requests as they leave."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     type: Literal["headers_setter"] = Field(default="headers_setter", exclude=True)
     """Follows from the extension's name."""

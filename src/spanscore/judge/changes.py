@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from spanscore.judge.config import RULES, Config, not_reserved
+from spanscore.model.options import Options
 
 
 def _is_model(model: str | None) -> str | None:
@@ -16,10 +17,8 @@ def _is_model(model: str | None) -> str | None:
 _Model = Annotated[str, Field(min_length=1), AfterValidator(_is_model)]
 
 
-class Changes(BaseModel):
+class Changes(Options):
     """Keys of `judge`; those that are not set are as configured there."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     model: _Model | None = None
     """The model that judges. Where it is another one than `judge.model` there is no cascade, and the configured key,

@@ -7,9 +7,10 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
 from spanscore.judge import price_list, redact
+from spanscore.model.options import Options
 from spanscore.model.quantity import ByteSize, Duration, duration_ns
 
 RULES = "rules"
@@ -27,8 +28,6 @@ _OF_SAMPLES = 0.7
 _MAX_BANDS_CHARACTERS = 1_000_000
 
 Limit = Annotated[float, Field(allow_inf_nan=False)]
-
-_STRICT = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 def not_reserved(extra: dict[str, Any]) -> dict[str, Any]:
@@ -86,10 +85,8 @@ def _in_order(band: tuple[float, float]) -> tuple[float, float]:
     return band
 
 
-class Price(BaseModel):
+class Price(Options):
     """What a model costs, where the built-in price list does not know it or is wrong."""
-
-    model_config = _STRICT
 
     input_usd_per_million_tokens: float = Field(ge=0)
     """USD for a million input tokens."""
@@ -98,10 +95,8 @@ class Price(BaseModel):
     """USD for a million output tokens."""
 
 
-class Backoff(BaseModel):
+class Backoff(Options):
     """How long to wait between tries of one model."""
-
-    model_config = _STRICT
 
     initial_interval: Duration = duration_ns("1s")
     """The wait before the first retry, doubled for each further one; half of it is random."""
@@ -114,10 +109,8 @@ class Backoff(BaseModel):
     asked. Waiting for a turn under a rate limit does not count, unless the model refuses all calls for that long."""
 
 
-class Budget(BaseModel):
+class Budget(Options):
     """What may be spent on judging in one hour or day, by this process; what is past it is skipped."""
-
-    model_config = _STRICT
 
     max_tokens: int | None = Field(default=None, ge=1)
     """Input and output tokens together; null: no limit."""
@@ -140,10 +133,8 @@ def _of_postgresql(url: str) -> str:
     return url
 
 
-class CacheConfig(BaseModel):
+class CacheConfig(Options):
     """Whether an answer is kept, so that the same question about the same transcript is not paid for twice."""
-
-    model_config = _STRICT
 
     enabled: bool = True
     """Keep valid answers, in the store where there is one."""
@@ -166,10 +157,8 @@ class CacheConfig(BaseModel):
     """Bytes of answers in that file, or at `url`, at most; those not used for longest go first."""
 
 
-class RedactConfig(BaseModel):
+class RedactConfig(Options):
     """What is replaced before anything is sent to a provider."""
-
-    model_config = _STRICT
 
     enabled: bool = True
     """Replace secrets and personal data by markers such as `[REDACTED:email]`."""
@@ -186,10 +175,8 @@ class RedactConfig(BaseModel):
         return redact.rules(self.patterns) if self.enabled else ()
 
 
-class Cascade(BaseModel):
+class Cascade(Options):
     """A cheaper model that is asked first, and the scores of it that leave in doubt whether the trace passes."""
-
-    model_config = _STRICT
 
     model: str = Field(min_length=1)
     """The model that is asked first, as litellm names it."""
@@ -202,10 +189,8 @@ class Cascade(BaseModel):
     metric that is not named is asked of `judge.model` at once."""
 
 
-class Config(BaseModel):
+class Config(Options):
     """The judge: a language model. Without one, judged metrics are skipped."""
-
-    model_config = _STRICT
 
     model: Annotated[str | None, BeforeValidator(lambda model: model or None)] = None
     """The model that is asked first, as litellm names it, e.g. `openai/gpt-4o-mini`. null: none, and judged metrics are

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from spanscore.embed.port import Embedder
+from spanscore.model.options import Described
 from spanscore.model.score import Outcome, ScopeKind, Score, Skip
 from spanscore.model.trace import AgentTrace, Session
 
@@ -157,10 +158,10 @@ class Embedded(Metric):
         raise NotImplementedError
 
 
-class Judgement(BaseModel):
+class Judgement(Described):
     """A score, and what decides it."""
 
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True)
 
     reason: str
     """What decides the score, in one to three sentences that begin with what keeps it from 1.0, if anything does."""

@@ -2,19 +2,20 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from spanscore.metrics._base import Question
 from spanscore.metrics._questions import CONDITIONS, FACTS, LACKING, LAST_WORD, MET, UNKNOWN, WISHES
+from spanscore.model.options import Described
 
 
-class Completion(BaseModel):
+class Completion(Described):
     """The completion of a conversation: what was wanted, what came of it, and the score that rests on the two.
 
     The order of the fields is the order in which a model writes them: the facts stand before the score.
     """
 
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True)
 
     task: Annotated[str, Field(min_length=1)]
     """The user's wishes, with their conditions."""

@@ -2,9 +2,10 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from spanscore.model import tenant
+from spanscore.model.options import Options
 from spanscore.model.quantity import Duration, duration_ns
 from spanscore.monitoring.schedule import Schedule, check_cron, zone_of
 
@@ -18,10 +19,8 @@ def _refuse_no_tenant(name: str) -> str:
     return name
 
 
-class Reference(BaseModel):
+class Reference(Options):
     """The first sessions after the monitor's start, against whose mean a drop is held."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     sessions: int = Field(default=400, ge=20, le=5000)
     """How many sessions. The more there are, the smaller the drops that are found."""
@@ -30,10 +29,8 @@ class Reference(BaseModel):
     """How much lower the mean may be without an alert, on the scale 0..1."""
 
 
-class Watch(BaseModel):
+class Watch(Options):
     """One metric, of which an alert is raised when it falls."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     metric: _Name
     """The metric whose scores are watched."""
@@ -84,10 +81,8 @@ class Watch(BaseModel):
         return None if self.floor is not None else self.reference or Reference()
 
 
-class Times(BaseModel):
+class Times(Options):
     """When a monitor looks."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     every: Duration | None = Field(default=None, ge=10**9, le=_LONGEST_NS)
     """How often to look. Where `cron` is not set either, each minute."""

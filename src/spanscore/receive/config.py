@@ -4,8 +4,9 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
+from spanscore.model.options import Options
 from spanscore.model.quantity import ByteSize, Duration, duration_ns
 
 _ENDPOINT = re.compile(r"(\[[0-9A-Fa-f:.%a-z]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
@@ -32,11 +33,7 @@ Endpoint = Annotated[str, AfterValidator(_checked)]
 """A configuration field that is written as host:port; port 0 takes any free one."""
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class Tls(_Model):
+class Tls(Options):
     """TLS of a server. Not set: none."""
 
     cert_file: Path
@@ -55,7 +52,7 @@ class Tls(_Model):
     """How often a new connection looks whether the files have changed; the new ones are then used from it on."""
 
 
-class BearerToken(_Model):
+class BearerToken(Options):
     """Tokens that senders must show, `authorization: Bearer TOKEN`; an exporter shows the first of them."""
 
     type: Literal["bearertokenauth"] = Field(default="bearertokenauth", exclude=True)
@@ -85,14 +82,14 @@ class BearerToken(_Model):
         return self
 
 
-class Auth(_Model):
+class Auth(Options):
     """Who may send."""
 
     authenticator: str = Field(min_length=1)
     """The name under `extensions` of what checks requests: `bearertokenauth`, or `bearertokenauth/NAME`."""
 
 
-class ServerParameters(_Model):
+class ServerParameters(Options):
     """How long connections are kept, and how it is found out that one is dead."""
 
     max_connection_idle: Duration | None = None
@@ -111,7 +108,7 @@ class ServerParameters(_Model):
     """Close the connection when such a ping has no answer for this long."""
 
 
-class EnforcementPolicy(_Model):
+class EnforcementPolicy(Options):
     """How often clients may ping."""
 
     min_time: Duration = duration_ns("5m")
@@ -121,7 +118,7 @@ class EnforcementPolicy(_Model):
     """Whether clients may ping while no request is under way."""
 
 
-class Keepalive(_Model):
+class Keepalive(Options):
     """Keepalive of gRPC connections."""
 
     server_parameters: ServerParameters = ServerParameters()
@@ -141,7 +138,7 @@ GrpcTls = Annotated[Tls | None, AfterValidator(_grpc_tls)]
 """TLS of a gRPC server."""
 
 
-class Grpc(_Model):
+class Grpc(Options):
     """OTLP over gRPC."""
 
     endpoint: Endpoint = "127.0.0.1:4327"
@@ -173,7 +170,7 @@ class Grpc(_Model):
     """Keepalive of the connections."""
 
 
-class Http(_Model):
+class Http(Options):
     """OTLP over HTTP/1.1, in protobuf or JSON."""
 
     endpoint: Endpoint = "127.0.0.1:4328"
@@ -213,7 +210,7 @@ def _path(path: str) -> str:
 _PAGES = ("/livez", "/readyz", "/metrics")
 
 
-class Health(_Model):
+class Health(Options):
     """The health check, as the collector has it: 200 while requests are taken, else 503."""
 
     endpoint: Endpoint = "127.0.0.1:13133"
@@ -224,7 +221,7 @@ class Health(_Model):
     """The path that answers as the collector's health check."""
 
 
-class Config(_Model):
+class Config(Options):
     """Where OTLP comes in."""
 
     grpc: Grpc = Grpc()

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from spanscore.model import tenant
+from spanscore.model.options import Options
 from spanscore.receive.auth import ForbiddenError, Token, UnauthenticatedError
 
 _SHOWN_CHARS: Final = 40
@@ -31,10 +32,8 @@ def _header(name: str) -> str:
     return name.lower()
 
 
-class Config(BaseModel):
+class Config(Options):
     """Keeping the tenants of one server apart: nobody sees, joins or changes what another one sent."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     enabled: bool = False
     """Whether each request is of a tenant. Not enabled: all are of one, whatever their headers are."""

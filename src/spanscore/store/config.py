@@ -2,15 +2,14 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from spanscore.model.options import Options
 from spanscore.model.quantity import ByteSize, Duration, duration_ns
 
 
-class Retention(BaseModel):
+class Retention(Options):
     """How long what is stored is kept; whichever bound is reached first."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     max_age: Duration | None = duration_ns("7d")
     """Traces, scores and judge answers older than this are deleted; null keeps them for ever."""
@@ -19,10 +18,8 @@ class Retention(BaseModel):
     """Bytes of traces, scores and judge answers at most, the oldest deleted first; null sets no bound."""
 
 
-class Config(BaseModel):
+class Config(Options):
     """Where traces, scores and judge answers are kept."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     url: str = "sqlite:///spanscore.db"
     """A database URL as SQLAlchemy writes it: `sqlite:///FILE` or `postgresql+psycopg://user:password@host/database`."""

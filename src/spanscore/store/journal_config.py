@@ -3,15 +3,14 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from spanscore.model.options import Options
 from spanscore.model.quantity import ByteSize
 
 
-class Config(BaseModel):
+class Config(Options):
     """Where acknowledged requests are kept, and how many."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     path: Path = Path("spanscore-journal.db")
     """The journal's file. Its folder must be on a local disk."""

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
+from spanscore.model.options import Options
 from spanscore.model.quantity import Duration, duration_ns, duration_text
 
 _NS_PER_MS = 10**6
@@ -22,11 +23,7 @@ Milliseconds = Annotated[Duration, BeforeValidator(_milliseconds), Field(gt=0)]
 """A duration that may also be written as a number of milliseconds."""
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class Sampling(_Model):
+class Sampling(Options):
     """Of warnings and errors that say the same, how many are logged."""
 
     enabled: bool = True
@@ -42,7 +39,7 @@ class Sampling(_Model):
     """After them each so-and-so-manieth is logged; 0: none. The next line that is logged says how many were not."""
 
 
-class Logs(_Model):
+class Logs(Options):
     """What is logged on standard error, and how."""
 
     level: Literal["debug", "info", "warn", "error"] = "info"
@@ -56,7 +53,7 @@ class Logs(_Model):
     """Of warnings and errors that say the same, how many are logged."""
 
 
-class Header(_Model):
+class Header(Options):
     """A header, as the collector's telemetry writes one."""
 
     name: str = Field(min_length=1)
@@ -71,7 +68,7 @@ def _named(headers: Any) -> Any:
     return [{"name": k, "value": v} for k, v in headers.items()] if isinstance(headers, Mapping) else headers
 
 
-class Otlp(_Model):
+class Otlp(Options):
     """Where metrics are sent to by OTLP."""
 
     protocol: Literal["grpc", "http/protobuf"] = "http/protobuf"
@@ -102,14 +99,14 @@ class Otlp(_Model):
     """Our own certificate, in PEM, for a server that asks for one."""
 
 
-class PushExporter(_Model):
+class PushExporter(Options):
     """What sends."""
 
     otlp: Otlp = Otlp()
     """OTLP."""
 
 
-class Periodic(_Model):
+class Periodic(Options):
     """Metrics that are sent from time to time."""
 
     interval: Milliseconds = duration_ns("60s")
@@ -119,7 +116,7 @@ class Periodic(_Model):
     """Where to."""
 
 
-class Prometheus(_Model):
+class Prometheus(Options):
     """A page of its own for Prometheus, beside the one on the health port."""
 
     host: str = "localhost"
@@ -129,21 +126,21 @@ class Prometheus(_Model):
     """The port to listen on; 0 takes any free one."""
 
 
-class PullExporter(_Model):
+class PullExporter(Options):
     """What is asked."""
 
     prometheus: Prometheus = Prometheus()
     """The page `/metrics`."""
 
 
-class Pull(_Model):
+class Pull(Options):
     """Metrics that are asked for."""
 
     exporter: PullExporter
     """How."""
 
 
-class Reader(_Model):
+class Reader(Options):
     """One way in which metrics leave: `periodic` or `pull`."""
 
     periodic: Periodic | None = None
@@ -163,7 +160,7 @@ def _host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-class Metrics(_Model):
+class Metrics(Options):
     """spanscore's own metrics. They are always at `/metrics` on the health port."""
 
     readers: list[Reader] = []
@@ -193,7 +190,7 @@ def _moved(value: Any) -> Any:
     return value
 
 
-class Config(_Model):
+class Config(Options):
     """What spanscore says of itself."""
 
     logs: Logs = Logs()

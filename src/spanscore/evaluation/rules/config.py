@@ -3,11 +3,12 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from spanscore.evaluation.rules.coverage import covers
 from spanscore.evaluation.rules.selector import Selector
 from spanscore.judge.changes import Changes
+from spanscore.model.options import Options
 
 DEFAULT = "default"
 """What traces that no rule takes are counted under; no rule can have this name."""
@@ -23,10 +24,8 @@ def _named_or_none(given: Any) -> Any:
     raise ValueError("write the metrics, by name, each with its options or with nothing; or none")
 
 
-class Rule(BaseModel):
+class Rule(Options):
     """What holds for the traces that it takes, in place of the configuration of the same name."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     name: str = Field(pattern=NAME_PATTERN)
     """What the rule is called; each score has the name of the rule that decided it."""

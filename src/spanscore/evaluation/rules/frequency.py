@@ -6,8 +6,9 @@ from dataclasses import replace
 from threading import Lock
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
+from spanscore.model.options import Options
 from spanscore.model.quantity import Duration, duration_ns
 from spanscore.model.trace import AgentTrace
 
@@ -26,10 +27,8 @@ _MAX_COUNTS = 500
 _MAX_TOOLS = 100
 
 
-class Frequency(BaseModel):
+class Frequency(Options):
     """How common traces like one are, for the rules' condition `frequency`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     by: list[Literal["service", "agent", "tools", "user"]] = Field(default=["agent", "tools"], min_length=1)
     """What traces of one group have in common; `tools`: the tools that were called, in the order of the first calls."""

@@ -2,17 +2,14 @@
 
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from spanscore.evaluation.rules.conditions import AttributeValue, Durations, Numbers, Text
+from spanscore.model.options import Options
 
-_STRICT = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-
-class Tokens(BaseModel):
+class Tokens(Options):
     """Conditions on the tokens of a trace, each model call counted once. What is not recorded meets none."""
-
-    model_config = _STRICT
 
     input: Numbers | None = None
     """Tokens that models were given."""
@@ -24,15 +21,13 @@ class Tokens(BaseModel):
     """The two together, where both are recorded."""
 
 
-class Selector(BaseModel):
+class Selector(Options):
     """The traces that a rule takes: those that meet all of these conditions; without any, all traces.
 
     A condition on a text is the text, a list of which one fits, or `{exists: true}` or `{exists: false}`; `*` stands
     for any characters. A condition on a number has bounds: `at_least`, `above`, `at_most`, `below`. What a trace does
     not record meets none but `{exists: false}`.
     """
-
-    model_config = _STRICT
 
     service: Text | None = None
     """`service.name` of the evaluated span's resource."""

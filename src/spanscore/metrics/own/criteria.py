@@ -17,16 +17,17 @@ from spanscore.metrics.own.question import Criterion, described
 from spanscore.metrics.own.registry import Origin, check_name, register
 from spanscore.metrics.own.scales import MIDDLE, checked_threshold
 from spanscore.metrics.rubric._asking import NOT_APPLICABLE, NotApplicable
+from spanscore.model.options import Described
 from spanscore.model.score import Outcome, ScopeKind, Score, Skip
 from spanscore.model.trace import AgentTrace, Session
 
 NEEDS = ("user_input", "final_output")
 
 
-class _Said(BaseModel):
+class _Said(Described):
     """A judge's answer to a criterion; the reason stands before the score, so that a model writes it first."""
 
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True)
 
     reason: Annotated[str, Field(min_length=1)]
     """What decides, in one to three sentences that name the step, the value or the words it rests on."""

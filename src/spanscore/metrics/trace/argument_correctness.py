@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from spanscore.metrics._base import Answers, Judged, OfCalls, Question
+from spanscore.model.options import Described
 from spanscore.model.score import Outcome, Score, Skip
 from spanscore.model.trace import AgentTrace
 from spanscore.stats import finite_rate
@@ -15,10 +16,10 @@ _MAX_NAME_CHARS = 80
 _MAX_QUOTED = 50
 
 
-class Verdict(BaseModel):
+class Verdict(Described):
     """Whether one call's arguments are right."""
 
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True)
 
     call: Annotated[int, Field(strict=True)]
     """The number of the call's step."""
@@ -30,10 +31,10 @@ class Verdict(BaseModel):
     """`yes`: the arguments are right. `no`: at least one is wrong, missing or made up."""
 
 
-class Summary(BaseModel):
+class Summary(Described):
     """The reason of the whole score."""
 
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True)
 
     reason: str
     """One or two sentences."""
