@@ -1,16 +1,12 @@
 """Both clients against a real server whose answers a test decides."""
 
 import asyncio
-import contextlib
-import threading
 
-import grpc
 import pytest
+from serving import serving
 
 from spanscore import AsyncClient, Client
-from spanscore.api.calling import Caller
 from spanscore.api.scores import ScoreService
-from spanscore.api.server import _handlers
 from spanscore.api.servicer import Servicer, needs
 from spanscore.api.v1 import run_service_pb2, score_pb2
 from spanscore.api.v1 import score_service_pb2 as pb
@@ -76,47 +72,18 @@ class Runs(Servicer):
         return stream
 
 
-@contextlib.contextmanager
-def _serving(*servicers, tokens=None):
-    """The endpoint of a server that runs in a thread of its own."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-
-    def wait_for(coroutine):
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
-
-    async def start():
-        server = grpc.aio.server()
-        server.add_generic_rpc_handlers(tuple(_handlers(x, Caller(tokens)) for x in servicers))
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        return server, port
-
-    server = None
-    try:
-        server, port = wait_for(start())
-        yield f"127.0.0.1:{port}"
-    finally:  # also where a servicer is not as its proto has it: a thread that is left would keep pytest from ending
-        if server is not None:
-            wait_for(server.stop(0))
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
-
-
 BUSY = RetryableError("busy", retry_after_s=7)
 
 
 def test_a_list_is_read_page_after_page():
-    with _serving(Scores()) as endpoint, Client(endpoint) as client:
+    with serving(Scores()) as endpoint, Client(endpoint) as client:
         found = [x.metric for x in client.pages(client.scores.ListScores, pb.ListScoresRequest())]
     assert found == ["m0", "m1", "m2", "m3", "m4"]
 
 
 def test_what_may_pass_is_asked_again_when_the_server_says():
     waited = []
-    with _serving(Scores(BUSY, BUSY)) as endpoint, Client(endpoint, sleep=waited.append) as client:
+    with serving(Scores(BUSY, BUSY)) as endpoint, Client(endpoint, sleep=waited.append) as client:
         assert client.scores.ListScores(pb.ListScoresRequest()).scores
     assert waited == [7.0, 7.0]
 
@@ -124,7 +91,7 @@ def test_what_may_pass_is_asked_again_when_the_server_says():
 def test_what_does_not_pass_is_raised_in_the_end():
     servicer = Scores(*[BUSY] * 9)
     with (
-        _serving(servicer) as endpoint,
+        serving(servicer) as endpoint,
         Client(endpoint, sleep=lambda _s: None) as client,
         pytest.raises(RetryableError, match="busy"),
     ):
@@ -134,7 +101,7 @@ def test_what_does_not_pass_is_raised_in_the_end():
 
 def test_a_request_that_is_sent_again_has_one_request_id():
     servicer = Runs(BUSY)
-    with _serving(servicer) as endpoint, Client(endpoint, sleep=lambda _s: None) as client:
+    with serving(servicer) as endpoint, Client(endpoint, sleep=lambda _s: None) as client:
         client.runs.CreateRun(run_service_pb2.CreateRunRequest())
     first, second = servicer.ids
     assert first
@@ -144,7 +111,7 @@ def test_a_request_that_is_sent_again_has_one_request_id():
 def test_what_changes_something_and_has_no_request_id_is_asked_once():
     servicer = Runs(BUSY, BUSY)
     with (
-        _serving(servicer) as endpoint,
+        serving(servicer) as endpoint,
         Client(endpoint, sleep=lambda _s: None) as client,
         pytest.raises(RetryableError),
     ):
@@ -164,13 +131,13 @@ def test_what_changes_something_and_has_no_request_id_is_asked_once():
     ],
 )
 def test_the_errors_of_the_server_are_raised_by_the_client(error, kind):
-    with _serving(Scores(error)) as endpoint, Client(endpoint) as client, pytest.raises(kind, match=str(error)):
+    with serving(Scores(error)) as endpoint, Client(endpoint) as client, pytest.raises(kind, match=str(error)):
         client.scores.ListScores(pb.ListScoresRequest())
 
 
 def test_all_fields_that_are_wrong_reach_the_client():
     error = FieldError("a", "one", [FieldError("b", "two")])
-    with _serving(Scores(error)) as endpoint, Client(endpoint) as client, pytest.raises(FieldError) as caught:
+    with serving(Scores(error)) as endpoint, Client(endpoint) as client, pytest.raises(FieldError) as caught:
         client.scores.ListScores(pb.ListScoresRequest())
     assert [(x.field, x.problem) for x in (caught.value, *caught.value.others)] == [("a", "one"), ("b", "two")]
 
@@ -178,14 +145,14 @@ def test_all_fields_that_are_wrong_reach_the_client():
 def test_a_stream_is_read_with_the_token():
     tokens = open_authenticators({"bearertokenauth": BearerToken(tokens=["right"])})["bearertokenauth"]
     request = run_service_pb2.WatchRunRequest(name="runs/1")
-    with _serving(Runs(), tokens=tokens) as endpoint, Client(endpoint, token="right") as client:  # noqa: S106 - of a test
+    with serving(Runs(), tokens=tokens) as endpoint, Client(endpoint, token="right") as client:  # noqa: S106 - of a test
         assert [x.name for x in client.runs.WatchRun(request)] == ["runs/1"]
 
 
 def test_a_token_that_is_not_known_is_an_input_error():
     tokens = open_authenticators({"bearertokenauth": BearerToken(tokens=["right"])})["bearertokenauth"]
     with (
-        _serving(Scores(), tokens=tokens) as endpoint,
+        serving(Scores(), tokens=tokens) as endpoint,
         Client(endpoint) as client,
         pytest.raises(InputError, match="no token"),
     ):
@@ -203,13 +170,13 @@ def test_the_asynchronous_client_reads_pages_and_asks_again():
     async def sleep(wait_s):
         waited.append(wait_s)
 
-    with _serving(Scores(BUSY)) as endpoint:
+    with serving(Scores(BUSY)) as endpoint:
         found = asyncio.run(_asked(endpoint, sleep))
     assert (found, waited) == (["m0", "m1", "m2", "m3", "m4"], [7.0])
 
 
 def test_the_asynchronous_client_raises_the_servers_errors():
-    with _serving(Scores(FieldError("filter", "odd"))) as endpoint, pytest.raises(FieldError, match="filter: odd"):
+    with serving(Scores(FieldError("filter", "odd"))) as endpoint, pytest.raises(FieldError, match="filter: odd"):
         asyncio.run(_asked(endpoint, None))
 
 
@@ -218,7 +185,7 @@ def test_the_asynchronous_client_reads_streams():
         async with AsyncClient(endpoint) as client:
             return [x.name async for x in client.runs.WatchRun(run_service_pb2.WatchRunRequest(name="runs/2"))]
 
-    with _serving(Runs()) as endpoint:
+    with serving(Runs()) as endpoint:
         assert asyncio.run(watch(endpoint)) == ["runs/2"]
 
 
@@ -271,7 +238,7 @@ RESTARTED = [("ab", BUSY), ("", BUSY), ("bc", None)]
 
 def test_a_stream_that_breaks_off_goes_on_where_it_was():
     waited = []
-    with _serving(Watched(*RESTARTED)) as endpoint, Client(endpoint, sleep=waited.append) as client:
+    with serving(Watched(*RESTARTED)) as endpoint, Client(endpoint, sleep=waited.append) as client:
         assert [x.display_name for x in client.runs.watch("1")] == ["a", "b", "c"]
     assert waited == [7.0, 7.0]
 
@@ -281,13 +248,13 @@ def test_an_asynchronous_stream_that_breaks_off_goes_on_where_it_was():
         async with AsyncClient(endpoint, sleep=lambda _s: asyncio.sleep(0)) as client:
             return [x.display_name async for x in client.runs.watch("1")]
 
-    with _serving(Watched(*RESTARTED)) as endpoint:
+    with serving(Watched(*RESTARTED)) as endpoint:
         assert asyncio.run(scenario(endpoint)) == ["a", "b", "c"]
 
 
 def test_a_stream_that_fails_raises_what_a_call_would():
     with (
-        _serving(Watched(("a", NotFoundError("there is no run '1'")))) as endpoint,
+        serving(Watched(("a", NotFoundError("there is no run '1'")))) as endpoint,
         Client(endpoint) as client,
         pytest.raises(NotFoundError, match="there is no run"),
     ):
@@ -297,7 +264,7 @@ def test_a_stream_that_fails_raises_what_a_call_would():
 def test_a_stream_of_a_server_that_has_never_answered_is_given_up_soon():
     servicer = Watched(*[("", BUSY)] * 9)
     with (
-        _serving(servicer) as endpoint,
+        serving(servicer) as endpoint,
         Client(endpoint, sleep=lambda _s: None) as client,
         pytest.raises(RetryableError, match="busy"),
     ):
@@ -337,7 +304,7 @@ WANTED = {
 
 def test_a_run_is_created_by_keywords():
     servicer = Created()
-    with _serving(servicer) as endpoint, Client(endpoint) as client:
+    with serving(servicer) as endpoint, Client(endpoint) as client:
         client.runs.create(**WANTED)
     run = servicer.asked[0].run
     assert (run.target.where, run.target.filter.service) == ("label.faithfulness = fail", "shop")
@@ -355,18 +322,18 @@ def test_both_clients_create_the_same_run():
         async with AsyncClient(endpoint) as client:
             return await client.runs.create(**WANTED)
 
-    with _serving(servicer) as endpoint, Client(endpoint) as client:
+    with serving(servicer) as endpoint, Client(endpoint) as client:
         assert asyncio.run(scenario(endpoint)) == client.runs.create(**WANTED)
 
 
 def test_a_keyword_that_a_run_has_not_is_named():
-    with _serving(Created()) as endpoint, Client(endpoint) as client, pytest.raises(TypeError, match="has no 'metric'"):
+    with serving(Created()) as endpoint, Client(endpoint) as client, pytest.raises(TypeError, match="has no 'metric'"):
         client.runs.create(metric="faithfulness")
 
 
 def test_a_run_is_retried_with_another_budget():
     servicer = Created()
-    with _serving(servicer) as endpoint, Client(endpoint) as client:
+    with serving(servicer) as endpoint, Client(endpoint) as client:
         client.runs.retry("a1", max_usd=3.0)
         client.runs.retry("runs/a1")
     first, second = servicer.asked

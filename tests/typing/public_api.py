@@ -4,6 +4,14 @@ from collections.abc import Sequence
 from typing import assert_type
 
 import spanscore
+from spanscore.api.v1 import (
+    analytics_service_pb2,
+    monitor_service_pb2,
+    run_service_pb2,
+    score_pb2,
+    trace_service_pb2,
+)
+from spanscore.api.v1.agent_trace_pb2 import AgentTrace
 from spanscore.dialects.reading import Context, Dialect, Facts, Span
 from spanscore.testing import ToolCall, agent_trace, measure
 
@@ -55,3 +63,26 @@ def dialects_are_values() -> None:
     assert_type(Dialect(name="acme", read=read, prefilters=(b"acme",), scopes=("acme",)), Dialect)
     assert_type(agent_trace().tool_calls, tuple[ToolCall, ...] | None)
     measure("coherence", agent_trace())
+
+
+def the_clients_keywords_have_types(client: spanscore.Client) -> None:
+    assert_type(next(client.scores.list(filter="value < 0.5", failing=True)), score_pb2.Score)
+    assert_type(client.scores.create(metric="helpful", trace_id="a", value=1.0), score_pb2.Score)
+    assert_type(client.traces.get("a"), AgentTrace)
+    assert_type(next(client.traces.list(service="shop")), trace_service_pb2.TraceSummary)
+    assert_type(next(client.sessions.list()), trace_service_pb2.Session)
+    assert_type(client.monitors.create(metric="coherence", run={"share": 0.1}), monitor_service_pb2.Monitor)
+    assert_type(client.runs.create(count=5), run_service_pb2.Run)
+    assert_type(client.analytics.trend(unit="day")[0], analytics_service_pb2.ScoreTrend)
+
+
+def a_misspelt_keyword_of_the_client_is_found(client: spanscore.Client) -> None:
+    client.scores.list(metrics="coherence")  # type: ignore[call-arg]
+    client.analytics.trend(unit="days")  # type: ignore[arg-type]
+
+
+async def the_asynchronous_client_is_awaited(client: spanscore.AsyncClient) -> None:
+    assert_type(await client.scores.create(metric="helpful", session_id="s", label="pass"), score_pb2.Score)
+    assert_type(await client.monitors.trigger("m"), monitor_service_pb2.MonitorTick)
+    async for session in client.sessions.list(filter="failing = true"):
+        assert_type(session, trace_service_pb2.Session)

@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 import grpc
 
 from spanscore.api import client_pages
+from spanscore.api.client_analytics import Analytics, AsyncAnalytics
+from spanscore.api.client_monitors import AsyncMonitors, Monitors
 from spanscore.api.client_retries import Breaks, error_of, pause_s, status_of, waits
 from spanscore.api.client_runs import AsyncRuns, Runs
+from spanscore.api.client_scores import AsyncScores, Scores
+from spanscore.api.client_traces import AsyncSessions, AsyncTraces, Sessions, Traces
 from spanscore.api.v1 import (
     analytics_service_pb2,
     annotation_service_pb2,
@@ -21,24 +25,16 @@ from spanscore.api.v1 import (
     score_service_pb2,
     trace_service_pb2,
 )
-from spanscore.api.v1.analytics_service_pb2_grpc import AnalyticsServiceStub
 from spanscore.api.v1.annotation_service_pb2_grpc import AnnotationServiceStub
 from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
-from spanscore.api.v1.monitor_service_pb2_grpc import MonitorServiceStub
-from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub
-from spanscore.api.v1.trace_service_pb2_grpc import TraceServiceStub
 from spanscore.errors import (
     InputError,
 )
 from spanscore.rpc.bearer import TENANT_HEADER, authorization, tenant_named
 
 if TYPE_CHECKING:
-    from spanscore.api.v1.analytics_service_pb2_grpc import AnalyticsServiceAsyncStub
     from spanscore.api.v1.annotation_service_pb2_grpc import AnnotationServiceAsyncStub
     from spanscore.api.v1.control_service_pb2_grpc import ControlServiceAsyncStub
-    from spanscore.api.v1.monitor_service_pb2_grpc import MonitorServiceAsyncStub
-    from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceAsyncStub
-    from spanscore.api.v1.trace_service_pb2_grpc import TraceServiceAsyncStub
 
 _PROTOS: Final = (
     analytics_service_pb2,
@@ -72,21 +68,24 @@ class Client:
     What is wrong is raised as `spanscore.errors`: NotFoundError, FieldError and InputError (also for a token that is
     refused), ExistsError, StateError, ConflictError, RetryableError, else SpanscoreError.
 
-    Runs have methods with keywords too: `client.runs.create(filter="label.faithfulness = fail", max_usd=5)`. A stream
-    that breaks off since the server restarts goes on by itself for about a minute.
+    Runs, scores, traces, sessions, monitors and analytics have methods with keywords too:
+    `client.runs.create(filter="label.faithfulness = fail", max_usd=5)`, `client.scores.list(filter="value < 0.5")`. A
+    stream that breaks off since the server restarts goes on by itself for about a minute.
     """
 
-    traces: TraceServiceStub
-    """Stored agent traces and sessions."""
-    scores: ScoreServiceStub
+    traces: Traces
+    """Stored agent traces."""
+    sessions: Sessions
+    """Stored sessions."""
+    scores: Scores
     """What was measured, and what others gave."""
     runs: Runs
     """Evaluation runs."""
     annotation: AnnotationServiceStub
     """What people should label next."""
-    monitors: MonitorServiceStub
+    monitors: Monitors
     """Monitors and their ticks."""
-    analytics: AnalyticsServiceStub
+    analytics: Analytics
     """Figures over the stored scores."""
     control: ControlServiceStub
     """The control service's five methods."""
@@ -113,10 +112,9 @@ class Client:
         self._channel = channel
         self._asking = _Asking(_metadata(token, tenant, tenant_header), timeout_s, sleep)
         asked = grpc.intercept_channel(channel, self._asking, _Streaming(self._asking))
-        self.traces, self.scores = TraceServiceStub(asked), ScoreServiceStub(asked)
-        self.runs, self.control = Runs(asked), ControlServiceStub(asked)
-        self.monitors, self.annotation = MonitorServiceStub(asked), AnnotationServiceStub(asked)
-        self.analytics = AnalyticsServiceStub(asked)
+        self.traces, self.sessions, self.scores = Traces(asked), Sessions(asked), Scores(asked)
+        self.runs, self.monitors, self.analytics = Runs(asked), Monitors(asked), Analytics(asked)
+        self.control, self.annotation = ControlServiceStub(asked), AnnotationServiceStub(asked)
 
     def pages(self, method: Callable[[RequestT], Any], request: RequestT) -> Iterator[Any]:
         """The items of a list, page after page: `client.pages(client.scores.ListScores, ListScoresRequest())`."""
@@ -137,17 +135,19 @@ class Client:
 class AsyncClient:
     """`Client` for asyncio: the same services, whose methods are awaited. An asynchronous context manager."""
 
-    traces: "TraceServiceAsyncStub"
-    """Stored agent traces and sessions."""
-    scores: "ScoreServiceAsyncStub"
+    traces: AsyncTraces
+    """Stored agent traces."""
+    sessions: AsyncSessions
+    """Stored sessions."""
+    scores: AsyncScores
     """What was measured, and what others gave."""
     runs: AsyncRuns
     """Evaluation runs."""
     annotation: "AnnotationServiceAsyncStub"
     """What people should label next."""
-    monitors: "MonitorServiceAsyncStub"
+    monitors: AsyncMonitors
     """Monitors and their ticks."""
-    analytics: "AnalyticsServiceAsyncStub"
+    analytics: AsyncAnalytics
     """Figures over the stored scores."""
     control: "ControlServiceAsyncStub"
     """The control service's five methods."""
@@ -174,16 +174,11 @@ class AsyncClient:
             trusted = grpc.ssl_channel_credentials(Path(ca_file).read_bytes())
             self._channel = grpc.aio.secure_channel(endpoint, trusted, **how)
         channel: Any = self._channel
-        stubs: Any = (TraceServiceStub(channel), ScoreServiceStub(channel))
-        self.traces, self.scores = stubs
-        runs: Any = AsyncRuns(channel)
-        self.runs = runs
-        more: Any = (ControlServiceStub(channel), MonitorServiceStub(channel))
-        self.control, self.monitors = more
+        self.traces, self.sessions, self.scores = AsyncTraces(channel), AsyncSessions(channel), AsyncScores(channel)
+        self.runs, self.monitors, self.analytics = AsyncRuns(channel), AsyncMonitors(channel), AsyncAnalytics(channel)
         labelling: Any = AnnotationServiceStub(channel)
-        self.annotation = labelling
-        analytics: Any = AnalyticsServiceStub(channel)
-        self.analytics = analytics
+        control: Any = ControlServiceStub(channel)
+        self.annotation, self.control = labelling, control
 
     def pages(self, method: Callable[[RequestT], Any], request: RequestT) -> AsyncIterator[Any]:
         """The items of a list, page after page."""
