@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
-import numpy as np
-
+from spanscore.arrays import np
 from spanscore.calibration.matching import Matched, Pair
 from spanscore.calibration.verdicts import Judge
 from spanscore.calibration.weighing import clusters_of, counted, estimated, passing, weights_of

@@ -1,12 +1,12 @@
 """Embedding by a provider, through litellm."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from spanscore.arrays import NDArray, np
 from spanscore.embed.config import Config
 from spanscore.embed.port import PROVIDER
 from spanscore.errors import EmbeddingError

@@ -1,10 +1,11 @@
 """The embedding's one port: texts in, unit vectors out."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
+from spanscore.arrays import NDArray, np
 
 PROVIDER = "litellm/"
 """How the names of providers' embeddings begin; the model's follows."""

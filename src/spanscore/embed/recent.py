@@ -1,12 +1,12 @@
 """Remember the vectors of recent texts, since metrics and the traces of a session share them."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from spanscore.arrays import NDArray, np
 from spanscore.embed.port import Embedder
 
 _Key: TypeAlias = tuple[str, str]

@@ -1,8 +1,10 @@
 """Which of two sets belong together, so that the sum over the pairs is the highest: the assignment problem."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
-import numpy as np
+from spanscore.arrays import np
 
 
 def best_pairs(worth: Sequence[Sequence[float]]) -> list[int | None]:

@@ -11,9 +11,9 @@ from functools import cache
 from itertools import islice
 from typing import Any, Final
 
-import numpy as np
 from google.protobuf.descriptor import Descriptor
 
+from spanscore.arrays import np
 from spanscore.otlp.signal import WIRE, Signal
 
 _SHORT: Final = 16

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import cramjam
-import numpy as np
+
+from spanscore.arrays import np
 
 _ZLIB_OR_GZIP: Final = 47  # zlib's window bits for: either header, found by itself
 _MAX_MEMBERS: Final = 16

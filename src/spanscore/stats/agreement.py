@@ -1,12 +1,12 @@
 """How far two people, or a judge and a person, give the same verdicts: agreement, Cohen's kappa, the confusion."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from spanscore.arrays import NDArray, np
 from spanscore.stats.clusters import design_effect
 from spanscore.stats.distributions import student_quantile
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, require_level

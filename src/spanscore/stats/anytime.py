@@ -7,18 +7,20 @@ critique de la notion de collectif"; Waudby-Smith and Ramdas 2024, "Estimating m
 betting").
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from spanscore.arrays import NDArray, np
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, require_level
 from spanscore.stats.means import Numbers
 
-BETS: Numbers = np.geomspace(0.002, 0.9, 16)
+_NUMBER_OF_BETS = 16
+_LEAST_BET, _MOST_BET = 0.002, 0.9
+BETS = tuple(_LEAST_BET * (_MOST_BET / _LEAST_BET) ** (i / (_NUMBER_OF_BETS - 1)) for i in range(_NUMBER_OF_BETS))
 """Shares of the capital that are bet, each by an equal part of it: small ones for small drops, large ones for large."""
 
 _HALVINGS = 40
@@ -57,7 +59,7 @@ class DropTest:
         """
         floor = min(self.floor, _HIGHEST_FLOOR)
         share = np.minimum(weight, self.heaviest) / self.heaviest
-        return 1 + BETS * (share * (floor - value) / (1 - floor))[..., None]
+        return 1 + np.asarray(BETS) * (share * (floor - value) / (1 - floor))[..., None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ class Evidence:
         return {name: getattr(self, name) for name in _FIELDS}
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> "Evidence":
+    def from_json(cls, given: Mapping[str, Any]) -> Evidence:
         """What `to_json` gave. Raises ValueError where it is of another number of bets."""
         found = cls(given["units"], *(tuple(given[name]) for name in _FIELDS[1:]))
         if any(len(getattr(found, name)) != len(BETS) for name in _FIELDS[1:]):
@@ -201,7 +203,7 @@ def lower_limit(values: Sequence[float], weights: Sequence[float], *, heaviest: 
     y, w = checked_units(values, weights)
     if not len(y):
         raise NotEstimableError("there are no units")
-    bets = BETS[:, None] * (np.minimum(w, heaviest) / heaviest)
+    bets = np.asarray(BETS)[:, None] * (np.minimum(w, heaviest) / heaviest)
     enough = math.log(len(BETS) / alpha)
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):

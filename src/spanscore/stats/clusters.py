@@ -1,10 +1,11 @@
 """Units that come in clusters, such as the turns of one session: which those are, and how much less they tell."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
+from spanscore.arrays import np
 from spanscore.stats.means import Numbers, grouped, shares_of
 
 

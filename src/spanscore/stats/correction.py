@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from spanscore.arrays import np
 from spanscore.stats.agreement import Confusion
 from spanscore.stats.crossing import crossing
 from spanscore.stats.distributions import normal_quantile

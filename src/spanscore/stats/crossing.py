@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
+from spanscore.arrays import np
 
 _ROUNDS, _POINTS = 6, 64  # 1e-10 of where it begins
 

@@ -4,8 +4,7 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
-import numpy as np
-
+from spanscore.arrays import np
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, require_level
 from spanscore.stats.means import mean
 from spanscore.stats.pairs import paired_rate_limits

@@ -1,11 +1,12 @@
 """The beta, normal and Student distributions on numbers and arrays, so that their tails need no scientific library."""
 
 import math
-from functools import lru_cache
+from collections.abc import Callable
+from functools import cache, lru_cache
 from statistics import NormalDist
 from typing import Any
 
-import numpy as np
+from spanscore.arrays import np
 
 _NORMAL = NormalDist()
 _PRECISION = 1e-14
@@ -16,8 +17,11 @@ _FEW = 8
 _FAR = 1e10
 _MAX_LOGIT = 700.0  # beyond it a float is 0 or 1
 
-_log_gamma = np.frompyfunc(math.lgamma, 1, 1)
-_erfc = np.frompyfunc(math.erfc, 1, 1)
+
+@cache
+def _elementwise(function: Callable[[float], float]) -> Any:
+    """The function of numbers as one of arrays."""
+    return np.frompyfunc(function, 1, 1)
 
 
 def normal_cdf(x: Any) -> Any:
@@ -26,7 +30,7 @@ def normal_cdf(x: Any) -> Any:
     >>> round(float(normal_cdf(1.96)), 4)
     0.975
     """
-    return 0.5 * np.asarray(_erfc(-np.asarray(x, float) / math.sqrt(2)), float)
+    return 0.5 * np.asarray(_elementwise(math.erfc)(-np.asarray(x, float) / math.sqrt(2)), float)
 
 
 @lru_cache(maxsize=64)
@@ -39,13 +43,11 @@ def normal_quantile(share: float) -> float:
     return _NORMAL.inv_cdf(share)
 
 
-_normal_quantile = np.frompyfunc(normal_quantile, 1, 1)
-
-
 def log_beta(a: Any, b: Any) -> Any:
     """The logarithm of Euler's beta function."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return np.asarray(_log_gamma(a) + _log_gamma(b) - _log_gamma(np.add(a, b)), float)
+        log_gamma = _elementwise(math.lgamma)
+        return np.asarray(log_gamma(a) + log_gamma(b) - log_gamma(np.add(a, b)), float)
     return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
 
@@ -70,7 +72,7 @@ def beta_quantile(share: Any, a: Any, b: Any) -> Any:
     >>> round(float(beta_quantile(0.975, 11, 1)), 4)
     0.9977
     """
-    away = np.asarray(_normal_quantile(share), float)
+    away = np.asarray(_elementwise(normal_quantile)(share), float)
     share, away, a, b = np.broadcast_arrays(*(np.asarray(x, float) for x in (share, away, a, b)))
     low, high = np.full(share.shape, -_MAX_LOGIT), np.full(share.shape, _MAX_LOGIT)
     logit = np.log(a) - np.log(b) + np.where(np.minimum(a, b) > 1, away * np.sqrt(1 / a + 1 / b), 0.0)

@@ -1,16 +1,16 @@
 """The mean of bounded scores, of units that may have weights or come in clusters, with an interval also for few."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from spanscore.arrays import NDArray, np
 from spanscore.stats.distributions import beta_quantile, normal_quantile, student_quantile
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, require_level
 from spanscore.stats.rates import rate
 
-Numbers = NDArray[np.float64]
+Numbers: TypeAlias = "NDArray[np.float64]"
 
 _FEW, _ENOUGH = 15.0, 30.0
 """On fewer observations a variance says too little of how far the mean may be off; on more it says enough alone.

@@ -1,10 +1,11 @@
 """The mean that people would give to all units, from a judge's scores of all and people's labels of some."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-import numpy as np
-
+from spanscore.arrays import np
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, require_level
 from spanscore.stats.means import Numbers, bounded_limits, grouped
 

@@ -1,17 +1,17 @@
 """How well graded scores tell passes from fails: the area under the ROC curve, and the threshold that does it best."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Hashable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from spanscore.arrays import NDArray, np
 from spanscore.stats.clusters import design_effect
 from spanscore.stats.distributions import student_quantile
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, require_level
 
-Numbers = NDArray[np.float64]
+Numbers: TypeAlias = "NDArray[np.float64]"
 
 _HALVINGS = 60
 _DOUBT = 8.0

@@ -1,10 +1,11 @@
 """pass@k and pass^k of a whole suite: the mean over its tasks, with an interval over them."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Hashable, Sequence
 from typing import Literal
 
-import numpy as np
-
+from spanscore.arrays import np
 from spanscore.stats.distributions import normal_cdf, normal_quantile
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError
 from spanscore.stats.means import Numbers, mean

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import numpy as np
-
+from spanscore.arrays import np
 from spanscore.stats.distributions import beta_quantile, normal_quantile
 
 _FEW = 4

@@ -1,16 +1,16 @@
 """Between which scores a judge is unsure: where people contradict its verdict more often than may be."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from spanscore.arrays import NDArray, np
 from spanscore.stats.estimate import Estimate, NotEstimableError, require_level
 from spanscore.stats.means import Numbers, mean
 
-Truths: TypeAlias = NDArray[np.bool_]
+Truths: TypeAlias = "NDArray[np.bool_]"
 
 _MAX_FOLDS = 10
 

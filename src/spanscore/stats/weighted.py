@@ -7,12 +7,13 @@ assisted survey sampling", 5.7). What a mean needs is a few sums over clusters, 
 up.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 
-import numpy as np
-
+from spanscore.arrays import np
 from spanscore.stats.agreement import Confusion
 from spanscore.stats.correction import corrected_rate
 from spanscore.stats.distributions import gamma_quantile
@@ -48,7 +49,7 @@ class Moments:
     ab3: float
     b4: float
 
-    def __add__(self, other: "Moments") -> "Moments":
+    def __add__(self, other: Moments) -> Moments:
         """Those of both groups together."""
         sums = [x + y for x, y in zip(astuple(self), astuple(other), strict=True)]
         sums[2] = max(self.heaviest, other.heaviest)

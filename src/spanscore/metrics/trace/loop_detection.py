@@ -1,13 +1,14 @@
 """Loop detection: does the agent say again what it has just said?"""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from spanscore.arrays import NDArray, np
 from spanscore.embed.port import Embedder
 from spanscore.metrics._base import Embedded
 from spanscore.metrics._overlap import normalized, similarity
