@@ -6,9 +6,11 @@ import threading
 
 import pytest
 from opentelemetry import trace
+from opentelemetry.context import Context
 
 import spanscore
 from spanscore.cli.main import main
+from spanscore.config import parse
 from spanscore.errors import InputError
 
 CASES = [
@@ -196,3 +198,29 @@ def test_what_cannot_be_run_is_refused(cases, options, told):
 def test_it_is_written_as_a_page(tmp_path):
     run(run_id="nightly").to_html(tmp_path / "out.html")
     assert "agent, run nightly" in (tmp_path / "out.html").read_text()
+
+
+def delegating(question):
+    """An agent whose tool asks another agent, which is traced apart."""
+    asked = "Which flights leave Amsterdam for Oslo on Thursday morning?"
+    tracer = trace.get_tracer("an.agent")
+    with tracer.start_as_current_span("invoke_agent travel") as span:
+        span.set_attribute("gen_ai.operation.name", "invoke_agent")
+        span.set_attribute("gen_ai.input.messages", said("user", question))
+        with tracer.start_as_current_span("execute_tool ask_flights") as tool:
+            tool.set_attribute("gen_ai.operation.name", "execute_tool")
+            tool.set_attribute("gen_ai.tool.name", "ask_flights")
+            tool.set_attribute("gen_ai.tool.call.arguments", json.dumps({"question": asked}))
+            with tracer.start_as_current_span("invoke_agent flights", context=Context()) as other:
+                other.set_attribute("gen_ai.operation.name", "invoke_agent")
+                other.set_attribute("gen_ai.input.messages", said("user", asked))
+                other.set_attribute("gen_ai.output.messages", said("assistant", "Two, at 7:00 and at 9:30."))
+            tool.set_attribute("gen_ai.tool.call.result", "Two, at 7:00 and at 9:30.")
+        span.set_attribute("gen_ai.output.messages", said("assistant", "Two flights."))
+    return "Two flights."
+
+
+@pytest.mark.parametrize(("is_joined", "turns"), [(True, 1), (False, 2)])
+def test_the_configuration_says_which_traces_are_one_turn(is_joined, turns):
+    settings = parse(f"assemble: {{stitch: {{delegation: {{enabled: {str(is_joined).lower()}}}}}}}")
+    assert len(run([{"input": "To Oslo, please"}], delegating, config=settings).traces) == turns

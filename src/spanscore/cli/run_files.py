@@ -2,9 +2,11 @@
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from spanscore import config
 from spanscore.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,13 +22,16 @@ _MORE_CONDITIONS: Final = ("resource", "since", "until", "errors", "min_duration
 
 
 def add_arguments(group: Any) -> None:
-    """Declare the option."""
+    """Declare the options."""
     group.add_argument(
         "--file",
         action="append",
         default=[],
         metavar="PATH",
         help="the traces in this file or folder, or at this URL, read here and sent to the server; may be repeated",
+    )
+    group.add_argument(
+        "-c", "--config", metavar="FILE", type=Path, help="with --file: a configuration, whose assemble.stitch holds"
     )
 
 
@@ -45,9 +50,10 @@ def send(args: argparse.Namespace, ask: "sources.Ask", wanted: "Run") -> None:
     from spanscore.api.v1.trace_service_pb2 import ImportTracesRequest  # noqa: PLC0415 - --help needs no protobuf
     from spanscore.control.target import MAX_IDS  # noqa: PLC0415 - as above
 
+    settings = config.load(args.config) if args.config else config.default()
     names: dict[str, None] = {}
     count = 0
-    for traces in _requests(_recordings(args.file)):
+    for traces in _requests(_recordings(args.file, settings.assemble.stitch_off)):
         answer = ask("ImportTraces", ImportTracesRequest(traces=traces))
         count += len(traces)
         names.update(dict.fromkeys(answer.sessions if args.sessions else answer.traces))
@@ -59,11 +65,12 @@ def send(args: argparse.Namespace, ask: "sources.Ask", wanted: "Run") -> None:
     _name(wanted, list(names), are_sessions=args.sessions)
 
 
-def _recordings(places: Sequence[str]) -> "Recordings":
+def _recordings(places: Sequence[str], stitch_off: Collection[str]) -> "Recordings":
     from spanscore import sources  # noqa: PLC0415 - as above
     from spanscore.offline.recordings import Recordings  # noqa: PLC0415 - as above
 
-    return Recordings([sources.place(x) for x in places], warn=lambda what: print(what, file=sys.stderr))
+    found = [sources.place(x) for x in places]
+    return Recordings(found, warn=lambda what: print(what, file=sys.stderr), stitch_off=stitch_off)
 
 
 def _requests(found: "Recordings") -> Iterator[list["AgentTrace"]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spanscore.cli import run_files, run_options, run_tables, sources
 from spanscore.cli.messages import as_json, print_all, print_one
 from spanscore.cli.terminal import print_json
+from spanscore.errors import InputError
 
 if TYPE_CHECKING:
     from spanscore.api.v1.run_service_pb2 import Run
@@ -45,6 +46,8 @@ def _create(args: argparse.Namespace, ask: "sources.Ask") -> int:
     wanted = run_options.wanted(args)
     if args.file:
         _send_files(args, wanted)
+    elif args.config:
+        raise InputError("--config: goes with --file; the server has a configuration of its own")
     if args.dry_run:
         estimate = ask("EstimateRun", pb.EstimateRunRequest(run=wanted))
         print_one(args, estimate, run_tables.print_estimate)

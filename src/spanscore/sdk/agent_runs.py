@@ -6,7 +6,7 @@ import inspect
 import os
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -37,10 +37,14 @@ class AgentRun:
 class AgentRuns:
     """Runs an agent, some trials at once. Belongs to one event loop."""
 
-    def __init__(self, agent: Agent, suite: str, run_id: str, concurrency: int) -> None:
+    def __init__(
+        self, agent: Agent, suite: str, run_id: str, concurrency: int, stitch_off: Collection[str] = ()
+    ) -> None:
+        """`stitch_off` is that of the configuration (`assemble.stitch`)."""
         self._agent = agent
         self._suite = suite
         self._run_id = run_id
+        self._stitch_off = stitch_off
         self._room = asyncio.Semaphore(concurrency)
         self._takes_session = _takes(agent, "session_id")
         self._providers = attached()
@@ -68,7 +72,7 @@ class AgentRuns:
             started_ns = time.time_ns()
             with self._providers.captures.running() as capture:
                 answer, error = await self._answered(said, session_id)
-                found = await asyncio.to_thread(_rebuilt, capture)
+                found = await asyncio.to_thread(_rebuilt, capture, self._stitch_off)
             traces += found or [self._plain(said, answer, session_id, started_ns)]
             if error is not None:
                 break
@@ -101,8 +105,8 @@ class AgentRuns:
         )
 
 
-def _rebuilt(capture: Capture) -> list[AgentTrace]:
-    return rebuild_all(*capture.telemetry(_WAIT_S))
+def _rebuilt(capture: Capture, stitch_off: Collection[str]) -> list[AgentTrace]:
+    return rebuild_all(*capture.telemetry(_WAIT_S), stitch_off=stitch_off)
 
 
 def _is_async(agent: Agent) -> bool:

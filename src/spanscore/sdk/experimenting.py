@@ -99,7 +99,7 @@ async def experiment_async(
     settings = with_options(_settings(config, judge), measured)
     own_id, started_ns = run_id or uuid.uuid4().hex, time.time_ns()
     wanted = [case for case in suite.cases for _ in range(suite.trials_of(case))]
-    runs = AgentRuns(agent, suite.name, own_id, concurrency)
+    runs = AgentRuns(agent, suite.name, own_id, concurrency, settings.assemble.stitch_off)
     with steps("running the agent", len(wanted), shown=progress) as done:
         ran = await runs.all_of(wanted, done)
     prepared = Prepared(suite, Matched(recordings=_recordings(ran)), suite.name)
