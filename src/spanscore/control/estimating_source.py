@@ -62,7 +62,8 @@ def planned(
                 f"{reading}: cannot be read in {limit}; narrow the filter, or create the run with a budget"
             )
         for key, subject in limit.each(sessions.items()):
-            found.add(target.sampling.draw(subject), subject, lambda key=key: plan_session(turns.session(key)[0]))  # type: ignore[misc]
+            draw = target.sampling.draw(subject)
+            found.add(draw, subject, lambda key=key: plan_session(turns.session(key)[0]))  # type: ignore[misc]
         return found
     finally:
         turns.close()

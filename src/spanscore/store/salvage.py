@@ -227,8 +227,8 @@ def _is_wanted(record: Record, headers: dict[int, str], expected: ledger.Found) 
     entry = expected.entries.get(row, Entry(0, 0) if is_unknown else None)
     if entry is None:
         return False
-    body = record.values[3]
-    return entry.checksum is None or entry.checksum == ledger.checksum(bytes(body), headers.get(row, ""))  # type: ignore[arg-type]  # bytes by its table's form
+    body = cast("bytes", record.values[3])  # by its table's form
+    return entry.checksum is None or entry.checksum == ledger.checksum(body, headers.get(row, ""))
 
 
 def _newest_revisions(found: Mapping[str, Sequence[Record]], result: Salvaged) -> list[Record]:
