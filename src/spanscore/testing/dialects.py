@@ -231,7 +231,8 @@ def _of_reading(steps: Callable[[], Iterable[Step]]) -> list[str]:
     try:
         return [problem for step in steps() for problem in _of_step(step)]
     except TypeError as error:
-        return [f"reading raises TypeError: {error}; have the facts the names and types of the fields of `Step`?"]
+        hint = "have the facts the names and types of the fields of `Step`?"
+        return [f"reading raises TypeError: {error}; {hint}"]
     except Exception as error:  # noqa: BLE001 - what reading raises is what is looked for
         return [f"reading raises {type(error).__name__}: {error}"]
 
