@@ -38,8 +38,8 @@ from spanscore.store.store import Store
 from spanscore.telemetry import Meter
 
 START_NS = 1_750_000_000 * 10**9
-BATCH = 32
-"""Traces, or sessions, that the server evaluates and commits together."""
+BATCH, SESSIONS = 64, 32
+"""Traces, and sessions, that the server evaluates and commits together."""
 
 COLLECT_EVERY = 50_000
 """New objects between two collections of garbage, as `spanscore serve` has it."""
@@ -155,8 +155,8 @@ class Way:
         for first in range(0, len(traces), BATCH):
             await self._traces(traces[first : first + BATCH])
         keys = list(dict.fromkeys(x.session_key for x in traces if x.session_key is not None))
-        for first in range(0, len(keys), BATCH):
-            await self._sessions(keys[first : first + BATCH])
+        for first in range(0, len(keys), SESSIONS):
+            await self._sessions(keys[first : first + SESSIONS])
 
     def encode(self) -> None:
         """The requests that carry all scores so far, in the server's batches."""

@@ -43,11 +43,14 @@ _log = logging.getLogger(__name__)
 _QUEUED = 1000
 """Cut traces that wait for a worker before no more are cut; they are small."""
 
-_BATCH, _WORKERS = 32, 4
+_BATCH, _WORKERS = 64, 4
 """Traces that a worker reads, evaluates and commits together, and workers, where there is no judge: few commits."""
 
 _JUDGED_BATCH, _JUDGED_WORKERS = 1, 32
 """The same with a judge: no trace waits for the answers about another."""
+
+_SESSIONS = 32
+"""Sessions that are evaluated and committed together."""
 
 _MAX_ROUNDS = 20
 _TIDY_EVERY_S = 60.0
@@ -175,7 +178,7 @@ class Processing:
         )
         batch, count = (_JUDGED_BATCH, _JUDGED_WORKERS) if self._is_judged else (_BATCH, _WORKERS)
         workers = [self._cuts.run(batch, self._finishing.batch) for _ in range(count)]
-        sessions = self._quiet_sessions.run(_BATCH, self._finish_sessions)
+        sessions = self._quiet_sessions.run(_SESSIONS, self._finish_sessions)
         trying = [self._trials.run()] if self._trials and self._settings.judge.try_at_start else []
         asking = [self._rescoring.run()] if self._settings.evaluation.ask_again.enabled else []
         own = [self._tidy(), self._look_for_undelivered()]

@@ -140,3 +140,14 @@ def test_arguments_nested_without_end_are_cut_and_not_an_error(make):
 def test_a_tuple_in_metadata_reads_back_as_a_list(make):
     evaluation = make.score(make.trace(), outcome=Score(1.0, "", {"pair": (1, 2)}))
     assert records.decode_evaluations([records.encode(evaluation)])[0].outcome.metadata == {"pair": [1, 2]}
+
+
+def test_more_scores_than_are_parsed_together_read_back_in_their_order(make):
+    trace = make.trace()
+    scores = [make.score(trace, f"metric-{number}") for number in range(150)]
+    assert records.decode_evaluations(map(records.encode, scores)) == scores
+
+
+def test_a_record_of_two_scores_is_damaged_and_costs_no_other(make):
+    one = records.encode(make.score(make.trace()))
+    assert [len(found) for found in records.undamaged_evaluations([one, f"{one},{one}", one])] == [1, 0, 1]

@@ -9,6 +9,7 @@ from spanscore.evaluation.usage import spent_on
 from spanscore.model.score import Failure, JudgeUsage, Outcome, Skip
 
 _LOGGER = logging.getLogger(__name__)
+_NO_USAGE = JudgeUsage()
 
 
 class Attempt:
@@ -29,7 +30,7 @@ class Attempt:
         self._what = what
         self.error: Exception | None = None
         self.outcome: Outcome | None = None
-        self.usage = JudgeUsage()
+        self.usage = _NO_USAGE
 
     def __enter__(self) -> Self:
         return self

@@ -1,8 +1,11 @@
 """The outcome of a judged metric where no model judges."""
 
+from functools import lru_cache
+
 from spanscore.model.score import Skip
 
 
+@lru_cache(maxsize=256)  # the same few for every trace
 def no_judge(name: str) -> Skip:
     """The outcome of `name`, which asks a judge, where there is none: a Skip with how to get one."""
     return Skip(

@@ -29,11 +29,13 @@ _RANKS = 128
 _NO_USAGE = JudgeUsage()
 
 _NAME = wire.Text(Span, lambda span, text: setattr(span, "name", text))
+_KIND = Span(kind=Span.SPAN_KIND_INTERNAL).SerializeToString()
 _START = wire.head(Span(start_time_unix_nano=1), 8)
 _SPAN_ID = wire.head(Span(span_id=bytes(8)), 8)
 _SUMMARY = wire.text_attribute(Span, "evaluation.summary")
 _OUTPUT = wire.text_attribute(Span, "output.value")
 _EVALUATED_AT = wire.text_attribute(Span, "spanscore.evaluated_at")
+_VERDICT = wire.text_attribute(Span, "spanscore.verdict")
 _VALUE = wire.Double(Span, "gen_ai.evaluation.score.value")
 _EXPLANATION = wire.text_attribute(Span, "gen_ai.evaluation.explanation")
 _METADATA = wire.text_attribute(Span, "spanscore.metadata")
@@ -125,38 +127,54 @@ def _child(trace_id: str, parent_id: str, end_ns: int) -> bytes:
 
 def _tallied(evaluation: Evaluation, tally: Tally) -> bytes:
     """Name and attributes of the summary of all metrics."""
-    counts = wording.tally(tally)
+    summary = wording.tally_summary(tally)
     head = "spanscore" if evaluation.scope == "trace" else "spanscore session"
     revised = wording.revised(tally.label_before) if tally.supersedes else ""
-    named: dict[str, Value] = {
+    parts = [
+        _NAME(f"{head}: {wording.tally(tally)}{revised}"),
+        _KIND,
+        _SUMMARY(summary),
+        _same_for_tallies(evaluation.scope, evaluation.revision, tuple(x.metric for x in tally.failed)),
+    ]
+    if evaluation.trial is not None:
+        parts.append(wire.attributes(Span, wording.trial(evaluation)))
+    if tally.label is not None:
+        parts.append(_VERDICT(tally.label))
+    for x in tally.results:
+        as_score, as_label = _of_metric(x.metric)
+        if x.value is not None:
+            parts.append(as_score(wording.rounded(x.value, x.threshold)))
+        if x.label is not None:
+            parts.append(as_label(x.label))
+    parts += (
+        _OUTPUT("\n".join([summary, *wording.tally_lines(tally)])),
+        _EVALUATED_AT(_iso(evaluation.evaluated_at_ns)),
+        *_provenance(evaluation),
+    )
+    if tally.supersedes is not None:
+        parts.append(_SUPERSEDES(tally.supersedes))
+    return b"".join(parts)
+
+
+@lru_cache(maxsize=1024)
+def _same_for_tallies(scope: ScopeKind, revision: int, failed: tuple[str, ...]) -> bytes:
+    """What the summaries in which the same metrics failed share."""
+    shared: dict[str, Value] = {
         "openinference.span.kind": "EVALUATOR",
         "gen_ai.operation.name": "evaluation",
         "output.mime_type": "text/plain",
         "spanscore.emitted": True,
-        "spanscore.scope": evaluation.scope,
-        "spanscore.revision": evaluation.revision,
-        "spanscore.failed": [x.metric for x in tally.failed],
-        **wording.trial(evaluation),
+        "spanscore.scope": scope,
+        "spanscore.revision": revision,
+        "spanscore.failed": list(failed),
     }
-    if tally.label is not None:
-        named["spanscore.verdict"] = tally.label
-    for x in tally.results:
-        if x.value is not None:
-            named[f"spanscore.{x.metric}.score"] = wording.rounded(x.value, x.threshold)
-        if x.label is not None:
-            named[f"spanscore.{x.metric}.label"] = x.label
-    span = Span(kind=Span.SPAN_KIND_INTERNAL, name=f"{head}: {counts}{revised}")
-    parts = [
-        span.SerializeToString(),
-        _SUMMARY(wording.tally_summary(tally)),
-        wire.attributes(Span, named),
-        _OUTPUT("\n".join([wording.tally_summary(tally), *wording.tally_lines(tally)])),
-        _EVALUATED_AT(_iso(evaluation.evaluated_at_ns)),
-        *_provenance(evaluation),
-    ]
-    if tally.supersedes is not None:
-        parts.append(_SUPERSEDES(tally.supersedes))
-    return b"".join(parts)
+    return wire.attributes(Span, shared)
+
+
+@lru_cache(maxsize=256)
+def _of_metric(metric: str) -> tuple[wire.Double, wire.Text]:
+    """The attributes with which a summary shows a metric's score, and its label."""
+    return wire.Double(Span, f"spanscore.{metric}.score"), wire.text_attribute(Span, f"spanscore.{metric}.label")
 
 
 def _content(evaluation: Evaluation, max_text_length: int) -> bytes:

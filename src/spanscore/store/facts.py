@@ -89,12 +89,10 @@ def put(
             answered.append(trace.id)
     contexts: dict[str, int] = {}
     newest = {(x.scope, x.subject_id, x.metric, x.run): (number, x) for number, x in scored}
-    known = {subject_of(x) for _, x in scored if x.scope == "session" or x.subject_id not in new}
-    places = {_place(x) for _, x in newest.values()} if known else set()
-    for some in chunks(sorted(known)):
-        found = connection.execute(_PLACES, {"subjects": some}).all()
-        contexts.update((x.subject_id, x.context) for x in found if x.scope == "trace")
-        _delete(connection, [x.number for x in found if tuple(x)[2:] in places])
+    known = sorted({subject_of(x) for _, x in scored if x.scope == "session" or x.subject_id not in new})
+    if known:
+        _forget_earlier(connection, known, {_place(x) for _, x in newest.values()})
+        contexts.update(_contexts(connection, sorted(set(known).difference(about))))
     unknown = {x.subject_id for _, x in scored if x.scope == "trace"} - about.keys() - contexts.keys()
     about.update((trace.id, OfTrace.of(trace)) for trace in scored_turns.stored(connection, sorted(unknown)))
     dimensions = Dimensions()
@@ -103,6 +101,23 @@ def put(
     _write(connection, dimensions, rows)
     named = Named(frozenset(otel_traces), placing.scored_responses(connection, answered))
     _place_external(connection, named | gone, len(about) + len(gone.traces))
+
+
+def _forget_earlier(connection: Connection, subjects: Sequence[str], places: Collection[_Row]) -> None:
+    """Delete the facts of earlier revisions of scores of these subjects; `places` are those of the new ones."""
+    metrics = sorted({metric for _, _, metric, _ in places})
+    for some in chunks(subjects):
+        for names in chunks(metrics):
+            found = connection.execute(_PLACES, {"subjects": some, "metrics": names}).all()
+            _delete(connection, [number for number, *place in found if tuple(place) in places])
+
+
+def _contexts(connection: Connection, subjects: Sequence[str]) -> dict[str, int]:
+    """The contexts of those of these agent traces that have scores."""
+    found: dict[str, int] = {}
+    for some in chunks(subjects):
+        found.update(map(tuple, connection.execute(_CONTEXTS, {"subjects": some})))
+    return found
 
 
 def put_external(connection: Connection, scored: Sequence[_Numbered]) -> None:
@@ -303,14 +318,22 @@ def _series(score: Evaluation) -> str:
 _PLACES = (
     select(
         score_facts.c.number,
-        score_facts.c.context,
         evaluations.c.scope,
         evaluations.c.subject_id,
         evaluations.c.metric,
         evaluations.c.run,
     )
     .join(evaluations, evaluations.c.seq == score_facts.c.number)
-    .where(evaluations.c.subject_id.in_(bindparam("subjects", expanding=True)))
+    .where(
+        evaluations.c.subject_id.in_(bindparam("subjects", expanding=True)),
+        evaluations.c.metric.in_(bindparam("metrics", expanding=True)),
+    )
+)
+_CONTEXTS = (
+    select(evaluations.c.subject_id, func.max(score_facts.c.context))
+    .join(evaluations, evaluations.c.seq == score_facts.c.number)
+    .where(evaluations.c.subject_id.in_(bindparam("subjects", expanding=True)), evaluations.c.scope == "trace")
+    .group_by(evaluations.c.subject_id)
 )
 _EXTERNAL_PLACES = select(
     score_facts.c.number,

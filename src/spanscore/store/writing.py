@@ -69,9 +69,16 @@ def key(session_id: str) -> str:
 
     A key is its own key.
     """
-    if len(session_id) <= _MAX_KEY_CHARS and not NO_TEXT.search(session_id):
+    if len(session_id) <= _MAX_KEY_CHARS and is_text(session_id):
         return session_id
     return "sha256:" + hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def is_text(text: str) -> bool:
+    """Whether every database takes `text` as one."""
+    if text.isascii():  # as mostly: a tenth of the time that the pattern takes
+        return "\0" not in text
+    return NO_TEXT.search(text) is None
 
 
 def chunks(ids: Sequence[IdT]) -> Iterator[Sequence[IdT]]:
