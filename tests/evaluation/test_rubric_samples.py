@@ -1,10 +1,12 @@
 """The rubric, asked several times of one session."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from rubric_judge import RubricJudge
 
+from spanscore.errors import JudgeRefusedError
 from spanscore.model.score import Failure, Skip
 from spanscore.model.trace import Session
 
@@ -87,3 +89,24 @@ def test_where_most_samples_fail_there_is_no_score(scores):
 def test_a_criterion_that_most_samples_find_not_applicable_is_skipped(scores):
     idle = RubricJudge(tool_routing="not_applicable")
     assert isinstance(scores(idle, idle, RubricJudge())["tool_routing"].outcome, Skip)
+
+
+class Named(RubricJudge):
+    """A rubric judge whose answers are those of a model."""
+
+    def __init__(self, model, **scores):
+        super().__init__(**scores)
+        self.model = model
+
+    async def ask(self, prompt, schema, *, models=()):
+        return replace(await super().ask(prompt, schema, models=models), model=self.model)
+
+
+def test_a_mean_names_the_models_of_all_samples(scores):
+    found = scores(Named("small"), Named("large"), Named("small"))
+    assert {x.evaluator.model for x in found.values()} == {"small, large"}
+
+
+def test_a_sample_that_failed_names_no_model(scores):
+    found = scores(Named("small"), RubricJudge(error=JudgeRefusedError("no")))
+    assert {x.evaluator.model for x in found.values()} == {"small"}

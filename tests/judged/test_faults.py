@@ -181,6 +181,21 @@ def test_missing_verdicts_twice_fail_that_metric_alone(plan):
     ]
 
 
+def test_a_score_names_each_model_that_answered_one_of_its_questions():
+    model = ObligingModel()
+    answered = itertools.chain([True], itertools.repeat(False))  # the first model declines after one question
+
+    def responding(request):
+        declines = request["model"] == "scripted" and not next(answered)
+        return refusal(404) if declines else model(request)
+
+    with ScriptedServer(responding) as server:
+        metrics = {"task_completion": {}}
+        engine = engine_for(server, "staged", metrics=metrics, fallback_models=["openai/second"])
+        found = evaluate(engine, recorded()[0])
+    assert found["task_completion"].evaluator.model == "openai/scripted, openai/second"
+
+
 @plans
 def test_the_next_model_judges_where_the_first_refuses(plan):
     model = ObligingModel()

@@ -7,7 +7,7 @@ import pytest
 from judged_harness import STAGES, engine_for, evaluate, recorded, spent
 from obliging_model import ObligingModel
 from pydantic import ValidationError
-from scripted_server import ScriptedServer, answer
+from scripted_server import ScriptedServer, answer, refusal
 
 from spanscore.judge.cache import MemoryCache
 from spanscore.judge.config import Config
@@ -42,6 +42,20 @@ def test_the_spread_of_the_samples_is_on_the_score():
         0,
     )
     assert spread["interval"][0] < 0.6 < spread["interval"][1]
+
+
+def test_a_score_of_which_two_models_gave_samples_names_both():
+    model = ObligingModel(score=0.5)
+    answered = itertools.chain([True], itertools.repeat(False))  # the first model declines after one sample
+
+    def responding(request):
+        declines = request["model"] == "scripted" and not next(answered)
+        return refusal(404) if declines else model(request)
+
+    with ScriptedServer(responding) as server:
+        engine = engine_for(server, "fused", metrics=ALONE, samples=2, fallback_models=["openai/second"])
+        found = evaluate(engine, recorded()[0])
+    assert set(found["confidence"].evaluator.model.split(", ")) == {"openai/scripted", "openai/second"}
 
 
 def test_the_label_is_of_the_mean():

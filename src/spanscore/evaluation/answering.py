@@ -63,7 +63,7 @@ class _Asking:
         if len(hidden) > 1:
             return list(self._batch.halves())
         for case in self._cases:
-            case.take({hidden[0]: None}, None)
+            case.take({hidden[0]: None})
         return []
 
     async def _call(self, transcript: Transcript) -> list[Batch]:
@@ -115,8 +115,7 @@ class _Asking:
         for case in self._cases:
             own = {item: value for item, value in reading.answers.items() if case.asks(item.question)}
             if own:
-                newly = [item for item in own if item not in reading.remembered]
-                case.take(own, model if newly else reading.remembered[next(iter(own))])
+                case.take(own, dict.fromkeys(reading.remembered.get(item, model) for item in own))
 
     def _refused(self, problems: Mapping[Item, Invalid]) -> list[Batch]:
         """Fail the cases that need what got no valid answer twice."""

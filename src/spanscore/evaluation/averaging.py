@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from spanscore.evaluation.asking import digest
 from spanscore.evaluation.evaluations import Graded
 from spanscore.evaluation.measured import Measured
+from spanscore.evaluation.models_named import named
 from spanscore.evaluation.rubric import OVERALL, Rubric
 from spanscore.evaluation.spread import combined
-from spanscore.model.score import JudgeUsage, Outcome, Score, reaches
+from spanscore.model.score import Evaluator, JudgeUsage, Outcome, Score, reaches
 
 
 def averaged(rubric: Rubric, runs: Sequence[list[Graded]]) -> list[Graded]:
@@ -31,7 +33,19 @@ def _averaged(rubric: Rubric, samples: Sequence[Graded]) -> Graded:
             _of_whole(outcome, scored, first) if first.metric == OVERALL else _of_criterion(outcome, rubric, first)
         )
     usage = sum((x.measured.usage for x in samples), JudgeUsage())
-    return first._replace(measured=Measured(outcome, first.measured.evaluator, usage))
+    return first._replace(measured=Measured(outcome, _evaluator(samples), usage))
+
+
+def _evaluator(samples: Sequence[Graded]) -> Evaluator:
+    """That of the first, with the models of all whose scores are averaged."""
+    scored = [x.measured.evaluator for x in samples if isinstance(x.measured.outcome, Score)]
+    models = dict.fromkeys(x.model for x in scored if x.model is not None)
+    first = samples[0].measured.evaluator
+    if not models:
+        return first
+    hashes = dict.fromkeys(x.prompt_hash for x in scored if x.prompt_hash is not None)
+    prompt_hash = next(iter(hashes)) if len(hashes) == 1 else digest(list(hashes))
+    return replace(first, model=named(models), prompt_hash=prompt_hash)
 
 
 def _of_criterion(mean: Score, rubric: Rubric, graded: Graded) -> Outcome:

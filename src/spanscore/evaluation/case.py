@@ -1,11 +1,12 @@
 """One judged metric on one subject: the answers had so far, what they cost, and the outcome once there is one."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from spanscore.evaluation.asking import Item, Questions, prompt_hash
 from spanscore.evaluation.attempt import Attempt
+from spanscore.evaluation.models_named import named
 from spanscore.metrics import Judged, OfCalls, Question
 from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome, Score
 from spanscore.model.trace import AgentTrace, Session
@@ -28,7 +29,7 @@ class Case:
         self._drawn = drawn(self._calls, max_calls, subject.id)
         self._of_calls: dict[Question, dict[int, Any]] = {}
         self._asked: list[Questions] = []
-        self._model: str | None = metric.model
+        self._answering: dict[str, None] = {}
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -36,17 +37,22 @@ class Case:
         return (self.metric.model,) if self.metric.model else ()
 
     @property
+    def answering(self) -> tuple[str, ...]:
+        """The models that gave the answers, in the order in which they first did."""
+        return tuple(self._answering)
+
+    @property
     def model(self) -> str | None:
-        """The model that gave the newest answer; before there is one, the metric's own."""
-        return self._model
+        """The models that gave the answers, as a score names them; before there is one, the metric's own."""
+        return named(self._answering) if self._answering else self.metric.model
 
     @property
     def evaluator(self) -> Evaluator:
         """Who judged: a model, or nobody where the metric needed no answer."""
         if not self._asked:
             return Evaluator("CODE", self.metric.name, self.metric.version)
-        hashed = prompt_hash(tuple(self._asked), self._model)
-        return Evaluator("LLM", "judge", self.metric.version, model=self._model, prompt_hash=hashed)
+        hashed = prompt_hash(tuple(self._asked), self.model)
+        return Evaluator("LLM", "judge", self.metric.version, model=self.model, prompt_hash=hashed)
 
     @property
     def has_failed(self) -> bool:
@@ -74,9 +80,17 @@ class Case:
         """Record, for the provenance, that `questions` are asked in one call."""
         self._asked.append(questions)
 
-    def take(self, answers: Mapping[Item, Any], model: str | None) -> None:
-        """Take in answers, None for a call that cannot be shown, and settle if they allow it."""
-        self._model = model or self._model
+    def answered_by(self, models: Iterable[str]) -> None:
+        """Record, for the provenance, that these models gave answers."""
+        self._answering |= dict.fromkeys(models)
+
+    def answered_first_by(self, models: Iterable[str]) -> None:
+        """As `answered_by`, of models that were asked before."""
+        self._answering = dict.fromkeys(models) | self._answering
+
+    def take(self, answers: Mapping[Item, Any], models: Iterable[str] = ()) -> None:
+        """Take in answers of these models, None for a call that cannot be shown, and settle if they allow it."""
+        self.answered_by(models)
         for item, answer in answers.items():
             if item.place is None:
                 self.answers[item.question.key] = answer

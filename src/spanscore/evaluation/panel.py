@@ -97,6 +97,8 @@ def _merged(cases: Sequence[Case]) -> Case:
     """The first case, with what came of all of them."""
     first = cases[0]
     if len(cases) > 1:
+        for case in cases[1:]:
+            first.answered_by(case.answering)
         first.usage = sum((x.usage for x in cases), JudgeUsage())
         first.outcome = combined([x.outcome for x in cases], first.metric.scale)
     return first
@@ -105,13 +107,15 @@ def _merged(cases: Sequence[Case]) -> Case:
 def _escalated(first: Case, case: Case, cascade: Cascade) -> Case:
     """The better model's case, with what the first model gave and cost."""
     value = first.outcome.value if isinstance(first.outcome, Score) else None
+    better = case.model
+    case.answered_first_by(first.answering)
     case.usage += first.usage
     band = list(cascade.unsure[case.metric.name])
     case.note(
         {
             "cascade": {
                 "escalated": True,
-                "model": case.model,
+                "model": better,
                 "first": {"model": first.model, "value": value},
                 "unsure": band,
             }
