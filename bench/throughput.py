@@ -76,7 +76,7 @@ class Bench:
     def read(self) -> Figures:
         return self._spanscore("+ assemble and read", READ, settle=self._wait_until_finished)
 
-    def score(self, exported: Path) -> Figures:
+    def score(self, exported: Path, workers: int = 1) -> Figures:
         """The spans that are exported go into the file `exported`."""
 
         def settle(health: Health) -> None:
@@ -86,8 +86,9 @@ class Bench:
         with self._null_server("--record", str(exported)) as sink:
             endpoint = f"127.0.0.1:{sink.first_line()}"
             exporter = {"endpoint": endpoint, "tls": {"insecure": True}, "compression": "none"}
-            settings = SCORE | {"export": {"exporters": {"otlp_grpc": exporter}, "spans": "all"}}
-            return self._spanscore("+ score and export", settings, settle)
+            settings = SCORE | {"export": {"exporters": {"otlp_grpc": exporter}, "spans": "all"}, "workers": workers}
+            what = "+ score and export" if workers == 1 else f"the same, {workers} workers"
+            return self._spanscore(what, settings, settle)
 
     def _wait_until_finished(self, health: "Health") -> None:
         health.wait_for("traces_finished", self._traces, self._within_s)
@@ -249,6 +250,9 @@ def main() -> int:
         exported = folder / "exported"
         show(bench.score(exported), nothing)
         found = faults(folder / "load", exported)
+        with_workers = folder / "exported-with-workers"
+        show(bench.score(with_workers, workers=2), nothing)
+        found += faults(folder / "load", with_workers)
         print("; ".join(found) or "nothing lost, nothing scored twice")
         return 1 if found else 0
 

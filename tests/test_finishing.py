@@ -8,6 +8,7 @@ from spanscore.assemble.sessions import Sessions
 from spanscore.finishing import Finishing
 from spanscore.telemetry import Meter
 from spanscore.turn_scheduling import ReadJob, ReadResult
+from spanscore.workers import InThreads
 
 TRACE = b"t" * 16
 HELD = "the root"
@@ -74,7 +75,9 @@ class HoldsBack:
 
 
 def test_a_held_span_leaves_without_scores_where_its_trace_cannot_be_stored():
-    finishing = Finishing(AnyScheduler(), FullStore(), Spans(), Sessions(Config()), Meter(), session_scope=())
+    scheduler = AnyScheduler()
+    reading = InThreads(scheduler, ())
+    finishing = Finishing(scheduler, FullStore(), Spans(), Sessions(Config()), Meter(), reading=reading)
     finishing.holds_back = HoldsBack()
     cut = Cut(TRACE, rows=(1,), completeness="complete", genai=True, reopened=False)
     asyncio.run(finishing.batch([ReadJob((cut,))]))

@@ -37,6 +37,7 @@ from spanscore.store.journal_config import Config as Journal
 from spanscore.telemetry import Config as Telemetry
 from spanscore.telemetry import environment
 
+MAX_WORKERS = 64
 _MAX_CONFIG_BYTES = 4 * 2**20
 _SHOWN_CHARS = 40
 _REFERENCE = re.compile(r"\$\$|\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -133,11 +134,21 @@ class Settings(Options):
     alerting: Alerting = Alerting()
     """Where the alerts of monitors go."""
 
+    workers: int = Field(default=1, ge=0, le=MAX_WORKERS)
+    """Processes that read traces. 1: this one does, in threads. From 2 on, so many beside this one, which receives,
+    decides, stores and sends. 0: one for each CPU that this process may use, where there is more than one."""
+
     shutdown_timeout: Duration = duration_ns("20s")
     """How long a SIGTERM waits for what is under way; what is not done by then is picked up after the restart."""
 
     telemetry: Telemetry = Telemetry()
     """What spanscore says of itself."""
+
+    @property
+    def worker_processes(self) -> int:
+        """How many processes read traces beside this one."""
+        count = self.workers or len(os.sched_getaffinity(0))
+        return count if count > 1 else 0
 
     @property
     def headers_kept(self) -> frozenset[str]:
@@ -300,6 +311,13 @@ def parse(
 def default(environ: Mapping[str, str] = os.environ) -> Settings:
     """The settings without a file. Raises ConfigError when an environment variable has an unusable value."""
     return _validate({}, "environment", environ, Path())
+
+
+def with_workers(settings: Settings, workers: int) -> Settings:
+    """The settings with another number of `workers`. Raises ConfigError where it cannot be one."""
+    if not 0 <= workers <= MAX_WORKERS:
+        raise ConfigError(f"--workers: {workers} is out of range; give a number from 0 to {MAX_WORKERS}")
+    return settings.model_copy(update={"workers": workers})
 
 
 def json_schema() -> dict[str, Any]:

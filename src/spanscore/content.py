@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from spanscore import dialects
 from spanscore.model.step import Reading
@@ -42,6 +43,50 @@ class Silent:
         return f"{who} {'records' if len(self.scopes) == 1 else 'record'} {what}. To record them, {how}"
 
 
+Sender: TypeAlias = tuple[str | None, tuple[str, ...]]
+"""A service and the dialects of a trace that it sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContentNote:
+    """That a sender's trace has content, or else whose spans lack it."""
+
+    sender: Sender
+    silent: Silent | None = None
+
+
+class ContentNotes:
+    """A `turns.Watch` that notes for a `ContentWatch` in another process. Not thread-safe.
+
+    Of traces with content the first of each sender is noted, of others each.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Sender, Silent | None] = {}
+        self._notes: list[ContentNote] = []
+
+    def __call__(self, trace: AgentTrace, _turn: TurnSteps, reading: Reading) -> None:
+        """Note whether a trace has content."""
+        if _is_alone(trace):
+            return
+        sender = _sender(trace)
+        if has_content(trace):
+            if sender not in self._known or self._known[sender] is not None:
+                self._note(ContentNote(sender))
+        else:
+            self._note(ContentNote(sender, self._known.get(sender) or _silent(reading)))
+
+    def take(self) -> list[ContentNote]:
+        """What was noted since this was asked last."""
+        notes, self._notes = self._notes, []
+        return notes
+
+    def _note(self, note: ContentNote) -> None:
+        self._notes.append(note)
+        if note.sender in self._known or len(self._known) < _MAX_KNOWN:
+            self._known[note.sender] = note.silent
+
+
 class ContentWatch:
     """A `turns.Watch` that notes which instrumentations record no content. May be called from several threads.
 
@@ -53,26 +98,43 @@ class ContentWatch:
         """`tell` is told of each as soon as it shows."""
         self._tell = tell
         self._lock = threading.Lock()
-        self._speaking: set[tuple[str | None, tuple[str, ...]]] = set()
-        self._silent: dict[tuple[str | None, tuple[str, ...]], Silent] = {}
+        self._speaking: set[Sender] = set()
+        self._silent: dict[Sender, Silent] = {}
         self.count = 0
 
     def __call__(self, trace: AgentTrace, _turn: TurnSteps, reading: Reading) -> None:
         """Note whether a trace has content."""
-        if not trace.model_calls and not trace.tool_calls:
-            return  # an agent's span alone, which may well have nothing to say
-        sender = trace.service_name, tuple(trace.dialects)
-        if has_content(trace):
-            with self._lock:
-                if len(self._speaking) < _MAX_KNOWN:
-                    self._speaking.add(sender)
+        if _is_alone(trace):
             return
+        sender = _sender(trace)
+        if has_content(trace):
+            self._has_content(sender)
+        elif self._is_new(sender):
+            self._lacks_content(sender, _silent(reading))
+
+    def take(self, note: ContentNote) -> None:
+        """Take in what was noted of a trace elsewhere."""
+        if note.silent is None:
+            self._has_content(note.sender)
+        elif self._is_new(note.sender):
+            self._lacks_content(note.sender, note.silent)
+
+    def _has_content(self, sender: Sender) -> None:
+        with self._lock:
+            if len(self._speaking) < _MAX_KNOWN:
+                self._speaking.add(sender)
+
+    def _is_new(self, sender: Sender) -> bool:
+        """Count a trace without content; whether it is the first of its sender."""
         with self._lock:
             self.count += 1
-            if sender in self._speaking or sender in self._silent or len(self._silent) >= _MAX_KNOWN:
-                return
-            found = self._silent[sender] = _silent(reading)
-        self._tell(found)
+            return not (sender in self._speaking or sender in self._silent or len(self._silent) >= _MAX_KNOWN)
+
+    def _lacks_content(self, sender: Sender, silent: Silent) -> None:
+        with self._lock:
+            is_first = self._silent.setdefault(sender, silent) is silent
+        if is_first:
+            self._tell(silent)
 
     @property
     def silent(self) -> list[Silent]:
@@ -80,6 +142,15 @@ class ContentWatch:
         with self._lock:
             found = [x for sender, x in self._silent.items() if sender not in self._speaking]
         return list(dict.fromkeys(found))
+
+
+def _is_alone(trace: AgentTrace) -> bool:
+    """Whether it is an agent's span alone, which may well have no content."""
+    return not trace.model_calls and not trace.tool_calls
+
+
+def _sender(trace: AgentTrace) -> Sender:
+    return trace.service_name, tuple(trace.dialects)
 
 
 def _silent(reading: Reading) -> Silent:

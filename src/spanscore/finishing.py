@@ -4,8 +4,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -13,17 +11,15 @@ from spanscore.assemble.assembler import Cut
 from spanscore.assemble.sessions import Sessions
 from spanscore.model.record import changed
 from spanscore.model.score import Evaluation
-from spanscore.model.session_scope import in_scope
 from spanscore.precedence import Precedence
 from spanscore.scoring import Scoring
 from spanscore.store.store import StoredTrace
 from spanscore.telemetry import Meter, declared
 from spanscore.turn_scheduling import JobKind, ReadJob, ReadResult, Source, TurnScheduler
+from spanscore.workers import JobReading
+from spanscore.workers.reading import reason
 
 _log = logging.getLogger(__name__)
-
-_READING_THREADS = 2
-"""One would be as fast, since Python runs one at a time; with two, a trace that takes long delays no others."""
 
 
 class Spans(Source, Protocol):
@@ -92,25 +88,20 @@ class Finishing:
         sessions: Sessions,
         meter: Meter,
         *,
-        session_scope: Sequence[str],
+        reading: JobReading,
         precedence: Precedence | None = None,
-        threads: Executor | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        """`sessions` hear of each agent trace that was committed; `session_scope` as `in_scope` wants it.
-
-        Traces are read in `threads`; reading and scoring give way to requests by `precedence`.
-        """
+        """`sessions` hear of each agent trace that was committed. Scoring gives way to requests by `precedence`."""
         self.holds_back: HoldsBack | None = None
         self._scheduler = scheduler
         self._scoring = scoring
         self._spans = spans
         self._sessions = sessions
         self._meter = meter
-        self._session_scope = session_scope
+        self._reading = reading
         self._precedence = precedence or Precedence()
         self._clock_ns = clock_ns
-        self._threads = threads or ThreadPoolExecutor(_READING_THREADS, thread_name_prefix="reading")
 
     async def batch(self, jobs: Sequence[ReadJob]) -> None:
         """Finish a batch; where that fails, each by itself, and what fails by itself is put aside."""
@@ -129,8 +120,7 @@ class Finishing:
     async def _finish(self, jobs: Sequence[ReadJob]) -> None:
         """Read, evaluate and commit what was cut, but for what waits; then let go of its requests."""
         started_s = time.monotonic()
-        loop = asyncio.get_running_loop()
-        results = await loop.run_in_executor(self._threads, copy_context().run, self._read_all, jobs)
+        results = await self._read(jobs)
         rebuilt = await self._scoring.patiently(self._new, results)
         now_ns = self._clock_ns()
         rebuilt = [x for x in rebuilt if not self._scheduler.hold_back(x.result, now_ns)]
@@ -173,10 +163,6 @@ class Finishing:
         cuts = [cut for job in jobs for cut in job.cuts]
         self._spans.finish(cuts, parts=[cut for cut in cuts if self._scheduler.is_part(cut)])
 
-    def _read_all(self, jobs: Sequence[ReadJob]) -> list[ReadResult]:
-        """Read what was cut. Runs in a thread."""
-        return [self._read(job) for job in jobs]
-
     def _new(self, found: Sequence[ReadResult]) -> list[_Finished]:
         """The agent traces in what was read that were not evaluated just so before. Runs in a thread."""
         new = {
@@ -192,18 +178,17 @@ class Finishing:
             for result in found
         ]
 
-    def _read(self, job: ReadJob) -> ReadResult:
-        if not any(cut.genai for cut in job.cuts):
-            self._meter.add(declared.TRACES_WITHOUT_GENAI)
-            return ReadResult(job)
-        self._precedence.give_way_in_thread()
-        try:
-            result = self._scheduler.read(job)
-            return replace(result, traces=in_scope(result.traces, self._session_scope))
-        except Exception as error:  # noqa: BLE001 - what crashes a reader would crash it after every restart
-            if job.kind is not JobKind.EARLY:  # else it is read once more when it is complete
-                self._give_up(job, error)
-            return ReadResult(job)
+    async def _read(self, jobs: Sequence[ReadJob]) -> list[ReadResult]:
+        """What was read of each job; nothing of those that no GenAI is in, and of those that cannot be read."""
+        to_read = [job for job in jobs if any(cut.genai for cut in job.cuts)]
+        self._meter.add(declared.TRACES_WITHOUT_GENAI, len(jobs) - len(to_read))
+        found = {job: ReadResult(job) for job in jobs}
+        for job, read in zip(to_read, await self._reading.read(to_read), strict=True):
+            if isinstance(read, ReadResult):
+                found[job] = read
+            elif job.kind is not JobKind.EARLY:  # else it is read once more when it is complete
+                self._give_up(job, read)  # what cannot be read could not be read after a restart either
+        return list(found.values())
 
     def _give_up(self, job: ReadJob, error: Exception) -> None:
         for cut in job.cuts:
@@ -211,7 +196,7 @@ class Finishing:
             _log.error(message, exc_info=error, extra={"trace_id": cut.trace_id, "tenant": cut.tenant})
             self._meter.add(declared.TRACES_QUARANTINED)
             whose = f" of tenant {cut.tenant}" if cut.tenant else ""
-            self._spans.put_aside(cut, f"trace {cut.trace_id}{whose} cannot be scored: {type(error).__name__}")
+            self._spans.put_aside(cut, f"trace {cut.trace_id}{whose} cannot be scored: {reason(error)}")
 
     async def _evaluated(self, finished: _Finished) -> _Finished:
         evaluations: list[Evaluation] = []

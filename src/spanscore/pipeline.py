@@ -12,6 +12,7 @@ from sqlalchemy.engine import Connection
 from spanscore import dialects
 from spanscore.assemble import keys
 from spanscore.assemble.backlog import Backlog, Kept
+from spanscore.assemble.requests import MAX_DECODED_BYTES
 from spanscore.assemble.units import Units
 from spanscore.config import Settings
 from spanscore.control.alerting import Events
@@ -36,6 +37,8 @@ from spanscore.store.listing import Page, Place, ScoreQuery, TraceQuery, TraceSc
 from spanscore.store.session_listing import SessionQuery
 from spanscore.store.store import SessionRecord, Store
 from spanscore.telemetry import Meter, declared, process, resource
+from spanscore.workers import WorkerPool
+from spanscore.workers.messages import Setup
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +61,9 @@ class Pipeline:
             shows_genai=dialects.shows_genai,
             units=Units(dialects.unit_scopes(), dialects.unit_of, dialects.goes_on),
             clock_ns=clock_ns,
+            max_decoded_bytes=0 if settings.worker_processes else MAX_DECODED_BYTES,
         )
+        self._workers = _workers(settings, self._backlog, self.meter)
         precedence = Precedence(is_urgent=lambda: self._backlog.is_filling)
         exporters = open_exporters(settings.export, self.authenticators)
         self._processing = Processing(
@@ -69,6 +74,7 @@ class Pipeline:
             exporters=exporters,
             sinks=open_sinks(settings.export),
             precedence=precedence,
+            workers=self._workers,
             clock_ns=clock_ns,
         )
         self._store, self._sender = self._processing.store, self._processing.sender
@@ -122,6 +128,8 @@ class Pipeline:
 
         `started` is called when all ports are bound. Raises ConfigError where one is taken.
         """
+        if self._workers is not None:
+            await self._workers.start()
         await self._recover()  # before there is anybody to keep waiting
         try:
             await self.server.start()
@@ -134,6 +142,8 @@ class Pipeline:
                     task.cancel()
         finally:
             await self.server.stop(0.0)
+            if self._workers is not None:
+                await self._workers.close()
             await self._sender.stop()
             await self.monitors.close()
             await asyncio.gather(*(x.close() for x in self._reportings))
@@ -302,6 +312,21 @@ class Pipeline:
         if not await self._sender.drain(max(0.0, deadline_s - time.monotonic())):
             left = ", ".join(f"{count} by {name}" for name, count in self._sender.behind().items() if count)
             _log.warning("not all has left, the rest does after the restart: %s", left or "requests that pass through")
+
+
+def _workers(settings: Settings, backlog: Backlog, meter: Meter) -> WorkerPool | None:
+    """The processes that read traces, not started yet; None where this one does."""
+    count = settings.worker_processes
+    if not count:
+        return None
+    setup = Setup(
+        settings.journal.path,
+        settings.telemetry,
+        frozenset(settings.assemble.stitch_off),
+        tuple(settings.assemble.session_scope),
+        frozenset(settings.evaluation.span_attributes),
+    )
+    return WorkerPool(setup, count, meter, backlog.checksums)
 
 
 def _is_agent(span: Any, scope: Any) -> bool:

@@ -37,6 +37,7 @@ from spanscore.store.shared_answers import SharedAnswers
 from spanscore.store.store import Store
 from spanscore.telemetry import Meter, declared
 from spanscore.turn_scheduling import ReadJob, TurnScheduler
+from spanscore.workers import InProcesses, InThreads, JobReading, WorkerPool
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +52,9 @@ _JUDGED_BATCH, _JUDGED_WORKERS = 1, 32
 
 _SESSIONS = 32
 """Sessions that are evaluated and committed together."""
+
+_BATCHES_OF_WORKER = 4
+"""Batches under way for each worker process: some are read, others evaluated and committed."""
 
 _MAX_ROUNDS = 20
 _TIDY_EVERY_S = 60.0
@@ -73,13 +77,16 @@ class Processing:
         scored: Callable[[Sequence[Evaluation]], None] | None = None,
         threads: Executor | None = None,
         precedence: Precedence | None = None,
+        workers: WorkerPool | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """`exporters` and `sinks` are by the names that `settings.export` gives them.
 
         `judge` answers in place of the configured models. `threads` read traces and wait for the store, in place of
         its own threads. `scored` is called with evaluations that were committed. Reading and scoring give way to
-        requests by `precedence`. Raises ConfigError where something cannot be opened.
+        requests by `precedence`. `workers` are processes that read traces.
+
+        Raises ConfigError where something cannot be opened.
         """
         self.meter = meter
         self.store = store
@@ -147,15 +154,19 @@ class Processing:
             clock_ns=clock_ns,
         )
         self._sessions = Sessions(settings.assemble)
+        in_threads = InThreads(self._scheduler, settings.assemble.session_scope, precedence=precedence, threads=threads)
+        self._workers = workers
+        self._reading: JobReading = in_threads
+        if workers is not None:
+            self._reading = InProcesses(workers, self._scheduler, here=in_threads, noted=self._content.take)
         self._finishing = Finishing(
             self._scheduler,
             self._scoring,
             spans,
             self._sessions,
             meter,
-            session_scope=settings.assemble.session_scope,
+            reading=self._reading,
             precedence=precedence,
-            threads=threads,
             clock_ns=clock_ns,
         )
         self._cuts: WorkQueue[ReadJob] = WorkQueue(_QUEUED)
@@ -177,12 +188,15 @@ class Processing:
             every_s=self._next_cut_s,
         )
         batch, count = (_JUDGED_BATCH, _JUDGED_WORKERS) if self._is_judged else (_BATCH, _WORKERS)
+        if self._workers is not None:
+            count = max(count, _BATCHES_OF_WORKER * len(self._workers))
         workers = [self._cuts.run(batch, self._finishing.batch) for _ in range(count)]
         sessions = self._quiet_sessions.run(_SESSIONS, self._finish_sessions)
         trying = [self._trials.run()] if self._trials and self._settings.judge.try_at_start else []
         asking = [self._rescoring.run()] if self._settings.evaluation.ask_again.enabled else []
         own = [self._tidy(), self._look_for_undelivered()]
-        return [self.sender.run(), cutting, *workers, sessions, *own, *trying, *asking]
+        processes = [] if self._workers is None else [self._workers.run()]
+        return [self.sender.run(), cutting, *processes, *workers, sessions, *own, *trying, *asking]
 
     def open_runs(self) -> Runs:
         """The evaluation runs in the store, which give way to the traces that wait to be scored."""
@@ -210,6 +224,7 @@ class Processing:
     def health(self) -> dict[str, Any]:
         """What there is to know beside the counters."""
         return {
+            "workers": self._reading.health(),
             "judge": {x: state.to_json() for x, state in self._trials.states.items()} if self._trials else {},
             "open_traces": self._spans.assembler.open_traces,
             "open_sessions": len(self._sessions),

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from spanscore.assemble import fragments, keys
 from spanscore.assemble.assembler import Assembler, Cut
 from spanscore.assemble.config import Config
-from spanscore.assemble.requests import Requests
+from spanscore.assemble.requests import MAX_DECODED_BYTES, Requests
 from spanscore.assemble.units import BY_TRACE, Units
 from spanscore.model.headers import Headers, tenant_in
 from spanscore.model.span import LogRecord, Span
@@ -60,7 +60,9 @@ class Backlog:
         shows_genai: Callable[[bytes], bool],
         clock_ns: Callable[[], int],
         units: Units = BY_TRACE,
+        max_decoded_bytes: int = MAX_DECODED_BYTES,
     ) -> None:
+        """`max_decoded_bytes` of decoded requests are kept in memory, for `load`."""
         self.assembler = Assembler(config, goes_on=units.goes_on)
         self._config = config
         self._journal = journal
@@ -68,7 +70,7 @@ class Backlog:
         self._shows_genai = shows_genai
         self._clock_ns = clock_ns
         self._units = units
-        self._requests = Requests(journal.read, units=units)
+        self._requests = Requests(journal.read, max_decoded_bytes, units=units)
         meter.watch(declared.JOURNAL_SIZE, lambda: journal.size_bytes)
         meter.watch(declared.JOURNAL_CAPACITY, lambda: journal.max_bytes)
         meter.watch(declared.JOURNAL_REQUESTS, lambda: journal.requests)
@@ -158,6 +160,10 @@ class Backlog:
     def load(self, cut: Cut) -> tuple[list[Span], list[LogRecord]]:
         """The spans and log records of a trace that was cut. May be called from any thread."""
         return self._requests.load(cut.key, cut.rows)
+
+    def checksums(self, cuts: Iterable[Cut]) -> dict[int, int | None]:
+        """The checksums of the requests with these traces, by row, for a process that reads them from the journal."""
+        return self._journal.checksums(row for cut in cuts for row in cut.rows)
 
     def load_request(self, row: int, is_wanted: Callable[[bytes], bool]) -> tuple[list[Span], list[LogRecord]]:
         """The spans and log records of a request that `is_wanted` by their own protobuf. For any thread."""

@@ -12,6 +12,9 @@ from spanscore.model.span import LogRecord, Resource, Scope, Span
 from spanscore.otlp import decode, weight
 from spanscore.otlp.signal import WIRE, Signal
 
+MAX_DECODED_BYTES = 64 * 2**20
+"""Bytes of decoded requests that are kept in memory."""
+
 _Items = dict[bytes, list[tuple[Any, Resource, Scope]]]
 
 
@@ -67,7 +70,7 @@ class Requests:
     def __init__(
         self,
         read: Callable[[Iterable[int]], Iterable[Stored]],
-        max_bytes: int = 64 * 2**20,
+        max_bytes: int = MAX_DECODED_BYTES,
         *,
         units: Units = BY_TRACE,
     ) -> None:

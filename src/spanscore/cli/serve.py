@@ -30,6 +30,12 @@ _SWITCH_EVERY_S = 0.001
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the configuration; without it, the defaults")
+    parser.add_argument(
+        "--workers",
+        metavar="N",
+        type=int,
+        help="processes that read traces, in place of `workers` of the configuration; 0: one for each CPU",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -46,6 +52,8 @@ def _run(args: argparse.Namespace) -> int:
     from spanscore import config, telemetry  # noqa: PLC0415 - the servers' libraries, which no other command needs
 
     settings = config.load(args.config) if args.config else config.default()
+    if args.workers is not None:
+        settings = config.with_workers(settings, args.workers)
     telemetry.configure_logging(settings.telemetry)
     asyncio.run(_serve(settings))
     return 0

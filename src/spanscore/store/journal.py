@@ -96,6 +96,11 @@ class Journal:
         with self._counting:
             return sum(self._entries[row].size_bytes for row in rows if row in self._entries)
 
+    def checksums(self, rows: Iterable[int]) -> dict[int, int | None]:
+        """The checksum of each request, by its row, for a `JournalReader`; None where it is not known."""
+        with self._counting:
+            return {row: self._entries[row].checksum for row in rows if row in self._entries}
+
     @property
     def trouble(self) -> str | None:
         """Why a request would not be kept now; None where it would."""

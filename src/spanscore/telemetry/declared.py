@@ -116,6 +116,10 @@ TRACES_WITHOUT_GENAI = _counter("traces_without_genai", "{trace}", "Traces that 
 TRACES_QUARANTINED = _counter(
     "traces_quarantined", "{trace}", "Traces that cannot be scored, put aside: see `spanscore quarantine`."
 )
+WORKERS_CONFIGURED = _gauge("workers_configured", "{process}", "Worker processes that there are to be (workers).")
+WORKERS_RUNNING = _gauge("workers_running", "{process}", "Worker processes that take jobs.")
+WORKERS_BATCHES = _gauge("workers_batches", "{batch}", "Batches of traces that worker processes are yet to read.")
+WORKERS_ENDED = _counter("workers_ended", "{process}", "Worker processes that died and were started again.")
 AGENT_TRACES = _counter("agent_traces", "{trace}", "Agent traces that were rebuilt and stored, new or changed.")
 AGENT_TRACES_UNCHANGED = _counter(
     "agent_traces_unchanged", "{trace}", "Agent traces that were evaluated just so before."

@@ -103,13 +103,13 @@ class TenantScheduler:
         return self.marked(self._reader.read(job, self.is_referred_to))
 
     def is_referred_to(self, job: ReadJob, ids_of_calls: Sequence[str], hints: turns.DelegationHints | None) -> bool:
-        """Whether another trace refers to the trace of a job, by what was read of it, which is remembered."""
+        """See `TurnScheduler.is_referred_to`."""
         if job.kind is JobKind.TRACE:
             self._remember(job, hints)
         return self._is_sought(job.trace_id, ids_of_calls) or bool(self._delegation_partners(job.trace_id, hints))
 
     def marked(self, result: ReadResult) -> ReadResult:
-        """What was read of a turn, as damaged where other traces may continue it; anything else as it is."""
+        """See `TurnScheduler.marked`."""
         if result.job.kind is not JobKind.TURN:
             return result
         return replace(result, traces=[self._continuations.marked(trace) for trace in result.traces])

@@ -1,13 +1,14 @@
 """Cut traces in, jobs to read them out: most traces by themselves, the traces of one turn when they are all there."""
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from spanscore import turns
 from spanscore.assemble.assembler import Cut
 from spanscore.assemble.config import Config
 from spanscore.turn_scheduling.jobs import ReadJob, ReadResult, Source
 from spanscore.turn_scheduling.tenant_scheduler import TenantScheduler
+from spanscore.turns import DelegationHints
 
 _MAX_TENANTS = 1000
 """Tenants whose scored traces are remembered; above it the quietest are forgotten."""
@@ -66,6 +67,17 @@ class TurnScheduler:
     def read(self, job: ReadJob) -> ReadResult:
         """Read the traces of a job. May be called from any thread. Raises whatever a dialect raises on content."""
         return self._tenants[job.tenant].read(job)
+
+    def is_referred_to(self, job: ReadJob, ids_of_calls: Sequence[str], hints: DelegationHints | None) -> bool:
+        """Whether another trace refers to the trace of a job, by what was read of it. May be called from any thread.
+
+        What was read is remembered: later traces may refer to it.
+        """
+        return self._tenants[job.tenant].is_referred_to(job, ids_of_calls, hints)
+
+    def marked(self, result: ReadResult) -> ReadResult:
+        """What was read of a turn, as damaged where other traces may continue it; anything else as it is."""
+        return self._tenants[result.job.tenant].marked(result)
 
     def hold_back(self, result: ReadResult, now_ns: int) -> bool:
         """Whether what was read is not to be scored now: its trace waits for the rest of its turn.

@@ -4,6 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
@@ -241,8 +242,9 @@ def delegating_calls(hints: DelegationHints) -> tuple[DelegatingCall, ...]:
 
 
 def hashed(text: str) -> int:
-    """Stands for a text, but for the space around it, within this process."""
-    return hash(text.strip()[:_MAX_CHARS])
+    """Stands for a text, but for the space around it, in every process: Python's own hash is another in each."""
+    cut = text.strip()[:_MAX_CHARS].encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(cut, digest_size=8).digest(), "little")
 
 
 def answers(text: str) -> set[int]:

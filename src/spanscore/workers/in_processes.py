@@ -1,0 +1,81 @@
+"""Read jobs in worker processes, and make of what they found what only this process knows."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from spanscore.content import ContentNote
+from spanscore.turn_scheduling import JobKind, ReadJob, ReadResult, TurnScheduler
+from spanscore.workers.messages import Failed, Task
+from spanscore.workers.pool import WorkerDiedError, WorkerPool
+from spanscore.workers.reading import JobReading, KillsWorkersError, Read, ReadFailedError
+
+_TRIES = 3
+"""How often a job is read by itself before it is held to be what kills the processes."""
+
+
+class InProcesses:
+    """Reads jobs in the processes of a pool; in this one where they find the journal damaged. Loses no job."""
+
+    def __init__(
+        self,
+        pool: WorkerPool,
+        scheduler: TurnScheduler,
+        *,
+        here: JobReading,
+        noted: Callable[[ContentNote], None],
+    ) -> None:
+        """`here` reads in this process. `noted` is called with what the processes noted."""
+        self._pool = pool
+        self._scheduler = scheduler
+        self._here = here
+        self._noted = noted
+
+    async def read(self, jobs: Sequence[ReadJob]) -> Sequence[Read]:
+        """See `JobReading.read`. A job is read once more where another trace turns out to refer to its trace."""
+        found = await self._done([Task(job) for job in jobs])
+        referred = [place for place, read in enumerate(found) if self._is_referred_to(read)]
+        again = await self._done([Task(jobs[place], is_referred_to=True) for place in referred])
+        for place, read in zip(referred, again, strict=True):
+            found[place] = read
+        return found
+
+    def health(self) -> list[dict[str, Any]]:
+        """See `JobReading.health`."""
+        return self._pool.health()
+
+    def _is_referred_to(self, read: Read) -> bool:
+        """Whether what was read as an ordinary trace is none, since another refers to it."""
+        if not isinstance(read, ReadResult) or read.job.kind is JobKind.TURN:
+            return False
+        is_referred_to = self._scheduler.is_referred_to(read.job, read.ids_of_calls, read.hints)
+        return is_referred_to and read.fragment is None
+
+    async def _done(self, tasks: Sequence[Task]) -> list[Read]:
+        try:
+            return await self._asked(tasks)
+        except WorkerDiedError:  # one of them may have killed it
+            return [await self._alone(task) for task in tasks]
+
+    async def _alone(self, task: Task) -> Read:
+        for _ in range(_TRIES):
+            try:
+                return (await self._asked([task]))[0]
+            except WorkerDiedError:
+                continue
+        return KillsWorkersError(f"{_TRIES} worker processes died while they read it")
+
+    async def _asked(self, tasks: Sequence[Task]) -> list[Read]:
+        if not tasks:
+            return []
+        answers = await self._pool.ask(tasks)
+        for note in answers.notes:
+            self._noted(note)
+        return [await self._taken(task.job, read) for task, read in zip(tasks, answers.read, strict=True)]
+
+    async def _taken(self, job: ReadJob, read: ReadResult | Failed) -> Read:
+        if isinstance(read, ReadResult):
+            return self._scheduler.marked(replace(read, job=job))
+        if read.is_journal:
+            return (await self._here.read([job]))[0]
+        return ReadFailedError(read.error, read.traceback)

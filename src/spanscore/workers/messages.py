@@ -1,0 +1,78 @@
+"""What the server and its worker processes say to each other: pickled objects, each behind its length."""
+
+import pickle
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from spanscore.content import ContentNote
+from spanscore.telemetry import Config as Telemetry
+from spanscore.turn_scheduling import ReadJob, ReadResult
+
+LENGTH: Final = struct.Struct("<Q")
+"""What stands before each message: its bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """The first message to a worker process: what it needs of the configuration."""
+
+    journal: Path
+    telemetry: Telemetry
+    stitch_off: frozenset[str]
+    session_scope: tuple[str, ...]
+    attributes: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The first message from a worker process: it takes jobs now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A job to be read; `is_referred_to`: another trace refers to its trace."""
+
+    job: ReadJob
+    is_referred_to: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Tasks that one worker process does one after the other, and the checksums of the requests they need, by row."""
+
+    tasks: Sequence[Task]
+    checksums: Mapping[int, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A job could not be read: the class of the error, and its traceback as text.
+
+    `is_journal`: the journal could not be read as it should be, so that nothing is known of the traces.
+    """
+
+    error: str
+    traceback: str
+    is_journal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What became of the tasks of a batch, in their order; and what was noted of the content of their traces."""
+
+    read: Sequence[ReadResult | Failed]
+    notes: Sequence[ContentNote]
+
+
+def encode(message: Any) -> bytes:
+    """A message with its length."""
+    body = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    return LENGTH.pack(len(body)) + body
+
+
+def decode(body: bytes) -> Any:
+    """The message of which `body` is all but the length; only of a process that this one started, or was started by."""
+    return pickle.loads(body)  # noqa: S301 - a socket pair: nobody else can write into it

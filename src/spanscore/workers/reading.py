@@ -1,0 +1,40 @@
+"""What threads and worker processes have in common: jobs in, what was read of each out."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
+
+from spanscore.turn_scheduling import ReadJob, ReadResult
+
+Read: TypeAlias = ReadResult | Exception
+"""What was read of a job, or why it cannot be read."""
+
+
+class JobReading(Protocol):
+    """Reads the traces of jobs."""
+
+    async def read(self, jobs: Sequence[ReadJob]) -> Sequence[Read]:
+        """What was read of each job, in their order."""
+        ...
+
+    def health(self) -> list[dict[str, Any]]:
+        """What the health endpoint shows of each worker process."""
+        ...
+
+
+class ReadFailedError(Exception):
+    """Another process could not read a job: the class of its error, and its traceback."""
+
+    def __init__(self, error: str, traceback: str) -> None:
+        super().__init__(f"{error} in a worker process\n{traceback}")
+        self.error = error
+
+
+class KillsWorkersError(Exception):
+    """Worker processes died each time that they read a job."""
+
+
+def reason(error: Exception) -> str:
+    """Why a trace cannot be scored, in few words, and none of those that the trace contains."""
+    if isinstance(error, KillsWorkersError):
+        return str(error)
+    return error.error if isinstance(error, ReadFailedError) else type(error).__name__

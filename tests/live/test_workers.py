@@ -1,0 +1,133 @@
+"""With worker processes the server does what it does without them, whatever becomes of them."""
+
+import os
+import select
+import signal
+from contextlib import suppress
+
+import grpc
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
+
+CASES = ["semconv/message-attributes", "openinference/langgraph", "openllmetry/indexed-messages", "pydantic_ai/openai"]
+COPIES = 30
+DEADLINE_S = 300
+
+POISON = """
+import os
+from spanscore.dialects.reading import Dialect
+
+def read(span, context):
+    if span.attributes["poison"] == "deadly":
+        os._exit(9)
+    return {}
+
+dialect = Dialect("poison", read, (b"poison",), keys=("poison",))
+"""
+
+
+def facts(trace):
+    """All of an AgentTrace but how it was known to be complete, which only a server says."""
+    return {key: value for key, value in trace.items() if key != "completeness"}
+
+
+def export(running, requests):
+    with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
+        for request in requests:
+            TraceServiceStub(channel).Export(request)
+
+
+def traces_of(requests):
+    return {request.resource_spans[0].scope_spans[0].spans[0].trace_id for request in requests}
+
+
+def pids(running):
+    return [x["pid"] for x in running.state()["workers"] if x["pid"]]
+
+
+def have_ended(opened):
+    """Whether the processes with these file descriptors have ended."""
+    return all(select.select([x], [], [], DEADLINE_S)[0] for x in opened)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_workers_give_the_traces_of_the_file(server, recording, case):
+    recorded, running = recording(case), server(workers=2).start()
+    export(running, [recorded.traces])
+    running.wait_until_finished(4)
+    assert running.stop() == 0
+    ids = [trace["id"] for trace in recorded.expected]
+    assert [facts(x) for x in running.agent_traces(ids)] == [facts(x) for x in recorded.expected]
+
+
+def test_the_health_page_and_the_metrics_have_the_workers(server):
+    running = server(workers=2).start()
+    state = running.state()
+    assert [x["state"] for x in state["workers"]] == ["idle", "idle"]
+    assert len({x["pid"] for x in state["workers"]}) == 2
+
+
+def test_a_worker_that_is_killed_under_load_loses_and_doubles_nothing(server, recording):
+    running = server(workers=2).stop_clock().start()
+    requests = recording("semconv/message-attributes").copies(COPIES)
+    expected = len(traces_of(requests))
+    export(running, requests)
+    running.run_clock()
+    killed = set()
+    for finished in (1, expected // 3, expected // 2):
+        running.wait_until(lambda state, n=finished: state["counters"].get("traces_finished", 0) >= n)
+        for pid in pids(running)[:1]:
+            with suppress(ProcessLookupError):  # of the one before, whose death was not noticed yet
+                os.kill(pid, signal.SIGKILL)
+                killed.add(pid)
+    running.wait_until_finished(expected)
+    running.wait_until(lambda state: all(x["pid"] for x in state["workers"]))
+    assert running.state()["counters"]["workers_ended"] == len(killed)
+    running.stop()
+    spans = running.exported("spans")
+    assert len({span["spanId"] for span in spans}) == len(spans)
+    assert {span["traceId"] for span in spans} == {trace_id.hex() for trace_id in traces_of(requests)}
+
+
+def test_a_trace_that_kills_workers_is_put_aside_and_others_are_scored(server, recording, tmp_path, monkeypatch):
+    (tmp_path / "poison.py").write_text(POISON)
+    (tmp_path / "poison-1.dist-info").mkdir()
+    (tmp_path / "poison-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: poison\nVersion: 1\n")
+    points = "[spanscore.dialects]\npoison = poison:dialect\n"
+    (tmp_path / "poison-1.dist-info/entry_points.txt").write_text(points)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    running = server(workers=2).stop_clock().start()
+    recorded = recording("semconv/message-attributes")
+    requests = recorded.copies(3)
+    victim = requests[0]
+    span = victim.resource_spans[0].scope_spans[0].spans[0]
+    span.attributes.add(key="poison").value.string_value = "deadly"
+    export(running, requests)
+    running.run_clock()
+    running.wait_until_finished(len(traces_of(requests)))
+    assert running.state()["counters"]["traces_quarantined"] == 1
+    running.stop()
+    listed = running.run("quarantine").stdout
+    assert "3 worker processes died while they read it" in " ".join(listed.split())
+    scored = {x["traceId"] for x in running.exported("spans")}
+    assert scored == {x.hex() for x in traces_of(requests)} - {span.trace_id.hex()}
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+def test_the_workers_end_with_the_server(server, end):
+    running = server(workers=2).start()
+    opened = [os.pidfd_open(pid) for pid in pids(running)]
+    getattr(running, end)()
+    assert have_ended(opened)
+
+
+def test_a_signal_to_all_processes_at_once_lets_the_server_finish(server, recording):
+    running = server(workers=2).stop_clock().start()
+    requests = recording("semconv/message-attributes").copies(3)
+    export(running, requests)
+    for pid in pids(running):
+        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, signal.SIGINT)
+    running.run_clock()
+    running.wait_until_finished(len(traces_of(requests)))
+    assert running.state()["counters"].get("workers_ended", 0) == 0
