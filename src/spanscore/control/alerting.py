@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spanscore.errors import PermanentError, RetryableError
 from spanscore.export import alert_events
-from spanscore.export.alerting import Connection
 from spanscore.export.alerting_config import Alerting, Alertmanager, AlertReceiver, OtelEvent, Webhook
 from spanscore.export.port import Exporter
 from spanscore.model.headers import of_tenant
@@ -19,6 +18,9 @@ from spanscore.model.span import Attributes
 from spanscore.monitoring import alerts
 from spanscore.store.alert_notices import AlertNotices, Notice
 from spanscore.telemetry import Meter, declared
+
+if TYPE_CHECKING:
+    from spanscore.export.alerting import Connection
 
 _log = logging.getLogger(__name__)
 
@@ -62,9 +64,7 @@ class Alerts:
         Raises ConfigError where a file of a receiver's TLS settings cannot be used.
         """
         self._receivers: Mapping[str, AlertReceiver] = alerting.receivers
-        self._connections = {
-            name: Connection(x) for name, x in alerting.receivers.items() if not isinstance(x, OtelEvent)
-        }
+        self._connections = _connections(alerting.receivers)
         self._events = events or Events({}, {})
         self._notices = notices
         self._is_there = is_there
@@ -140,6 +140,16 @@ class Alerts:
 
     def _count(self, notice: Notice, outcome: str) -> None:
         self._meter.add(declared.MONITOR_ALERTS, receiver=notice.receiver, status=notice.status, outcome=outcome)
+
+
+def _connections(receivers: Mapping[str, AlertReceiver]) -> dict[str, "Connection"]:
+    """One to each receiver but those of events, which exporters send."""
+    posted = {name: x for name, x in receivers.items() if not isinstance(x, OtelEvent)}
+    if not posted:
+        return {}
+    from spanscore.export.alerting import Connection  # noqa: PLC0415 - aiohttp, which other servers need not load
+
+    return {name: Connection(x) for name, x in posted.items()}
 
 
 def _signed(receiver: Webhook, sent_at_s: int, body: bytes) -> dict[str, str]:

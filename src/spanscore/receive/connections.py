@@ -8,12 +8,13 @@ from typing import Any, Final
 
 from aiohttp import web
 
-_HANDSHAKE_S: Final = 10.0
-_BACKLOG: Final = 1024
-"""Connections that wait to be accepted: one for which there is no place is tried again after a second."""
+from spanscore.receive.pages import Pages
 
 _LINGER_S: Final = 2.0
 """How long the rest of a body that was refused is read, so that its sender reads the answer."""
+
+_MAX_OF_PAGES: Final = 100
+"""Connections to health or metrics."""
 
 PAGE_HEADERS_S: Final = 10.0
 """How long a connection to health or metrics may be open without the headers of a request."""
@@ -105,8 +106,8 @@ class BoundedServer(web.Server):
     def __init__(
         self,
         handler: Any,
+        connections: Connections,
         *,
-        max_connections: int,
         header_timeout_s: float,
         idle_timeout_s: float,
         turned_away: Callable[[str], None] = lambda _: None,
@@ -119,7 +120,7 @@ class BoundedServer(web.Server):
             keepalive_timeout=idle_timeout_s,
             lingering_time=_LINGER_S,
         )
-        self.open = Connections(max_connections)
+        self.open = connections
         self._answer = handler
         self._header_timeout_s = header_timeout_s
         self._turned_away = turned_away
@@ -147,25 +148,11 @@ class BoundedServer(web.Server):
             transport.abort()
 
 
-def page_server(handler: Any) -> BoundedServer:
+def page_server(pages: Pages) -> BoundedServer:
     """A server of pages such as health and metrics, for a few clients that ask often."""
-    return BoundedServer(handler, max_connections=100, header_timeout_s=PAGE_HEADERS_S, idle_timeout_s=75.0)
 
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        page = pages(request.method, request.path)
+        return web.Response(body=page.body.encode(), status=page.status, headers={"Content-Type": page.content_type})
 
-class BoundedSite(web.TCPSite):
-    """aiohttp's listener on one address, with a bound on how long a TLS handshake takes."""
-
-    async def start(self) -> None:
-        """Bind and serve. Raises OSError where that cannot be done."""
-        await web.BaseSite.start(self)
-        server = self._runner.server
-        if server is None:
-            raise RuntimeError("the runner is not set up")
-        self._server = await asyncio.get_running_loop().create_server(
-            server,
-            self._host,
-            self._port,
-            ssl=self._ssl_context,
-            ssl_handshake_timeout=_HANDSHAKE_S if self._ssl_context else None,
-            backlog=_BACKLOG,
-        )
+    return BoundedServer(answer, Connections(_MAX_OF_PAGES), header_timeout_s=PAGE_HEADERS_S, idle_timeout_s=75.0)

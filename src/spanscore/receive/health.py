@@ -6,15 +6,13 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from aiohttp import web
-
 from spanscore.errors import ConfigError
 from spanscore.model.json import dumps
 from spanscore.receive.config import Health
-from spanscore.receive.connections import page_server
 from spanscore.receive.exports import Exports
-from spanscore.receive.http_server import listen
 from spanscore.receive.intake import Intake
+from spanscore.receive.listening import page_listener
+from spanscore.receive.pages import Page
 from spanscore.receive.scraping import metrics_page
 from spanscore.telemetry import Meter
 
@@ -28,7 +26,7 @@ _NS_PER_S: Final = 10**9
 
 
 class HealthServer:
-    """Answers as the collector's health check does, and `/livez`, `/readyz`, `/metrics`; `port` is the one bound to."""
+    """Answers as the collector's health check does, and `/livez`, `/readyz`, `/metrics`."""
 
     def __init__(
         self,
@@ -40,7 +38,6 @@ class HealthServer:
         *,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        self.port = 0
         self._config = config
         self._exports = exports
         self._intake = intake
@@ -48,13 +45,18 @@ class HealthServer:
         self._resource = resource
         self._clock_ns = clock_ns
         self._started_ns = clock_ns()
-        self._runner: web.ServerRunner | None = None
+        self._listener = page_listener(self._page)
         self._pages = {
             "/livez": self._live,
             "/readyz": self._ready,
             "/metrics": lambda: metrics_page(meter, resource),
             config.path: self._state,
         }
+
+    @property
+    def port(self) -> int:
+        """The port it is bound to; 0 before `start`."""
+        return self._listener.port
 
     @property
     def trouble(self) -> str | None:
@@ -65,11 +67,11 @@ class HealthServer:
         """Bind and serve; returns where. Raises ConfigError where the endpoint cannot be bound."""
         endpoint = self._config.endpoint
         try:
-            self._runner, self.port = await listen(self._server(), endpoint, _KEY)
+            await self._listener.start(endpoint, _KEY)
         except ConfigError:
             if "endpoint" in self._config.model_fields_set:
                 raise
-            self._runner, self.port = await listen(self._server(), ELSEWHERE, _KEY)
+            await self._listener.start(ELSEWHERE, _KEY)
             told = "%s: %s is taken, by a collector perhaps, so health is on %s; set the key to have it elsewhere"
             _log.warning(told, _KEY, endpoint, ELSEWHERE)
             return ELSEWHERE
@@ -77,19 +79,15 @@ class HealthServer:
 
     async def stop(self) -> None:
         """Close all connections."""
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await self._listener.stop()
 
-    def _server(self) -> Any:
-        return page_server(self._handle)
-
-    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        page = self._pages.get(request.path)
-        if page is None or request.method not in ("GET", "HEAD"):
-            return web.Response(status=404, text=f"nothing is here: GET {', '.join(sorted(self._pages))}\n")
+    def _page(self, method: str, path: str) -> Page:
+        page = self._pages.get(path)
+        if page is None or method not in ("GET", "HEAD"):
+            return Page(f"nothing is here: GET {', '.join(sorted(self._pages))}\n", status=404)
         return page()
 
-    def _state(self) -> web.Response:
+    def _state(self) -> Page:
         """The collector's health check, and what spanscore is doing."""
         trouble = self.trouble
         shown: dict[str, Any] = {"status": "Server not available" if trouble else "Server available"}
@@ -104,15 +102,15 @@ class HealthServer:
             **self._intake.health(),
             "counters": self._meter.totals(),
         }
-        return web.Response(status=503 if trouble else 200, text=dumps(shown), content_type="application/json")
+        return Page(dumps(shown), status=503 if trouble else 200, content_type="application/json; charset=utf-8")
 
-    def _ready(self) -> web.Response:
+    def _ready(self) -> Page:
         """Whether requests are taken; in a second line what does not work all the same, which loses no request."""
         if trouble := self.trouble:
-            return web.Response(status=503, text=f"{trouble}\n")
+            return Page(f"{trouble}\n", status=503)
         notice = self._intake.notice
-        return web.Response(text=f"ok\n{notice}\n" if notice else "ok\n")
+        return Page(f"ok\n{notice}\n" if notice else "ok\n")
 
-    def _live(self) -> web.Response:
+    def _live(self) -> Page:
         """That the process answers at all: one that does not is to be started again, one that is not ready is not."""
-        return web.Response(text="ok\n")
+        return Page("ok\n")

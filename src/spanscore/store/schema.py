@@ -35,6 +35,10 @@ def _tenant() -> Column[str]:
     return Column("tenant", String(128), nullable=False, server_default="")
 
 
+_of_tenants: list[Index] = []
+"""The indexes of the rows of tenants."""
+
+
 def _index_of_tenants(table: Table, *columns: str) -> None:
     """Index the rows of tenants, each tenant's in the order of `columns`; a store without tenants writes none of it.
 
@@ -43,7 +47,7 @@ def _index_of_tenants(table: Table, *columns: str) -> None:
     has_tenant = table.c.tenant != ""
     named = (table.c[x] for x in ("tenant", *columns))
     name = f"{table.name}_by_tenant_{columns[0]}"
-    Index(name, *named, sqlite_where=has_tenant, postgresql_where=has_tenant)
+    _of_tenants.append(Index(name, *named, sqlite_where=has_tenant))
 
 
 versions = Table("spanscore_schema", tables, Column("version", Integer, primary_key=True, autoincrement=False))
@@ -495,6 +499,8 @@ def create(connection: Connection, url: str) -> int:
     if connection.dialect.name == "postgresql":
         connection.execute(text("SET TRANSACTION ISOLATION LEVEL READ COMMITTED"))  # what others commit is to be seen
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_CREATING})"))
+        for index in _of_tenants:  # only here: it imports SQLAlchemy's PostgreSQL
+            index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]
     found = version_of(connection, url)
     if found is None:
         tables.create_all(connection)

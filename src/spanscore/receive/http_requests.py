@@ -1,0 +1,195 @@
+"""Requests of OTLP over HTTP: protobuf and JSON, compressed or not, bodies with and without Content-Length."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from aiohttp import web
+from aiohttp.client_exceptions import ClientPayloadError
+from aiohttp.http_exceptions import HttpProcessingError
+from google.protobuf.message import Message
+
+from spanscore.errors import PermanentError, RetryableError
+from spanscore.model.headers import TENANT, Headers, chosen
+from spanscore.model.json import dumps
+from spanscore.otlp import json
+from spanscore.otlp.signal import WIRE, Signal
+from spanscore.receive import status
+from spanscore.receive.admission import Arrival
+from spanscore.receive.auth import BearerTokens, UnauthenticatedError
+from spanscore.receive.compression import ENCODINGS, decompress
+from spanscore.receive.config import Http
+from spanscore.receive.connections import Connections
+from spanscore.receive.exports import Exports
+from spanscore.receive.tenancy import Tenancy
+
+_log = logging.getLogger(__name__)
+
+_PROTOBUF: Final = "application/x-protobuf"
+_JSON: Final = "application/json"
+_SIGNALS: Final[dict[str, Signal]] = {wire.path: signal for signal, wire in WIRE.items()}
+_PLAIN: Final = "identity"
+
+_SMALL_BODY_BYTES: Final = 64 * 2**10
+_SMALL_PLAIN_BYTES: Final = 2**20
+"""Up to these sizes, as sent and decompressed, a body is decompressed in the event loop; above them in a thread."""
+
+_NS_PER_S: Final = 10**9
+
+
+class _RefusedError(Exception):
+    """The request is wrong as HTTP, before any OTLP is read."""
+
+    def __init__(self, http_status: int, message: str) -> None:
+        super().__init__(message)
+        self.http_status = http_status
+
+
+class HttpRequests:
+    """Answers the requests on the export paths; see `http_server.HttpServer`."""
+
+    def __init__(
+        self,
+        config: Http,
+        exports: Exports,
+        tenancy: Tenancy,
+        tokens: BearerTokens | None,
+        headers: frozenset[str],
+        connections: Connections,
+    ) -> None:
+        """`connections` are those on which requests come."""
+        self._config = config
+        self._exports = exports
+        self._tenancy = tenancy
+        self._tokens = tokens
+        self._connections = connections
+        self._kept = headers if config.include_metadata else frozenset()
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request."""
+        try:
+            signal, as_json = _checked(request)
+        except _RefusedError as error:
+            if request.path in _SIGNALS:
+                self._exports.refused("http", _SIGNALS[request.path], error, "not_otlp")
+            allow = {"Allow": "POST"} if error.http_status == 405 else None
+            return web.Response(status=error.http_status, text=f"{error}\n", headers=allow)
+        try:
+            headers = self._headers(request)
+            response = await self._export(request, signal, headers, as_json=as_json)
+        except UnauthenticatedError as error:
+            self._exports.refused("http", signal, error)
+            return web.Response(status=401, text=f"{error}\n", headers={"WWW-Authenticate": "Bearer"})
+        except _RefusedError as error:
+            self._exports.refused("http", signal, error, "too_large" if error.http_status == 413 else "malformed")
+            refused = status.answer(PermanentError(str(error)))
+            return _refusal(refused, as_json, http_status=error.http_status)
+        except (RetryableError, PermanentError) as error:
+            self._exports.refused("http", signal, error)
+            return _refusal(status.answer(error), as_json)
+        except Exception as error:  # noqa: BLE001 - aiohttp makes it a 500, on which clients drop data
+            _log.exception("%s: an HTTP request failed", signal)
+            self._exports.refused("http", signal, error)
+            return _refusal(status.answer(error), as_json)
+        return _response(200, json.encode(response) if as_json else response.SerializeToString())
+
+    def _headers(self, request: web.BaseRequest) -> Headers:
+        """The headers that are kept with a request, and whose it is. Raises UnauthenticatedError, RetryableError."""
+        token = None if self._tokens is None else self._tokens.check(request.headers.getall("Authorization", ()))
+        tenant = self._tenancy.of(token, request.headers.getall(self._tenancy.header, ()))
+        kept = chosen(request.headers.items(), self._kept) if self._kept else ()
+        return ((TENANT, tenant), *kept) if tenant else kept
+
+    async def _export(self, request: web.BaseRequest, signal: Signal, headers: Headers, *, as_json: bool) -> Message:
+        deadline = asyncio.timeout(self._config.read_timeout / _NS_PER_S)
+        with self._exports.arriving(deadline) as arrival:
+            body = await self._body(request, deadline, arrival)
+            arrival.complete(len(body))
+            with self._exports.working(), self._busy(request):
+                return await self._exports.export(signal, body, transport="http", as_json=as_json, headers=headers)
+
+    @contextmanager
+    def _busy(self, request: web.BaseRequest) -> Iterator[None]:
+        """While a request is worked on, its connection is not closed for another."""
+        self._connections.working(request.protocol)
+        try:
+            yield
+        finally:
+            self._connections.answered(request.protocol)
+
+    async def _body(self, request: web.BaseRequest, deadline: asyncio.Timeout, arrival: Arrival) -> bytes:
+        """The request's body, decompressed."""
+        max_bytes = self._config.max_request_body_size
+        try:
+            async with deadline:
+                body = await _read(request, max_bytes, arrival)
+        except (ClientPayloadError, HttpProcessingError, ConnectionError) as error:
+            raise _RefusedError(400, f"the body of the request ended early or is wrongly chunked: {error}") from None
+        encoding = _encoding(request)
+        if encoding == _PLAIN:
+            return body
+        try:
+            plain = await self._decompressed(encoding, body, arrival)
+        except ValueError as error:
+            raise _RefusedError(400, f"the body of the request cannot be decompressed: {error}") from None
+        if plain is None:
+            raise _too_large(max_bytes)
+        return plain
+
+    async def _decompressed(self, encoding: str, body: bytes, arrival: Arrival) -> bytes | None:
+        max_bytes = self._config.max_request_body_size
+        if len(body) <= _SMALL_BODY_BYTES:
+            plain = decompress(encoding, body, min(max_bytes, _SMALL_PLAIN_BYTES))
+            if plain is not None:
+                return plain
+        arrival.grow(len(body) + max_bytes)
+        return await asyncio.to_thread(decompress, encoding, body, max_bytes)
+
+
+def _checked(request: web.BaseRequest) -> tuple[Signal, bool]:
+    """The signal of a request, and whether it is JSON. Raises _RefusedError on what no OTLP client sends."""
+    signal = _SIGNALS.get(request.path)
+    if signal is None:
+        raise _RefusedError(404, f"nothing is here: OTLP is taken at {', '.join(_SIGNALS)}")
+    if request.method != "POST":
+        raise _RefusedError(405, f"{request.method} is not for {request.path}: send OTLP with POST")
+    if request.content_type not in (_PROTOBUF, _JSON):
+        raise _RefusedError(415, f"Content-Type {request.content_type} is not OTLP: use {_PROTOBUF} or {_JSON}")
+    encoding = _encoding(request)
+    if encoding != _PLAIN and encoding not in ENCODINGS:
+        known = ", ".join(ENCODINGS)
+        raise _RefusedError(415, f"Content-Encoding {encoding[:50]!r} is not known here: use one of {known}, or none")
+    return signal, request.content_type == _JSON
+
+
+def _encoding(request: web.BaseRequest) -> str:
+    return request.headers.get("Content-Encoding", _PLAIN).strip().lower() or _PLAIN
+
+
+async def _read(request: web.BaseRequest, max_bytes: int, arrival: Arrival) -> bytes:
+    if (request.content_length or 0) > max_bytes:
+        raise _too_large(max_bytes)
+    body = bytearray()
+    async for chunk in request.content.iter_any():
+        body += chunk
+        arrival.grow(len(body))
+        if len(body) > max_bytes:
+            raise _too_large(max_bytes)
+    return bytes(body)
+
+
+def _too_large(max_bytes: int) -> _RefusedError:
+    return _RefusedError(413, f"the body of the request has more than {max_bytes} bytes: send smaller batches")
+
+
+def _refusal(answer: status.Answer, as_json: bool, *, http_status: int | None = None) -> web.Response:
+    body = dumps(answer.status_object()) if as_json else answer.status()
+    return _response(http_status or answer.http_status, body, answer.headers)
+
+
+def _response(http_status: int, body: str | bytes, headers: dict[str, str] | None = None) -> web.Response:
+    if isinstance(body, str):
+        return web.Response(status=http_status, text=body, content_type=_JSON, headers=headers)
+    return web.Response(status=http_status, body=body, content_type=_PROTOBUF, headers=headers)

@@ -1,0 +1,18 @@
+"""What a page is answered with, and who makes it; known before the HTTP server that sends it is imported."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An answer: its body, its HTTP status and the type of its content."""
+
+    body: str
+    status: int = 200
+    content_type: str = "text/plain; charset=utf-8"
+
+
+Pages: TypeAlias = Callable[[str, str], Page]
+"""Answers a request by its method and path."""
