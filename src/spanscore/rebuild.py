@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from spanscore import dialects, turns
 from spanscore.model.span import LogRecord, Span
@@ -140,91 +140,128 @@ def _rebuild_all(
     truncated: Collection[str],
 ) -> tuple[list[AgentTrace], list[turns.Join]]:
     """What `rebuild_all` gives, and why traces were joined."""
-    received = _by_unit(spans, logs)
-    completeness: dict[str, Completeness] = {
-        unit: "truncated" if unit in truncated else "complete" for unit in received
-    }
-    rebuilt, fragments = _rebuilt_by_unit(received, completeness, stitching, watch)
-    found = {unit: each.traces for unit, each in rebuilt.items()}
+    units = ReceivedUnits(by_unit(spans, logs), stitching, watch=watch, truncated=truncated)
+    return join_units(units.rebuilt(), units, stitching)
+
+
+@dataclass(frozen=True, slots=True)
+class RebuiltUnit:
+    """The agent traces of one unit by itself, and what it can be joined to others by."""
+
+    traces: list[AgentTrace]
+
+    ids_of_calls: tuple[str, ...] = ()
+    """The ids of its model calls, as `RebuiltTrace` has them."""
+
+    fragment: turns.TraceFragment | None = None
+    """What ties it to others; None for an ordinary unit, to which no other refers."""
+
+
+class Units(Protocol):
+    """Units that were rebuilt by themselves, of which some are now read together with others."""
+
+    def referred(self, names: Sequence[str]) -> Mapping[str, turns.TraceFragment]:
+        """The fragments of ordinary units to which others refer, by the units' ids, as far as these can have one."""
+        ...
+
+    def joined(self, groups: Sequence[Sequence[turns.TraceFragment]]) -> Sequence[list[AgentTrace]]:
+        """The agent traces of each turn, of which these are the parts."""
+        ...
+
+
+def join_units(
+    rebuilt: Mapping[str, RebuiltUnit], units: Units, stitching: turns.Stitching
+) -> tuple[list[AgentTrace], list[turns.Join]]:
+    """The agent traces of all units by their start, turns that are spread over several joined; and why these were."""
+    found = {name: unit.traces for name, unit in rebuilt.items()}
+    fragments = {name: unit.fragment for name, unit in rebuilt.items() if unit.fragment is not None}
+    fragments.update(units.referred(_referred_to(rebuilt, stitching)))
+    groups = [group for group in stitching.group(fragments.values()) if len(group) > 1]
     joins: list[turns.Join] = []
-    for turn in stitching.group(fragments.values()):
-        if len(turn) > 1:
-            found.update({part.trace_id: [] for part in turn})
-            found[turn[0].trace_id] = _rebuild_joined(turn, received, completeness, rebuilt, watch)
-            joins += [join for part in turn for join in part.joins]
-    traces = in_order(trace for each in found.values() for trace in each)
-    continuations = turns.UnmatchedContinuations(traces)
-    return [continuations.marked(trace) for trace in traces], joins
+    for group, traces in zip(groups, units.joined(groups), strict=True):
+        found.update({part.trace_id: [] for part in group})
+        found[group[0].trace_id] = traces
+        joins += [join for part in group for join in part.joins]
+    ordered = in_order(trace for each in found.values() for trace in each)
+    continuations = turns.UnmatchedContinuations(ordered)
+    return [continuations.marked(trace) for trace in ordered], joins
 
 
-def _rebuild_joined(
-    turn: Sequence[turns.TraceFragment],
-    received: Mapping[str, Received],
-    completeness: Mapping[str, Completeness],
-    rebuilt: Mapping[str, RebuiltTrace],
-    watch: turns.Watch | None,
-) -> list[AgentTrace]:
-    """The agent traces in the traces of one turn."""
-    ids = [part.trace_id for part in turn]
-    of_each = [completeness[trace_id] for trace_id in ids]
-    within = turns.asked_within(turn)
-    if all(received[trace_id][0] for trace_id in ids):
-        readings = [rebuilt[trace_id].reading for trace_id in ids]
-        known = [reading for reading in readings if reading is not None]
-        return _build_turn(known, within, completeness=of_each, watch=watch)
-    # log records of no span, which are now compared with those of the others
-    of_turn = [received[trace_id] for trace_id in ids]
-    return rebuild_turn(of_turn, completeness=of_each, within=within, watch=watch)
+class ReceivedUnits:
+    """Units whose spans and log records are in memory.
 
-
-def _rebuilt_by_unit(
-    received: Mapping[str, Received],
-    completeness: Mapping[str, Completeness],
-    stitching: turns.Stitching,
-    watch: turns.Watch | None,
-) -> tuple[dict[str, RebuiltTrace], dict[str, turns.TraceFragment]]:
-    """Each trace rebuilt by itself, and the fragments among them; ordinary traces without what was read of them.
-
-    Most traces are ordinary: what was read of all of them would take much memory, so those that others refer to are
-    read once more.
+    Most are ordinary: what was read of all of them would take much memory, so those that others refer to are read once
+    more.
     """
-    rebuilt: dict[str, RebuiltTrace] = {}
-    fragments: dict[str, turns.TraceFragment] = {}
-    for unit, each in received.items():
-        trace = rebuild_trace(*each, completeness=completeness[unit], watch=watch)
-        fragment = trace.fragment(stitching)
-        if fragment is None:
-            rebuilt[unit] = replace(trace, reading=None)
-        else:
-            rebuilt[unit], fragments[unit] = trace, fragment
-    for unit in _referred_to(rebuilt, fragments, stitching):
-        trace = rebuild_trace(*received[unit], completeness=completeness[unit])
-        fragment = trace.fragment(stitching, is_referred_to=True)
-        if fragment is not None:
-            rebuilt[unit], fragments[unit] = trace, fragment
-    return rebuilt, fragments
+
+    def __init__(
+        self,
+        received: Mapping[str, Received],
+        stitching: turns.Stitching,
+        *,
+        watch: turns.Watch | None = None,
+        truncated: Collection[str] = (),
+    ) -> None:
+        """`received` has what belongs to each unit, by its id; the rest is as `rebuild_all` has it."""
+        self._received = received
+        self._stitching = stitching
+        self._watch = watch
+        self._truncated = truncated
+        self._readings: dict[str, Reading] = {}
+
+    def rebuilt(self) -> dict[str, RebuiltUnit]:
+        """Each unit by itself."""
+        return {name: self._rebuilt(name) for name in self._received}
+
+    def referred(self, names: Sequence[str]) -> dict[str, turns.TraceFragment]:
+        """See `Units`."""
+        found = {name: self._rebuilt(name, is_referred_to=True).fragment for name in names}
+        return {name: fragment for name, fragment in found.items() if fragment is not None}
+
+    def joined(self, groups: Sequence[Sequence[turns.TraceFragment]]) -> list[list[AgentTrace]]:
+        """See `Units`."""
+        return [self._joined(group) for group in groups]
+
+    def _rebuilt(self, name: str, *, is_referred_to: bool = False) -> RebuiltUnit:
+        watch = None if is_referred_to else self._watch
+        trace = rebuild_trace(*self._received[name], completeness=self._completeness(name), watch=watch)
+        fragment = trace.fragment(self._stitching, is_referred_to=is_referred_to)
+        if fragment is not None and trace.reading is not None:
+            self._readings[name] = trace.reading
+        return RebuiltUnit(trace.traces, trace.ids_of_calls, fragment)
+
+    def _joined(self, group: Sequence[turns.TraceFragment]) -> list[AgentTrace]:
+        ids = [part.trace_id for part in group]
+        completeness = [self._completeness(trace_id) for trace_id in ids]
+        within = turns.asked_within(group)
+        of_group = [self._received[trace_id] for trace_id in ids]
+        if all(spans for spans, _ in of_group) and all(trace_id in self._readings for trace_id in ids):
+            readings = [self._readings[trace_id] for trace_id in ids]
+            return _build_turn(readings, within, completeness=completeness, watch=self._watch)
+        # log records of no span, which are now compared with those of the others
+        return rebuild_turn(of_group, completeness=completeness, within=within, watch=self._watch)
+
+    def _completeness(self, name: str) -> Completeness:
+        return "truncated" if name in self._truncated else "complete"
 
 
-def _referred_to(
-    rebuilt: Mapping[str, RebuiltTrace],
-    fragments: Mapping[str, turns.TraceFragment],
-    stitching: turns.Stitching,
-) -> list[str]:
-    """The ordinary traces that others link to, whose model calls they repeat, or that a delegation may tie to them."""
+def _referred_to(rebuilt: Mapping[str, RebuiltUnit], stitching: turns.Stitching) -> list[str]:
+    """The ordinary units that others link to, whose model calls they repeat, or that a delegation may tie to them."""
     sought: set[str] = set()
-    for fragment in fragments.values():
-        sought.update(fragment.seeks)
+    for unit in rebuilt.values():
+        if unit.fragment is not None:
+            sought.update(unit.fragment.seeks)
     delegating: set[str] = set()
     if len(rebuilt) > 1 and stitching.uses("delegation"):
-        delegating = turns.may_delegate({unit: trace.traces for unit, trace in rebuilt.items()})
-    ordinary = [unit for unit in rebuilt if unit not in fragments]
-    return [unit for unit in ordinary if unit in delegating or _is_sought(unit, rebuilt[unit], sought)]
+        delegating = turns.may_delegate({name: unit.traces for name, unit in rebuilt.items()})
+    ordinary = {name: unit for name, unit in rebuilt.items() if unit.fragment is None}
+    return [name for name, unit in ordinary.items() if name in delegating or _is_sought(name, unit, sought)]
 
 
-def _is_sought(unit: str, trace: RebuiltTrace, sought: Collection[str]) -> bool:
+def _is_sought(name: str, unit: RebuiltUnit, sought: Collection[str]) -> bool:
     if not sought:
         return False
-    return turns.keys.trace(unit) in sought or any(turns.keys.model_call(x) in sought for x in trace.ids_of_calls)
+    return turns.keys.trace(name) in sought or any(turns.keys.model_call(x) in sought for x in unit.ids_of_calls)
 
 
 def in_order(traces: Iterable[AgentTrace]) -> list[AgentTrace]:
@@ -232,7 +269,7 @@ def in_order(traces: Iterable[AgentTrace]) -> list[AgentTrace]:
     return sorted(traces, key=lambda trace: (trace.started_ns, trace.trace_ids, trace.opening_span_id))
 
 
-def _by_unit(spans: Iterable[Span], logs: Iterable[LogRecord]) -> dict[str, Received]:
+def by_unit(spans: Iterable[Span], logs: Iterable[LogRecord]) -> dict[str, Received]:
     """What is read together, by its id; log records of no trace are left out."""
     received: defaultdict[str, Received] = defaultdict(lambda: ([], []))
     scopes = dialects.unit_scopes()
@@ -303,11 +340,11 @@ def unread_traces(spans: Iterable[Span], logs: Iterable[LogRecord], traces: Iter
     rebuilt: set[str] = set()
     for trace in traces:
         rebuilt.update(trace.trace_ids)
-    others = [each for unit, each in _by_unit(spans, logs).items() if unit not in rebuilt and each[0]]
-    return sum(not _is_read(each) for each in others)
+    others = [each for unit, each in by_unit(spans, logs).items() if unit not in rebuilt and each[0]]
+    return sum(not is_read(each) for each in others)
 
 
-def _is_read(received: Received) -> bool:
+def is_read(received: Received) -> bool:
     """Whether a dialect reads one of these spans."""
     readings = (dialects.read(*unit) for unit in dialects.split_units(*received))
     return any(step.dialect for reading in readings for step in reading.steps)
@@ -318,7 +355,7 @@ def unread_all(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> list[di
     logs = list(logs)
     of_no_unit: Received = ([], [log for log in logs if not unit_of(log, of_log=True)])
     units: list[Received] = []
-    for received in (*_by_unit(spans, logs).values(), of_no_unit):
+    for received in (*by_unit(spans, logs).values(), of_no_unit):
         units += dialects.split_units(*received)
     readings = [dialects.read(*unit) for unit in units]
     return dialects.unread(readings, [log for _, records in units for log in records])

@@ -5,6 +5,7 @@ import asyncio
 import math
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from spanscore import config, sources
@@ -21,6 +22,7 @@ from spanscore.model.score import Evaluation, reaches
 from spanscore.offline import OfflineScoring, Scored, measurable, metric_names, require_on_scale, summary
 from spanscore.offline.recordings import Recordings
 from spanscore.offline.selection import open_engine, require_providers
+from spanscore.worker_processes import WorkerPool, available_cores
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +57,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="exit 1 if the metric's mean is below VALUE, or nothing was scored; may be given again",
+    )
+    parser.add_argument(
+        "--workers",
+        metavar="N",
+        type=_workers,
+        default=available_cores(),
+        help="read large files in up to N processes; 1: in this one (default: as many as it may use cores)",
     )
     answers.add_arguments(parser)
     parser.add_argument("--fail-on", choices=["failed"], help="exit 1 if measuring failed for any score")
@@ -94,6 +103,18 @@ def run(args: argparse.Namespace) -> int:
     return INTERRUPTED if scoring.is_stopped else verdict
 
 
+def _workers(text: str) -> int:
+    """The number of processes that `--workers` asks for."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes; write 1 or more")
+    return int(text)
+
+
+def _pool(workers: int) -> AbstractContextManager[WorkerPool | None]:
+    """The worker processes, which start when there is something to do for them; None: this process does it all."""
+    return nullcontext() if workers == 1 else WorkerPool(workers)
+
+
 def configured(args: argparse.Namespace) -> Settings:
     """The configuration, with a judge where `--model` asks for one and none is configured."""
     settings = config.load(args.config) if args.config else config.default()
@@ -109,7 +130,11 @@ def _wanted(names: Sequence[str] | None, args: argparse.Namespace, settings: Set
 async def _stream(args: argparse.Namespace, settings: Settings, scoring: OfflineScoring) -> list[Evaluation]:
     """Print scores as they are made, and then their summary. Returns them without their texts."""
     kept = Kept()
-    with ScoreFile(args.output) as file, Display(jsonl=args.jsonl, only_failing=args.failing) as display:
+    with (
+        ScoreFile(args.output) as file,
+        Display(jsonl=args.jsonl, only_failing=args.failing) as display,
+        _pool(args.workers) as pool,
+    ):
         recordings = Recordings(
             args.path,
             settings.assemble.session_scope,
@@ -117,6 +142,7 @@ async def _stream(args: argparse.Namespace, settings: Settings, scoring: Offline
             progress=display.read,
             attributes=settings.evaluation.span_attributes,
             stitch_off=settings.assemble.stitch_off,
+            pool=pool,
         )
         stop_on_interrupt(recordings.stop, scoring.stop)
         async for found in scoring.run(recordings.batches(), recordings.given.of):

@@ -8,9 +8,12 @@ from spanscore.errors import InputError
 from spanscore.model.session_scope import DEFAULT_SCOPE, in_scope
 from spanscore.model.span import LogRecord, Span
 from spanscore.model.trace import AgentTrace
+from spanscore.offline.file_windows import file_windows
 from spanscore.offline.given import GivenScores
 from spanscore.offline.stored import stored_windows, truncated_notice
-from spanscore.offline.windows import Window, windows
+from spanscore.offline.unit_readers import InProcess, InWorkers
+from spanscore.offline.unit_reading import Options
+from spanscore.offline.windows import Window
 from spanscore.otlp import files
 from spanscore.otlp.documents import Documents
 from spanscore.rebuild import rebuild_all, unread_traces
@@ -18,6 +21,7 @@ from spanscore.received_scores import read_external
 from spanscore.sources import Location
 from spanscore.sources.loading import Stopped
 from spanscore.span_attributes import SpanAttributes
+from spanscore.worker_processes import WorkerPool
 
 _WHOLE_BYTES = 32 * 2**20
 """Files that are larger together are not loaded at once."""
@@ -35,15 +39,17 @@ class Recordings:
         *,
         attributes: Collection[str] = (),
         stitch_off: Collection[str] = (),
+        pool: WorkerPool | None = None,
     ) -> None:
         """`session_scope` and `stitch_off` are those of the configuration.
 
-        `attributes` are those of spans that its rules read.
+        `attributes` are those of spans that its rules read. Large files are read in the processes of `pool`.
 
         `warn` is told what was left out and what is not recorded; `progress` is told how many bytes of files were read,
         of how many. Both are called in the thread that reads.
         """
         self._progress = progress
+        self._pool = pool
         self._attributes = attributes
         self._stitch_off = stitch_off
         self._stopped = Stopped()
@@ -85,9 +91,9 @@ class Recordings:
         RetryableError where what a URL names cannot be reached.
         """
         watch = ContentWatch()
-        noting = SpanAttributes(self._attributes, watch)
         if self._loaded is not None or self._paths:
-            yield from self._of_files(noting)
+            yield from self._of_files(watch)
+        noting = SpanAttributes(self._attributes, watch)
         for location in self._locations:
             found = stored_windows(
                 location,
@@ -104,18 +110,33 @@ class Recordings:
         for notice in self.given.notices:
             self._warn(notice)
 
-    def _of_files(self, noting: SpanAttributes) -> Iterator[list[AgentTrace]]:
+    def _of_files(self, watch: ContentWatch) -> Iterator[list[AgentTrace]]:
         total = sum(size for _, size in files.listed(self._paths)) if self._loaded is None else 0
         if total > _WHOLE_BYTES:
-            found = windows(
-                Documents(self._paths),
-                noting,
-                lambda size: self._go_on(size, total),
-                stitch_off=self._stitch_off,
-            )
-            yield from self._of_windows(found, noting, self._paths)
+            yield from self._of_large_files(watch, total)
         else:
-            yield self._whole(noting)
+            yield self._whole(SpanAttributes(self._attributes, watch))
+
+    def _of_large_files(self, watch: ContentWatch, total_bytes: int) -> Iterator[list[AgentTrace]]:
+        """The agent traces as they are read, in bounded memory."""
+        options = Options(tuple(self._session_scope), tuple(self._attributes), tuple(self._stitch_off))
+        reader = InProcess(options) if self._pool is None else InWorkers(options, self._pool)
+        spans = logs = count = 0
+        for window in file_windows(
+            Documents(self._paths),
+            reader,
+            watch,
+            lambda size: self._go_on(size, total_bytes),
+            stitch_off=self._stitch_off,
+        ):
+            self._refuse(window.refused)
+            spans, logs, count = spans + window.spans, logs + window.logs, count + len(window.traces)
+            self._unread += window.unread
+            traces = in_scope(window.traces, self._session_scope)
+            self.given.add(window.external, traces)
+            yield traces
+        if not count and not self._stopped:
+            raise none_found(self._paths, spans, logs)
 
     def _whole(self, noting: SpanAttributes) -> list[AgentTrace]:
         """All agent traces at once."""
@@ -141,7 +162,7 @@ class Recordings:
     def _of_windows(
         self, found: Iterator[Window], noting: SpanAttributes, places: Sequence[Path | Location]
     ) -> Iterator[list[AgentTrace]]:
-        """The agent traces as they are read, in bounded memory."""
+        """The stored agent traces as they are read, in bounded memory."""
         spans = logs = count = 0
         for window in found:
             self._refuse(window.refused)

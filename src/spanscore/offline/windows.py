@@ -1,4 +1,4 @@
-"""The traces of recordings that are too large for memory, a window at a time: what has been read, and waits no more."""
+"""Stored traces that are too many for memory, a window at a time: what has been read, and waits no more."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -6,6 +6,7 @@ from typing import Protocol, TypeAlias
 
 from spanscore.model.span import LogRecord, Span
 from spanscore.model.trace import AgentTrace
+from spanscore.offline.waiting import may_be_joined, with_joined
 from spanscore.otlp.documents import Document, Place
 from spanscore.rebuild import rebuild_all, unit_of
 from spanscore.turns import Watch
@@ -14,9 +15,6 @@ Accepts: TypeAlias = Callable[[Sequence[Span], Sequence[LogRecord]], bool]
 
 _FIRST_BYTES, _MAX_BYTES = 2 * 2**20, 16 * 2**20
 """How much is read for a window: little for the first, so that its scores are there soon, then ever more."""
-_JOIN_WITHIN_NS = 30 * 10**9
-_MAX_WAITING_BYTES = 16 * 2**20
-"""How long, in the time of the recording, a trace waits for others of its turn; and in what was read at most."""
 
 
 @dataclass(slots=True)
@@ -112,8 +110,7 @@ class Windows:
         }
         waiting = set() if is_end else {name for name, x in ready.items() if self._may_be_joined(x)}
         groups = [{names[x] for x in trace.trace_ids if x in names} for trace in traces]
-        while more := {name for group in groups if group & waiting for name in group - waiting}:
-            waiting |= more
+        waiting = with_joined(waiting, groups)
         given = [ready[name] for name in ready if name not in waiting]
         for name in ready:
             if name not in waiting:
@@ -137,8 +134,7 @@ class Windows:
 
     def _may_be_joined(self, unit: _Unit) -> bool:
         """Whether another trace of its turn may still come."""
-        is_recent = self._now_ns - unit.last.time_ns < _JOIN_WITHIN_NS
-        return is_recent and self._read_bytes - unit.last_bytes < _MAX_WAITING_BYTES
+        return may_be_joined(self._now_ns - unit.last.time_ns, self._read_bytes - unit.last_bytes)
 
 
 def windows(

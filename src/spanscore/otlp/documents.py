@@ -7,6 +7,7 @@ import re
 import tempfile
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -38,6 +39,28 @@ class Document(NamedTuple):
     size_bytes: int
 
 
+@dataclass(slots=True)
+class EncodedDocument:
+    """A document of a file as it stands there. It can be sent to another process."""
+
+    place: Place
+    path: Path
+    content: bytes
+    is_of_only_file: bool
+    """Whether no other file is read, so that JSON that is no telemetry is an error."""
+
+    def decoded(self) -> files.Telemetry:
+        """What it contains. Raises InputError where it is damaged."""
+        telemetry = files.Telemetry()
+        try:
+            files.decode_into(telemetry, self.path, self.content, f"{self.path}:{self.place.number}")
+        except files.ForeignFileError as error:
+            if self.is_of_only_file:
+                raise
+            telemetry.refused.append(str(error))
+        return telemetry
+
+
 class Documents:
     """The documents of files that are too large to be in memory, by their time: traces and logs meet."""
 
@@ -56,16 +79,14 @@ class Documents:
 
     def __iter__(self) -> Iterator[Document]:
         """Each document. Raises InputError where one is damaged."""
+        for document in self.encoded():
+            yield Document(document.place, document.decoded(), len(document.content))
+
+    def encoded(self) -> Iterator[EncodedDocument]:
+        """Each document, not decoded."""
+        is_only = len(self._files) == 1
         for place, content in self._merged():
-            path = self._files[place.file]
-            telemetry = files.Telemetry()
-            try:
-                files.decode_into(telemetry, path, content, f"{path}:{place.number}")
-            except files.ForeignFileError as error:
-                if len(self._files) == 1:
-                    raise
-                telemetry.refused.append(str(error))
-            yield Document(place, telemetry, len(content))
+            yield EncodedDocument(place, self._files[place.file], content, is_only)
 
     def is_last(self, trace_id: str, place: Place) -> bool:
         """Whether no document after this one mentions a trace."""
