@@ -91,3 +91,14 @@ def test_a_thread_does_not_wait_while_it_is_urgent():
     precedence = Precedence(is_urgent=lambda: True, longest_wait_s=3600)
     with precedence.request():
         precedence.give_way_in_thread()
+
+
+def test_all_threads_go_on_when_the_request_is_answered():
+    precedence = Precedence(longest_wait_s=3600)
+    threads = [threading.Thread(target=precedence.give_way_in_thread) for _ in range(3)]
+    with precedence.request():
+        for thread in threads:
+            thread.start()
+    for thread in threads:
+        thread.join()
+    assert not any(thread.is_alive() for thread in threads)

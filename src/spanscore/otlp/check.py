@@ -8,6 +8,9 @@ _SHOWN: Final = 3
 """How many refused spans a message names; a request can hold thousands."""
 
 _NAME_CHARS: Final = 60
+_TRACE_ID_BYTES: Final = 16
+_SPAN_ID_BYTES: Final = 8
+_NO_TRACE, _NO_SPAN = bytes(_TRACE_ID_BYTES), bytes(_SPAN_ID_BYTES)
 _LAST_NS: Final = 2**63 - 1
 
 
@@ -57,13 +60,17 @@ def _is_damaged(span: Any) -> bool:
 
 
 def _fault(span: Any) -> str | None:
-    fault = _id_fault("trace id", span.trace_id, 16) or _id_fault("span id", span.span_id, 8)
-    if fault is None and (span.start_time_unix_nano > _LAST_NS or span.end_time_unix_nano > _LAST_NS):
+    trace_id, span_id = span.trace_id, span.span_id
+    if len(trace_id) != _TRACE_ID_BYTES or trace_id == _NO_TRACE:
+        return _id_fault("trace id", trace_id, _TRACE_ID_BYTES)
+    if len(span_id) != _SPAN_ID_BYTES or span_id == _NO_SPAN:
+        return _id_fault("span id", span_id, _SPAN_ID_BYTES)
+    if span.start_time_unix_nano > _LAST_NS or span.end_time_unix_nano > _LAST_NS:
         return "its time is after the year 2262"
-    return fault
+    return None
 
 
-def _id_fault(what: str, held: bytes, length: int) -> str | None:
-    if len(held) != length:
-        return f"its {what} has {len(held)} bytes, not {length}" if held else f"it has no {what}"
-    return None if any(held) else f"its {what} is all zeros"
+def _id_fault(what: str, held: bytes, length: int) -> str:
+    if len(held) == length:
+        return f"its {what} is all zeros"
+    return f"its {what} has {len(held)} bytes, not {length}" if held else f"it has no {what}"
