@@ -57,7 +57,7 @@ def test_a_score_is_created_with_what_the_options_say(create):
     assert (found["value"], found["scale"], found["reason"]) == (4.0, {"low": 1.0, "high": 5.0}, "quick")
     assert found["evaluator"]["source"] == "human"
     assert found["evaluator"]["author"] == "ada"
-    assert found["evaluatedAtNs"] == "1777636800000000000"
+    assert found["evaluated_at_ns"] == "1777636800000000000"
 
 
 def test_that_a_trace_is_not_stored_is_said(act):
@@ -151,6 +151,14 @@ def test_a_dry_run_of_an_import_prints_json_where_it_is_asked_for(act, given_fil
     file = given_file(f"trace_id,metric,label\n{TRACE},dry,pass\n")
     _, printed = act("import", file, "--dry-run", "--json")
     assert json.loads(printed.out) == {"lines": 1, "created": 0, "already_there": 0}
+
+
+def test_keys_of_json_are_written_as_those_of_all_commands(act, create):
+    score = create("--value", "0.5")
+    code, printed = act("agreement", "--metric", "helpful", "--label", "helpful", "--json")
+    agreement = json.loads(printed.out)
+    assert (code, score["trace_id"]) == (0, TRACE)
+    assert {key for x in (score, agreement) for key in x if key != key.lower()} == set()
 
 
 def test_an_empty_queue_says_so(act):

@@ -1,6 +1,8 @@
 """What the engine does with metrics, errors, overrides and samples."""
 
 import asyncio
+import gc
+import weakref
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -268,3 +270,19 @@ def test_the_published_schema_names_the_options_of_every_metric():
 def test_a_metric_that_gives_a_truth_value_has_failed(make_engine, make_trace, broken):
     outcome = evaluate(make_engine(metrics={"sure": {}}), make_trace())["sure"].outcome
     assert outcome.type == "InvalidScoreError"
+
+
+class Text(str):  # noqa: SLOT000 - a text that can be referred to weakly
+    """What a user asked."""
+
+
+def test_nothing_is_kept_of_a_trace_whose_checks_are_done(make_engine, make_trace):
+    text = Text("Book a flight")
+    trace = make_trace(user_input=text, final_output="Booked.", tool_calls=())
+    asked = weakref.ref(text)
+    engine = make_engine(None, metrics={"check.answer_present": {}, "check.claims_backed_by_calls": {}})
+    found = asyncio.run(engine.evaluate_trace(trace))
+    assert {x.metric for x in found} >= {"check.answer_present", "check.claims_backed_by_calls"}
+    del text, trace
+    gc.collect()
+    assert asked() is None

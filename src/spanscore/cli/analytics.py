@@ -46,10 +46,10 @@ def run(args: argparse.Namespace) -> int:
     method, request, items, show = _QUESTIONS[args.action](args)
     found = list(getattr(_answer(args, method, request), items))
     if args.json:
-        from google.protobuf import json_format  # noqa: PLC0415 - tables need none
+        from spanscore.cli.messages import as_json  # noqa: PLC0415 - tables need none
 
         for message in found:
-            print_json(json_format.MessageToDict(message, preserving_proto_field_name=True))
+            print_json(as_json(message))
     elif found:
         show(found)
     else:

@@ -3,10 +3,9 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from google.protobuf import json_format
-
 from spanscore.cli import sources
 from spanscore.cli.action import Action
+from spanscore.cli.messages import as_json
 from spanscore.cli.score_actions import DEFAULT_SERVER
 from spanscore.cli.terminal import console, on_one_line, print_json, printable
 from spanscore.errors import InputError
@@ -101,7 +100,7 @@ def _agreement(args: argparse.Namespace) -> int:
         else:
             found = ask("GetAgreement", pb.GetAgreementRequest(**named, level=args.level))
     if args.json:
-        print_json(json_format.MessageToDict(found))
+        print_json(as_json(found))
         return 0
     for judge in found.judges:
         _print_judge(judge)
@@ -115,7 +114,7 @@ def _agreement(args: argparse.Namespace) -> int:
 def _print_items(args: argparse.Namespace, items: "list[AnnotationItem]") -> None:
     for item in items:
         if args.json:
-            print_json(json_format.MessageToDict(item))
+            print_json(as_json(item))
         else:
             print(f"{printable(item.subject)}  {printable('; '.join(item.reasons))}")
     if not items and not args.json:

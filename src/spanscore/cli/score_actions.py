@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from spanscore.cli import score_import, sources
 from spanscore.cli.action import Action
+from spanscore.cli.messages import as_json
 from spanscore.cli.terminal import print_json, printable
 from spanscore.errors import InputError
 
@@ -146,7 +146,7 @@ def _print(args: argparse.Namespace, score: "Score") -> None:
     from spanscore.api.v1.score_pb2 import SubjectState  # noqa: PLC0415 - as above
 
     if args.json:
-        print_json(json_format.MessageToDict(score))
+        print_json(as_json(score))
         return
     outcome = " ".join(x for x in (score.label, f"{score.value:g}" if score.HasField("value") else "") if x)
     subject = f"session {score.session_id}" if not score.trace_id else f"trace {score.trace_id}"

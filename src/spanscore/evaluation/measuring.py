@@ -13,6 +13,7 @@ from spanscore.evaluation.planning import PlannedCall
 from spanscore.evaluation.unjudged import no_judge
 from spanscore.judge.config import RULES
 from spanscore.metrics import Computed, Embedded, Judged, Metric, SessionMetric, Signals
+from spanscore.metrics.check import sharing_evidence
 from spanscore.metrics.own import FunctionMetric
 from spanscore.model.score import Evaluator, Outcome, Skip
 from spanscore.model.trace import AgentTrace, Session
@@ -45,14 +46,15 @@ class Measuring:
         """What each of `metrics` gives for `subject`, by metric name; `earlier` are its session's turns before it."""
         found: dict[str, Measured] = {}
         judged: list[Judged] = []
-        for metric in metrics:
-            at_once = self._at_once(metric, subject, earlier)
-            if at_once is not None:
-                found[metric.name] = at_once
-            elif isinstance(metric, Judged):
-                judged.append(metric)
-            else:
-                found[metric.name] = await self._awaited(metric, subject, earlier)
+        with sharing_evidence():
+            for metric in metrics:
+                at_once = self._at_once(metric, subject, earlier)
+                if at_once is not None:
+                    found[metric.name] = at_once
+                elif isinstance(metric, Judged):
+                    judged.append(metric)
+                else:
+                    found[metric.name] = await self._awaited(metric, subject, earlier)
         if judged and self._panel is not None:
             cases = await self._panel.settled(judged, subject, earlier[-MAX_EARLIER_TURNS:])
             found |= {x.metric.name: Measured(given(x.outcome), x.evaluator, x.usage) for x in cases}
@@ -62,7 +64,8 @@ class Measuring:
         self, metrics: Sequence[Judged], subject: AgentTrace | Session, earlier: Sequence[AgentTrace] = ()
     ) -> list[PlannedCall]:
         """The calls of a judge that `measured` takes, without making them."""
-        judged = [x for x in metrics if self._at_once(x, subject, earlier) is None]
+        with sharing_evidence():
+            judged = [x for x in metrics if self._at_once(x, subject, earlier) is None]
         if not judged or self._panel is None:
             return []
         return self._panel.planned(judged, subject, earlier[-MAX_EARLIER_TURNS:])

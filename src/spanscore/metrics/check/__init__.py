@@ -1,5 +1,5 @@
 """Checks: what can be seen in a trace without a model, one fault a file."""
 
-from spanscore.metrics.check._check import Check, Finding
+from spanscore.metrics.check._check import Check, Finding, sharing_evidence
 
-__all__ = ["Check", "Finding"]
+__all__ = ["Check", "Finding", "sharing_evidence"]

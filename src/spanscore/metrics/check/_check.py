@@ -1,6 +1,8 @@
 """What a check is: it looks for one fault that the record itself shows, and says where."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import is_
@@ -69,7 +71,7 @@ class Check(Computed):
         Where none of them is known either, what was found may be explained by what was said there: then it counts as
         not recorded.
         """
-        evidence = _SHARED.evidence(trace, tuple(earlier) if self.looks_back else ())
+        evidence = (_SHARED.get() or _Shared()).evidence(trace, tuple(earlier) if self.looks_back else ())
         trace = evidence.trace
         found = self.look(evidence)
         if isinstance(found, Skip):
@@ -93,12 +95,18 @@ def with_history(trace: AgentTrace, earlier: Sequence[AgentTrace]) -> AgentTrace
     return replace(trace, history=told)
 
 
-class _Shared:
-    """The evidence of the trace that was looked at last: the checks of one trace follow one another.
+@contextmanager
+def sharing_evidence() -> Iterator[None]:
+    """Within it the checks of one trace share what they derive from it; nothing of that is kept afterwards."""
+    token = _SHARED.set(_Shared())
+    try:
+        yield
+    finally:
+        _SHARED.reset(token)
 
-    One for those that look back, and one for the others. What another thread has put there is not taken for this
-    trace's.
-    """
+
+class _Shared:
+    """The evidence of the trace that was looked at last: one for the checks that look back, one for the others."""
 
     def __init__(self) -> None:
         self._alone: tuple[AgentTrace, Evidence] | None = None
@@ -121,7 +129,7 @@ def _are_same(some: tuple[AgentTrace, ...], others: tuple[AgentTrace, ...]) -> b
     return len(some) == len(others) and all(map(is_, some, others))
 
 
-_SHARED = _Shared()
+_SHARED: ContextVar[_Shared | None] = ContextVar("spanscore_evidence", default=None)
 
 
 def not_applicable(why: str) -> Skip:
