@@ -8,7 +8,7 @@ from spanscore.export.batches import Batches, Window, encoded
 from spanscore.export.config import Config
 from spanscore.export.sending import send_again
 from spanscore.model.headers import of_tenant, tenant_in, with_headers
-from spanscore.model.score import Score
+from spanscore.model.score import Score, Skip
 from spanscore.model.undelivered import Undelivered
 
 
@@ -47,6 +47,34 @@ def test_the_window_lets_go_of_what_is_done(make):
     held = window(make, 1, 2, 3)
     held.forget(2)
     assert len(held) == 1
+
+
+def with_skips(make, count, *, scored):
+    """`count` evaluations, of which those with the numbers `scored` are no skips."""
+    skip = make.score(outcome=Skip("No judge.", "no_judge"))
+    held = Window(1000)
+    held.add((number, make.score() if number in scored else skip) for number in range(1, count + 1))
+    return held
+
+
+def test_skips_take_no_place_of_scores_in_a_batch(make):
+    assert [seq for seq, _ in with_skips(make, 8, scored={1, 4, 6}).after(0, 2)] == [1, 2, 3, 4]
+
+
+def test_skips_alone_are_a_batch_before_they_are_too_many(make):
+    assert len(with_skips(make, 100, scored=set()).after(0, 2)) == 16
+
+
+def test_a_batch_is_full_of_scores_and_not_of_skips(make):
+    held = with_skips(make, 8, scored={1, 6})
+    assert (held.has_full_batch(0, 2), held.has_full_batch(1, 2)) == (True, False)
+
+
+async def test_a_skip_that_nobody_sees_is_in_no_part_of_a_batch(make, fakes):
+    batches = Batches(Config(), fakes.Outbox())
+    batches.window = with_skips(make, 3, scored={2})
+    batch = await batches.after(0, 3)
+    assert (batch.count, [len(part.evaluations) for part in batch.parts]) == (3, [1])
 
 
 async def test_two_exporters_at_the_same_place_share_one_batch(make, fakes):

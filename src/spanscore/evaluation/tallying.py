@@ -32,11 +32,12 @@ def tallied(
     for subject, some in groupby(sorted(new, key=_subject), key=_subject):
         ranked = _by_rank(list(some), weights)
         old = known.get(subject, {})
-        whole = _by_rank([*({**old, **{x.metric: x for x in ranked}}.values())], weights) if old else ranked
-        tally = _tally([*old.values()], whole)
-        is_news = run in {None, subject[0]} or _unfavourable(tally.results) != _unfavourable(_results(old.values()))
-        if ranked[0].is_shown and is_news and (tally.results or tally.supersedes):
-            ranked[0] = changed(ranked[0], tally=tally)
+        whole = [*{**old, **{x.metric: x for x in ranked}}.values()] if old else ranked
+        is_news = run in {None, subject[0]} or _unfavourable(whole) != _unfavourable(old.values())
+        if ranked[0].is_shown and is_news:
+            tally = _tally([*old.values()], _by_rank(whole, weights) if old else ranked)
+            if tally.results or tally.supersedes:
+                ranked[0] = changed(ranked[0], tally=tally)
         found += [x if x.rank == rank else changed(x, rank=rank) for rank, x in enumerate(ranked)]
     return found
 
@@ -68,10 +69,13 @@ def _results(evaluations: Iterable[Evaluation]) -> tuple[Result, ...]:
 
 
 def _result(evaluation: Evaluation) -> Result:
-    problem = evaluation.outcome.type if isinstance(evaluation.outcome, Failure) else None
-    return Result(evaluation.metric, evaluation.value, evaluation.label, evaluation.threshold, problem)
+    return Result(evaluation.metric, evaluation.value, evaluation.label, evaluation.threshold, _problem(evaluation))
 
 
-def _unfavourable(results: Iterable[Result]) -> set[tuple[str, str | None]]:
-    """What a reader of a tally would act on."""
-    return {(x.metric, x.problem) for x in results if x.label == "fail" or x.problem is not None}
+def _unfavourable(evaluations: Iterable[Evaluation]) -> set[tuple[str, str | None]]:
+    """What a reader of a tally would act on: metrics that failed, and the types of errors."""
+    return {(x.metric, _problem(x)) for x in evaluations if isinstance(x.outcome, Failure) or x.label == "fail"}
+
+
+def _problem(evaluation: Evaluation) -> str | None:
+    return evaluation.outcome.type if isinstance(evaluation.outcome, Failure) else None

@@ -18,6 +18,9 @@ _log = logging.getLogger(__name__)
 _SHARED = 4
 """Encoded batches that are kept for exporters a step behind; about a megabyte each."""
 
+_SKIPS_BESIDE = 8
+"""How many times more evaluations than scores a batch may have: without a judge most are skips, which do not leave."""
+
 _MAX_REQUEST_BYTES = 2 * 2**20
 """A longer request is halved: gRPC servers refuse what is above 4 MiB, unless they are told otherwise."""
 
@@ -76,15 +79,31 @@ class Window:
         return None if found is None else found.evaluated_at_ns
 
     def after(self, seq: int, limit: int) -> list[tuple[int, Evaluation]]:
-        """At most `limit` scores that follow `seq` without a gap; empty where the next one is not here.
+        """What follows `seq` without a gap, with at most `limit` scores that leave; empty where the next is not here.
 
         A gap is filled by the store: commits are handed over in whatever order their threads come back.
         """
         found: list[tuple[int, Evaluation]] = []
-        while len(found) < limit and (evaluation := self._pairs.get(seq + 1)) is not None:
+        leaving = 0
+        while not _is_full(leaving, len(found), limit) and (evaluation := self._pairs.get(seq + 1)) is not None:
             seq += 1
+            leaving += _leaves(evaluation)
             found.append((seq, evaluation))
         return found
+
+    def has_full_batch(self, seq: int, limit: int) -> bool:
+        """Whether as much follows `seq` as `after` gives at once."""
+        found = self.after(seq, limit)
+        return _is_full(sum(_leaves(x) for _, x in found), len(found), limit)
+
+
+def _is_full(leaving: int, evaluations: int, limit: int) -> bool:
+    return leaving >= limit or evaluations >= limit * _SKIPS_BESIDE
+
+
+def _leaves(evaluation: Evaluation) -> bool:
+    """Whether an evaluation is in any request: of most skips there is neither a span, nor an event, nor a count."""
+    return evaluation.is_shown or evaluation.tally is not None or evaluation.value is not None
 
 
 class Batches:
@@ -125,6 +144,8 @@ def parts(pairs: Iterable[tuple[int, Evaluation]], config: Config, *, by_tenant:
     """
     by_headers: dict[Headers, list[tuple[int, Evaluation]]] = {}
     for seq, evaluation in pairs:
+        if not _leaves(evaluation):
+            continue
         headers = headers_of(evaluation.target.resource)
         headers = headers if by_tenant else without_tenant(headers)
         by_headers.setdefault(headers, []).append((seq, evaluation))

@@ -251,8 +251,15 @@ class Sender:
         while cursor >= self._latest:
             self._news.clear()
             await self._news.wait()
-        if self._latest - cursor < self._config.batch.max_size and not self._draining:
+        if not self._draining and not self._has_full_batch(cursor):
             await self._around.sleep(self._config.batch.flush_timeout / 1e9)
+
+    def _has_full_batch(self, cursor: int) -> bool:
+        """Whether a batch full of scores follows; what is in the store alone is not looked at, and counts as scores."""
+        max_size, window = self._config.batch.max_size, self._batches.window
+        if self._latest - cursor < max_size:
+            return False
+        return window.has_full_batch(cursor, max_size) or not window.after(cursor, 1)
 
     def _signals_to(self, name: str) -> tuple[Signal, ...]:
         """What an exporter gets of each score."""
