@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -34,6 +34,8 @@ from spanscore.receive.server import Server
 from spanscore.score_intake import ScoreIntake, count_external
 from spanscore.store.journal import Journal
 from spanscore.store.listing import Page, Place, ScoreQuery, TraceQuery, TraceScores
+from spanscore.store.ordered_scores import OrderedPage
+from spanscore.store.ordering import Order
 from spanscore.store.session_listing import SessionQuery
 from spanscore.store.store import SessionRecord, Store
 from spanscore.telemetry import Meter, declared, process, resource
@@ -225,6 +227,12 @@ class Pipeline:
     def list_scores(self, query: ScoreQuery, limit: int, after: Place | None = None) -> Page[Evaluation]:
         """A page of the scores in the store."""
         return self._store.list_scores(query, limit, after)
+
+    def list_scores_in_order(
+        self, query: ScoreQuery, order: Sequence[Order], limit: int, after: Sequence[int] | None = None
+    ) -> OrderedPage:
+        """A page of the scores in the store by their value, or by when they were made."""
+        return self._store.list_scores_in_order(query, order, limit, after)
 
     def list_traces(self, query: TraceQuery, limit: int, after: Place | None = None) -> Page[TraceScores]:
         """A page of the agent traces in the store."""

@@ -169,16 +169,40 @@ def test_evaluating_what_is_not_stored_is_not_found(traces):
 
 @pytest.mark.parametrize(
     ("order_by", "wanted"),
-    [("", [0.9, 0.75, 0.25]), ("stored_ns", [0.25, 0.75, 0.9]), ("stored_ns desc", [0.9, 0.75, 0.25])],
+    [
+        ("", [0.9, 0.75, 0.25]),
+        ("stored_ns", [0.25, 0.75, 0.9]),
+        ("stored_ns desc", [0.9, 0.75, 0.25]),
+        ("value", [0.25, 0.75, 0.9]),
+        ("value desc", [0.9, 0.75, 0.25]),
+    ],
 )
 def test_scores_are_listed_in_the_order_that_is_asked_for(backend, order_by, wanted):
     request = score_pb.ListScoresRequest(filter="value > 0", order_by=order_by)
     assert [x.value for x in _ask(ScoreService(backend).list_scores(request, CALL)).scores] == wanted
 
 
-def test_what_cannot_be_ordered_by_is_named(backend):
-    with pytest.raises(FieldError, match="order_by: 'value': write `stored_ns` or `stored_ns desc`"):
-        _ask(ScoreService(backend).list_scores(score_pb.ListScoresRequest(order_by="value"), CALL))
+@pytest.mark.parametrize(
+    ("order_by", "problem"),
+    [
+        ("reason", "there is no order by 'reason'; there is stored_ns, value, evaluated_at_ns"),
+        ("value down", "write `value` or `value desc`"),
+        ("value, value desc", "a field is named twice"),
+        ("value, stored_ns", "stored_ns stands alone"),
+        ("value,", "there is no order by ''"),
+    ],
+)
+def test_what_cannot_be_ordered_by_is_named(backend, order_by, problem):
+    with pytest.raises(FieldError, match=problem):
+        _ask(ScoreService(backend).list_scores(score_pb.ListScoresRequest(order_by=order_by), CALL))
+
+
+def test_a_page_token_holds_for_its_order_alone(backend):
+    service = ScoreService(backend)
+    token = _ask(service.list_scores(score_pb.ListScoresRequest(order_by="value", page_size=1), CALL)).next_page_token
+    other = score_pb.ListScoresRequest(order_by="value desc", page_size=1, page_token=token)
+    with pytest.raises(FieldError, match="page_token"):
+        _ask(service.list_scores(other, CALL))
 
 
 def test_the_scores_of_one_trace_can_be_filtered(backend):

@@ -159,6 +159,18 @@ def test_runs_are_listed_page_by_page(service):
     assert found == names[::-1]
 
 
+@pytest.mark.parametrize("order_by", ["created_ns", "updated_ns desc"])
+def test_runs_are_listed_in_the_order_that_is_asked_for(service, order_by):
+    names = [create(service).name for _ in range(3)]
+    asyncio.run(service.pause_run(pb.PauseRunRequest(name=names[0]), CALL))
+    found, token = [], ""
+    while not found or token:
+        request = pb.ListRunsRequest(order_by=order_by, page_size=2, page_token=token)
+        page = asyncio.run(service.list_runs(request, CALL))
+        found, token = found + [x.name for x in page.runs], page.next_page_token
+    assert found == (names if order_by == "created_ns" else [names[0], names[2], names[1]])
+
+
 def test_another_tenant_has_none_of_them(service):
     run = create(service, call=Call("acme"))
     with pytest.raises(NotFoundError):

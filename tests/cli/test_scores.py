@@ -236,3 +236,17 @@ def test_the_scores_of_a_run_that_was_deleted_are_listed(run, store):
     store.commit([], [replace(_score("goal_accuracy"), run="a1")])
     code, out, _ = run("--run", "a1", "--json")
     assert (code, json.loads(out)["metric"]) == (0, "goal_accuracy")
+
+
+def test_scores_are_listed_in_the_order_that_is_asked_for(store, run):
+    store.commit(
+        [], [replace(_score("coherence"), outcome=Score(0.9, "")), replace(_score("confidence"), subject_id="d")]
+    )
+    values = [json.loads(x)["value"] for x in run("--json", "--order-by", "value desc", "-n", "2")[1].splitlines()]
+    assert values == [0.9, 0.25]
+
+
+def test_an_order_that_there_is_not_is_refused_with_those_that_there_are(store, run):
+    code, _, said = run("--order-by", "reason")
+    assert code == 2
+    assert "value, evaluated_at_ns" in said

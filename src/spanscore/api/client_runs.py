@@ -44,9 +44,9 @@ class Runs(RunServiceStub):
         found: pb.Run = self.GetRun(pb.GetRunRequest(name=run_name(run)))
         return found
 
-    def list(self, *states: RunStateName) -> Iterator[pb.Run]:
-        """The runs in these states, without any all, the newest first."""
-        return pages(self.ListRuns, list_request(states))
+    def list(self, *states: RunStateName, order_by: str = "") -> Iterator[pb.Run]:
+        """The runs in these states, without any all, the newest first unless `order_by` asks for another order."""
+        return pages(self.ListRuns, list_request(states, order_by))
 
     def watch(self, run: str) -> Iterator[pb.Run]:
         """A run whenever it has changed, until it has ended or is paused; also over a restart of the server."""
@@ -99,9 +99,9 @@ class AsyncRuns(RunServiceAsyncStub):
         asked: Awaitable[pb.Run] = self.GetRun(pb.GetRunRequest(name=run_name(run)))
         return asked
 
-    def list(self, *states: RunStateName) -> AsyncIterator[pb.Run]:
+    def list(self, *states: RunStateName, order_by: str = "") -> AsyncIterator[pb.Run]:
         """As `Runs.list`."""
-        return pages_async(self.ListRuns, list_request(states))
+        return pages_async(self.ListRuns, list_request(states, order_by))
 
     async def watch(self, run: str) -> AsyncIterator[pb.Run]:
         """As `Runs.watch`."""

@@ -13,15 +13,21 @@ from spanscore.api.v1 import trace_service_pb2 as trace_pb
 from spanscore.filters import parse
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
+from spanscore.store import ordering
 from spanscore.store.fields import SCORE_FIELDS, TRACE_FIELDS
 from spanscore.store.listing import Page, Place, ScoreQuery, TraceQuery, TraceScores
+from spanscore.store.ordered_scores import FIELDS as SCORE_ORDERS
+from spanscore.store.ordered_scores import NUMBERS, OrderedPage
+from spanscore.store.ordering import Order
 from spanscore.store.reading import SessionRecord
+from spanscore.store.session_listing import ORDERS as SESSION_ORDERS
 from spanscore.store.session_listing import SESSION_FIELDS, SessionQuery, ended_ns, newest, own_scores, started_ns
 
 ResponseT = TypeVar(
     "ResponseT", score_pb.ListScoresResponse, trace_pb.ListTracesResponse, trace_pb.ListSessionsResponse
 )
 
+_STORED = "stored_ns"
 _MAX_CHARS = 2000
 _MAX_NAMES = 10_000
 
@@ -31,6 +37,12 @@ class Lists(Protocol):
 
     def list_scores(self, query: ScoreQuery, limit: int, after: Place | None = None) -> Page[Evaluation]:
         """A page of scores, newest first."""
+        ...
+
+    def list_scores_in_order(
+        self, query: ScoreQuery, order: Sequence[Order], limit: int, after: Sequence[int] | None = None
+    ) -> OrderedPage:
+        """A page of scores by their value, or by when they were made."""
         ...
 
     def list_traces(self, query: TraceQuery, limit: int, after: Place | None = None) -> Page[TraceScores]:
@@ -48,7 +60,10 @@ class Lists(Protocol):
 
 def scores(lists: Lists, request: score_pb.ListScoresRequest, call: Call) -> score_pb.ListScoresResponse:
     """A page of the scores of all subjects. Raises FieldError where the request cannot be right."""
-    query, place = _score_query(request, call), _place(request, call)
+    query, order = _score_query(request, call), _score_order(request)
+    if order and order[0].field != _STORED:
+        return _scores_in_order(lists, query, order, request, call)
+    place = _place(request, call)
 
     def read(limit: int) -> tuple[score_pb.ListScoresResponse, Place | None]:
         page = lists.list_scores(query, limit, place)
@@ -57,13 +72,37 @@ def scores(lists: Lists, request: score_pb.ListScoresRequest, call: Call) -> sco
     return _fitting(read, request, call)
 
 
+def _scores_in_order(
+    lists: Lists, query: ScoreQuery, order: Sequence[Order], request: score_pb.ListScoresRequest, call: Call
+) -> score_pb.ListScoresResponse:
+    place = paging.place(request, call, NUMBERS)
+
+    def read(limit: int) -> tuple[score_pb.ListScoresResponse, tuple[int, ...] | None]:
+        page = lists.list_scores_in_order(query, order, limit, place)
+        return score_pb.ListScoresResponse(scores=map(encode_score, page.items)), page.next
+
+    return _fitting(read, request, call)
+
+
+def _score_order(request: score_pb.ListScoresRequest) -> tuple[Order, ...]:
+    return ordering.parse(request.order_by, (_STORED, *SCORE_ORDERS), alone=[_STORED])
+
+
+def _is_rising(order: Sequence[Order], *, usual: bool = False) -> bool:
+    """Whether what was stored first comes first."""
+    return not order[0].is_falling if order else usual
+
+
 def scores_of_subject(
     found: Sequence[Evaluation], request: score_pb.ListScoresRequest, call: Call
 ) -> score_pb.ListScoresResponse:
     """A page of one subject's scores, which are `found`. Raises as `scores`."""
     query = _score_query(request, call)
     wanted = [x for x in found if query.wants(x) and x.evaluated_at_ns >= (query.since_ns or 0)]
-    if not query.oldest_first:
+    order = _score_order(request)
+    if order and order[0].field != _STORED:
+        wanted = ordering.arranged(wanted, order, SCORE_ORDERS)
+    elif not query.oldest_first:
         wanted.reverse()
     start, *_ = paging.place(request, call, 1) or (0,)
     shown = paging.fitting(map(encode_score, wanted[max(0, start) :]), paging.limit(request.page_size, paging.MAX_PAGE))
@@ -80,7 +119,7 @@ def traces(lists: Lists, request: trace_pb.ListTracesRequest, call: Call) -> tra
         service=request.service_name if request.HasField("service_name") else None,
         session_id=request.session_id if request.HasField("session_id") else None,
         filter=parse(request.filter, TRACE_FIELDS),
-        oldest_first=paging.is_ascending(request.order_by, "stored_ns"),
+        oldest_first=_is_rising(ordering.parse(request.order_by, [_STORED])),
         tenant=call.tenant,
     )
     place = _place(request, call)
@@ -94,7 +133,11 @@ def traces(lists: Lists, request: trace_pb.ListTracesRequest, call: Call) -> tra
 
 def sessions(lists: Lists, request: trace_pb.ListSessionsRequest, call: Call) -> trace_pb.ListSessionsResponse:
     """A page of sessions with their own scores. Raises as `scores`."""
-    query = SessionQuery(filter=parse(request.filter, SESSION_FIELDS), tenant=call.tenant)
+    query = SessionQuery(
+        filter=parse(request.filter, SESSION_FIELDS),
+        order=ordering.parse(request.order_by, SESSION_ORDERS, alone=SESSION_ORDERS),
+        tenant=call.tenant,
+    )
     place = _place(request, call)
 
     def read(limit: int) -> tuple[trace_pb.ListSessionsResponse, Place | None]:
@@ -105,11 +148,11 @@ def sessions(lists: Lists, request: trace_pb.ListSessionsRequest, call: Call) ->
 
 
 def _place(request: Any, call: Call) -> Place | None:
-    found = paging.place(request, call, 2)
+    found = paging.place(request, call, len(Place._fields))
     return None if found is None else Place(*found)
 
 
-def _fitting(read: Callable[[int], tuple[ResponseT, Place | None]], request: Any, call: Call) -> ResponseT:
+def _fitting(read: Callable[[int], tuple[ResponseT, tuple[int, ...] | None]], request: Any, call: Call) -> ResponseT:
     """The page that is asked for; where it has too many bytes for one message, with fewer items.
 
     `read` gives a page of at most so many items, and where the next one begins.
@@ -135,7 +178,7 @@ def _score_query(request: score_pb.ListScoresRequest, call: Call) -> ScoreQuery:
         source=request.source if request.HasField("source") else None,
         run=id_in(request.run, "runs", "run") if request.run else "",
         filter=parse(request.filter, SCORE_FIELDS),
-        oldest_first=paging.is_ascending(request.order_by, "stored_ns", usual=is_of_subject),
+        oldest_first=_is_rising(_score_order(request), usual=is_of_subject),
         tenant=call.tenant,
     )
 

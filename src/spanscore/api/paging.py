@@ -47,18 +47,6 @@ def fitting(items: Iterable[MessageT], limit: int, max_bytes: int = MAX_PAGE_BYT
     return page
 
 
-def is_ascending(order_by: str, field: str, *, usual: bool = False) -> bool:
-    """Whether `order_by` asks for rising order of `field`, the only one to order by. Raises FieldError."""
-    match order_by.split():
-        case []:
-            return usual
-        case [name] if name == field:
-            return True
-        case [name, direction] if name == field and direction.lower() in {"asc", "desc"}:
-            return direction.lower() == "asc"
-    raise FieldError("order_by", f"{order_by[:80]!r}: write `{field}` or `{field} desc`")
-
-
 def token(request: Any, call: Call, place: tuple[int, ...]) -> str:
     """The `next_page_token` with which the same request of the same tenant goes on after `place`."""
     content = _conditions(request, call) + struct.pack(f">{len(place)}q", *place)

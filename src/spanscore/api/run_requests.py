@@ -137,9 +137,10 @@ def run_name(run: str) -> str:
     return run if run.startswith("runs/") else f"runs/{run}"
 
 
-def list_request(states: Sequence[RunStateName]) -> pb.ListRunsRequest:
-    """Asks for the runs in some states; without any, all."""
-    return pb.ListRunsRequest(states=[pb.RunState.Value(f"RUN_STATE_{x.upper()}") for x in states])
+def list_request(states: Sequence[RunStateName], order_by: str) -> pb.ListRunsRequest:
+    """Asks for the runs in some states, without any all, in an order."""
+    wanted = [pb.RunState.Value(f"RUN_STATE_{x.upper()}") for x in states]
+    return pb.ListRunsRequest(states=wanted, order_by=order_by)
 
 
 def items_request(run: str, state: ItemStateName) -> pb.ListRunItemsRequest:

@@ -24,7 +24,8 @@ from spanscore.api.v1 import run_service_pb2 as pb
 from spanscore.control.runs import Runs
 from spanscore.control.spec import kept, whole
 from spanscore.errors import RetryableError
-from spanscore.store.runs import Place, Run
+from spanscore.store import ordering
+from spanscore.store.runs import NEWEST_FIRST, ORDERS, Place, Run
 
 _WATCH_EVERY_S = 0.5
 _MAX_STREAMS = 50  # of one tenant; each reads its run twice a second
@@ -77,11 +78,12 @@ class RunService(Servicer):
         states = [state_of(x) for x in request.states]
         after = paging.place(request, call, 2)
         place = None if after is None else Place(after[0], f"{after[1]:014x}")
-        found = await self._runs.page(call.tenant, limit + 1, place, states)
+        order, *_ = ordering.parse(request.order_by, ORDERS, alone=ORDERS) or (NEWEST_FIRST,)
+        found = await self._runs.page(call.tenant, limit + 1, place, states, order)
         response = pb.ListRunsResponse(runs=[self._encoded(x) for x in found[:limit]])
         if len(found) > limit:
             last = found[limit - 1]
-            response.next_page_token = paging.token(request, call, (last.created_ns, int(last.id, 16)))
+            response.next_page_token = paging.token(request, call, (getattr(last, order.field), int(last.id, 16)))
         return response
 
     @needs("read")

@@ -38,6 +38,9 @@ class SessionConditions(TypedDict, total=False):
     filter: str
     """Only what meets this filter (AIP-160), as ListSessions has it."""
 
+    order_by: str
+    """In which order, as ListSessions has it."""
+
     page_size: int
     """How many are asked for at once, at most 1000."""
 

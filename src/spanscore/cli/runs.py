@@ -71,7 +71,8 @@ def _list(args: argparse.Namespace, ask: "sources.Ask") -> int:
     from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
 
     states = [pb.RunState.Value(f"RUN_STATE_{x.upper()}") for x in args.state or ()]
-    found = sources.pages(ask, "ListRuns", pb.ListRunsRequest(states=states), "runs", args.limit)
+    request = pb.ListRunsRequest(states=states, order_by=args.order_by)
+    found = sources.pages(ask, "ListRuns", request, "runs", args.limit)
     print_all(args, found, run_tables.print_runs)
     return 0
 
@@ -164,6 +165,12 @@ def _of_one(parser: argparse.ArgumentParser) -> None:
 
 def _of_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--state", action="append", choices=_STATES, help="only runs in this state; may be repeated")
+    parser.add_argument(
+        "--order-by",
+        metavar="FIELD",
+        default="",
+        help='created_ns or updated_ns, as in "updated_ns desc"',
+    )
     parser.add_argument("-n", "--limit", metavar="N", type=int, default=50, help="at most so many, 0 for all")
 
 

@@ -1,14 +1,21 @@
 """`spanscore scores`: the scores of a server, or of files, newest first; and those that could not be delivered."""
 
 import argparse
+import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spanscore.cli import annotation_actions, exported, score_actions, score_lines, sources, undelivered
 from spanscore.cli.terminal import print_json
 from spanscore.errors import InputError
 from spanscore.model.score import Evaluation
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+    from spanscore.store.listing import ScoreQuery
 
 ACTIONS = {**score_actions.ACTIONS, **annotation_actions.ACTIONS}
 """What else the command does, by the word that follows it: `spanscore scores create`."""
@@ -26,6 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--run", metavar="ID", default="", help="only what this evaluation run scored")
     parser.add_argument("--skipped", action="store_true", help="also what could not be measured for want of something")
+    parser.add_argument(
+        "--order-by",
+        metavar="FIELDS",
+        default="",
+        help='in another order than the newest first, such as "value" or "value desc, evaluated_at_ns"',
+    )
     undelivered.add_arguments(parser)
 
 
@@ -98,8 +111,29 @@ def _found(args: argparse.Namespace) -> Iterator[Evaluation]:
     if args.path:
         since = query.since_ns or 0
         wanted = (x for x in exported.scores(args.path) if query.wants(x) and x.evaluated_at_ns >= since)
-        return islice(wanted, args.limit or None)
+        return islice(_arranged(wanted, args), args.limit or None)
+    if args.order_by:
+        return iter(sources.read(args, lambda connection: _in_order(connection, query, args)))
     return sources.of_store(args, lambda connection, place: listing.scores(connection, query, sources.PAGE, place))
+
+
+def _arranged(found: Iterator[Evaluation], args: argparse.Namespace) -> Iterator[Evaluation]:
+    from spanscore.store import ordered_scores, ordering  # noqa: PLC0415 - SQLAlchemy, as above
+
+    order = ordering.parse(args.order_by, list(ordered_scores.FIELDS))
+    return iter(ordering.arranged(list(found), order, ordered_scores.FIELDS)) if order else found
+
+
+def _in_order(connection: "Connection", query: "ScoreQuery", args: argparse.Namespace) -> list[Evaluation]:
+    from spanscore.store import ordered_scores, ordering  # noqa: PLC0415 - SQLAlchemy, as above
+
+    order = ordering.parse(args.order_by, list(ordered_scores.FIELDS))
+    page = ordered_scores.scores(connection, query, order, args.limit or sys.maxsize)
+    found = page.items
+    while page.next is not None and len(found) < (args.limit or sys.maxsize):
+        page = ordered_scores.scores(connection, query, order, (args.limit or sys.maxsize) - len(found), page.next)
+        found += page.items
+    return found
 
 
 def _of_server(args: argparse.Namespace) -> Iterator[Evaluation]:
@@ -115,9 +149,12 @@ def _of_server(args: argparse.Namespace) -> Iterator[Evaluation]:
         source=args.source,
         session_id=args.session,
         run=f"runs/{_run_id(args)}" if args.run else "",
+        order_by=args.order_by,
     )
     if args.session is None:
         return map(decode_score, sources.of_server(args, request, "ListScores", "scores", args.limit))
     of_session = map(decode_score, sources.of_server(args, request, "ListScores", "scores", 0))
-    wanted = (x for x in of_session if args.skipped or x.status != "skipped")
-    return islice(sorted(wanted, key=lambda x: x.evaluated_at_ns, reverse=True), args.limit or None)
+    wanted: Iterator[Evaluation] = (x for x in of_session if args.skipped or x.status != "skipped")
+    if not args.order_by:
+        wanted = iter(sorted(wanted, key=lambda x: x.evaluated_at_ns, reverse=True))
+    return islice(wanted, args.limit or None)

@@ -36,7 +36,19 @@ from spanscore.evaluation.runs_config import Runs as Config
 from spanscore.model.score import ScopeKind
 from spanscore.model.trace import AgentTrace
 from spanscore.scoring import Scoring
-from spanscore.store.runs import ENDED, Item, ItemState, OpenRun, Place, Progress, Run, RunState, RunTables
+from spanscore.store.ordering import Order
+from spanscore.store.runs import (
+    ENDED,
+    NEWEST_FIRST,
+    Item,
+    ItemState,
+    OpenRun,
+    Place,
+    Progress,
+    Run,
+    RunState,
+    RunTables,
+)
 from spanscore.store.store import Store
 
 _log = logging.getLogger(__name__)
@@ -233,10 +245,17 @@ class Runs:
         return run, whole(run.spec, ids)
 
     async def page(
-        self, tenant: str, limit: int, after: Place | None = None, states: Sequence[RunState] = ()
+        self,
+        tenant: str,
+        limit: int,
+        after: Place | None = None,
+        states: Sequence[RunState] = (),
+        order: Order = NEWEST_FIRST,
     ) -> list[Run]:
-        """At most `limit` runs, the newest first."""
-        found: list[Run] = await self._once(self._store.read_runs, lambda x: x.page(tenant, limit, after, states))
+        """At most `limit` runs in an order, the newest first unless another is given."""
+        found: list[Run] = await self._once(
+            self._store.read_runs, lambda x: x.page(tenant, limit, after, states, order)
+        )
         return found
 
     async def items(self, tenant: str, run_id: str, state: ItemState, limit: int, after: int = -1) -> list[Item]:

@@ -107,10 +107,14 @@ class TraceQuery:
 
 
 class Place(NamedTuple):
-    """Where a page ends: the numbers of the records after which the next one begins."""
+    """Where a page ends: the numbers of the records after which the next one begins.
+
+    `traces`: of sessions in the order of how many traces they have, that of the last one.
+    """
 
     row: int
     external_row: int = 0
+    traces: int = 0
 
 
 _NEWEST = Place(2**63 - 1, 2**63 - 1)

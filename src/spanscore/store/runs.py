@@ -3,12 +3,13 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from sqlalchemy import ColumnElement, Row, delete, func, insert, literal_column, select, tuple_, update
+from sqlalchemy import ColumnElement, Row, delete, func, insert, literal_column, select, update
 
 from spanscore.model.score import JudgeUsage
-from spanscore.store import facts
+from spanscore.store import facts, ordering
+from spanscore.store.ordering import Key, Order
 from spanscore.store.run_targets import TargetReads
 from spanscore.store.schema import evaluations, run_items, runs, undelivered
 from spanscore.store.writing import chunks
@@ -150,6 +151,12 @@ class Finished(NamedTuple):
     usage: JudgeUsage
 
 
+ORDERS: Final = ("created_ns", "updated_ns")
+"""What runs can be ordered by, one at a time."""
+
+NEWEST_FIRST: Final = Order("created_ns", is_falling=True)
+
+
 class Place(NamedTuple):
     """Where a page of runs ends."""
 
@@ -184,14 +191,22 @@ class RunTables(TargetReads):
         """The ids that a run's target names, in JSON; "" where it names none, or the run is gone."""
         return self._connection.execute(select(runs.c.ids).where(runs.c.id == run_id)).scalar() or ""
 
-    def page(self, tenant: str, limit: int, after: Place | None, states: Sequence[RunState] = ()) -> list[Run]:
-        """At most `limit` runs, the newest first."""
+    def page(
+        self,
+        tenant: str,
+        limit: int,
+        after: Place | None,
+        states: Sequence[RunState] = (),
+        order: Order = NEWEST_FIRST,
+    ) -> list[Run]:
+        """At most `limit` runs in an order by one of `ORDERS`."""
+        keys = [Key(runs.c[order.field], order.is_falling), Key(runs.c.id, order.is_falling)]
         query = select(*_WITHOUT_IDS).where(runs.c.tenant == tenant, runs.c.state.not_in(_GOING))
         if states:
             query = query.where(runs.c.state.in_(states))
         if after is not None:
-            query = query.where(tuple_(runs.c.created_ns, runs.c.id) < tuple_(*after))
-        found = self._connection.execute(query.order_by(runs.c.created_ns.desc(), runs.c.id.desc()).limit(limit))
+            query = query.where(ordering.past(keys, after))
+        found = self._connection.execute(query.order_by(*ordering.in_order(keys)).limit(limit))
         return [_run(x) for x in found]
 
     def count(self, tenant: str, states: Sequence[RunState]) -> int:

@@ -1,5 +1,6 @@
-"""The sessions in a store, page by page: those that went on last first."""
+"""The sessions in a store, page by page: those that went on last first, or in another order."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -8,22 +9,32 @@ from sqlalchemy.engine import Connection
 
 from spanscore.filters import Field, Fields, Filter
 from spanscore.model.score import Evaluation
-from spanscore.store import reading, tenants
+from spanscore.store import ordering, reading, tenants
 from spanscore.store.fields import label_of, value_of
 from spanscore.store.listing import Page, Place
+from spanscore.store.ordering import Key, Order
 from spanscore.store.reading import SessionRecord
 from spanscore.store.schema import agent_traces
 
+ORDERS: Final = ("stored_ns", "trace_count")
+"""What sessions can be ordered by, one at a time: when their last trace was stored, and how many traces they have."""
+
 _CHUNK: Final = 20
+_LAST: Final = func.max(agent_traces.c.row)
+_TRACES: Final = func.count()
 _MAX_LOOKED_AT: Final = 1000
 """Sessions that are read for one page at most: a page may have fewer than were asked for, and others after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionQuery:
-    """Which sessions of a tenant are wanted; `filter` is of `SESSION_FIELDS`, None: all."""
+    """Which sessions of a tenant are wanted; `filter` is of `SESSION_FIELDS`, None: all.
+
+    `order`: by `ORDERS`; without it those that went on last come first.
+    """
 
     filter: Filter[SessionRecord] | None = None
+    order: Sequence[Order] = ()
     tenant: str = ""
 
 
@@ -31,34 +42,47 @@ def sessions(
     connection: Connection, query: SessionQuery, limit: int, after: Place | None = None
 ) -> Page[SessionRecord]:
     """At most `limit` sessions, each with its newest traces and their scores."""
-    below = after.row if after else 2**63 - 1
+    place = after
     items: list[SessionRecord] = []
     looked_at = 0
-    while chunk := _newest(connection, below, query.tenant):
+    while chunk := _next(connection, query, place):
         keys = [row.session_id for row in chunk]
         traces = reading.session_traces(connection, keys, query.tenant)
         scores = reading.newest_scores(connection, [row.id for row in traces], keys, query.tenant)
         found = reading.session_records(traces, scores)
         for row in chunk:
-            below = row.last
+            place = Place(row.last, traces=row.traces)
             record = found.get(row.session_id)
             if record is not None and (query.filter is None or query.filter.matches(record)):
                 items.append(record)
             if len(items) == limit:
-                return Page(items, Place(below))
+                return Page(items, place)
         looked_at += len(chunk)
         if looked_at >= _MAX_LOOKED_AT:
-            return Page(items, Place(below))
+            return Page(items, place)
     return Page(items, None)
 
 
-def _newest(connection: Connection, below: int, tenant: str) -> list[Row[Any]]:
-    """(session_id, last): the sessions whose last trace was stored before the row `below`, the last ones first."""
-    last = func.max(agent_traces.c.row).label("last")
-    wanted = (agent_traces.c.session_id.is_not(None), *tenants.is_of(agent_traces, tenant))
-    query = select(agent_traces.c.session_id, last).where(*wanted)
-    query = query.group_by(agent_traces.c.session_id).having(last < below).order_by(last.desc()).limit(_CHUNK)
-    return list(connection.execute(query))
+def _next(connection: Connection, query: SessionQuery, place: Place | None) -> list[Row[Any]]:
+    """(session_id, last, traces): sessions after a place, with the row of their last trace and how many they have."""
+    keys = _keys(query.order)
+    wanted = (agent_traces.c.session_id.is_not(None), *tenants.is_of(agent_traces, query.tenant))
+    found = select(agent_traces.c.session_id, _LAST.label("last"), _TRACES.label("traces")).where(*wanted)
+    found = found.group_by(agent_traces.c.session_id).order_by(*ordering.in_order(keys)).limit(_CHUNK)
+    if place is not None:
+        known = (place.row,) if len(keys) == 1 else (place.traces, place.row)
+        found = found.having(ordering.past(keys, known))
+    return list(connection.execute(found))
+
+
+def _keys(order: Sequence[Order]) -> list[Key]:
+    """By how many traces, or by the last trace: that alone tells sessions apart."""
+    if not order:
+        return [Key(_LAST, is_falling=True)]
+    (field, is_falling), *_ = order
+    if field == "trace_count":
+        return [Key(_TRACES, is_falling), Key(_LAST, is_falling=True)]
+    return [Key(_LAST, is_falling)]
 
 
 def own_scores(record: SessionRecord) -> list[Evaluation]:

@@ -20,6 +20,7 @@ from spanscore.store import (
     given,
     judge_answers,
     listing,
+    ordered_scores,
     placing,
     pruning,
     reading,
@@ -38,6 +39,7 @@ from spanscore.store.database import Database
 from spanscore.store.given_scores import GivenScores
 from spanscore.store.labelled import Labels
 from spanscore.store.monitors import MonitorStore, last_read_seq
+from spanscore.store.ordering import Order
 from spanscore.store.reading import MAX_SESSION_TRACES, SessionRecord
 from spanscore.store.runs import RunTables
 from spanscore.store.schema import agent_traces, cursors, evaluations, external_scores, monitors
@@ -278,6 +280,13 @@ class Store:
         """A page of scores; see `listing.scores`."""
         with self._database.reading() as connection:
             return listing.scores(connection, query, limit, after)
+
+    def list_scores_in_order(
+        self, query: listing.ScoreQuery, order: Sequence[Order], limit: int, after: Sequence[int] | None = None
+    ) -> ordered_scores.OrderedPage:
+        """A page of scores by their value, or by when they were made; see `ordered_scores.scores`."""
+        with self._database.reading() as connection:
+            return ordered_scores.scores(connection, query, order, limit, after)
 
     def list_traces(
         self, query: listing.TraceQuery, limit: int, after: listing.Place | None = None

@@ -728,10 +728,15 @@ class ListRunsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     STATES_FIELD_NUMBER: _builtins.int
+    ORDER_BY_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """At most so many; 0: 50. More than 1000 are 1000."""
     page_token: _builtins.str
     """The next_page_token of the page before, with the same conditions. Empty: the first page."""
+    order_by: _builtins.str
+    """`created_ns desc`: the newest first, which holds without it; `created_ns`; `updated_ns desc`: those that changed last
+    first; `updated_ns`.
+    """
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[Global___RunState.ValueType]:
         """Only runs in one of these states."""
@@ -742,10 +747,11 @@ class ListRunsRequest(_message.Message):
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
         states: _abc.Iterable[Global___RunState.ValueType] | None = ...,
+        order_by: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "states", b"states"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["order_by", b"order_by", "page_size", b"page_size", "page_token", b"page_token", "states", b"states"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

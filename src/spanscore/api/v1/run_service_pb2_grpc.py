@@ -105,7 +105,7 @@ class RunServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListRuns(self, request, context):
-        """Runs, the newest first, without the ids that their targets name.
+        """Runs, the newest first unless asked for otherwise, without the ids that their targets name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -45,7 +45,7 @@ class RunServiceStub:
     GetRun: _grpc.UnaryUnaryMultiCallable[_run_service_pb2.GetRunRequest, _run_service_pb2.Run]
     """One run as it is now."""
     ListRuns: _grpc.UnaryUnaryMultiCallable[_run_service_pb2.ListRunsRequest, _run_service_pb2.ListRunsResponse]
-    """Runs, the newest first, without the ids that their targets name."""
+    """Runs, the newest first unless asked for otherwise, without the ids that their targets name."""
     WatchRun: _grpc.UnaryStreamMultiCallable[_run_service_pb2.WatchRunRequest, _run_service_pb2.Run]
     """A run whenever it has changed, until it has ended or is paused."""
     ListRunItems: _grpc.UnaryUnaryMultiCallable[_run_service_pb2.ListRunItemsRequest, _run_service_pb2.ListRunItemsResponse]
@@ -77,7 +77,7 @@ class RunServiceAsyncStub(RunServiceStub):
     GetRun: _aio.UnaryUnaryMultiCallable[_run_service_pb2.GetRunRequest, _run_service_pb2.Run]  # type: ignore[assignment]
     """One run as it is now."""
     ListRuns: _aio.UnaryUnaryMultiCallable[_run_service_pb2.ListRunsRequest, _run_service_pb2.ListRunsResponse]  # type: ignore[assignment]
-    """Runs, the newest first, without the ids that their targets name."""
+    """Runs, the newest first unless asked for otherwise, without the ids that their targets name."""
     WatchRun: _aio.UnaryStreamMultiCallable[_run_service_pb2.WatchRunRequest, _run_service_pb2.Run]  # type: ignore[assignment]
     """A run whenever it has changed, until it has ended or is paused."""
     ListRunItems: _aio.UnaryUnaryMultiCallable[_run_service_pb2.ListRunItemsRequest, _run_service_pb2.ListRunItemsResponse]  # type: ignore[assignment]
@@ -130,7 +130,7 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _run_service_pb2.ListRunsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_run_service_pb2.ListRunsResponse, _abc.Awaitable[_run_service_pb2.ListRunsResponse]]:
-        """Runs, the newest first, without the ids that their targets name."""
+        """Runs, the newest first unless asked for otherwise, without the ids that their targets name."""
 
     @_abc_1.abstractmethod
     def WatchRun(

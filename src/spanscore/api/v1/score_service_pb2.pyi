@@ -88,7 +88,9 @@ class ListScoresRequest(_message.Message):
     """
     order_by: _builtins.str
     """`stored_ns desc`: what was stored last first, which holds without it and without a subject; `stored_ns`: first what
-    was stored first.
+    was stored first. Or one or both of `value` and `evaluated_at_ns`, each with or without `desc`, such as
+    `value desc, evaluated_at_ns`: what has no value comes last, and without a subject, of what one author gave to one
+    thing under one name, the last score alone is listed.
     """
     run: _builtins.str
     """Only what this evaluation run scored: runs/{run}. Empty: what was scored as it came, and what others gave."""

@@ -391,6 +391,7 @@ class ListSessionsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     FILTER_FIELD_NUMBER: _builtins.int
+    ORDER_BY_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """At most so many sessions; 0: 50. More than 1000 are 1000. A page may have fewer though others follow."""
     page_token: _builtins.str
@@ -399,16 +400,21 @@ class ListSessionsRequest(_message.Message):
     """Only what meets this filter (AIP-160). Fields: session_id, session_key, agent_name, service_name, user_id, started_ns,
     ended_ns, latency, trace_count, failing, score.METRIC, label.METRIC.
     """
+    order_by: _builtins.str
+    """`stored_ns desc`: those that went on last first, which holds without it; `stored_ns`; `trace_count desc`: those with
+    the most traces first; `trace_count`.
+    """
     def __init__(
         self,
         *,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
         filter: _builtins.str = ...,
+        order_by: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "order_by", b"order_by", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

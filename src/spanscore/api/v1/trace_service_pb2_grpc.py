@@ -85,7 +85,7 @@ class TraceServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListSessions(self, request, context):
-        """Sessions with their scores, those that went on last first.
+        """Sessions with their scores, those that went on last first unless asked for otherwise.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -45,7 +45,7 @@ class TraceServiceStub:
     GetSession: _grpc.UnaryUnaryMultiCallable[_trace_service_pb2.GetSessionRequest, _trace_service_pb2.Session]
     """One session with its scores and those of its traces."""
     ListSessions: _grpc.UnaryUnaryMultiCallable[_trace_service_pb2.ListSessionsRequest, _trace_service_pb2.ListSessionsResponse]
-    """Sessions with their scores, those that went on last first."""
+    """Sessions with their scores, those that went on last first unless asked for otherwise."""
     ImportTraces: _grpc.UnaryUnaryMultiCallable[_trace_service_pb2.ImportTracesRequest, _trace_service_pb2.ImportTracesResponse]
     """Store agent traces that were rebuilt elsewhere, such as from files, for runs to evaluate. Nothing is evaluated because of
     it, and one that comes by the receivers takes the place of what was stored so. One that came before stays as it is.
@@ -71,7 +71,7 @@ class TraceServiceAsyncStub(TraceServiceStub):
     GetSession: _aio.UnaryUnaryMultiCallable[_trace_service_pb2.GetSessionRequest, _trace_service_pb2.Session]  # type: ignore[assignment]
     """One session with its scores and those of its traces."""
     ListSessions: _aio.UnaryUnaryMultiCallable[_trace_service_pb2.ListSessionsRequest, _trace_service_pb2.ListSessionsResponse]  # type: ignore[assignment]
-    """Sessions with their scores, those that went on last first."""
+    """Sessions with their scores, those that went on last first unless asked for otherwise."""
     ImportTraces: _aio.UnaryUnaryMultiCallable[_trace_service_pb2.ImportTracesRequest, _trace_service_pb2.ImportTracesResponse]  # type: ignore[assignment]
     """Store agent traces that were rebuilt elsewhere, such as from files, for runs to evaluate. Nothing is evaluated because of
     it, and one that comes by the receivers takes the place of what was stored so. One that came before stays as it is.
@@ -118,7 +118,7 @@ class TraceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _trace_service_pb2.ListSessionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_trace_service_pb2.ListSessionsResponse, _abc.Awaitable[_trace_service_pb2.ListSessionsResponse]]:
-        """Sessions with their scores, those that went on last first."""
+        """Sessions with their scores, those that went on last first unless asked for otherwise."""
 
     @_abc_1.abstractmethod
     def ImportTraces(
