@@ -14,6 +14,7 @@ import trustme
 
 from spanscore.api.calling import Caller
 from spanscore.api.http_connections import MAX_REQUEST_BYTES, Limits
+from spanscore.api.http_listening import HttpListener
 from spanscore.api.http_server import HttpServer, _Front, openapi_document
 from spanscore.api.runs import RunService
 from spanscore.api.scores import ScoreService
@@ -352,6 +353,36 @@ def test_it_is_reached_over_tls(tmp_path):
     ca.configure_trust(context)
     with _serving(tls={"cert_file": tmp_path / "cert", "key_file": tmp_path / "key"}) as url:
         assert _ask(url + LIST, context=context)[0] == 200
+
+
+async def _answer_of_a_listener():
+    listener = HttpListener(ApiHttp(endpoint="127.0.0.1:0"), [Scores()], Caller())
+    await listener.start()
+    try:
+        return await asyncio.to_thread(_ask_health, listener.port)
+    finally:
+        await listener.stop()
+        await listener.stop()
+
+
+def _ask_health(port):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=30) as answer:
+        return json.loads(answer.read())
+
+
+def test_the_first_connection_is_answered_though_the_server_is_made_for_it():
+    assert asyncio.run(_answer_of_a_listener()) == {"status": "SERVING"}
+
+
+def test_a_listener_to_which_nobody_has_connected_can_be_stopped():
+    async def start_and_stop():
+        listener = HttpListener(ApiHttp(endpoint="127.0.0.1:0"), [Scores()], Caller())
+        await listener.start()
+        await listener.stop()
+        return listener.port
+
+    port = asyncio.run(start_and_stop())
+    socket.create_server(("127.0.0.1", port)).close()
 
 
 def test_a_port_in_use_is_a_configuration_error():

@@ -5,7 +5,8 @@ from urllib.parse import urljoin
 
 import pytest
 
-from spanscore.api.page_files import PAGE, page_files
+from spanscore.api.http_listening import PAGE
+from spanscore.api.page_files import page_files
 
 FILES = page_files()
 SCRIPTS = [path for path in FILES if path.endswith(".js")]

@@ -2,21 +2,18 @@
 
 import logging
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
+from spanscore.api.http_listening import HttpListener
 from spanscore.api.server import Server, warn_of_exposure
 from spanscore.config import Api, ApiHttp
 from spanscore.errors import ConfigError
-
-if TYPE_CHECKING:
-    from spanscore.api.http_server import HttpServer
 
 _log = logging.getLogger(__name__)
 
 _INSTALL = "pip install 'spanscore[api]'"
 
 
-async def start(config: Api, server: Server) -> "HttpServer | None":
+async def start(config: Api, server: Server) -> HttpListener | None:
     """Serve what `server` does over HTTP as well, as `api.http` has it; None where it is not served.
 
     Raises ConfigError where `api.http` is set and cannot be as it is.
@@ -30,9 +27,7 @@ async def start(config: Api, server: Server) -> "HttpServer | None":
         _log.info("the API is there over gRPC alone; over HTTP with %s", _INSTALL)
         return None
     warn_of_exposure("api.http", wanted.endpoint, has_auth=config.auth is not None, has_tls=wanted.tls is not None)
-    from spanscore.api.http_server import HttpServer  # noqa: PLC0415 - of an extra
-
-    made = HttpServer(wanted, server.servicers, server.caller)
+    made = HttpListener(wanted, server.servicers, server.caller)
     try:
         await made.start()
     except ConfigError as error:

@@ -1,7 +1,7 @@
 """The services as JSON over HTTP, by the Connect protocol, on a port of their own; with the OpenAPI document of them.
 
-connectrpc speaks the protocol and uvicorn HTTP. Both are of the extra `api`: uvicorn is imported when the server
-starts, connectrpc when the first method is called.
+connectrpc speaks the protocol and uvicorn HTTP. Both are of the extra `api`: this module, and
+uvicorn with it, is imported when the first connection comes, connectrpc when the first method is called.
 """
 
 import asyncio
@@ -20,12 +20,11 @@ from uvicorn import Config, Server
 
 from spanscore.api.calling import Caller, Headers, Refusal
 from spanscore.api.http_connections import MAX_REQUEST_BYTES, Connection, Limits
-from spanscore.api.page_files import PAGE, File, page_files
+from spanscore.api.http_listening import bind
+from spanscore.api.page_files import File, page_files
 from spanscore.api.servicer import Method, Servicer, methods
 from spanscore.config import ApiHttp
-from spanscore.errors import ConfigError
 from spanscore.receive.auth import Scope
-from spanscore.receive.config import split_endpoint
 from spanscore.receive.server import is_loopback
 from spanscore.receive.tls import http_context
 
@@ -44,7 +43,6 @@ _IDLE_S: Final = 75
 _UNREAD_BODY_S: Final = 1.0
 _CANCELLED_S: Final = 1
 _TICK_S: Final = 1.0
-_BACKLOG: Final = 512
 
 
 def openapi_document() -> bytes:
@@ -69,8 +67,11 @@ class HttpServer:
         self.port = 0
         """The port it listens on, from `start` on."""
 
-    async def start(self) -> None:
-        """Listen. Raises ConfigError where the endpoint cannot be bound or a certificate not be used."""
+    async def start(self, bound: socket.socket | None = None) -> None:
+        """Serve on a socket that listens; without one, on one of its own.
+
+        Raises ConfigError where the endpoint cannot be bound or a certificate not be used.
+        """
         settings = Config(
             self._app,
             log_config=None,
@@ -85,13 +86,11 @@ class HttpServer:
         settings.load()
         if self._config.tls is not None:
             settings.ssl = http_context(self._config.tls, "api.http.tls")
-        bound = _bind(self._config.endpoint)
+        bound = bound or bind(self._config.endpoint)
         self.port = bound.getsockname()[1]
         self._server = _Uvicorn(settings)
         self._serving = asyncio.create_task(self._server.serve([bound]))
         await self._server.listening.wait()
-        url = f"{'https' if settings.ssl else 'http'}://{self._config.endpoint}"
-        _log.info("the API listens on %s, its page is %s%s", url, url, PAGE)
 
     async def stop(self) -> None:
         """Stop listening; requests under way have a second to end. May be called again."""
@@ -145,23 +144,6 @@ class _Uvicorn(Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-def _bind(endpoint: str) -> socket.socket:
-    host, port = split_endpoint(endpoint)
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        bound = socket.socket(family, kind, protocol)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
-        bound.listen(_BACKLOG)
-        bound.setblocking(False)  # noqa: FBT003 - it has no name
-    except OSError as error:
-        why = error.strerror or error
-        raise ConfigError(
-            f"api.http.endpoint: cannot listen on {endpoint} ({why}); is something else listening there?"
-        ) from error
-    return bound
 
 
 class _Front:

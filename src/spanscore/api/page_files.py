@@ -10,10 +10,8 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Final
 
+from spanscore.api.http_listening import PAGE
 from spanscore.report.page import ICON
-
-PAGE: Final = "/ui/"
-"""The path of the page."""
 
 _TYPES: Final = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 _POLICY: Final = (

@@ -12,8 +12,6 @@ from heapq import heappop, heappush
 from pathlib import Path
 from typing import IO, NamedTuple
 
-import cramjam
-
 from spanscore.errors import InputError
 from spanscore.otlp import files
 
@@ -128,8 +126,6 @@ def contents(path: Path) -> Iterator[tuple[int, bytes]]:
                 yield from _lines(file)
     except (EOFError, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: damaged gzip ({error}): fetch the file again") from None
-    except cramjam.DecompressionError as error:
-        raise InputError(f"{path}: damaged zstd ({error}): fetch the file again") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}): give another file") from None
 
@@ -173,8 +169,13 @@ def _opened(path: Path) -> IO[bytes]:
 
 def _unpacked(path: Path) -> IO[bytes]:
     """The content of a file that zstd compressed, as an unnamed file of its own."""
+    import cramjam  # noqa: PLC0415 - 2 MB, which other files do not need
+
     unpacked = tempfile.NamedTemporaryFile()  # noqa: SIM115 - the caller closes it
-    cramjam.zstd.decompress_into(cramjam.File(str(path)), cramjam.File(unpacked.name, read=False, write=True))
+    try:
+        cramjam.zstd.decompress_into(cramjam.File(str(path)), cramjam.File(unpacked.name, read=False, write=True))
+    except cramjam.DecompressionError as error:
+        raise InputError(f"{path}: damaged zstd ({error}): fetch the file again") from None
     unpacked.seek(0)
     return unpacked
 

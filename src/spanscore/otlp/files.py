@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-import cramjam
 from google.protobuf.message import DecodeError, Message
 
 from spanscore.errors import InputError
@@ -181,14 +180,21 @@ def _content(path: Path) -> bytes:
     try:
         content = path.read_bytes()
         if content.startswith(ZSTD):
-            return bytes(cramjam.zstd.decompress(content))
+            return _of_zstd(path, content)
         return gzip.decompress(content) if content.startswith(GZIP) else content
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"{path}: damaged gzip ({error}): fetch the file again") from None
-    except cramjam.DecompressionError as error:
-        raise InputError(f"{path}: damaged zstd ({error}): fetch the file again") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}): give {_KNOWN}") from None
+
+
+def _of_zstd(path: Path, content: bytes) -> bytes:
+    import cramjam  # noqa: PLC0415 - 2 MB, which other files do not need
+
+    try:
+        return bytes(cramjam.zstd.decompress(content))
+    except cramjam.DecompressionError as error:
+        raise InputError(f"{path}: damaged zstd ({error}): fetch the file again") from None
 
 
 def _of_document(place: str, text: bytes) -> Iterator[tuple[Signal, Message, list[str]]]:
