@@ -215,7 +215,8 @@ class Agentic(SessionMetric):
         """Why the tool calls make an interaction wrong, if they do."""
         if tools is None or tools.is_correct or not self.tools_decide:
             return []
-        return [f"tools {tools.overall:.2f} ({tools.reading}), below {self.tool_threshold:g}: {listed(tools.faults)}"]
+        below = f"below {self.tool_threshold:g}: {listed(tools.faults)}"
+        return [f"tools {tools.overall:.2f} ({tools.reading}), {below}"]
 
     def _tools(self, interaction: Interaction) -> ToolCorrectness | None:
         return measure_tools(
