@@ -132,7 +132,8 @@ def _backend(environ: Mapping[str, str]) -> Backend | None:
     """Where the program would have sent its telemetry, if anything listens there."""
     backend = from_environment(environ)
     if backend is not None and not backend.listens():
-        _say([f"nothing listens on {backend.url}, which {backend.variable} names: nothing is passed on"])
+        where = f"{backend.url}, which {backend.variable} names"
+        _say([f"nothing listens on {where}: nothing is passed on"])
         return None
     return backend
 
