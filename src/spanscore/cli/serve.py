@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spanscore.cli import heaps
+
 if TYPE_CHECKING:
     from spanscore.config import Settings
     from spanscore.pipeline import Pipeline
@@ -48,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    heaps.use_few()  # before there are threads
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told in our words, once
     from spanscore import config, telemetry  # noqa: PLC0415 - the servers' libraries, which no other command needs
 
