@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import re
 import socket
 import threading
 import urllib.error
@@ -16,11 +17,12 @@ from spanscore.api.calling import Caller
 from spanscore.api.http_connections import MAX_REQUEST_BYTES, Limits
 from spanscore.api.http_listening import HttpListener
 from spanscore.api.http_server import HttpServer, _Front, openapi_document
+from spanscore.api.json_nulls import refuse_null_lists
 from spanscore.api.runs import RunService
 from spanscore.api.scores import ScoreService
 from spanscore.api.servicer import methods, needs
 from spanscore.api.services import services
-from spanscore.api.v1 import score_pb2
+from spanscore.api.v1 import run_service_pb2, score_pb2
 from spanscore.api.v1 import score_service_pb2 as pb
 from spanscore.config import Api, ApiHttp
 from spanscore.errors import ConfigError, FieldError, NotFoundError, RetryableError
@@ -404,3 +406,35 @@ def test_the_document_is_served():
 
 def test_http_is_configured_beside_grpc():
     assert Api(http={"endpoint": "127.0.0.1:0"}).http.enabled
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "place"),
+    [
+        ("RunService/CreateRun", {"run": {"target": {"traceIds": None}}}, "run.target.traceIds"),
+        ("RunService/CreateRun", {"run": {"measure": {"thresholds": None}}}, "run.measure.thresholds"),
+        ("RunService/CreateRun", {"run": {"measure": {"options": None}}}, "run.measure.options"),
+        ("TraceService/ImportTraces", {"traces": [{}, {"trace_ids": None}]}, "traces[1].trace_ids"),
+        ("ScoreService/BatchCreateScores", {"requests": None}, "requests"),
+    ],
+)
+def test_null_in_place_of_a_list_is_refused_with_the_field(method, body, place):
+    with pytest.raises(ValueError, match=rf"^{re.escape(place)}: null is no list"):
+        refuse_null_lists(json.dumps(body).encode(), _request_of(method))
+
+
+def _request_of(method):
+    service, _, name = method.partition("/")
+    pool = run_service_pb2.DESCRIPTOR.pool
+    return pool.FindServiceByName(f"spanscore.v1.{service}").methods_by_name[name].input_type
+
+
+def test_null_where_it_has_a_meaning_is_no_list():
+    options = {"run": {"name": None, "measure": {"options": {"coherence": {"words": None}}}}}
+    refuse_null_lists(json.dumps(options).encode(), _request_of("RunService/CreateRun"))
+
+
+def test_a_request_with_null_for_a_list_is_answered_with_the_field():
+    with _serving() as url:
+        status, error = _ask(url + LIST.replace("ListScores", "BatchCreateScores"), b'{"requests": null}')
+    assert (status, error["code"], "requests: null" in error["message"]) == (400, "invalid_argument", True)

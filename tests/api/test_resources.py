@@ -101,12 +101,14 @@ def test_of_a_trace_only_the_fields_that_the_mask_names_are_given(traces):
         (pb.GetTraceRequest(name="runs/1"), "name"),
         (pb.GetTraceRequest(name="traces/1"), "name"),
         (pb.GetTraceRequest(name=f"traces/{1:032x}", trace_id=f"{1:032x}"), "name"),
+        (pb.ListTracesRequest(since_ns=2**63), "since_ns"),
         (pb.GetTraceRequest(trace_id=f"{1:032x}", read_mask={"paths": ["nothing"]}), "read_mask"),
     ],
 )
 def test_a_wrong_field_is_named(traces, request_, field):
+    ask = traces.list_traces if isinstance(request_, pb.ListTracesRequest) else traces.get_trace
     with pytest.raises(FieldError) as caught:
-        _ask(traces.get_trace(request_, CALL))
+        _ask(ask(request_, CALL))
     assert caught.value.field == field
 
 

@@ -13,7 +13,7 @@ from spanscore.analytics.selection import Selection
 from spanscore.api import encode_analytics as encode
 from spanscore.api import paging
 from spanscore.api.convert import encode_score
-from spanscore.api.requests import id_in, shown, trace_id
+from spanscore.api.requests import id_in, moment, shown, trace_id
 from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import analytics_service_pb2 as pb
 from spanscore.control.request_threads import in_thread
@@ -176,9 +176,7 @@ def level(request: _Leveled) -> float:
 
 
 def _moment(request: pb.ScoreSelection, field: Literal["start_ns", "end_ns"]) -> int | None:
-    found: int = getattr(request, field)
-    if found >= 2**63:
-        raise FieldError(f"selection.{field}", f"{found}: give nanoseconds since the Unix epoch, before the year 2262")
+    found = moment(getattr(request, field), f"selection.{field}")
     return found if request.HasField(field) else None
 
 

@@ -17,6 +17,7 @@ from protobuf.wkt import Struct
 
 from spanscore.api.calling import Caller, Refusal
 from spanscore.api.http_connections import MAX_REQUEST_BYTES
+from spanscore.api.json_nulls import refuse_null_lists
 from spanscore.api.servicer import Method
 from spanscore.rpc.status import Status, describe_details, details
 
@@ -59,6 +60,7 @@ class _JsonCodec:
         """The message that a request's body contains. Raises ValueError, or the parser's error."""
         if not bytes(data[:_LOOKED_AT]).lstrip().startswith(b"{"):
             raise ValueError('the request is no JSON object: write its fields as {"name": …}, or {} for none')
+        refuse_null_lists(bytes(data), message_class.DESCRIPTOR)
         return self._codec.decode(data, message_class)
 
 

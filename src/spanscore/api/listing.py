@@ -5,7 +5,7 @@ from typing import Any, Protocol, TypeVar
 
 from spanscore.api import paging
 from spanscore.api.convert import encode_score
-from spanscore.api.requests import id_in, name_of
+from spanscore.api.requests import id_in, moment, name_of
 from spanscore.api.servicer import Call
 from spanscore.api.text import text_of
 from spanscore.api.v1 import score_service_pb2 as score_pb
@@ -115,7 +115,7 @@ def traces(lists: Lists, request: trace_pb.ListTracesRequest, call: Call) -> tra
     """A page of agent traces. Raises as `scores`."""
     query = TraceQuery(
         failing=request.failing,
-        since_ns=request.since_ns if request.HasField("since_ns") else None,
+        since_ns=moment(request.since_ns, "since_ns") if request.HasField("since_ns") else None,
         service=request.service_name if request.HasField("service_name") else None,
         session_id=request.session_id if request.HasField("session_id") else None,
         filter=parse(request.filter, TRACE_FIELDS),
@@ -172,7 +172,7 @@ def _score_query(request: score_pb.ListScoresRequest, call: Call) -> ScoreQuery:
     return ScoreQuery(
         failing=request.failing,
         skipped=request.skipped or is_of_subject,
-        since_ns=request.since_ns if request.HasField("since_ns") else None,
+        since_ns=moment(request.since_ns, "since_ns") if request.HasField("since_ns") else None,
         service=request.service_name if request.HasField("service_name") else None,
         metric=request.metric if request.HasField("metric") else None,
         source=request.source if request.HasField("source") else None,

@@ -72,6 +72,13 @@ def trace_id(text: str, field: str = "trace_id") -> str:
     return found
 
 
+def moment(given_ns: int, field: str) -> int:
+    """A time in Unix nanoseconds that stored times can be compared with. Raises FieldError."""
+    if given_ns >= 2**63:
+        raise FieldError(field, f"{given_ns}: give nanoseconds since the Unix epoch, before the year 2262")
+    return given_ns
+
+
 def masked(message: MessageT, mask: FieldMask) -> MessageT:
     """The fields of `message` that `mask` names; all of them without a mask, or with `*`. Raises FieldError."""
     if not mask.paths or list(mask.paths) == ["*"]:
