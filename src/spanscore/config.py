@@ -135,8 +135,8 @@ class Settings(Options):
     """Where the alerts of monitors go."""
 
     workers: int = Field(default=1, ge=0, le=MAX_WORKERS)
-    """Processes that read traces. 1: this one does, in threads. From 2 on, so many beside this one, which receives,
-    decides, stores and sends. 0: one for each CPU that this process may use, where there is more than one."""
+    """Processes that read traces and evaluate sessions. 1: this one does. From 2 on, so many beside this one, which
+    receives, decides, stores and sends. 0: one for each CPU that this process may use, where there is more than one."""
 
     shutdown_timeout: Duration = duration_ns("20s")
     """How long a SIGTERM waits for what is under way; what is not done by then is picked up after the restart."""

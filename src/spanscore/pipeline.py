@@ -40,7 +40,7 @@ from spanscore.store.session_listing import SessionQuery
 from spanscore.store.store import SessionRecord, Store
 from spanscore.telemetry import Meter, declared, process, resource
 from spanscore.workers import WorkerPool
-from spanscore.workers.messages import Setup
+from spanscore.workers.messages import SessionSetup, Setup
 
 _log = logging.getLogger(__name__)
 
@@ -333,8 +333,19 @@ def _workers(settings: Settings, backlog: Backlog, meter: Meter) -> WorkerPool |
         frozenset(settings.assemble.stitch_off),
         tuple(settings.assemble.session_scope),
         frozenset(settings.evaluation.span_attributes),
+        _session_setup(settings),
     )
     return WorkerPool(setup, count, meter, backlog.checksums)
+
+
+def _session_setup(settings: Settings) -> SessionSetup | None:
+    """What has worker processes evaluate sessions; None where a judge, a model or metrics of one's own take part."""
+    evaluation, embedding = settings.evaluation, settings.embedding
+    is_judged = any(x.models for x in settings.judges)
+    is_own = bool(evaluation.plugins or evaluation.criteria or evaluation.external_signals)
+    if is_judged or is_own or embedding.chosen not in {None, "ngrams"}:
+        return None
+    return SessionSetup(evaluation, settings.judge, embedding)
 
 
 def _is_agent(span: Any, scope: Any) -> bool:

@@ -37,7 +37,7 @@ from spanscore.store.shared_answers import SharedAnswers
 from spanscore.store.store import Store
 from spanscore.telemetry import Meter, declared
 from spanscore.turn_scheduling import ReadJob, TurnScheduler
-from spanscore.workers import InProcesses, InThreads, JobReading, WorkerPool
+from spanscore.workers import InProcesses, InThreads, JobReading, SessionsElsewhere, WorkerPool
 
 _log = logging.getLogger(__name__)
 
@@ -159,6 +159,8 @@ class Processing:
         self._reading: JobReading = in_threads
         if workers is not None:
             self._reading = InProcesses(workers, self._scheduler, here=in_threads, noted=self._content.take)
+            if workers.scores_sessions:
+                self._scoring.elsewhere = SessionsElsewhere(workers, meter)
         self._finishing = Finishing(
             self._scheduler,
             self._scoring,

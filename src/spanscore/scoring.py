@@ -10,22 +10,24 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 from spanscore import metrics
 from spanscore.assemble.assembler import Cut
 from spanscore.errors import InputError, RetryableError
 from spanscore.evaluation import MAX_EARLIER_BYTES, MAX_EARLIER_TURNS, Engine, Overrides, outcomes, unanswered
+from spanscore.evaluation.placing import parted, placed
 from spanscore.evaluation.rubric import is_rubric
 from spanscore.evaluation.rules import FREQUENCY, Frequencies
-from spanscore.evaluation.tallying import tallied
+from spanscore.evaluation.session_scores import SessionScores, session_scores
 from spanscore.evaluation.unanswered import wait_for
 from spanscore.export.sender import Sender
 from spanscore.model.record import changed
-from spanscore.model.score import Evaluation, ScopeKind, Skip
+from spanscore.model.score import Evaluation, Skip
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.store import records
+from spanscore.store.reading import StoredSessions
 from spanscore.store.runs import RunTables
 from spanscore.store.store import Missing, Store, StoredTrace
 from spanscore.telemetry import Complaints, Meter, about, declared
@@ -37,6 +39,14 @@ _STORE_THREADS = 8
 """Those that may wait for the store at once: when it hangs, there are still threads that decode what is received."""
 
 _NO_STORE = "scoring waits for the store"
+
+
+class ScoresSessions(Protocol):
+    """Evaluates sessions as the engine of a `Scoring` would, but elsewhere."""
+
+    async def session_scores(self, stored: StoredSessions) -> list[SessionScores]:
+        """The scores of each session, as its next revision."""
+        ...
 
 
 class Scoring:
@@ -66,6 +76,8 @@ class Scoring:
         `scored` is called with evaluations that were committed; it must not raise. `threads` wait for the store.
         `frequencies` notes with new traces how common they are.
         """
+        self.elsewhere: ScoresSessions | None = None
+        """Who evaluates sessions in place of the engine; may be set before the first."""
         self._frequencies = frequencies
         self._judge_failed = judge_failed
         self._budget_window_ns = budget_window_ns
@@ -110,7 +122,7 @@ class Scoring:
             evaluations = await self._engine.evaluate_trace(
                 stored.trace, overrides, revision=stored.revision, earlier=earlier, before=before
             )
-        return self._placed(evaluations, before, "trace")
+        return placed(evaluations, before, self._engine.ranking, "trace")
 
     async def _turns_before(self, trace: AgentTrace) -> list[AgentTrace]:
         """The turns of the session before this one: those in the store, and those that are on their way into it."""
@@ -188,23 +200,23 @@ class Scoring:
         evaluations: list[Evaluation] = []
         in_vain: list[Evaluation] = []
         async with self._alone(ids):
-            for found in await self.patiently(self._store.sessions, ids, tenant=tenant):
-                signals: dict[str, dict[str, Evaluation]] = {}
-                for score in found.scores:
-                    if score.scope == "trace":
-                        signals.setdefault(score.subject_id, {})[score.metric] = score
-                revision = found.revision + 1
-                with about(session_id=found.session.session_id, tenant=found.session.tenant):
-                    external = await self._external_scores(found.session)
-                    scored = await self._engine.evaluate_session(
-                        found.session, signals, overrides, revision=revision, external=external, before=found.scores
-                    )
-                    self._complain_of_no_signals(scored)
-                kept, unanswered_twice = _parted(scored, found.scores if overrides is None else ())
-                evaluations += self._placed(kept, found.scores, "session")
-                in_vain += unanswered_twice
+            stored = await self.patiently(self._store.stored_sessions, ids, tenant=tenant)
+            for scored in await self._session_scores(stored, overrides):
+                self._complain_of_no_signals((*scored.news, *scored.in_vain))
+                evaluations += scored.news
+                in_vain += scored.in_vain
             await self.commit([], evaluations, in_vain=in_vain)
         return evaluations
+
+    async def _session_scores(self, stored: StoredSessions, overrides: Overrides | None) -> list[SessionScores]:
+        """The scores of stored sessions; what nobody asked for is evaluated elsewhere, where that can be."""
+        if self.elsewhere is not None and overrides is None:
+            return await self.elsewhere.session_scores(stored)
+        scored = []
+        for found in await asyncio.to_thread(stored.decoded):
+            external = await self._external_scores(found.session)
+            scored.append(await session_scores(self._engine, found, overrides, external=external))
+        return scored
 
     def check(self, overrides: Overrides) -> None:
         """Raise InputError where a run that changes so much cannot be met."""
@@ -218,18 +230,12 @@ class Scoring:
         )
         return found
 
-    def _placed(
-        self, evaluations: Sequence[Evaluation], before: Sequence[Evaluation], run: ScopeKind
-    ) -> list[Evaluation]:
-        """The evaluations, each with what it takes the place of, and its rank among those of the same subject."""
-        return tallied(superseding(evaluations, before), before, self._engine.ranking, run=run)
-
     def _complain_of_no_signals(self, evaluations: Sequence[Evaluation]) -> None:
         for evaluation in evaluations:
             if isinstance(evaluation.outcome, Skip) and evaluation.outcome.cause == "no_signals":
-                self._complaints.complain(
-                    f"{evaluation.metric} has no score", f"session {evaluation.session_id!r}: {evaluation.reason}"
-                )
+                told = f"session {evaluation.session_id!r}: {evaluation.reason}"
+                with about(session_id=evaluation.session_id, tenant=evaluation.tenant):
+                    self._complaints.complain(f"{evaluation.metric} has no score", told)
 
     async def reevaluate(self, trace_id: str, overrides: Overrides, *, tenant: str = "") -> list[Evaluation]:
         """Evaluate a stored trace as its next revision; [] where a tenant has none under the id."""
@@ -264,8 +270,8 @@ class Scoring:
             found = _drawn_as(before, await self.evaluate(stored, Overrides(tuple(names))))
             if await self.patiently(self._store.known, [trace_id]) != known:  # it has grown, and was evaluated anew
                 return []
-            kept, in_vain = _parted(found, before)
-            kept = self._placed(kept, before, "trace")
+            kept, in_vain = parted(found, before)
+            kept = placed(kept, before, self._engine.ranking, "trace")
             await self.commit([stored] if kept else [], kept, in_vain=in_vain)
         return kept
 
@@ -315,26 +321,6 @@ def _digest(trace: AgentTrace, record: str) -> str:
         attributes = {name: values for name, values in trace.attributes.items() if name != FREQUENCY}
         record = records.encode(replace(trace, completeness="complete", attributes=attributes))
     return hashlib.blake2b(record.encode(), digest_size=16).hexdigest()
-
-
-def superseding(evaluations: Sequence[Evaluation], before: Sequence[Evaluation]) -> list[Evaluation]:
-    """The evaluations, each with the uid and label of the one before it of the same subject and metric."""
-    old = {(x.subject_id, x.metric): x for x in before}
-    return [
-        changed(x, supersedes=found.uid, label_before=found.label)
-        if (found := old.get((x.subject_id, x.metric)))
-        else x
-        for x in evaluations
-    ]
-
-
-def _parted(
-    evaluations: Sequence[Evaluation], before: Sequence[Evaluation]
-) -> tuple[list[Evaluation], list[Evaluation]]:
-    """The evaluations that are news, and those that got no answer as the ones before them did."""
-    open_ = {(x.subject_id, x.metric) for x in before if unanswered.cause_of(x) is not None}
-    in_vain = [x for x in evaluations if (x.subject_id, x.metric) in open_ and unanswered.cause_of(x) is not None]
-    return [x for x in evaluations if x not in in_vain], in_vain
 
 
 def _drawn_as(before: Sequence[Evaluation], evaluations: Sequence[Evaluation]) -> list[Evaluation]:

@@ -60,6 +60,25 @@ def test_two_workers_give_the_traces_of_the_file(server, recording, case):
     assert [facts(x) for x in running.agent_traces(ids)] == [facts(x) for x in recorded.expected]
 
 
+def scores(running):
+    """What is scored, and how it came out, without when."""
+    found = running.committed().values()
+    return sorted((x.uid, x.metric, x.scope, repr(x.outcome), x.rank, repr(x.tally), x.supersedes) for x in found)
+
+
+def test_two_workers_give_the_scores_of_none(server, recording, unjudged):
+    found = []
+    for workers in (1, 2):
+        running = server(workers=workers, evaluation=unjudged).stop_clock().start()
+        export(running, [recording("semconv/message-attributes").traces])
+        running.run_clock()
+        running.wait_until_finished(4)
+        running.stop()
+        found.append(scores(running))
+    assert found[0] == found[1]
+    assert {scope for _, _, scope, *_ in found[0]} == {"trace", "session"}
+
+
 def test_the_health_page_and_the_metrics_have_the_workers(server):
     running = server(workers=2).start()
     state = running.state()

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 from spanscore.control.measurer import Measurer
 from spanscore.control.spec import RunSpec
 from spanscore.evaluation import MAX_EARLIER_BYTES, MAX_EARLIER_TURNS, Overrides
+from spanscore.evaluation.placing import superseding
 from spanscore.evaluation.unanswered import cause_of
 from spanscore.metrics import SessionMetric
 from spanscore.model.score import Evaluation, Failure, JudgeUsage, Score, Skip
 from spanscore.model.trace import AgentTrace, Session
-from spanscore.scoring import Scoring, superseding
+from spanscore.scoring import Scoring
 from spanscore.store.runs import Finished, Item, Run, Tallied
 from spanscore.store.store import Store
 from spanscore.store.writing import NO_TEXT, key

@@ -4,11 +4,11 @@ A `tenant` None stands for all: no two tenants share an id that spanscore has ma
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Column, Row, Select, bindparam, exists, func, select, tuple_
 from sqlalchemy.engine import Connection
@@ -37,6 +37,51 @@ class SessionRecord:
     session: Session
     revision: int
     scores: list[Evaluation]
+
+
+class _TraceRow(NamedTuple):
+    session: str
+    id: str
+    record: str
+
+
+class _ScoreRow(NamedTuple):
+    scope: str
+    subject: str
+    record: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSessions:
+    """What is stored of some sessions, by their keys: agent traces, oldest first, and scores, not decoded yet."""
+
+    keys: tuple[str, ...]
+    traces: Sequence[_TraceRow]
+    scores: Sequence[_ScoreRow]
+
+    def one_by_one(self) -> Iterator["StoredSessions"]:
+        """Each session by itself."""
+        for key in self.keys:
+            traces = [x for x in self.traces if x.session == key]
+            subjects = {key, *(x.id for x in traces)}
+            yield StoredSessions((key,), traces, [x for x in self.scores if x.subject in subjects])
+
+    def decoded(self) -> list[SessionRecord]:
+        """Those that have traces, in the order of their keys; damaged records are left out."""
+        found = self.by_key()
+        return [found[key] for key in self.keys if key in found]
+
+    def by_key(self) -> dict[str, SessionRecord]:
+        """As `decoded`, by their keys."""
+        turns_of: dict[str, list[AgentTrace]] = defaultdict(list)
+        scores_of: dict[str, list[Evaluation]] = defaultdict(list)
+        for row in self.traces:
+            turns_of[row.session] += records.undamaged(records.decode_trace, row.record)
+        key_of = {row.id: row.session for row in self.traces}
+        scores = records.undamaged_evaluations([row.record for row in self.scores])
+        for score, found in zip(self.scores, scores, strict=True):
+            scores_of[key_of[score.subject] if score.scope == "trace" else score.subject] += found
+        return {key: _session_record(key, turns, scores_of[key]) for key, turns in turns_of.items() if turns}
 
 
 def known(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[int, str]]:
@@ -138,17 +183,11 @@ def newest_scores(
     return sorted(found, key=itemgetter(0))
 
 
-def session_records(traces: Sequence[Row[Any]], scores: Sequence[Row[Any]]) -> dict[str, SessionRecord]:
-    """What `session_traces` and `newest_scores` found, decoded, by the session's key; damaged records are left out."""
-    turns_of: dict[str, list[AgentTrace]] = defaultdict(list)
-    scores_of: dict[str, list[Evaluation]] = defaultdict(list)
-    key_of: dict[str, str] = {}
-    for row in traces:
-        turns_of[row.session_id] += records.undamaged(records.decode_trace, row.record)
-        key_of[row.id] = row.session_id
-    for row, found in zip(scores, records.undamaged_evaluations([row.record for row in scores]), strict=True):
-        scores_of[key_of[row.subject_id] if row.scope == "trace" else row.subject_id] += found
-    return {key: _session_record(key, turns, scores_of[key]) for key, turns in turns_of.items() if turns}
+def read_sessions(connection: Connection, keys: Sequence[str], tenant: str | None) -> StoredSessions:
+    """What is stored of these sessions, as of one moment where the connection reads so."""
+    traces = [_TraceRow(row.session_id, row.id, row.record) for row in session_traces(connection, keys, tenant)]
+    scores = newest_scores(connection, [x.id for x in traces], keys, tenant)
+    return StoredSessions(tuple(keys), traces, [_ScoreRow(row.scope, row.subject_id, row.record) for row in scores])
 
 
 def _session_record(key: str, turns: Sequence[AgentTrace], scores: list[Evaluation]) -> SessionRecord:

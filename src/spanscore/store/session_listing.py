@@ -47,9 +47,7 @@ def sessions(
     looked_at = 0
     while chunk := _next(connection, query, place):
         keys = [row.session_id for row in chunk]
-        traces = reading.session_traces(connection, keys, query.tenant)
-        scores = reading.newest_scores(connection, [row.id for row in traces], keys, query.tenant)
-        found = reading.session_records(traces, scores)
+        found = reading.read_sessions(connection, keys, query.tenant).by_key()
         for row in chunk:
             place = Place(row.last, traces=row.traces)
             record = found.get(row.session_id)

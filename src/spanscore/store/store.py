@@ -204,12 +204,13 @@ class Store:
 
         Each with its agent traces, the newest `MAX_SESSION_TRACES` of them, oldest first.
         """
+        return self.stored_sessions(ids, tenant=tenant).decoded()
+
+    def stored_sessions(self, ids: Sequence[str], *, tenant: str | None = "") -> reading.StoredSessions:
+        """As `sessions`, but not decoded."""
         keys = list({writing.key(session_id): None for session_id in ids})
         with self._database.reading() as connection:
-            traces = reading.session_traces(connection, keys, tenant)
-            scores = reading.newest_scores(connection, [row.id for row in traces], keys, tenant)
-        found = reading.session_records(traces, scores)
-        return [found[key] for key in keys if key in found]
+            return reading.read_sessions(connection, keys, tenant)
 
     def session_keys(self, session_id: str, *, tenant: str | None = "") -> list[str]:
         """The keys of the stored sessions with this id, one for each namespace; a key stands for its session."""

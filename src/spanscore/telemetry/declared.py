@@ -118,7 +118,9 @@ TRACES_QUARANTINED = _counter(
 )
 WORKERS_CONFIGURED = _gauge("workers_configured", "{process}", "Worker processes that there are to be (workers).")
 WORKERS_RUNNING = _gauge("workers_running", "{process}", "Worker processes that take jobs.")
-WORKERS_BATCHES = _gauge("workers_batches", "{batch}", "Batches of traces that worker processes are yet to read.")
+WORKERS_BATCHES = _gauge(
+    "workers_batches", "{batch}", "Batches of traces or sessions that worker processes have to do."
+)
 WORKERS_ENDED = _counter("workers_ended", "{process}", "Worker processes that died and were started again.")
 AGENT_TRACES = _counter("agent_traces", "{trace}", "Agent traces that were rebuilt and stored, new or changed.")
 AGENT_TRACES_UNCHANGED = _counter(

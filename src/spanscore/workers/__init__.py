@@ -1,8 +1,9 @@
 """Who reads the traces of jobs: threads of this process, or worker processes."""
 
+from spanscore.workers.elsewhere import SessionsElsewhere
 from spanscore.workers.in_processes import InProcesses
 from spanscore.workers.in_threads import InThreads
 from spanscore.workers.pool import WorkerPool
 from spanscore.workers.reading import JobReading
 
-__all__ = ["InProcesses", "InThreads", "JobReading", "WorkerPool"]
+__all__ = ["InProcesses", "InThreads", "JobReading", "SessionsElsewhere", "WorkerPool"]

@@ -8,11 +8,24 @@ from pathlib import Path
 from typing import Any, Final
 
 from spanscore.content import ContentNote
+from spanscore.embed.config import Config as Embedding
+from spanscore.evaluation import Config as Evaluation
+from spanscore.evaluation.session_scores import SessionScores
+from spanscore.judge.config import Config as Judge
 from spanscore.telemetry import Config as Telemetry
 from spanscore.turn_scheduling import ReadJob, ReadResult
 
 LENGTH: Final = struct.Struct("<Q")
 """What stands before each message: its bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSetup:
+    """What a worker process needs of the configuration to evaluate sessions."""
+
+    evaluation: Evaluation
+    judge: Judge
+    embedding: Embedding
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +37,8 @@ class Setup:
     stitch_off: frozenset[str]
     session_scope: tuple[str, ...]
     attributes: frozenset[str]
+    sessions: SessionSetup | None = None
+    """What evaluates sessions; None where the server does that itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +80,14 @@ class Answers:
 
     read: Sequence[ReadResult | Failed]
     notes: Sequence[ContentNote]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """The scores of stored sessions; `decisions` are the labels of each that `evaluation.rules` made."""
+
+    scores: Sequence[SessionScores]
+    decisions: Sequence[Mapping[str, str]]
 
 
 def encode(message: Any) -> bytes:

@@ -16,8 +16,9 @@ from typing import Any, Final
 
 from spanscore.assemble.assembler import Cut
 from spanscore.errors import ConfigError
+from spanscore.store.reading import StoredSessions
 from spanscore.telemetry import Meter, declared
-from spanscore.workers.messages import LENGTH, Answers, Batch, Setup, Task, decode, encode
+from spanscore.workers.messages import LENGTH, Answers, Batch, Failed, Scored, Setup, Task, decode, encode
 
 _log = logging.getLogger(__name__)
 
@@ -38,10 +39,10 @@ class WorkerDiedError(Exception):
 
 @dataclass(slots=True)
 class _Sent:
-    """A batch, and where its answers are waited for."""
+    """A message, and where its answer is waited for."""
 
-    batch: Batch
-    answers: "asyncio.Future[Answers]"
+    message: Batch | StoredSessions
+    answer: "asyncio.Future[Any]"
 
 
 @dataclass(slots=True)
@@ -92,6 +93,8 @@ class WorkerPool:
     ) -> None:
         """Nothing is started yet. `checksums` are those of the requests with some traces, by row."""
         self._checksums = checksums
+        self.scores_sessions = setup.sessions is not None
+        """Whether the processes evaluate sessions."""
         self._setup = encode(setup)
         self._meter = meter
         self._places = [_Place() for _ in range(count)]
@@ -128,9 +131,18 @@ class WorkerPool:
     async def ask(self, tasks: Sequence[Task]) -> Answers:
         """What became of tasks. Raises WorkerDiedError where the process died that worked on them."""
         batch = Batch(tasks, self._checksums(cut for task in tasks for cut in task.job.cuts))
-        sent = _Sent(batch, asyncio.get_running_loop().create_future())
+        answers: Answers = await self._answer(batch)
+        return answers
+
+    async def score(self, stored: StoredSessions) -> Scored | Failed:
+        """The scores of sessions. Raises WorkerDiedError where the process died that worked on them."""
+        scored: Scored | Failed = await self._answer(stored)
+        return scored
+
+    async def _answer(self, message: Batch | StoredSessions) -> Any:
+        sent = _Sent(message, asyncio.get_running_loop().create_future())
         self._waiting.put_nowait(sent)
-        return await sent.answers
+        return await sent.answer
 
     async def close(self) -> None:
         """End the processes. Calling it again does nothing."""
@@ -197,23 +209,23 @@ class WorkerPool:
                 await room.acquire()
                 sent = await self._waiting.get()
                 place.sent.append(sent)
-                writer.write(encode(sent.batch))
+                writer.write(encode(sent.message))
                 await writer.drain()
 
     async def _receive(self, place: _Place, reader: asyncio.StreamReader, room: asyncio.Semaphore) -> None:
         """Raises OSError or EOFError where the process is dead."""
         while True:
-            answers: Answers = await asyncio.to_thread(decode, await _body(reader))
+            answer = await asyncio.to_thread(decode, await _body(reader))
             sent = place.sent.popleft()
             place.batches += 1
             room.release()
-            if not sent.answers.done():
-                sent.answers.set_result(answers)
+            if not sent.answer.done():
+                sent.answer.set_result(answer)
 
     def _give_back(self, place: _Place) -> None:
         """The process is dead: who waits for the batch that it worked on hears of that, the others wait on."""
-        if place.sent and not (sent := place.sent.popleft()).answers.done():
-            sent.answers.set_exception(WorkerDiedError())
+        if place.sent and not (sent := place.sent.popleft()).answer.done():
+            sent.answer.set_exception(WorkerDiedError())
         while place.sent:
             self._waiting.put_nowait(place.sent.popleft())
 

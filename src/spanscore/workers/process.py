@@ -12,9 +12,11 @@ import socket
 import sys
 import threading
 
+from spanscore.store.reading import StoredSessions
 from spanscore.telemetry import configure_logging
 from spanscore.workers import messages
 from spanscore.workers.answering import Answering
+from spanscore.workers.scoring_sessions import ScoringSessions
 
 _COLLECT_EVERY = 50_000
 """As in the server: objects between two collections."""
@@ -30,12 +32,16 @@ def main(number: int) -> None:
     setup: messages.Setup = messages.decode(inbox.get())
     configure_logging(setup.telemetry)
     answering = Answering(setup)
+    sessions = None if setup.sessions is None else ScoringSessions(setup.sessions)
     gc.freeze()
     gc.set_threshold(_COLLECT_EVERY)
     server.sendall(messages.encode(messages.Ready()))
     while True:
-        batch: messages.Batch = messages.decode(inbox.get())
-        server.sendall(messages.encode(answering.answers(batch)))
+        message: messages.Batch | StoredSessions = messages.decode(inbox.get())
+        if isinstance(message, messages.Batch):
+            server.sendall(messages.encode(answering.answers(message)))
+        elif sessions is not None:
+            server.sendall(messages.encode(sessions.scored(message)))
 
 
 def _listen(server: socket.socket, inbox: "queue.SimpleQueue[bytes]") -> None:

@@ -1,0 +1,40 @@
+"""From a session as it is stored to its scores: nothing is read or written, so that any process can do it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from spanscore.evaluation.config import Overrides
+from spanscore.evaluation.engine import Engine
+from spanscore.evaluation.placing import parted, placed
+from spanscore.model.score import Evaluation
+from spanscore.store.reading import SessionRecord
+from spanscore.telemetry import about
+
+
+@dataclass(frozen=True, slots=True)
+class SessionScores:
+    """The scores of one session that are news, and those that got no answer, as the ones before them did."""
+
+    news: list[Evaluation]
+    in_vain: list[Evaluation]
+
+
+async def session_scores(
+    engine: Engine, found: SessionRecord, overrides: Overrides | None = None, *, external: Iterable[Evaluation] = ()
+) -> SessionScores:
+    """Evaluate a session as its next revision. `external` are the scores that others gave."""
+    signals: dict[str, dict[str, Evaluation]] = {}
+    for score in found.scores:
+        if score.scope == "trace":
+            signals.setdefault(score.subject_id, {})[score.metric] = score
+    with about(session_id=found.session.session_id, tenant=found.session.tenant):
+        scored = await engine.evaluate_session(
+            found.session,
+            signals,
+            overrides,
+            revision=found.revision + 1,
+            external=external,
+            before=found.scores,
+        )
+    news, in_vain = parted(scored, found.scores if overrides is None else ())
+    return SessionScores(placed(news, found.scores, engine.ranking, "session"), in_vain)
