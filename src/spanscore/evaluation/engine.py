@@ -313,7 +313,7 @@ class Engine:
         """Whether a subject is evaluated; one that somebody asked for is, unless its rule has nothing measured."""
         if overrides is not None:
             return _is_measured(decision, overrides)
-        is_in = decision.takes_in(subject_id, drawn_before(before, run))
+        is_in = decision.takes_in(subject_id, _chance(decision, before, run))
         outcome = "evaluated" if is_in else "left_out" if decision.measures else "not_measured"
         self._meter.add(declared.RULES_DECISIONS, rule=decision.rule or DEFAULT, scope=run, outcome=outcome)
         return is_in
@@ -335,15 +335,15 @@ class Engine:
         if overrides is not None:
             return [x if decision.rule is None else changed(x, rule=decision.rule) for x in found]
         given = [*found, *withdrawn(before, found, decision, run=run, revision=revision, now_ns=self._clock_ns())]
-        chance = max(decision.share, drawn_before(before, run)) or 1.0
+        chance = _chance(decision, before, run) or 1.0
         if chance >= 1 and decision.rule is None:
             return given
         return [changed(x, sampling=chance, rule=decision.rule) for x in given]
 
     def _left_out(self, session: Session, signals: Mapping[str, TraceSignals]) -> set[str]:
         """The traces that were not evaluated since they were left out of the sample, while their session is in it."""
-        unmeasured = [x for x in session.traces if not drawn_before(signals.get(x.id, {}).values(), "trace")]
-        return {x.id for x in unmeasured if self._rules.decide(x).share < 1}
+        drawn = [x for x in session.traces if self._rules.decide(x).share < 1]
+        return {x.id for x in drawn if not drawn_before(signals.get(x.id, {}).values(), "trace")}
 
     async def _evaluated(
         self,
@@ -394,6 +394,11 @@ class Engine:
 
     def _made(self, found: Iterable[Graded], subject: AgentTrace | Session, revision: int) -> list[Evaluation]:
         return evaluations(found, subject, revision=revision, now_ns=self._clock_ns())
+
+
+def _chance(decision: Decision, before: Sequence[Evaluation], run: ScopeKind) -> float:
+    """The chance with which a subject is evaluated: its rule's, or that with which it was drawn before, if greater."""
+    return decision.share if decision.share >= 1 else max(decision.share, drawn_before(before, run))
 
 
 def _is_measured(decision: Decision, overrides: Overrides | None) -> bool:

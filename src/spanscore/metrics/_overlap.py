@@ -74,8 +74,11 @@ def _normalized(text: str) -> str:
 
 
 def _all_words(text: str) -> frozenset[str]:
+    separated = text.translate(_SEPARATORS).split()
+    if text.isascii():
+        return frozenset(separated)
     found: set[str] = set()
-    for word in text.translate(_SEPARATORS).split():
+    for word in separated:
         for run in _RUNS.finditer(word):
             found.update(_pairs(run[0]) if run[1] else (run[0],))
     return frozenset(found)
