@@ -2,11 +2,13 @@
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_CPU_OF_PROCESS = 2
+"""The clock of all threads of a process, as the kernel numbers the clocks of one: CPUCLOCK_SCHED."""
 
 
 class Child:
@@ -46,7 +48,7 @@ class Child:
 
     def cpu_s(self) -> float:
         """Seconds of CPU, user and system, of the program and its children so far."""
-        return sum(_ticks(pid) for pid in self._pids()) / _TICKS_PER_S
+        return sum(map(_cpu_s, self._pids()))
 
     def peak_bytes(self) -> int:
         """The sum of each process's largest resident size so far."""
@@ -66,10 +68,9 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
-def _ticks(pid: int) -> int:
-    # The name, in parentheses, may hold spaces; user and system time are the 12th and 13th fields after it.
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
+def _cpu_s(pid: int) -> float:
+    """By the clock of a process, of which Linux has the number in its id: /proc counts in hundredths of a second."""
+    return time.clock_gettime(~pid << 3 | _CPU_OF_PROCESS)
 
 
 def _peak_bytes(pid: int) -> int:

@@ -5,6 +5,7 @@ A text that announces two steps or more is a plan; "OK.", "Next step." and "I lo
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from spanscore.model.json import Json, loads
@@ -94,6 +95,7 @@ def set_down_steps(tool: str, arguments: Json) -> tuple[str, ...]:
     return next((found for found in map(announced_steps, texts) if found), ())
 
 
+@lru_cache(maxsize=1024)  # an agent calls few tools, each many times
 def is_for_plans(tool: str) -> bool:
     """Whether a tool, by its name, takes down a plan or a to-do list.
 

@@ -57,9 +57,11 @@ def session_key(session_id: str, scope: Scope) -> str:
 
 def in_scope(traces: Iterable[AgentTrace], names: Sequence[str]) -> list[AgentTrace]:
     """The traces, each with the key of its session; those without a session as they are."""
-    return [
-        trace
-        if trace.session_id is None
-        else replace(trace, session_key=session_key(trace.session_id, scope_of(trace.target.resource, names)))
-        for trace in traces
-    ]
+    return [_in_scope(trace, names) for trace in traces]
+
+
+def _in_scope(trace: AgentTrace, names: Sequence[str]) -> AgentTrace:
+    if trace.session_id is None:
+        return trace
+    key = session_key(trace.session_id, scope_of(trace.target.resource, names))
+    return trace if trace.session_key == key else replace(trace, session_key=key)

@@ -82,8 +82,8 @@ def hints_of(reading: Reading, traces: Sequence[AgentTrace]) -> DelegationHints 
     if not (question or answered):
         return None
     spans = {step.span.span_id: step.span for step in reading.steps}
-    started_ns = min(span.start_ns for span in spans.values())
-    ended_ns = max(max(span.start_ns, span.end_ns) for span in spans.values())
+    started_ns = min([span.start_ns for span in spans.values()])
+    ended_ns = max([max(span.start_ns, span.end_ns) for span in spans.values()])
     calls = tuple(_called(reading, answered[:_MAX_CALLS], spans)) if answered else ()
     return DelegationHints(hashed(question) if question else None, (started_ns, ended_ns), calls)
 
