@@ -103,6 +103,23 @@ def test_a_pass_rate_is_corrected_where_its_judge_was_calibrated(store, config):
     assert found.pass_rate.value == pytest.approx(6 / 9)
 
 
+def test_a_difference_is_corrected_where_the_judge_was_calibrated(store, config):
+    kept = Calibration(CALIBRATED, Confusion(450, 50, 100, 400), 10**18)
+    calibrations.keep(config, {kept.key: kept.to_json()}, 1)
+    sides = {"before": pb.ScoreSelection(end_ns=6 * DAY_NS), "after": pb.ScoreSelection(start_ns=6 * DAY_NS)}
+    [found] = ask(store, "compare_scores", pb.CompareScoresRequest(**sides)).comparisons
+    judged, corrected = found.pass_rate_difference, found.corrected_pass_rate_difference
+    assert corrected.value == pytest.approx(max(-1.0, judged.value / (0.9 + 0.8 - 1)))
+    assert -1 <= corrected.low <= corrected.value <= corrected.high <= 1
+    assert corrected.note.startswith("calibration of 2001-09-09 on 1000 labels")
+
+
+def test_without_a_calibration_a_difference_is_as_it_was_judged(store):
+    sides = {"before": pb.ScoreSelection(end_ns=6 * DAY_NS), "after": pb.ScoreSelection(start_ns=6 * DAY_NS)}
+    [found] = ask(store, "compare_scores", pb.CompareScoresRequest(**sides)).comparisons
+    assert not found.HasField("corrected_pass_rate_difference")
+
+
 def test_a_calibration_of_another_judge_corrects_nothing_and_is_named(store, config):
     kept = Calibration((*CALIBRATED[:3], "judge-2", *CALIBRATED[4:]), Confusion(45, 5, 10, 40), 10**18)
     calibrations.keep(config, {kept.key: kept.to_json()}, 1)

@@ -5,7 +5,16 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.engine import Connection
 
-from spanscore.analytics.figures import NO_VALUES, NO_VERDICTS, ONE_SESSION, Figure, moments, without_interval
+from spanscore.analytics.figures import (
+    NO_VALUES,
+    NO_VERDICTS,
+    ONE_SESSION,
+    Corrected,
+    Figure,
+    corrected_difference,
+    moments,
+    without_interval,
+)
 from spanscore.analytics.selection import Part, Selected, Selection, select
 from spanscore.analytics.summary import Summary, bounds_of, calibrations_of, summaries
 from spanscore.calibration import Calibration
@@ -24,7 +33,8 @@ _Key = tuple[str, str, str, tuple[tuple[str, str | None], ...]]
 class Comparison:
     """One metric from one source and of one group, before and after; a side is None where it has no such scores.
 
-    The differences are after less before. `shared_sessions` have scores on both sides.
+    The differences are after less before. `corrected_difference`: that of the pass rates, freed of the judges' errors;
+    None where no judge of the metric was calibrated. `shared_sessions` have scores on both sides.
     """
 
     metric: str
@@ -35,6 +45,7 @@ class Comparison:
     after: Summary | None
     mean_difference: Figure
     pass_rate_difference: Figure
+    corrected_difference: Corrected | None
     shared_sessions: int
 
 
@@ -72,7 +83,8 @@ def _compared(
         named = dict(groups)
         mean, rate, count = differences.get(_values(named, sides[0]), _NOTHING)
         pair = summed[0].get(own), summed[1].get(own)
-        yield Comparison(metric, scope, source, named, *pair, mean, rate, count)
+        freed = corrected_difference(rate, [None if x is None else x.corrected for x in pair], level)
+        yield Comparison(metric, scope, source, named, *pair, mean, rate, freed, count)
 
 
 _NOTHING = Figure(None, 0, 0, NO_VALUES), Figure(None, 0, 0, NO_VERDICTS), 0

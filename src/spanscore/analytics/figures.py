@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from spanscore import stats
 from spanscore.calibration import Calibration
 from spanscore.stats import Estimate, NotEstimableError
 from spanscore.stats.distributions import student_quantile
@@ -138,6 +139,36 @@ def corrected(
             moments(cell.verdicts), found.confusion, level=level, design_effects=found.design_effects
         ),
     )
+
+
+def corrected_difference(judged: Figure, sides: Sequence[Corrected | None], level: float) -> Corrected | None:
+    """The difference of two pass rates freed of the judges' errors; None where no judge of the metric was calibrated.
+
+    `sides` are the corrected rates before and after.
+    """
+    before, after = sides
+    if before is None or after is None or judged.estimate is None:
+        return None
+    rates = before.estimate, after.estimate
+    if rates[0] is None or rates[1] is None:
+        return Corrected(None, before.note if rates[0] is None else after.note)
+    known = before.calibration
+    if known is None or known != after.calibration:
+        return _of_two(before, after, rates[0], rates[1])
+    found = judged.estimate
+    return _estimated(
+        known,
+        lambda: stats.corrected_difference(found, known.confusion, level=level, design_effects=known.design_effects),
+    )
+
+
+def _of_two(before: Corrected, after: Corrected, old: Estimate, new: Estimate) -> Corrected:
+    """The difference of rates that were corrected by calibrations of their own."""
+    try:
+        estimate = stats.difference_of_corrected(old, new)
+    except NotEstimableError as reason:
+        return Corrected(None, f"not corrected: {reason}")
+    return Corrected(estimate, f"before: {before.note}; after: {after.note}")
 
 
 def _estimated(found: Calibration, ask: Callable[[], Estimate]) -> Corrected:

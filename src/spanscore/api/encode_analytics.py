@@ -75,6 +75,9 @@ def comparison(found: Comparison) -> pb.ScoreComparison:
         after=None if found.after is None else summary(found.after),
         mean_difference=figure(found.mean_difference),
         pass_rate_difference=figure(found.pass_rate_difference),
+        corrected_pass_rate_difference=None
+        if found.corrected_difference is None
+        else _corrected(found.corrected_difference, found.pass_rate_difference),
         shared_sessions=found.shared_sessions,
     )
 

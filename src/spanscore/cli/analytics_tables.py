@@ -61,7 +61,8 @@ def print_distributions(found: "Sequence[pb.ScoreDistribution]") -> None:
 def print_comparisons(found: "Sequence[pb.ScoreComparison]") -> None:
     """Print both sides of each metric and group, and how they differ."""
     names = [x.name for x in found[0].groups]
-    columns = ("scores", "mean", "difference", "pass rate", "difference")
+    is_corrected = any(x.HasField("corrected_pass_rate_difference") for x in found)
+    columns = ("scores", "mean", "difference", "pass rate", "difference", *(["corrected"] if is_corrected else []))
     rows = []
     for one in found:
         sides = one.before, one.after
@@ -71,10 +72,12 @@ def print_comparisons(found: "Sequence[pb.ScoreComparison]") -> None:
             figure(one.mean_difference),
             " > ".join(_bare(x.pass_rate) for x in sides),
             figure(one.pass_rate_difference),
+            *([figure(one.corrected_pass_rate_difference)] if is_corrected else []),
         ]
         rows.append([*_named(one), *figures])
     _print_table(("metric", "source", *names), columns, rows)
-    notes = [x.note for one in found for x in (one.mean_difference, one.pass_rate_difference)]
+    differences = [(x.mean_difference, x.pass_rate_difference, x.corrected_pass_rate_difference) for x in found]
+    notes = [x.note for some in differences for x in some]
     _print_lines(notes)
 
 

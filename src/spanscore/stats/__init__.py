@@ -3,6 +3,7 @@
 from spanscore.stats.agreement import Confusion, agreement, confusion, kappa, kappa_standard_error
 from spanscore.stats.anytime import DropTest, Evidence, confidence_sequence, lower_limit, watch
 from spanscore.stats.clusters import connected, design_effect, effective_number
+from spanscore.stats.corrected_difference import corrected_difference, difference_of_corrected
 from spanscore.stats.correction import corrected_rate
 from spanscore.stats.differences import paired_difference, unpaired_difference
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError
@@ -49,10 +50,12 @@ __all__ = [
     "confidence_sequence",
     "confusion",
     "connected",
+    "corrected_difference",
     "corrected_mean",
     "corrected_rate",
     "crossed",
     "design_effect",
+    "difference_of_corrected",
     "effective_number",
     "finite_rate",
     "kappa",

@@ -642,6 +642,7 @@ class ScoreComparison(_message.Message):
     MEAN_DIFFERENCE_FIELD_NUMBER: _builtins.int
     PASS_RATE_DIFFERENCE_FIELD_NUMBER: _builtins.int
     SHARED_SESSIONS_FIELD_NUMBER: _builtins.int
+    CORRECTED_PASS_RATE_DIFFERENCE_FIELD_NUMBER: _builtins.int
     metric: _builtins.str
     scope: _score_pb2.Scope.ValueType
     source: _builtins.str
@@ -661,6 +662,13 @@ class ScoreComparison(_message.Message):
     def pass_rate_difference(self) -> Global___ScoreFigure:
         """Of the pass rates as they are, not the corrected ones."""
 
+    @_builtins.property
+    def corrected_pass_rate_difference(self) -> Global___ScoreFigure:
+        """The difference of the pass rates freed of the judge's error as measured by `spanscore calibrate`; the labels of one
+        calibration that holds for both sides count once. Not set where no judge of the metric was calibrated, or a side has
+        no pass rate; without a value where a calibration does not hold, which its note explains.
+        """
+
     def __init__(
         self,
         *,
@@ -673,10 +681,11 @@ class ScoreComparison(_message.Message):
         mean_difference: Global___ScoreFigure | None = ...,
         pass_rate_difference: Global___ScoreFigure | None = ...,
         shared_sessions: _builtins.int = ...,
+        corrected_pass_rate_difference: Global___ScoreFigure | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "mean_difference", b"mean_difference", "pass_rate_difference", b"pass_rate_difference"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "corrected_pass_rate_difference", b"corrected_pass_rate_difference", "mean_difference", b"mean_difference", "pass_rate_difference", b"pass_rate_difference"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "groups", b"groups", "mean_difference", b"mean_difference", "metric", b"metric", "pass_rate_difference", b"pass_rate_difference", "scope", b"scope", "shared_sessions", b"shared_sessions", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "corrected_pass_rate_difference", b"corrected_pass_rate_difference", "groups", b"groups", "mean_difference", b"mean_difference", "metric", b"metric", "pass_rate_difference", b"pass_rate_difference", "scope", b"scope", "shared_sessions", b"shared_sessions", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

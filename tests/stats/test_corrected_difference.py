@@ -1,0 +1,110 @@
+"""Differences of pass rates freed of the judge's error: how often their intervals contain the true difference."""
+
+import numpy as np
+import pytest
+
+from spanscore.stats import (
+    Confusion,
+    Estimate,
+    Interval,
+    NotEstimableError,
+    corrected_difference,
+    corrected_rate,
+    difference_of_corrected,
+    moments,
+    weighted_difference,
+)
+
+RUNS = 600
+JUDGE = Confusion(90, 10, 20, 80)
+
+
+def _judged(value, low, high):
+    return Estimate(value, 400, Interval(low, high, 0.95), "")
+
+
+def _drawn(rng, rates, sensitivity, specificity, labels):
+    """What a judge finds: verdicts of two groups with these true rates, and its table on labelled units."""
+    verdicts = [np.where(rng.random(300) < x, *_passes(rng, 300, sensitivity, specificity)) for x in rates]
+    right, wrong = rng.binomial(labels, [sensitivity, 1 - specificity])
+    return verdicts, Confusion(right, labels - right, wrong, labels - wrong)
+
+
+def _passes(rng, n, sensitivity, specificity):
+    """The judge's verdicts of n units, if they truly pass and if they truly fail."""
+    return (rng.random(n) < sensitivity).astype(float), (rng.random(n) < 1 - specificity).astype(float)
+
+
+@pytest.mark.parametrize(
+    ("rates", "sensitivity", "specificity", "labels"),
+    [
+        ((0.7, 0.7), 0.9, 0.85, 60),
+        ((0.5, 0.8), 0.9, 0.85, 60),
+        ((0.9, 0.6), 0.8, 0.7, 80),
+        ((0.95, 0.85), 0.95, 0.9, 25),
+        ((0.2, 0.9), 0.85, 0.8, 40),
+    ],
+)
+def test_the_true_difference_is_in_the_interval_as_often_as_the_level_says(rates, sensitivity, specificity, labels):
+    rng, hits = np.random.default_rng(7), 0
+    for _ in range(RUNS):
+        (old, new), judge = _drawn(rng, rates, sensitivity, specificity, labels)
+        judged = weighted_difference(moments(old, [1] * 300), moments(new, [1] * 300))
+        found = corrected_difference(judged, judge)
+        hits += found.interval.low <= rates[1] - rates[0] <= found.interval.high
+    assert 0.925 <= hits / RUNS <= 0.99
+
+
+def test_the_difference_of_two_calibrated_judges_is_covered():
+    rng, hits, rates = np.random.default_rng(8), 0, (0.5, 0.75)
+    for _ in range(RUNS):
+        found = []
+        for rate, sensitivity, specificity in zip(rates, (0.9, 0.8), (0.8, 0.9), strict=True):
+            (verdicts, _), judge = _drawn(rng, (rate, rate), sensitivity, specificity, 60)
+            found.append(corrected_rate(verdicts.sum(), 300, judge))
+        limits = difference_of_corrected(*found).interval
+        hits += limits.low <= rates[1] - rates[0] <= limits.high
+    assert 0.925 <= hits / RUNS <= 0.99
+
+
+def test_a_judge_that_is_always_right_changes_nothing_but_for_its_labels():
+    found = corrected_difference(_judged(0.2, 0.1, 0.3), Confusion(10**7, 0, 0, 10**7))
+    assert (found.value, found.interval.low, found.interval.high) == pytest.approx((0.2, 0.1, 0.3), abs=1e-5)
+
+
+def test_exchanged_sides_have_the_same_difference_with_the_other_sign():
+    one, other = (corrected_difference(_judged(*x), JUDGE) for x in ((0.2, 0.1, 0.35), (-0.2, -0.35, -0.1)))
+    assert (one.value, one.interval.low, one.interval.high) == pytest.approx(
+        (-other.value, -other.interval.high, -other.interval.low)
+    )
+
+
+def test_fewer_labels_give_a_wider_interval():
+    few = corrected_difference(_judged(0.2, 0.1, 0.3), Confusion(9, 1, 2, 8)).interval
+    many = corrected_difference(_judged(0.2, 0.1, 0.3), Confusion(900, 100, 200, 800)).interval
+    assert few.low < many.low < many.high < few.high
+
+
+def test_a_difference_that_the_judges_error_alone_would_explain_is_cut_and_noted():
+    found = corrected_difference(_judged(0.9, 0.85, 0.95), JUDGE)
+    assert (found.value, found.interval.high) == (1.0, 1.0)
+    assert "cut to 1" in found.note
+
+
+def test_a_judge_that_may_be_no_better_than_chance_is_noted():
+    found = corrected_difference(_judged(0.1, 0.0, 0.2), Confusion(6, 4, 5, 5))
+    assert "whether the judge is better than chance" in found.note
+    assert (found.interval.low, found.interval.high) == (-1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("judged", "judge", "problem"),
+    [
+        (_judged(0.1, 0.0, 0.2), Confusion(5, 5, 6, 4), "no better than chance"),
+        (_judged(0.1, 0.0, 0.2), Confusion(5, 5, 0, 0), "no label says fail"),
+        (Estimate(0.1, 4, None, "", note="one session"), JUDGE, "one session"),
+    ],
+)
+def test_what_cannot_be_corrected_is_refused_with_the_reason(judged, judge, problem):
+    with pytest.raises(NotEstimableError, match=problem):
+        corrected_difference(judged, judge)
