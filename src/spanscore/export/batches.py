@@ -57,14 +57,14 @@ class Window:
 
     def __init__(self, max_size: int) -> None:
         self._max_size = max_size
-        self._pairs: OrderedDict[int, Evaluation] = OrderedDict()
+        self._pairs: OrderedDict[int, tuple[Evaluation, bool]] = OrderedDict()  # and whether it leaves
 
     def __len__(self) -> int:
         return len(self._pairs)
 
     def add(self, pairs: Iterable[tuple[int, Evaluation]]) -> None:
         """Keep these, in whatever order they come."""
-        self._pairs.update(pairs)
+        self._pairs.update((seq, (evaluation, _leaves(evaluation))) for seq, evaluation in pairs)
         while len(self._pairs) > self._max_size:
             self._pairs.popitem(last=False)
 
@@ -76,25 +76,29 @@ class Window:
     def oldest_ns(self, after: int) -> int | None:
         """When the first score after a sequence number was made, as far as it is here; None where nothing is."""
         found = self._pairs.get(after + 1) or next(iter(self._pairs.values()), None)
-        return None if found is None else found.evaluated_at_ns
+        return None if found is None else found[0].evaluated_at_ns
 
     def after(self, seq: int, limit: int) -> list[tuple[int, Evaluation]]:
         """What follows `seq` without a gap, with at most `limit` scores that leave; empty where the next is not here.
 
         A gap is filled by the store: commits are handed over in whatever order their threads come back.
         """
-        found: list[tuple[int, Evaluation]] = []
-        leaving = 0
-        while not _is_full(leaving, len(found), limit) and (evaluation := self._pairs.get(seq + 1)) is not None:
-            seq += 1
-            leaving += _leaves(evaluation)
-            found.append((seq, evaluation))
-        return found
+        return self._following(seq, limit)[0]
 
     def has_full_batch(self, seq: int, limit: int) -> bool:
         """Whether as much follows `seq` as `after` gives at once."""
-        found = self.after(seq, limit)
-        return _is_full(sum(_leaves(x) for _, x in found), len(found), limit)
+        found, leaving = self._following(seq, limit)
+        return _is_full(leaving, len(found), limit)
+
+    def _following(self, seq: int, limit: int) -> tuple[list[tuple[int, Evaluation]], int]:
+        """What `after` gives, and how much of it leaves."""
+        found: list[tuple[int, Evaluation]] = []
+        leaving = 0
+        while not _is_full(leaving, len(found), limit) and (kept := self._pairs.get(seq + 1)) is not None:
+            seq += 1
+            leaving += kept[1]
+            found.append((seq, kept[0]))
+        return found, leaving
 
 
 def _is_full(leaving: int, evaluations: int, limit: int) -> bool:
