@@ -44,8 +44,8 @@ _NO_STORE = "scoring waits for the store"
 class ScoresSessions(Protocol):
     """Evaluates sessions as the engine of a `Scoring` would, but elsewhere."""
 
-    async def session_scores(self, stored: StoredSessions) -> list[SessionScores]:
-        """The scores of each session, as its next revision."""
+    async def session_scores(self, stored: StoredSessions) -> list[SessionScores] | None:
+        """The scores of each session, as its next revision; None where that cannot be done elsewhere."""
         ...
 
 
@@ -211,7 +211,9 @@ class Scoring:
     async def _session_scores(self, stored: StoredSessions, overrides: Overrides | None) -> list[SessionScores]:
         """The scores of stored sessions; what nobody asked for is evaluated elsewhere, where that can be."""
         if self.elsewhere is not None and overrides is None:
-            return await self.elsewhere.session_scores(stored)
+            elsewhere = await self.elsewhere.session_scores(stored)
+            if elsewhere is not None:
+                return elsewhere
         scored = []
         for found in await asyncio.to_thread(stored.decoded):
             external = await self._external_scores(found.session)

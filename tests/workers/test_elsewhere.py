@@ -69,6 +69,10 @@ def test_an_error_in_the_process_is_one_here():
         scores(Pool(lambda _: Failed("ValueError", "line 3")))
 
 
+def test_what_the_process_cannot_send_is_left_to_the_server():
+    assert scores(Pool(lambda _: Failed("RecursionError", "", is_for_server=True))) is None
+
+
 def test_what_rules_decided_there_is_counted_here():
     decision = {"rule": "default", "scope": "session", "outcome": "evaluated"}
     meter = Meter()

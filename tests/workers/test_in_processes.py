@@ -118,7 +118,7 @@ def test_an_error_comes_with_its_class_and_where_it_was_raised():
 
 
 def test_where_the_journal_cannot_be_read_elsewhere_it_is_read_here():
-    (found,) = read([job(1)], Pool(lambda _: Failed("RetryableError", "", is_journal=True)))
+    (found,) = read([job(1)], Pool(lambda _: Failed("RetryableError", "", is_for_server=True)))
     assert found.fragment is FRAGMENT
 
 

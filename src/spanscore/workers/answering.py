@@ -52,6 +52,6 @@ class Answering:
                 return replace(result, traces=in_scope(result.traces, self._session_scope))
             except RetryableError as error:
                 _log.warning("%s", error)
-                return Failed(type(error).__name__, "", is_journal=True)
+                return Failed(type(error).__name__, "", is_for_server=True)
             except Exception as error:  # noqa: BLE001 - one trace must not stop the others
                 return Failed(type(error).__name__, traceback.format_exc())

@@ -11,6 +11,10 @@ _TRIES = 3
 """How often a session is evaluated by itself before it is held to be what kills the processes."""
 
 
+class _ForServerError(Exception):
+    """A worker process could not send what it found."""
+
+
 class SessionsElsewhere:
     """Evaluates sessions in the processes of a pool. Loses none where one dies."""
 
@@ -18,11 +22,17 @@ class SessionsElsewhere:
         self._pool = pool
         self._meter = meter
 
-    async def session_scores(self, stored: StoredSessions) -> list[SessionScores]:
-        """The scores of each session.
+    async def session_scores(self, stored: StoredSessions) -> list[SessionScores] | None:
+        """The scores of each session; None where the server has to evaluate them.
 
         Raises KillsWorkersError where processes died on one again and again, ReadFailedError with an error of theirs.
         """
+        try:
+            return await self._each(stored)
+        except _ForServerError:
+            return None
+
+    async def _each(self, stored: StoredSessions) -> list[SessionScores]:
         try:
             return await self._scored(stored)
         except WorkerDiedError:  # one of them may have killed it
@@ -38,6 +48,8 @@ class SessionsElsewhere:
 
     async def _scored(self, stored: StoredSessions) -> list[SessionScores]:
         scored = await self._pool.score(stored)
+        if isinstance(scored, Failed) and scored.is_for_server:
+            raise _ForServerError
         if isinstance(scored, Failed):
             raise ReadFailedError(scored.error, scored.traceback)
         for labels in scored.decisions:

@@ -15,7 +15,7 @@ _TRIES = 3
 
 
 class InProcesses:
-    """Reads jobs in the processes of a pool; in this one where they find the journal damaged. Loses no job."""
+    """Reads jobs in the processes of a pool; in this one what they cannot. Loses no job."""
 
     def __init__(
         self,
@@ -76,6 +76,6 @@ class InProcesses:
     async def _taken(self, job: ReadJob, read: ReadResult | Failed) -> Read:
         if isinstance(read, ReadResult):
             return self._scheduler.marked(replace(read, job=job))
-        if read.is_journal:
+        if read.is_for_server:
             return (await self._here.read([job]))[0]
         return ReadFailedError(read.error, read.traceback)

@@ -64,14 +64,15 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A job could not be read: the class of the error, and its traceback as text.
+    """A task could not be done: the class of the error, and its traceback as text.
 
-    `is_journal`: the journal could not be read as it should be, so that nothing is known of the traces.
+    `is_for_server`: the server can do it, since it is no fault of what the task is about. The journal could not be
+    read, or what was found could not be sent.
     """
 
     error: str
     traceback: str
-    is_journal: bool = False
+    is_for_server: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,28 @@ def encode(message: Any) -> bytes:
     """A message with its length."""
     body = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     return LENGTH.pack(len(body)) + body
+
+
+def encode_answer(answer: Answers | Scored | Failed) -> bytes:
+    """An answer with its length; what of it cannot be sent, such as values nested too deeply for pickle, has failed."""
+    try:
+        return encode(answer)
+    except Exception as error:  # noqa: BLE001 - of values that anybody may have sent
+        if isinstance(answer, Answers):
+            return encode(Answers([_sendable(x) for x in answer.read], answer.notes))
+        return encode(_unsent(error))
+
+
+def _sendable(read: ReadResult | Failed) -> ReadResult | Failed:
+    try:
+        encode(read)
+    except Exception as error:  # noqa: BLE001 - as above
+        return _unsent(error)
+    return read
+
+
+def _unsent(error: Exception) -> Failed:
+    return Failed(type(error).__name__, "", is_for_server=True)
 
 
 def decode(body: bytes) -> Any:

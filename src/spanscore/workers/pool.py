@@ -215,7 +215,11 @@ class WorkerPool:
     async def _receive(self, place: _Place, reader: asyncio.StreamReader, room: asyncio.Semaphore) -> None:
         """Raises OSError or EOFError where the process is dead."""
         while True:
-            answer = await asyncio.to_thread(decode, await _body(reader))
+            body = await _body(reader)
+            try:
+                answer = await asyncio.to_thread(decode, body)
+            except Exception as error:
+                raise EOFError("a worker process sent what cannot be read") from error
             sent = place.sent.popleft()
             place.batches += 1
             room.release()

@@ -39,9 +39,9 @@ def main(number: int) -> None:
     while True:
         message: messages.Batch | StoredSessions = messages.decode(inbox.get())
         if isinstance(message, messages.Batch):
-            server.sendall(messages.encode(answering.answers(message)))
+            server.sendall(messages.encode_answer(answering.answers(message)))
         elif sessions is not None:
-            server.sendall(messages.encode(sessions.scored(message)))
+            server.sendall(messages.encode_answer(sessions.scored(message)))
 
 
 def _listen(server: socket.socket, inbox: "queue.SimpleQueue[bytes]") -> None:
