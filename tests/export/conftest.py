@@ -209,11 +209,12 @@ def fakes():
 class Running:
     """`async with start(exporters, outbox) as up`: a sender that runs; `up.settle()` waits until all has left."""
 
-    def __init__(self, exporters, outbox, clock, settings, tools):
+    def __init__(self, exporters, outbox, clock, settings, tools, signals):
         self.exporters = exporters
         self.outbox = outbox
         self.meter = Meter()
-        config = Config.model_validate({"exporters": dict.fromkeys([*exporters, *tools]), "spans": "all", **settings})
+        configured = dict.fromkeys([*exporters, *tools]) | {name: {"signals": x} for name, x in signals.items()}
+        config = Config.model_validate({"exporters": configured, "spans": "all", **settings})
         self.sender = Sender(
             config, exporters, outbox, self.meter, clock_ns=clock, sleep=clock.sleep, chance=lambda: 0.5
         )
@@ -237,9 +238,9 @@ class Running:
 
 @pytest.fixture
 def start(clock):
-    """`start(exporters, outbox, **settings of export)`; `tools` are configured beside them."""
+    """`start(exporters, outbox, **settings of export)`; `tools` are configured beside them, `signals` for some."""
 
-    def make_one(exporters, outbox, tools=(), **settings):
-        return Running(exporters, outbox, clock, settings, tools)
+    def make_one(exporters, outbox, tools=(), signals=None, **settings):
+        return Running(exporters, outbox, clock, settings, tools, signals or {})
 
     return make_one

@@ -313,6 +313,31 @@ async def test_a_forwarded_request_leaves_as_it_came(fakes, start):
     assert exporter.sent == [("traces", request.SerializeToString())]
 
 
+APART = {"otlp_grpc": ["traces"], "otlp_http": ["logs", "metrics"]}
+
+
+async def test_scores_leave_in_the_forms_whose_signals_an_exporter_sends(make, fakes, start):
+    spans, others = fakes.Exporter(), fakes.Exporter()
+    async with start({"otlp_grpc": spans, "otlp_http": others}, fakes.Outbox(), signals=APART) as up:
+        up.commit(make.many(1))
+        await up.settle()
+    assert {x for x, _ in spans.sent} == {"traces"}
+    assert {x for x, _ in others.sent} == {"logs", "metrics"}
+
+
+async def test_a_request_is_forwarded_to_the_exporters_of_its_signal_alone(fakes, start):
+    spans, others = fakes.Exporter(), fakes.Exporter()
+    async with start({"otlp_grpc": spans, "otlp_http": others}, fakes.Outbox(), signals=APART) as up:
+        await up.sender.forward("traces", b"")
+        await up.sender.forward("logs", b"")
+    assert ([x for x, _ in spans.sent], [x for x, _ in others.sent]) == (["traces"], ["logs"])
+
+
+async def test_a_request_of_a_signal_that_nobody_sends_is_done(fakes, start):
+    async with start({"otlp_grpc": fakes.Exporter()}, fakes.Outbox(), signals={"otlp_grpc": ["traces"]}) as up:
+        assert await up.sender.forward("metrics", b"") is None
+
+
 async def test_a_forwarded_request_is_done_when_every_exporter_is(fakes, start):
     slow, fast = fakes.Exporter(), fakes.Exporter()
     slow.gate.clear()

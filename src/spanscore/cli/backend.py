@@ -1,20 +1,23 @@
-"""The backend that the environment names for traces, as any OpenTelemetry SDK would understand it."""
+"""The backends that the environment names for each signal, as any OpenTelemetry SDK would understand it."""
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 _CONNECT_TIMEOUT_S = 1.0
 _PREFIX = "OTEL_EXPORTER_OTLP_"
-_TRACES_PATH = "/v1/traces"
 _GRPC_PORT, _HTTP_PORT = 4317, 4318
+
+
+Signal: TypeAlias = Literal["traces", "logs", "metrics"]
+SIGNALS: tuple[Signal, ...] = ("traces", "logs", "metrics")
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """Where OTLP is sent: for gRPC `host` and `port`, for HTTP the URL that `/v1/traces` is added to."""
+    """Where OTLP of a signal is sent: for gRPC `host` and `port`, for HTTP the URL that `/v1/traces` is added to."""
 
     url: str
     host: str
@@ -23,8 +26,8 @@ class Backend:
     secure: bool
     headers: Mapping[str, str]
     variable: str = f"{_PREFIX}ENDPOINT"
-    traces_url: str | None = None
-    """Where traces go over HTTP, where that is not `url` and `/v1/traces`."""
+    whole_url: str | None = None
+    """Where the signal goes over HTTP, where that is not `url` and `/v1/traces`, or as the signal's path is."""
 
     def listens(self) -> bool:
         """Whether anything accepts a connection there, within a second."""
@@ -39,23 +42,48 @@ class Backend:
         """`host:port`, as gRPC names it."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
-    def exporter(self) -> dict[str, Any]:
-        """The entry under `export.exporters` that sends scores there."""
+    @property
+    def destination(self) -> tuple[Any, ...]:
+        """What signals have in common that one exporter sends."""
+        headers = tuple(sorted(self.headers.items()))
+        return self.url, self.protocol, self.secure, headers, self.whole_url
+
+    def exporter(self, signals: Sequence[Signal]) -> tuple[str, dict[str, Any]]:
+        """The type and the settings of the exporter that sends these signals there."""
         headers = {name: value.replace("$", "$$") for name, value in self.headers.items()}
+        settings: dict[str, Any] = {"headers": headers, "signals": list(signals)}
         if self.protocol == "http":
-            apart = {} if self.traces_url is None else {"traces_endpoint": self.traces_url}
-            return {"otlp_http": {"endpoint": self.url, **apart, "headers": headers}}
-        return {"otlp_grpc": {"endpoint": self.target, "tls": {"insecure": not self.secure}, "headers": headers}}
+            apart = {} if self.whole_url is None else {f"{x}_endpoint": self.whole_url for x in signals}
+            return "otlp_http", {"endpoint": self.url, **apart, **settings}
+        return "otlp_grpc", {"endpoint": self.target, "tls": {"insecure": not self.secure}, **settings}
 
 
-def from_environment(environ: Mapping[str, str]) -> Backend | None:
-    """The backend that the environment names; None where it names none that can be understood.
+def exporters(backends: Mapping[Signal, Backend]) -> dict[str, Any]:
+    """The entries under `export.exporters` that send each signal to its backend."""
+    together: dict[tuple[Any, ...], list[Signal]] = {}
+    for signal, backend in backends.items():
+        together.setdefault(backend.destination, []).append(signal)
+    found = {}
+    for signals in together.values():
+        kind, settings = backends[signals[0]].exporter(signals)
+        found[f"{kind}/{'_'.join(signals)}"] = settings
+    return found
 
-    What is said of traces alone goes before what is said of all signals.
+
+def all_from_environment(environ: Mapping[str, str]) -> dict[Signal, Backend]:
+    """The backends of all signals for which the environment names one."""
+    found = {signal: from_environment(environ, signal) for signal in SIGNALS}
+    return {signal: backend for signal, backend in found.items() if backend is not None}
+
+
+def from_environment(environ: Mapping[str, str], signal: Signal = "traces") -> Backend | None:
+    """The backend that the environment names for a signal; None where it names none that can be understood.
+
+    What is said of the signal alone goes before what is said of all signals.
     """
-    variable = f"{_PREFIX}TRACES_ENDPOINT"
-    is_of_traces = bool(environ.get(variable, "").strip())
-    variable = variable if is_of_traces else f"{_PREFIX}ENDPOINT"
+    variable = f"{_PREFIX}{signal.upper()}_ENDPOINT"
+    is_of_signal = bool(environ.get(variable, "").strip())
+    variable = variable if is_of_signal else f"{_PREFIX}ENDPOINT"
     text = environ.get(variable, "").strip()
     try:
         url = urlsplit(text if "://" in text else f"http://{text}")
@@ -64,24 +92,24 @@ def from_environment(environ: Mapping[str, str]) -> Backend | None:
         return None
     if not text or not url.hostname:
         return None
-    is_http = _is_http(_stated(environ, "PROTOCOL"), port, url.path)
+    is_http = _is_http(_stated(environ, signal, "PROTOCOL"), port, url.path)
     named = url.geturl().rstrip("/")
-    base = named.removesuffix(_TRACES_PATH) if is_of_traces else named
+    base = named.removesuffix(f"/v1/{signal}") if is_of_signal else named
     return Backend(
         url=base,
         host=url.hostname,
         port=port or _usual_port(url.scheme, is_http=is_http),
         protocol="http" if is_http else "grpc",
         secure=url.scheme == "https",
-        headers=_headers(_stated(environ, "HEADERS")),
+        headers=_headers(_stated(environ, signal, "HEADERS")),
         variable=variable,
-        traces_url=named if is_of_traces and base == named else None,
+        whole_url=named if is_of_signal and base == named else None,
     )
 
 
-def _stated(environ: Mapping[str, str], name: str) -> str:
-    """What the environment says for traces, else for all signals."""
-    return environ.get(f"{_PREFIX}TRACES_{name}") or environ.get(f"{_PREFIX}{name}", "")
+def _stated(environ: Mapping[str, str], signal: Signal, name: str) -> str:
+    """What the environment says for a signal, else for all signals."""
+    return environ.get(f"{_PREFIX}{signal.upper()}_{name}") or environ.get(f"{_PREFIX}{name}", "")
 
 
 def _is_http(protocol: str, port: int | None, path: str) -> bool:

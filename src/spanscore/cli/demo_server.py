@@ -18,7 +18,8 @@ from spanscore import private_files
 from spanscore.api.v1 import control_service_pb2 as pb
 from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, Score
-from spanscore.cli.backend import Backend
+from spanscore.cli.backend import SIGNALS, Backend
+from spanscore.cli.backend import exporters as exporters_to
 from spanscore.errors import SpanscoreError
 from spanscore.evaluation.config import FAMILY
 from spanscore.model.trace import Session
@@ -57,7 +58,7 @@ def configuration(
     """
     exporters: dict[str, Any] = {"otlp_json_file": {"path": str(folder / "scores.jsonl")}}
     if backend is not None:
-        exporters.update(backend.exporter())
+        exporters.update(exporters_to({"traces": backend} if backend.whole_url else dict.fromkeys(SIGNALS, backend)))
     return {
         "receive": {
             "grpc": {"endpoint": f"127.0.0.1:{ports.grpc}"},

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from spanscore import config
 from spanscore.cli import answers, child, output_files, scored
-from spanscore.cli.backend import Backend, from_environment
+from spanscore.cli.backend import Backend, Signal, all_from_environment, exporters
 from spanscore.cli.terminal import console, printable
 from spanscore.config import Settings
 from spanscore.errors import InputError
@@ -106,8 +106,8 @@ async def _run(
         settings_for,
     )
 
-    backend = _backend(environ)
-    server = OneRun(settings_for(settings, folder, backend.exporter() if backend else None))
+    backends = _backends(environ)
+    server = OneRun(settings_for(settings, folder, exporters(backends) if backends else None))
     code: int | None = None
 
     def server_ended(why: str) -> None:
@@ -116,7 +116,7 @@ async def _run(
 
     try:
         async with server.serving(server_ended):
-            env = child.environment(environ, server.endpoint, with_content=backend is None)
+            env = child.environment(environ, server.endpoint, with_content=not backends)
             code = await child.run(command, env)
             is_whole = await _finished(server)
             traces, evaluations = await server.found()
@@ -128,14 +128,12 @@ async def _run(
     return code
 
 
-def _backend(environ: Mapping[str, str]) -> Backend | None:
-    """Where the program would have sent its telemetry, if anything listens there."""
-    backend = from_environment(environ)
-    if backend is not None and not backend.listens():
-        where = f"{backend.url}, which {backend.variable} names"
-        _say([f"nothing listens on {where}: nothing is passed on"])
-        return None
-    return backend
+def _backends(environ: Mapping[str, str]) -> dict[Signal, Backend]:
+    """Where the program would have sent each signal, as far as anything listens there."""
+    named = all_from_environment(environ)
+    silent = {(x.url, x.variable): x for x in named.values() if not x.listens()}
+    _say(f"nothing listens on {url}, which {variable} names: nothing is passed on to it" for url, variable in silent)
+    return {signal: x for signal, x in named.items() if (x.url, x.variable) not in silent}
 
 
 async def _finished(server: "OneRun") -> bool:

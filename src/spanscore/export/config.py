@@ -147,6 +147,12 @@ _OfHttp = Literal["gzip", "deflate", "zlib", "zstd", "snappy", "x-snappy-framed"
 
 
 class _Exporter(Options):
+    signals: tuple[Literal["traces", "logs", "metrics"], ...] = Field(
+        default=("traces", "logs", "metrics"), min_length=1
+    )
+    """What is sent: `traces` (evaluation spans), `logs` (events), `metrics` (the histogram), and in inline mode what
+    passes through of these signals."""
+
     retry_on_failure: RetryOnFailure = RetryOnFailure()
     """When to send again what was not taken."""
 

@@ -1,9 +1,9 @@
 """Requests that pass through in inline mode: one bounded queue to each exporter."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from spanscore.errors import RetryableError
 from spanscore.export.config import SendingQueue
@@ -32,12 +32,23 @@ class _Passing:
             self.done.set_result(None)
 
 
+class Passed(Protocol):
+    """What is configured of an exporter that requests pass through."""
+
+    @property
+    def sending_queue(self) -> SendingQueue: ...  # noqa: D102 # the configuration has it
+    @property
+    def signals(self) -> Sequence[Signal]: ...  # noqa: D102 # the configuration has it
+
+
 class Forwarding:
     """The queue to one exporter."""
 
-    def __init__(self, delivery: Delivery, config: SendingQueue) -> None:
+    def __init__(self, delivery: Delivery, exporter: Passed) -> None:
+        config = exporter.sending_queue
         self.name = delivery.name
         self.capacity = config.queue_size
+        self.signals: Collection[Signal] = exporter.signals
         self._delivery = delivery
         self._config = config
         self._queue: asyncio.Queue[_Passing] = asyncio.Queue()
@@ -85,16 +96,17 @@ class Forwarding:
 def forward_to_all(
     forwardings: Sequence[Forwarding], signal: Signal, body: bytes, headers: Headers = ()
 ) -> "asyncio.Future[None]":
-    """Put one request into all queues, or into none; the future is done when all have dealt with it.
+    """Put one request into all queues that take its signal, or into none; the future is done when all dealt with it.
 
     Raises RetryableError when one of them is full.
     """
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    if not forwardings:
+    taking = [x for x in forwardings if signal in x.signals]
+    if not taking:
         done.set_result(None)
-    passing = _Passing(signal, body, headers, len(forwardings), done)
-    for forwarding in forwardings:
+    passing = _Passing(signal, body, headers, len(taking), done)
+    for forwarding in taking:
         forwarding.require_room(passing)
-    for forwarding in forwardings:
+    for forwarding in taking:
         forwarding.put(passing)
     return done

@@ -66,7 +66,7 @@ class Sender:
             Delivery(name, exporter, config.otlp_exporters[name].retry_on_failure, self._around)
             for name, exporter in exporters.items()
         ]
-        self._forwardings = [Forwarding(x, config.otlp_exporters[x.name].sending_queue) for x in self._deliveries]
+        self._forwardings = [Forwarding(x, config.otlp_exporters[x.name]) for x in self._deliveries]
         self._filings = [
             Filing(name, sink, config.sinks[name], outbox, self._around) for name, sink in (sinks or {}).items()
         ]
@@ -228,7 +228,7 @@ class Sender:
             cursor = batch.last_seq
             await self._remember(delivery.name, cursor, lost)
             # Remembered before it is counted: after a crash a batch may be missing from the histogram, but never twice.
-            if self._config.emit.metrics:
+            if self._config.emit.metrics and "metrics" in signals:
                 now_ns = self._around.clock_ns()
                 for part in batch.parts:
                     counted = histogram.request(part.evaluations, counts, now_ns)
@@ -263,7 +263,8 @@ class Sender:
 
     def _signals_to(self, name: str) -> tuple[Signal, ...]:
         """What an exporter gets of each score."""
-        return tuple(x for x in SIGNALS if x != "traces" or name not in self._without_spans)
+        taken = self._config.otlp_exporters[name].signals
+        return tuple(x for x in SIGNALS if x in taken and (x != "traces" or name not in self._without_spans))
 
     def _ways_again(self) -> dict[str, Again]:
         """By exporter, how scores are sent again that it could not deliver."""
