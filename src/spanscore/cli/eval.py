@@ -11,7 +11,7 @@ from pathlib import Path
 from spanscore import config, sources
 from spanscore.cli import aggregates, answers, dry_run, output_files, recorded, scored, unscored
 from spanscore.cli.measuring import INTERRUPTED, stop_on_interrupt
-from spanscore.cli.score_stream import Display, Kept, ScoreFile
+from spanscore.cli.score_stream import Display, Kept, ScoreFile, Shown
 from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.evaluation import Overrides
@@ -21,7 +21,8 @@ from spanscore.metrics import available
 from spanscore.model.score import Evaluation, reaches
 from spanscore.offline import OfflineScoring, Scored, measurable, metric_names, require_on_scale, summary
 from spanscore.offline.recordings import Recordings
-from spanscore.offline.selection import open_engine, require_providers
+from spanscore.offline.scoring_in_workers import ScoringInWorkers, Setup
+from spanscore.offline.selection import asks_models, open_engine, require_providers
 from spanscore.worker_processes import WorkerPool, available_cores
 
 
@@ -63,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=_workers,
         default=available_cores(),
-        help="read large files in up to N processes; 1: in this one (default: as many as it may use cores)",
+        help="read and score large files in up to N processes; 1: in this one (default: as many as it may use cores)",
     )
     answers.add_arguments(parser)
     parser.add_argument("--fail-on", choices=["failed"], help="exit 1 if measuring failed for any score")
@@ -94,13 +95,12 @@ def run(args: argparse.Namespace) -> int:
         )
         engine = open_engine(settings)
         return dry_run.run(engine, settings, measurable(wanted), traces, jsonl=args.jsonl, verbose=args.verbose)
-    scoring = OfflineScoring(open_engine(settings), wanted)
-    evaluations = asyncio.run(_stream(args, settings, scoring))
-    if scoring.is_stopped:
+    evaluations, is_stopped = asyncio.run(_stream(args, settings, wanted))
+    if is_stopped:
         print("spanscore: interrupted: these are the scores that were finished", file=sys.stderr)
     unscored.say(evaluations, but=None if args.jsonl else "no_judge")  # the table's last line is about that
     verdict = _verdict(gates, evaluations, any_failed=args.fail_on == "failed")
-    return INTERRUPTED if scoring.is_stopped else verdict
+    return INTERRUPTED if is_stopped else verdict
 
 
 def _workers(text: str) -> int:
@@ -127,9 +127,13 @@ def _wanted(names: Sequence[str] | None, args: argparse.Namespace, settings: Set
     return Overrides(metrics, args.model, args.threshold)
 
 
-async def _stream(args: argparse.Namespace, settings: Settings, scoring: OfflineScoring) -> list[Evaluation]:
-    """Print scores as they are made, and then their summary. Returns them without their texts."""
+async def _stream(args: argparse.Namespace, settings: Settings, wanted: Overrides) -> tuple[list[Evaluation], bool]:
+    """Print scores as they are made, and then their summary.
+
+    Returns them without their texts, and whether Ctrl-C ended the run.
+    """
     kept = Kept()
+    engine = open_engine(settings)
     with (
         ScoreFile(args.output) as file,
         Display(jsonl=args.jsonl, only_failing=args.failing) as display,
@@ -144,23 +148,45 @@ async def _stream(args: argparse.Namespace, settings: Settings, scoring: Offline
             stitch_off=settings.assemble.stitch_off,
             pool=pool,
         )
+        workers = (
+            None if pool is None or not recordings.are_large else _workers_of(args, settings, wanted, pool, display)
+        )
+        scoring = OfflineScoring(engine, wanted, workers)
         stop_on_interrupt(recordings.stop, scoring.stop)
         async for found in scoring.run(recordings.batches(), recordings.given.of):
-            shown = _with_external(found, recordings)
-            file.write(shown.evaluations)
-            display.print(shown)
+            _print(_with_external(found, recordings), file, display)
             kept.add(found.evaluations)
         if not scoring.is_stopped:
             file.write(recordings.given.not_shown)
             display.print_given(recordings.given.not_shown)
     if not args.jsonl:
         scored.print_summary(display.output, settings, kept.evaluations)
-    return kept.evaluations
+    return kept.evaluations, scoring.is_stopped
+
+
+def _workers_of(
+    args: argparse.Namespace, settings: Settings, wanted: Overrides, pool: WorkerPool, display: Display
+) -> ScoringInWorkers | None:
+    """What scores in worker processes; None where a model has a part in the scores, or a terminal shows them."""
+    show = display.showing(to_file=args.output is not None)
+    if show is None or asks_models(settings, wanted):
+        return None
+    folder = args.config.parent if args.config else Path()
+    return ScoringInWorkers(pool, Setup(settings, folder.absolute(), wanted, show))
+
+
+def _print(found: Scored, file: ScoreFile, display: Display) -> None:
+    if isinstance(found.shown, Shown):
+        file.write_lines(found.shown.lines)
+    else:
+        file.write(found.evaluations)
+    display.print(found)
 
 
 def _with_external(found: Scored, recordings: Recordings) -> Scored:
     """With what others gave, which is shown and counts in no mean and no gate."""
-    return Scored(found.subject, [*found.evaluations, *recordings.given.show(found.subject)])
+    external = recordings.given.show(found.subject)
+    return Scored(found.subject, [*found.evaluations, *external]) if external else found
 
 
 def _gate(text: str, settings: Settings) -> tuple[str, float]:

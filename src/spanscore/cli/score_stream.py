@@ -4,22 +4,60 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from spanscore import private_files
 from spanscore.cli import scored
-from spanscore.cli.terminal import console, print_json, printable
+from spanscore.cli.terminal import console, json_line, printable, rendered
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation, Failure, Score, Skip
-from spanscore.model.trace import AgentTrace, Target
+from spanscore.model.trace import AgentTrace, Session, Target
 from spanscore.offline import Scored
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
+
+
+class Shown(NamedTuple):
+    """A trace or session with its scores as they are printed, and as lines of JSON for a file."""
+
+    text: str
+    lines: str
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """Makes what a `Display` without a terminal prints, and a `ScoreFile` writes: in whichever process."""
+
+    jsonl: bool
+    only_failing: bool
+    to_file: bool
+    width: int
+    encoding: str
+
+    def __call__(self, subject: AgentTrace | Session, evaluations: Sequence[Evaluation]) -> Shown:
+        """What is printed of a trace or session."""
+        lines = _json_lines(evaluations) if self.to_file else ""
+        if self.jsonl:
+            return Shown(_printed_lines(evaluations, only_failing=self.only_failing), lines)
+        text = rendered(
+            lambda output: scored.print_subject(output, subject, evaluations, only_failing=self.only_failing),
+            self.width,
+            self.encoding,
+        )
+        return Shown(text, lines)
+
+
+def _json_lines(evaluations: Iterable[Evaluation]) -> str:
+    return "".join(f"{dumps(x.to_json())}\n" for x in evaluations)
+
+
+def _printed_lines(evaluations: Iterable[Evaluation], *, only_failing: bool) -> str:
+    return "".join(f"{json_line(x.to_json())}\n" for x in evaluations if x.is_failing or not only_failing)
 
 
 class Display:
@@ -56,10 +94,19 @@ class Display:
             self._bar.update(self._task, description=f"scoring: {self._traces:,} traces")
         if self._silent:
             return
-        if self._jsonl:
+        if isinstance(found.shown, Shown):
+            sys.stdout.write(found.shown.text)
+            sys.stdout.flush()
+        elif self._jsonl:
             self._print_lines(found.evaluations)
         else:
-            scored.print_subject(self.output, *found, only_failing=self._only_failing)
+            scored.print_subject(self.output, found.subject, found.evaluations, only_failing=self._only_failing)
+
+    def showing(self, *, to_file: bool) -> Showing | None:
+        """What makes elsewhere what is printed here; None where that is for a terminal."""
+        if self.output.is_terminal and not self._jsonl:
+            return None
+        return Showing(self._jsonl, self._only_failing, to_file, self.output.width, self.output.encoding)
 
     def print_given(self, evaluations: Sequence[Evaluation]) -> None:
         """Show scores that others gave, by the trace or the session that they name."""
@@ -69,9 +116,7 @@ class Display:
             scored.print_given(self.output, evaluations, only_failing=self._only_failing)
 
     def _print_lines(self, evaluations: Iterable[Evaluation]) -> None:
-        for evaluation in evaluations:
-            if not self._only_failing or evaluation.is_failing:
-                print_json(evaluation.to_json())
+        sys.stdout.write(_printed_lines(evaluations, only_failing=self._only_failing))
         sys.stdout.flush()
 
     def read(self, done_bytes: int, total_bytes: int) -> None:
@@ -119,9 +164,14 @@ class ScoreFile:
 
     def write(self, evaluations: Iterable[Evaluation]) -> None:
         """Write the scores. Raises OutputError where they do not fit."""
+        if self._file is not None:
+            self.write_lines(_json_lines(evaluations))
+
+    def write_lines(self, lines: str) -> None:
+        """Write scores that are lines of JSON already. Raises as `write`."""
         if self._file is None:
             return
-        left = "".join(f"{dumps(x.to_json())}\n" for x in evaluations).encode(errors="replace")
+        left = lines.encode(errors="replace")
         with self._errors_told():
             while left:
                 left = left[os.write(self._file, left) :]

@@ -44,8 +44,13 @@ def on_one_line(text: str, max_chars: int) -> str:
 
 
 def print_json(value: object) -> None:
-    """Print `value` as one line of JSON; what a terminal might obey is written as a JSON escape, which is the same."""
-    print(_UNPRINTABLE.sub(lambda found: json.dumps(found[0])[1:-1], dumps(value)))
+    """Print `value` as one line of JSON."""
+    print(json_line(value))
+
+
+def json_line(value: object) -> str:
+    """`value` as JSON; what a terminal might obey is written as a JSON escape, which is the same."""
+    return _UNPRINTABLE.sub(lambda found: json.dumps(found[0])[1:-1], dumps(value))
 
 
 def console(*, to_stderr: bool = False) -> "Console":
@@ -70,6 +75,36 @@ def console(*, to_stderr: bool = False) -> "Console":
     if not output.is_terminal:
         output.file = cast("IO[str]", _Trimmed("stderr" if to_stderr else "stdout"))
     return output
+
+
+def rendered(write: Callable[["Console"], None], width: int, encoding: str) -> str:
+    """What `write` prints on an output that is no terminal, as it would stand there: without trailing blanks."""
+    from rich.console import Console  # noqa: PLC0415 - as above
+
+    collected = _Collected(encoding)
+    file = cast("IO[str]", collected)
+    write(Console(file=file, width=width, markup=False, emoji=False, highlight=False, color_system=None))
+    return _TRAILING_BLANKS.sub("", collected.getvalue())
+
+
+class _Collected:
+    """A text that says in which encoding it will be printed: whether there are characters to draw with."""
+
+    def __init__(self, encoding: str) -> None:
+        self.encoding = encoding
+        self._parts: list[str] = []
+
+    def write(self, text: str) -> int:
+        """Add to the text."""
+        self._parts.append(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def getvalue(self) -> str:
+        """The text."""
+        return "".join(self._parts)
 
 
 class _Trimmed:

@@ -1,6 +1,7 @@
 """The agent traces in files of recorded telemetry or stored elsewhere, and what is to be said about these."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from spanscore.content import ContentWatch
@@ -77,6 +78,18 @@ class Recordings:
         made._loaded = telemetry
         return made
 
+    @property
+    def are_large(self) -> bool:
+        """Whether files are so large together that they are read a part at a time, and worker processes pay.
+
+        Raises InputError where one cannot be read.
+        """
+        return self._loaded is None and self._file_bytes > _WHOLE_BYTES
+
+    @cached_property
+    def _file_bytes(self) -> int:
+        return sum(size for _, size in files.listed(self._paths))
+
     def stop(self) -> None:
         """Read no further; what was read is given."""
         self._stopped.set()
@@ -111,9 +124,8 @@ class Recordings:
             self._warn(notice)
 
     def _of_files(self, watch: ContentWatch) -> Iterator[list[AgentTrace]]:
-        total = sum(size for _, size in files.listed(self._paths)) if self._loaded is None else 0
-        if total > _WHOLE_BYTES:
-            yield from self._of_large_files(watch, total)
+        if self.are_large:
+            yield from self._of_large_files(watch, self._file_bytes)
         else:
             yield self._whole(SpanAttributes(self._attributes, watch))
 

@@ -10,21 +10,33 @@ from spanscore.judge.port import Judge
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.offline.room import Room
-from spanscore.offline.selection import measurable, metric_names, open_engine, require_on_scale, require_providers
+from spanscore.offline.scoring_in_workers import ScoredElsewhere, ScoringInWorkers
+from spanscore.offline.selection import (
+    measurable,
+    metric_names,
+    only_wanted,
+    open_engine,
+    require_on_scale,
+    require_providers,
+)
 from spanscore.offline.sessions import SessionTurns, Signals
 
 _AT_ONCE = 64
 """Traces, or sessions, under way. More would wait for the judge's own limit, each with its transcript in memory."""
+
+_OF_WORKER = 32
+"""Traces that a worker process is given at once."""
 
 _MAX_SESSION_BYTES = 32 * 2**20
 """Records of the sessions under way: of large ones there are fewer. As objects they take several times as much."""
 
 
 class Scored(NamedTuple):
-    """A trace or session with its evaluations."""
+    """A trace or session with its evaluations; `shown` is what a worker process made of them, to be printed."""
 
     subject: AgentTrace | Session
     evaluations: list[Evaluation]
+    shown: Any = None
 
 
 GivenTo: TypeAlias = Callable[[Session], Sequence[Evaluation]]
@@ -40,14 +52,20 @@ class _UnderWay(NamedTuple):
 class OfflineScoring:
     """Scores agent traces that come in batches, then their sessions. For one run."""
 
-    def __init__(self, engine: Engine, wanted: Overrides) -> None:
-        """`wanted` says what is given; what that rests on is measured too."""
+    def __init__(self, engine: Engine, wanted: Overrides, workers: ScoringInWorkers | None = None) -> None:
+        """`wanted` says what is given; what that rests on is measured too.
+
+        `workers` score in place of `engine`, which then has to need no model; sessions in whose scores those of others
+        have a part are scored here all the same.
+        """
         self._engine = engine
         self._wanted = wanted
         self._measured = measurable(wanted)
         self._turns = SessionTurns()
         self._external: GivenTo = lambda _session: ()
-        self._under_way: asyncio.Queue[_UnderWay | None] = asyncio.Queue(_AT_ONCE)
+        self._workers = workers
+        at_once = _AT_ONCE if workers is None else _OF_WORKER * 2 * (workers.count + 1)
+        self._under_way: asyncio.Queue[_UnderWay | None] = asyncio.Queue(at_once)
         self._tasks: set[asyncio.Task[Scored]] = set()
         self._room = Room(_MAX_SESSION_BYTES)
         self._stopping = asyncio.Event()
@@ -124,16 +142,48 @@ class OfflineScoring:
     async def _launch(self, batches: Iterator[Sequence[AgentTrace]]) -> None:
         """Start the scoring of traces as they come, and of sessions when all traces are scored."""
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
-            for trace in batch:
-                earlier = self._turns.before(trace) if self._engine.looks_back else ()
-                self._turns.add(trace)
-                await self._start(self._trace(trace, earlier))
+            if self._workers is None:
+                await self._launch_traces(batch)
+            else:
+                await self._send_traces(batch, self._workers)
         await self._under_way.join()
         for key in self._turns.keys:
             size_bytes = self._turns.size_bytes(key)
             await self._room.enter(size_bytes)
-            await self._start(self._session(*self._turns.session(key)), size_bytes)
+            if self._workers is None or self._engine.uses_external_scores:
+                await self._start(self._session(*self._turns.session(key)), size_bytes)
+            else:
+                await self._start(self._session_elsewhere(key, self._workers), size_bytes)
         await self._under_way.put(None)
+
+    async def _launch_traces(self, batch: Sequence[AgentTrace]) -> None:
+        for trace in batch:
+            await self._start(self._trace(trace, self._taken_in(trace)))
+
+    async def _send_traces(self, batch: Sequence[AgentTrace], workers: ScoringInWorkers) -> None:
+        """Have worker processes score these, some in each."""
+        for first in range(0, len(batch), _OF_WORKER):
+            some = [(trace, self._taken_in(trace)) for trace in batch[first : first + _OF_WORKER]]
+            scores = asyncio.wrap_future(workers.traces(some))
+            for place, (trace, _) in enumerate(some):
+                await self._start(self._trace_elsewhere(trace, scores, place))
+
+    def _taken_in(self, trace: AgentTrace) -> Sequence[AgentTrace]:
+        """The turns of its session before a trace, which is now kept with them."""
+        earlier = self._turns.before(trace) if self._engine.looks_back else ()
+        self._turns.add(trace)
+        return earlier
+
+    async def _trace_elsewhere(
+        self, trace: AgentTrace, scores: asyncio.Future[list[ScoredElsewhere]], place: int
+    ) -> Scored:
+        found = (await scores)[place]
+        self._turns.keep_records(trace, found.records)
+        return Scored(trace, found.evaluations, found.shown)
+
+    async def _session_elsewhere(self, key: str, workers: ScoringInWorkers) -> Scored:
+        session, found = await asyncio.wrap_future(workers.session(self._turns.stored(key)))
+        return Scored(session, found.evaluations, found.shown)
 
     async def _start(self, scoring: Coroutine[Any, Any, Scored], size_bytes: int = 0) -> None:
         task = asyncio.create_task(scoring)
@@ -151,8 +201,7 @@ class OfflineScoring:
         return Scored(session, await self._engine.evaluate_session(session, signals, self._wanted, external=external))
 
     def _only_wanted(self, scored: Scored) -> Scored:
-        names = self._wanted.metrics
-        return Scored(scored.subject, [x for x in scored.evaluations if names is None or x.metric in names])
+        return scored._replace(evaluations=only_wanted(self._wanted, scored.evaluations))
 
     def _finished(self) -> Iterator[Scored]:
         """What is scored but was not given yet."""

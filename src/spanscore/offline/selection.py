@@ -19,6 +19,7 @@ from spanscore.judge.config import RULES
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Judge
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, SessionMetric
+from spanscore.model.score import Evaluation
 
 
 def metric_of(name: str) -> type[Metric]:
@@ -58,6 +59,17 @@ def measurable(wanted: Overrides) -> Overrides:
     if not any(issubclass(metric_of(name), SessionMetric) for name in names):
         return wanted
     return replace(wanted, metrics=tuple(dict.fromkeys((*(wanted.metrics or ()), *SIGNAL_WEIGHTS))))
+
+
+def only_wanted(wanted: Overrides, evaluations: Iterable[Evaluation]) -> list[Evaluation]:
+    """The evaluations by the metrics that a run names, without those that these rest on."""
+    return [x for x in evaluations if wanted.metrics is None or x.metric in wanted.metrics]
+
+
+def asks_models(settings: Settings, wanted: Overrides) -> bool:
+    """Whether a judge or an embedding has a part in the scores of a run; n-grams are computed."""
+    by_judge = wanted.model is not None or any(judge.models for judge in settings.judges)
+    return by_judge or settings.embedding.chosen not in {None, "ngrams"}
 
 
 def require_providers(settings: Settings, wanted: Overrides) -> None:

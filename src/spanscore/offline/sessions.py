@@ -9,6 +9,7 @@ from typing import IO, NamedTuple
 from spanscore.evaluation import MAX_EARLIER_TURNS
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session
+from spanscore.offline.scoring_in_workers import SessionRecords
 from spanscore.store import records
 
 _MAX_MEMORY_BYTES = 64 * 2**20
@@ -58,8 +59,13 @@ class SessionTurns:
 
     def score(self, trace: AgentTrace, evaluations: Sequence[Evaluation]) -> None:
         """Keep the evaluations of a turn."""
+        if trace.id in self._turns:
+            self.keep_records(trace, records.encode_evaluations(evaluations))
+
+    def keep_records(self, trace: AgentTrace, evaluations: Sequence[str]) -> None:
+        """Keep the evaluations of a turn, given in their stored form."""
         if (turn := self._turns.get(trace.id)) is not None:
-            turn.evaluations = [self._written(records.encode(x)) for x in evaluations]
+            turn.evaluations = [self._written(x) for x in evaluations]
 
     def before(self, trace: AgentTrace, known: Container[str] = ()) -> tuple[AgentTrace, ...]:
         """The newest turns that were kept of the session of `trace`, which is not among them yet, oldest first.
@@ -91,6 +97,12 @@ class SessionTurns:
         return Session(traces[0].session_id or key, traces), {
             trace.id: {x.metric: x for x in found} for trace, found in scores
         }
+
+    def stored(self, key: str) -> SessionRecords:
+        """What `session` gives, in its stored form."""
+        turns = self._newest(key)
+        evaluations = [[self._read(place) for place in turn.evaluations] for turn in turns]
+        return SessionRecords(key, [self._read(turn.trace) for turn in turns], evaluations)
 
     def _newest(self, key: str) -> list[_Turn]:
         return sorted(self._sessions[key], key=lambda x: x.order)[-_MAX_TURNS:]

@@ -71,10 +71,10 @@ async def evaluate_async(
     evaluations: list[Evaluation] = []
     recorded = _recorded(traces, settings, notes.append)
     batches, given = ([recorded], _nothing) if isinstance(recorded, list) else (recorded.batches(), recorded.given.of)
-    async for subject, scores in scoring.run(batches, given):
-        if isinstance(subject, AgentTrace):
-            found.append(subject)
-        evaluations += scores
+    async for scored in scoring.run(batches, given):
+        if isinstance(scored.subject, AgentTrace):
+            found.append(scored.subject)
+        evaluations += scored.evaluations
     return Report(tuple(found), tuple(evaluations), tuple(notes))
 
 

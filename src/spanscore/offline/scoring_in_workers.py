@@ -1,0 +1,129 @@
+"""Traces and sessions scored in worker processes, where no model has a part in their scores."""
+
+import asyncio
+import pickle
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from spanscore.config import Settings
+from spanscore.evaluation import Engine, Overrides
+from spanscore.evaluation.own import load_plugins, make_known
+from spanscore.model.score import Evaluation
+from spanscore.model.trace import AgentTrace, Session
+from spanscore.offline.selection import measurable, only_wanted, open_engine
+from spanscore.store import records
+from spanscore.worker_processes import WorkerPool
+
+Show = Callable[[AgentTrace | Session, Sequence[Evaluation]], Any]
+"""Makes of a trace or session with its scores what is printed; pickled, as is what it makes."""
+
+
+class Setup(NamedTuple):
+    """How a worker scores. `folder` is where the configuration's own metrics are looked for."""
+
+    settings: Settings
+    folder: Path
+    wanted: Overrides
+    show: Show
+
+
+class ScoredElsewhere(NamedTuple):
+    """The wanted evaluations, what `Show` made of them, and the stored form of all: those that others rest on too."""
+
+    evaluations: list[Evaluation]
+    shown: Any
+    records: list[str]
+
+
+class SessionRecords(NamedTuple):
+    """The stored forms of a session's turns by their start, and of the evaluations of each."""
+
+    key: str
+    traces: list[str]
+    evaluations: list[list[str]]
+
+
+class ScoringInWorkers:
+    """Has traces and sessions scored in the processes of a pool."""
+
+    def __init__(self, pool: WorkerPool, setup: Setup) -> None:
+        self._pool = pool
+        self._setup = pickle.dumps(setup)
+
+    @property
+    def count(self) -> int:
+        """How many processes there are."""
+        return self._pool.count
+
+    def traces(self, given: Sequence[tuple[AgentTrace, Sequence[AgentTrace]]]) -> "Future[list[ScoredElsewhere]]":
+        """The scores of traces, each given with the turns of its session before it."""
+        names = ", ".join(trace.trace_ids[0] for trace, _ in given[:3])
+        more = f" and {len(given) - 3} more" if len(given) > 3 else ""
+        return self._pool.submit(_score_traces, self._setup, given, about=f"the scores of traces {names}{more}")
+
+    def session(self, found: SessionRecords) -> "Future[tuple[Session, ScoredElsewhere]]":
+        """A session, its traces without their contents, and its scores."""
+        return self._pool.submit(_score_session, self._setup, found, about=f"the scores of session {found.key}")
+
+
+class _Opened(NamedTuple):
+    engine: Engine
+    wanted: Overrides
+    measured: Overrides
+    show: Show
+    runner: asyncio.Runner
+
+
+@lru_cache(maxsize=1)
+def _opened(setup: bytes) -> _Opened:
+    """The engine of this process."""
+    settings, folder, wanted, show = pickle.loads(setup)  # noqa: S301 - from the process that started this one
+    load_plugins(settings.evaluation.plugins, folder)
+    make_known(settings.evaluation.criteria)
+    return _Opened(open_engine(settings), wanted, measurable(wanted), show, asyncio.Runner())
+
+
+def _score_traces(setup: bytes, given: Sequence[tuple[AgentTrace, Sequence[AgentTrace]]]) -> list[ScoredElsewhere]:
+    opened = _opened(setup)
+
+    async def score() -> list[ScoredElsewhere]:
+        found: list[ScoredElsewhere] = []
+        for trace, earlier in given:
+            evaluations = await opened.engine.evaluate_trace(trace, opened.measured, earlier=earlier)
+            found.append(_elsewhere(opened, trace, evaluations))
+        return found
+
+    return opened.runner.run(score())
+
+
+def _score_session(setup: bytes, found: SessionRecords) -> tuple[Session, ScoredElsewhere]:
+    opened = _opened(setup)
+    traces = tuple(map(records.decode_trace, found.traces))
+    session = Session(traces[0].session_id or found.key, traces)
+    decoded = map(records.decode_evaluations, found.evaluations)
+    signals = {trace.id: {x.metric: x for x in own} for trace, own in zip(traces, decoded, strict=True)}
+    evaluations = opened.runner.run(opened.engine.evaluate_session(session, signals, opened.wanted))
+    bare = Session(session.session_id, tuple(map(_bare, traces)))
+    return bare, _elsewhere(opened, session, evaluations)._replace(records=[])
+
+
+def _elsewhere(opened: _Opened, subject: AgentTrace | Session, evaluations: Sequence[Evaluation]) -> ScoredElsewhere:
+    wanted = only_wanted(opened.wanted, evaluations)
+    return ScoredElsewhere(wanted, opened.show(subject, wanted), records.encode_evaluations(evaluations))
+
+
+def _bare(trace: AgentTrace) -> AgentTrace:
+    """What tells a trace from others."""
+    return AgentTrace(
+        trace_ids=trace.trace_ids,
+        root_span_id=trace.root_span_id,
+        target=trace.target,
+        opening_span_id=trace.opening_span_id,
+        started_ns=trace.started_ns,
+        ended_ns=trace.ended_ns,
+        session_id=trace.session_id,
+        session_key=trace.session_key,
+    )
