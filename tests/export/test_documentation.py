@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from pydantic import BaseModel
 
 from spanscore.export import config, events, histogram, spans
 from spanscore.export.attributes import annotate
@@ -25,7 +26,7 @@ def settings(model, path=""):
     """The keys of a model and of the models in it, as they are written: `emit.spans`."""
     for name, field in model.model_fields.items():
         nested = field.annotation if isinstance(field.annotation, type) else None
-        if nested is not None and issubclass(nested, config.BaseModel):
+        if nested is not None and issubclass(nested, BaseModel):
             yield from settings(nested, f"{path}{name}.")
         elif name != "type":
             yield path + name
