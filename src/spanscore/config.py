@@ -147,7 +147,7 @@ class Settings(Options):
     @property
     def worker_processes(self) -> int:
         """How many processes read traces beside this one."""
-        count = self.workers or len(os.sched_getaffinity(0))
+        count = self.workers or _cpus()
         return count if count > 1 else 0
 
     @property
@@ -266,6 +266,13 @@ class Settings(Options):
         if self.mode == "inline" and not self.export.otlp_exporters:
             raise ValueError("mode: inline sends on what it receives, so export.exporters must name where to by OTLP")
         return self
+
+
+def _cpus() -> int:
+    """How many CPUs this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
