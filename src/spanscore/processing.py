@@ -47,6 +47,9 @@ _QUEUED = 1000
 _BATCH, _WORKERS = 64, 4
 """Traces that a worker reads, evaluates and commits together, and workers, where there is no judge: few commits."""
 
+_BATCH_BYTES = 4 * 2**20
+"""With so many bytes of encoded spans a batch is full, however few its traces are: once read they take more."""
+
 _JUDGED_BATCH, _JUDGED_WORKERS = 1, 32
 """The same with a judge: no trace waits for the answers about another."""
 
@@ -192,7 +195,10 @@ class Processing:
         batch, count = (_JUDGED_BATCH, _JUDGED_WORKERS) if self._is_judged else (_BATCH, _WORKERS)
         if self._workers is not None:
             count = max(count, _BATCHES_OF_WORKER * len(self._workers))
-        workers = [self._cuts.run(batch, self._finishing.batch) for _ in range(count)]
+        workers = [
+            self._cuts.run(batch, self._finishing.batch, size_bytes=lambda x: x.size_bytes, enough_bytes=_BATCH_BYTES)
+            for _ in range(count)
+        ]
         sessions = self._quiet_sessions.run(_SESSIONS, self._finish_sessions)
         trying = [self._trials.run()] if self._trials and self._settings.judge.try_at_start else []
         asking = [self._rescoring.run()] if self._settings.evaluation.ask_again.enabled else []

@@ -29,6 +29,22 @@ def test_work_is_done_in_batches_in_its_order():
     assert asyncio.run(main()) == [[1, 2], [3]]
 
 
+def test_a_batch_that_has_enough_bytes_is_done_before_more_is_taken():
+    async def main():
+        queue, done = WorkQueue(10), []
+
+        async def do(batch):
+            done.append(batch)
+
+        await queue.fill(lambda: [9, 1, 2, 3, 4])
+        worker = asyncio.create_task(queue.run(4, do, size_bytes=lambda x: x, enough_bytes=5))
+        await queue.join()
+        worker.cancel()
+        return done
+
+    assert asyncio.run(main()) == [[9], [1, 2, 3], [4]]
+
+
 def test_nothing_is_cut_while_the_queue_is_full():
     async def main():
         queue, cut = WorkQueue(2), []

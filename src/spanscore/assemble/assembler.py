@@ -59,7 +59,7 @@ class Cut:
 
     `key` is as `keys` has it. `genai` False: no request with it can contain GenAI spans. `reopened`: it was cut
     before, and then grew. `is_early`: it is still open, and scored only if what is read shows that nothing is missing
-    (`Assembler.accept`).
+    (`Assembler.accept`). `size_bytes`: of its spans, encoded.
     """
 
     key: bytes
@@ -68,6 +68,7 @@ class Cut:
     genai: bool
     reopened: bool
     is_early: bool = False
+    size_bytes: int = field(default=0, compare=False)
 
     @property
     def trace_id(self) -> str:
@@ -178,7 +179,8 @@ class Assembler:
             return None
         closed = self._closed[key] = replace(self._closed.pop(key), closed_ns=now_ns)
         self.hold(closed.rows)
-        return Cut(key, closed.rows, "complete" if closed.whole else "idle", closed.genai, reopened=True)
+        completeness: Completeness = "complete" if closed.whole else "idle"
+        return Cut(key, closed.rows, completeness, closed.genai, reopened=True, size_bytes=closed.size_bytes)
 
     def recut_next(self, key: bytes, now_ns: int) -> None:
         """After `restore`: have the next `cut` hand out a trace that is part of a turn with others."""
@@ -293,7 +295,7 @@ class Assembler:
     def _close(self, key: bytes, trace: _Open, completeness: Completeness, now_ns: int) -> None:
         rows = tuple(trace.rows)
         self.hold(rows)
-        self._ready.append(Cut(key, rows, completeness, trace.genai, trace.reopened))
+        self._ready.append(Cut(key, rows, completeness, trace.genai, trace.reopened, size_bytes=trace.size_bytes))
         self._note_closed(key, trace, rows, now_ns)
 
     def _note_closed(self, key: bytes, trace: _Open, rows: tuple[int, ...], closed_ns: int) -> None:
@@ -307,7 +309,9 @@ class Assembler:
         trace = self._read_early[key] = self._not_read.pop(key)
         rows = tuple(trace.rows)
         self.hold(rows)
-        self._ready.append(Cut(key, rows, "complete", trace.genai, trace.reopened, is_early=True))
+        self._ready.append(
+            Cut(key, rows, "complete", trace.genai, trace.reopened, is_early=True, size_bytes=trace.size_bytes)
+        )
 
     def _cut_old(self, now_ns: int) -> None:
         """Cut what never falls quiet; looked for ten times in `max_age`, since it means a walk over all open traces."""

@@ -37,12 +37,24 @@ class WorkQueue(Generic[WorkT]):
         """Wait until all that was taken in is done."""
         await self._queue.join()
 
-    async def run(self, batch_size: int, do: Callable[[list[WorkT]], Awaitable[None]]) -> None:
-        """Be a worker: `do` what waits, at most `batch_size` at a time, for ever."""
+    async def run(
+        self,
+        batch_size: int,
+        do: Callable[[list[WorkT]], Awaitable[None]],
+        *,
+        size_bytes: Callable[[WorkT], int] = lambda _: 0,
+        enough_bytes: int = 1,
+    ) -> None:
+        """Be a worker: `do` what waits, for ever.
+
+        At most `batch_size` at a time, and no more once they take `enough_bytes` by `size_bytes`.
+        """
         while True:
             batch = [await self._queue.get()]
-            while len(batch) < batch_size and not self._queue.empty():
+            taken_bytes = size_bytes(batch[0])
+            while len(batch) < batch_size and taken_bytes < enough_bytes and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
+                taken_bytes += size_bytes(batch[-1])
             self._note_room()
             try:
                 await do(batch)

@@ -62,6 +62,11 @@ class ReadJob:
     """For a turn: why its traces were joined."""
 
     @property
+    def size_bytes(self) -> int:
+        """The size of its traces' spans, encoded."""
+        return sum(x.size_bytes for x in self.cuts)
+
+    @property
     def tenant(self) -> str:
         """Whose these traces are."""
         return self.cuts[0].tenant
