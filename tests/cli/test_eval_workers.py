@@ -2,10 +2,12 @@
 
 import os
 import re
+import signal
 from pathlib import Path
 
 import pytest
 
+from spanscore.cli import score_stream
 from spanscore.cli.main import main
 from spanscore.offline import closing, recordings, scoring, unit_readers
 
@@ -103,6 +105,23 @@ def test_what_kills_each_worker_process_is_named_with_its_traces(evaluated, plug
     said = capsys.readouterr().err
     assert re.search(r"killed by SIGKILL\) while it worked on the scores of traces [0-9a-f]{32}", said)
     assert "use fewer workers" in said
+
+
+def test_ctrl_c_keeps_what_was_scored_and_the_exit_code_is_that_of_one_process(evaluated, monkeypatch):
+    whole = evaluated(1, "--jsonl")[1].splitlines()
+    shown = []
+
+    def interrupted_once(display, found):
+        if not shown:
+            os.kill(os.getpid(), signal.SIGINT)
+        shown.append(found)
+
+    monkeypatch.setattr(score_stream.Display, "print", interrupted_once)
+    code, _, said, written = evaluated(2, "--jsonl")
+    assert code == 130
+    assert "interrupted: these are the scores that were finished" in said
+    assert written.splitlines() == whole[: len(written.splitlines())]
+    assert written
 
 
 def test_a_number_of_workers_that_is_none_is_refused(capsys):
