@@ -12,7 +12,7 @@ from spanscore.model.span import LogRecord, Resource, Scope, Span
 from spanscore.otlp import decode, weight
 from spanscore.otlp.signal import WIRE, Signal
 
-MAX_DECODED_BYTES = 64 * 2**20
+MAX_DECODED_BYTES = 32 * 2**20
 """Bytes of decoded requests that are kept in memory."""
 
 _Items = dict[bytes, list[tuple[Any, Resource, Scope]]]
