@@ -1,5 +1,6 @@
 """Schemas as providers enforce them, and answers as models write them."""
 
+import json
 from typing import Any, Literal
 
 import jsonschema
@@ -85,3 +86,18 @@ def test_what_is_no_number_on_the_scale_is_no_judgement(score):
 @pytest.mark.parametrize("score", ["0", "1", "0.8", "1e-1"])
 def test_a_number_on_the_scale_is_one(score):
     assert read(f'{{"reason": "fine", "score": {score}}}', Judgement).score == float(score)
+
+
+class FreeFormList(BaseModel):
+    """Some free-form objects, at least two."""
+
+    found: list[dict[str, int]] = Field(min_length=2)
+
+
+def test_a_guide_has_no_bounds_which_some_providers_refuse():
+    assert "minItems" not in json.dumps(shown(FreeFormList))
+
+
+def test_a_list_that_is_too_short_is_no_answer():
+    with pytest.raises(UnusableAnswerError):
+        read('{"found": [{"a": 1}]}', FreeFormList)

@@ -84,11 +84,12 @@ def response_format(answer: type[BaseModel]) -> Mapping[str, Any]:
     """`response_format` of an OpenAI-style request, in the subset that providers enforce strictly.
 
     There, every object names all its properties as required and allows no other; bounds and defaults are left to our
-    own validation. A schema with free-form objects cannot be strict and is sent as a guide.
+    own validation. A schema with free-form objects cannot be strict and is sent as a guide, without bounds too: some
+    providers refuse those that they cannot enforce.
     """
     schema = schema_of(answer)
     strict = all(set(x) & {"properties", "$ref"} for x in _nested(schema) if x.get("type") == "object")
-    shown = _strict(schema) if strict else schema
+    shown = _without_bounds(schema, is_closed=strict)
     name = re.sub(r"[^A-Za-z0-9_-]", "_", answer.__name__)[:64]
     return {"type": "json_schema", "json_schema": {"name": name, "schema": shown, "strict": strict}}
 
@@ -118,19 +119,22 @@ def _nested(schema: Any) -> Iterator[Mapping[str, Any]]:
         yield from _nested(child)
 
 
-def _strict(schema: Any, *, is_schema: bool = True) -> Any:
-    """`schema` in the strict subset; the keys of `properties` and `$defs` are names and stay."""
+def _without_bounds(schema: Any, *, is_closed: bool, is_schema: bool = True) -> Any:
+    """`schema` without what is validated here; the keys of `properties` and `$defs` are names and stay.
+
+    `is_closed`: as the strict subset has it, every object requires all its properties and allows no other.
+    """
     if isinstance(schema, list):
-        return [_strict(x) for x in schema]
+        return [_without_bounds(x, is_closed=is_closed) for x in schema]
     if not isinstance(schema, Mapping):
         return schema
     if not is_schema:
-        return {name: _strict(x) for name, x in schema.items()}
+        return {name: _without_bounds(x, is_closed=is_closed) for name, x in schema.items()}
     kept = {
-        key: _strict(value, is_schema=key not in ("properties", "$defs"))
+        key: _without_bounds(value, is_closed=is_closed, is_schema=key not in ("properties", "$defs"))
         for key, value in schema.items()
         if not _VALIDATED_HERE.fullmatch(key)
     }
-    if "properties" in kept:
+    if is_closed and "properties" in kept:
         kept |= {"required": list(kept["properties"]), "additionalProperties": False}
     return kept
