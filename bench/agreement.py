@@ -1,13 +1,15 @@
-"""How far the judged metrics agree with the labels of public benchmarks, beside two other kinds of prompt.
+"""How far the judged metrics agree with the labels of public benchmarks, beside two other kinds of
+prompt.
 
     python bench/agreement.py        # replays bench/recorded/answers.jsonl: no key, nothing is sent
     python bench/agreement.py --model gpt-4o-mini    # has a model judge all that is in the files
     python bench/agreement.py --model gpt-4o-mini --record answers.jsonl results.json
 
-FILE is a file of labelled trajectories as bench/trajectories.py reads them; without one, the forty in bench/recorded.
-Each row holds a score against the benchmark's reward: accuracy, Cohen's kappa, precision and recall of the label that
-the metric's threshold gives, and the area under the ROC curve of the score itself, each with its 95 % interval in which
-the runs of one task are a cluster. A metric of a turn is averaged over the turns of the conversation.
+FILE is a file of labelled trajectories as bench/trajectories.py reads them; without one, the forty
+in bench/recorded. Each row holds a score against the benchmark's reward: accuracy, Cohen's kappa,
+precision and recall of the label that the metric's threshold gives, and the area under the ROC
+curve of the score itself, each with its 95 % interval in which the runs of one task are a cluster.
+A metric of a turn is averaged over the turns of the conversation.
 """
 
 import argparse
@@ -36,7 +38,9 @@ T = TypeVar("T")
 _RECORDED = Path(__file__).with_name("recorded")
 _AT_ONCE = 8
 _METRICS = ("conversation_completion", "rubric")
-_RUBRIC = Rubric(metrics=[{"metric": name, "weight": x.weight or 0.1} for name, x in Rubric().known().items()])
+_RUBRIC = Rubric(
+    metrics=[{"metric": name, "weight": x.weight or 0.1} for name, x in Rubric().known().items()]
+)
 """All criteria, task completion as well."""
 _DEFAULT_THRESHOLD = 0.5
 
@@ -50,10 +54,14 @@ class Row(NamedTuple):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("file", nargs="*", type=Path, help="labelled trajectories")
     parser.add_argument("--model", help="the model that judges; without it, the recorded answers")
-    parser.add_argument("--recorded", type=Path, default=_RECORDED / "answers.jsonl", help="the recorded answers")
+    parser.add_argument(
+        "--recorded", type=Path, default=_RECORDED / "answers.jsonl", help="the recorded answers"
+    )
     parser.add_argument("--record", type=Path, help="with --model: keep the answers in this file")
     parser.add_argument("--metric", action="append", help="measure this metric; may be given again")
     args = parser.parse_args()
@@ -105,10 +113,14 @@ async def measured(found: Sequence[Trajectory], names: Sequence[str], judge: Jud
     return rows
 
 
-async def _evaluations(engine: Engine, names: Sequence[str], trajectory: Trajectory) -> list[Evaluation]:
+async def _evaluations(
+    engine: Engine, names: Sequence[str], trajectory: Trajectory
+) -> list[Evaluation]:
     """What the metrics gave a conversation and, where a metric is of a turn, its turns."""
     session = trajectory.session
-    of_turns = [x for x in names if x in metrics.available() and metrics.available()[x].run == "trace"]
+    of_turns = [
+        x for x in names if x in metrics.available() and metrics.available()[x].run == "trace"
+    ]
     of_session = [x for x in names if x not in of_turns]
     found: list[Evaluation] = []
     for place, trace in enumerate(session.traces if of_turns else ()):
@@ -140,12 +152,18 @@ def _mean(evaluations: Iterable[Evaluation]) -> float | None:
 def report(found: Sequence[Trajectory], rows: Sequence[Row]) -> None:
     """Print the table."""
     passed = sum(x.passed for x in found)
-    print(f"{len(found)} trajectories of {len({(x.corpus, x.task) for x in found})} tasks, {passed} passed\n")
+    print(
+        f"{len(found)} trajectories of {len({(x.corpus, x.task) for x in found})} tasks, {passed}"
+        " passed\n"
+    )
     head = ("accuracy", "kappa", "AUC", "precision", "recall")
     print(f"{'':32}{'n':>4}  " + "".join(f"{x:>20}" for x in head))
     for row in rows:
         kept = [(x, value) for x, value in zip(found, row.scores, strict=True) if value is not None]
-        print(f"{row.name:32}{len(kept):>4}  " + "".join(f"{cell:>20}" for cell in _cells(kept, row.threshold)))
+        print(
+            f"{row.name:32}{len(kept):>4}  "
+            + "".join(f"{cell:>20}" for cell in _cells(kept, row.threshold))
+        )
 
 
 def _cells(kept: Sequence[tuple[Trajectory, float]], threshold: float) -> Iterator[str]:

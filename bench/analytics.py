@@ -1,11 +1,13 @@
-"""How long each answer of analytics takes over a store of a million scores, on SQLite and on PostgreSQL.
+"""How long each answer of analytics takes over a store of a million scores, on SQLite and on
+PostgreSQL.
 
     python bench/analytics.py [SCORES] [sqlite | postgresql]
 
-The store is written in bulk: turns of nine metrics over three months, four turns a session, a tenth of the turns in no
-session, a tenth drawn one time in ten, one score in twenty skipped; three services and models, twelve versions, five
-tools. PostgreSQL is started by the project's script, where it is installed. Wall time is that of the second of two
-askings; beside it the CPU of this process, which is all that SQLite takes.
+The store is written in bulk: turns of nine metrics over three months, four turns a session, a tenth
+of the turns in no session, a tenth drawn one time in ten, one score in twenty skipped; three
+services and models, twelve versions, five tools. PostgreSQL is started by the project's script,
+where it is installed. Wall time is that of the second of two askings; beside it the CPU of this
+process, which is all that SQLite takes.
 """
 
 import random
@@ -35,20 +37,36 @@ from spanscore.store.writing import put_rows
 
 METRICS, CHUNK = 9, 45_000
 START_NS, STEP_NS = 1_780_000_000 * 10**9, 70 * 10**9
-SERVICES, MODELS, TOOLS = ("shop", "bank", "travel"), ("gpt-4o", "claude", "gemini"), ("search", "book", "pay", "ask")
+SERVICES, MODELS, TOOLS = (
+    ("shop", "bank", "travel"),
+    ("gpt-4o", "claude", "gemini"),
+    ("search", "book", "pay", "ask"),
+)
 MIDDLE_NS = START_NS + 45 * 86_400 * 10**9
 JUDGED = {"filter": "metric = metric_3"}
 
 QUESTIONS: dict[str, tuple[str, Any]] = {
     "summary of 9 metrics": ("SummarizeScores", pb.SummarizeScoresRequest()),
-    "summary of six weeks": ("SummarizeScores", pb.SummarizeScoresRequest(selection={"start_ns": MIDDLE_NS})),
+    "summary of six weeks": (
+        "SummarizeScores",
+        pb.SummarizeScoresRequest(selection={"start_ns": MIDDLE_NS}),
+    ),
     "9 metrics by service": ("SummarizeScores", pb.SummarizeScoresRequest(group_by=["service"])),
     "9 metrics by version": ("SummarizeScores", pb.SummarizeScoresRequest(group_by=["version"])),
-    "1 metric by tool": ("SummarizeScores", pb.SummarizeScoresRequest(selection=JUDGED, group_by=["tool"])),
-    "9 metrics of a tool": ("SummarizeScores", pb.SummarizeScoresRequest(selection={"filter": "tool:search"})),
+    "1 metric by tool": (
+        "SummarizeScores",
+        pb.SummarizeScoresRequest(selection=JUDGED, group_by=["tool"]),
+    ),
+    "9 metrics of a tool": (
+        "SummarizeScores",
+        pb.SummarizeScoresRequest(selection={"filter": "tool:search"}),
+    ),
     "trend of 1 metric by day": ("QueryScoreTrend", pb.QueryScoreTrendRequest(selection=JUDGED)),
     "trend of 9 metrics by day": ("QueryScoreTrend", pb.QueryScoreTrendRequest()),
-    "distribution of 1 metric": ("QueryScoreDistribution", pb.QueryScoreDistributionRequest(selection=JUDGED)),
+    "distribution of 1 metric": (
+        "QueryScoreDistribution",
+        pb.QueryScoreDistributionRequest(selection=JUDGED),
+    ),
     "two periods, 9 metrics": (
         "CompareScores",
         pb.CompareScoresRequest(before={"end_ns": MIDDLE_NS}, after={"start_ns": MIDDLE_NS}),
@@ -123,23 +141,50 @@ class Filling:
             passing = int(value >= 0.3)
             label = ("fail", "pass")[passing]
             outcome = (value, label, passing) if is_scored else (None, None, None)
-            facts.append((procedure, at_ns + place, seq, context, cluster, of_subject, *outcome, None))
-            record = self._record.replace("{subject}", subject).replace("{metric}", metric).replace("{session}", key)
-            stored.append((seq, subject, f"{seq:016x}", "trace", metric, 1, at_ns, at_ns, len(record), record, "", ""))
+            facts.append(
+                (procedure, at_ns + place, seq, context, cluster, of_subject, *outcome, None)
+            )
+            record = (
+                self._record.replace("{subject}", subject)
+                .replace("{metric}", metric)
+                .replace("{session}", key)
+            )
+            stored.append(
+                (
+                    seq,
+                    subject,
+                    f"{seq:016x}",
+                    "trace",
+                    metric,
+                    1,
+                    at_ns,
+                    at_ns,
+                    len(record),
+                    record,
+                    "",
+                    "",
+                )
+            )
 
     def _context(self, about: tuple[Any, ...]) -> int:
         place, version, tools = about
         resource = {"service.name": SERVICES[place], "service.version": f"1.{version}"}
         target = replace(self._template.target, resource=resource)
-        score = replace(self._template, target=target, service_name=SERVICES[place], agent_name="agent")
-        found = self._dimensions.context(Scored.by(score, OfTrace(MODELS[place], tuple(sorted(tools)))))
+        score = replace(
+            self._template, target=target, service_name=SERVICES[place], agent_name="agent"
+        )
+        found = self._dimensions.context(
+            Scored.by(score, OfTrace(MODELS[place], tuple(sorted(tools))))
+        )
         self._contexts[about] = found
         return found
 
     def _procedure(self, made: tuple[str, bool, float]) -> int:
         metric, is_scored, share = made
         outcome = Score(0.5, "") if is_scored else Skip("spent", "budget")
-        found = self._dimensions.procedure(replace(self._template, metric=metric, outcome=outcome, sampling=share))
+        found = self._dimensions.procedure(
+            replace(self._template, metric=metric, outcome=outcome, sampling=share)
+        )
         self._procedures[made] = found
         return found
 
@@ -188,7 +233,9 @@ def measure(url: str, scores: int) -> None:
     Store.open(Config(url=url)).close()
     engine = connecting.connect(Config(url=url))
     fill(engine, scores)
-    print(f"{engine.dialect.name}: {scores:,} scores written in {time.perf_counter() - begun:.0f} s")
+    print(
+        f"{engine.dialect.name}: {scores:,} scores written in {time.perf_counter() - begun:.0f} s"
+    )
     for name, (method, request) in QUESTIONS.items():
         wall, cpu = timed(lambda method=method, request=request: answer(engine, method, request))
         print(f"  {name:<28} {wall:6.2f} s  {cpu:6.2f} s of CPU", flush=True)

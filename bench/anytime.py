@@ -1,9 +1,11 @@
-"""How often the test for a drop raises a false alarm in a year of looking at every session, and how soon it finds one.
+"""How often the test for a drop raises a false alarm in a year of looking at every session, and how
+soon it finds one.
 
-Traffic: 20 sessions an hour of 1 to 8 turns, whose turns are alike; sessions with an error are always evaluated, one in
-five of the others is (inclusion weights 1 and 5). Prints the share of years with a false alarm, for a fixed threshold
-that the mean just meets and for the estimate of a reference of 400 sessions, and the delays of drops after a month.
-`--years` of each, at alpha .05; exits 1 where a share is above alpha by more than three standard errors.
+Traffic: 20 sessions an hour of 1 to 8 turns, whose turns are alike; sessions with an error are
+always evaluated, one in five of the others is (inclusion weights 1 and 5). Prints the share of
+years with a false alarm, for a fixed threshold that the mean just meets and for the estimate of a
+reference of 400 sessions, and the delays of drops after a month. `--years` of each, at alpha .05;
+exits 1 where a share is above alpha by more than three standard errors.
 """
 
 import argparse
@@ -32,7 +34,10 @@ def main() -> None:
     parser.add_argument("--years", type=int, default=200)
     years = parser.parse_args().years
     mean = _mean_of(RATE)
-    print(f"{years} years of {A_YEAR} sessions each, of which those drawn are looked at one by one; alpha {ALPHA}")
+    print(
+        f"{years} years of {A_YEAR} sessions each, of which those drawn are looked at one by one;"
+        f" alpha {ALPHA}"
+    )
     worst = 0.0
     for name, floors, alpha in (
         ("threshold", np.full(years, mean), ALPHA),
@@ -42,10 +47,15 @@ def main() -> None:
         share = float((alarms < A_YEAR).mean())
         worst = max(worst, share)
         print(f"no change, {name}: {share:.3f} of the years have a false alarm")
-    print("drop of the turns' pass rate after a month; sessions until the alarm (median, 90 %), and alarms before")
+    print(
+        "drop of the turns' pass rate after a month; sessions until the alarm (median, 90 %), and"
+        " alarms before"
+    )
     for rate in (0.80, 0.75, 0.65, 0.45):
         floors = _references(years, 400)
-        alarms = _alarms(floors, ALPHA / 2, lambda at, to=rate: RATE if at < A_MONTH else to, 4 * A_MONTH, seed=2)
+        alarms = _alarms(
+            floors, ALPHA / 2, lambda at, to=rate: RATE if at < A_MONTH else to, 4 * A_MONTH, seed=2
+        )
         late = np.sort(alarms[alarms >= A_MONTH] - A_MONTH)
         middle, most = (int(late[int(x * (len(late) - 1))]) for x in (0.5, 0.9))
         print(f"  {RATE} -> {rate}: {middle:6}  {most:6}  {(alarms < A_MONTH).sum():4}")
@@ -55,7 +65,9 @@ def main() -> None:
 def _alarms(
     floors: Numbers, alpha: float, rate_at: Callable[[int], float], sessions: int, seed: int
 ) -> NDArray[np.int64]:
-    """For each floor after how many sessions, drawn or not, the alarm comes; `sessions` where none does."""
+    """For each floor after how many sessions, drawn or not, the alarm comes; `sessions` where none
+    does.
+    """
 
     rng = np.random.default_rng(seed)
     years = len(floors)
@@ -64,7 +76,9 @@ def _alarms(
     found = np.full(years, sessions)
     for first in range(0, sessions, CHUNK):
         values, weights, drawn = _sessions(rng, (years, CHUNK), rate_at(first))
-        factors = np.stack([x.factors(y, w) for x, y, w in zip(tests, values, weights, strict=True)])
+        factors = np.stack(
+            [x.factors(y, w) for x, y, w in zip(tests, values, weights, strict=True)]
+        )
         for place in range(CHUNK):
             took = drawn[:, place, None]
             capital = np.where(took, grown(capital, units[:, None], factors[:, place]), capital)
@@ -97,7 +111,9 @@ def _mean_of(rate: float) -> float:
 
 
 def _references(years: int, drawn: int) -> Numbers:
-    """The lower limit of the mean of so many sessions, for each year, with an error of half of ALPHA."""
+    """The lower limit of the mean of so many sessions, for each year, with an error of half of
+    ALPHA.
+    """
     rng = np.random.default_rng(3)
     limits = []
     for values, weights, kept in _samples(rng, years, drawn * 5, RATE):

@@ -1,10 +1,12 @@
-"""What honest senders notice, and how much memory the server takes, while others send what is slow, broken or hostile.
+"""What honest senders notice, and how much memory the server takes, while others send what is slow,
+broken or hostile.
 
     python bench/attack.py [--only NAME] [--seconds 10] [--spanscore PROGRAM]
 
-Each attack gets a server of its own on loopback and comes from a process of its own; beside it one sender over gRPC and
-one over HTTP send a request of ten spans ten times a second, once each. `--spanscore` measures another installation.
-Needs Linux (/proc). bench/README.md says how to read the figures.
+Each attack gets a server of its own on loopback and comes from a process of its own; beside it one
+sender over gRPC and one over HTTP send a request of ten spans ten times a second, once each.
+`--spanscore` measures another installation. Needs Linux (/proc). bench/README.md says how to read
+the figures.
 """
 
 import argparse
@@ -34,7 +36,9 @@ PROTOBUF = {"Content-Type": "application/x-protobuf"}
 
 @dataclass
 class Noticed:
-    """What one honest sender noticed: the seconds of each request that was served, and how many were not."""
+    """What one honest sender noticed: the seconds of each request that was served, and how many
+    were not.
+    """
 
     served_s: list[float] = field(default_factory=list)
     refused: int = 0
@@ -105,11 +109,19 @@ def measure(name: str, program: str, seconds: float) -> str:
             "receive": {x: {"endpoint": f"127.0.0.1:{port}"} for x, port in ports.items()},
         }
         (folder / "config.yaml").write_text(json.dumps(settings))
-        with Child([program, "serve", "--config", str(folder / "config.yaml")], log=folder / "log") as server:
+        with Child(
+            [program, "serve", "--config", str(folder / "config.yaml")], log=folder / "log"
+        ) as server:
             Health(ports["health"], server).wait_until_serving()
             over = {"gRPC": over_grpc(ports["grpc"], body), "HTTP": over_http(ports["http"], body)}
             noticed = {transport: Noticed() for transport in over}
-            command = [sys.executable, str(HERE / "attacks.py"), name, str(ports["grpc"]), str(ports["http"])]
+            command = [
+                sys.executable,
+                str(HERE / "attacks.py"),
+                name,
+                str(ports["grpc"]),
+                str(ports["http"]),
+            ]
             attack = subprocess.Popen([*command, str(seconds)])
             senders = [
                 threading.Thread(target=send_for, args=(seconds, send, noticed[transport]))
@@ -121,14 +133,22 @@ def measure(name: str, program: str, seconds: float) -> str:
                 thread.join()
             attack.kill()
             attack.wait()
-            return f"{name:<18}{server.peak_bytes() / 2**20:>9,.0f}   " + "   ".join(map(str, noticed.values()))
+            return f"{name:<18}{server.peak_bytes() / 2**20:>9,.0f}   " + "   ".join(
+                map(str, noticed.values())
+            )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=ATTACKS, action="append", help="an attack, or several; all unless given")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--only", choices=ATTACKS, action="append", help="an attack, or several; all unless given"
+    )
     parser.add_argument("--seconds", type=float, default=10.0, help="that each attack lasts")
-    parser.add_argument("--spanscore", default=str(Path(sys.executable).with_name("spanscore")), help="the program")
+    parser.add_argument(
+        "--spanscore", default=str(Path(sys.executable).with_name("spanscore")), help="the program"
+    )
     args = parser.parse_args()
     columns = f"{'served':>9}{'again':>8}{'p99 s':>8}{'worst':>8}"
     print(f"{'attack':<18}{'peak MiB':>9}   gRPC{columns[4:]}   HTTP{columns[4:]}", flush=True)

@@ -1,4 +1,5 @@
-"""What attackers send, each for some seconds at most and to loopback only: see attack.py, which starts this.
+"""What attackers send, each for some seconds at most and to loopback only: see attack.py, which
+starts this.
 
 python bench/attacks.py NAME GRPC_PORT HTTP_PORT SECONDS
 """
@@ -96,20 +97,36 @@ def slow_grpc_heads(target: Target) -> None:
 
 
 def head(size_bytes: int) -> bytes:
-    fields = f"Host: x\r\nContent-Type: application/x-protobuf\r\nContent-Length: {size_bytes}\r\n\r\n"
+    fields = (
+        f"Host: x\r\nContent-Type: application/x-protobuf\r\nContent-Length: {size_bytes}\r\n\r\n"
+    )
     return b"POST /v1/traces HTTP/1.1\r\n" + fields.encode()
 
 
 class Http2:
-    """As much of HTTP/2 as it takes to send part of a gRPC message, within the windows that the server grants."""
+    """As much of HTTP/2 as it takes to send part of a gRPC message, within the windows that the
+    server grants.
+    """
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=1)
         self._window = {ALL_STREAMS: FIRST_WINDOW, 1: FIRST_WINDOW}
         self._received = b""
-        fields = {":method": "POST", ":scheme": "http", ":path": EXPORT, ":authority": "x", "te": "trailers"}
-        block = b"".join(map(literal, *zip(*(fields | {"content-type": "application/grpc"}).items(), strict=True)))
-        self._socket.sendall(PREFACE + frame(SETTINGS, 0, ALL_STREAMS) + frame(HEADERS, END_HEADERS, 1, block))
+        fields = {
+            ":method": "POST",
+            ":scheme": "http",
+            ":path": EXPORT,
+            ":authority": "x",
+            "te": "trailers",
+        }
+        block = b"".join(
+            map(
+                literal, *zip(*(fields | {"content-type": "application/grpc"}).items(), strict=True)
+            )
+        )
+        self._socket.sendall(
+            PREFACE + frame(SETTINGS, 0, ALL_STREAMS) + frame(HEADERS, END_HEADERS, 1, block)
+        )
 
     def send_all(self, message: bytes, target: Target) -> None:
         sent = 0
@@ -128,7 +145,11 @@ class Http2:
         with suppress(TimeoutError):
             self._received += self._socket.recv(65_536)
         while len(self._received) >= 9:
-            size, kind, flags = int.from_bytes(self._received[:3], "big"), self._received[3], self._received[4]
+            size, kind, flags = (
+                int.from_bytes(self._received[:3], "big"),
+                self._received[3],
+                self._received[4],
+            )
             if len(self._received) < 9 + size:
                 return
             stream = int.from_bytes(self._received[5:9], "big")
@@ -136,11 +157,18 @@ class Http2:
             if kind == WINDOW_UPDATE and stream in self._window:
                 self._window[stream] += int.from_bytes(payload, "big")
             elif kind in (SETTINGS, PING) and not flags & ACK:
-                self._socket.sendall(frame(kind, ACK, ALL_STREAMS, payload if kind == PING else b""))
+                self._socket.sendall(
+                    frame(kind, ACK, ALL_STREAMS, payload if kind == PING else b"")
+                )
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
-    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+    return (
+        struct.pack(">I", len(payload))[1:]
+        + bytes([kind, flags])
+        + struct.pack(">I", stream)
+        + payload
+    )
 
 
 def literal(name: str, text: str) -> bytes:
@@ -157,7 +185,9 @@ def wait(target: Target) -> None:
 def over_grpc(body: bytes, compression: grpc.Compression | None = None) -> Callable[[Target], None]:
     def attack(target: Target) -> None:
         options = [("grpc.max_send_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
-        export = grpc.insecure_channel(f"127.0.0.1:{target.grpc_port}", options=options).unary_unary(EXPORT)
+        export = grpc.insecure_channel(
+            f"127.0.0.1:{target.grpc_port}", options=options
+        ).unary_unary(EXPORT)
         while not target.is_over:
             with suppress(grpc.RpcError):
                 export(body, timeout=120, compression=compression)
@@ -165,7 +195,9 @@ def over_grpc(body: bytes, compression: grpc.Compression | None = None) -> Calla
     return lambda target: at_once(AT_ONCE, attack, target)
 
 
-def over_http(body: bytes, headers: dict[str, str], path: str = "/v1/traces") -> Callable[[Target], None]:
+def over_http(
+    body: bytes, headers: dict[str, str], path: str = "/v1/traces"
+) -> Callable[[Target], None]:
     def attack(target: Target) -> None:
         while not target.is_over:
             connection = http.client.HTTPConnection("127.0.0.1", target.http_port, timeout=120)
@@ -192,7 +224,12 @@ def request(spans: bytes) -> bytes:
 def spans(count: int) -> Iterator[bytes]:
     """Sound spans, each of a trace of its own."""
     for number in range(1, count + 1):
-        yield within(2, within(1, number.to_bytes(16, "big")) + within(2, number.to_bytes(8, "big")) + within(5, b"a"))
+        yield within(
+            2,
+            within(1, number.to_bytes(16, "big"))
+            + within(2, number.to_bytes(8, "big"))
+            + within(5, b"a"),
+        )
 
 
 SOUND = within(1, b"t" * 16) + within(2, b"s" * 8)
@@ -208,22 +245,34 @@ ATTACKS: dict[str, Callable[[], Callable[[Target], None]]] = {
     "1000 slow bodies": lambda: slow_bodies(1000),
     "1000 slow heads": lambda: slow_heads,
     "1000 gRPC heads": lambda: slow_grpc_heads,
-    "refused spans": lambda: over_grpc(request(within(2, within(5, b"a name of a span without ids")) * 450_000)),
+    "refused spans": lambda: over_grpc(
+        request(within(2, within(5, b"a name of a span without ids")) * 450_000)
+    ),
     "empty messages": lambda: over_grpc(within(1, b"") * (GRPC_MAX // 2 - 100)),
     "empty logs": lambda: over_http(within(1, b"") * (HTTP_MAX // 2 - 100), PROTOBUF, "/v1/logs"),
     "attributes": lambda: over_grpc(request(within(2, SOUND + ATTRIBUTE * 600_000))),
     "200,000 traces": lambda: over_grpc(request(b"".join(spans(200_000)))),
     "not UTF-8": lambda: over_grpc(request(within(2, SOUND + within(5, b"\xff")) * 500_000)),
-    "deep values": lambda: over_grpc(request(within(2, SOUND + within(9, within(2, deep(90)))) * 20_000)),
+    "deep values": lambda: over_grpc(
+        request(within(2, SOUND + within(9, within(2, deep(90)))) * 20_000)
+    ),
     "JSON objects": lambda: over_http(OBJECTS, JSON),
-    "JSON attributes": lambda: over_http(SPAN_OF_OBJECTS % (JSON_ATTRIBUTE * 300_000 + b"{}"), JSON),
+    "JSON attributes": lambda: over_http(
+        SPAN_OF_OBJECTS % (JSON_ATTRIBUTE * 300_000 + b"{}"), JSON
+    ),
     "JSON with NaN": lambda: over_http(b'{"a": [' + b"{}," * 1_900_000 + b"NaN]}", JSON),
     "JSON, one key": lambda: over_http(b"{" + b'"a":1,' * 1_900_000 + b'"a":1}', JSON),
     "JSON lists": lambda: over_http(b"[" * HTTP_MAX, JSON),
-    "gzip": lambda: over_http(gzip.compress(bytes(1000 * MIB), 1), PROTOBUF | {"Content-Encoding": "gzip"}),
-    "small gzip": lambda: over_http(gzip.compress(bytes(HTTP_MAX - 1)), PROTOBUF | {"Content-Encoding": "gzip"}),
+    "gzip": lambda: over_http(
+        gzip.compress(bytes(1000 * MIB), 1), PROTOBUF | {"Content-Encoding": "gzip"}
+    ),
+    "small gzip": lambda: over_http(
+        gzip.compress(bytes(HTTP_MAX - 1)), PROTOBUF | {"Content-Encoding": "gzip"}
+    ),
     "gRPC gzip": lambda: over_grpc(bytes(200 * MIB), grpc.Compression.Gzip),
-    "sound batches": lambda: over_grpc(request(within(2, SOUND + within(9, within(2, within(1, b"v" * 1500)))) * 8192)),
+    "sound batches": lambda: over_grpc(
+        request(within(2, SOUND + within(9, within(2, within(1, b"v" * 1500)))) * 8192)
+    ),
 }
 """Each attack by its name; what it sends is made when it begins."""
 

@@ -1,12 +1,14 @@
-"""Two other ways to ask a judge whether a task was done, as other tools ask it: what spanscore's own is compared with.
+"""Two other ways to ask a judge whether a task was done, as other tools ask it: what spanscore's
+own is compared with.
 
-Both dump the conversation as JSON, have the model extract a task and an outcome, and then compare the two. The wording
-is this project's; the design is theirs:
+Both dump the conversation as JSON, have the model extract a task and an outcome, and then compare
+the two. The wording is this project's; the design is theirs:
 
-- `extract and compare` is the kind of DeepEval's TaskCompletionMetric (https://github.com/confident-ai/deepeval): the
-  task from the input, a factual outcome from output and tool calls, then a number from 0 to 1 without bands;
-- `extract and grade` is the kind of PandaProbe's (https://github.com/chirpz-ai/pandaprobe): the same, with bands in
-  which partly done reaches the default threshold of 0.5.
+- `extract and compare` is the kind of DeepEval's TaskCompletionMetric
+  (https://github.com/confident-ai/deepeval): the task from the input, a factual outcome from output
+  and tool calls, then a number from 0 to 1 without bands;
+- `extract and grade` is the kind of PandaProbe's (https://github.com/chirpz-ai/pandaprobe): the
+  same, with bands in which partly done reaches the default threshold of 0.5.
 """
 
 from collections.abc import Mapping
@@ -46,20 +48,22 @@ class Baseline(NamedTuple):
 BASELINES = (
     Baseline(
         "extract and compare",
-        "Below is the record of an AI agent's work as JSON. Extract two things. task: what the user wanted to get "
-        "done, in one sentence, taken from the user's messages. outcome: what came of it, in one or two sentences, "
-        "taken from the agent's answers and the tools that it called, strictly factual.",
-        "A task and an actual outcome are given. Decide how far the outcome accomplishes the task. score: a number "
-        "from 0 to 1, where 1 is fully accomplished and 0 not at all. reason: one sentence.\n\ntask: {task}\n\n"
-        "outcome: {outcome}",
+        "Below is the record of an AI agent's work as JSON. Extract two things. task: what the user"
+        " wanted to get done, in one sentence, taken from the user's messages. outcome: what came"
+        " of it, in one or two sentences, taken from the agent's answers and the tools that it"
+        " called, strictly factual.",
+        "A task and an actual outcome are given. Decide how far the outcome accomplishes the task."
+        " score: a number from 0 to 1, where 1 is fully accomplished and 0 not at all. reason: one"
+        " sentence.\n\ntask: {task}\n\noutcome: {outcome}",
     ),
     Baseline(
         "extract and grade",
-        "Below is the record of an AI agent's work as JSON. State the task: the goal of the user. State the outcome: "
-        "what the agent did, factually, without words such as 'successfully'.",
-        "Compare the outcome with the task. score: 1.0 fully done; 0.75 to 0.99 mostly done, minor aspects are "
-        "missing; 0.5 to 0.74 partly done; 0.25 to 0.49 significant gaps; 0 to 0.24 the task was not meaningfully "
-        "addressed. reason: why.\n\ntask: {task}\n\noutcome: {outcome}",
+        "Below is the record of an AI agent's work as JSON. State the task: the goal of the user."
+        " State the outcome: what the agent did, factually, without words such as 'successfully'.",
+        "Compare the outcome with the task. score: 1.0 fully done; 0.75 to 0.99 mostly done, minor"
+        " aspects are missing; 0.5 to 0.74 partly done; 0.25 to 0.49 significant gaps; 0 to 0.24"
+        " the task was not meaningfully addressed. reason: why.\n\ntask: {task}\n\noutcome:"
+        " {outcome}",
     ),
 )
 
@@ -68,7 +72,9 @@ async def score(baseline: Baseline, session: Session, judge: Judge) -> float:
     """The score, from 0 to 1, of a whole conversation. Raises JudgeError."""
     record = dumps([_dumped(trace) for trace in session.traces])
     extracted = await judge.ask(Prompt(_INSTRUCTIONS, record, baseline.extract), Extracted)
-    question = baseline.compare.format(task=_flat(extracted.value.task), outcome=_flat(extracted.value.outcome))
+    question = baseline.compare.format(
+        task=_flat(extracted.value.task), outcome=_flat(extracted.value.outcome)
+    )
     return (await judge.ask(Prompt(_INSTRUCTIONS, "", question), Graded)).value.score
 
 

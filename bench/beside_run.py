@@ -1,11 +1,13 @@
-"""How long a trace that comes waits for its scores, alone and beside an evaluation run over stored traces.
+"""How long a trace that comes waits for its scores, alone and beside an evaluation run over stored
+traces.
 
     .venv/bin/python bench/beside_run.py [--traces 20000] [--seconds 60] [--per-second 5]
         [--judge-ms 20]
 
-A real server, and a judge of its own that answers after `--judge-ms`. Prints, in seconds from the moment at which a
-trace was sent, when its score was in the file of scores, less `assemble.complete_after`; and how many traces the run
-scored meanwhile. bench/README.md says how to read the figures.
+A real server, and a judge of its own that answers after `--judge-ms`. Prints, in seconds from the
+moment at which a trace was sent, when its score was in the file of scores, less
+`assemble.complete_after`; and how many traces the run scored meanwhile. bench/README.md says how to
+read the figures.
 """
 
 import argparse
@@ -58,7 +60,12 @@ class Live:
     """Traces that come at a pace, and when each had its score."""
 
     def __init__(
-        self, port: int, scores: Path, *, metric: str = METRIC, complete_after_s: float = COMPLETE_AFTER_S
+        self,
+        port: int,
+        scores: Path,
+        *,
+        metric: str = METRIC,
+        complete_after_s: float = COMPLETE_AFTER_S,
     ) -> None:
         self._export = grpc.insecure_channel(f"127.0.0.1:{port}").unary_unary(EXPORT)
         self._scores = scores
@@ -121,7 +128,9 @@ def one_by_one(count: int, seed: int) -> list[bytes]:
             for span in scoped.spans:
                 if span.trace_id not in by_trace:
                     request = by_trace[span.trace_id] = ExportTraceServiceRequest()
-                    request.resource_spans.add(resource=group.resource).scope_spans.add(scope=scoped.scope)
+                    request.resource_spans.add(resource=group.resource).scope_spans.add(
+                        scope=scoped.scope
+                    )
                 by_trace[span.trace_id].resource_spans[0].scope_spans[0].spans.append(span)
     return [x.SerializeToString() for x in by_trace.values()]
 
@@ -150,9 +159,17 @@ def configured(folder: Path, judge: str) -> tuple[Path, int, int]:
         "journal": {"path": str(folder / "journal.db")},
         "store": {"url": f"sqlite:///{folder}/store.db"},
         "assemble": {"complete_after": f"{COMPLETE_AFTER_S:g}s"},
-        "judge": {"model": "openai/scripted", "api_base": judge, "api_key": "k", "try_at_start": False},
+        "judge": {
+            "model": "openai/scripted",
+            "api_base": judge,
+            "api_key": "k",
+            "try_at_start": False,
+        },
         "evaluation": {"default_metrics": False, "metrics": {METRIC: {}}},
-        "export": {"exporters": {"otlp_json_file": {"path": str(folder / "scores.jsonl")}}, "spans": "all"},
+        "export": {
+            "exporters": {"otlp_json_file": {"path": str(folder / "scores.jsonl")}},
+            "spans": "all",
+        },
     }
     file = folder / "config.yaml"
     file.write_text(safe_dump(settings))
@@ -163,7 +180,10 @@ def fill(folder: Path, count: int) -> None:
     """A store with so many traces."""
     store = Store.open(Config(url=f"sqlite:///{folder}/store.db"))
     for start in range(0, count, 1000):
-        some = [agent_trace(user_input=f"question {n}", final_output="done") for n in range(start, start + 1000)]
+        some = [
+            agent_trace(user_input=f"question {n}", final_output="done")
+            for n in range(start, start + 1000)
+        ]
         store.commit([StoredTrace(x, 1, "digest") for x in some], [])
     store.close()
 
@@ -182,24 +202,38 @@ def main() -> None:
     parser.add_argument("--per-second", type=float, default=5)
     parser.add_argument("--judge-ms", type=float, default=20)
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name, ScriptedServer(SlowModel(args.judge_ms / 1000)) as judge:
+    with (
+        tempfile.TemporaryDirectory() as name,
+        ScriptedServer(SlowModel(args.judge_ms / 1000)) as judge,
+    ):
         folder = Path(name)
         file, receive, api = configured(folder, judge.url)
         fill(folder, args.traces)
         with Child(
-            [sys.executable, "-m", "spanscore.cli.main", "serve", "-c", str(file)], log=folder / "log"
+            [sys.executable, "-m", "spanscore.cli.main", "serve", "-c", str(file)],
+            log=folder / "log",
         ) as server:
             service = RunServiceStub(grpc.insecure_channel(f"127.0.0.1:{api}"))
             service.ListRuns(pb.ListRunsRequest(), wait_for_ready=True, timeout=60)
             live = Live(receive, folder / "scores.jsonl")
             live.run(5, args.per_second, seed=1)  # imports litellm
-            print(f"{'':12}{'traces':>6}{'p50 s':>8}{'p95 s':>8}{'p99 s':>8}{'max s':>8}", flush=True)
-            print(f"{'alone':12}{shown(live.run(args.seconds, args.per_second, seed=2))}", flush=True)
+            print(
+                f"{'':12}{'traces':>6}{'p50 s':>8}{'p95 s':>8}{'p99 s':>8}{'max s':>8}", flush=True
+            )
+            print(
+                f"{'alone':12}{shown(live.run(args.seconds, args.per_second, seed=2))}", flush=True
+            )
             created = pb.Run(measure=pb.RunMeasure(metrics=[METRIC]))
             run = service.CreateRun(pb.CreateRunRequest(run=created))
-            print(f"{'beside a run':12}{shown(live.run(args.seconds, args.per_second, seed=3))}", flush=True)
+            print(
+                f"{'beside a run':12}{shown(live.run(args.seconds, args.per_second, seed=3))}",
+                flush=True,
+            )
             progress = service.GetRun(pb.GetRunRequest(name=run.name)).progress
-            print(f"the run scored {progress.done} of {progress.items} traces meanwhile, with {progress.failed} failed")
+            print(
+                f"the run scored {progress.done} of {progress.items} traces meanwhile, with"
+                f" {progress.failed} failed"
+            )
             server.check_alive()
 
 

@@ -2,12 +2,13 @@
 
     .venv/bin/python bench/checks.py FILE...        (make checks-study FILES="...")
 
-FILE is a file of labelled trajectories in a format of bench/trajectories.py; docs/checks.md names public ones with
-their licences. A run counts as found in where any of its turns is. The lift is the share of failed runs with a
-finding over that of passed ones (half a run added to each count, so that 0 of n has a ratio); its interval, of 90 %
-so that each limit errs in 5 %, comes from a bootstrap over tasks, since runs of one task are not independent. A lower
-limit above 1 says that the check tells failed runs from passed ones in that corpus. Prints Markdown; the last rows
-are of all corpora together.
+FILE is a file of labelled trajectories in a format of bench/trajectories.py; docs/checks.md names
+public ones with their licences. A run counts as found in where any of its turns is. The lift is the
+share of failed runs with a finding over that of passed ones (half a run added to each count, so
+that 0 of n has a ratio); its interval, of 90 % so that each limit errs in 5 %, comes from a
+bootstrap over tasks, since runs of one task are not independent. A lower limit above 1 says that
+the check tells failed runs from passed ones in that corpus. Prints Markdown; the last rows are of
+all corpora together.
 """
 
 import sys
@@ -30,7 +31,9 @@ _HALF = 0.5
 
 
 class Run(NamedTuple):
-    """One run, with the names of the checks that applied to one of its turns, and of those that found something."""
+    """One run, with the names of the checks that applied to one of its turns, and of those that
+    found something.
+    """
 
     corpus: str
     task: str
@@ -46,13 +49,17 @@ def measured(trajectory: Trajectory, checks: Sequence[Check]) -> Run:
         applied.add(check.name)
         if value < 1:
             found.add(check.name)
-    return Run(trajectory.corpus, trajectory.task, trajectory.passed, frozenset(applied), frozenset(found))
+    return Run(
+        trajectory.corpus, trajectory.task, trajectory.passed, frozenset(applied), frozenset(found)
+    )
 
 
 def _values(session: Session, checks: Sequence[Check]) -> Iterator[tuple[Check, float]]:
     for place, trace in enumerate(session.traces):
         for check in checks:
-            outcome = check.unmeasurable(trace) or check.measure_after(trace, session.traces[:place])
+            outcome = check.unmeasurable(trace) or check.measure_after(
+                trace, session.traces[:place]
+            )
             if isinstance(outcome, Score):
                 yield check, outcome.value
 
@@ -63,7 +70,9 @@ def row(corpus: str, name: str, runs: Sequence[Run]) -> str:
     applied = sum(name in run.applied for run in runs)
     low, high = _interval(name, runs)
     lift = f"{_lift(fired, total):.2f} [{low:.2f}, {high:.2f}]" if fired.any() else "-"
-    shares = [f"{int(fired[i])} of {int(total[i])} ({fired[i] / max(total[i], 1):.1%})" for i in (0, 1)]
+    shares = [
+        f"{int(fired[i])} of {int(total[i])} ({fired[i] / max(total[i], 1):.1%})" for i in (0, 1)
+    ]
     return f"| `{name}` | {corpus} | {applied} | {shares[0]} | {shares[1]} | {lift} |"
 
 
@@ -71,7 +80,9 @@ def _counts(name: str, runs: Sequence[Run]) -> tuple[np.ndarray, np.ndarray]:
     """Of the failed and of the passed runs: how many have a finding, and how many there are."""
     passed = np.array([run.passed for run in runs])
     found = np.array([name in run.found for run in runs])
-    return np.array([found[~passed].sum(), found[passed].sum()]), np.array([(~passed).sum(), passed.sum()])
+    return np.array([found[~passed].sum(), found[passed].sum()]), np.array(
+        [(~passed).sum(), passed.sum()]
+    )
 
 
 def _lift(fired: np.ndarray, total: np.ndarray) -> float:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Self
 
 _CPU_OF_PROCESS = 2
-"""The clock of all threads of a process, as the kernel numbers the clocks of one: CPUCLOCK_SCHED."""
+"""The clock of all threads of a process, as the kernel numbers the clocks of one:
+CPUCLOCK_SCHED.
+"""
 
 
 class Child:
@@ -36,7 +38,10 @@ class Child:
         return line.strip()
 
     def stop(self, timeout_s: float) -> None:
-        """Ask it to end, as a supervisor would. Raises RuntimeError if it ends badly, TimeoutExpired if it does not."""
+        """Ask it to end, as a supervisor would.
+
+        Raises RuntimeError if it ends badly, TimeoutExpired if it does not.
+        """
         self.process.terminate()
         if self.process.wait(timeout_s):
             self.check_alive()
@@ -44,7 +49,9 @@ class Child:
     def check_alive(self) -> None:
         """Raise RuntimeError, with what the program has said, when it has ended."""
         if self.process.poll() is not None:
-            raise RuntimeError(f"the server ended with {self.process.returncode}:\n{self._log.read_text()}")
+            raise RuntimeError(
+                f"the server ended with {self.process.returncode}:\n{self._log.read_text()}"
+            )
 
     def cpu_s(self) -> float:
         """Seconds of CPU, user and system, of the program and its children so far."""
@@ -64,12 +71,16 @@ class Child:
 
 
 def environment() -> dict[str, str]:
-    """The environment of a measured program: its modules are compiled once, as where it is installed."""
+    """The environment of a measured program: its modules are compiled once, as where it is
+    installed.
+    """
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def _cpu_s(pid: int) -> float:
-    """By the clock of a process, of which Linux has the number in its id: /proc counts in hundredths of a second."""
+    """By the clock of a process, of which Linux has the number in its id: /proc counts in
+    hundredths of a second.
+    """
     return time.clock_gettime(~pid << 3 | _CPU_OF_PROCESS)
 
 

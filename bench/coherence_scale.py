@@ -1,13 +1,15 @@
-"""What is near under an embedding: similarities of questions to their own answers and to others, and a threshold.
+"""What is near under an embedding: similarities of questions to their own answers and to others,
+and a threshold.
 
     python bench/coherence_scale.py FILE [--strangers FILE]
         [--embedding '{"local_model": "minishlab/potion-base-8M"}']
 
-A FILE, plain or .gz, is a JSON array of conversations as tau-bench publishes them (`task_id`; `traj`, a list of {role,
-content}), or what `spanscore inspect --jsonl` prints. Foreign answers are those to another question of the same file;
-with --strangers, also those in a file about other subjects. The embedding is the section `embedding` of a
-configuration; without it, hashed n-grams. The threshold that is proposed is the similarity that 95 % of the own answers
-reach, with a 95 % interval by bootstrap over conversations. docs/embeddings.md shows what was found with it.
+A FILE, plain or .gz, is a JSON array of conversations as tau-bench publishes them (`task_id`;
+`traj`, a list of {role, content}), or what `spanscore inspect --jsonl` prints. Foreign answers are
+those to another question of the same file; with --strangers, also those in a file about other
+subjects. The embedding is the section `embedding` of a configuration; without it, hashed n-grams.
+The threshold that is proposed is the similarity that 95 % of the own answers reach, with a 95 %
+interval by bootstrap over conversations. docs/embeddings.md shows what was found with it.
 """
 
 import argparse
@@ -30,7 +32,9 @@ RESAMPLES = 2000
 
 
 class Turn(NamedTuple):
-    """A question and its answer; turns of one `matter` are not taken for strangers to each other."""
+    """A question and its answer; turns of one `matter` are not taken for strangers to each
+    other.
+    """
 
     matter: Any
     question: str
@@ -38,10 +42,14 @@ class Turn(NamedTuple):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("file", type=Path)
     parser.add_argument("--strangers", type=Path, help="a file of turns about other subjects")
-    parser.add_argument("--embedding", default='{"provider": "ngrams"}', help="the section of the configuration")
+    parser.add_argument(
+        "--embedding", default='{"provider": "ngrams"}', help="the section of the configuration"
+    )
     args = parser.parse_args()
     turns, others = in_file(args.file), in_file(args.strangers) if args.strangers else []
     embedder = embed.open_embedder(embed.Config.model_validate(loads(args.embedding)))
@@ -65,7 +73,11 @@ def read_turns(raw: bytes) -> Iterator[Turn]:
     for line in raw.splitlines():
         trace = loads(line)
         if trace["user_input"] and trace["final_output"]:
-            yield Turn(trace["session_id"] or trace["trace_ids"], trace["user_input"], trace["final_output"])
+            yield Turn(
+                trace["session_id"] or trace["trace_ids"],
+                trace["user_input"],
+                trace["final_output"],
+            )
 
 
 def turns_of(matter: Any, messages: list[dict[str, Any]]) -> Iterator[Turn]:
@@ -83,7 +95,9 @@ def turns_of(matter: Any, messages: list[dict[str, Any]]) -> Iterator[Turn]:
 async def similarities(
     turns: list[Turn], others: list[Turn], embedder: embed.Embedder
 ) -> dict[str, NDArray[np.float32]]:
-    """Cosines of each question with its own answer, one in another matter, and one about another subject."""
+    """Cosines of each question with its own answer, one in another matter, and one about another
+    subject.
+    """
     questions = await embedder.embed([turn.question for turn in turns])
     answers = await embedder.embed([turn.answer for turn in turns])
     strangers = [stranger(turns, i) for i in range(len(turns))]
@@ -118,23 +132,41 @@ def report(name: str, turns: list[Turn], found: dict[str, NDArray[np.float32]]) 
     print("|---|" + "---|" * (len(QUANTILES) + 1))
     for label, values in found.items():
         told = "-" if values is own else f"{auc(own, values):.2f}"
-        print(f"| {label} |" + "".join(f" {x:.2f} |" for x in np.quantile(values, QUANTILES)) + f" {told} |")
+        print(
+            f"| {label} |"
+            + "".join(f" {x:.2f} |" for x in np.quantile(values, QUANTILES))
+            + f" {told} |"
+        )
     threshold, low, high = proposed(turns, own)
-    print("\n| threshold |" + "".join(f" {label} passes |" for label in found) + "\n|---|" + "---|" * len(found))
+    print(
+        "\n| threshold |"
+        + "".join(f" {label} passes |" for label in found)
+        + "\n|---|"
+        + "---|" * len(found)
+    )
     for least in sorted({*THRESHOLDS, threshold}):
-        print(f"| {least:.2f} |" + "".join(f" {(values >= least).mean():.1%} |" for values in (own, *foreign)))
-    print(f"\n{1 - FALSE_ALARMS:.0%} of the own answers reach {threshold:.3f} [{low:.3f}, {high:.3f}]")
+        print(
+            f"| {least:.2f} |"
+            + "".join(f" {(values >= least).mean():.1%} |" for values in (own, *foreign))
+        )
+    print(
+        f"\n{1 - FALSE_ALARMS:.0%} of the own answers reach {threshold:.3f} [{low:.3f}, {high:.3f}]"
+    )
 
 
 def proposed(turns: list[Turn], own: NDArray[np.float32]) -> tuple[float, float, float]:
-    """The similarity that all but `FALSE_ALARMS` of the own answers reach, with its interval over matters."""
+    """The similarity that all but `FALSE_ALARMS` of the own answers reach, with its interval over
+    matters.
+    """
     matters: dict[str, list[int]] = {}
     for place, turn in enumerate(turns):
         matters.setdefault(str(turn.matter), []).append(place)
     groups = [own[places] for places in matters.values()]
     rng = np.random.default_rng(0)
     drawn = (rng.integers(len(groups), size=len(groups)) for _ in range(RESAMPLES))
-    resampled = [np.quantile(np.concatenate([groups[i] for i in some]), FALSE_ALARMS) for some in drawn]
+    resampled = [
+        np.quantile(np.concatenate([groups[i] for i in some]), FALSE_ALARMS) for some in drawn
+    ]
     low, high = np.quantile(resampled, (0.025, 0.975))
     return float(np.quantile(own, FALSE_ALARMS)), float(low), float(high)
 

@@ -1,8 +1,10 @@
-"""What agents notice of spanscore: a collector with the branch of the drop-in beside the same collector without it.
+"""What agents notice of spanscore: a collector with the branch of the drop-in beside the same
+collector without it.
 
     python bench/collector.py [--traces 2000] [--spans-per-s 2000] [--in-flight 8] [--rounds 3]
 
-bench/README.md says how to read the figures. Needs Linux (/proc), and Go to build the collector once.
+bench/README.md says how to read the figures. Needs Linux (/proc), and Go to build the collector
+once.
 """
 
 import argparse
@@ -38,7 +40,9 @@ _EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What agents noticed of one load: seconds each call took, and how long it was until the last was answered."""
+    """What agents noticed of one load: seconds each call took, and how long it was until the last
+    was answered.
+    """
 
     calls_s: Sequence[float]
     took_s: float
@@ -76,7 +80,8 @@ class Bench:
         self._runs = 0
 
     def measure(self, case: str, *, spans_per_s: float | None) -> Figures:
-        """Send the load at this pace, or as fast as it is taken, and wait until the backend has all of it.
+        """Send the load at this pace, or as fast as it is taken, and wait until the backend has all
+        of it.
 
         Raises RuntimeError where it has not, or the collector gave something up.
         """
@@ -92,15 +97,27 @@ class Bench:
 
     @contextmanager
     def _running(self, folder: Path, case: str) -> Iterator[int]:
-        """A collector, a backend that records, and what the branch leads to, if any; gives the port for agents."""
-        ports = {name: free_port() for name in ("otlp", "http", "scores", "health", "telemetry", "spanscore")}
+        """A collector, a backend that records, and what the branch leads to, if any; gives the port
+        for agents.
+        """
+        ports = {
+            name: free_port()
+            for name in ("otlp", "http", "scores", "health", "telemetry", "spanscore")
+        }
         with ExitStack() as stack:
-            command = [sys.executable, str(HERE / "null_server.py"), "--record", str(folder / "backend")]
+            command = [
+                sys.executable,
+                str(HERE / "null_server.py"),
+                "--record",
+                str(folder / "backend"),
+            ]
             backend = stack.enter_context(Child(command, log=folder / "backend.log")).first_line()
             if case == WITH:
                 self._start_spanscore(stack, folder, ports["spanscore"], ports["scores"])
             elif case == TO_NOTHING:
-                nothing = Child([sys.executable, str(HERE / "null_server.py")], log=folder / "nothing.log")
+                nothing = Child(
+                    [sys.executable, str(HERE / "null_server.py")], log=folder / "nothing.log"
+                )
                 ports["spanscore"] = int(stack.enter_context(nothing).first_line())
             config = folder / "collector.yaml"
             config.write_text(yaml.safe_dump(configuration(branch=case != WITHOUT)))
@@ -152,9 +169,15 @@ class Bench:
                 return
 
 
-def send(bodies: Sequence[bytes], port: int, *, in_flight: int, spans_per_s: float | None) -> Figures:
-    """Send all, each call timed from when it was due: who waits for a slow call is late for those after it."""
-    channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=[("grpc.max_send_message_length", -1)])
+def send(
+    bodies: Sequence[bytes], port: int, *, in_flight: int, spans_per_s: float | None
+) -> Figures:
+    """Send all, each call timed from when it was due: who waits for a slow call is late for those
+    after it.
+    """
+    channel = grpc.insecure_channel(
+        f"127.0.0.1:{port}", options=[("grpc.max_send_message_length", -1)]
+    )
     grpc.channel_ready_future(channel).result(timeout=30)
     export = channel.unary_unary(_EXPORT)
     waiting, lock = iter(enumerate(bodies)), threading.Lock()
@@ -188,7 +211,10 @@ def send(bodies: Sequence[bytes], port: int, *, in_flight: int, spans_per_s: flo
 
 
 def send_one(export: grpc.UnaryUnaryMultiCallable, body: bytes) -> int:
-    """Send until it is taken; how often it was sent back. Raises grpc.RpcError where it is refused for good."""
+    """Send until it is taken; how often it was sent back.
+
+    Raises grpc.RpcError where it is refused for good.
+    """
     refused = 0
     while True:
         try:
@@ -218,22 +244,38 @@ def show(what: str, rounds: dict[str, list[Figures]]) -> None:
     for case, values in medians.items():
         print(f"{case:<27}" + "".join(f"{value:>12,.1f}" for value in values))
     for case in (TO_NOTHING, WITH):
-        ratios = [a / b if b else float(a == b) for a, b in zip(medians[case], medians[WITHOUT], strict=True)]
-        print(f"{'ratio, ' + case:<27}" + "".join(f"{ratio:>12.2f}" for ratio in ratios), flush=True)
+        ratios = [
+            a / b if b else float(a == b)
+            for a, b in zip(medians[case], medians[WITHOUT], strict=True)
+        ]
+        print(
+            f"{'ratio, ' + case:<27}" + "".join(f"{ratio:>12.2f}" for ratio in ratios), flush=True
+        )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--traces", type=int, default=2000, help="of ten spans each")
-    parser.add_argument("--spans-per-s", type=float, default=2000, help="the pace of the paced load")
-    parser.add_argument("--in-flight", type=int, default=8, help="requests of a hundred spans under way at once")
+    parser.add_argument(
+        "--spans-per-s", type=float, default=2000, help="the pace of the paced load"
+    )
+    parser.add_argument(
+        "--in-flight", type=int, default=8, help="requests of a hundred spans under way at once"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="of each, by turns")
     args = parser.parse_args()
     build = ROOT / "tests/live/collector/build/build.sh"
-    collector = subprocess.run([str(build)], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    collector = subprocess.run(
+        [str(build)], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout.strip()
     with tempfile.TemporaryDirectory(prefix="spanscore-bench-") as name:
         bench = Bench(Path(name), collector, args.traces, args.in_flight)
-        for what, pace in ((f"{args.spans_per_s:,.0f} spans/s", args.spans_per_s), ("as fast as taken", None)):
+        for what, pace in (
+            (f"{args.spans_per_s:,.0f} spans/s", args.spans_per_s),
+            ("as fast as taken", None),
+        ):
             rounds: dict[str, list[Figures]] = {WITHOUT: [], TO_NOTHING: [], WITH: []}
             for _ in range(args.rounds):
                 for case, figures in rounds.items():

@@ -1,8 +1,10 @@
-"""CPU of the store's commits: traces with their scores, as the server commits them, into an SQLite file.
+"""CPU of the store's commits: traces with their scores, as the server commits them, into an SQLite
+file.
 
     python bench/committing.py [COMMITS]
 
-Prints the lowest CPU time of a commit of 20 traces and 180 scores over five rounds: this process, its threads included.
+Prints the lowest CPU time of a commit of 20 traces and 180 scores over five rounds: this process,
+its threads included.
 """
 
 import sys
@@ -21,8 +23,17 @@ RULES = Evaluator("LLM", "task_completion", "1", model="gpt-4o-mini", prompt_has
 
 def turn(number: int) -> AgentTrace:
     trace_id = f"{number:032x}"
-    target = Target(trace_id, f"{number:016x}", 10**18, 10**18 + 10**9, {"service.name": "shop", "host.name": "a"})
-    calls = tuple(ToolCall(f"c{x}", "search", {"query": "a sushi restaurant"}, "found it " * 20) for x in range(3))
+    target = Target(
+        trace_id,
+        f"{number:016x}",
+        10**18,
+        10**18 + 10**9,
+        {"service.name": "shop", "host.name": "a"},
+    )
+    calls = tuple(
+        ToolCall(f"c{x}", "search", {"query": "a sushi restaurant"}, "found it " * 20)
+        for x in range(3)
+    )
     return AgentTrace(
         trace_ids=(trace_id,),
         root_span_id=target.span_id,
@@ -47,7 +58,9 @@ def scores(trace: AgentTrace) -> Iterator[Evaluation]:
             scope="trace",
             subject_id=trace.id,
             metric=f"metric_{number}",
-            outcome=Score(0.75, "The agent did what it was asked to do. " * 8, {"steps": ["a", "b", "c"]}),
+            outcome=Score(
+                0.75, "The agent did what it was asked to do. " * 8, {"steps": ["a", "b", "c"]}
+            ),
             threshold=0.5,
             scale=(0.0, 1.0),
             evaluator=RULES,
@@ -65,7 +78,9 @@ def measured(commits: int, first: int, store: Store) -> float:
     batches = []
     for batch in range(commits):
         traces = [turn(first + batch * TRACES + x) for x in range(TRACES)]
-        batches.append(([StoredTrace(x, 1, "digest") for x in traces], [y for x in traces for y in scores(x)]))
+        batches.append(
+            ([StoredTrace(x, 1, "digest") for x in traces], [y for x in traces for y in scores(x)])
+        )
     begun = time.process_time()
     for traces, scored in batches:
         store.commit(traces, scored)
@@ -78,7 +93,10 @@ def main() -> None:
         store = Store.open(Config(url=f"sqlite:///{folder}/store.db"))
         found = [measured(commits, 1 + x * commits * TRACES, store) for x in range(ROUNDS)]
         store.close()
-    print(f"{min(found) * 1e3:.2f} ms of CPU a commit of {TRACES} traces and {TRACES * METRICS} scores")
+    print(
+        f"{min(found) * 1e3:.2f} ms of CPU a commit of {TRACES} traces and {TRACES * METRICS}"
+        " scores"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""The rates of a benchmark with the sources of an earlier commit and with today's, each run in a process of its own."""
+"""The rates of a benchmark with the sources of an earlier commit and with today's, each run in a
+process of its own.
+"""
 
 import io
 import json
@@ -19,13 +21,15 @@ PROJECT = Path(__file__).parents[1]
 def compare(benchmark: Sequence[str], commit: str, traces: int, unit: str) -> None:
     """Print the best rates of both, and how they compare.
 
-    `benchmark` is a program with its arguments. It takes --traces and --json too, and prints its rates by what they are
-    of.
+    `benchmark` is a program with its arguments. It takes --traces and --json too, and prints its
+    rates by what they are of.
     """
     command = ["git", "-C", PROJECT, "archive", commit, "src"]
     archive = subprocess.run(command, capture_output=True, check=False)
     if archive.returncode:
-        sys.exit(f"{Path(benchmark[0]).name}: no sources of {commit}: {archive.stderr.decode().strip()}")
+        sys.exit(
+            f"{Path(benchmark[0]).name}: no sources of {commit}: {archive.stderr.decode().strip()}"
+        )
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as sources:
             sources.extractall(folder, filter="data")
@@ -39,6 +43,8 @@ def compare(benchmark: Sequence[str], commit: str, traces: int, unit: str) -> No
 
 def _rates_of(benchmark: Sequence[str], tree: Path, traces: int) -> Mapping[str, float]:
     command = [sys.executable, *benchmark, "--json", "--traces", str(traces)]
-    ran = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(tree)}, stdout=subprocess.PIPE, check=True)
+    ran = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": str(tree)}, stdout=subprocess.PIPE, check=True
+    )
     rates: Mapping[str, float] = json.loads(ran.stdout)
     return rates

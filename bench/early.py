@@ -1,8 +1,9 @@
-"""How often a trace is whole that shows that nothing of it is missing, so that it may be scored at once.
+"""How often a trace is whole that shows that nothing of it is missing, so that it may be scored at
+once.
 
-On the recordings in tests/golden. The spans, and the log records, of each process are sent by an exporter of their
-own; of each trace those spans are taken to come first that the outermost span is sent with, and all others too late.
-Run: .venv/bin/python bench/early.py
+On the recordings in tests/golden. The spans, and the log records, of each process are sent by an
+exporter of their own; of each trace those spans are taken to come first that the outermost span is
+sent with, and all others too late. Run: .venv/bin/python bench/early.py
 """
 
 from collections import Counter, defaultdict
@@ -64,7 +65,12 @@ def is_scored_early(spans: Sequence[Span], rebuilt: RebuiltTrace) -> bool:
     ids = {span.span_id for span in spans}
     has_root = any(not span.parent_span_id for span in spans)
     has_parents = all(not span.parent_span_id or span.parent_span_id in ids for span in spans)
-    return has_root and has_parents and rebuilt.fragment(Stitching()) is None and shows_whole(rebuilt.traces)
+    return (
+        has_root
+        and has_parents
+        and rebuilt.fragment(Stitching()) is None
+        and shows_whole(rebuilt.traces)
+    )
 
 
 def main() -> None:
@@ -75,7 +81,9 @@ def main() -> None:
         if not whole.traces:
             continue
         counts["traces"] += 1
-        counts["are scored early where all of it is there"] += is_scored_early(sent.all_spans, whole)
+        counts["are scored early where all of it is there"] += is_scored_early(
+            sent.all_spans, whole
+        )
         early = rebuild_trace(sent.first_spans)
         if sent.exporters > 1 and is_scored_early(sent.first_spans, early):
             counts["are scored early without what other exporters send"] += 1

@@ -1,4 +1,5 @@
-"""Traces a second of `spanscore eval` in one process and in all workers, one after the other, on the same file.
+"""Traces a second of `spanscore eval` in one process and in all workers, one after the other, on
+the same file.
 
 python bench/eval.py [--traces 5000] [--workers N]
 
@@ -34,18 +35,24 @@ class Run(NamedTuple):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--traces", type=int, default=5000, help="of ten spans each")
     parser.add_argument("--workers", type=int, default=available_cores())
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "traces.jsonl"
         write(file, args.traces)
-        print(f"{args.traces:,} traces, {file.stat().st_size / 2**20:.0f} MiB; load {os.getloadavg()[0]:.1f}")
+        print(
+            f"{args.traces:,} traces, {file.stat().st_size / 2**20:.0f} MiB; load"
+            f" {os.getloadavg()[0]:.1f}"
+        )
         print(f"{'workers':>8}{'traces/s':>10}{'CPU s':>8}{'peak MiB':>10}")
         for workers in (1, args.workers):
             run = measured(file, workers)
-            print(f"{workers:>8}{args.traces / run.wall_s:>10,.0f}{run.cpu_s:>8.1f}{run.peak_mib:>10.0f}")
+            traces_per_s = args.traces / run.wall_s
+            print(f"{workers:>8}{traces_per_s:>10,.0f}{run.cpu_s:>8.1f}{run.peak_mib:>10.0f}")
 
 
 def write(file: Path, traces: int) -> None:
@@ -61,7 +68,9 @@ def with_hex_ids(item: Any) -> Any:
         return [with_hex_ids(x) for x in item]
     if not isinstance(item, dict):
         return item
-    return {key: base64.b64decode(x).hex() if key in IDS else with_hex_ids(x) for key, x in item.items()}
+    return {
+        key: base64.b64decode(x).hex() if key in IDS else with_hex_ids(x) for key, x in item.items()
+    }
 
 
 def measured(file: Path, workers: int) -> Run:
@@ -73,10 +82,23 @@ def measured(file: Path, workers: int) -> Run:
 
 def of_one(file: str, workers: str) -> None:
     began_s = time.perf_counter()
-    command = [sys.executable, "-m", "spanscore.cli.main", "eval", "--jsonl", "--workers", workers, file]
+    command = [
+        sys.executable,
+        "-m",
+        "spanscore.cli.main",
+        "eval",
+        "--jsonl",
+        "--workers",
+        workers,
+        file,
+    ]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(json.dumps(Run(time.perf_counter() - began_s, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)))
+    print(
+        json.dumps(
+            Run(time.perf_counter() - began_s, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+        )
+    )
 
 
 if __name__ == "__main__":

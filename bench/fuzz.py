@@ -1,9 +1,12 @@
-"""Coverage-guided fuzzing of reading: recordings, mutated, from bytes to agent traces. Needs atheris (`make fuzz`).
+"""Coverage-guided fuzzing of reading: recordings, mutated, from bytes to agent traces.
+
+Needs atheris (`make fuzz`).
 
     python bench/fuzz.py [-max_total_time=300] [-timeout=20] [libFuzzer options] [FOLDER of inputs]
 
-An input is an export request of spans, or, after a first byte that is odd, of log records. A crash, or an input that
-takes longer than -timeout, is kept in the folder and replayed by giving the file instead of it.
+An input is an export request of spans, or, after a first byte that is odd, of log records. A crash,
+or an input that takes longer than -timeout, is kept in the folder and replayed by giving the file
+instead of it.
 """
 
 import gzip
@@ -53,7 +56,9 @@ def write_corpus(folder: Path) -> None:
         content = gzip.decompress(path.read_bytes())
         if len(content) < 200_000:
             first = b"\1" if path.name.startswith("logs") else b"\0"
-            (folder / f"{path.parent.parent.name}-{path.parent.name}-{path.name}").write_bytes(first + content)
+            (folder / f"{path.parent.parent.name}-{path.parent.name}-{path.name}").write_bytes(
+                first + content
+            )
 
 
 def main() -> None:

@@ -1,4 +1,6 @@
-"""How long `import spanscore` takes beside the interpreter's own start: the fastest of many runs, in milliseconds."""
+"""How long `import spanscore` takes beside the interpreter's own start: the fastest of many runs,
+in milliseconds.
+"""
 
 import argparse
 import subprocess
@@ -25,7 +27,10 @@ def main() -> int:
     runs = parser.parse_args().runs
     alone_ms, with_import_ms = fastest_ms("pass", runs), fastest_ms("import spanscore", runs)
     took_ms = with_import_ms - alone_ms
-    print(f"interpreter {alone_ms:.1f} ms, with `import spanscore` {with_import_ms:.1f} ms: {took_ms:.1f} ms for it")
+    print(
+        f"interpreter {alone_ms:.1f} ms, with `import spanscore` {with_import_ms:.1f} ms:"
+        f" {took_ms:.1f} ms for it"
+    )
     return int(took_ms > LIMIT_MS)
 
 

@@ -1,7 +1,9 @@
-"""What scoring in its own process costs an agent: ending a span, and a turn under load, with and without it.
+"""What scoring in its own process costs an agent: ending a span, and a turn under load, with and
+without it.
 
-The time of a span is the best of several rounds, since others may use the machine. Turns are those of an agent that
-waits for its model for some milliseconds, as all do; with 0 it waits for nothing, and shares its CPU with scoring.
+The time of a span is the best of several rounds, since others may use the machine. Turns are those
+of an agent that waits for its model for some milliseconds, as all do; with 0 it waits for nothing,
+and shares its CPU with scoring.
 """
 
 import argparse
@@ -19,7 +21,9 @@ from spanscore.sdk.processors import Spans
 from spanscore.sdk.scoring_thread import Job
 from spanscore.sdk.worker import Worker
 
-MESSAGES = '[{"role": "user", "parts": [{"type": "text", "content": "%s"}]}]' % ("Where is my order? " * 50)
+MESSAGES = '[{"role": "user", "parts": [{"type": "text", "content": "%s"}]}]' % (
+    "Where is my order? " * 50
+)
 ATTRIBUTES = {
     "gen_ai.operation.name": "chat",
     "gen_ai.request.model": "m",
@@ -69,7 +73,9 @@ def us_a_span(processor: SpanProcessor, spans: list[ReadableSpan], rounds: int) 
 def turn_ms(provider: TracerProvider, wait_s: float) -> float:
     tracer = provider.get_tracer("bench")
     begin = time.perf_counter()
-    with tracer.start_as_current_span("invoke_agent", attributes={"gen_ai.operation.name": "invoke_agent"}):
+    with tracer.start_as_current_span(
+        "invoke_agent", attributes={"gen_ai.operation.name": "invoke_agent"}
+    ):
         for _ in range(CALLS):
             with tracer.start_as_current_span("chat m", attributes=ATTRIBUTES):
                 time.sleep(wait_s)
@@ -103,7 +109,9 @@ def main() -> None:
     spans = ended_spans(args.spans)
     worker = Unstarted(Job(None, lambda _: {}))  # type: ignore[arg-type]  # no thread asks for the settings
     own = Spans(worker, lambda: None)
-    batch = BatchSpanProcessor(Nowhere(), max_queue_size=2 * args.spans, schedule_delay_millis=60_000)
+    batch = BatchSpanProcessor(
+        Nowhere(), max_queue_size=2 * args.spans, schedule_delay_millis=60_000
+    )
     print("a span's start and end")
     print(f"  spanscore's processor            {us_a_span(own, spans, args.rounds):6.2f} us")
     print(f"  the SDK's BatchSpanProcessor     {us_a_span(batch, spans, args.rounds):6.2f} us")
@@ -112,7 +120,10 @@ def main() -> None:
         for scored in (False, True):
             median, late, cpu = under_load(args.turns, wait_s, scored=scored)
             name = "scored in process" if scored else "not scored"
-            print(f"  {name:<18} median {median:7.2f} ms  p99 {late:7.2f} ms  CPU {cpu:6.2f} ms a turn")
+            print(
+                f"  {name:<18} median {median:7.2f} ms  p99 {late:7.2f} ms  CPU {cpu:6.2f} ms a"
+                " turn"
+            )
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
 
 

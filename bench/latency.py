@@ -1,11 +1,13 @@
-"""How long a trace waits for its scores, from its last span to the exported scores, at a steady pace.
+"""How long a trace waits for its scores, from its last span to the exported scores, at a steady
+pace.
 
     .venv/bin/python bench/latency.py [--seconds 30] [--spans-per-second 300]
         [--complete-after-s 10]
 
-A real server with the default metrics and no judge, and traces of ten spans, each sent in one request. Prints, in
-seconds, when the scores of a trace were in the file, less `assemble.complete_after`; and the server's CPU seconds.
-bench/README.md says how to read the figures.
+A real server with the default metrics and no judge, and traces of ten spans, each sent in one
+request. Prints, in seconds, when the scores of a trace were in the file, less
+`assemble.complete_after`; and the server's CPU seconds. bench/README.md says how to read the
+figures.
 """
 
 import argparse
@@ -44,7 +46,9 @@ def configured(folder: Path, receive: int, health: int, complete_after_s: float)
 
 def main() -> None:
     """Print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=30, help="how long to send")
     parser.add_argument("--spans-per-second", type=float, default=300)
     parser.add_argument("--complete-after-s", type=float, default=10)

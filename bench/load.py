@@ -1,8 +1,9 @@
-"""A load of realistic agent traces as ready OTLP requests: the same bytes for the same arguments, on every machine.
+"""A load of realistic agent traces as ready OTLP requests: the same bytes for the same arguments,
+on every machine.
 
-A trace is ten spans by the GenAI semantic conventions: the agent, four calls of a model with messages and tool
-definitions, four tool calls, and one HTTP span that knows nothing of GenAI; about 1.7 KB a span. Five traces make a
-session.
+A trace is ten spans by the GenAI semantic conventions: the agent, four calls of a model with
+messages and tool definitions, four tool calls, and one HTTP span that knows nothing of GenAI; about
+1.7 KB a span. Five traces make a session.
 """
 
 import json
@@ -62,7 +63,14 @@ class Load:
         question = f"{self._text(70)} O{number}"
         messages = [_message("user", {"type": "text", "content": question})]
 
-        def add(name: str, begin_us: int, end_us: int, parent: bytes, attributes: dict[str, Any], kind: Any) -> bytes:
+        def add(
+            name: str,
+            begin_us: int,
+            end_us: int,
+            parent: bytes,
+            attributes: dict[str, Any],
+            kind: Any,
+        ) -> bytes:
             span = scope_spans.spans.add(
                 trace_id=trace_id,
                 span_id=self._random.randbytes(8) if parent else root_id,
@@ -77,29 +85,54 @@ class Load:
 
         for i in range(ROUNDS):
             call_id, arguments = f"call_{number}_{i}", {"order_id": f"O{number}", "limit": i + 1}
-            call = {"type": "tool_call", "id": call_id, "name": f"look_up_{i}", "arguments": arguments}
+            call = {
+                "type": "tool_call",
+                "id": call_id,
+                "name": f"look_up_{i}",
+                "arguments": arguments,
+            }
             answer = _message("assistant", {"type": "text", "content": self._text(60)}, call)
-            asked = {**session, **self._model_call(messages, [answer | {"finish_reason": "tool_call"}])}
+            asked = {
+                **session,
+                **self._model_call(messages, [answer | {"finish_reason": "tool_call"}]),
+            }
             begin_us = i * 200
-            add("chat gpt-4o-mini", begin_us + 1, begin_us + 100, root_id, asked, Span.SPAN_KIND_CLIENT)
+            add(
+                "chat gpt-4o-mini",
+                begin_us + 1,
+                begin_us + 100,
+                root_id,
+                asked,
+                Span.SPAN_KIND_CLIENT,
+            )
             result = self._text(600)
             tool = _tool_call(call, result)
             name = f"execute_tool {call['name']}"
-            tool_id = add(name, begin_us + 101, begin_us + 199, root_id, tool, Span.SPAN_KIND_INTERNAL)
+            tool_id = add(
+                name, begin_us + 101, begin_us + 199, root_id, tool, Span.SPAN_KIND_INTERNAL
+            )
             response = {"type": "tool_call_response", "id": call_id, "response": result}
             messages += [answer, _message("tool", response)]
-        http = {"http.request.method": "GET", "url.full": "http://shop/orders", "http.response.status_code": 200}
+        http = {
+            "http.request.method": "GET",
+            "url.full": "http://shop/orders",
+            "http.response.status_code": 200,
+        }
         add("GET", 720, 760, tool_id, http, Span.SPAN_KIND_CLIENT)
         root = {
             **session,
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": "shop",
             "gen_ai.input.messages": json.dumps(messages[:1]),
-            "gen_ai.output.messages": json.dumps([_message("assistant", {"type": "text", "content": self._text(200)})]),
+            "gen_ai.output.messages": json.dumps(
+                [_message("assistant", {"type": "text", "content": self._text(200)})]
+            ),
         }
         add("invoke_agent shop", 0, 900, b"", root, Span.SPAN_KIND_INTERNAL)
 
-    def _model_call(self, messages: list[dict[str, Any]], answers: list[dict[str, Any]]) -> dict[str, Any]:
+    def _model_call(
+        self, messages: list[dict[str, Any]], answers: list[dict[str, Any]]
+    ) -> dict[str, Any]:
         return {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": "openai",
@@ -115,7 +148,12 @@ class Load:
     def _tool(self, number: int) -> dict[str, Any]:
         properties = {"order_id": {"type": "string"}, "limit": {"type": "integer"}}
         schema = {"type": "object", "properties": properties, "required": ["order_id"]}
-        return {"type": "function", "name": f"look_up_{number}", "description": self._text(60), "parameters": schema}
+        return {
+            "type": "function",
+            "name": f"look_up_{number}",
+            "description": self._text(60),
+            "parameters": schema,
+        }
 
     def _text(self, chars: int) -> str:
         return " ".join(self._random.choices(_VOCABULARY, k=chars // 7))

@@ -1,9 +1,10 @@
-"""A gRPC server that does nothing: what receiving costs in Python at the least, and a sink for the scores.
+"""A gRPC server that does nothing: what receiving costs in Python at the least, and a sink for the
+scores.
 
     python bench/null_server.py [--record FILE]
 
-Prints its port, then answers every call at once with an empty message and parses nothing. With --record it also appends
-the requests that export traces to FILE, as bench/frames.py reads them.
+Prints its port, then answers every call at once with an empty message and parses nothing. With
+--record it also appends the requests that export traces to FILE, as bench/frames.py reads them.
 """
 
 import argparse
@@ -37,7 +38,9 @@ class EveryMethod(grpc.GenericRpcHandler):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--record", metavar="FILE", type=argparse.FileType("ab"))
     server = grpc.server(ThreadPoolExecutor(4), options=[("grpc.max_receive_message_length", -1)])
     server.add_generic_rpc_handlers([EveryMethod(parser.parse_args().record)])

@@ -1,7 +1,8 @@
-"""How much of a provider's rate limit a judge makes use of, and how many questions it loses, through litellm's client.
+"""How much of a provider's rate limit a judge makes use of, and how many questions it loses,
+through litellm's client.
 
-A server on loopback takes ten calls a second, by a bucket or by a window of a second, with what providers say of it or
-without; the judge has its default configuration and all questions at once.
+A server on loopback takes ten calls a second, by a bucket or by a window of a second, with what
+providers say of it or without; the judge has its default configuration and all questions at once.
 """
 
 import argparse
@@ -145,8 +146,12 @@ def handler(provider: Provider) -> type[BaseHTTPRequestHandler]:
 
 async def lost(judge: Judge, count: int) -> int:
     """How many of so many questions, all asked at once, get no answer."""
-    questions = [Prompt("You judge.", "the record", f"question {number}") for number in range(count)]
-    outcomes = await asyncio.gather(*(judge.ask(x, Verdict) for x in questions), return_exceptions=True)
+    questions = [
+        Prompt("You judge.", "the record", f"question {number}") for number in range(count)
+    ]
+    outcomes = await asyncio.gather(
+        *(judge.ask(x, Verdict) for x in questions), return_exceptions=True
+    )
     return sum(isinstance(x, JudgeError) for x in outcomes)
 
 
@@ -154,7 +159,9 @@ def measure(name: str, provider: Provider, count: int) -> None:
     with Server(("127.0.0.1", 0), handler(provider)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         base = f"http://127.0.0.1:{server.server_port}/v1"
-        judge = open_judge(Config.model_validate({"model": "openai/limited", "api_base": base, "api_key": "none"}))
+        judge = open_judge(
+            Config.model_validate({"model": "openai/limited", "api_base": base, "api_key": "none"})
+        )
         if judge is None:
             raise SystemExit("no judge")
         asyncio.run(lost(judge, 1))  # litellm takes seconds to import
@@ -180,12 +187,21 @@ def main() -> None:
         "`retry-after: 1`": lambda after_s: {"retry-after": f"{math.ceil(after_s)}"},
         "nothing": lambda _: {},
     }
-    print("| limit, and what a refusal states | whole run | once warm | refused | lost |\n|---|---|---|---|---|")
+    print(
+        "| limit, and what a refusal states | whole run | once warm | refused | lost"
+        " |\n|---|---|---|---|---|"
+    )
     for hint, headers in hints.items():
         bucket = Bucket(args.rate, args.rate)
         measure(f"bucket, {hint}", Provider(bucket, args.latency, headers), args.questions)
-        measure(f"window of a second, {hint}", Provider(Window(args.rate), args.latency, headers), args.questions)
-    stated = Provider(Bucket(args.rate, args.rate), args.latency, hints["`retry-after-ms`"], states=True)
+        measure(
+            f"window of a second, {hint}",
+            Provider(Window(args.rate), args.latency, headers),
+            args.questions,
+        )
+    stated = Provider(
+        Bucket(args.rate, args.rate), args.latency, hints["`retry-after-ms`"], states=True
+    )
     measure("bucket, stated in all headers", stated, args.questions)
 
 

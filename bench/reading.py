@@ -2,7 +2,8 @@
 
 python bench/reading.py [--traces 1000] [--before COMMIT] [--profile]
 
-With --before the sources of an earlier commit and today's read the same load in turns, each in a process of its own.
+With --before the sources of an earlier commit and today's read the same load in turns, each in a
+process of its own.
 """
 
 import argparse
@@ -28,9 +29,13 @@ START_NS = 1_750_000_000 * 10**9
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--traces", type=int, default=1000, help="of ten spans each")
-    parser.add_argument("--before", metavar="COMMIT", help="compare with the sources of an earlier commit")
+    parser.add_argument(
+        "--before", metavar="COMMIT", help="compare with the sources of an earlier commit"
+    )
     parser.add_argument("--profile", action="store_true", help="show where the time goes")
     parser.add_argument("--json", action="store_true", help="print the rates as JSON")
     args = parser.parse_args()
@@ -49,11 +54,22 @@ def main() -> None:
 def rates(traces: int, profile: cProfile.Profile | None = None) -> Rates:
     """How fast this process reads the load, once it is warm."""
     bodies = list(Load(start_ns=START_NS).requests(traces))
-    rebuild_all([span for body in bodies[:10] for span in decode.spans(ExportTraceServiceRequest.FromString(body))], [])
+    rebuild_all(
+        [
+            span
+            for body in bodies[:10]
+            for span in decode.spans(ExportTraceServiceRequest.FromString(body))
+        ],
+        [],
+    )
     if profile is not None:
         profile.enable()
-    messages, parse_s = timed(lambda: [ExportTraceServiceRequest.FromString(body) for body in bodies])
-    spans, decode_s = timed(lambda: [span for message in messages for span in decode.spans(message)])
+    messages, parse_s = timed(
+        lambda: [ExportTraceServiceRequest.FromString(body) for body in bodies]
+    )
+    spans, decode_s = timed(
+        lambda: [span for message in messages for span in decode.spans(message)]
+    )
     _, rebuild_s = timed(lambda: rebuild_all(spans, []))
     if profile is not None:
         profile.disable()

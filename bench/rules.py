@@ -1,4 +1,5 @@
-"""What `evaluation.rules` costs a trace: deciding, by the number of rules, and keeping attributes of its spans.
+"""What `evaluation.rules` costs a trace: deciding, by the number of rules, and keeping attributes
+of its spans.
 
 Prints CPU microseconds a trace, the least of several rounds, with and without rules side by side.
 
@@ -34,11 +35,16 @@ _WHEN = (
 
 def _rules(count: int) -> list[dict[str, object]]:
     """Rules of which no two are alike, and of which none takes a trace of the load."""
-    return [{"name": f"rule-{x}", "when": {**_WHEN[x % len(_WHEN)], "user": f"user-{x}"}} for x in range(count)]
+    return [
+        {"name": f"rule-{x}", "when": {**_WHEN[x % len(_WHEN)], "user": f"user-{x}"}}
+        for x in range(count)
+    ]
 
 
 def _least_us(works: Mapping[int, Callable[[], object]], count: int) -> dict[int, float]:
-    """CPU microseconds of each of `count` items: of each work, which take turns, in its best round."""
+    """CPU microseconds of each of `count` items: of each work, which take turns, in its best
+    round.
+    """
     found = dict.fromkeys(works, math.inf)
     for _ in range(_ROUNDS):
         for name, work in works.items():
@@ -57,7 +63,9 @@ def main() -> None:
     received = [*by_trace.values()]
     traces = [trace for part in received for trace in rebuild(part)]
     print(f"{len(traces)} agent traces of {len(received[0])} spans; CPU us a trace")
-    configured = {x: Rules(Config.model_validate({"rules": _rules(x)}).rules, 1.0) for x in (0, 1, 5, 20, 100)}
+    configured = {
+        x: Rules(Config.model_validate({"rules": _rules(x)}).rules, 1.0) for x in (0, 1, 5, 20, 100)
+    }
     deciding = {x: partial(_decide, rules, traces) for x, rules in configured.items()}
     for number, cost_us in _least_us(deciding, len(traces)).items():
         print(f"  deciding, {number:3} rules      {cost_us:8.2f}")

@@ -1,8 +1,10 @@
-"""Agent traces per CPU second of scoring alone, beside reading: read -> evaluate -> commit -> sessions -> encode.
+"""Agent traces per CPU second of scoring alone, beside reading: read -> evaluate -> commit ->
+sessions -> encode.
 
 python bench/scoring.py [--traces 1000] [--checks] [--before COMMIT] [--profile STEP]
 
-With --before the sources of an earlier commit and today's score the same load in turns, each in a process of its own.
+With --before the sources of an earlier commit and today's score the same load in turns, each in a
+process of its own.
 """
 
 import argparse
@@ -49,11 +51,19 @@ Rates: TypeAlias = Mapping[str, float]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--traces", type=int, default=1000, help="of ten spans each")
-    parser.add_argument("--checks", action="store_true", help="measure all checks beside the default metrics")
-    parser.add_argument("--before", metavar="COMMIT", help="compare with the sources of an earlier commit")
-    parser.add_argument("--profile", metavar="STEP", help="show where the time of a step goes, or of `all`")
+    parser.add_argument(
+        "--checks", action="store_true", help="measure all checks beside the default metrics"
+    )
+    parser.add_argument(
+        "--before", metavar="COMMIT", help="compare with the sources of an earlier commit"
+    )
+    parser.add_argument(
+        "--profile", metavar="STEP", help="show where the time of a step goes, or of `all`"
+    )
     parser.add_argument("--json", action="store_true", help="print the rates as JSON")
     args = parser.parse_args()
     if args.before:
@@ -99,7 +109,9 @@ class Clock:
     def rates(self, traces: int) -> dict[str, float]:
         """What was spent, as traces per CPU second."""
         scoring_s = sum(x for name, x in self._spent_s.items() if name != "read")
-        return {name: traces / x for name, x in (self._spent_s | {"all but read": scoring_s}).items()}
+        return {
+            name: traces / x for name, x in (self._spent_s | {"all but read": scoring_s}).items()
+        }
 
 
 class Here(Executor):
@@ -122,7 +134,9 @@ async def scored(traces: int, config: Config, clock: Clock) -> None:
         store = Store.open(StoreConfig(url=f"sqlite:///{folder}/store.db"))
         export = ExportConfig(spans="all")
         engine = Engine(config, None, open_embedder(EmbedConfig(provider="ngrams")))
-        scoring = Scoring(engine, store, Sender(export, {}, store, Meter()), Meter(), threads=Here())
+        scoring = Scoring(
+            engine, store, Sender(export, {}, store, Meter()), Meter(), threads=Here()
+        )
         way = Way(scoring, store, export, clock)
         agent_traces = way.read(bodies)
         await way.score(agent_traces[:BATCH])

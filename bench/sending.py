@@ -19,7 +19,9 @@ def send(bodies: Iterable[bytes], port: int, *, in_flight: int) -> Counter[str]:
 
     Raises grpc.RpcError where it refuses one for good.
     """
-    channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=[("grpc.max_send_message_length", -1)])
+    channel = grpc.insecure_channel(
+        f"127.0.0.1:{port}", options=[("grpc.max_send_message_length", -1)]
+    )
     export = channel.unary_unary(_EXPORT)
     waiting, lock = iter(bodies), threading.Lock()
     refusals: Counter[str] = Counter()

@@ -1,12 +1,15 @@
-"""What survives when long conversations are shortened for a judge: what is chosen, beside a cut in the middle.
+"""What survives when long conversations are shortened for a judge: what is chosen, beside a cut in
+the middle.
 
     python -m bench.shortening PATH...
 
-PATH: results of tau-bench or tau2-bench (bench/trajectories.py). A *deciding fact* is a value of a benchmark's expected
-action (an id, a date, a flight, an amount) that a tool result of the conversation contains: to see whether the action
-was right, a judge has to find it there. A *change* is a call of the agent that changes something. Printed for each
-budget, over all conversations that are longer: the share of deciding facts that a result in the transcript still shows,
-and of changes whose arguments are there whole, each for the transcript as it is sent and for one whose middle is cut.
+PATH: results of tau-bench or tau2-bench (bench/trajectories.py). A *deciding fact* is a value of a
+benchmark's expected action (an id, a date, a flight, an amount) that a tool result of the
+conversation contains: to see whether the action was right, a judge has to find it there. A *change*
+is a call of the agent that changes something. Printed for each budget, over all conversations that
+are longer: the share of deciding facts that a result in the transcript still shows, and of changes
+whose arguments are there whole, each for the transcript as it is sent and for one whose middle is
+cut.
 """
 
 import re
@@ -69,14 +72,19 @@ def _row(budget: int, trajectories: Sequence[Trajectory]) -> str:
     chosen_facts, cut_facts = (kept[x].facts / max(facts, 1) for x in ("chosen", "cut"))
     chosen_changes, cut_changes = (kept[x].changes / max(made, 1) for x in ("chosen", "cut"))
     return (
-        f"{budget:6}  {longer:6}  {facts:5}  {chosen_facts:6.2f}  {cut_facts:10.2f}  {made:7}  {chosen_changes:6.2f}  "
-        f"{cut_changes:10.2f}"
+        f"{budget:6}  {longer:6}  {facts:5}  {chosen_facts:6.2f}  {cut_facts:10.2f}  {made:7} "
+        f" {chosen_changes:6.2f}  {cut_changes:10.2f}"
     )
 
 
 def _values(trajectory: Trajectory) -> set[str]:
     """The values of the expected actions that change something, as results contain them."""
-    leaves = (x for action in trajectory.expected if may_change(action.name) for x in _leaves(action.arguments))
+    leaves = (
+        x
+        for action in trajectory.expected
+        if may_change(action.name)
+        for x in _leaves(action.arguments)
+    )
     return {text for x in leaves if len(text := x if isinstance(x, str) else dumps(x)) > 2}
 
 
@@ -86,7 +94,11 @@ def _leaves(value: Any) -> Iterator[str | int | float]:
     if isinstance(value, list | tuple):
         for item in value:
             yield from _leaves(item)
-    elif isinstance(value, str | int | float) and not isinstance(value, bool) and any(map(str.isdigit, str(value))):
+    elif (
+        isinstance(value, str | int | float)
+        and not isinstance(value, bool)
+        and any(map(str.isdigit, str(value)))
+    ):
         yield value
 
 
@@ -102,7 +114,9 @@ def _shows(text: str, value: str) -> bool:
 
 
 def _middle_cut(trajectory: Trajectory, budget: int) -> str:
-    """The same conversation with the middle of long passages cut, then the steps in the middle left out."""
+    """The same conversation with the middle of long passages cut, then the steps in the middle left
+    out.
+    """
     passages = list(steps.turns_passages(trajectory.session, steps.Numbers()))
     room = budget * BYTES_PER_TOKEN
     passages = _all_cut([x.kind in _LONG for x in passages], passages, room, _LONG_FLOOR)
@@ -116,17 +130,27 @@ def _middle_cut(trajectory: Trajectory, budget: int) -> str:
     return elide("\n".join(x.text for x in passages), room) + "\n"
 
 
-def _all_cut(chosen: Sequence[bool], passages: Sequence[Passage], room: int, floor: int) -> list[Passage]:
-    """The longest of the chosen passages brought down to one length, so that all fit, but never below the floor."""
+def _all_cut(
+    chosen: Sequence[bool], passages: Sequence[Passage], room: int, floor: int
+) -> list[Passage]:
+    """The longest of the chosen passages brought down to one length, so that all fit, but never
+    below the floor.
+    """
     low, high = floor, max((len(x.text.encode()) for x in passages), default=floor)
     while low < high:
         cap = (low + high + 1) // 2
         sizes = [len(x.text.encode()) + 1 for x in passages]
-        if sum(min(size, cap) if cut else size for size, cut in zip(sizes, chosen, strict=True)) <= room:
+        if (
+            sum(min(size, cap) if cut else size for size, cut in zip(sizes, chosen, strict=True))
+            <= room
+        ):
             low = cap
         else:
             high = cap - 1
-    return [replace(x, text=elide(x.text, low)) if cut else x for x, cut in zip(passages, chosen, strict=True)]
+    return [
+        replace(x, text=elide(x.text, low)) if cut else x
+        for x, cut in zip(passages, chosen, strict=True)
+    ]
 
 
 def _size(passages: Iterable[Passage]) -> int:

@@ -1,4 +1,5 @@
-"""What `spanscore` costs before it does anything: CPU of `--help` and of a start, CPU and memory of an idle server.
+"""What `spanscore` costs before it does anything: CPU of `--help` and of a start, CPU and memory of
+an idle server.
 
 python bench/starting.py [--idle 20] [--rounds 5]
 
@@ -23,12 +24,18 @@ SETTLE_S = 5.0
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--idle", type=float, default=20.0, help="seconds to look at an idle server")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--idle", type=float, default=20.0, help="seconds to look at an idle server"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     print(f"{'--help':<24}{min(help_cpu_s() for _ in range(args.rounds)) * 1e3:>8.0f} ms of CPU")
-    ready_s, idle_share, resident_bytes = zip(*(started(args.idle * (x == 0)) for x in range(args.rounds)), strict=True)
+    ready_s, idle_share, resident_bytes = zip(
+        *(started(args.idle * (x == 0)) for x in range(args.rounds)), strict=True
+    )
     print(f"{'serve, until ready':<24}{min(ready_s):>8.2f} s of CPU")
     print(f"{'serve, idle':<24}{idle_share[0]:>8.2%} of a CPU")
     print(f"{'serve, idle':<24}{min(resident_bytes) / 2**20:>8.0f} MiB resident")
@@ -43,7 +50,9 @@ def help_cpu_s() -> float:
 
 
 def started(idle_s: float) -> tuple[float, float, int]:
-    """Seconds of CPU until a server is ready, then its share of a CPU, and its bytes of memory, while it is idle."""
+    """Seconds of CPU until a server is ready, then its share of a CPU, and its bytes of memory,
+    while it is idle.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         config, log = folder / "config.json", folder / "log"

@@ -1,4 +1,5 @@
-"""Spans per CPU second and peak memory of the server, beside a gRPC server that does nothing, in one run.
+"""Spans per CPU second and peak memory of the server, beside a gRPC server that does nothing, in
+one run.
 
     python bench/throughput.py [--traces 10000] [--in-flight 8]
 
@@ -28,7 +29,9 @@ from sending import send
 HERE = Path(__file__).parent
 POLL_S: Final = 0.2
 QUIET_S: Final = 10.0
-"""The sink has all once nothing has come for so long; longer than it takes a session to be evaluated."""
+"""The sink has all once nothing has come for so long; longer than it takes a session to be
+evaluated.
+"""
 STARTUP_S: Final = 60
 STOP_S: Final = 60
 
@@ -51,7 +54,9 @@ class Figures:
     peak_bytes: int
     refusals: Counter[str]
     scored_s: float
-    """Until all traces and sessions were scored, less what is waited for them to be complete; without that, no time."""
+    """Until all traces and sessions were scored, less what is waited for them to be complete;
+    without that, no time.
+    """
 
     @property
     def spans_per_cpu_s(self) -> float:
@@ -87,14 +92,19 @@ class Bench:
 
         def settle(health: Health) -> None:
             self._wait_until_finished(health)
-            health.wait_for("sessions_evaluated", math.ceil(self._traces / TRACES_PER_SESSION), self._within_s)
+            health.wait_for(
+                "sessions_evaluated", math.ceil(self._traces / TRACES_PER_SESSION), self._within_s
+            )
             self._scored_at_s = time.monotonic()
             wait_until_quiet(exported)
 
         with self._null_server("--record", str(exported)) as sink:
             endpoint = f"127.0.0.1:{sink.first_line()}"
             exporter = {"endpoint": endpoint, "tls": {"insecure": True}, "compression": "none"}
-            settings = SCORE | {"export": {"exporters": {"otlp_grpc": exporter}, "spans": "all"}, "workers": workers}
+            settings = SCORE | {
+                "export": {"exporters": {"otlp_grpc": exporter}, "spans": "all"},
+                "workers": workers,
+            }
             what = "+ score and export" if workers == 1 else f"the same, {workers} workers"
             return self._spanscore(what, settings, settle)
 
@@ -105,8 +115,12 @@ class Bench:
         command = [sys.executable, str(HERE / "null_server.py"), *arguments]
         return Child(command, log=self._folder / "null_server.log")
 
-    def _spanscore(self, what: str, settings: dict[str, Any], settle: Callable[["Health"], None]) -> Figures:
-        """Start a server with an empty folder of its own; `settle` returns when it has done its work."""
+    def _spanscore(
+        self, what: str, settings: dict[str, Any], settle: Callable[["Health"], None]
+    ) -> Figures:
+        """Start a server with an empty folder of its own; `settle` returns when it has done its
+        work.
+        """
         folder = self._folder / what.replace(" ", "_")
         folder.mkdir()
         grpc_port, health_port = free_port(), free_port()
@@ -127,14 +141,24 @@ class Bench:
             server.stop(STOP_S)
         return figures
 
-    def _measure(self, what: str, server: Child, port: int, *, settle: Callable[[], None]) -> Figures:
+    def _measure(
+        self, what: str, server: Child, port: int, *, settle: Callable[[], None]
+    ) -> Figures:
         cpu_before_s, started_s = server.cpu_s(), time.monotonic()
         refusals = send(frames.read(self._load), port, in_flight=self._in_flight)
         sent_s = time.monotonic() - started_s
         settle()
         cpu_s = server.cpu_s() - cpu_before_s
         scored_s = self._scored_at_s - started_s - WAITS_S
-        return Figures(what, self._traces * SPANS_PER_TRACE, cpu_s, sent_s, server.peak_bytes(), refusals, scored_s)
+        return Figures(
+            what,
+            self._traces * SPANS_PER_TRACE,
+            cpu_s,
+            sent_s,
+            server.peak_bytes(),
+            refusals,
+            scored_s,
+        )
 
 
 class Health:
@@ -150,13 +174,19 @@ class Health:
                 return
 
     def wait_for(self, counter: str, count: int, within_s: float) -> None:
-        """Wait until `counter` has reached `count`. Raises TimeoutError when it does not in time."""
+        """Wait until `counter` has reached `count`.
+
+        Raises TimeoutError when it does not in time.
+        """
         for _ in polls(within_s, f"{counter} to reach {count}"):
             if ((self._counters() or {}).get(counter) or 0) >= count:
                 return
 
     def _counters(self) -> dict[str, int] | None:
-        """The server's counters; None while it does not listen. Raises RuntimeError when it has ended."""
+        """The server's counters; None while it does not listen.
+
+        Raises RuntimeError when it has ended.
+        """
         self._server.check_alive()
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
         try:
@@ -198,7 +228,9 @@ def free_port() -> int:
 
 
 def faults(load: Path, exported: Path) -> list[str]:
-    """What is missing from, or twice in, the exported scores; prints how many there are of each metric."""
+    """What is missing from, or twice in, the exported scores; prints how many there are of each
+    metric.
+    """
     sent = {span.trace_id for body in frames.read(load) for span in spans_of(body)}
     ids: Counter[bytes] = Counter()
     scores: Counter[tuple[str, bytes, bytes]] = Counter()
@@ -213,7 +245,8 @@ def faults(load: Path, exported: Path) -> list[str]:
     found = [f"{len(sent - {trace_id for _, trace_id, _ in scores})} traces have no score"]
     found += [f"{sum(count > 1 for count in scores.values())} scores were made twice"]
     found += [f"{sum(count > 1 for count in ids.values())} spans were sent twice"]
-    # All traces of the load are alike: a metric measures each, each but the first of a session, or each session.
+    # All traces of the load are alike: a metric measures each, each but the first of a session, or
+    # each session.
     found += [
         f"{count} scores of {metric} for {traces} traces in {sessions} sessions"
         for metric, count in of_metric.items()
@@ -230,7 +263,9 @@ def spans_of(body: bytes) -> Iterator[Any]:
 
 def metric_of(span: Any) -> str:
     """The metric that a span has a score of; "" for one that sums a trace's verdicts up."""
-    return next((x.value.string_value for x in span.attributes if x.key == "gen_ai.evaluation.name"), "")
+    return next(
+        (x.value.string_value for x in span.attributes if x.key == "gen_ai.evaluation.name"), ""
+    )
 
 
 def show(figures: Figures, nothing: Figures) -> None:
@@ -244,14 +279,21 @@ def show(figures: Figures, nothing: Figures) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--traces", type=int, default=10_000, help="of ten spans each")
-    parser.add_argument("--in-flight", type=int, default=8, help="requests of a hundred spans under way at once")
+    parser.add_argument(
+        "--in-flight", type=int, default=8, help="requests of a hundred spans under way at once"
+    )
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="spanscore-bench-") as name:
         folder = Path(name)
         bench = Bench(folder, args.traces, args.in_flight)
-        print(f"{'server':<22}{'spans/CPU s':>12}{'x nothing':>10}{'peak MiB':>10}{'sent in s':>10}  sent back")
+        print(
+            f"{'server':<22}{'spans/CPU s':>12}{'x nothing':>10}{'peak MiB':>10}{'sent in s':>10} "
+            " sent back"
+        )
         nothing = bench.nothing()
         show(nothing, nothing)
         show(bench.receive(), nothing)

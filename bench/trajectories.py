@@ -1,17 +1,23 @@
-"""Labelled trajectories of public benchmarks, as sessions of agent traces: what the studies in this folder rest on.
+"""Labelled trajectories of public benchmarks, as sessions of agent traces: what the studies in this
+folder rest on.
 
-A trajectory is turned into GenAI spans (one trace a turn, a `chat` span for each answer of the model, an `execute_tool`
-span for each call) and rebuilt like any other telemetry, so that a study sees what a user would see. Formats:
+A trajectory is turned into GenAI spans (one trace a turn, a `chat` span for each answer of the
+model, an `execute_tool` span for each call) and rebuilt like any other telemetry, so that a study
+sees what a user would see. Formats:
 
-- tau-bench (https://github.com/sierra-research/tau-bench, MIT): a JSON array of {task_id, trial, reward, info, traj};
-- tau2-bench (https://github.com/sierra-research/tau2-bench, MIT): {tasks, simulations: [{task_id, trial, reward_info,
-  messages}]};
-- InterCode (https://github.com/princeton-nlp/intercode, MIT): {number: {task_id, query, turn_history: {actions,
-  observations}, summary: {max_reward}}}, what its experiments write; each action is a call of `execute`;
-- MINT (https://github.com/xingyaoww/mint-bench, Apache-2.0): a line of JSON for each {task: {task_id}, state: {history,
-  success}}; what stands in `<execute>` and `<solution>` are calls of `execute` and `propose_solution`.
+- tau-bench (https://github.com/sierra-research/tau-bench, MIT): a JSON array of {task_id, trial,
+  reward, info, traj};
+- tau2-bench (https://github.com/sierra-research/tau2-bench, MIT): {tasks, simulations: [{task_id,
+  trial, reward_info, messages}]};
+- InterCode (https://github.com/princeton-nlp/intercode, MIT): {number: {task_id, query,
+  turn_history: {actions, observations}, summary: {max_reward}}}, what its experiments write; each
+  action is a call of `execute`;
+- MINT (https://github.com/xingyaoww/mint-bench, Apache-2.0): a line of JSON for each {task:
+  {task_id}, state: {history, success}}; what stands in `<execute>` and `<solution>` are calls of
+  `execute` and `propose_solution`.
 
-Files may be gzipped. Benchmarks record no times: here a step takes a second, on a clock that nobody takes for set.
+Files may be gzipped. Benchmarks record no times: here a step takes a second, on a clock that nobody
+takes for set.
 """
 
 import gzip
@@ -28,7 +34,8 @@ from spanscore.model.span import STATUS_UNSET, Resource, Scope, Span
 from spanscore.model.trace import Session
 
 _SECOND_NS = 1_000_000_000
-_STARTED_NS = _SECOND_NS  # in 1970: what reads the trajectories takes it for a clock that was not set
+# in 1970: what reads the trajectories takes it for a clock that was not set
+_STARTED_NS = _SECOND_NS
 _SCOPE = Scope("bench.trajectories")
 _TAGGED = re.compile(r"<(?P<tag>execute|solution)>(?P<text>.*?)(?:</(?P=tag)>|\Z)", re.DOTALL)
 _END_OF_TALK = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
@@ -53,7 +60,10 @@ class Trajectory(NamedTuple):
 
 
 def read(path: Path) -> Iterator[Trajectory]:
-    """The trajectories in a file of one of the formats above. Raises ValueError for any other format."""
+    """The trajectories in a file of one of the formats above.
+
+    Raises ValueError for any other format.
+    """
     raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     corpus = path.name.partition(".json")[0]
     if ".jsonl" in path.suffixes:
@@ -64,7 +74,9 @@ def read(path: Path) -> Iterator[Trajectory]:
         yield from (_of_tau_bench(corpus, item) for item in data)
     elif isinstance(data, dict) and "simulations" in data:
         yield from _of_tau2_bench(corpus, data)
-    elif isinstance(data, dict) and all(isinstance(x, dict) and "turn_history" in x for x in data.values()):
+    elif isinstance(data, dict) and all(
+        isinstance(x, dict) and "turn_history" in x for x in data.values()
+    ):
         yield from (_of_intercode(corpus, x) for x in data.values())
     else:
         raise ValueError(f"{path}: in none of the formats that bench/trajectories.py lists")
@@ -83,14 +95,20 @@ def _of_tau_bench(corpus: str, item: Mapping[str, Any]) -> Trajectory:
 
 
 def _of_tau2_bench(corpus: str, data: Mapping[str, Any]) -> Iterator[Trajectory]:
-    expected = {task["id"]: (task.get("evaluation_criteria") or {}).get("actions") or () for task in data["tasks"]}
+    expected = {
+        task["id"]: (task.get("evaluation_criteria") or {}).get("actions") or ()
+        for task in data["tasks"]
+    }
     for item in data["simulations"]:
         yield Trajectory(
             corpus,
             str(item["task_id"]),
             item.get("trial") or 0,
             (item.get("reward_info") or {}).get("reward") == 1,
-            session_of(f"{corpus}-{item['task_id']}-{item.get('trial') or 0}", [_as_chat(x) for x in item["messages"]]),
+            session_of(
+                f"{corpus}-{item['task_id']}-{item.get('trial') or 0}",
+                [_as_chat(x) for x in item["messages"]],
+            ),
             tuple(Action(x["name"], x["arguments"]) for x in expected.get(item["task_id"], ())),
         )
 
@@ -102,7 +120,14 @@ def _of_intercode(corpus: str, item: Mapping[str, Any]) -> Trajectory:
     for place, (action, observation) in enumerate(steps):
         messages += _call_and_result(place, "execute", {"code": action}, "", observation)
     passed = item["summary"]["max_reward"] == 1
-    return Trajectory(corpus, str(item["task_id"]), 0, passed, session_of(f"{corpus}-{item['task_id']}", messages), ())
+    return Trajectory(
+        corpus,
+        str(item["task_id"]),
+        0,
+        passed,
+        session_of(f"{corpus}-{item['task_id']}", messages),
+        (),
+    )
 
 
 def _of_mint(corpus: str, item: Mapping[str, Any]) -> Trajectory:
@@ -136,7 +161,9 @@ def _call_and_result(
 
 
 def _as_chat(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A message of tau2-bench in the form of tau-bench's, which is that of OpenAI's chat completions."""
+    """A message of tau2-bench in the form of tau-bench's, which is that of OpenAI's chat
+    completions.
+    """
     calls = [
         {"id": x["id"], "function": {"name": x["name"], "arguments": dumps(x["arguments"])}}
         for x in message.get("tool_calls") or ()
@@ -145,7 +172,9 @@ def _as_chat(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def session_of(session_id: str, messages: Sequence[Mapping[str, Any]]) -> Session:
-    """The session in a chat's messages: each message of the user that the agent answered opens a turn."""
+    """The session in a chat's messages: each message of the user that the agent answered opens a
+    turn.
+    """
     spans: list[Span] = []
     seen: list[dict[str, Any]] = []
     instructions = "\n".join(str(x["content"]) for x in messages if x["role"] == "system")
@@ -175,9 +204,15 @@ def _without_marks(content: Any) -> str:
 
 
 def _spans_of_turn(
-    session_id: str, instructions: str, seen: list[dict[str, Any]], turn: Sequence[Mapping[str, Any]], start_ns: int
+    session_id: str,
+    instructions: str,
+    seen: list[dict[str, Any]],
+    turn: Sequence[Mapping[str, Any]],
+    start_ns: int,
 ) -> Iterator[Span]:
-    """The spans of one turn; `seen` is the conversation before it, to which the turn's messages are added."""
+    """The spans of one turn; `seen` is the conversation before it, to which the turn's messages are
+    added.
+    """
     trace_id = _id(session_id, str(start_ns), digits=32)
     now_ns = start_ns
     children: list[tuple[str, dict[str, Any]]] = []
@@ -191,7 +226,9 @@ def _spans_of_turn(
                     {
                         "gen_ai.operation.name": "chat",
                         "gen_ai.request.model": "recorded",
-                        "gen_ai.system_instructions": dumps([{"type": "text", "content": instructions}]),
+                        "gen_ai.system_instructions": dumps(
+                            [{"type": "text", "content": instructions}]
+                        ),
                         "gen_ai.input.messages": dumps(seen),
                         "gen_ai.output.messages": dumps(
                             [{"role": "assistant", "parts": parts, "finish_reason": "stop"}]
@@ -209,22 +246,53 @@ def _spans_of_turn(
         now_ns += _SECOND_NS
         of_session = {"gen_ai.conversation.id": session_id, **attributes}
         span_id = _id(trace_id, str(place), digits=16)
-        yield _span(trace_id, span_id, _id(trace_id, "root", digits=16), name, now_ns - _SECOND_NS, now_ns, of_session)
-    root = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "agent", "gen_ai.conversation.id": session_id}
-    yield _span(trace_id, _id(trace_id, "root", digits=16), "", "invoke_agent agent", start_ns, now_ns, root)
+        yield _span(
+            trace_id,
+            span_id,
+            _id(trace_id, "root", digits=16),
+            name,
+            now_ns - _SECOND_NS,
+            now_ns,
+            of_session,
+        )
+    root = {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": "agent",
+        "gen_ai.conversation.id": session_id,
+    }
+    yield _span(
+        trace_id, _id(trace_id, "root", digits=16), "", "invoke_agent agent", start_ns, now_ns, root
+    )
 
 
 def _parts(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     if message["role"] == "tool":
-        return [{"type": "tool_call_response", "id": message.get("tool_call_id"), "response": message["content"]}]
-    parts: list[dict[str, Any]] = [{"type": "text", "content": message["content"]}] if message["content"] else []
+        return [
+            {
+                "type": "tool_call_response",
+                "id": message.get("tool_call_id"),
+                "response": message["content"],
+            }
+        ]
+    parts: list[dict[str, Any]] = (
+        [{"type": "text", "content": message["content"]}] if message["content"] else []
+    )
     for call in message.get("tool_calls") or ():
         arguments = loads(call["function"]["arguments"] or "{}")
-        parts.append({"type": "tool_call", "id": call["id"], "name": call["function"]["name"], "arguments": arguments})
+        parts.append(
+            {
+                "type": "tool_call",
+                "id": call["id"],
+                "name": call["function"]["name"],
+                "arguments": arguments,
+            }
+        )
     return parts
 
 
-def _tool_attributes(part: Mapping[str, Any], results: Mapping[Any, Mapping[str, Any]]) -> dict[str, Any]:
+def _tool_attributes(
+    part: Mapping[str, Any], results: Mapping[Any, Mapping[str, Any]]
+) -> dict[str, Any]:
     attributes = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": part["name"],
@@ -237,10 +305,27 @@ def _tool_attributes(part: Mapping[str, Any], results: Mapping[Any, Mapping[str,
 
 
 def _span(
-    trace_id: str, span_id: str, parent_id: str, name: str, start_ns: int, end_ns: int, attributes: Mapping[str, Any]
+    trace_id: str,
+    span_id: str,
+    parent_id: str,
+    name: str,
+    start_ns: int,
+    end_ns: int,
+    attributes: Mapping[str, Any],
 ) -> Span:
     return Span(
-        trace_id, span_id, parent_id, name, 1, start_ns, end_ns, STATUS_UNSET, "", attributes, Resource(), _SCOPE
+        trace_id,
+        span_id,
+        parent_id,
+        name,
+        1,
+        start_ns,
+        end_ns,
+        STATUS_UNSET,
+        "",
+        attributes,
+        Resource(),
+        _SCOPE,
     )
 
 

@@ -1,7 +1,8 @@
-"""How often the intervals of `spanscore.stats.weighted` hold the truth, for rare strata that are drawn seldom.
+"""How often the intervals of `spanscore.stats.weighted` hold the truth, for rare strata that are
+drawn seldom.
 
-Prints, for each design, the coverage at 95 % and the mean width, and exits 1 where a coverage is below .88. It takes
-some minutes.
+Prints, for each design, the coverage at 95 % and the mean width, and exits 1 where a coverage is
+below .88. It takes some minutes.
 """
 
 import itertools
@@ -18,7 +19,9 @@ SIZES = (20, 200, 1000, 3000)
 
 
 def main() -> None:
-    """Print a line for each number of units, share of the stratum and chance to draw it, and pass rates."""
+    """Print a line for each number of units, share of the stratum and chance to draw it, and pass
+    rates.
+    """
     worst = 1.0
     print("units  stratum  chance  rates        mean: held  width    total: held")
     for n, (share, chance), rates in itertools.product(SIZES, DESIGNS, RATES):
@@ -30,7 +33,9 @@ def main() -> None:
     sys.exit(worst < 0.88)
 
 
-def _simulated(n: int, share: float, chance: float, rates: tuple[float, float]) -> tuple[float, float, float]:
+def _simulated(
+    n: int, share: float, chance: float, rates: tuple[float, float]
+) -> tuple[float, float, float]:
     rng = np.random.default_rng(n)
     truth = share * rates[0] + (1 - share) * rates[1]
     held = of_total = 0

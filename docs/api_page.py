@@ -1,4 +1,6 @@
-"""The page of the public API: every name with its signature, as it is written in the code, and its docstring."""
+"""The page of the public API: every name with its signature, as it is written in the code, and its
+docstring.
+"""
 
 import ast
 import importlib
@@ -12,11 +14,21 @@ from types import ModuleType
 from typing import Any
 
 MODULES = {
-    "spanscore": "What an agent's author, a script and a notebook use. Each name is imported when it is first used.",
+    "spanscore": (
+        "What an agent's author, a script and a notebook use. Each name is imported when it is"
+        " first used."
+    ),
     "spanscore.errors": "What is raised on purpose.",
-    "spanscore.report": "A run as one HTML file. `Report.to_html` and `spanscore report` are made of it.",
-    "spanscore.testing": "What authors of metrics and dialects test theirs with. See [own-metrics.md](own-metrics.md).",
-    "spanscore.dialects.reading": "What a dialect is written with. See [add-a-dialect.md](add-a-dialect.md).",
+    "spanscore.report": (
+        "A run as one HTML file. `Report.to_html` and `spanscore report` are made of it."
+    ),
+    "spanscore.testing": (
+        "What authors of metrics and dialects test theirs with. See"
+        " [own-metrics.md](own-metrics.md)."
+    ),
+    "spanscore.dialects.reading": (
+        "What a dialect is written with. See [add-a-dialect.md](add-a-dialect.md)."
+    ),
 }
 
 _INTRODUCTION = """\
@@ -24,7 +36,8 @@ _INTRODUCTION = """\
 
 <!-- written by `make docs` from the code: change the code, not this page -->
 
-Every public name. What is not here may change at any time; what is here changes on purpose only, with a line in the
+Every public name. What is not here may change at any time; what is here changes on purpose only, \
+with a line in the
 [changelog](../CHANGELOG.md). All of it is typed (`py.typed`).
 """
 
@@ -45,7 +58,9 @@ def signatures() -> str:
     """Every public name with its signature and nothing else, one after the other."""
     modules = map(importlib.import_module, MODULES)
     names = [(module, name) for module in modules for name in public_names(module)]
-    blocks = [f"{module.__name__}.{name}\n{_indented(code(module, name))}" for module, name in names]
+    blocks = [
+        f"{module.__name__}.{name}\n{_indented(code(module, name))}" for module, name in names
+    ]
     return "\n".join(blocks)
 
 
@@ -54,7 +69,9 @@ def public_names(module: ModuleType) -> list[str]:
     listed = getattr(module, "__all__", None)
     if listed is not None:
         return [x for x in listed if not x.startswith("__")]
-    own = (x for x in vars(module).values() if inspect.isclass(x) and x.__module__ == module.__name__)
+    own = (
+        x for x in vars(module).values() if inspect.isclass(x) and x.__module__ == module.__name__
+    )
     return [x.__name__ for x in own]
 
 
@@ -69,7 +86,9 @@ def docstring(module: ModuleType, name: str) -> str:
         return inspect.getdoc(found) or ""
     home, node = _home(module, name)
     body = home.body
-    after = body[body.index(node) + 1] if node in body and body.index(node) + 1 < len(body) else None
+    after = (
+        body[body.index(node) + 1] if node in body and body.index(node) + 1 < len(body) else None
+    )
     if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
         return inspect.cleandoc(str(after.value.value))
     return ""
@@ -101,8 +120,11 @@ def _home(module: ModuleType, name: str) -> tuple[ast.Module, Any]:
     found = getattr(module, name)
     homes = getattr(module, "_HOMES", {})
     is_defined = inspect.isclass(found) or inspect.isfunction(found)
-    says_where = is_defined and found.__module__ != module.__name__  # an error may say that it is of the package
-    home = importlib.import_module(found.__module__ if says_where else homes.get(name, module.__name__))
+    # an error may say that it is of the package
+    says_where = is_defined and found.__module__ != module.__name__
+    home = importlib.import_module(
+        found.__module__ if says_where else homes.get(name, module.__name__)
+    )
     tree = _tree(str(home.__file__))
     defined = found.__name__ if is_defined else name
     node = next((x for x in reversed(tree.body) if defined in _names(x)), None)
@@ -112,7 +134,9 @@ def _home(module: ModuleType, name: str) -> tuple[ast.Module, Any]:
 def _imported_from(tree: ast.Module, name: str) -> ModuleType:
     """The module from which another one has a name."""
     imports = (x for x in tree.body if isinstance(x, ast.ImportFrom))
-    return importlib.import_module(next(str(x.module) for x in imports if name in {y.name for y in x.names}))
+    return importlib.import_module(
+        next(str(x.module) for x in imports if name in {y.name for y in x.names})
+    )
 
 
 def _names(node: ast.stmt) -> set[str]:
@@ -120,12 +144,22 @@ def _names(node: ast.stmt) -> set[str]:
         return {node.name}
     if isinstance(node, ast.Assign):
         return {x.id for x in node.targets if isinstance(x, ast.Name)}
-    return {node.target.id} if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) else set()
+    return (
+        {node.target.id}
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+        else set()
+    )
 
 
 def _with_overloads(body: list[ast.stmt], node: Any) -> list[Any]:
-    """The overloads of a function, which are what its callers see; the function itself where it has none."""
-    same = [x for x in body if isinstance(x, ast.FunctionDef | ast.AsyncFunctionDef) and x.name == node.name]
+    """The overloads of a function, which are what its callers see; the function itself where it has
+    none.
+    """
+    same = [
+        x
+        for x in body
+        if isinstance(x, ast.FunctionDef | ast.AsyncFunctionDef) and x.name == node.name
+    ]
     return [x for x in same if any(_last(y) == "overload" for y in x.decorator_list)] or [node]
 
 
@@ -185,10 +219,16 @@ def _member(node: ast.stmt, *, takes_init: bool) -> Iterator[str]:
     if isinstance(node, ast.AnnAssign) and not _text(node.target).startswith("_"):
         yield _text(node)
     elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        is_public = not node.name.startswith("_") or node.name in {"__enter__", "__aenter__", "__call__"}
+        is_public = not node.name.startswith("_") or node.name in {
+            "__enter__",
+            "__aenter__",
+            "__call__",
+        }
         if is_public or (takes_init and node.name == "__init__"):
             kinds = [
-                f"@{_last(x)}\n" for x in node.decorator_list if _last(x) in {"classmethod", "property", "staticmethod"}
+                f"@{_last(x)}\n"
+                for x in node.decorator_list
+                if _last(x) in {"classmethod", "property", "staticmethod"}
             ]
             yield "".join(kinds) + _function(node)
 

@@ -1,4 +1,6 @@
-"""The page docs/dialects.md: what each dialect's golden cases hold, their origin, how its spans are recognised."""
+"""The page docs/dialects.md: what each dialect's golden cases hold, their origin, how its spans are
+recognised.
+"""
 
 import inspect
 import itertools
@@ -20,28 +22,41 @@ ROOT: Final = Path(__file__).parent.parent
 GOLDEN: Final = ROOT / "tests/golden"
 LIMITS: Final = Path(__file__).parent / "dialect-limits.toml"
 
-_YES, _PARTLY, _NO = "yes", "partly", "–"  # noqa: RUF001  # the dash is how an empty cell is printed
+_YES, _PARTLY, _NO = (
+    "yes",
+    "partly",
+    "–",  # noqa: RUF001  # the dash is how an empty cell is printed
+)
 
 _INTRODUCTION: Final = """\
 # Dialects
 
 <!-- written by `make docs` from the code and the golden cases: change those, not this page -->
 
-What can be known of an agent depends on who writes its spans. This page is made from the golden cases in
-`tests/golden`: telemetry of real frameworks, each recorded against a scripted model, and the agent traces rebuilt from
-it, which the tests hold against what was really said. Cases that are *written by hand*, after an emitter's source and
-documentation, say so. [agent-trace.md](agent-trace.md) has the facts and the order of their sources;
+What can be known of an agent depends on who writes its spans. This page is made from the golden \
+cases in
+`tests/golden`: telemetry of real frameworks, each recorded against a scripted model, and the \
+agent traces rebuilt from
+it, which the tests hold against what was really said. Cases that are *written by hand*, after an \
+emitter's source and
+documentation, say so. [agent-trace.md](agent-trace.md) has the facts and the order of their \
+sources;
 [add-a-dialect.md](add-a-dialect.md) shows how a dialect is written, and how a case is recorded.
 
 ## What each case holds
 
-*yes*: every agent trace of the case has it. *partly*: some have it, or it is recorded shortened or changed. A dash: it
-is `null`, since the set-up did not record it; where the reason lies with the emitter, it is told below. *question* is
-`user_input`, *answer* `final_output`, *offered* the tools on offer, *described* their descriptions, *calls* which tools
+*yes*: every agent trace of the case has it. *partly*: some have it, or it is recorded shortened \
+or changed. A dash: it
+is `null`, since the set-up did not record it; where the reason lies with the emitter, it is told \
+below. *question* is
+`user_input`, *answer* `final_output`, *offered* the tools on offer, *described* their \
+descriptions, *calls* which tools
 were called.
 
-Some instrumentations record no content unless they are told to, as OpenTelemetry's own do; then questions, answers and
-arguments are `null` and little can be scored. `spanscore eval`, `test`, `inspect` and `doctor` and the server's log say
+Some instrumentations record no content unless they are told to, as OpenTelemetry's own do; then \
+questions, answers and
+arguments are `null` and little can be scored. `spanscore eval`, `test`, `inspect` and `doctor` \
+and the server's log say
 so once, with the switch that is given below as *To record content*.
 """
 
@@ -70,7 +85,9 @@ def _tools(trace: _Trace) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _Fact:
-    """A column: its heading, its name in recording.toml, whether a trace has it, and whether it could have it."""
+    """A column: its heading, its name in recording.toml, whether a trace has it, and whether it
+    could have it.
+    """
 
     heading: str
     name: str
@@ -85,7 +102,12 @@ _FACTS: Final = (
     _Fact("offered", "tools_offered", lambda x: bool(_tools(x))),
     _Fact("described", "tool_descriptions", lambda x: any(y["description"] for y in _tools(x))),
     _Fact("calls", "tool_names", lambda x: x["tool_calls"] is not None),
-    _Fact("arguments", "tool_arguments", lambda x: all(y["arguments"] is not None for y in _calls(x)), _calls),
+    _Fact(
+        "arguments",
+        "tool_arguments",
+        lambda x: all(y["arguments"] is not None for y in _calls(x)),
+        _calls,
+    ),
     _Fact(
         "results",
         "tool_results",
@@ -101,7 +123,9 @@ _FACTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A golden case, and what its recording.toml says of it, if it is one of our own conversation."""
+    """A golden case, and what its recording.toml says of it, if it is one of our own
+    conversation.
+    """
 
     folder: Path
     truth: dict[str, Any] | None
@@ -116,7 +140,9 @@ class _Case:
 
     @property
     def traces(self) -> list[_Trace]:
-        found: list[_Trace] = json.loads((self.folder / "expected.json").read_text(encoding="utf-8"))
+        found: list[_Trace] = json.loads(
+            (self.folder / "expected.json").read_text(encoding="utf-8")
+        )
         return found
 
     @property
@@ -131,7 +157,9 @@ class _Case:
             yield from ((self.truth or {}).get(table, {})).items()
 
     def holds(self, fact: _Fact) -> str:
-        """What the cell of this case and fact says; of our own conversation, what the tests have checked."""
+        """What the cell of this case and fact says; of our own conversation, what the tests have
+        checked.
+        """
         truth = self.truth or {}
         if fact.name in truth.get("not_recorded", {}):
             return _NO
@@ -220,7 +248,9 @@ def _recognised(dialect: Dialect) -> Iterator[str]:
         yield f"attribute {_either(dialect.keys)}"
     if dialect.matches is not None:
         said = inspect.getdoc(dialect.matches) or "what the span looks like"
-        said = re.sub(r"^Whether (?:a|the) span ", "", said.split(".\n")[0].split("\n\n")[0].rstrip("."))
+        said = re.sub(
+            r"^Whether (?:a|the) span ", "", said.split(".\n")[0].split("\n\n")[0].rstrip(".")
+        )
         yield " ".join(said.split())
 
 
@@ -229,11 +259,15 @@ def _either(names: tuple[str, ...]) -> str:
 
 
 def _origin(case: _Case) -> tuple[str, str]:
-    """What a case shows, and versions: those that its SOURCE names, else those that its spans do."""
+    """What a case shows, and versions: those that its SOURCE names, else those that its spans
+    do.
+    """
     source = case.source
     if source.startswith("Written by hand"):
         return "written by hand", ""
-    by_us = re.match(r"Recorded by tests/recording .*? on ([0-9-]+): (.*?)\. Versions: (.*?)\.(?= [A-Z])", source)
+    by_us = re.match(
+        r"Recorded by tests/recording .*? on ([0-9-]+): (.*?)\. Versions: (.*?)\.(?= [A-Z])", source
+    )
     if by_us:
         return f"recorded {by_us.group(1)}: {by_us.group(2)}", by_us.group(3)
     by_running = re.match(r"Recorded by running (.*?)\.(?= [A-Z])", source)

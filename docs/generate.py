@@ -23,9 +23,12 @@ _INTRODUCTION = """\
 
 <!-- written by `make docs` from the code: change the code, not this page -->
 
-One YAML file, given with `spanscore serve -c FILE`. `${env:NAME}` and `${env:NAME:-default}` are replaced by
-environment variables, as in the collector; `$$` is one dollar sign. Durations are written as `200ms`, `10s`, `5m`,
-`24h`, sizes as `64KiB`, `4MiB`, `1GiB`. An unknown key is refused, with the nearest right one. `spanscore config check
+One YAML file, given with `spanscore serve -c FILE`. `${env:NAME}` and `${env:NAME:-default}` are \
+replaced by
+environment variables, as in the collector; `$$` is one dollar sign. Durations are written as \
+`200ms`, `10s`, `5m`,
+`24h`, sizes as `64KiB`, `4MiB`, `1GiB`. An unknown key is refused, with the nearest right one. \
+`spanscore config check
 FILE` says what is wrong; `spanscore config schema` prints the JSON schema, for editors.
 
 `SPANSCORE_JUDGE_MODEL` in the environment is `judge.model` where the file does not set it.
@@ -37,12 +40,22 @@ def configuration() -> str:
     schema = config.json_schema()
     lines = [_INTRODUCTION]
     top = {key: value for key, value in schema["properties"].items() if "$ref" not in value}
-    lines += ["| key | default | meaning |", "|---|---|---|", *_rows("", {"properties": top}, schema), ""]
+    lines += [
+        "| key | default | meaning |",
+        "|---|---|---|",
+        *_rows("", {"properties": top}, schema),
+        "",
+    ]
     for key, value in schema["properties"].items():
         if "$ref" in value:
             section = _resolve(value, schema)
             lines += [f"## {key}", "", value.get("description") or section["description"], ""]
-            lines += ["| key | default | meaning |", "|---|---|---|", *_rows("", section, schema), ""]
+            lines += [
+                "| key | default | meaning |",
+                "|---|---|---|",
+                *_rows("", section, schema),
+                "",
+            ]
     return "\n".join(lines)
 
 
@@ -55,14 +68,20 @@ def _rows(
     above = (*above, model)
     for key, value in model.get("properties", {}).items():
         held = _resolve(value, schema)
-        text = " ".join((value.get("description") or held.get("description", "")).split()).replace("|", "\\|")
+        text = " ".join((value.get("description") or held.get("description", "")).split()).replace(
+            "|", "\\|"
+        )
         default = (
-            "" if ("properties" in held and "anyOf" not in value) or "default" not in value else f"`{_default(value)}`"
+            ""
+            if ("properties" in held and "anyOf" not in value) or "default" not in value
+            else f"`{_default(value)}`"
         )
         yield f"| `{prefix}{key}` | {default} | {text} |"
         if "properties" in held:
             yield from _rows(f"{prefix}{key}.", held, schema, above)
-        yield from _rows(f"{prefix}{key}[].", _resolve(held.get("items", {}), schema), schema, above)
+        yield from _rows(
+            f"{prefix}{key}[].", _resolve(held.get("items", {}), schema), schema, above
+        )
         if isinstance(named := held.get("additionalProperties"), dict) and "$ref" in named:
             yield from _rows(f"{prefix}{key}.NAME.", _resolve(named, schema), schema, above)
         for pattern, inner in held.get("patternProperties", {}).items():
@@ -88,7 +107,9 @@ _SOURCES, _END_OF_SOURCES = "<!-- sources: written by `make docs` -->\n", "<!-- 
 
 
 def agent_trace() -> str:
-    """The page on agent traces, in which the tables of reasons and of sources are made and the rest is not."""
+    """The page on agent traces, in which the tables of reasons and of sources are made and the rest
+    is not.
+    """
     page = (FOLDER / "agent-trace.md").read_text(encoding="utf-8")
     with_reasons = _between(_REASONS, _END_OF_REASONS, page, stitching.reference())
     return _between(_SOURCES, _END_OF_SOURCES, with_reasons, sources.reference())
@@ -105,12 +126,15 @@ _WATCHED, _END_OF_WATCHED = "<!-- metrics: written by `make docs` -->\n", "<!-- 
 
 
 def watching() -> str:
-    """The page on watching, in which the table of spanscore's own metrics is made and the rest is not."""
+    """The page on watching, in which the table of spanscore's own metrics is made and the rest is
+    not.
+    """
     page = (FOLDER / "watching.md").read_text(encoding="utf-8")
     before, _, rest = page.partition(_WATCHED)
     _, _, after = rest.partition(_END_OF_WATCHED)
     rows = [
-        f"| `{prometheus.name(x)}` | {x.kind} | {', '.join(f'`{label}`' for label in x.labels)} | {x.about} |"
+        f"| `{prometheus.name(x)}` | {x.kind} | {', '.join(f'`{label}`' for label in x.labels)} |"
+        f" {x.about} |"
         for x in declared.METRICS
     ]
     table = "\n".join(["| on `/metrics` | kind | labels | |", "|---|---|---|---|", *rows])

@@ -1,4 +1,6 @@
-"""What is promised beside the Python API, one line each, for the records that tests hold: see docs/stability.md."""
+"""What is promised beside the Python API, one line each, for the records that tests hold: see
+docs/stability.md.
+"""
 
 import importlib
 import pkgutil
@@ -11,7 +13,16 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 from spanscore import config
 from spanscore.api import v1
 from spanscore.model.expected import Expected, ExpectedTool
-from spanscore.model.score import Annotation, Evaluation, Evaluator, Failure, JudgeUsage, Outcome, Score, Skip
+from spanscore.model.score import (
+    Annotation,
+    Evaluation,
+    Evaluator,
+    Failure,
+    JudgeUsage,
+    Outcome,
+    Score,
+    Skip,
+)
 from spanscore.model.trace import (
     AgentTrace,
     ModelCall,
@@ -49,9 +60,22 @@ def agent_trace() -> list[str]:
         system_instructions="instructions",
         available_tools=(Tool("tool", "description", {}),),
         tool_calls=(
-            ToolCall("call", "tool", {}, "result", "error", "cd" * 8, 1, agent="agent", returned=True, ended_ns=2),
+            ToolCall(
+                "call",
+                "tool",
+                {},
+                "result",
+                "error",
+                "cd" * 8,
+                1,
+                agent="agent",
+                returned=True,
+                ended_ns=2,
+            ),
         ),
-        model_calls=(ModelCall("cd" * 8, "model", "text", "reasoning", requested, 1, 2, 3, 4, "response"),),
+        model_calls=(
+            ModelCall("cd" * 8, "model", "text", "reasoning", requested, 1, 2, 3, 4, "response"),
+        ),
         history=(PastMessage("user", "text", requested),),
         retrieved=(Retrieval("cd" * 8, "query", ("document",)),),
         plan="plan",
@@ -59,7 +83,9 @@ def agent_trace() -> list[str]:
         damaged=("plan",),
         dialects=("semconv",),
         trial=Trial("suite", "run", "case", "pass"),
-        expected=Expected(answer="answer", tools=(ExpectedTool("tool", {}, 1),), outcomes=("o",), in_order=True),
+        expected=Expected(
+            answer="answer", tools=(ExpectedTool("tool", {}, 1),), outcomes=("o",), in_order=True
+        ),
         session_key="key",
         attributes={"name": ("value",)},
     )
@@ -68,7 +94,11 @@ def agent_trace() -> list[str]:
 
 def score() -> list[str]:
     """The keys of a line of `spanscore eval --jsonl`, each with the types that its value has."""
-    outcomes: list[Outcome | Annotation] = [Score(0.5, "reason"), Skip("reason"), Failure("Error", "message")]
+    outcomes: list[Outcome | Annotation] = [
+        Score(0.5, "reason"),
+        Skip("reason"),
+        Failure("Error", "message"),
+    ]
     return sorted({line for outcome in outcomes for line in _paths(_evaluation(outcome).to_json())})
 
 
@@ -106,7 +136,9 @@ def configuration() -> list[str]:
     return sorted(set(_keys(schema, schema["$defs"], "", ())))
 
 
-def _keys(node: Any, definitions: Mapping[str, Any], path: str, above: tuple[str, ...]) -> Iterator[str]:
+def _keys(
+    node: Any, definitions: Mapping[str, Any], path: str, above: tuple[str, ...]
+) -> Iterator[str]:
     """The keys below a node of a JSON schema; `*` stands for a name that the user chooses."""
     reference = node.get("$ref", "").rpartition("/")[2]
     if reference in above:
@@ -169,7 +201,12 @@ def _type(field: FieldDescriptor) -> str:
     return repeated + (of.full_name if of else kinds[field.type])
 
 
-RECORDS = {"agent-trace.txt": agent_trace, "score.txt": score, "configuration.txt": configuration, "proto.txt": proto}
+RECORDS = {
+    "agent-trace.txt": agent_trace,
+    "score.txt": score,
+    "configuration.txt": configuration,
+    "proto.txt": proto,
+}
 
 
 def main() -> None:

@@ -1,4 +1,6 @@
-"""What the site needs beside the pages in docs/: MkDocs calls these functions while it builds (`make site`)."""
+"""What the site needs beside the pages in docs/: MkDocs calls these functions while it builds
+(`make site`).
+"""
 
 import re
 from pathlib import Path
@@ -24,7 +26,8 @@ BESIDE = {
 _LINK = re.compile(r"(?<=\]\()(?P<target>[^)#\s:]+)(?P<anchor>#[^)\s]*)?(?=\))")
 _SOURCE = re.compile(r'(?<=src=")(?P<target>[^":]+)(?P<anchor>)(?=")')
 _SOURCES = re.compile(r'(?<=srcset=")(?P<target>[^":]+)(?P<anchor>)(?=")')
-_WORDS_OF_FENCE = re.compile(r"^( *```\w+) .*$", re.MULTILINE)  # words that only this project's tests read
+# words that only this project's tests read
+_WORDS_OF_FENCE = re.compile(r"^( *```\w+) .*$", re.MULTILINE)
 _FENCE = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
 
 
@@ -59,7 +62,9 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
 
 def _address(target: Path, page: Page) -> str:
-    """Where a file of the repository is, as seen from a page; one that is not there stays, and fails the build."""
+    """Where a file of the repository is, as seen from a page; one that is not there stays, and
+    fails the build.
+    """
     pages = {ROOT / beside: DOCS / name for name, beside in BESIDE.items()}
     target = pages.get(target, target)
     if target.is_relative_to(DOCS) and not target.is_dir():

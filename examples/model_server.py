@@ -4,8 +4,9 @@
     python model_server.py --port 8900         # serve until Ctrl-C
     with model_server.serving(): ...           # from Python: a server of this process
 
-It speaks chat completions and responses, whole and streamed, and needs nothing but Python. What it says is in `SCRIPT`:
-the next reply follows from the user's last question and from what the tools have returned since.
+It speaks chat completions and responses, whole and streamed, and needs nothing but Python. What it
+says is in `SCRIPT`: the next reply follows from the user's last question and from what the tools
+have returned since.
 """
 
 import argparse
@@ -27,7 +28,9 @@ Call = tuple[str, Json]
 
 @dataclass(frozen=True)
 class Turn:
-    """What the model knows when it replies: the user's last question, the results since, the names of the tools."""
+    """What the model knows when it replies: the user's last question, the results since, the names
+    of the tools.
+    """
 
     question: str
     results: Sequence[str]
@@ -71,11 +74,15 @@ def _destination(turn: Turn) -> str:
 SCRIPT: Mapping[str, Sequence[Step]] = {
     r"money back|refund": (
         lambda turn: Reply(
-            "Plan:\n1. Find the order.\n2. Refund it.", [("find_order", {"order_id": turn.number("4821")})]
+            "Plan:\n1. Find the order.\n2. Refund it.",
+            [("find_order", {"order_id": turn.number("4821")})],
         ),
-        lambda turn: Reply(calls=[("refund", {"order_id": turn.number("4821"), "amount_usd": _amount(turn)})]),
         lambda turn: Reply(
-            f"I have refunded {_amount(turn):.2f} USD for order {turn.number('4821')}; it takes five days."
+            calls=[("refund", {"order_id": turn.number("4821"), "amount_usd": _amount(turn)})]
+        ),
+        lambda turn: Reply(
+            f"I have refunded {_amount(turn):.2f} USD for order {turn.number('4821')}; it takes"
+            " five days."
         ),
     ),
     r"where is|has my order": (
@@ -84,18 +91,28 @@ SCRIPT: Mapping[str, Sequence[Step]] = {
     ),
     r"flight|fly": (
         lambda turn: Reply(
-            "Plan:\n1. Search flights.\n2. Book the first.", [("search_flights", {"destination": _destination(turn)})]
+            "Plan:\n1. Search flights.\n2. Book the first.",
+            [("search_flights", {"destination": _destination(turn)})],
         ),
         lambda turn: Reply(calls=[("book", {"flight": _flight(turn)})]),
         lambda turn: Reply(f"You are booked on {_flight(turn)} to {_destination(turn)}."),
     ),
 }
-"""Replies in their order, by a pattern of the user's question; a tool's result leads from one to the next."""
+"""Replies in their order, by a pattern of the user's question; a tool's result leads from one to
+the next.
+"""
 
 
 def reply_to(turn: Turn) -> Reply:
     """The next reply: a tool that is not on offer is not called."""
-    steps = next((steps for asked, steps in SCRIPT.items() if re.search(asked, turn.question, re.IGNORECASE)), ())
+    steps = next(
+        (
+            steps
+            for asked, steps in SCRIPT.items()
+            if re.search(asked, turn.question, re.IGNORECASE)
+        ),
+        (),
+    )
     if not steps:
         return Reply("I can find orders, refund them, and book flights. What shall I do?")
     reply = steps[min(len(turn.results), len(steps) - 1)](turn)
@@ -105,7 +122,9 @@ def reply_to(turn: Turn) -> Reply:
 
 def _text(content: Any) -> str:
     parts = content if isinstance(content, list) else [content]
-    return "\n".join(part if isinstance(part, str) else str(part.get("text", "")) for part in parts if part)
+    return "\n".join(
+        part if isinstance(part, str) else str(part.get("text", "")) for part in parts if part
+    )
 
 
 def _name(tool: Mapping[str, Any]) -> str:
@@ -143,7 +162,9 @@ _CREATED = 1_700_000_000
 
 
 def _tokens(body: Mapping[str, Any], reply: Reply) -> tuple[int, int]:
-    return max(1, len(json.dumps(body)) // 4), max(1, (len(reply.text) + len(json.dumps(reply.calls))) // 4)
+    return max(1, len(json.dumps(body)) // 4), max(
+        1, (len(reply.text) + len(json.dumps(reply.calls))) // 4
+    )
 
 
 def completion(body: Mapping[str, Any], reply: Reply) -> Json:
@@ -152,7 +173,11 @@ def completion(body: Mapping[str, Any], reply: Reply) -> Json:
     message: Json = {"role": "assistant", "content": reply.text or None, "refusal": None}
     if reply.calls:
         message["tool_calls"] = [
-            {"id": _IDS.new("call"), "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}
+            {
+                "id": _IDS.new("call"),
+                "type": "function",
+                "function": {"name": name, "arguments": json.dumps(given)},
+            }
             for name, given in reply.calls
         ]
     return {
@@ -160,17 +185,32 @@ def completion(body: Mapping[str, Any], reply: Reply) -> Json:
         "object": "chat.completion",
         "created": _CREATED,
         "model": body.get("model", "scripted"),
-        "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if reply.calls else "stop"}],
-        "usage": {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": tokens_in + tokens_out},
+        "choices": [
+            {
+                "index": 0,
+                "message": message,
+                "finish_reason": "tool_calls" if reply.calls else "stop",
+            }
+        ],
+        "usage": {
+            "prompt_tokens": tokens_in,
+            "completion_tokens": tokens_out,
+            "total_tokens": tokens_in + tokens_out,
+        },
     }
 
 
 def chunks(whole: Json) -> Iterator[Json]:
     """A chat completion in the parts in which it is streamed."""
-    head = {**{key: whole[key] for key in ("id", "created", "model")}, "object": "chat.completion.chunk"}
+    head = {
+        **{key: whole[key] for key in ("id", "created", "model")},
+        "object": "chat.completion.chunk",
+    }
     (choice,) = whole["choices"]
     delta = {key: value for key, value in choice["message"].items() if value is not None}
-    delta["tool_calls"] = [{"index": i, **call} for i, call in enumerate(delta.get("tool_calls", ()))]
+    delta["tool_calls"] = [
+        {"index": i, **call} for i, call in enumerate(delta.get("tool_calls", ()))
+    ]
     yield {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
     yield {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}
     yield {**head, "choices": [], "usage": whole["usage"]}
@@ -182,11 +222,18 @@ def response(body: Mapping[str, Any], reply: Reply) -> Json:
     output: list[Json] = []
     if reply.text:
         content = [{"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []}]
-        message = {"type": "message", "id": _IDS.new("msg"), "role": "assistant", "status": "completed"}
+        message = {
+            "type": "message",
+            "id": _IDS.new("msg"),
+            "role": "assistant",
+            "status": "completed",
+        }
         output.append({**message, "content": content})
     for name, given in reply.calls:
         ids = {"id": _IDS.new("fc"), "call_id": _IDS.new("call"), "status": "completed"}
-        output.append({"type": "function_call", "name": name, "arguments": json.dumps(given), **ids})
+        output.append(
+            {"type": "function_call", "name": name, "arguments": json.dumps(given), **ids}
+        )
     return {
         "id": _IDS.new("resp"),
         "object": "response",
@@ -221,15 +268,46 @@ def events(whole: Json) -> Iterator[Json]:
         at = {"output_index": index, "item_id": item["id"]}
         if item["type"] == "message":
             (part,) = item["content"]
-            yield {"type": "response.output_item.added", "output_index": index, "item": {**item, "content": []}}
-            yield {"type": "response.content_part.added", **at, "content_index": 0, "part": {**part, "text": ""}}
-            yield {"type": "response.output_text.delta", **at, "content_index": 0, "delta": part["text"]}
-            yield {"type": "response.output_text.done", **at, "content_index": 0, "text": part["text"]}
+            yield {
+                "type": "response.output_item.added",
+                "output_index": index,
+                "item": {**item, "content": []},
+            }
+            yield {
+                "type": "response.content_part.added",
+                **at,
+                "content_index": 0,
+                "part": {**part, "text": ""},
+            }
+            yield {
+                "type": "response.output_text.delta",
+                **at,
+                "content_index": 0,
+                "delta": part["text"],
+            }
+            yield {
+                "type": "response.output_text.done",
+                **at,
+                "content_index": 0,
+                "text": part["text"],
+            }
             yield {"type": "response.content_part.done", **at, "content_index": 0, "part": part}
         else:
-            yield {"type": "response.output_item.added", "output_index": index, "item": {**item, "arguments": ""}}
-            yield {"type": "response.function_call_arguments.delta", **at, "delta": item["arguments"]}
-            yield {"type": "response.function_call_arguments.done", **at, "arguments": item["arguments"]}
+            yield {
+                "type": "response.output_item.added",
+                "output_index": index,
+                "item": {**item, "arguments": ""},
+            }
+            yield {
+                "type": "response.function_call_arguments.delta",
+                **at,
+                "delta": item["arguments"],
+            }
+            yield {
+                "type": "response.function_call_arguments.done",
+                **at,
+                "arguments": item["arguments"],
+            }
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
     yield {"type": "response.completed", "response": whole}
 
@@ -248,7 +326,11 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.path.endswith("/responses"):
             whole, parts = response(body, reply), events
         else:
-            self._send(404, "application/json", json.dumps({"error": {"message": f"no such path: {self.path}"}}))
+            self._send(
+                404,
+                "application/json",
+                json.dumps({"error": {"message": f"no such path: {self.path}"}}),
+            )
             return
         if body.get("stream"):
             self._send(200, "text/event-stream", "".join(_lines(parts(whole))))
@@ -267,7 +349,9 @@ class _Handler(BaseHTTPRequestHandler):
 def _lines(parts: Iterator[Json]) -> Iterator[str]:
     for number, part in enumerate(parts):
         named = {**part, "sequence_number": number} if "type" in part else part
-        yield (f"event: {part['type']}\n" if "type" in part else "") + f"data: {json.dumps(named)}\n\n"
+        yield (
+            f"event: {part['type']}\n" if "type" in part else ""
+        ) + f"data: {json.dumps(named)}\n\n"
     yield "data: [DONE]\n\n"
 
 
@@ -275,7 +359,8 @@ def _lines(parts: Iterator[Json]) -> Iterator[str]:
 def serving(port: int = 0, *, even_with_key: bool = False) -> Iterator[str]:
     """Serve while inside, with OPENAI_BASE_URL and OPENAI_API_KEY set; gives the base URL.
 
-    Where OPENAI_API_KEY is set, nothing is served and the environment stays as it is, but for `even_with_key`.
+    Where OPENAI_API_KEY is set, nothing is served and the environment stays as it is, but for
+    `even_with_key`.
     """
     if os.environ.get("OPENAI_API_KEY") and not even_with_key:
         yield os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1")
@@ -298,12 +383,22 @@ def serving(port: int = 0, *, even_with_key: bool = False) -> Iterator[str]:
 
 
 def main() -> int:
-    """Run the program that is given against the scripted model, or serve until Ctrl-C. Returns the exit code."""
+    """Run the program that is given against the scripted model, or serve until Ctrl-C.
+
+    Returns the exit code.
+    """
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--port", type=int, default=0, help="the port on loopback; by default a free one")
-    parser.add_argument("program", nargs="*", metavar="PROGRAM", help="what to run against it; after --")
+    parser.add_argument(
+        "--port", type=int, default=0, help="the port on loopback; by default a free one"
+    )
+    parser.add_argument(
+        "program", nargs="*", metavar="PROGRAM", help="what to run against it; after --"
+    )
     args = parser.parse_args()
-    with serving(args.port, even_with_key=not args.program) as url, contextlib.suppress(KeyboardInterrupt):
+    with (
+        serving(args.port, even_with_key=not args.program) as url,
+        contextlib.suppress(KeyboardInterrupt),
+    ):
         if args.program:
             return subprocess.run(args.program, check=False).returncode
         print(f"a scripted model answers at {url}, until Ctrl-C", flush=True)

@@ -3,7 +3,8 @@
     python examples/run.py langgraph
     python examples/run.py vercel_ai "Where is my order SO-77?"
 
-Exits with 3 where the environment cannot be made here: no package registry answers, or there is no Node.js.
+Exits with 3 where the environment cannot be made here: no package registry answers, or there is no
+Node.js.
 """
 
 import argparse
@@ -27,13 +28,22 @@ def examples() -> list[str]:
 
 def cache() -> Path:
     """The folder of the environments."""
-    base = os.environ.get("SPANSCORE_CACHE") or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "spanscore")
+    base = os.environ.get("SPANSCORE_CACHE") or Path(
+        os.environ.get("XDG_CACHE_HOME", "~/.cache"), "spanscore"
+    )
     return Path(base).expanduser() / "examples"
 
 
 def environment(name: str) -> Path:
-    """The folder in which what the example needs is installed. Raises CalledProcessError where it cannot be."""
-    needed = [path for path in (HERE / name / "requirements.txt", HERE / name / "package-lock.json") if path.exists()]
+    """The folder in which what the example needs is installed.
+
+    Raises CalledProcessError where it cannot be.
+    """
+    needed = [
+        path
+        for path in (HERE / name / "requirements.txt", HERE / name / "package-lock.json")
+        if path.exists()
+    ]
     digest = hashlib.sha256(str(sys.version_info[:2]).encode())
     for path in (CHECKOUT / "pyproject.toml", *needed):
         digest.update(path.read_bytes())
@@ -78,15 +88,29 @@ def command(name: str, folder: Path) -> list[str]:
     (folder / "agent.ts").write_bytes((HERE / name / "agent.ts").read_bytes())
     checks = ("arguments_match_schema", "arguments_grounded", "claims_backed_by_calls")
     metrics = [word for check in checks for word in ("--metric", f"check.{check}")]
-    served = [sys.executable, str(HERE / "model_server.py"), "--", str(folder / "node_modules/.bin/tsx")]
-    return [str(Path(sys.executable).with_name("spanscore")), "run", *metrics, "--", *served, str(folder / "agent.ts")]
+    served = [
+        sys.executable,
+        str(HERE / "model_server.py"),
+        "--",
+        str(folder / "node_modules/.bin/tsx"),
+    ]
+    return [
+        str(Path(sys.executable).with_name("spanscore")),
+        "run",
+        *metrics,
+        "--",
+        *served,
+        str(folder / "agent.ts"),
+    ]
 
 
 def main() -> int:
     """Run the example that is named. Returns its exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("name", choices=examples(), help="which example")
-    parser.add_argument("question", nargs="*", help="what to ask its agent; by default a question of its own")
+    parser.add_argument(
+        "question", nargs="*", help="what to ask its agent; by default a question of its own"
+    )
     args = parser.parse_args()
     try:
         folder = environment(args.name)

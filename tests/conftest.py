@@ -23,7 +23,10 @@ WEATHER = Tool(
     "The weather of a city",
     {
         "type": "object",
-        "properties": {"city": {"type": "string"}, "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]}},
+        "properties": {
+            "city": {"type": "string"},
+            "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]},
+        },
         "required": ["city"],
     },
 )
@@ -31,8 +34,12 @@ WEATHER = Tool(
 
 @pytest.fixture(autouse=True)
 def answers_of_no_other_test(monkeypatch, tmp_path_factory):
-    """What a judge answered is kept for later runs, but neither for other tests nor for whoever runs them."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / f"cache-{uuid.uuid4().hex}"))
+    """What a judge answered is kept for later runs, but neither for other tests nor for whoever
+    runs them.
+    """
+    monkeypatch.setenv(
+        "XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / f"cache-{uuid.uuid4().hex}")
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -72,13 +79,16 @@ def browser():
     from harness import browser as chromium
 
     with chromium.browser() as opened:
-        opened.open("about:blank").close()  # starts it here, where the cache is not yet that of one test
+        # starts it here, where the cache is not yet that of one test
+        opened.open("about:blank").close()
         yield opened
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
 def database_url(request, tmp_path):
-    """The store.url of an empty database: each test is run on SQLite and, with the marker, on PostgreSQL."""
+    """The store.url of an empty database: each test is run on SQLite and, with the marker, on
+    PostgreSQL.
+    """
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/spanscore.db"
     return request.getfixturevalue("postgresql_server").create()
@@ -94,7 +104,9 @@ def any_store(database_url):
 
 @pytest.fixture
 def lines_run():
-    """Counts the lines of this project that a call runs: a measure of work that no busy machine disturbs."""
+    """Counts the lines of this project that a call runs: a measure of work that no busy machine
+    disturbs.
+    """
 
     def counted(work, *arguments):
         count = 0
@@ -119,7 +131,9 @@ def lines_run():
 
 @pytest.fixture
 def make_trace() -> Make:
-    """A whole turn that asked for Rome's weather and got it; any field can be given another value."""
+    """A whole turn that asked for Rome's weather and got it; any field can be given another
+    value.
+    """
 
     def make(number: int = 1, **fields) -> AgentTrace:
         trace_id = f"{number:032x}"

@@ -1,8 +1,9 @@
-"""Count the branch points of each function, and refuse a function that has more than a reader can follow.
+"""Count the branch points of each function, and refuse a function that has more than a reader can
+follow.
 
-A branch point is an `if`, a loop, an `and` or `or`, a conditional expression, a comprehension and each of its
-conditions, an `except`, and a `case`. A function inside another one is counted by itself, a lambda with what is
-around it. Run it as `python tests/density.py`; `make lint` does.
+A branch point is an `if`, a loop, an `and` or `or`, a conditional expression, a comprehension and
+each of its conditions, an `except`, and a `case`. A function inside another one is counted by
+itself, a lambda with what is around it. Run it as `python tests/density.py`; `make lint` does.
 """
 
 import ast
@@ -17,14 +18,19 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src/spanscore"
 GENERATED = SOURCE / "api/v1"
 EXCEPTIONS = ROOT / "tests/density_exceptions.txt"
-"""Functions that were above the cap when it was set, each with its count. Entries are only ever taken out."""
+"""Functions that were above the cap when it was set, each with its count.
+
+Entries are only ever taken out.
+"""
 
 _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.IfExp, ast.ExceptHandler, ast.match_case)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def branch_points(function: ast.AST) -> int:
-    """The branch points of a function, without those of functions and classes that are defined inside it."""
+    """The branch points of a function, without those of functions and classes that are defined
+    inside it.
+    """
     return sum(_own(node) + branch_points(node) for node in _inner(function))
 
 
@@ -43,7 +49,9 @@ def _own(node: ast.AST) -> int:
 
 
 def functions(node: ast.AST, path: str) -> Iterator[tuple[str, int]]:
-    """The name and the branch points of each function below `node`; a name is `module.py::Class.method`."""
+    """The name and the branch points of each function below `node`; a name is
+    `module.py::Class.method`.
+    """
     for child in ast.iter_child_nodes(node):
         inner = path
         if isinstance(child, (*_FUNCTIONS, ast.ClassDef)):
@@ -58,13 +66,19 @@ def measured(source: Path = SOURCE) -> dict[str, int]:
     found: dict[str, int] = {}
     for path in sorted(source.rglob("*.py")):
         if GENERATED not in path.parents:
-            found |= dict(functions(ast.parse(path.read_text(encoding="utf-8")), str(path.relative_to(source))))
+            found |= dict(
+                functions(
+                    ast.parse(path.read_text(encoding="utf-8")), str(path.relative_to(source))
+                )
+            )
     return found
 
 
 def allowed(text: str) -> dict[str, int]:
     """The exceptions in a text with a line `count name` for each."""
-    pairs = (line.split() for line in text.splitlines() if line.strip() and not line.startswith("#"))
+    pairs = (
+        line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")
+    )
     return {name: int(count) for count, name in pairs}
 
 
@@ -73,13 +87,22 @@ def problems(counts: Mapping[str, int], exceptions: Mapping[str, int]) -> Iterat
     for name, count in counts.items():
         most = exceptions.get(name, CAP)
         if count > most:
-            yield f"{name} has {count} branch points, {most} are allowed: split it, or say it in plainer steps"
+            yield (
+                f"{name} has {count} branch points, {most} are allowed: split it, or say it in"
+                " plainer steps"
+            )
     for name, most in exceptions.items():
         now = counts.get(name, 0)
         if now <= CAP:
-            yield f"{name} needs no exception any more: delete its line in {EXCEPTIONS.relative_to(ROOT)}"
+            yield (
+                f"{name} needs no exception any more: delete its line in"
+                f" {EXCEPTIONS.relative_to(ROOT)}"
+            )
         elif now < most:
-            yield f"{name} has {now} branch points now: write that in place of {most} in {EXCEPTIONS.relative_to(ROOT)}"
+            yield (
+                f"{name} has {now} branch points now: write that in place of {most} in"
+                f" {EXCEPTIONS.relative_to(ROOT)}"
+            )
 
 
 def main() -> int:

@@ -9,7 +9,9 @@ import yaml
 from spanscore.config import Settings
 
 ROOT = Path(__file__).parent.parent
-SHIPPED = sorted([ROOT / "collector-config.yaml", *(ROOT / "examples/collector").glob("*.yaml")], key=str)
+SHIPPED = sorted(
+    [ROOT / "collector-config.yaml", *(ROOT / "examples/collector").glob("*.yaml")], key=str
+)
 LIMIT_BYTES = Settings().receive.grpc.max_recv_msg_size_mib * 2**20
 LARGEST_REQUEST_BYTES = 20 * 2**20
 """What the collector's HTTP receiver takes if nothing else is configured; more than gRPC here."""
@@ -40,12 +42,16 @@ def test_every_variable_has_a_default():
 
 
 def test_every_line_with_a_variable_of_the_drop_in_is_marked():
-    assert [line for path, line, _, _ in lines() if path == SHIPPED[0] and "# CHANGE" not in line] == []
+    assert [
+        line for path, line, _, _ in lines() if path == SHIPPED[0] and "# CHANGE" not in line
+    ] == []
 
 
 def test_every_variable_is_documented():
     said = "".join(path.read_text() for path in ((ROOT / "docs/collector.md"), *SHIPPED[1:]))
-    assert {name for path, _, name, _ in lines() if path == SHIPPED[0] and f"`{name}`" not in said} == set()
+    assert {
+        name for path, _, name, _ in lines() if path == SHIPPED[0] and f"`{name}`" not in said
+    } == set()
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)

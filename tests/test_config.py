@@ -1,4 +1,6 @@
-"""The configuration file: read once, expanded as the collector does, refused with the nearest right key."""
+"""The configuration file: read once, expanded as the collector does, refused with the nearest right
+key.
+"""
 
 import re
 
@@ -24,14 +26,21 @@ def test_an_empty_file_gives_the_defaults():
 
 def test_the_default_ports_leave_those_of_collector_jaeger_and_phoenix_alone():
     settings = config.default(NO_ENV)
-    endpoints = (settings.receive.grpc.endpoint, settings.receive.http.endpoint, settings.api.endpoint)
+    endpoints = (
+        settings.receive.grpc.endpoint,
+        settings.receive.http.endpoint,
+        settings.api.endpoint,
+    )
     assert endpoints == ("127.0.0.1:4327", "127.0.0.1:4328", "127.0.0.1:4329")
     assert settings.receive.health.endpoint == "127.0.0.1:13133"
 
 
 def test_durations_and_sizes_have_units():
     settings = parse("assemble: {complete_after: 1m30s, max_trace_bytes: 4MiB}")
-    assert (settings.assemble.complete_after, settings.assemble.max_trace_bytes) == (90 * 10**9, 4 * 2**20)
+    assert (settings.assemble.complete_after, settings.assemble.max_trace_bytes) == (
+        90 * 10**9,
+        4 * 2**20,
+    )
 
 
 def test_a_duration_without_a_unit_is_refused_with_an_example():
@@ -40,7 +49,9 @@ def test_a_duration_without_a_unit_is_refused_with_an_example():
 
 
 def test_an_unknown_key_names_the_nearest_right_one():
-    with pytest.raises(ConfigError, match=r"assemble\.complete_aftr: unknown key; did you mean complete_after\?"):
+    with pytest.raises(
+        ConfigError, match=r"assemble\.complete_aftr: unknown key; did you mean complete_after\?"
+    ):
         parse("assemble: {complete_aftr: 10s}")
 
 
@@ -51,7 +62,10 @@ def test_an_unknown_key_with_nothing_near_lists_what_is_known():
 
 @pytest.mark.parametrize("name", ["otlp_grpc", "otlp_grpc/backup"])
 def test_an_unknown_key_of_an_exporter_is_named_as_the_file_has_it(name):
-    told = rf"spanscore\.yaml: export\.exporters\.{name}\.tls\.insecur: unknown key; did you mean insecure\?"
+    told = (
+        rf"spanscore\.yaml: export\.exporters\.{name}\.tls\.insecur: unknown key; did you mean"
+        r" insecure\?"
+    )
     with pytest.raises(ConfigError, match=told):
         parse(f"export: {{exporters: {{{name}: {{tls: {{insecur: true}}}}}}}}")
 
@@ -62,24 +76,37 @@ def test_inline_mode_with_no_exporter_that_speaks_otlp_is_refused():
 
 
 def test_an_authenticator_that_is_not_there_is_refused():
-    with pytest.raises(ConfigError, match=r"receive\.http\.auth\.authenticator: bearertokenauth is not"):
+    with pytest.raises(
+        ConfigError, match=r"receive\.http\.auth\.authenticator: bearertokenauth is not"
+    ):
         parse("receive: {http: {auth: {authenticator: bearertokenauth}}}")
 
 
 def test_an_unknown_extension_is_refused_with_those_that_are_known():
-    with pytest.raises(ConfigError, match="oidc: unknown extension; known are bearertokenauth, headers_setter"):
+    with pytest.raises(
+        ConfigError, match="oidc: unknown extension; known are bearertokenauth, headers_setter"
+    ):
         parse("extensions: {oidc: {}}")
 
 
-@pytest.mark.parametrize("place", ["receive: {grpc: {%s}}", "api: {%s}", "export: {exporters: {otlp_grpc: {%s}}}"])
+@pytest.mark.parametrize(
+    "place", ["receive: {grpc: {%s}}", "api: {%s}", "export: {exporters: {otlp_grpc: {%s}}}"]
+)
 def test_whoever_names_an_authenticator_needs_it_to_be_there(place):
-    with pytest.raises(ConfigError, match=r"auth.authenticator: bearertokenauth is not under extensions"):
+    with pytest.raises(
+        ConfigError, match=r"auth.authenticator: bearertokenauth is not under extensions"
+    ):
         parse(place % "auth: {authenticator: bearertokenauth}")
 
 
 def test_a_setter_of_headers_checks_nobody():
-    text = "extensions: {headers_setter: {headers: [{key: a, value: b}]}}\napi: {auth: {authenticator: headers_setter}}"
-    with pytest.raises(ConfigError, match=r"api\.auth\.authenticator: headers_setter checks nobody"):
+    text = (
+        "extensions: {headers_setter: {headers: [{key: a, value: b}]}}\napi: {auth: {authenticator:"
+        " headers_setter}}"
+    )
+    with pytest.raises(
+        ConfigError, match=r"api\.auth\.authenticator: headers_setter checks nobody"
+    ):
         parse(text)
 
 
@@ -97,7 +124,9 @@ SETTER = "extensions: {headers_setter: {headers: [{key: X-Scope-OrgID, from_cont
     ("tenancy", "from_context"),
     [("{enabled: true}", "X-Scope-OrgID"), ("{enabled: true, header: X-Team}", "x-team")],
 )
-def test_the_tenants_header_is_the_tenant_that_was_found_and_needs_no_metadata(tenancy, from_context):
+def test_the_tenants_header_is_the_tenant_that_was_found_and_needs_no_metadata(
+    tenancy, from_context
+):
     settings = parse(SETTER % from_context + f"tenancy: {tenancy}")
     setter = settings.authenticators["headers_setter"]
     assert setter({}, ((":tenant", "acme"),)) == {"x-scope-orgid": "acme"}
@@ -109,7 +138,9 @@ def test_the_tenants_header_is_the_tenant_that_was_found_and_needs_no_metadata(t
     [("{enabled: true}", "x-team"), ("{enabled: false}", "x-scope-orgid")],
 )
 def test_another_header_is_what_the_sender_sent(tenancy, from_context):
-    settings = parse(SETTER % from_context + f"tenancy: {tenancy}\nreceive: {{grpc: {{include_metadata: true}}}}")
+    settings = parse(
+        SETTER % from_context + f"tenancy: {tenancy}\nreceive: {{grpc: {{include_metadata: true}}}}"
+    )
     setter = settings.authenticators["headers_setter"]
     assert setter({}, ((":tenant", "acme"), (from_context, "sent"))) == {"x-scope-orgid": "sent"}
     assert (settings.exports_tenants, settings.headers_kept) == (False, {from_context})
@@ -118,7 +149,10 @@ def test_another_header_is_what_the_sender_sent(tenancy, from_context):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("export: {exporters: {otlp_http: {endpoint: localhost}}}", "write a URL that begins with http:// or https://"),
+        (
+            "export: {exporters: {otlp_http: {endpoint: localhost}}}",
+            "write a URL that begins with http:// or https://",
+        ),
         ("receive: {health: {path: healthz}}", "write a path, such as /healthz"),
         ("extensions: {bearertokenauth: {token: a, scheme: ''}}", "must not be empty"),
         ("receive: {grpc: {tls: {cert_file: a}}}", "receive.grpc.tls.key_file: is missing"),
@@ -167,7 +201,8 @@ def test_two_dollars_are_one():
 
 
 @pytest.mark.parametrize(
-    "text", ["judge: {model: rules}", "{judge: {model: rules}, evaluation: {metrics: {confidence: {}}}}"]
+    "text",
+    ["judge: {model: rules}", "{judge: {model: rules}, evaluation: {metrics: {confidence: {}}}}"],
 )
 def test_a_configuration_that_asks_for_rules_gets_every_check(text):
     checks = {name for name, x in available().items() if issubclass(x, Check)}
@@ -225,7 +260,10 @@ def test_every_key_is_documented():
 
 def test_every_default_is_written_as_a_file_would_write_it():
     assemble = config.json_schema()["$defs"]["spanscore__assemble__config__Config"]["properties"]
-    assert (assemble["complete_after"]["default"], assemble["max_trace_bytes"]["default"]) == ("10s", "64MiB")
+    assert (assemble["complete_after"]["default"], assemble["max_trace_bytes"]["default"]) == (
+        "10s",
+        "64MiB",
+    )
 
 
 def test_a_threshold_that_is_true_or_false_is_refused():
@@ -236,10 +274,19 @@ def test_a_threshold_that_is_true_or_false_is_refused():
 @pytest.mark.parametrize(
     ("monitor", "why"),
     [
-        ({"metric": "task_complation"}, "there is no metric 'task_complation'; did you mean 'task_completion'?"),
-        ({"metric": "rubric.overall"}, "rubric.overall is not measured; set it up under evaluation.rubric"),
+        (
+            {"metric": "task_complation"},
+            "there is no metric 'task_complation'; did you mean 'task_completion'?",
+        ),
+        (
+            {"metric": "rubric.overall"},
+            "rubric.overall is not measured; set it up under evaluation.rubric",
+        ),
         ({"metric": "check.tools_on_offer"}, "is not measured; set it up under evaluation.metrics"),
-        ({"metric": "agent_reliability"}, "agent_reliability is a score of sessions; write scope: session"),
+        (
+            {"metric": "agent_reliability"},
+            "agent_reliability is a score of sessions; write scope: session",
+        ),
     ],
 )
 def test_a_monitor_of_what_is_never_measured_is_refused(monitor, why):
@@ -255,7 +302,11 @@ def test_a_monitor_of_what_is_never_measured_is_refused(monitor, why):
         ({}, {"metric": "agent_reliability", "scope": "session"}),
         ({"rubric": {}}, {"metric": "rubric.overall"}),
         (
-            {"rules": [{"name": "r", "when": {"error": True}, "metrics": {"check.tools_on_offer": {}}}]},
+            {
+                "rules": [
+                    {"name": "r", "when": {"error": True}, "metrics": {"check.tools_on_offer": {}}}
+                ]
+            },
             {"metric": "check.tools_on_offer"},
         ),
     ],

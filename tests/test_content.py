@@ -27,7 +27,9 @@ _CONTENT = re.compile(
 
 
 def request(case):
-    return ExportTraceServiceRequest.FromString(gzip.decompress((GOLDEN / case / "traces.pb.gz").read_bytes()))
+    return ExportTraceServiceRequest.FromString(
+        gzip.decompress((GOLDEN / case / "traces.pb.gz").read_bytes())
+    )
 
 
 def is_structure(attribute):
@@ -86,9 +88,15 @@ def watched(tmp_path):
         ("openllmetry/langgraph", "TRACELOOP_TRACE_CONTENT=true"),
         ("pydantic_ai/openai", "include_content=True"),
         ("quarkus/shop", "quarkus.langchain4j.tracing"),
-        ("semantic_kernel/shop", "SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true"),
+        (
+            "semantic_kernel/shop",
+            "SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true",
+        ),
         ("semconv/openai-java", f"{CAPTURE}=true"),
-        ("semconv/openai-v2-latest", "SPAN_ONLY with OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental"),
+        (
+            "semconv/openai-v2-latest",
+            "SPAN_ONLY with OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental",
+        ),
         ("sentry/shop-openai", "recordInputs"),
         ("spring_ai/shop", "spring.ai.chat.observations.log-prompt"),
         ("vercel_ai/generate-text", "recordInputs"),
@@ -100,7 +108,8 @@ def test_the_switch_is_that_of_the_instrumentation(watched, case, switch):
 
 
 @pytest.mark.parametrize(
-    "case", ["pydantic_ai/openai", "semconv/genai-util", "openinference/langgraph", "autogen/shop-team"]
+    "case",
+    ["pydantic_ai/openai", "semconv/genai-util", "openinference/langgraph", "autogen/shop-team"],
 )
 def test_of_what_records_content_nothing_is_said(watched, case):
     assert watched(request(case)).silent == []
@@ -140,7 +149,9 @@ def test_an_explanation_says_it_too(capsys):
     assert "records no questions" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("switch", [y for x in all_dialects() for y in x.content], ids=lambda x: x.how[:40])
+@pytest.mark.parametrize(
+    "switch", [y for x in all_dialects() for y in x.content], ids=lambda x: x.how[:40]
+)
 def test_a_switch_is_an_instruction_that_a_sentence_can_end_with(switch):
     assert re.match(r"(set|unset|use|call|leave) ", switch.how)
     assert not switch.how.endswith(".")

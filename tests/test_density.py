@@ -29,7 +29,9 @@ def test_each_branch_point_counts_once(body, points):
 
 
 def test_a_function_inside_another_is_counted_by_itself():
-    tree = ast.parse("def f(a):\n    if a: pass\n    def g(b):\n        return b or a or f\n    return g\n")
+    tree = ast.parse(
+        "def f(a):\n    if a: pass\n    def g(b):\n        return b or a or f\n    return g\n"
+    )
     assert dict(density.functions(tree, "m.py")) == {"m.py::f": 1, "m.py::f.g": 2}
 
 

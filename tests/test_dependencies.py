@@ -1,4 +1,6 @@
-"""What is imported is declared: a tool of the development must not lend the package a library that users lack."""
+"""What is imported is declared: a tool of the development must not lend the package a library that
+users lack.
+"""
 
 import ast
 import re
@@ -25,7 +27,9 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 def imported(tree: ast.AST) -> Iterator[str]:
     """The modules that a file imports, or names in them, but for those that it can do without."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.Try) and any("ImportError" in ast.unparse(x.type) for x in node.handlers if x.type):
+        if isinstance(node, ast.Try) and any(
+            "ImportError" in ast.unparse(x.type) for x in node.handlers if x.type
+        ):
             continue
         if isinstance(node, ast.Import):
             yield from (x.name for x in node.names)
@@ -38,7 +42,10 @@ def imported(tree: ast.AST) -> Iterator[str]:
 def declared():
     """What pyproject.toml says is needed, extras included."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    listed = [*project["dependencies"], *(y for x in project["optional-dependencies"].values() for y in x)]
+    listed = [
+        *project["dependencies"],
+        *(y for x in project["optional-dependencies"].values() for y in x),
+    ]
     return {normal(_NAME.match(x)[0]) for x in listed}
 
 
@@ -59,7 +66,13 @@ def modules_of(distribution):
 
 
 def test_what_is_imported_is_declared():
-    names = {x for path in (ROOT / "src").rglob("*.py") for x in imported(ast.parse(path.read_text()))}
-    others = {x for x in names if x.partition(".")[0] not in (*sys.stdlib_module_names, "spanscore")}
-    there = {module for distribution in declared() | BORROWED for module in modules_of(distribution)}
+    names = {
+        x for path in (ROOT / "src").rglob("*.py") for x in imported(ast.parse(path.read_text()))
+    }
+    others = {
+        x for x in names if x.partition(".")[0] not in (*sys.stdlib_module_names, "spanscore")
+    }
+    there = {
+        module for distribution in declared() | BORROWED for module in modules_of(distribution)
+    }
     assert {x for x in others if not {x, x.rpartition(".")[0]} & there} == set()

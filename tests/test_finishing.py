@@ -77,7 +77,9 @@ class HoldsBack:
 def test_a_held_span_leaves_without_scores_where_its_trace_cannot_be_stored():
     scheduler = AnyScheduler()
     reading = InThreads(scheduler, ())
-    finishing = Finishing(scheduler, FullStore(), Spans(), Sessions(Config()), Meter(), reading=reading)
+    finishing = Finishing(
+        scheduler, FullStore(), Spans(), Sessions(Config()), Meter(), reading=reading
+    )
     finishing.holds_back = HoldsBack()
     cut = Cut(TRACE, rows=(1,), completeness="complete", genai=True, reopened=False)
     asyncio.run(finishing.batch([ReadJob((cut,))]))

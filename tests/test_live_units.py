@@ -1,4 +1,6 @@
-"""Turns that are no trace, or are told by several: sent to a running server they give the agent traces of files."""
+"""Turns that are no trace, or are told by several: sent to a running server they give the agent
+traces of files.
+"""
 
 import asyncio
 import gzip
@@ -37,7 +39,11 @@ def settings(tmp_path):
             "receive": {key: {"endpoint": "127.0.0.1:0"} for key in ("grpc", "http", "health")},
             "journal": {"path": tmp_path / "journal.db"},
             "store": {"url": f"sqlite:///{tmp_path}/store.db"},
-            "assemble": {"complete_after": "20ms", "idle_after": "20ms", "session_idle_after": "20ms"},
+            "assemble": {
+                "complete_after": "20ms",
+                "idle_after": "20ms",
+                "session_idle_after": "20ms",
+            },
         }
     )
 
@@ -69,7 +75,9 @@ def finished(running):
 
 
 class Clock:
-    """Stands still while requests are sent, so that no trace is complete before the next one has come."""
+    """Stands still while requests are sent, so that no trace is complete before the next one has
+    come.
+    """
 
     def __init__(self):
         self.stands_ns = None
@@ -90,10 +98,11 @@ async def until(is_true):
 
 
 def sent(settings, requests, expected, *, traces=0):
-    """Send requests to a server until it has stored what is expected and dealt with `traces`; what it has stored.
+    """Send requests to a server until it has stored what is expected and dealt with `traces`; what
+    it has stored.
 
-    With each request is said how many traces have to be dealt with before the next one is sent; with 0 the next one
-    comes at the same time.
+    With each request is said how many traces have to be dealt with before the next one is sent;
+    with 0 the next one comes at the same time.
     """
 
     async def main():
@@ -141,9 +150,12 @@ def test_turns_that_are_no_trace_are_the_same_live_and_from_files(settings, case
 
 
 def by_service(service, case=GATEWAY):
-    """The spans of one service in the recording of two, as an application's and its gateway's, as a request."""
+    """The spans of one service in the recording of two, as an application's and its gateway's, as a
+    request.
+    """
     (request,) = (
-        WIRE["traces"].request.FromString(gzip.decompress(x.read_bytes())) for x in (GOLDEN / case).glob("*.gz")
+        WIRE["traces"].request.FromString(gzip.decompress(x.read_bytes()))
+        for x in (GOLDEN / case).glob("*.gz")
     )
     kept = [x for x in request.resource_spans if named(x.resource)["service.name"] == service]
     return WIRE["traces"].request(resource_spans=kept)
@@ -154,7 +166,12 @@ def named(resource):
 
 
 def ids(request):
-    return {x.trace_id.hex() for group in request.resource_spans for scoped in group.scope_spans for x in scoped.spans}
+    return {
+        x.trace_id.hex()
+        for group in request.resource_spans
+        for scoped in group.scope_spans
+        for x in scoped.spans
+    }
 
 
 def own_agent_traces(request):
@@ -202,7 +219,9 @@ def test_what_a_tool_call_had_done_by_an_agent_elsewhere_is_in_the_turn_whicheve
     assert sent(settings, requests, expected) == expected
 
 
-def test_an_agents_trace_that_was_scored_by_itself_gives_way_to_the_turn_that_it_was_asked_by(settings):
+def test_an_agents_trace_that_was_scored_by_itself_gives_way_to_the_turn_that_it_was_asked_by(
+    settings,
+):
     alone = dict.fromkeys(own_agent_traces(CLERK))
     expected = agent_traces(DELEGATED) | alone
     requests = [("traces", CLERK, len(ids(CLERK))), ("traces", DESK, 0)]
@@ -232,14 +251,21 @@ def spans_of(case, is_kept):
     scopes = [x for group in request.resource_spans for x in group.scope_spans]
     around = {span.parent_span_id for scoped in scopes for span in scoped.spans}
     for scoped in scopes:
-        kept = [type(x).FromString(x.SerializeToString()) for x in scoped.spans if is_kept(x.span_id in around)]
+        kept = [
+            type(x).FromString(x.SerializeToString())
+            for x in scoped.spans
+            if is_kept(x.span_id in around)
+        ]
         del scoped.spans[:]
         scoped.spans.extend(kept)
     return request
 
 
 def test_spans_that_come_before_those_around_them_leave_no_second_agent_trace(settings):
-    inner, outer = spans_of(LATE, lambda is_around: not is_around), spans_of(LATE, lambda is_around: is_around)
+    inner, outer = (
+        spans_of(LATE, lambda is_around: not is_around),
+        spans_of(LATE, lambda is_around: is_around),
+    )
     expected = dict.fromkeys(own_agent_traces(inner)) | agent_traces(LATE)
     requests = [("traces", inner, len(ids(inner))), ("traces", outer, 0)]
     assert sent(settings, requests, expected) == expected
@@ -249,7 +275,9 @@ CUT = "semconv/openai-v2-latest"
 
 
 def cut_request(chars):
-    """The recording of a model's SDK, a trace for each call, as it comes where an SDK limits the length of values."""
+    """The recording of a model's SDK, a trace for each call, as it comes where an SDK limits the
+    length of values.
+    """
     (path,) = (GOLDEN / CUT).glob("*.pb.gz")
     request = WIRE["traces"].request.FromString(gzip.decompress(path.read_bytes()))
     for group in request.resource_spans:
@@ -260,10 +288,14 @@ def cut_request(chars):
     return request
 
 
-def test_a_trace_that_may_go_on_in_one_that_was_cut_is_as_damaged_live_as_from_files(settings, tmp_path):
+def test_a_trace_that_may_go_on_in_one_that_was_cut_is_as_damaged_live_as_from_files(
+    settings, tmp_path
+):
     request = cut_request(512)
     (tmp_path / "cut.pb").write_bytes(request.SerializeToString())
     expected = {x.id: plain(x) for x in rebuild_all(files.load([tmp_path / "cut.pb"]).spans)}
     assembling = settings.assemble.model_copy(update={"stitch_window": 300_000_000})
-    found = sent(settings.model_copy(update={"assemble": assembling}), [("traces", request, 0)], expected)
+    found = sent(
+        settings.model_copy(update={"assemble": assembling}), [("traces", request, 0)], expected
+    )
     assert found == expected

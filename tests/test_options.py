@@ -36,7 +36,10 @@ class Retry(Options):
 
 
 def described(model):
-    return {name: x.get("description") for name, x in TypeAdapter(model).json_schema()["properties"].items()}
+    return {
+        name: x.get("description")
+        for name, x in TypeAdapter(model).json_schema()["properties"].items()
+    }
 
 
 def test_the_docstring_below_an_option_describes_it_by_the_name_that_is_written():

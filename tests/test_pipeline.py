@@ -22,16 +22,28 @@ def settings(tmp_path):
             "receive": ports,
             "journal": {"path": tmp_path / "journal.db"},
             "store": {"url": f"sqlite:///{tmp_path}/store.db"},
-            "assemble": {"complete_after": "20ms", "idle_after": "20ms", "session_idle_after": "20ms"},
+            "assemble": {
+                "complete_after": "20ms",
+                "idle_after": "20ms",
+                "session_idle_after": "20ms",
+            },
         }
     )
 
 
 def request(trace_id=b"t" * 16, session="s"):
     made = ExportTraceServiceRequest()
-    span = made.resource_spans.add().scope_spans.add().spans.add(name="chat m", trace_id=trace_id, span_id=b"s" * 8)
+    span = (
+        made.resource_spans.add()
+        .scope_spans.add()
+        .spans.add(name="chat m", trace_id=trace_id, span_id=b"s" * 8)
+    )
     span.end_time_unix_nano = 1_000_000
-    for key, value in ((GENAI, "chat"), ("gen_ai.conversation.id", session), ("gen_ai.request.model", "m")):
+    for key, value in (
+        (GENAI, "chat"),
+        ("gen_ai.conversation.id", session),
+        ("gen_ai.request.model", "m"),
+    ):
         span.attributes.add(key=key).value.string_value = value
     return made
 
@@ -43,7 +55,9 @@ async def reached(running, holds):
 
 
 def served(settings, use, until):
-    """Run a pipeline, `use` it, and stop it once its counters are as `until` says; returns its counters."""
+    """Run a pipeline, `use` it, and stop it once its counters are as `until` says; returns its
+    counters.
+    """
 
     async def main():
         running, stopping, ready = pipeline.Pipeline(settings), asyncio.Event(), asyncio.Event()
@@ -100,7 +114,9 @@ def test_a_store_that_cannot_be_written_is_waited_for(settings, monkeypatch):
 
     monkeypatch.setattr(scoring, "_RETRY_STORE_S", 0.01)
     monkeypatch.setattr(pipeline.Store, "commit", sometimes)
-    counters = served(settings, lambda running: accept(running, request()), lambda x: x.get("traces_finished"))
+    counters = served(
+        settings, lambda running: accept(running, request()), lambda x: x.get("traces_finished")
+    )
     assert counters["agent_traces"] == 1
 
 
@@ -129,7 +145,9 @@ def test_a_later_revision_says_what_it_supersedes(settings):
 
     served(settings, evaluate_twice, lambda _: True)
     first, second = ({x.metric: x for x in evaluations} for evaluations in found)
-    assert {name: x.supersedes for name, x in second.items()} == {name: first[name].uid for name in second}
+    assert {name: x.supersedes for name, x in second.items()} == {
+        name: first[name].uid for name in second
+    }
 
 
 def test_a_trace_that_grows_while_it_is_scored_is_scored_again_afterwards(settings, monkeypatch):
@@ -169,7 +187,9 @@ def test_a_trace_is_not_evaluated_by_a_model_that_is_an_address(settings):
 
     async def ask(running):
         try:
-            await running.evaluate(trace_id="0" * 32, overrides=Overrides(model="oobabooga/http://127.0.0.1:1/"))
+            await running.evaluate(
+                trace_id="0" * 32, overrides=Overrides(model="oobabooga/http://127.0.0.1:1/")
+            )
         except FieldError as error:
             found.append(error.field)
 
@@ -214,13 +234,19 @@ def test_two_evaluations_at_once_are_two_revisions(settings):
         await reached(running, lambda x: x.get("traces_finished"))
         trace_id = (b"t" * 16).hex()
         asked = Overrides(metrics=("confidence",))
-        found.extend(await asyncio.gather(*(running.evaluate(trace_id=trace_id, overrides=asked) for _ in range(2))))
+        found.extend(
+            await asyncio.gather(
+                *(running.evaluate(trace_id=trace_id, overrides=asked) for _ in range(2))
+            )
+        )
 
     served(settings, evaluate_twice, lambda _: True)
     assert sorted(x.revision for evaluations in found for x in evaluations) == [2, 3]
 
 
-@pytest.mark.parametrize(("subject", "metric"), [("trace_id", "loop_detection"), ("session_id", "confidence")])
+@pytest.mark.parametrize(
+    ("subject", "metric"), [("trace_id", "loop_detection"), ("session_id", "confidence")]
+)
 def test_a_metric_that_runs_with_something_else_is_refused(settings, subject, metric):
     async def ask(running):
         with pytest.raises(InputError, match=f"{metric} runs with a"):
@@ -230,7 +256,9 @@ def test_a_metric_that_runs_with_something_else_is_refused(settings, subject, me
 
 
 def asked_for_the_rubric(settings, **subject):
-    """The scores that the server gives when asked for the rubric of a trace that belongs to session s."""
+    """The scores that the server gives when asked for the rubric of a trace that belongs to session
+    s.
+    """
     found = []
 
     async def ask(running):
@@ -268,11 +296,19 @@ def test_an_instrumentation_that_records_no_content_is_told_once(settings, caplo
     assert len(told) == 1
 
 
-def test_a_rule_by_a_spans_attribute_decides_alike_when_the_stored_trace_is_evaluated_again(settings):
-    rule = {"name": "gold", "when": {"attributes": {"plan": "gold"}}, "thresholds": {"coherence": 0.9}}
+def test_a_rule_by_a_spans_attribute_decides_alike_when_the_stored_trace_is_evaluated_again(
+    settings,
+):
+    rule = {
+        "name": "gold",
+        "when": {"attributes": {"plan": "gold"}},
+        "thresholds": {"coherence": 0.9},
+    }
     ruled = settings.model_copy(update={"evaluation": Evaluation.model_validate({"rules": [rule]})})
     message = request()
-    message.resource_spans[0].scope_spans[0].spans[0].attributes.add(key="plan").value.string_value = "gold"
+    message.resource_spans[0].scope_spans[0].spans[0].attributes.add(
+        key="plan"
+    ).value.string_value = "gold"
     found = []
 
     async def evaluate_twice(running):

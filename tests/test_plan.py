@@ -5,19 +5,49 @@ import pytest
 from spanscore.model.plan import announced_steps
 
 NO_PLANS = [
-    *("", ".", "OK.", "Next step.", "Sure, one moment please.", "Let me check that for you.", "Working on it..."),
-    *("I will help you with that.", "Great! Let's move on to the next step, then.", "Let me think step by step."),
-    *("Einen Moment bitte.", "Ich schaue kurz nach.", "Dann schaue ich mal nach.", "Un instant, s'il vous plaît."),
-    *("Un momento, por favor.", "Vou verificar isso agora.", "Хорошо, минуту.", "好的，请稍等。", "下一步"),
+    *(
+        "",
+        ".",
+        "OK.",
+        "Next step.",
+        "Sure, one moment please.",
+        "Let me check that for you.",
+        "Working on it...",
+    ),
+    *(
+        "I will help you with that.",
+        "Great! Let's move on to the next step, then.",
+        "Let me think step by step.",
+    ),
+    *(
+        "Einen Moment bitte.",
+        "Ich schaue kurz nach.",
+        "Dann schaue ich mal nach.",
+        "Un instant, s'il vous plaît.",
+    ),
+    *(
+        "Un momento, por favor.",
+        "Vou verificar isso agora.",
+        "Хорошо, минуту.",
+        "好的，请稍等。",
+        "下一步",
+    ),
     *("少々お待ちください。", "次のステップ"),
-    *("First I look it up.", "I ask the parcel clerk.", "I'll look up the weather in Tokyo and Paris."),
+    *(
+        "First I look it up.",
+        "I ask the parcel clerk.",
+        "I'll look up the weather in Tokyo and Paris.",
+    ),
     *("I found your order. I will refund it.", "The desk opens at 10:30."),
     "I need to check your identity before I can proceed.",
     "Here are your details:\n- Name: Ann Lee\n- City: Paris\n- Phone: 5",
     "Which one is it? 1. a blue cat? 2. a red dog?",
     "Version 1.2 then 1.3.",
     '["Paris", "Rome"]',
-    '[{"name": "weather", "arguments": {"city": "Paris"}}, {"name": "weather", "arguments": {"city": "Rome"}}]',
+    (
+        '[{"name": "weather", "arguments": {"city": "Paris"}}, {"name": "weather", "arguments":'
+        ' {"city": "Rome"}}]'
+    ),
 ]
 TWO_STEPS = [
     "Plan: 1. find a flight. 2. book the hotel.",
@@ -80,6 +110,8 @@ def test_numbers_that_are_no_series_are_no_steps():
     assert announced_steps("Section 4. says a lot, and section 7. even more.") == ()
 
 
-@pytest.mark.parametrize("text", ["1. " * 100_000, "- a\n" * 100_000, "[" * 100_000, "then " * 100_000, "→ " * 100_000])
+@pytest.mark.parametrize(
+    "text", ["1. " * 100_000, "- a\n" * 100_000, "[" * 100_000, "then " * 100_000, "→ " * 100_000]
+)
 def test_no_text_takes_long(text):
     assert len(announced_steps(text)) <= 50

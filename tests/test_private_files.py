@@ -1,4 +1,6 @@
-"""Files that hold what users said: who may read them, and what is left where they cannot be written."""
+"""Files that hold what users said: who may read them, and what is left where they cannot be
+written.
+"""
 
 import errno
 import os
@@ -65,7 +67,9 @@ def test_a_link_that_leads_nowhere_makes_the_file_it_names(tmp_path):
 
 @pytest.mark.usefixtures("full")
 def test_a_file_that_does_not_fit_is_as_it_was(readable):
-    with pytest.raises(OutputError, match=r"report\.json: cannot be written \(No space left on device\); make room"):
+    with pytest.raises(
+        OutputError, match=r"report\.json: cannot be written \(No space left on device\); make room"
+    ):
         private_files.write(readable, b"said")
     assert (readable.read_text(), list(readable.parent.iterdir())) == ("before", [readable])
 

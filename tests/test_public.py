@@ -25,12 +25,20 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 
 def imported_by(statement):
     """The modules that a statement imports into a new interpreter."""
-    code = f"import sys; before = set(sys.modules); {statement}; print(*sys.modules.keys() - before)"
-    return set(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split())
+    code = (
+        f"import sys; before = set(sys.modules); {statement}; print(*sys.modules.keys() - before)"
+    )
+    return set(
+        subprocess.run(
+            [sys.executable, "-c", code], check=True, capture_output=True, text=True
+        ).stdout.split()
+    )
 
 
 def test_importing_the_package_imports_nothing_but_the_means_to_import_the_rest():
-    others = {x.partition(".")[0] for x in imported_by("import spanscore")} - set(sys.stdlib_module_names)
+    others = {x.partition(".")[0] for x in imported_by("import spanscore")} - set(
+        sys.stdlib_module_names
+    )
 
     assert others == {"spanscore"}
 
@@ -40,7 +48,18 @@ def test_importing_the_package_imports_no_module_of_python_that_takes_long(slow)
     assert slow not in imported_by("import spanscore")
 
 
-HEAVY = {"aiohttp", "grpc", "litellm", "model2vec", "numpy", "pandas", "pydantic", "rich", "sqlalchemy", "yaml"}
+HEAVY = {
+    "aiohttp",
+    "grpc",
+    "litellm",
+    "model2vec",
+    "numpy",
+    "pandas",
+    "pydantic",
+    "rich",
+    "sqlalchemy",
+    "yaml",
+}
 
 
 @pytest.mark.parametrize("name", ["turn", "tool", "plan", "expect", "session", "record_score"])

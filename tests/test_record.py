@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from spanscore.model.record import changed
 from spanscore.model.score import Evaluator, Result
 
-RESULT = st.builds(Result, metric=st.text(), value=st.none() | st.floats(0, 1), label=st.none() | st.text())
+RESULT = st.builds(
+    Result, metric=st.text(), value=st.none() | st.floats(0, 1), label=st.none() | st.text()
+)
 
 
 @given(RESULT, st.text())

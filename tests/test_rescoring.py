@@ -1,4 +1,6 @@
-"""What got no answer is asked again once it may get one: only that, as the next revision, and its session after it."""
+"""What got no answer is asked again once it may get one: only that, as the next revision, and its
+session after it.
+"""
 
 import asyncio
 import logging
@@ -45,7 +47,10 @@ class FakeEngine:
 
     async def evaluate_session(self, session, signals, overrides, *, revision, external, before=()):
         facts = {"scope": "session", "subject_id": session.session_id, "revision": revision}
-        return [_evaluation(session.traces[-1], x, outcome, **facts) for x, outcome in self.outcomes.items()]
+        return [
+            _evaluation(session.traces[-1], x, outcome, **facts)
+            for x, outcome in self.outcomes.items()
+        ]
 
 
 class FakeSender:
@@ -75,17 +80,34 @@ class FakeTrials(Trials):
 
 
 def _evaluation(trace, metric, outcome, **facts):
-    defaults = {"scope": "trace", "subject_id": trace.id, "metric": metric, "outcome": outcome, "threshold": 0.5}
+    defaults = {
+        "scope": "trace",
+        "subject_id": trace.id,
+        "metric": metric,
+        "outcome": outcome,
+        "threshold": 0.5,
+    }
     evaluator = Evaluator("LLM", "judge", "1", model="m")
-    placed = {"scale": (0.0, 1.0), "evaluator": evaluator, "target": trace.target, "session_id": trace.session_id}
+    placed = {
+        "scale": (0.0, 1.0),
+        "evaluator": evaluator,
+        "target": trace.target,
+        "session_id": trace.session_id,
+    }
     return Evaluation(**defaults | placed | facts)
 
 
 def a_trace(number=1, **facts):
     trace_id = f"{number:032x}"
     target = Target(trace_id, f"{number:016x}", 1000, 2000)
-    ids = {"trace_ids": (trace_id,), "root_span_id": target.span_id, "opening_span_id": target.span_id}
-    return AgentTrace(target=target, started_ns=1000 * number, ended_ns=2000 * number, **ids | facts)
+    ids = {
+        "trace_ids": (trace_id,),
+        "root_span_id": target.span_id,
+        "opening_span_id": target.span_id,
+    }
+    return AgentTrace(
+        target=target, started_ns=1000 * number, ended_ns=2000 * number, **ids | facts
+    )
 
 
 class World:
@@ -93,7 +115,12 @@ class World:
 
     def __init__(self, folder, asked=JUDGED, **settings):
         self.now_ns = 10 * DAY_NS
-        self.engine, self.sender, self.trials, self.meter = FakeEngine(), FakeSender(), FakeTrials(), Meter()
+        self.engine, self.sender, self.trials, self.meter = (
+            FakeEngine(),
+            FakeSender(),
+            FakeTrials(),
+            Meter(),
+        )
         self.store = Store.open(Config(url=f"sqlite:///{folder}/store.db"), clock_ns=self.clock)
         self.failed, self.sessions_due = [], []
         self.scoring = Scoring(
@@ -124,7 +151,9 @@ class World:
         raise asyncio.CancelledError
 
     def evaluated(self, trace, **outcomes):
-        """Evaluate a trace for the first time, with these outcomes, and forget what was asked for that."""
+        """Evaluate a trace for the first time, with these outcomes, and forget what was asked for
+        that.
+        """
         self.engine.outcomes = outcomes
 
         async def both():
@@ -163,7 +192,9 @@ def world(tmp_path):
         each.store.close()
 
 
-@pytest.mark.parametrize("outcome", [NO_JUDGE, NO_VECTOR, Failure("JudgeTimeoutError", "slow"), NO_BUDGET])
+@pytest.mark.parametrize(
+    "outcome", [NO_JUDGE, NO_VECTOR, Failure("JudgeTimeoutError", "slow"), NO_BUDGET]
+)
 def test_what_got_no_answer_is_asked_again(world, outcome):
     here = world()
     trace = here.evaluated(a_trace(), a=outcome)
@@ -171,7 +202,9 @@ def test_what_got_no_answer_is_asked_again(world, outcome):
     assert here.newest(trace)["a"].outcome == GOOD
 
 
-@pytest.mark.parametrize("outcome", [GOOD, NO_SENSE, Skip("no input"), Failure("ZeroDivisionError", "oh")])
+@pytest.mark.parametrize(
+    "outcome", [GOOD, NO_SENSE, Skip("no input"), Failure("ZeroDivisionError", "oh")]
+)
 def test_what_another_time_would_bring_nothing_is_not_asked_again(world, outcome):
     here = world()
     here.evaluated(a_trace(), a=outcome)
@@ -356,9 +389,10 @@ def test_how_it_went_is_a_line_of_level_info(world, caplog):
     here.evaluated(a_trace(2, session_id="s"), a=NO_JUDGE, b=GOOD)
     here.now(FIRST_WAIT_NS, a=GOOD, b=NO_JUDGE)
     (told,) = caplog.messages
-    assert told == (
-        "asked again: 2 scores of 2 traces that had got no answer are there now, 1 are still missing; "
-        "sessions that are evaluated again: 1"
+    assert (
+        told
+        == "asked again: 2 scores of 2 traces that had got no answer are there now, 1 are still"
+        " missing; sessions that are evaluated again: 1"
     )
 
 

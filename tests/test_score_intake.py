@@ -1,4 +1,6 @@
-"""Scores that others gave reach the store, whatever arrives first, and nothing is evaluated for them."""
+"""Scores that others gave reach the store, whatever arrives first, and nothing is evaluated for
+them.
+"""
 
 import asyncio
 import logging
@@ -22,7 +24,11 @@ def settings(tmp_path):
             "receive": ports,
             "journal": {"path": tmp_path / "journal.db"},
             "store": {"url": f"sqlite:///{tmp_path}/store.db"},
-            "assemble": {"complete_after": "20ms", "idle_after": "20ms", "session_idle_after": "20ms"},
+            "assemble": {
+                "complete_after": "20ms",
+                "idle_after": "20ms",
+                "session_idle_after": "20ms",
+            },
         }
     )
 
@@ -35,9 +41,20 @@ def fill(item, attributes):
 
 def agent():
     made = ExportTraceServiceRequest()
-    span = made.resource_spans.add().scope_spans.add().spans.add(name="chat m", trace_id=TRACE, span_id=ROOT)
+    span = (
+        made.resource_spans.add()
+        .scope_spans.add()
+        .spans.add(name="chat m", trace_id=TRACE, span_id=ROOT)
+    )
     span.end_time_unix_nano = 1_000_000
-    fill(span, {"gen_ai.operation.name": "chat", "gen_ai.conversation.id": "s", "gen_ai.request.model": "m"})
+    fill(
+        span,
+        {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.conversation.id": "s",
+            "gen_ai.request.model": "m",
+        },
+    )
     return "traces", made
 
 
@@ -45,7 +62,9 @@ def thumbs_up(scope="spanscore.sdk"):
     made = ExportTraceServiceRequest()
     scoped = made.resource_spans.add().scope_spans.add()
     scoped.scope.name = scope
-    span = scoped.spans.add(name="evaluation helpful", trace_id=TRACE, span_id=b"u" * 8, parent_span_id=ROOT)
+    span = scoped.spans.add(
+        name="evaluation helpful", trace_id=TRACE, span_id=b"u" * 8, parent_span_id=ROOT
+    )
     span.end_time_unix_nano = 2_000_000
     given = {
         "gen_ai.evaluation.name": "helpful",
@@ -61,14 +80,18 @@ def event():
     record = (
         made.resource_logs.add()
         .scope_logs.add()
-        .log_records.add(trace_id=TRACE, span_id=ROOT, time_unix_nano=5, event_name="gen_ai.evaluation.result")
+        .log_records.add(
+            trace_id=TRACE, span_id=ROOT, time_unix_nano=5, event_name="gen_ai.evaluation.result"
+        )
     )
     fill(record, {"gen_ai.evaluation.name": "relevance", "gen_ai.evaluation.score.value": 0.5})
     return "logs", made
 
 
 def served(settings, *requests, until, then=lambda _running: None):
-    """Serve until the counters are as `until` says, having taken in the requests; gives what `then` finds."""
+    """Serve until the counters are as `until` says, having taken in the requests; gives what `then`
+    finds.
+    """
 
     async def main():
         running, stopping, ready = pipeline.Pipeline(settings), asyncio.Event(), asyncio.Event()
@@ -122,7 +145,9 @@ def test_one_that_comes_a_day_later_is_there_and_nothing_is_evaluated_again(sett
 
 def test_one_that_comes_first_is_there_when_its_trace_is(settings):
     served(settings, thumbs_up(), until=taken(1))
-    found = served(settings, agent(), until=lambda totals: total(totals, "agent_traces") >= 1, then=external)
+    found = served(
+        settings, agent(), until=lambda totals: total(totals, "agent_traces") >= 1, then=external
+    )
     assert found == [("helpful", 1.0)]
 
 
@@ -131,7 +156,9 @@ def test_ours_that_come_back_are_not_kept_as_anothers(settings):
     assert found == [("relevance", 0.5)]
 
 
-def test_what_was_acknowledged_and_not_yet_stored_is_taken_up_after_a_restart(settings, monkeypatch):
+def test_what_was_acknowledged_and_not_yet_stored_is_taken_up_after_a_restart(
+    settings, monkeypatch
+):
     monkeypatch.setattr(ScoreIntake, "run", lambda _self: asyncio.Event().wait())
     monkeypatch.setattr(ScoreIntake, "finish", lambda _self: asyncio.sleep(0))
     served(settings, thumbs_up(), until=lambda _totals: True)
@@ -178,5 +205,7 @@ def test_a_request_that_cannot_be_read_is_let_go_and_the_next_goes_on(caplog):
 
 def test_a_request_without_scores_is_not_held():
     requests = Held({1: []})
-    ScoreIntake(requests, None, Meter(lambda: 0), session_scope=()).offer(1, b"gen_ai.request.model")
+    ScoreIntake(requests, None, Meter(lambda: 0), session_scope=()).offer(
+        1, b"gen_ai.request.model"
+    )
     assert requests.holds == {1: 0}

@@ -45,7 +45,9 @@ def scoring():
 
 def test_a_run_that_cannot_be_met_is_refused_before_anything_is_read():
     scoring = Scoring(Engine(Config(), None, None), None, None, Meter())
-    with pytest.raises(FieldError, match=r"signal_weights: 'coherance' is no metric of traces .* 'coherence'"):
+    with pytest.raises(
+        FieldError, match=r"signal_weights: 'coherance' is no metric of traces .* 'coherence'"
+    ):
         scoring.check(Overrides(signal_weights={"coherance": 1.0}))
 
 
@@ -77,7 +79,9 @@ def test_while_part_of_it_fails_an_answer_does_not_mean_that_it_is_over(scoring,
 
 
 class Remembering:
-    """An engine that scores nothing, and keeps which earlier turns each trace was given; `then` happens meanwhile."""
+    """An engine that scores nothing, and keeps which earlier turns each trace was given; `then`
+    happens meanwhile.
+    """
 
     def __init__(self, *, looks_back=True, then=None):
         self.looks_back = looks_back
@@ -117,7 +121,11 @@ def test_a_trace_is_evaluated_with_the_stored_turns_before_it(make_trace):
 
 
 def test_a_turn_that_is_not_committed_yet_comes_before_a_later_one(make_trace):
-    first, second, other = turn(make_trace, 1), turn(make_trace, 2), turn(make_trace, 3, "another session")
+    first, second, other = (
+        turn(make_trace, 1),
+        turn(make_trace, 2),
+        turn(make_trace, 3, "another session"),
+    )
 
     async def meanwhile():
         await scoring.evaluate(StoredTrace(other, 1, ""))
@@ -150,7 +158,9 @@ class Taking:
 
 @pytest.fixture
 def committed(make_trace):
-    """`committed(*runs)`: how many failures of these runs (None: live) count, and whether the judge is doubted."""
+    """`committed(*runs)`: how many failures of these runs (None: live) count, and whether the judge
+    is doubted.
+    """
 
     def commit(*runs, in_vain=()):
         doubts, meter, taking = [], Meter(), Taking()

@@ -29,7 +29,9 @@ def test_another_namespace_or_tenant_is_another_session(keys, name):
 
 
 def test_services_of_one_namespace_share_a_session(keys):
-    one, other = keys(*({"service.namespace": "shop", "service.name": x} for x in ("front", "back")))
+    one, other = keys(
+        *({"service.namespace": "shop", "service.name": x} for x in ("front", "back"))
+    )
     assert one == other
 
 
@@ -83,5 +85,8 @@ def test_a_trace_without_a_session_has_no_key(keys):
 
 
 def test_the_key_is_in_the_json_of_a_trace_where_it_is_not_the_id(make_trace):
-    traces = [make_trace(1, session_id="42"), make_trace(2, session_id="42", session_key="other:42")]
+    traces = [
+        make_trace(1, session_id="42"),
+        make_trace(2, session_id="42", session_key="other:42"),
+    ]
     assert ["session_key" in x.to_json() for x in traces] == [False, True]

@@ -82,9 +82,9 @@ def test_the_items_of_a_list_are_values():
 
 
 def test_the_status_of_spans_stands_under_the_name_that_opentelemetry_gives_it():
-    assert kept(["otel.status_code"], agent(1, status=STATUS_OK), span(2, 1, status=STATUS_ERROR)) == [
-        {"otel.status_code": ("OK", "ERROR")}
-    ]
+    assert kept(
+        ["otel.status_code"], agent(1, status=STATUS_OK), span(2, 1, status=STATUS_ERROR)
+    ) == [{"otel.status_code": ("OK", "ERROR")}]
 
 
 def test_turns_of_one_trace_have_their_own_values_and_share_those_around_them():
@@ -95,8 +95,12 @@ def test_turns_of_one_trace_have_their_own_values_and_share_those_around_them():
             x,
             attributes={
                 **x.attributes,
-                "gen_ai.input.messages": f'[{{"role":"user","parts":[{{"type":"text","content":"{x.span_id}"}}]}}]',
-                "gen_ai.output.messages": '[{"role":"assistant","parts":[{"type":"text","content":"yes"}]}]',
+                "gen_ai.input.messages": (
+                    f'[{{"role":"user","parts":[{{"type":"text","content":"{x.span_id}"}}]}}]'
+                ),
+                "gen_ai.output.messages": (
+                    '[{"role":"assistant","parts":[{"type":"text","content":"yes"}]}]'
+                ),
             },
         )
         for x in turns

@@ -5,14 +5,51 @@ import pytest
 from spanscore.model.tool_names import effect, may_change
 
 READS = [
-    *("weather_lookup", "orders_search", "order_search", "orderSearch", "order-status", "email_search", "file_read"),
-    *("get_order", "getOrder", "GetOrder", "github_get_order", "mcp__orders__get_order", "mcp__orders__search"),
-    *("order.get", "orders/search", "OrderService.getOrder", "filesystem:read_file", "reportFinder", "booking_info"),
+    *(
+        "weather_lookup",
+        "orders_search",
+        "order_search",
+        "orderSearch",
+        "order-status",
+        "email_search",
+        "file_read",
+    ),
+    *(
+        "get_order",
+        "getOrder",
+        "GetOrder",
+        "github_get_order",
+        "mcp__orders__get_order",
+        "mcp__orders__search",
+    ),
+    *(
+        "order.get",
+        "orders/search",
+        "OrderService.getOrder",
+        "filesystem:read_file",
+        "reportFinder",
+        "booking_info",
+    ),
     *("list_open_orders", "search", "weather", "log_reader", "schedule_view", "refund_lookup"),
 ]
 CHANGES = [
-    *("cancel_order", "cancelOrder", "order_cancel", "order.cancel", "mcp__orders__cancel", "orders/delete", "book"),
-    *("get_or_create_user", "search_and_book", "find_then_delete", "create_list", "save_search", "set_status"),
+    *(
+        "cancel_order",
+        "cancelOrder",
+        "order_cancel",
+        "order.cancel",
+        "mcp__orders__cancel",
+        "orders/delete",
+        "book",
+    ),
+    *(
+        "get_or_create_user",
+        "search_and_book",
+        "find_then_delete",
+        "create_list",
+        "save_search",
+        "set_status",
+    ),
     *("check_out", "checkIn", "search_index_update", "send_email", "report_status", "fs.write"),
 ]
 UNKNOWN = ["invoice_tool", "handle", "desk", "予約する", "", "___"]

@@ -1,4 +1,6 @@
-"""The reader of labelled trajectories: each published format becomes sessions with calls, results and the label."""
+"""The reader of labelled trajectories: each published format becomes sessions with calls, results
+and the label.
+"""
 
 import json
 import runpy

@@ -1,4 +1,6 @@
-"""What two tenants send at once to a running server gives each what it would give if the other were not there."""
+"""What two tenants send at once to a running server gives each what it would give if the other were
+not there.
+"""
 
 import asyncio
 import gzip
@@ -48,7 +50,9 @@ def settings(tmp_path):
 
 
 def requests_of(case, *, halves):
-    """The requests of a recording; with `halves` each as two, one with every other span or record of it."""
+    """The requests of a recording; with `halves` each as two, one with every other span or record
+    of it.
+    """
     for path in sorted((GOLDEN / case).glob("*.pb.gz")):
         signal = "logs" if path.name.startswith("logs") else "traces"
         for rest in (0, 1) if halves else (None,):
@@ -56,7 +60,9 @@ def requests_of(case, *, halves):
             for group in request.resource_logs if signal == "logs" else request.resource_spans:
                 for scoped in group.scope_logs if signal == "logs" else group.scope_spans:
                     items = scoped.log_records if signal == "logs" else scoped.spans
-                    kept = [x for number, x in enumerate(items) if rest is None or number % 2 == rest]
+                    kept = [
+                        x for number, x in enumerate(items) if rest is None or number % 2 == rest
+                    ]
                     copies = [type(x).FromString(x.SerializeToString()) for x in kept]
                     del items[:]
                     items.extend(copies)
@@ -66,13 +72,19 @@ def requests_of(case, *, halves):
 def alone(requests, tenant):
     """The agent traces that these requests of one tenant give by themselves, by id."""
     spans = [x for signal, request in requests if signal == "traces" for x in decode.spans(request)]
-    logs = [x for signal, request in requests if signal == "logs" for x in decode.log_records(request)]
-    traces = rebuild_all([of_tenant(x, tenant) for x in spans], [of_tenant(x, tenant) for x in logs])
+    logs = [
+        x for signal, request in requests if signal == "logs" for x in decode.log_records(request)
+    ]
+    traces = rebuild_all(
+        [of_tenant(x, tenant) for x in spans], [of_tenant(x, tenant) for x in logs]
+    )
     return {x.id: plain(x) for x in traces}
 
 
 def of_tenant(item, tenant):
-    return replace(item, resource=Resource(with_headers(item.resource.attributes, ((TENANT, tenant),))))
+    return replace(
+        item, resource=Resource(with_headers(item.resource.attributes, ((TENANT, tenant),)))
+    )
 
 
 def plain(trace):
@@ -90,7 +102,9 @@ class Clock:
 
 
 def stored(settings, requests, expected):
-    """Send (tenant, signal, request) to a server until it has stored what is expected; what it has stored of it."""
+    """Send (tenant, signal, request) to a server until it has stored what is expected; what it has
+    stored of it.
+    """
 
     async def main():
         clock, stopping, ready = Clock(), asyncio.Event(), asyncio.Event()
@@ -102,11 +116,15 @@ def stored(settings, requests, expected):
             async with asyncio.timeout(60):
                 clock.stands_ns = time.time_ns()
                 for tenant, signal, request in requests:
-                    await running.accept(signal, request.SerializeToString(), request, ((TENANT, tenant),))
+                    await running.accept(
+                        signal, request.SerializeToString(), request, ((TENANT, tenant),)
+                    )
                 clock.stands_ns = None
                 while found != expected:
                     await asyncio.sleep(0.01)
-                    found = {x: plain(running.trace(x, tenant=y.tenant)) for x, y in expected.items()}
+                    found = {
+                        x: plain(running.trace(x, tenant=y.tenant)) for x, y in expected.items()
+                    }
         except TimeoutError:
             pass  # what differs is seen in what is stored
         stopping.set()
@@ -148,7 +166,9 @@ def by_trace(case):
         for group in request.resource_spans if signal == "traces" else ():
             for scoped in group.scope_spans:
                 for span in scoped.spans:
-                    made = found.setdefault(span.trace_id, WIRE[signal].request()).resource_spans.add()
+                    made = found.setdefault(
+                        span.trace_id, WIRE[signal].request()
+                    ).resource_spans.add()
                     made.resource.CopyFrom(group.resource)
                     kept = made.scope_spans.add()
                     kept.scope.CopyFrom(scoped.scope)
@@ -156,9 +176,13 @@ def by_trace(case):
         yield from ((signal, x) for x in found.values())
 
 
-@pytest.mark.parametrize("case", ["litellm/shop-gateway", "pydantic_ai/desk-a2a", "semconv/openai-v2-latest"])
+@pytest.mark.parametrize(
+    "case", ["litellm/shop-gateway", "pydantic_ai/desk-a2a", "semconv/openai-v2-latest"]
+)
 @pytest.mark.parametrize("first", [0, 1])
-def test_a_turn_in_several_traces_is_joined_by_no_link_id_or_text_of_another_tenants(settings, case, first):
+def test_a_turn_in_several_traces_is_joined_by_no_link_id_or_text_of_another_tenants(
+    settings, case, first
+):
     traces = list(by_trace(case))
     sent = {"acme": traces[first::2], "blue": traces[1 - first :: 2]}
     expected = {id_: x for tenant in TENANTS for id_, x in alone(sent[tenant], tenant).items()}

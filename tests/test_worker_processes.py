@@ -51,7 +51,9 @@ def test_a_call_whose_process_is_killed_is_made_again_in_another(calls, pool, tm
 
 
 def test_a_call_that_kills_each_process_is_an_error_that_names_what_it_was_about(calls, pool):
-    with pytest.raises(WorkerDiedError, match=r"killed by SIGKILL\) while it worked on trace a1 in f\.jsonl"):
+    with pytest.raises(
+        WorkerDiedError, match=r"killed by SIGKILL\) while it worked on trace a1 in f\.jsonl"
+    ):
         pool.submit(calls.kill_itself, about="trace a1 in f.jsonl").result()
 
 

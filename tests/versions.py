@@ -2,11 +2,12 @@
 
     python tests/versions.py [--python VERSION]... [--dependencies oldest|newest] [TESTS ...]
 
-A Python that is not on the PATH is fetched by uv. Each combination has an environment of its own in .venv/versions,
-which the next run brings up to date. The newest dependencies are what a registry has now, not the locked ones. The
-oldest are the lower bounds in pyproject.toml, or the first versions above them that have a wheel for that Python; they
-are resolved without the extra `api`, which needs a newer OpenTelemetry than the lower bound. A table at the end has a
-line for each combination. The exit code is 1 where tests failed or could not be run.
+A Python that is not on the PATH is fetched by uv. Each combination has an environment of its own in
+.venv/versions, which the next run brings up to date. The newest dependencies are what a registry
+has now, not the locked ones. The oldest are the lower bounds in pyproject.toml, or the first
+versions above them that have a wheel for that Python; they are resolved without the extra `api`,
+which needs a newer OpenTelemetry than the lower bound. A table at the end has a line for each
+combination. The exit code is 1 where tests failed or could not be run.
 """
 
 import argparse
@@ -25,9 +26,21 @@ UV = Path(sys.executable).with_name("uv")
 ENVIRONMENTS = ROOT / ".venv/versions"
 PYTHONS = ("3.11", "3.12", "3.13")
 TESTS = tuple(
-    f"tests/{x}" for x in ("turns", "assemble", "dialects", "metrics", "evaluation", "stats", "otlp", "received_scores")
+    f"tests/{x}"
+    for x in (
+        "turns",
+        "assemble",
+        "dialects",
+        "metrics",
+        "evaluation",
+        "stats",
+        "otlp",
+        "received_scores",
+    )
 )
-"""Tests that need no server: what differs between versions is found in them, in a few minutes each."""
+"""Tests that need no server: what differs between versions is found in them, in a few minutes
+each.
+"""
 
 EXTRAS = {"oldest": ("judge", "objects", "local"), "newest": ("judge", "objects", "local", "api")}
 
@@ -48,9 +61,19 @@ class Combination:
         return self.folder / "bin/python"
 
     def installing(self) -> Iterator[list[str]]:
-        """The arguments of uv, one list for each of its runs, that bring the environment up to date."""
+        """The arguments of uv, one list for each of its runs, that bring the environment up to
+        date.
+        """
         lowest, resolved = self.folder / "lowest.txt", self.folder / "resolved.txt"
-        compiling = ["pip", "compile", "--python", str(self.program), "--only-binary", ":all:", "--upgrade"]
+        compiling = [
+            "pip",
+            "compile",
+            "--python",
+            str(self.program),
+            "--only-binary",
+            ":all:",
+            "--upgrade",
+        ]
         compiling += [word for x in EXTRAS[self.dependencies] for word in ("--extra", x)]
         constraint: list[str] = []
         yield ["venv", "--allow-existing", "--python", self.python, str(self.folder)]
@@ -60,12 +83,23 @@ class Combination:
         # The tests' own tools are the newest that go with these.
         yield [*compiling, *constraint, "--group", "dev", "pyproject.toml", "-o", str(resolved)]
         yield ["pip", "sync", "--python", str(self.program), str(resolved)]
-        yield ["pip", "install", "--python", str(self.program), "--no-deps", "--no-build-isolation", "-e", "."]
+        yield [
+            "pip",
+            "install",
+            "--python",
+            str(self.program),
+            "--no-deps",
+            "--no-build-isolation",
+            "-e",
+            ".",
+        ]
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of a combination, in one line; `passed` is None where its tests could not be run."""
+    """What became of a combination, in one line; `passed` is None where its tests could not be
+    run.
+    """
 
     combination: Combination
     passed: bool | None
@@ -76,12 +110,19 @@ def try_out(combination: Combination, tests: Sequence[str]) -> Result:
     """Install the combination and run the tests in it, whose output is printed."""
     for words in combination.installing():
         done = subprocess.run(
-            [UV, "-q", *words], cwd=ROOT, capture_output=True, text=True, check=False, env=environment()
+            [UV, "-q", *words],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment(),
         )
         if done.returncode:
             return Result(combination, None, f"`uv {' '.join(words[:2])}`: {reason(done.stderr)}")
     command = [combination.program, "-m", "pytest", "-p", "no:cacheprovider", *tests]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=environment()) as running:
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=environment()
+    ) as running:
         assert running.stdout is not None
         lines = []
         for line in running.stdout:
@@ -92,7 +133,11 @@ def try_out(combination: Combination, tests: Sequence[str]) -> Result:
 
 def environment() -> dict[str, str]:
     """The variables of this process, without those that name another environment."""
-    return {k: v for k, v in os.environ.items() if not k.startswith(("VIRTUAL_ENV", "PYTHON", "PYTEST_"))}
+    return {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("VIRTUAL_ENV", "PYTHON", "PYTEST_"))
+    }
 
 
 def reason(stderr: str) -> str:
@@ -111,8 +156,12 @@ def outcome(lines: Sequence[str], code: int) -> str:
     >>> outcome(["...F [100%]", "FAILED tests/a.py::test_b", "1 failed, 3 passed in 2.10s", ""], 1)
     '1 failed, 3 passed'
     """
-    counts = (re.search(r"(\d+ (?:failed|passed|error|skipped).*?) in \d", x) for x in reversed(lines))
-    return next((x[1] for x in counts if x), f"pytest ended with exit code {code} before it counted")
+    counts = (
+        re.search(r"(\d+ (?:failed|passed|error|skipped).*?) in \d", x) for x in reversed(lines)
+    )
+    return next(
+        (x[1] for x in counts if x), f"pytest ended with exit code {code} before it counted"
+    )
 
 
 def table(results: Sequence[Result]) -> Iterator[str]:
@@ -120,11 +169,15 @@ def table(results: Sequence[Result]) -> Iterator[str]:
     yield "Python  dependencies  result"
     words = {True: "passed", False: "failed", None: "not run"}
     for x in results:
-        yield f"{x.combination.python:<8}{x.combination.dependencies:<14}{words[x.passed]}: {x.line}"
+        yield (
+            f"{x.combination.python:<8}{x.combination.dependencies:<14}{words[x.passed]}: {x.line}"
+        )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("tests", nargs="*", default=TESTS, help=f"without any: {' '.join(TESTS)}")
     parser.add_argument("--python", action="append", choices=PYTHONS, help="without any: all")
     parser.add_argument("--dependencies", action="append", choices=EXTRAS, help="without any: both")
@@ -132,7 +185,9 @@ def main() -> int:
     chosen = itertools.product(options.python or PYTHONS, options.dependencies or EXTRAS)
     results = []
     for combination in itertools.starmap(Combination, chosen):
-        sys.stdout.write(f"== Python {combination.python}, {combination.dependencies} dependencies\n")
+        sys.stdout.write(
+            f"== Python {combination.python}, {combination.dependencies} dependencies\n"
+        )
         sys.stdout.flush()
         results.append(try_out(combination, options.tests))
     sys.stdout.writelines(f"{x}\n" for x in ("", *table(results)))

@@ -1,8 +1,9 @@
-"""An agent without any framework, that records itself with spanscore's SDK and is scored in its own process.
+"""An agent without any framework, that records itself with spanscore's SDK and is scored in its own
+process.
 
-pip install 'spanscore[judge]'
-python examples/handwritten/agent.py                                    # a scripted model, and checks that need none
-OPENAI_API_KEY=... python examples/handwritten/agent.py "Fly me to Rome"    # OpenAI's models, one of them as the judge
+pip install 'spanscore[judge]' python examples/handwritten/agent.py
+# a scripted model, and checks that need none OPENAI_API_KEY=... python
+examples/handwritten/agent.py "Fly me to Rome"    # OpenAI's models, one of them as the judge
 """
 
 import json
@@ -85,7 +86,10 @@ OFFERED = [
 def ask_model(messages: list[dict[str, Any]]) -> dict[str, Any]:
     """The model's next message."""
     body = json.dumps({"model": MODEL, "messages": messages, "tools": OFFERED}).encode()
-    headers = {"authorization": f"Bearer {os.environ['OPENAI_API_KEY']}", "content-type": "application/json"}
+    headers = {
+        "authorization": f"Bearer {os.environ['OPENAI_API_KEY']}",
+        "content-type": "application/json",
+    }
     base = os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1")
     request = urllib.request.Request(f"{base}/chat/completions", body, headers)  # noqa: S310 - the base is the caller's
     with spanscore.model_call(MODEL, messages, provider="openai", tools=OFFERED) as call:
@@ -101,7 +105,9 @@ def answer(question: str, session_id: str | None = None) -> spanscore.Turn:
         {"role": "system", "content": INSTRUCTIONS},
         {"role": "user", "content": question},
     ]
-    with spanscore.turn(messages, session_id=session_id, tools=TOOLS.values(), agent_name="help desk") as turn:
+    with spanscore.turn(
+        messages, session_id=session_id, tools=TOOLS.values(), agent_name="help desk"
+    ) as turn:
         for _ in range(MAX_REQUESTS):
             message = ask_model(messages)
             messages.append(message)
@@ -127,15 +133,20 @@ def run(call: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Answer the questions that are given, or two of a shop's customer, and show the scores."""
-    trace.set_tracer_provider(TracerProvider())  # your own has exporters; here the scores alone are shown
+    # your own has exporters; here the scores alone are shown
+    trace.set_tracer_provider(TracerProvider())
     found: list[spanscore.Evaluation] = []
     scoring = spanscore.instrument(
-        judge=MODEL if HAS_KEY else None, metrics=None if HAS_KEY else CHECKS, on_scores=found.extend
+        judge=MODEL if HAS_KEY else None,
+        metrics=None if HAS_KEY else CHECKS,
+        on_scores=found.extend,
     )
     questions = sys.argv[1:] or ["I want my money back for order 4821.", "Where is my order 4822?"]
     with model_server.serving():
         turns = [answer(question, "chat-7") for question in questions]
-    spanscore.record_score("helpful", True, comment="That was quick.", author="customer", trace=turns[0])
+    spanscore.record_score(
+        "helpful", True, comment="That was quick.", author="customer", trace=turns[0]
+    )
     scoring.shutdown()
     show(found)
 

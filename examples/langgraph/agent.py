@@ -37,7 +37,8 @@ def show(scores: Sequence[spanscore.Evaluation]) -> None:
         print(f"{score.metric:30} {score.label or score.status:8} {score.reason}")
 
 
-trace.set_tracer_provider(TracerProvider())  # yours, with its exporters, by which the scores leave too
+# yours, with its exporters, by which the scores leave too
+trace.set_tracer_provider(TracerProvider())
 LangChainInstrumentor().instrument()
 scoring = spanscore.instrument(metrics=METRICS, on_scores=show)
 
@@ -59,7 +60,11 @@ TOOLS = [find_order, refund]
 
 def ask_model(state: MessagesState) -> dict:
     model = ChatOpenAI(model=os.environ.get("MODEL", "gpt-4o-mini")).bind_tools(TOOLS)
-    return {"messages": [model.invoke([SystemMessage("You help a shop's customers."), *state["messages"]])]}
+    return {
+        "messages": [
+            model.invoke([SystemMessage("You help a shop's customers."), *state["messages"]])
+        ]
+    }
 
 
 graph = StateGraph(MessagesState)

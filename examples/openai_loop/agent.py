@@ -1,4 +1,5 @@
-"""An agent on the plain openai SDK: a loop that calls the model, then the tools that it asks for, until it answers.
+"""An agent on the plain openai SDK: a loop that calls the model, then the tools that it asks for,
+until it answers.
 
 pip install . -r examples/openai_loop/requirements.txt
 python examples/openai_loop/agent.py    # a scripted model answers, unless OPENAI_API_KEY is set
@@ -34,7 +35,8 @@ def show(scores: Sequence[spanscore.Evaluation]) -> None:
         print(f"{score.metric:30} {score.label or score.status:8} {score.reason}")
 
 
-trace.set_tracer_provider(TracerProvider())  # yours, with its exporters, by which the scores leave too
+# yours, with its exporters, by which the scores leave too
+trace.set_tracer_provider(TracerProvider())
 OpenAIInstrumentor().instrument()
 scoring = spanscore.instrument(metrics=METRICS, on_scores=show)
 
@@ -62,7 +64,11 @@ OFFERED = [
         "function": {
             "name": name,
             "description": TOOLS[name].__doc__,
-            "parameters": {"type": "object", "properties": parameters, "required": list(parameters)},
+            "parameters": {
+                "type": "object",
+                "properties": parameters,
+                "required": list(parameters),
+            },
         },
     }
     for name, parameters in PARAMETERS.items()
@@ -71,19 +77,31 @@ OFFERED = [
 
 def answer(question: str) -> str:
     client = OpenAI()
-    messages = [{"role": "system", "content": "You help a shop's customers."}, {"role": "user", "content": question}]
+    messages = [
+        {"role": "system", "content": "You help a shop's customers."},
+        {"role": "user", "content": question},
+    ]
     while True:
         model = os.environ.get("MODEL", "gpt-4o-mini")
-        message = client.chat.completions.create(model=model, messages=messages, tools=OFFERED).choices[0].message
+        message = (
+            client.chat.completions.create(model=model, messages=messages, tools=OFFERED)
+            .choices[0]
+            .message
+        )
         if not message.tool_calls:
             return message.content
         messages.append(message)
         for call in message.tool_calls:
             result = TOOLS[call.function.name](**json.loads(call.function.arguments))
-            messages.append({"role": "tool", "tool_call_id": call.id, "content": json.dumps(result)})
+            messages.append(
+                {"role": "tool", "tool_call_id": call.id, "content": json.dumps(result)}
+            )
 
 
 question = " ".join(sys.argv[1:]) or QUESTION
-with model_server.serving(), spanscore.turn(input=question, agent_name="shop", tools=OFFERED) as turn:
+with (
+    model_server.serving(),
+    spanscore.turn(input=question, agent_name="shop", tools=OFFERED) as turn,
+):
     print(turn.answer(answer(question)))
 scoring.shutdown()  # waits for the scores, which `show` prints

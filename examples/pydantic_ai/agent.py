@@ -32,7 +32,8 @@ def show(scores: Sequence[spanscore.Evaluation]) -> None:
         print(f"{score.metric:30} {score.label or score.status:8} {score.reason}")
 
 
-trace.set_tracer_provider(TracerProvider())  # yours, with its exporters, by which the scores leave too
+# yours, with its exporters, by which the scores leave too
+trace.set_tracer_provider(TracerProvider())
 scoring = spanscore.instrument(metrics=METRICS, on_scores=show)
 Agent.instrument_all()
 MODEL = f"openai:{os.environ.get('MODEL', 'gpt-4o-mini')}"

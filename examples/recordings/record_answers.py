@@ -1,9 +1,10 @@
-"""Have a model answer all that the demo asks, and keep its answers, which the demo replays where there is no key.
+"""Have a model answer all that the demo asks, and keep its answers, which the demo replays where
+there is no key.
 
     OPENAI_API_KEY=... python examples/recordings/record_answers.py openai/gpt-4o-mini
 
-It writes pydantic-ai.answers beside this file. Run it again whenever a question or a transcript has changed: a
-recorded answer is only given to the very question that it was given to.
+It writes pydantic-ai.answers beside this file. Run it again whenever a question or a transcript has
+changed: a recorded answer is only given to the very question that it was given to.
 """
 
 import argparse
@@ -35,7 +36,9 @@ def settings(model: str) -> Settings:
 
 async def evaluate(chosen: Settings, judge: Judge) -> list[Evaluation]:
     """All scores of the recording, as the server measures them."""
-    engine = Engine(chosen.evaluation, judge, open_embedder(chosen.embedding), judge_config=chosen.judge)
+    engine = Engine(
+        chosen.evaluation, judge, open_embedder(chosen.embedding), judge_config=chosen.judge
+    )
     traces = recorded.agent_traces([FOLDER / RECORDING])
     earlier = recorded.turns_before(traces)
     found: list[Evaluation] = []
@@ -51,7 +54,9 @@ async def evaluate(chosen: Settings, judge: Judge) -> list[Evaluation]:
 
 def main() -> None:
     """Ask, print what failed, and write the answers."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model", help="a model that litellm knows")
     args = parser.parse_args()
     chosen = settings(args.model)

@@ -128,7 +128,8 @@ _HOMES = {
 }
 
 
-if not TYPE_CHECKING:  # with it in sight, a type checker takes a misspelt name for one that it gives
+# with it in sight, a type checker takes a misspelt name for one that it gives
+if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         """Import a public name when it is first used, so that nobody waits for what is not used."""

@@ -1,6 +1,7 @@
 """numpy, imported when something is first computed with it.
 
-It takes 12 MB and 60 ms of CPU, which a server that has received nothing yet, and most commands, need not spend.
+It takes 12 MB and 60 ms of CPU, which a server that has received nothing yet, and most commands,
+need not spend.
 """
 
 from typing import TYPE_CHECKING, Any

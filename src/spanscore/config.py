@@ -1,4 +1,6 @@
-"""The one configuration: each stage's own Config in one frozen Settings, read once from collector-style YAML."""
+"""The one configuration: each stage's own Config in one frozen Settings, read once from
+collector-style YAML.
+"""
 
 import dataclasses
 import difflib
@@ -22,7 +24,14 @@ from spanscore.evaluation.config import check_bands
 from spanscore.evaluation.rules import NAME_PATTERN, Rule
 from spanscore.export.alerting_config import Alerting, OtelEvent
 from spanscore.export.config import Config as Export
-from spanscore.export.config import GrpcConfig, HttpConfig, Inline, InProcess, NamedByType, name_the_types
+from spanscore.export.config import (
+    GrpcConfig,
+    HttpConfig,
+    Inline,
+    InProcess,
+    NamedByType,
+    name_the_types,
+)
 from spanscore.export.headers_setter import HeadersSetter
 from spanscore.judge.config import RULES
 from spanscore.judge.config import Config as Judge
@@ -50,20 +59,28 @@ class ApiHttp(Options):
     """Whether the services are there over HTTP."""
 
     endpoint: Endpoint = "127.0.0.1:4330"
-    """Host and port to listen on. On an address that others reach, set `tls`, and `auth` of `api`."""
+    """Host and port to listen on.
+
+    On an address that others reach, set `tls`, and `auth` of `api`.
+    """
 
     tls: GrpcTls = None
     """TLS. Not set: none."""
 
 
 class Api(Options):
-    """The control service: lists metrics, traces and scores of a running server, and evaluates again on demand."""
+    """The control service: lists metrics, traces and scores of a running server, and evaluates
+    again on demand.
+    """
 
     enabled: bool = True
     """Whether the service runs."""
 
     endpoint: Endpoint = "127.0.0.1:4329"
-    """Host and port to listen on. On an address that others reach, set `tls` and `auth`: it shows what users said."""
+    """Host and port to listen on.
+
+    On an address that others reach, set `tls` and `auth`: it shows what users said.
+    """
 
     tls: GrpcTls = None
     """TLS. Not set: none."""
@@ -72,8 +89,9 @@ class Api(Options):
     """Who may ask, over gRPC and over HTTP. Not set: everybody who reaches the endpoint."""
 
     http: ApiHttp | None = None
-    """The same as JSON over HTTP. Not set: by its defaults, where the extra `spanscore[api]` is there and the port is
-    free."""
+    """The same as JSON over HTTP. Not set: by its defaults, where the extra `spanscore[api]` is
+    there and the port is free.
+    """
 
 
 _EXTENSION_TYPES = ("bearertokenauth", "headers_setter")
@@ -83,7 +101,10 @@ class Settings(Options):
     """Everything that can be configured."""
 
     mode: Literal["branch", "inline"] = "branch"
-    """`branch`: the collector sends a copy, and only scores go out. `inline`: what comes in goes out again."""
+    """`branch`: the collector sends a copy, and only scores go out.
+
+    `inline`: what comes in goes out again.
+    """
 
     inline: Inline = Inline()
     """What holds in inline mode only."""
@@ -93,8 +114,10 @@ class Settings(Options):
         BeforeValidator(lambda given: name_the_types(given, "extension", _EXTENSION_TYPES)),
         NamedByType(),
     ] = {}
-    """Who checks requests, or adds to them, by the name that `auth.authenticator` of a server or exporter refers to:
-    `bearertokenauth` (both), `headers_setter` (exporters), or either as `TYPE/NAME`."""
+    """Who checks requests, or adds to them, by the name that `auth.authenticator` of a server or
+    exporter refers to: `bearertokenauth` (both), `headers_setter` (exporters), or either as
+    `TYPE/NAME`.
+    """
 
     receive: Receive = Receive()
     """The OTLP servers."""
@@ -126,8 +149,8 @@ class Settings(Options):
     api: Api = Api()
     """The control service."""
 
-    monitors: dict[Annotated[str, Field(pattern="^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")], Monitor] = Field(
-        default={}, max_length=1000
+    monitors: dict[Annotated[str, Field(pattern="^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")], Monitor] = (
+        Field(default={}, max_length=1000)
     )
     """What is watched all the time, by name: a metric whose fall raises an alert."""
 
@@ -135,11 +158,15 @@ class Settings(Options):
     """Where the alerts of monitors go."""
 
     workers: int = Field(default=1, ge=0, le=MAX_WORKERS)
-    """Processes that read traces and evaluate sessions. 1: this one does. From 2 on, so many beside this one, which
-    receives, decides, stores and sends. 0: one for each CPU that this process may use, where there is more than one."""
+    """Processes that read traces and evaluate sessions. 1: this one does. From 2 on, so many beside
+    this one, which receives, decides, stores and sends. 0: one for each CPU that this process may
+    use, where there is more than one.
+    """
 
     shutdown_timeout: Duration = duration_ns("20s")
-    """How long a SIGTERM waits for what is under way; what is not done by then is picked up after the restart."""
+    """How long a SIGTERM waits for what is under way; what is not done by then is picked up after
+    the restart.
+    """
 
     telemetry: Telemetry = Telemetry()
     """What spanscore says of itself."""
@@ -157,16 +184,23 @@ class Settings(Options):
 
     @property
     def authenticators(self) -> dict[str, BearerToken | HeadersSetter]:
-        """The extensions, where with tenants `from_context` of the tenancy's header is the tenant that was found."""
+        """The extensions, where with tenants `from_context` of the tenancy's header is the tenant
+        that was found.
+        """
         if not self.tenancy.enabled:
             return self.extensions
         header = self.tenancy.header
         given = self.extensions.items()
-        return {name: x.with_tenant_as(header) if isinstance(x, HeadersSetter) else x for name, x in given}
+        return {
+            name: x.with_tenant_as(header) if isinstance(x, HeadersSetter) else x
+            for name, x in given
+        }
 
     @property
     def exports_tenants(self) -> bool:
-        """Whether what leaves names its tenant, so that each tenant's leaves in requests of its own."""
+        """Whether what leaves names its tenant, so that each tenant's leaves in requests of its
+        own.
+        """
         return any(x.names_tenant for x in self._setters)
 
     @property
@@ -175,19 +209,30 @@ class Settings(Options):
 
     @model_validator(mode="after")
     def _authenticators_are_there(self) -> Self:
-        servers = {"receive.grpc": self.receive.grpc.auth, "receive.http": self.receive.http.auth, "api": self.api.auth}
+        servers = {
+            "receive.grpc": self.receive.grpc.auth,
+            "receive.http": self.receive.http.auth,
+            "api": self.api.auth,
+        }
         exporters = {
             f"export.exporters.{name}": x.auth
             for name, x in self.export.otlp_exporters.items()
             if isinstance(x, GrpcConfig | HttpConfig)
         }
-        named = {place: x.authenticator for place, x in (servers | exporters).items() if x is not None}
+        named = {
+            place: x.authenticator for place, x in (servers | exporters).items() if x is not None
+        }
         for place, wanted in named.items():
             if wanted not in self.extensions:
                 known = ", ".join(self.extensions) or "nothing"
-                raise ValueError(f"{place}.auth.authenticator: {wanted} is not under extensions (there is {known})")
+                raise ValueError(
+                    f"{place}.auth.authenticator: {wanted} is not under extensions (there is"
+                    f" {known})"
+                )
             if place in servers and not isinstance(self.extensions[wanted], BearerToken):
-                raise ValueError(f"{place}.auth.authenticator: {wanted} checks nobody; name a bearertokenauth")
+                raise ValueError(
+                    f"{place}.auth.authenticator: {wanted} checks nobody; name a bearertokenauth"
+                )
         return self
 
     @model_validator(mode="after")
@@ -197,20 +242,22 @@ class Settings(Options):
             is_reading = isinstance(extension, HeadersSetter) and extension.wanted
             if is_reading and not any(x.include_metadata for x in servers):
                 raise ValueError(
-                    f"extensions.{name}: from_context reads headers of requests; set include_metadata: true under "
-                    "receive.grpc or receive.http"
+                    f"extensions.{name}: from_context reads headers of requests; set"
+                    " include_metadata: true under receive.grpc or receive.http"
                 )
         return self
 
     @model_validator(mode="after")
     def _exporters_of_alerts_are_there(self) -> Self:
-        known = [name for name, x in self.export.otlp_exporters.items() if not isinstance(x, InProcess)]
+        known = [
+            name for name, x in self.export.otlp_exporters.items() if not isinstance(x, InProcess)
+        ]
         for name, receiver in self.alerting.receivers.items():
             if isinstance(receiver, OtelEvent) and receiver.exporter not in known:
                 there = ", ".join(known) or "none"
                 raise ValueError(
-                    f"alerting.receivers.{name}.exporter: {receiver.exporter} is no exporter by OTLP under "
-                    f"export.exporters; there: {there}"
+                    f"alerting.receivers.{name}.exporter: {receiver.exporter} is no exporter by"
+                    f" OTLP under export.exporters; there: {there}"
                 )
         return self
 
@@ -235,7 +282,9 @@ class Settings(Options):
             try:
                 self.judge_of(rule)
             except ValueError as error:
-                raise ValueError(f"evaluation.rules.{place} ({rule.name}): judge: {error}") from None
+                raise ValueError(
+                    f"evaluation.rules.{place} ({rule.name}): judge: {error}"
+                ) from None
         return self
 
     def judge_of(self, rule: Rule) -> Judge:
@@ -248,13 +297,17 @@ class Settings(Options):
         return (self.judge, *map(self.judge_of, self.evaluation.rules))
 
     def refuse_models(self) -> None:
-        """Raise ConfigError where a metric or the rubric names a model, and there is no judge to ask it."""
+        """Raise ConfigError where a metric or the rubric names a model, and there is no judge to
+        ask it.
+        """
         for variant, judge in zip(self.evaluation.variants(), self.judges, strict=True):
             if not judge.models:
                 variant.refuse_models()
 
     def models(self) -> dict[str, tuple[str, ...]]:
-        """The models that each judged metric may ask, by its name; what the rubric asks is under `rubric`."""
+        """The models that each judged metric may ask, by its name; what the rubric asks is under
+        `rubric`.
+        """
         found: dict[str, tuple[str, ...]] = {}
         for variant, judge in zip(self.evaluation.variants(), self.judges, strict=True):
             for name, models in variant.models(judge.models).items():
@@ -264,7 +317,10 @@ class Settings(Options):
     @model_validator(mode="after")
     def _inline_leads_somewhere(self) -> Self:
         if self.mode == "inline" and not self.export.otlp_exporters:
-            raise ValueError("mode: inline sends on what it receives, so export.exporters must name where to by OTLP")
+            raise ValueError(
+                "mode: inline sends on what it receives, so export.exporters must name where to by"
+                " OTLP"
+            )
         return self
 
 
@@ -276,15 +332,24 @@ def _cpus() -> int:
 
 
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
-    """Read a configuration file. Raises ConfigError: one line for each thing that is wrong, with file and key."""
+    """Read a configuration file.
+
+    Raises ConfigError: one line for each thing that is wrong, with file and key.
+    """
     try:
         if path.stat().st_size > _MAX_CONFIG_BYTES:
-            raise ConfigError(f"{path}: larger than {_MAX_CONFIG_BYTES} bytes; this is no configuration file")
+            raise ConfigError(
+                f"{path}: larger than {_MAX_CONFIG_BYTES} bytes; this is no configuration file"
+            )
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}; name a configuration file that can be read") from error
+        raise ConfigError(
+            f"{path}: {error.strerror or error}; name a configuration file that can be read"
+        ) from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from error
+        raise ConfigError(
+            f"{path}: not UTF-8 text ({error.reason} at byte {error.start})"
+        ) from error
     return parse(text, str(path), environ, folder=path.parent)
 
 
@@ -297,7 +362,8 @@ def parse(
 ) -> Settings:
     """Read configuration text; `name` stands in front of error messages. Raises ConfigError.
 
-    `folder` is where the files that `evaluation.plugins` names are looked for; by default the working directory.
+    `folder` is where the files that `evaluation.plugins` names are looked for; by default the
+    working directory.
     """
     try:
         data = yaml.safe_load(text)
@@ -307,23 +373,32 @@ def parse(
     except RecursionError as error:
         raise ConfigError(f"{name}: nested too deeply") from error
     if data is not None and not isinstance(data, dict):
-        raise ConfigError(f"{name}: expected keys such as `receive:` at the top, found a {type(data).__name__}")
+        raise ConfigError(
+            f"{name}: expected keys such as `receive:` at the top, found a {type(data).__name__}"
+        )
     try:
         expanded = _expand(data or {}, environ)
     except RecursionError as error:
-        raise ConfigError(f"{name}: nested too deeply, or an alias (`*name`) within what it stands for") from error
+        raise ConfigError(
+            f"{name}: nested too deeply, or an alias (`*name`) within what it stands for"
+        ) from error
     return _validate(expanded, name, environ, folder)
 
 
 def default(environ: Mapping[str, str] = os.environ) -> Settings:
-    """The settings without a file. Raises ConfigError when an environment variable has an unusable value."""
+    """The settings without a file.
+
+    Raises ConfigError when an environment variable has an unusable value.
+    """
     return _validate({}, "environment", environ, Path())
 
 
 def with_workers(settings: Settings, workers: int) -> Settings:
     """The settings with another number of `workers`. Raises ConfigError where it cannot be one."""
     if not 0 <= workers <= MAX_WORKERS:
-        raise ConfigError(f"--workers: {workers} is out of range; give a number from 0 to {MAX_WORKERS}")
+        raise ConfigError(
+            f"--workers: {workers} is out of range; give a number from 0 to {MAX_WORKERS}"
+        )
     return settings.model_copy(update={"workers": workers})
 
 
@@ -350,17 +425,25 @@ class _JsonSchema(GenerateJsonSchema):
         return made
 
 
-def _validate(data: dict[str, Any], name: str, environ: Mapping[str, str], folder: Path) -> Settings:
+def _validate(
+    data: dict[str, Any], name: str, environ: Mapping[str, str], folder: Path
+) -> Settings:
     model = environ.get("SPANSCORE_JUDGE_MODEL")
     if model and "model" not in (data.get("judge") or {}):
         data = {**data, "judge": {**(data.get("judge") or {}), "model": model}}
     if (readers := environment.readers(environ)) and not _telemetry_metrics(data):
-        data = {**data, "telemetry": {**(data.get("telemetry") or {}), "metrics": {"readers": readers}}}
-    data = {key: value for key, value in data.items() if value is not None}  # `receive:` with nothing under it
+        data = {
+            **data,
+            "telemetry": {**(data.get("telemetry") or {}), "metrics": {"readers": readers}},
+        }
+    # `receive:` with nothing under it
+    data = {key: value for key, value in data.items() if value is not None}
     try:
         settings = Settings.model_validate(data, context={"folder": folder})
     except ValidationError as error:
-        lines = [f"{name}: {explain(problem, Settings)}" for problem in error.errors(include_url=False)]
+        lines = [
+            f"{name}: {explain(problem, Settings)}" for problem in error.errors(include_url=False)
+        ]
         raise ConfigError("\n".join(lines)) from error
     if settings.judge.model != RULES:
         return settings
@@ -373,8 +456,11 @@ def _telemetry_metrics(data: Mapping[str, Any]) -> Any:
     return telemetry.get("metrics") if isinstance(telemetry, Mapping) else telemetry
 
 
-def explain(problem: Mapping[str, Any], root: type[BaseModel], whole: str = "the configuration") -> str:
-    """One of pydantic's errors about a file that `root` describes, by its key, with the nearest right one.
+def explain(
+    problem: Mapping[str, Any], root: type[BaseModel], whole: str = "the configuration"
+) -> str:
+    """One of pydantic's errors about a file that `root` describes, by its key, with the nearest
+    right one.
 
     `whole` is what the file is called where the error is about none of its keys.
     """
@@ -390,13 +476,17 @@ def explain(problem: Mapping[str, Any], root: type[BaseModel], whole: str = "the
 _PATTERNS = {
     "^https?://.": "write a URL that begins with http:// or https://",
     "^/[^?#]*$": "write a path, such as /healthz, without ? and #",
-    NAME_PATTERN: "write a name of letters, digits, dots, dashes and underscores, such as failed-turns",
+    NAME_PATTERN: (
+        "write a name of letters, digits, dots, dashes and underscores, such as failed-turns"
+    ),
     "^[a-z][a-z0-9_]{0,63}$": "write a name in snake_case, such as brand_voice",
 }
 
 
 def _in_words(problem: Mapping[str, Any]) -> str:
-    """What pydantic says is wrong, where it says it in words for programmers: what is allowed instead."""
+    """What pydantic says is wrong, where it says it in words for programmers: what is allowed
+    instead.
+    """
     told = str(problem["msg"]).removeprefix("Value error, ")
     if problem["type"] == "string_pattern_mismatch":
         return f"{problem['input']!r}: {_PATTERNS.get(problem['ctx']['pattern'], told)}"
@@ -409,7 +499,9 @@ def _in_words(problem: Mapping[str, Any]) -> str:
         "float_type": f"{_shown(problem)} is no number; write one such as 0.8, without quotes",
         "int_type": f"{_shown(problem)} is no whole number; write one such as 3, without quotes",
         "finite_number": f"{_shown(problem)} is no number that can be used; write one such as 0.8",
-        "bool_type": f"{_shown(problem)} is neither true nor false; write one of the two, without quotes",
+        "bool_type": (
+            f"{_shown(problem)} is neither true nor false; write one of the two, without quotes"
+        ),
         "tuple_type": "is a list, each item on a line under it that begins with `- `",
     }.get(problem["type"], told)
 
@@ -421,8 +513,12 @@ def _shown(problem: Mapping[str, Any]) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
 
 
-def _walk(location: Sequence[str | int], root: type[BaseModel]) -> tuple[list[str], Mapping[str, Any]]:
-    """The keys of pydantic's `location` as the file has them, and those that may stand beside the last, with types."""
+def _walk(
+    location: Sequence[str | int], root: type[BaseModel]
+) -> tuple[list[str], Mapping[str, Any]]:
+    """The keys of pydantic's `location` as the file has them, and those that may stand beside the
+    last, with types.
+    """
     kind: Any = root
     known: Mapping[str, Any] = {}
     keys: list[str] = []
@@ -435,7 +531,8 @@ def _walk(location: Sequence[str | int], root: type[BaseModel]) -> tuple[list[st
         if of_kind := _keys_of(kind):
             known, kind = of_kind, of_kind.get(str(part))
         else:
-            kind = next((x for x in reversed(get_args(kind)) if x is not ...), None)  # what a mapping or a list holds
+            # what a mapping or a list holds
+            kind = next((x for x in reversed(get_args(kind)) if x is not ...), None)
     return keys, known
 
 
@@ -461,10 +558,11 @@ def _default(kind: Any, field: str) -> Any:
 
 
 def _expand(value: Any, environ: Mapping[str, str]) -> Any:
-    """`${env:NAME}` and `${env:NAME:-default}` in every string, as the collector expands them; `$$` is one `$`.
+    """`${env:NAME}` and `${env:NAME:-default}` in every string, as the collector expands them; `$$`
+    is one `$`.
 
-    A value that is nothing but one reference is read as YAML, so that numbers and booleans work; an unset variable is
-    empty.
+    A value that is nothing but one reference is read as YAML, so that numbers and booleans work; an
+    unset variable is empty.
     """
     if isinstance(value, dict):
         return {key: _expand(item, environ) for key, item in value.items()}

@@ -15,7 +15,9 @@ _MAX_NAMED = 3
 
 
 def has_content(trace: AgentTrace) -> bool:
-    """Whether anything of what was asked, answered or passed to tools is recorded, be it damaged."""
+    """Whether anything of what was asked, answered or passed to tools is recorded, be it
+    damaged.
+    """
     if trace.user_input is not None or trace.final_output is not None or trace.plan is not None:
         return True
     return any(x.arguments is not None or x.result is not None for x in trace.tool_calls or ())
@@ -23,7 +25,9 @@ def has_content(trace: AgentTrace) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """Instrumentations that record no content, by the name of their scope; `how` turns it on, where that is known."""
+    """Instrumentations that record no content, by the name of their scope; `how` turns it on, where
+    that is known.
+    """
 
     scopes: tuple[str, ...]
     how: str | None
@@ -37,10 +41,14 @@ class Silent:
         """
         who = " and ".join(self.scopes)
         how = self.how or (
-            "turn on the capture of message content where the agent is instrumented, and send log records too"
+            "turn on the capture of message content where the agent is instrumented, and send log"
+            " records too"
         )
         what = "no questions, answers or arguments: what rests on them is not scored"
-        return f"{who} {'records' if len(self.scopes) == 1 else 'record'} {what}. To record them, {how}"
+        return (
+            f"{who} {'records' if len(self.scopes) == 1 else 'record'} {what}. To record them,"
+            f" {how}"
+        )
 
 
 Sender: TypeAlias = tuple[str | None, tuple[str, ...]]
@@ -88,10 +96,12 @@ class ContentNotes:
 
 
 class ContentWatch:
-    """A `turns.Watch` that notes which instrumentations record no content. May be called from several threads.
+    """A `turns.Watch` that notes which instrumentations record no content.
 
-    An instrumentation counts as silent where a trace of it has no content, and none that the same service sent in the
-    same dialects had any.
+    May be called from several threads.
+
+    An instrumentation counts as silent where a trace of it has no content, and none that the same
+    service sent in the same dialects had any.
     """
 
     def __init__(self, tell: Callable[[Silent], None] = lambda _: None) -> None:
@@ -128,7 +138,11 @@ class ContentWatch:
         """Count a trace without content; whether it is the first of its sender."""
         with self._lock:
             self.count += 1
-            return not (sender in self._speaking or sender in self._silent or len(self._silent) >= _MAX_KNOWN)
+            return not (
+                sender in self._speaking
+                or sender in self._silent
+                or len(self._silent) >= _MAX_KNOWN
+            )
 
     def _lacks_content(self, sender: Sender, silent: Silent) -> None:
         with self._lock:

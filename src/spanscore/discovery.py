@@ -1,4 +1,6 @@
-"""Find the components of a collection: modules of a package, what distributions register, what a user names."""
+"""Find the components of a collection: modules of a package, what distributions register, what a
+user names.
+"""
 
 import hashlib
 import importlib
@@ -15,7 +17,9 @@ from spanscore.errors import ConfigError
 
 
 def modules(package: str) -> Iterator[ModuleType]:
-    """Import and yield the public modules directly inside `package`, by name; a module `_x` is not a component."""
+    """Import and yield the public modules directly inside `package`, by name; a module `_x` is not
+    a component.
+    """
     found = importlib.import_module(package)
     for info in sorted(pkgutil.iter_modules(found.__path__), key=lambda x: x.name):
         if not info.name.startswith("_"):
@@ -30,7 +34,8 @@ def names(package: str) -> list[str]:
 
 
 def registered(group: str) -> Iterator[tuple[str, object]]:
-    """Yield (name, object) of every entry point that installed distributions declare in `group`, by name.
+    """Yield (name, object) of every entry point that installed distributions declare in `group`, by
+    name.
 
     Raises ConfigError where one cannot be loaded.
     """
@@ -39,8 +44,9 @@ def registered(group: str) -> Iterator[tuple[str, object]]:
             item = point.load()
         except Exception as error:  # another distribution's module may raise whatever it likes
             raise ConfigError(
-                f"entry point {point.name!r} of group {group!r} cannot be loaded ({type(error).__name__}: {error}): "
-                f"mend {point.value!r}, or uninstall what brings it"
+                f"entry point {point.name!r} of group {group!r} cannot be loaded"
+                f" ({type(error).__name__}: {error}): mend {point.value!r}, or uninstall what"
+                " brings it"
             ) from error
         yield point.name, item
 
@@ -48,8 +54,8 @@ def registered(group: str) -> Iterator[tuple[str, object]]:
 def plugin(name: str, folder: Path) -> ModuleType:
     """Import what a user names: a module, or a file `*.py`, whose path is relative to `folder`.
 
-    A file is run once, and again after it has changed. Raises ConfigError, with the line of the file, where it cannot
-    be imported.
+    A file is run once, and again after it has changed. Raises ConfigError, with the line of the
+    file, where it cannot be imported.
     """
     if name.endswith(".py"):
         return _from_file((folder / Path(name).expanduser()).resolve(), name)
@@ -59,8 +65,8 @@ def plugin(name: str, folder: Path) -> ModuleType:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise ConfigError(_broken(name, error)) from error
         raise ConfigError(
-            f"{name}: there is no such module; install the package that has it beside spanscore, or name a file, "
-            f"such as ./{name.rpartition('.')[2]}.py"
+            f"{name}: there is no such module; install the package that has it beside spanscore, or"
+            f" name a file, such as ./{name.rpartition('.')[2]}.py"
         ) from None
     except (Exception, SystemExit) as error:  # the user's module may raise whatever it likes
         raise ConfigError(_broken(name, error)) from error
@@ -70,7 +76,9 @@ def _from_file(path: Path, name: str) -> ModuleType:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{name}: {error.strerror or error} ({path}); name a Python file that can be read") from None
+        raise ConfigError(
+            f"{name}: {error.strerror or error} ({path}); name a Python file that can be read"
+        ) from None
     digest = hashlib.sha256(content).hexdigest()
     digest = hashlib.sha256(str(path).encode("utf-8", "surrogatepass")).hexdigest()
     key = f"spanscore_plugin_{digest[:16]}"
@@ -93,7 +101,11 @@ def _from_file(path: Path, name: str) -> ModuleType:
 
 def _broken(name: str, error: BaseException, path: Path | None = None) -> str:
     """What is wrong with a user's module, and in which of its lines."""
-    lines = [x.lineno for x in traceback.extract_tb(error.__traceback__) if path and x.filename == str(path)]
+    lines = [
+        x.lineno
+        for x in traceback.extract_tb(error.__traceback__)
+        if path and x.filename == str(path)
+    ]
     if isinstance(error, SyntaxError) and path and error.filename == str(path):
         lines = [error.lineno]
     where = f", line {lines[-1]}" if lines else ""

@@ -1,4 +1,5 @@
-"""Every error spanscore raises on purpose, sorted by what the person or program that gets it should do.
+"""Every error spanscore raises on purpose, sorted by what the person or program that gets it should
+do.
 
 ::
 
@@ -32,7 +33,9 @@ class SpanscoreError(Exception):
 
 
 class InputError(SpanscoreError):
-    """Something the user gave is wrong; the message says what, where and what to do, in one line."""
+    """Something the user gave is wrong; the message says what, where and what to do, in one
+    line.
+    """
 
 
 class ConfigError(InputError):
@@ -40,20 +43,27 @@ class ConfigError(InputError):
 
 
 class FieldError(InputError):
-    """A field of a request is wrong: `field` is its path, such as `target.filter`; `problem` what is wrong with it.
+    """A field of a request is wrong: `field` is its path, such as `target.filter`; `problem` what
+    is wrong with it.
 
     "" is the request itself. `others` are further fields of the same request that are wrong too.
     """
 
     def __init__(self, field: str, problem: str, others: Sequence["FieldError"] = ()) -> None:
-        more = f" (and {len(others)} more {'fields are' if len(others) > 1 else 'field is'} wrong)" if others else ""
+        more = (
+            f" (and {len(others)} more {'fields are' if len(others) > 1 else 'field is'} wrong)"
+            if others
+            else ""
+        )
         super().__init__(f"{field}: {problem}{more}" if field else f"{problem}{more}")
         self.field = field
         self.problem = problem
         self.others = tuple(others)
 
     def within(self, parent: str, names: Mapping[str, str] = MappingProxyType({})) -> "FieldError":
-        """The same of a message in which these fields are those of its field `parent`, some under other `names`."""
+        """The same of a message in which these fields are those of its field `parent`, some under
+        other `names`.
+        """
         path = names.get(self.field, self.field)
         others = [x.within(parent, names) for x in self.others]
         return FieldError(f"{parent}.{path}" if path else parent, self.problem, others)
@@ -68,7 +78,9 @@ class ExistsError(InputError):
 
 
 class StateError(InputError):
-    """What is stored is in a state that does not allow what is asked, such as pausing a run that has ended."""
+    """What is stored is in a state that does not allow what is asked, such as pausing a run that
+    has ended.
+    """
 
 
 class ConflictError(InputError):
@@ -76,17 +88,21 @@ class ConflictError(InputError):
 
 
 class OutputError(SpanscoreError):
-    """What was to be printed or written does not fit there: a full disk, a quota, a device that fails."""
+    """What was to be printed or written does not fit there: a full disk, a quota, a device that
+    fails.
+    """
 
 
 class RetryableError(SpanscoreError):
     """A condition that may pass.
 
-    `retry_after_s` is how long the sender should wait before it tries again, in seconds; `why` one of few words, for
-    counting.
+    `retry_after_s` is how long the sender should wait before it tries again, in seconds; `why` one
+    of few words, for counting.
     """
 
-    def __init__(self, message: str, *, retry_after_s: float = 1.0, why: str = "unavailable") -> None:
+    def __init__(
+        self, message: str, *, retry_after_s: float = 1.0, why: str = "unavailable"
+    ) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
         self.why = why
@@ -99,8 +115,9 @@ class PermanentError(SpanscoreError):
 class JudgeError(SpanscoreError):
     """The judge gave no usable answer.
 
-    `usage` is what asking cost all the same: a `spanscore.model.score.JudgeUsage`, or None where nothing was sent.
-    `status` is the HTTP status that the provider refused with, 401 also where there is no key to call it with.
+    `usage` is what asking cost all the same: a `spanscore.model.score.JudgeUsage`, or None where
+    nothing was sent. `status` is the HTTP status that the provider refused with, 401 also where
+    there is no key to call it with.
     """
 
     def __init__(self, message: str, *, usage: object = None, status: int | None = None) -> None:
@@ -120,12 +137,18 @@ class JudgeUnavailableError(JudgeError):
 class JudgeAnswerError(JudgeError):
     """The answer did not fit the schema, not even after one repair.
 
-    `said` is the model's second answer, and `model` the one that gave it; "" where that is not known. `cut_off`: the
-    answer reached the limit on output tokens, so that a shorter one would do.
+    `said` is the model's second answer, and `model` the one that gave it; "" where that is not
+    known. `cut_off`: the answer reached the limit on output tokens, so that a shorter one would do.
     """
 
     def __init__(
-        self, message: str, *, usage: object = None, said: str = "", model: str = "", cut_off: bool = False
+        self,
+        message: str,
+        *,
+        usage: object = None,
+        said: str = "",
+        model: str = "",
+        cut_off: bool = False,
     ) -> None:
         super().__init__(message, usage=usage)
         self.said = said
@@ -134,11 +157,15 @@ class JudgeAnswerError(JudgeError):
 
 
 class JudgeRefusedError(JudgeError):
-    """Every model that could be reached declined, or its provider's content filter did; the message has the reason."""
+    """Every model that could be reached declined, or its provider's content filter did; the message
+    has the reason.
+    """
 
 
 class JudgeTooLongError(JudgeError):
-    """The prompt exceeds the context window of the models that were asked; a shorter one may be answered."""
+    """The prompt exceeds the context window of the models that were asked; a shorter one may be
+    answered.
+    """
 
 
 class BudgetExhaustedError(JudgeError):

@@ -1,4 +1,6 @@
-"""From traces that were cut to committed scores: read, evaluate, commit, and let go of the requests with the spans."""
+"""From traces that were cut to committed scores: read, evaluate, commit, and let go of the requests
+with the spans.
+"""
 
 import asyncio
 import logging
@@ -55,16 +57,22 @@ class HoldsBack(Protocol):
         """
         ...
 
-    def release(self, held: Sequence[Any], evaluations: Iterable[Evaluation], left: Callable[[], None], /) -> None:
-        """Send held-back spans on, each with its own of `evaluations`; `left` is called when all are delivered."""
+    def release(
+        self, held: Sequence[Any], evaluations: Iterable[Evaluation], left: Callable[[], None], /
+    ) -> None:
+        """Send held-back spans on, each with its own of `evaluations`; `left` is called when all
+        are delivered.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Finished:
-    """Traces that were read, the agent traces in them that are new or have changed, and their scores.
+    """Traces that were read, the agent traces in them that are new or have changed, and their
+    scores.
 
-    `left_over` are the ids of agent traces that traces gave before they were known to be parts of one turn.
+    `left_over` are the ids of agent traces that traces gave before they were known to be parts of
+    one turn.
     """
 
     result: ReadResult
@@ -92,7 +100,10 @@ class Finishing:
         precedence: Precedence | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        """`sessions` hear of each agent trace that was committed. Scoring gives way to requests by `precedence`."""
+        """`sessions` hear of each agent trace that was committed.
+
+        Scoring gives way to requests by `precedence`.
+        """
         self.holds_back: HoldsBack | None = None
         self._scheduler = scheduler
         self._scoring = scoring
@@ -104,7 +115,9 @@ class Finishing:
         self._clock_ns = clock_ns
 
     async def batch(self, jobs: Sequence[ReadJob]) -> None:
-        """Finish a batch; where that fails, each by itself, and what fails by itself is put aside."""
+        """Finish a batch; where that fails, each by itself, and what fails by itself is put
+        aside.
+        """
         try:
             await self._finish(jobs)
         except Exception as error:  # noqa: BLE001 - one trace must not stop the server, nor stop it again at every start
@@ -118,20 +131,26 @@ class Finishing:
             self._meter.add(declared.TRACES_FINISHED, len(jobs[0].cuts))
 
     async def _finish(self, jobs: Sequence[ReadJob]) -> None:
-        """Read, evaluate and commit what was cut, but for what waits; then let go of its requests."""
+        """Read, evaluate and commit what was cut, but for what waits; then let go of its
+        requests.
+        """
         started_s = time.monotonic()
         results = await self._read(jobs)
         rebuilt = await self._scoring.patiently(self._new, results)
         now_ns = self._clock_ns()
         rebuilt = [x for x in rebuilt if not self._scheduler.hold_back(x.result, now_ns)]
-        finished = [self._with_held_back(x) for x in await asyncio.gather(*map(self._evaluated, rebuilt))]
+        finished = [
+            self._with_held_back(x) for x in await asyncio.gather(*map(self._evaluated, rebuilt))
+        ]
         await self._commit(finished)
         self._let_go(finished)
         self._meter.add(declared.TRACES_FINISHED, sum(len(x.result.job.cuts) for x in finished))
         self._meter.observe(declared.EVALUATIONS_DURATION, time.monotonic() - started_s)
 
     async def _commit(self, finished: Sequence[_Finished]) -> None:
-        """Keep traces and scores; where that fails, the spans that were held back for them leave without scores."""
+        """Keep traces and scores; where that fails, the spans that were held back for them leave
+        without scores.
+        """
         traces = [stored for x in finished for stored in x.traces]
         evaluations = [evaluation for x in finished for evaluation in x.evaluations]
         try:
@@ -145,7 +164,9 @@ class Finishing:
             raise
 
     def _let_go(self, finished: Sequence[_Finished]) -> None:
-        """All is committed: others may be read now, sessions go on, and spans that were held back leave."""
+        """All is committed: others may be read now, sessions go on, and spans that were held back
+        leave.
+        """
         now_ns = self._clock_ns()
         for one in finished:
             self._scheduler.finished(one.result.job, now_ns)
@@ -159,12 +180,17 @@ class Finishing:
             self._release_held_back(self.holds_back, one)
 
     def _forget(self, *jobs: ReadJob) -> None:
-        """These traces were dealt with; the requests with them are let go, unless late spans may still need them."""
+        """These traces were dealt with; the requests with them are let go, unless late spans may
+        still need them.
+        """
         cuts = [cut for job in jobs for cut in job.cuts]
         self._spans.finish(cuts, parts=[cut for cut in cuts if self._scheduler.is_part(cut)])
 
     def _new(self, found: Sequence[ReadResult]) -> list[_Finished]:
-        """The agent traces in what was read that were not evaluated just so before. Runs in a thread."""
+        """The agent traces in what was read that were not evaluated just so before.
+
+        Runs in a thread.
+        """
         new = {
             stored.trace.id: stored
             for stored in self._scoring.new([trace for result in found for trace in result.traces])
@@ -179,7 +205,9 @@ class Finishing:
         ]
 
     async def _read(self, jobs: Sequence[ReadJob]) -> list[ReadResult]:
-        """What was read of each job; nothing of those that no GenAI is in, and of those that cannot be read."""
+        """What was read of each job; nothing of those that no GenAI is in, and of those that cannot
+        be read.
+        """
         to_read = [job for job in jobs if any(cut.genai for cut in job.cuts)]
         self._meter.add(declared.TRACES_WITHOUT_GENAI, len(jobs) - len(to_read))
         found = {job: ReadResult(job) for job in jobs}
@@ -187,16 +215,21 @@ class Finishing:
             if isinstance(read, ReadResult):
                 found[job] = read
             elif job.kind is not JobKind.EARLY:  # else it is read once more when it is complete
-                self._give_up(job, read)  # what cannot be read could not be read after a restart either
+                # what cannot be read could not be read after a restart either
+                self._give_up(job, read)
         return list(found.values())
 
     def _give_up(self, job: ReadJob, error: Exception) -> None:
         for cut in job.cuts:
             message = "a trace cannot be scored; its requests are put aside"
-            _log.error(message, exc_info=error, extra={"trace_id": cut.trace_id, "tenant": cut.tenant})
+            _log.error(
+                message, exc_info=error, extra={"trace_id": cut.trace_id, "tenant": cut.tenant}
+            )
             self._meter.add(declared.TRACES_QUARANTINED)
             whose = f" of tenant {cut.tenant}" if cut.tenant else ""
-            self._spans.put_aside(cut, f"trace {cut.trace_id}{whose} cannot be scored: {reason(error)}")
+            self._spans.put_aside(
+                cut, f"trace {cut.trace_id}{whose} cannot be scored: {reason(error)}"
+            )
 
     async def _evaluated(self, finished: _Finished) -> _Finished:
         evaluations: list[Evaluation] = []
@@ -206,10 +239,14 @@ class Finishing:
         return replace(finished, evaluations=evaluations)
 
     def _with_held_back(self, finished: _Finished) -> _Finished:
-        """With the traces' spans that are still held back: from here on they leave with their scores."""
+        """With the traces' spans that are still held back: from here on they leave with their
+        scores.
+        """
         if self.holds_back is None:
             return finished
-        held_back = [span for cut in finished.result.job.cuts for span in self.holds_back.take(cut.key)]
+        held_back = [
+            span for cut in finished.result.job.cuts for span in self.holds_back.take(cut.key)
+        ]
         waiting = {span.span_id for span in held_back}
         placed = [
             changed(evaluation, inline=True) if evaluation.target.span_id in waiting else evaluation
@@ -218,5 +255,9 @@ class Finishing:
         return replace(finished, evaluations=placed, held_back=held_back)
 
     def _release_held_back(self, holds_back: HoldsBack, finished: _Finished) -> None:
-        """Send held-back spans on with their scores; until they are delivered, their requests are kept."""
-        holds_back.release(finished.held_back, finished.evaluations, lambda: self._forget(finished.result.job))
+        """Send held-back spans on with their scores; until they are delivered, their requests are
+        kept.
+        """
+        holds_back.release(
+            finished.held_back, finished.evaluations, lambda: self._forget(finished.result.job)
+        )

@@ -1,4 +1,6 @@
-"""The one import of litellm, so that judge and embedding find it in the same state whichever of them comes first."""
+"""The one import of litellm, so that judge and embedding find it in the same state whichever of
+them comes first.
+"""
 
 import functools
 import importlib.util
@@ -17,16 +19,22 @@ def has_litellm() -> bool:
 
 
 def require_litellm(key: str, model: str) -> None:
-    """Raise ConfigError where litellm is missing, with `key` of the configuration, its `model` and what to install."""
+    """Raise ConfigError where litellm is missing, with `key` of the configuration, its `model` and
+    what to install.
+    """
     if not has_litellm():
-        raise ConfigError(f"{key}: {model} is called through litellm, which is not installed: {_HOW_TO_INSTALL}")
+        raise ConfigError(
+            f"{key}: {model} is called through litellm, which is not installed: {_HOW_TO_INSTALL}"
+        )
 
 
 @functools.cache
 def load_litellm() -> Any:
-    """Import litellm (seconds) so that it asks nobody for prices or headers, reads no `.env` file and says nothing.
+    """Import litellm (seconds) so that it asks nobody for prices or headers, reads no `.env` file
+    and says nothing.
 
-    Raises ConfigError where it is not installed, or not with the versions of other packages that it needs.
+    Raises ConfigError where it is not installed, or not with the versions of other packages that it
+    needs.
     """
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
@@ -38,8 +46,10 @@ def load_litellm() -> Any:
             f"models are called through litellm, whose import fails ({error}): {_HOW_TO_INSTALL}"
         ) from error
 
-    litellm.suppress_debug_info = True  # or it prints on standard output, where a command's own output goes
+    # or it prints on standard output, where a command's own output goes
+    litellm.suppress_debug_info = True
     litellm.telemetry = False
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)  # its lines may quote prompts; our errors say what failed
+        # its lines may quote prompts; our errors say what failed
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     return litellm

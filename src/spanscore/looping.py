@@ -1,4 +1,6 @@
-"""Event loops for programs that wait for an answer without one of their own, or within one that is running."""
+"""Event loops for programs that wait for an answer without one of their own, or within one that is
+running.
+"""
 
 import asyncio
 import threading
@@ -9,11 +11,15 @@ ResultT = TypeVar("ResultT")
 
 
 class Loop:
-    """Runs coroutines for callers of any thread, also such as run an event loop themselves, which then waits."""
+    """Runs coroutines for callers of any thread, also such as run an event loop themselves, which
+    then waits.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="spanscore", daemon=True)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="spanscore", daemon=True
+        )
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
@@ -34,7 +40,9 @@ class Loop:
 
 
 def waited_for(work: Callable[[], Coroutine[Any, Any, ResultT]]) -> ResultT:
-    """The result of `work`, in an event loop of its own: in another thread where this one has a running loop."""
+    """The result of `work`, in an event loop of its own: in another thread where this one has a
+    running loop.
+    """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -43,7 +51,9 @@ def waited_for(work: Callable[[], Coroutine[Any, Any, ResultT]]) -> ResultT:
 
 
 def _in_a_thread(work: Callable[[], Coroutine[Any, Any, ResultT]]) -> ResultT:
-    """As `waited_for`; an interrupt of the waiting thread, as a notebook's stop button is, ends the work as well."""
+    """As `waited_for`; an interrupt of the waiting thread, as a notebook's stop button is, ends the
+    work as well.
+    """
     outcome: list[ResultT | BaseException] = []
     started: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
 

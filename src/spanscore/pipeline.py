@@ -48,12 +48,17 @@ ItemT = TypeVar("ItemT")
 
 
 class Pipeline:
-    """The running server but for its control service: `receive.Intake` and `api.Backend`. Belongs to one event loop."""
+    """The running server but for its control service: `receive.Intake` and `api.Backend`.
+
+    Belongs to one event loop.
+    """
 
     def __init__(self, settings: Settings, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
         """Open journal, store and exporters. Raises ConfigError where one cannot be opened."""
         self.meter = Meter(clock_ns)
-        self.authenticators = open_authenticators(settings.authenticators, has_tenants=settings.tenancy.enabled)
+        self.authenticators = open_authenticators(
+            settings.authenticators, has_tenants=settings.tenancy.enabled
+        )
         self._settings = settings
         self._clock_ns = clock_ns
         self._backlog = Backlog(
@@ -81,11 +86,20 @@ class Pipeline:
         )
         self._store, self._sender = self._processing.store, self._processing.sender
         self.runs = self._processing.open_runs()
-        self.annotation, self.labels, self.given = self._store.annotation, self._store.labels, self._store.given
+        self.annotation, self.labels, self.given = (
+            self._store.annotation,
+            self._store.labels,
+            self._store.given,
+        )
         self.given.created = partial(count_external, self.meter)
         self._passing = (
             Passing(
-                settings.inline, self._sender, self._backlog, is_agent=_is_agent, clock_ns=clock_ns, meter=self.meter
+                settings.inline,
+                self._sender,
+                self._backlog,
+                is_agent=_is_agent,
+                clock_ns=clock_ns,
+                meter=self.meter,
             )
             if settings.mode == "inline"
             else None
@@ -125,8 +139,11 @@ class Pipeline:
             self.meter.watch(declared.INLINE_HELD_ROOTS, lambda: passing.held_roots)
         process.watch(self.meter, clock_ns)
 
-    async def run(self, stopping: asyncio.Event, started: Callable[[], None] = lambda: None) -> None:
-        """Serve until `stopping` is set; then stop receiving, finish what is under way within the bound, and close.
+    async def run(
+        self, stopping: asyncio.Event, started: Callable[[], None] = lambda: None
+    ) -> None:
+        """Serve until `stopping` is set; then stop receiving, finish what is under way within the
+        bound, and close.
 
         `started` is called when all ports are bound. Raises ConfigError where one is taken.
         """
@@ -152,25 +169,37 @@ class Pipeline:
             await asyncio.to_thread(self._backlog.close)
             self._store.close()
 
-    async def accept(self, signal: Signal, body: bytes, request: Any, headers: Headers = ()) -> None:
-        """Keep a request; when this returns it is in the journal. Raises RetryableError when it cannot be kept now."""
+    async def accept(
+        self, signal: Signal, body: bytes, request: Any, headers: Headers = ()
+    ) -> None:
+        """Keep a request; when this returns it is in the journal.
+
+        Raises RetryableError when it cannot be kept now.
+        """
         if signal == "metrics" and self._passing is None:
-            return  # nothing is evaluated from metrics, and in branch mode the backend has them already
+            # nothing is evaluated from metrics, and in branch mode the backend has them already
+            return
         if self._passing is not None:
             self._passing.require_room()
         taking = asyncio.create_task(self._take_in(signal, body, request, headers))
         self._taking.add(taking)
         taking.add_done_callback(self._taken)
-        await asyncio.shield(taking)  # a sender that goes away meanwhile must not leave a row that nobody knows of
+        # a sender that goes away meanwhile must not leave a row that nobody knows of
+        await asyncio.shield(taking)
 
     def _taken(self, taking: asyncio.Task[None]) -> None:
-        """A request was kept or not; where its sender has left, nobody else looks at what went wrong."""
+        """A request was kept or not; where its sender has left, nobody else looks at what went
+        wrong.
+        """
         self._taking.discard(taking)
         if not taking.cancelled():
             taking.exception()
 
     async def quarantine(self, signal: Signal, body: bytes, reason: str) -> None:
-        """Put aside a request that cannot be read. Raises RetryableError when it cannot be kept now."""
+        """Put aside a request that cannot be read.
+
+        Raises RetryableError when it cannot be kept now.
+        """
         await self._backlog.quarantine(signal, body, reason)
 
     @property
@@ -183,8 +212,13 @@ class Pipeline:
         """See `receive.Intake.notice`."""
         judge = self._processing.judge_trouble
         store = self._store.trouble
-        waiting = f"nothing is scored or sent, requests wait in the journal: {store}" if store else None
-        return "; ".join(x for x in (waiting, self._backlog.notice, judge, self._sender.notice) if x) or None
+        waiting = (
+            f"nothing is scored or sent, requests wait in the journal: {store}" if store else None
+        )
+        return (
+            "; ".join(x for x in (waiting, self._backlog.notice, judge, self._sender.notice) if x)
+            or None
+        )
 
     def health(self) -> dict[str, Any]:
         """What the health endpoint shows beside the counters."""
@@ -205,46 +239,71 @@ class Pipeline:
         return self._store.page_key
 
     def trace(self, trace_id: str, *, tenant: str = "") -> AgentTrace | None:
-        """The rebuilt trace with this agent trace id, or of this OTel trace; None where there is none."""
+        """The rebuilt trace with this agent trace id, or of this OTel trace; None where there is
+        none.
+        """
         return self._store.trace(trace_id, tenant=tenant)
 
     def evaluations(
-        self, *, tenant: str = "", trace_id: str | None = None, session_id: str | None = None, run: str = ""
+        self,
+        *,
+        tenant: str = "",
+        trace_id: str | None = None,
+        session_id: str | None = None,
+        run: str = "",
     ) -> list[Evaluation]:
-        """The newest scores of a trace, or of a session and its traces: ours, then those that others gave.
+        """The newest scores of a trace, or of a session and its traces: ours, then those that
+        others gave.
 
         Of an evaluation `run`, only its own.
         """
-        own = self._store.evaluations(trace_id=trace_id, session_id=session_id, run=run, tenant=tenant)
+        own = self._store.evaluations(
+            trace_id=trace_id, session_id=session_id, run=run, tenant=tenant
+        )
         if run:
             return own
-        return [*own, *self._store.external_scores(trace_id=trace_id, session_id=session_id, tenant=tenant)]
+        return [
+            *own,
+            *self._store.external_scores(trace_id=trace_id, session_id=session_id, tenant=tenant),
+        ]
 
     def score(self, uid: str, *, tenant: str = "") -> Evaluation | None:
         """The score with this uid; None where there is none."""
         return self._store.score(uid, tenant=tenant)
 
-    def list_scores(self, query: ScoreQuery, limit: int, after: Place | None = None) -> Page[Evaluation]:
+    def list_scores(
+        self, query: ScoreQuery, limit: int, after: Place | None = None
+    ) -> Page[Evaluation]:
         """A page of the scores in the store."""
         return self._store.list_scores(query, limit, after)
 
     def list_scores_in_order(
-        self, query: ScoreQuery, order: Sequence[Order], limit: int, after: Sequence[int] | None = None
+        self,
+        query: ScoreQuery,
+        order: Sequence[Order],
+        limit: int,
+        after: Sequence[int] | None = None,
     ) -> OrderedPage:
         """A page of the scores in the store by their value, or by when they were made."""
         return self._store.list_scores_in_order(query, order, limit, after)
 
-    def list_traces(self, query: TraceQuery, limit: int, after: Place | None = None) -> Page[TraceScores]:
+    def list_traces(
+        self, query: TraceQuery, limit: int, after: Place | None = None
+    ) -> Page[TraceScores]:
         """A page of the agent traces in the store."""
         return self._store.list_traces(query, limit, after)
 
-    def list_sessions(self, query: SessionQuery, limit: int, after: Place | None = None) -> Page[SessionRecord]:
+    def list_sessions(
+        self, query: SessionQuery, limit: int, after: Place | None = None
+    ) -> Page[SessionRecord]:
         """A page of the sessions in the store."""
         return self._store.list_sessions(query, limit, after)
 
     def sessions(self, session_id: str, *, tenant: str = "") -> list[SessionRecord]:
         """The sessions with this key or id."""
-        return self._store.sessions(self._store.session_keys(session_id, tenant=tenant), tenant=tenant)
+        return self._store.sessions(
+            self._store.session_keys(session_id, tenant=tenant), tenant=tenant
+        )
 
     def read(self, ask: Callable[[Connection], ItemT]) -> ItemT:
         """What `ask` gives of what is stored."""
@@ -262,7 +321,8 @@ class Pipeline:
         session_id: str | None = None,
         overrides: Overrides | None = None,
     ) -> list[Evaluation]:
-        """Evaluate a stored trace or session once more, as its next revision; [] where it is not known.
+        """Evaluate a stored trace or session once more, as its next revision; [] where it is not
+        known.
 
         Raises InputError when `overrides` cannot be met.
         """
@@ -282,7 +342,9 @@ class Pipeline:
             self._score_intake.offer(kept.row, kept.body)
 
     async def _recover(self) -> None:
-        """Take up what the journal contains from before a restart, and the sessions that were still open."""
+        """Take up what the journal contains from before a restart, and the sessions that were still
+        open.
+        """
         for kept, leaving in self._backlog.recover():
             if self._passing is not None:
                 self._passing.pass_on(kept, leaving)
@@ -293,10 +355,14 @@ class Pipeline:
         await self._processing.take_up_sessions()
 
     async def _release_scored(self, passing: Passing) -> None:
-        """Send on what was scored before a restart: these scores leave on the span, and in no other form."""
+        """Send on what was scored before a restart: these scores leave on the span, and in no other
+        form.
+        """
         for key in passing.held_traces():
             trace_id, tenant = keys.id_in(key).hex(), keys.tenant_in(key)
-            found = await self._processing.patiently(self._store.evaluations, trace_id=trace_id, tenant=tenant)
+            found = await self._processing.patiently(
+                self._store.evaluations, trace_id=trace_id, tenant=tenant
+            )
             scores = [x for x in found if x.inline]
             passing.release(passing.take(key, {x.target.span_id for x in scores}), scores)
 
@@ -307,7 +373,9 @@ class Pipeline:
         return [*scoring, *self.monitors.loops(), *passing, *reporting]
 
     async def _drain(self) -> None:
-        """Stop receiving, then finish what was cut and send what was scored, all within the configured bound."""
+        """Stop receiving, then finish what was cut and send what was scored, all within the
+        configured bound.
+        """
         deadline_s = time.monotonic() + self._settings.shutdown_timeout / 1e9
         await self.server.stop(self._settings.shutdown_timeout / 1e9 / 4)
         await self.runs.stop()
@@ -316,10 +384,17 @@ class Pipeline:
                 await self._processing.finish_queued()
                 await self._score_intake.finish()
         except TimeoutError:
-            _log.warning("traces are still being evaluated; they are taken up again after the restart")
+            _log.warning(
+                "traces are still being evaluated; they are taken up again after the restart"
+            )
         if not await self._sender.drain(max(0.0, deadline_s - time.monotonic())):
-            left = ", ".join(f"{count} by {name}" for name, count in self._sender.behind().items() if count)
-            _log.warning("not all has left, the rest does after the restart: %s", left or "requests that pass through")
+            left = ", ".join(
+                f"{count} by {name}" for name, count in self._sender.behind().items() if count
+            )
+            _log.warning(
+                "not all has left, the rest does after the restart: %s",
+                left or "requests that pass through",
+            )
 
 
 def _workers(settings: Settings, backlog: Backlog, meter: Meter) -> WorkerPool | None:
@@ -339,7 +414,9 @@ def _workers(settings: Settings, backlog: Backlog, meter: Meter) -> WorkerPool |
 
 
 def _session_setup(settings: Settings) -> SessionSetup | None:
-    """What has worker processes evaluate sessions; None where a judge, a model or metrics of one's own take part."""
+    """What has worker processes evaluate sessions; None where a judge, a model or metrics of one's
+    own take part.
+    """
     evaluation, embedding = settings.evaluation, settings.embedding
     is_judged = any(x.models for x in settings.judges)
     is_own = bool(evaluation.plugins or evaluation.criteria or evaluation.external_signals)

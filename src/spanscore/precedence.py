@@ -1,4 +1,6 @@
-"""What is being received goes first: work on what came before waits for it, though never for long."""
+"""What is being received goes first: work on what came before waits for it, though never for
+long.
+"""
 
 import asyncio
 import threading
@@ -7,20 +9,27 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 _LONGEST_WAIT_S: Final = 0.02
-"""Before each trace: under a load that never pauses, about fifty traces a second are read all the same."""
+"""Before each trace: under a load that never pauses, about fifty traces a second are read all the
+same.
+"""
 
 
 class Precedence:
     """Counts the requests that are being received, and has other work wait while there are any.
 
-    Python runs one thread at a time: while a thread reads traces, the event loop waits for its turn at each step of
-    each request. Belongs to one event loop, but for `give_way_in_thread`.
+    Python runs one thread at a time: while a thread reads traces, the event loop waits for its turn
+    at each step of each request. Belongs to one event loop, but for `give_way_in_thread`.
     """
 
     def __init__(
-        self, is_urgent: Callable[[], bool] = lambda: False, *, longest_wait_s: float = _LONGEST_WAIT_S
+        self,
+        is_urgent: Callable[[], bool] = lambda: False,
+        *,
+        longest_wait_s: float = _LONGEST_WAIT_S,
     ) -> None:
-        """While `is_urgent`, other work does not wait; else `longest_wait_s` seconds at most for each trace."""
+        """While `is_urgent`, other work does not wait; else `longest_wait_s` seconds at most for
+        each trace.
+        """
         self._is_urgent = is_urgent
         self._longest_wait_s = longest_wait_s
         self._requests = 0
@@ -47,7 +56,8 @@ class Precedence:
                 self._idle_for_threads.set()
 
     def give_way_in_thread(self) -> None:
-        """Wait until no request is being received, within the bound; threads that wait go on one by one.
+        """Wait until no request is being received, within the bound; threads that wait go on one by
+        one.
 
         May be called from any thread.
         """
@@ -58,7 +68,10 @@ class Precedence:
                 self._idle_for_threads.wait(self._longest_wait_s)
 
     async def give_way(self) -> None:
-        """Wait in the event loop. Those that wait go on one by one, each after the loop has done what was due."""
+        """Wait in the event loop.
+
+        Those that wait go on one by one, each after the loop has done what was due.
+        """
         async with self._next:
             await asyncio.sleep(0)
             if self._requests and not self._is_urgent():

@@ -1,4 +1,6 @@
-"""Files that hold what users said, which only their owner may read: whole ones written at once, others kept open."""
+"""Files that hold what users said, which only their owner may read: whole ones written at once,
+others kept open.
+"""
 
 import contextlib
 import errno
@@ -18,9 +20,11 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file whole: at any time it holds what it held before or all of `content`, and only its owner reads it.
+    """Write a file whole: at any time it holds what it held before or all of `content`, and only
+    its owner reads it.
 
-    A link stays one, the file behind it is replaced. What is no file, such as a pipe, is written to.
+    A link stays one, the file behind it is replaced. What is no file, such as a pipe, is written
+    to.
 
     Raises InputError where it cannot be written there, OutputError where it does not fit.
     """
@@ -48,10 +52,13 @@ def cannot_write(where: str, error: OSError) -> InputError | OutputError:
 
 
 def make(path: Path) -> None:
-    """Make an empty file, with its folder, where there is none, and keep others from reading it. Raises OSError.
+    """Make an empty file, with its folder, where there is none, and keep others from reading it.
 
-    For databases, which SQLite would make readable by all. It gives the files beside one the same mode, so those that
-    were there before are restricted too. One that is there is not opened: closing it again would undo SQLite's locks.
+    Raises OSError.
+
+    For databases, which SQLite would make readable by all. It gives the files beside one the same
+    mode, so those that were there before are restricted too. One that is there is not opened:
+    closing it again would undo SQLite's locks.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -62,7 +69,9 @@ def make(path: Path) -> None:
 
 
 def open_to_append(path: Path, mode: int = MODE) -> int:
-    """The descriptor of a file that is read and added to, made with its folder where there is none. Raises OSError.
+    """The descriptor of a file that is read and added to, made with its folder where there is none.
+
+    Raises OSError.
 
     It gets `mode` also where it was there, if it is ours.
     """
@@ -72,7 +81,9 @@ def open_to_append(path: Path, mode: int = MODE) -> int:
 
 
 def _restrict(path: Path, mode: int = MODE) -> None:
-    """Set the mode of a file that is there and ours; what is no file, such as a pipe, keeps its own."""
+    """Set the mode of a file that is there and ours; what is no file, such as a pipe, keeps its
+    own.
+    """
     with contextlib.suppress(FileNotFoundError, PermissionError):
         found = path.stat()
         if stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) != mode:
@@ -80,7 +91,8 @@ def _restrict(path: Path, mode: int = MODE) -> None:
 
 
 def _is_device(path: Path) -> bool:
-    if path.parts[1:2] and path.parts[1] in _DEVICES:  # /dev/stdout leads to a file that others have open
+    # /dev/stdout leads to a file that others have open
+    if path.parts[1:2] and path.parts[1] in _DEVICES:
         return True
     try:
         return not stat.S_ISREG(path.stat().st_mode)

@@ -1,4 +1,5 @@
-"""From traces that were cut to scores that leave: what the server and an agent's own process have in common.
+"""From traces that were cut to scores that leave: what the server and an agent's own process have
+in common.
 
 Whoever uses it keeps the spans of the traces (a `Source`) and owns the event loop.
 """
@@ -45,10 +46,14 @@ _QUEUED = 1000
 """Cut traces that wait for a worker before no more are cut; they are small."""
 
 _BATCH, _WORKERS = 64, 4
-"""Traces that a worker reads, evaluates and commits together, and workers, where there is no judge: few commits."""
+"""Traces that a worker reads, evaluates and commits together, and workers, where there is no judge:
+few commits.
+"""
 
 _BATCH_BYTES = 4 * 2**20
-"""With so many bytes of encoded spans a batch is full, however few its traces are: once read they take more."""
+"""With so many bytes of encoded spans a batch is full, however few its traces are: once read they
+take more.
+"""
 
 _JUDGED_BATCH, _JUDGED_WORKERS = 1, 32
 """The same with a judge: no trace waits for the answers about another."""
@@ -85,9 +90,10 @@ class Processing:
     ) -> None:
         """`exporters` and `sinks` are by the names that `settings.export` gives them.
 
-        `judge` answers in place of the configured models. `threads` read traces and wait for the store, in place of
-        its own threads. `scored` is called with evaluations that were committed. Reading and scoring give way to
-        requests by `precedence`. `workers` are processes that read traces.
+        `judge` answers in place of the configured models. `threads` read traces and wait for the
+        store, in place of its own threads. `scored` is called with evaluations that were committed.
+        Reading and scoring give way to requests by `precedence`. `workers` are processes that read
+        traces.
 
         Raises ConfigError where something cannot be opened.
         """
@@ -112,7 +118,11 @@ class Processing:
             clock_ns=clock_ns,
         )
         shared = settings.judge.cache.url
-        answers = store if shared is None else SharedAnswers(shared, settings.judge.cache.max_bytes, clock_ns)
+        answers = (
+            store
+            if shared is None
+            else SharedAnswers(shared, settings.judge.cache.max_bytes, clock_ns)
+        )
         self._judge = judge or open_judge(settings.judge, answers, meter)
         self._embedder = open_embedder(settings.embedding, redact=redactor(settings.judge))
         usual = RuleJudge(self._judge, settings.judge)
@@ -136,7 +146,9 @@ class Processing:
             self.sender,
             meter,
             judge_failed=self._trials.doubt if self._trials else None,
-            budget_window_ns=settings.judge.budget.window_ns if settings.evaluation.ask_again.enabled else None,
+            budget_window_ns=settings.judge.budget.window_ns
+            if settings.evaluation.ask_again.enabled
+            else None,
             scored=scored,
             threads=threads,
             frequencies=(
@@ -157,11 +169,15 @@ class Processing:
             clock_ns=clock_ns,
         )
         self._sessions = Sessions(settings.assemble)
-        in_threads = InThreads(self._scheduler, settings.assemble.session_scope, precedence=precedence, threads=threads)
+        in_threads = InThreads(
+            self._scheduler, settings.assemble.session_scope, precedence=precedence, threads=threads
+        )
         self._workers = workers
         self._reading: JobReading = in_threads
         if workers is not None:
-            self._reading = InProcesses(workers, self._scheduler, here=in_threads, noted=self._content.take)
+            self._reading = InProcesses(
+                workers, self._scheduler, here=in_threads, noted=self._content.take
+            )
             if workers.scores_sessions:
                 self._scoring.elsewhere = SessionsElsewhere(workers, meter)
         self._finishing = Finishing(
@@ -179,7 +195,10 @@ class Processing:
         self._watch()
 
     def hold_back(self, holds_back: HoldsBack | None) -> None:
-        """Have scores leave on the spans that are held back for them. To be called before the loops run."""
+        """Have scores leave on the spans that are held back for them.
+
+        To be called before the loops run.
+        """
         self._finishing.holds_back = holds_back
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
@@ -196,7 +215,12 @@ class Processing:
         if self._workers is not None:
             count = max(count, _BATCHES_OF_WORKER * len(self._workers))
         workers = [
-            self._cuts.run(batch, self._finishing.batch, size_bytes=lambda x: x.size_bytes, enough_bytes=_BATCH_BYTES)
+            self._cuts.run(
+                batch,
+                self._finishing.batch,
+                size_bytes=lambda x: x.size_bytes,
+                enough_bytes=_BATCH_BYTES,
+            )
             for _ in range(count)
         ]
         sessions = self._quiet_sessions.run(_SESSIONS, self._finish_sessions)
@@ -233,7 +257,9 @@ class Processing:
         """What there is to know beside the counters."""
         return {
             "workers": self._reading.health(),
-            "judge": {x: state.to_json() for x, state in self._trials.states.items()} if self._trials else {},
+            "judge": {x: state.to_json() for x, state in self._trials.states.items()}
+            if self._trials
+            else {},
             "open_traces": self._spans.assembler.open_traces,
             "open_sessions": len(self._sessions),
             "waiting_traces": len(self._cuts),
@@ -252,7 +278,8 @@ class Processing:
         session_id: str | None = None,
         overrides: Overrides | None = None,
     ) -> list[Evaluation]:
-        """Evaluate a stored trace or session once more, as its next revision; [] where it is not known.
+        """Evaluate a stored trace or session once more, as its next revision; [] where it is not
+        known.
 
         Raises InputError when `overrides` cannot be met.
         """
@@ -288,12 +315,15 @@ class Processing:
         config = self._settings.assemble
         ahead_ns = max(config.complete_after, config.idle_after, config.stitch_window)
         await self._finish_by(ahead_ns)
-        for _ in range(_MAX_ROUNDS):  # a turn waits on while a trace that it is compared with is in work
+        # a turn waits on while a trace that it is compared with is in work
+        for _ in range(_MAX_ROUNDS):
             if not self._scheduler.waiting:
                 break
             ahead_ns += config.complete_after
             await self._finish_by(ahead_ns)
-        await self._quiet_sessions.fill(lambda: self._sessions.cut(self._clock_ns() + config.session_idle_after))
+        await self._quiet_sessions.fill(
+            lambda: self._sessions.cut(self._clock_ns() + config.session_idle_after)
+        )
         await self._quiet_sessions.join()
 
     def _next_cut_s(self) -> float:
@@ -304,8 +334,11 @@ class Processing:
     async def _finish_by(self, ahead_ns: int) -> None:
         """Wait until all is scored that is complete by a time to come."""
         in_vain = 0
-        while in_vain < 2:  # a cut waits while its trace is in work, so that the first look may find nothing
-            found = await self._cuts.fill(lambda: self._scheduler.cut(self._clock_ns() + ahead_ns + 1))
+        # a cut waits while its trace is in work, so that the first look may find nothing
+        while in_vain < 2:
+            found = await self._cuts.fill(
+                lambda: self._scheduler.cut(self._clock_ns() + ahead_ns + 1)
+            )
             await self._cuts.join()
             in_vain = 0 if found else in_vain + 1
 
@@ -329,7 +362,9 @@ class Processing:
         self.meter.add(declared.SESSIONS_EVALUATED, len(ids))
 
     async def _tidy(self) -> None:
-        """Delete from the store what is past its retention, and from the journal what nothing needs."""
+        """Delete from the store what is past its retention, and from the journal what nothing
+        needs.
+        """
         while True:
             self._spans.tidy()
             try:

@@ -1,4 +1,6 @@
-"""From spans and log records to agent traces: reading and turning in one step, for whoever has whole traces."""
+"""From spans and log records to agent traces: reading and turning in one step, for whoever has
+whole traces.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,7 +14,9 @@ from spanscore.model.step import Reading
 from spanscore.model.trace import AgentTrace, Completeness
 
 Received: TypeAlias = tuple[list[Span], list[LogRecord]]
-"""The spans and log records that `dialects.unit_of` has read together: mostly those of one trace id."""
+"""The spans and log records that `dialects.unit_of` has read together: mostly those of one trace
+id.
+"""
 
 _WORST_FIRST: tuple[Completeness, ...] = ("truncated", "idle", "complete")
 
@@ -27,13 +31,19 @@ class RebuiltTrace:
     """The ids of its model calls: another trace with one of these may report the same call."""
 
     reading: Reading | None = None
-    """What was read; None where the spans are not those of one trace: no other trace has parts of its turns."""
+    """What was read; None where the spans are not those of one trace: no other trace has parts of
+    its turns.
+    """
 
     def hints(self) -> turns.DelegationHints | None:
-        """The texts by which it and a trace of a calling or called agent are recognised; None where it has none."""
+        """The texts by which it and a trace of a calling or called agent are recognised; None where
+        it has none.
+        """
         return None if self.reading is None else turns.hints_of(self.reading, self.traces)
 
-    def fragment(self, stitching: turns.Stitching, *, is_referred_to: bool = False) -> turns.TraceFragment | None:
+    def fragment(
+        self, stitching: turns.Stitching, *, is_referred_to: bool = False
+    ) -> turns.TraceFragment | None:
         """What ties the trace to others; None for an ordinary trace, to which no other refers."""
         if self.reading is None:
             return None
@@ -41,12 +51,16 @@ class RebuiltTrace:
 
 
 def rebuild(
-    spans: Iterable[Span], logs: Iterable[LogRecord] = (), *, completeness: Completeness = "complete"
+    spans: Iterable[Span],
+    logs: Iterable[LogRecord] = (),
+    *,
+    completeness: Completeness = "complete",
 ) -> list[AgentTrace]:
-    """The agent traces in the spans of one trace id and the log records with that trace id, oldest first.
+    """The agent traces in the spans of one trace id and the log records with that trace id, oldest
+    first.
 
-    Order and repetition of spans and records change nothing, but for records of one moment, which count as they come.
-    No content raises.
+    Order and repetition of spans and records change nothing, but for records of one moment, which
+    count as they come. No content raises.
     """
     return rebuild_trace(spans, logs, completeness=completeness).traces
 
@@ -75,7 +89,7 @@ def _is_one_trace(reading: Reading) -> bool:
     if not reading.spans:
         return False
     trace_id, recorded = reading.spans[0].trace_id, reading.spans[0].recorded
-    for span in reading.spans:  # noqa: SIM110 # asked of every trace: a generator would take twice as long
+    for span in reading.spans:
         if span.trace_id != trace_id or span.recorded != recorded:
             return False
     return True
@@ -88,10 +102,11 @@ def rebuild_turn(
     within: Mapping[str, str] = MappingProxyType({}),
     watch: turns.Watch | None = None,
 ) -> list[AgentTrace]:
-    """The agent traces in several OTel traces that `turns.Stitching` found to be of one turn, in its order.
+    """The agent traces in several OTel traces that `turns.Stitching` found to be of one turn, in
+    its order.
 
-    `completeness` is that of each, where they are not all complete; that of traces that only repeat others does not
-    count. `within` is for `turns.build`.
+    `completeness` is that of each, where they are not all complete; that of traces that only repeat
+    others does not count. `within` is for `turns.build`.
     """
     readings = [dialects.read(*unit) for unit in dialects.merge_units(received)]
     return _build_turn(readings, within, completeness=completeness, watch=watch)
@@ -123,11 +138,13 @@ def rebuild_all(
     truncated: Collection[str] = (),
     stitch_off: Collection[str] = (),
 ) -> list[AgentTrace]:
-    """The agent traces in the spans and log records of any number of traces, ordered by their start.
+    """The agent traces in the spans and log records of any number of traces, ordered by their
+    start.
 
-    A turn that is spread over several traces is one agent trace. `watch` is called with each that is built.
-    `truncated` has the ids of the traces that are known not to be complete. `stitch_off` names the reasons to join
-    traces that are switched off, as `assemble.stitch` of the configuration does; ValueError where there is no such one.
+    A turn that is spread over several traces is one agent trace. `watch` is called with each that
+    is built. `truncated` has the ids of the traces that are known not to be complete. `stitch_off`
+    names the reasons to join traces that are switched off, as `assemble.stitch` of the
+    configuration does; ValueError where there is no such one.
     """
     return _rebuild_all(spans, logs, turns.Stitching(stitch_off), watch, truncated)[0]
 
@@ -161,7 +178,9 @@ class Units(Protocol):
     """Units that were rebuilt by themselves, of which some are now read together with others."""
 
     def referred(self, names: Sequence[str]) -> Mapping[str, turns.TraceFragment]:
-        """The fragments of ordinary units to which others refer, by the units' ids, as far as these can have one."""
+        """The fragments of ordinary units to which others refer, by the units' ids, as far as these
+        can have one.
+        """
         ...
 
     def joined(self, groups: Sequence[Sequence[turns.TraceFragment]]) -> Sequence[list[AgentTrace]]:
@@ -172,7 +191,9 @@ class Units(Protocol):
 def join_units(
     rebuilt: Mapping[str, RebuiltUnit], units: Units, stitching: turns.Stitching
 ) -> tuple[list[AgentTrace], list[turns.Join]]:
-    """The agent traces of all units by their start, turns that are spread over several joined; and why these were."""
+    """The agent traces of all units by their start, turns that are spread over several joined; and
+    why these were.
+    """
     found = {name: unit.traces for name, unit in rebuilt.items()}
     fragments = {name: unit.fragment for name, unit in rebuilt.items() if unit.fragment is not None}
     fragments.update(units.referred(_referred_to(rebuilt, stitching)))
@@ -190,8 +211,8 @@ def join_units(
 class ReceivedUnits:
     """Units whose spans and log records are in memory.
 
-    Most are ordinary: what was read of all of them would take much memory, so those that others refer to are read once
-    more.
+    Most are ordinary: what was read of all of them would take much memory, so those that others
+    refer to are read once more.
     """
 
     def __init__(
@@ -202,7 +223,9 @@ class ReceivedUnits:
         watch: turns.Watch | None = None,
         truncated: Collection[str] = (),
     ) -> None:
-        """`received` has what belongs to each unit, by its id; the rest is as `rebuild_all` has it."""
+        """`received` has what belongs to each unit, by its id; the rest is as `rebuild_all` has
+        it.
+        """
         self._received = received
         self._stitching = stitching
         self._watch = watch
@@ -224,7 +247,9 @@ class ReceivedUnits:
 
     def _rebuilt(self, name: str, *, is_referred_to: bool = False) -> RebuiltUnit:
         watch = None if is_referred_to else self._watch
-        trace = rebuild_trace(*self._received[name], completeness=self._completeness(name), watch=watch)
+        trace = rebuild_trace(
+            *self._received[name], completeness=self._completeness(name), watch=watch
+        )
         fragment = trace.fragment(self._stitching, is_referred_to=is_referred_to)
         if fragment is not None and trace.reading is not None:
             self._readings[name] = trace.reading
@@ -235,7 +260,9 @@ class ReceivedUnits:
         completeness = [self._completeness(trace_id) for trace_id in ids]
         within = turns.asked_within(group)
         of_group = [self._received[trace_id] for trace_id in ids]
-        if all(spans for spans, _ in of_group) and all(trace_id in self._readings for trace_id in ids):
+        if all(spans for spans, _ in of_group) and all(
+            trace_id in self._readings for trace_id in ids
+        ):
             readings = [self._readings[trace_id] for trace_id in ids]
             return _build_turn(readings, within, completeness=completeness, watch=self._watch)
         # log records of no span, which are now compared with those of the others
@@ -246,7 +273,9 @@ class ReceivedUnits:
 
 
 def _referred_to(rebuilt: Mapping[str, RebuiltUnit], stitching: turns.Stitching) -> list[str]:
-    """The ordinary units that others link to, whose model calls they repeat, or that a delegation may tie to them."""
+    """The ordinary units that others link to, whose model calls they repeat, or that a delegation
+    may tie to them.
+    """
     sought: set[str] = set()
     for unit in rebuilt.values():
         if unit.fragment is not None:
@@ -255,18 +284,26 @@ def _referred_to(rebuilt: Mapping[str, RebuiltUnit], stitching: turns.Stitching)
     if len(rebuilt) > 1 and stitching.uses("delegation"):
         delegating = turns.may_delegate({name: unit.traces for name, unit in rebuilt.items()})
     ordinary = {name: unit for name, unit in rebuilt.items() if unit.fragment is None}
-    return [name for name, unit in ordinary.items() if name in delegating or _is_sought(name, unit, sought)]
+    return [
+        name
+        for name, unit in ordinary.items()
+        if name in delegating or _is_sought(name, unit, sought)
+    ]
 
 
 def _is_sought(name: str, unit: RebuiltUnit, sought: Collection[str]) -> bool:
     if not sought:
         return False
-    return turns.keys.trace(name) in sought or any(turns.keys.model_call(x) in sought for x in unit.ids_of_calls)
+    return turns.keys.trace(name) in sought or any(
+        turns.keys.model_call(x) in sought for x in unit.ids_of_calls
+    )
 
 
 def in_order(traces: Iterable[AgentTrace]) -> list[AgentTrace]:
     """The traces by their start."""
-    return sorted(traces, key=lambda trace: (trace.started_ns, trace.trace_ids, trace.opening_span_id))
+    return sorted(
+        traces, key=lambda trace: (trace.started_ns, trace.trace_ids, trace.opening_span_id)
+    )
 
 
 def by_unit(spans: Iterable[Span], logs: Iterable[LogRecord]) -> dict[str, Received]:
@@ -286,7 +323,9 @@ def by_unit(spans: Iterable[Span], logs: Iterable[LogRecord]) -> dict[str, Recei
 
 
 def unit_of(item: Span | LogRecord, *, of_log: bool) -> str:
-    """By which id a span or log record is read together with others: mostly its trace's; "" where by none."""
+    """By which id a span or log record is read together with others: mostly its trace's; "" where
+    by none.
+    """
     return dialects.unit_of(item.scope.name, item.trace_id, lambda: item.attributes, of_log=of_log)
 
 
@@ -298,7 +337,9 @@ def explain_all(
     truncated: Collection[str] = (),
     stitch_off: Collection[str] = (),
 ) -> list[tuple[AgentTrace, turns.Explanation]]:
-    """What `rebuild_all` gives, each agent trace with where its facts came from, and why its traces were joined."""
+    """What `rebuild_all` gives, each agent trace with where its facts came from, and why its traces
+    were joined.
+    """
     built: dict[str, tuple[turns.TurnSteps, Reading]] = {}
 
     def note(trace: AgentTrace, turn: turns.TurnSteps, reading: Reading) -> None:
@@ -316,7 +357,9 @@ def explain_all(
     return explained
 
 
-def _joins_by_trace(traces: Sequence[AgentTrace], joins: Sequence[turns.Join]) -> dict[str, tuple[turns.Join, ...]]:
+def _joins_by_trace(
+    traces: Sequence[AgentTrace], joins: Sequence[turns.Join]
+) -> dict[str, tuple[turns.Join, ...]]:
     """The joins of the traces of each agent trace, by its id.
 
     What was joined may be several turns: then a join between two of these is none of either. An end
@@ -335,12 +378,18 @@ def _joins_by_trace(traces: Sequence[AgentTrace], joins: Sequence[turns.Join]) -
     return found
 
 
-def unread_traces(spans: Iterable[Span], logs: Iterable[LogRecord], traces: Iterable[AgentTrace]) -> int:
-    """How many traces contain spans, but none that a dialect reads; `traces` are the agent traces in them."""
+def unread_traces(
+    spans: Iterable[Span], logs: Iterable[LogRecord], traces: Iterable[AgentTrace]
+) -> int:
+    """How many traces contain spans, but none that a dialect reads; `traces` are the agent traces
+    in them.
+    """
     rebuilt: set[str] = set()
     for trace in traces:
         rebuilt.update(trace.trace_ids)
-    others = [each for unit, each in by_unit(spans, logs).items() if unit not in rebuilt and each[0]]
+    others = [
+        each for unit, each in by_unit(spans, logs).items() if unit not in rebuilt and each[0]
+    ]
     return sum(not is_read(each) for each in others)
 
 

@@ -1,4 +1,6 @@
-"""What got no answer is asked again: when a model answers again, the budget's next window begins, or after a while."""
+"""What got no answer is asked again: when a model answers again, the budget's next window begins,
+or after a while.
+"""
 
 import asyncio
 import logging
@@ -31,7 +33,8 @@ _PUT_OFF_NS = 10 * 60 * _NS
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What may be asked: the names of the configured metrics, and the models of those that are judged.
+    """What may be asked: the names of the configured metrics, and the models of those that are
+    judged.
 
     The rubric's models are under `rubric`; `of_judge` are the judge's own.
     """
@@ -83,7 +86,10 @@ class Rescoring:
         meter.watch(declared.EVALUATIONS_UNANSWERED, lambda: self._left)
 
     async def run(self) -> None:
-        """Ask again for ever. What was skipped for a budget before the start is due: the budget begins anew."""
+        """Ask again for ever.
+
+        What was skipped for a budget before the start is due: the budget begins anew.
+        """
         is_new = True
         while True:
             try:
@@ -115,7 +121,10 @@ class Rescoring:
         )
         if given_up:
             self._meter.add(declared.EVALUATIONS_ASKED_AGAIN, given_up, outcome="given_up")
-            _log.warning("%d scores that got no answer are given up, by the bounds of evaluation.ask_again", given_up)
+            _log.warning(
+                "%d scores that got no answer are given up, by the bounds of evaluation.ask_again",
+                given_up,
+            )
 
     async def _note_answers(self, now_ns: int) -> None:
         """Where a model has begun to answer, what waits for a judge need wait no longer."""
@@ -125,7 +134,9 @@ class Rescoring:
             await self._scoring.patiently(self._store.make_due, "judge", now_ns)
 
     async def _askable(self, rows: Sequence[Unanswered], now_ns: int) -> list[Unanswered]:
-        """Those of `rows` that may be answered now; the others are put off, or forgotten where nobody wants them."""
+        """Those of `rows` that may be answered now; the others are put off, or forgotten where
+        nobody wants them.
+        """
         unwanted = [x for x in rows if not self._asked.has(x.metric)]
         hopeless = [x for x in rows if x not in unwanted and not self._may_be_answered(x)]
         if unwanted:
@@ -137,7 +148,9 @@ class Rescoring:
     def _may_be_answered(self, row: Unanswered) -> bool:
         if row.cause == "embedding":
             return True
-        return self._trials is not None and self._trials.may_answer(self._asked.models_of(row.metric))
+        return self._trials is not None and self._trials.may_answer(
+            self._asked.models_of(row.metric)
+        )
 
     async def _ask(self, rows: Sequence[Unanswered], now_ns: int) -> None:
         by_subject: defaultdict[tuple[ScopeKind, str], list[Unanswered]] = defaultdict(list)
@@ -192,12 +205,14 @@ class Rescoring:
 
     def _tell(self, now_ns: int) -> None:
         """Say how much was made up for, once a minute at most, and when all is."""
-        if not (self._answered or self._sessions) or (self._left and now_ns - self._told_ns < _TELL_EVERY_NS):
+        if not (self._answered or self._sessions) or (
+            self._left and now_ns - self._told_ns < _TELL_EVERY_NS
+        ):
             return
         traces = len({trace_id for trace_id, _ in self._answered})
         told = (
-            "asked again: %d scores of %d traces that had got no answer are there now, %d are still missing; "
-            "sessions that are evaluated again: %d"
+            "asked again: %d scores of %d traces that had got no answer are there now, %d are still"
+            " missing; sessions that are evaluated again: %d"
         )
         _log.info(told, len(self._answered), traces, self._left, len(self._sessions))
         self._answered.clear()
@@ -206,7 +221,9 @@ class Rescoring:
 
 
 def open_trials(settings: Settings, meter: Meter) -> Trials | None:
-    """Of all models that may be asked; None where there is none, or where recorded answers stand in for them."""
+    """Of all models that may be asked; None where there is none, or where recorded answers stand in
+    for them.
+    """
     if settings.judge.recorded_answers is not None:
         return None
     judges = [x for x in settings.judges if x.models]

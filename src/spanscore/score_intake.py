@@ -29,15 +29,21 @@ class Requests(Protocol):
         """Undo one `hold`."""
         ...
 
-    def load_request(self, row: int, is_wanted: Callable[[bytes], bool]) -> tuple[list[Span], list[LogRecord]]:
-        """The spans and log records of a request whose protobuf `is_wanted`. Called from any thread."""
+    def load_request(
+        self, row: int, is_wanted: Callable[[bytes], bool]
+    ) -> tuple[list[Span], list[LogRecord]]:
+        """The spans and log records of a request whose protobuf `is_wanted`.
+
+        Called from any thread.
+        """
         ...
 
 
 class ScoreIntake:
     """Has the requests wait that may hold scores of others, until these are in the store.
 
-    What waits is a row of the journal for each request, so the journal's cap bounds it. Belongs to one event loop.
+    What waits is a row of the journal for each request, so the journal's cap bounds it. Belongs to
+    one event loop.
     """
 
     def __init__(
@@ -82,13 +88,16 @@ class ScoreIntake:
         try:
             await self._keep(scores)
         except Exception:  # noqa: BLE001 - what the store refuses for good must not stop the server
-            if len(scores) > 1:  # one that cannot be stored costs no others, which may be of other senders
+            # one that cannot be stored costs no others, which may be of other senders
+            if len(scores) > 1:
                 for score in scores:
                     await self._commit([score])
                 return
             lost = scores[0]
             about = {"trace_id": lost.target.trace_id, "tenant": lost.tenant}
-            _log.exception("a score that others gave, %r, cannot be stored", lost.metric, extra=about)
+            _log.exception(
+                "a score that others gave, %r, cannot be stored", lost.metric, extra=about
+            )
             return
         count_external(self._meter, scores)
 

@@ -1,4 +1,6 @@
-"""From agent traces to committed scores: evaluate what is new, commit it, and only then hand it to the exporters."""
+"""From agent traces to committed scores: evaluate what is new, commit it, and only then hand it to
+the exporters.
+"""
 
 import asyncio
 import hashlib
@@ -16,7 +18,14 @@ from weakref import WeakValueDictionary
 from spanscore import metrics
 from spanscore.assemble.assembler import Cut
 from spanscore.errors import InputError, RetryableError
-from spanscore.evaluation import MAX_EARLIER_BYTES, MAX_EARLIER_TURNS, Engine, Overrides, outcomes, unanswered
+from spanscore.evaluation import (
+    MAX_EARLIER_BYTES,
+    MAX_EARLIER_TURNS,
+    Engine,
+    Overrides,
+    outcomes,
+    unanswered,
+)
 from spanscore.evaluation.placing import parted, placed
 from spanscore.evaluation.rubric import is_rubric
 from spanscore.evaluation.rules import FREQUENCY, Frequencies
@@ -36,7 +45,9 @@ _log = logging.getLogger(__name__)
 
 _RETRY_STORE_S, _LONGEST_RETRY_S = 1.0, 15.0
 _STORE_THREADS = 8
-"""Those that may wait for the store at once: when it hangs, there are still threads that decode what is received."""
+"""Those that may wait for the store at once: when it hangs, there are still threads that decode
+what is received.
+"""
 
 _NO_STORE = "scoring waits for the store"
 
@@ -45,12 +56,16 @@ class ScoresSessions(Protocol):
     """Evaluates sessions as the engine of a `Scoring` would, but elsewhere."""
 
     async def session_scores(self, stored: StoredSessions) -> list[SessionScores] | None:
-        """The scores of each session, as its next revision; None where that cannot be done elsewhere."""
+        """The scores of each session, as its next revision; None where that cannot be done
+        elsewhere.
+        """
         ...
 
 
 class Scoring:
-    """Evaluates traces and sessions as their next revisions. Belongs to one event loop, but for `new`.
+    """Evaluates traces and sessions as their next revisions.
+
+    Belongs to one event loop, but for `new`.
 
     Whatever waits for the store waits as long as it takes: a full disk or a locked file may pass.
     """
@@ -72,9 +87,10 @@ class Scoring:
     ) -> None:
         """`judge_failed` is called when a score is missing since the judge gave no answer.
 
-        What is missing is kept, to be asked for again, where `budget_window_ns` says how long the judge's budget lasts.
-        `scored` is called with evaluations that were committed; it must not raise. `threads` wait for the store.
-        `frequencies` notes with new traces how common they are.
+        What is missing is kept, to be asked for again, where `budget_window_ns` says how long the
+        judge's budget lasts. `scored` is called with evaluations that were committed; it must not
+        raise. `threads` wait for the store. `frequencies` notes with new traces how common they
+        are.
         """
         self.elsewhere: ScoresSessions | None = None
         """Who evaluates sessions in place of the engine; may be set before the first."""
@@ -94,7 +110,10 @@ class Scoring:
         self._uncommitted: WeakValueDictionary[str, StoredTrace] = WeakValueDictionary()
 
     def new(self, traces: Sequence[AgentTrace]) -> list[StoredTrace]:
-        """Those of `traces` that were not evaluated just so before, each as its next revision. Blocks."""
+        """Those of `traces` that were not evaluated just so before, each as its next revision.
+
+        Blocks.
+        """
         known = self._store.known([trace.id for trace in traces])
         if self._frequencies is not None:
             traces = self._frequencies.added_to(traces)
@@ -109,15 +128,23 @@ class Scoring:
                 found.append(StoredTrace(trace, revision + 1, now, record))
         return found
 
-    async def evaluate(self, stored: StoredTrace, overrides: Overrides | None = None) -> list[Evaluation]:
+    async def evaluate(
+        self, stored: StoredTrace, overrides: Overrides | None = None
+    ) -> list[Evaluation]:
         """The scores of a trace; nothing is committed yet."""
         target = stored.trace.target
         self._uncommitted[stored.trace.id] = stored
         earlier = await self._turns_before(stored.trace)
         before: list[Evaluation] = []
         if stored.revision > 1:
-            before = await self.patiently(self._store.evaluations, trace_id=stored.trace.id, tenant=stored.trace.tenant)
-        ids = {"trace_id": target.trace_id, "span_id": target.span_id, "session_id": stored.trace.session_id}
+            before = await self.patiently(
+                self._store.evaluations, trace_id=stored.trace.id, tenant=stored.trace.tenant
+            )
+        ids = {
+            "trace_id": target.trace_id,
+            "span_id": target.span_id,
+            "session_id": stored.trace.session_id,
+        }
         with about(**ids, tenant=stored.trace.tenant):
             evaluations = await self._engine.evaluate_trace(
                 stored.trace, overrides, revision=stored.revision, earlier=earlier, before=before
@@ -125,33 +152,42 @@ class Scoring:
         return placed(evaluations, before, self._engine.ranking, "trace")
 
     async def _turns_before(self, trace: AgentTrace) -> list[AgentTrace]:
-        """The turns of the session before this one: those in the store, and those that are on their way into it."""
+        """The turns of the session before this one: those in the store, and those that are on their
+        way into it.
+        """
         if trace.session_id is None or not self._engine.looks_back:
             return []
         stored = await self.patiently(
             self._store.turns_before, trace, limit=MAX_EARLIER_TURNS, max_bytes=MAX_EARLIER_BYTES
         )
         known = {x.id: x for x in stored}
-        known |= {x.trace.id: x.trace for x in self._uncommitted.values() if _is_before(x.trace, trace)}
+        known |= {
+            x.trace.id: x.trace for x in self._uncommitted.values() if _is_before(x.trace, trace)
+        }
         return sorted(known.values(), key=lambda x: x.started_ns)[-MAX_EARLIER_TURNS:]
 
     def left_over(self, cuts: Sequence[Cut], traces: Sequence[AgentTrace]) -> list[str]:
         """The ids of agent traces that were kept of these cuts before they were all there. Blocks.
 
-        `traces` are what they give now: another outermost span, or another beginning of the turn, is another id. Part
-        of an OTel trace may be read by itself (a session of Gemini CLI's): of one cut, only those count whose
-        dialect it gives once more.
+        `traces` are what they give now: another outermost span, or another beginning of the turn,
+        is another id. Part of an OTel trace may be read by itself (a session of Gemini CLI's): of
+        one cut, only those count whose dialect it gives once more.
         """
         if not traces or (len(cuts) == 1 and not cuts[0].reopened):
             return []
-        of_traces = {x for trace in traces for x in trace.trace_ids}  # for a session these are not the cut's id
+        # for a session these are not the cut's id
+        of_traces = {x for trace in traces for x in trace.trace_ids}
         trace_ids = {*of_traces, *(x.trace_id for x in cuts)}
         lost = self._store.left_over(trace_ids, {x.id for x in traces}, tenant=cuts[0].tenant)
         if len(cuts) > 1:
             return lost
         dialects = {x for trace in traces for x in trace.dialects}
         kept = ((id_, self._store.trace(id_, tenant=None)) for id_ in lost)
-        return [id_ for id_, trace in kept if trace is not None and not dialects.isdisjoint(trace.dialects)]
+        return [
+            id_
+            for id_, trace in kept
+            if trace is not None and not dialects.isdisjoint(trace.dialects)
+        ]
 
     async def commit(
         self,
@@ -164,8 +200,8 @@ class Scoring:
     ) -> None:
         """Keep traces and scores, then hand the scores to the exporters: never the other way round.
 
-        `in_vain` got no answer, as those before them: that is kept, and they are not. `also` writes of
-        evaluation runs in the same transaction.
+        `in_vain` got no answer, as those before them: that is kept, and they are not. `also` writes
+        of evaluation runs in the same transaction.
         """
         if not (traces or evaluations or left_over or in_vain or also):
             return
@@ -180,7 +216,9 @@ class Scoring:
         live = [x for x in evaluations if x.run is None]
         outcomes.count(live, self._meter)
         unscored = (*live, *(x for x in in_vain if x.run is None))
-        if self._judge_failed is not None and any(unanswered.cause_of(x) == "judge" for x in unscored):
+        if self._judge_failed is not None and any(
+            unanswered.cause_of(x) == "judge" for x in unscored
+        ):
             self._judge_failed()
 
     def _missing(self, evaluations: Sequence[Evaluation]) -> list[Missing]:
@@ -188,7 +226,13 @@ class Scoring:
             return []
         now_ns = self._clock_ns()
         return [
-            Missing(x.scope, x.subject_id, x.metric, cause, *wait_for(cause, now_ns, self._budget_window_ns))
+            Missing(
+                x.scope,
+                x.subject_id,
+                x.metric,
+                cause,
+                *wait_for(cause, now_ns, self._budget_window_ns),
+            )
             for x in evaluations
             if x.run is None and (cause := unanswered.cause_of(x)) is not None
         ]
@@ -196,7 +240,9 @@ class Scoring:
     async def sessions(
         self, ids: Sequence[str], overrides: Overrides | None = None, *, tenant: str | None = None
     ) -> list[Evaluation]:
-        """Evaluate sessions as their next revisions; those that are not known, or not this tenant's, give nothing."""
+        """Evaluate sessions as their next revisions; those that are not known, or not this
+        tenant's, give nothing.
+        """
         evaluations: list[Evaluation] = []
         in_vain: list[Evaluation] = []
         async with self._alone(ids):
@@ -208,8 +254,12 @@ class Scoring:
             await self.commit([], evaluations, in_vain=in_vain)
         return evaluations
 
-    async def _session_scores(self, stored: StoredSessions, overrides: Overrides | None) -> list[SessionScores]:
-        """The scores of stored sessions; what nobody asked for is evaluated elsewhere, where that can be."""
+    async def _session_scores(
+        self, stored: StoredSessions, overrides: Overrides | None
+    ) -> list[SessionScores]:
+        """The scores of stored sessions; what nobody asked for is evaluated elsewhere, where that
+        can be.
+        """
         if self.elsewhere is not None and overrides is None:
             elsewhere = await self.elsewhere.session_scores(stored)
             if elsewhere is not None:
@@ -239,13 +289,17 @@ class Scoring:
                 with about(session_id=evaluation.session_id, tenant=evaluation.tenant):
                     self._complaints.complain(f"{evaluation.metric} has no score", told)
 
-    async def reevaluate(self, trace_id: str, overrides: Overrides, *, tenant: str = "") -> list[Evaluation]:
+    async def reevaluate(
+        self, trace_id: str, overrides: Overrides, *, tenant: str = ""
+    ) -> list[Evaluation]:
         """Evaluate a stored trace as its next revision; [] where a tenant has none under the id."""
         trace = await self.patiently(self._store.trace, trace_id, tenant=tenant)
         if trace is None:
             return []
         if trace.session_id is not None and any(map(is_rubric, overrides.metrics or ())):
-            raise InputError(f"the rubric runs with the session of this trace: give its id, {trace.session_id!r}")
+            raise InputError(
+                f"the rubric runs with the session of this trace: give its id, {trace.session_id!r}"
+            )
         async with self._alone([trace.id]):
             known = await self.patiently(self._store.known, [trace.id])
             if trace.id not in known:
@@ -257,7 +311,8 @@ class Scoring:
         return evaluations
 
     async def complete(self, trace_id: str, names: Sequence[str]) -> list[Evaluation] | None:
-        """Evaluate metrics of a stored trace that got no answer; gives those that have come out now.
+        """Evaluate metrics of a stored trace that got no answer; gives those that have come out
+        now.
 
         They are the trace's next revision. None where the trace is not known.
         """
@@ -267,10 +322,13 @@ class Scoring:
             if trace is None or trace.id not in known:
                 return None
             revision, digest = known[trace.id]
-            before = await self.patiently(self._store.evaluations, trace_id=trace.id, tenant=trace.tenant)
+            before = await self.patiently(
+                self._store.evaluations, trace_id=trace.id, tenant=trace.tenant
+            )
             stored = StoredTrace(trace, revision + 1, digest)
             found = _drawn_as(before, await self.evaluate(stored, Overrides(tuple(names))))
-            if await self.patiently(self._store.known, [trace_id]) != known:  # it has grown, and was evaluated anew
+            # it has grown, and was evaluated anew
+            if await self.patiently(self._store.known, [trace_id]) != known:
                 return []
             kept, in_vain = parted(found, before)
             kept = placed(kept, before, self._engine.ranking, "trace")
@@ -279,7 +337,10 @@ class Scoring:
 
     async def patiently(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What the store answers, in a thread, however long it takes."""
-        wait_s, call = _RETRY_STORE_S, partial(copy_context().run, partial(ask, *arguments, **options))
+        wait_s, call = (
+            _RETRY_STORE_S,
+            partial(copy_context().run, partial(ask, *arguments, **options)),
+        )
         while True:
             try:
                 answer = await asyncio.get_running_loop().run_in_executor(self._threads, call)
@@ -295,7 +356,9 @@ class Scoring:
 
     @asynccontextmanager
     async def _alone(self, subjects: Iterable[str]) -> AsyncIterator[None]:
-        """No two revisions of one subject are made at the same time, or both would be the same one."""
+        """No two revisions of one subject are made at the same time, or both would be the same
+        one.
+        """
         async with AsyncExitStack() as stack:
             for subject in sorted(set(subjects)):
                 lock = self._revising.setdefault(subject, asyncio.Lock())
@@ -304,23 +367,36 @@ class Scoring:
 
 
 def refuse_misplaced(overrides: Overrides, run: str) -> None:
-    """Raise InputError on a metric that does not run with what is to be evaluated: `run` is "trace" or "session"."""
+    """Raise InputError on a metric that does not run with what is to be evaluated: `run` is "trace"
+    or "session".
+    """
     other = "session" if run == "trace" else "trace"
     known = metrics.available()
     for name in overrides.metrics or ():
-        if name in known and known[name].run != run and not is_rubric(name):  # of a trace without a session it runs too
-            raise InputError(f"{name} runs with a {other}, not with a {run}: give the id of a {other}")
+        # of a trace without a session it runs too
+        if name in known and known[name].run != run and not is_rubric(name):
+            raise InputError(
+                f"{name} runs with a {other}, not with a {run}: give the id of a {other}"
+            )
 
 
 def _is_before(one: AgentTrace, other: AgentTrace) -> bool:
     """Whether both are of one session, and `one` began first."""
-    return one.session_key == other.session_key and one.started_ns < other.started_ns and one.id != other.id
+    return (
+        one.session_key == other.session_key
+        and one.started_ns < other.started_ns
+        and one.id != other.id
+    )
 
 
 def _digest(trace: AgentTrace, record: str) -> str:
-    """By what it is seen whether a rebuilt trace has changed: its record without its completeness and its frequency."""
+    """By what it is seen whether a rebuilt trace has changed: its record without its completeness
+    and its frequency.
+    """
     if trace.completeness != "complete" or FREQUENCY in trace.attributes:
-        attributes = {name: values for name, values in trace.attributes.items() if name != FREQUENCY}
+        attributes = {
+            name: values for name, values in trace.attributes.items() if name != FREQUENCY
+        }
         record = records.encode(replace(trace, completeness="complete", attributes=attributes))
     return hashlib.blake2b(record.encode(), digest_size=16).hexdigest()
 

@@ -1,4 +1,6 @@
-"""The attributes of spans that rules read, kept with the agent traces that are rebuilt: these alone, and bounded."""
+"""The attributes of spans that rules read, kept with the agent traces that are rebuilt: these
+alone, and bounded.
+"""
 
 import math
 from collections import defaultdict
@@ -22,10 +24,11 @@ _Values = dict[str, dict[Scalar, None]]
 
 
 class SpanAttributes:
-    """A `turns.Watch` that notes what spans of each turn have under some names; `added_to` gives it to the traces.
+    """A `turns.Watch` that notes what spans of each turn have under some names; `added_to` gives it
+    to the traces.
 
-    To a turn belong the spans of its steps with what lies below these, the spans around it, and those that are near no
-    step at all. For the traces of one call of `rebuild`.
+    To a turn belong the spans of its steps with what lies below these, the spans around it, and
+    those that are near no step at all. For the traces of one call of `rebuild`.
     """
 
     def __init__(self, names: Collection[str], beside: Watch | None = None) -> None:
@@ -56,13 +59,17 @@ class SpanAttributes:
 
     def added_to(self, traces: Iterable[AgentTrace]) -> list[AgentTrace]:
         """The traces, each with what was noted of it."""
-        given = [replace(x, attributes=noted) if (noted := self._found.get(x.id)) else x for x in traces]
+        given = [
+            replace(x, attributes=noted) if (noted := self._found.get(x.id)) else x for x in traces
+        ]
         self._found.clear()
         self._reading = None
         return given
 
     def _sorted(self, reading: Reading) -> dict[str, _Values]:
-        """What spans have, by the id of the nearest step above or at each; "" for those that are near none."""
+        """What spans have, by the id of the nearest step above or at each; "" for those that are
+        near none.
+        """
         having = [(span.span_id, values) for span in reading.spans if (values := self._of(span))]
         if not having:
             return {}

@@ -1,4 +1,6 @@
-"""Files that are read again when they change: certificates and tokens that are renewed while spanscore runs."""
+"""Files that are read again when they change: certificates and tokens that are renewed while
+spanscore runs.
+"""
 
 import logging
 import time
@@ -15,7 +17,8 @@ T = TypeVar("T")
 class Watched(Generic[T]):
     """What is made of files, and made again when one of them has changed. Thread-safe.
 
-    The files are looked at when `get` is called, at most every `every_s` seconds; 0 looks each time.
+    The files are looked at when `get` is called, at most every `every_s` seconds; 0 looks each
+    time.
     """
 
     def __init__(
@@ -37,7 +40,9 @@ class Watched(Generic[T]):
         self._value = make()
 
     def get(self) -> T:
-        """What the files make now; as before, with a line in the log, where they make nothing: half-written, say."""
+        """What the files make now; as before, with a line in the log, where they make nothing:
+        half-written, say.
+        """
         with self._lock:
             now_s = self._clock_s()
             if now_s - self._looked_s >= self._every_s:
@@ -54,7 +59,11 @@ class Watched(Generic[T]):
         try:
             self._value = self._make()
         except (OSError, ValueError) as error:
-            _log.warning("%s changed and cannot be used (%s); what was there before stays in use", names, error)
+            _log.warning(
+                "%s changed and cannot be used (%s); what was there before stays in use",
+                names,
+                error,
+            )
         else:
             _log.info("%s changed and was read again", names)
 

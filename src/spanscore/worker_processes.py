@@ -1,4 +1,6 @@
-"""Functions run in other processes of this machine, so that work that takes long uses all its cores."""
+"""Functions run in other processes of this machine, so that work that takes long uses all its
+cores.
+"""
 
 import contextlib
 import os
@@ -33,7 +35,9 @@ def available_cores() -> int:
 
 
 class WorkerDiedError(SpanscoreError):
-    """A worker process ended while it made a call, and another one that was started for the same call as well."""
+    """A worker process ended while it made a call, and another one that was started for the same
+    call as well.
+    """
 
 
 class _Call(NamedTuple):
@@ -44,10 +48,11 @@ class _Call(NamedTuple):
 
 
 class WorkerPool:
-    """Worker processes that make calls, each one at a time, in the order in which the calls were submitted.
+    """Worker processes that make calls, each one at a time, in the order in which the calls were
+    submitted.
 
-    Functions, arguments and results are pickled, so functions are those of modules. Processes are started as they are
-    needed; they do not notice Ctrl-C, and end with this process.
+    Functions, arguments and results are pickled, so functions are those of modules. Processes are
+    started as they are needed; they do not notice Ctrl-C, and end with this process.
     """
 
     def __init__(self, count: int) -> None:
@@ -56,7 +61,9 @@ class WorkerPool:
         self._is_closed = False
         self._workers = [_Worker() for _ in range(count)]
         self._threads = [
-            threading.Thread(target=self._make_calls, args=(worker,), name="worker process", daemon=True)
+            threading.Thread(
+                target=self._make_calls, args=(worker,), name="worker process", daemon=True
+            )
             for worker in self._workers
         ]
         for thread in self._threads:
@@ -78,8 +85,11 @@ class WorkerPool:
         """The ids of the processes that run now."""
         return [x for x in (worker.process_id for worker in self._workers) if x is not None]
 
-    def submit(self, function: Callable[..., ResultT], *arguments: Any, about: str) -> "Future[ResultT]":
-        """Have a function called; `about` names what with, for the error where a process dies of it.
+    def submit(
+        self, function: Callable[..., ResultT], *arguments: Any, about: str
+    ) -> "Future[ResultT]":
+        """Have a function called; `about` names what with, for the error where a process dies of
+        it.
 
         The future raises what the function raised, and WorkerDiedError.
         """
@@ -131,8 +141,8 @@ class WorkerPool:
                 if self._is_closed:
                     raise CancelledError from None
         raise WorkerDiedError(
-            f"a worker process ended ({how}) while it worked on {call.about}, and so did a second one; where memory "
-            "ran out use fewer workers, and to see what fails one alone"
+            f"a worker process ended ({how}) while it worked on {call.about}, and so did a second"
+            " one; where memory ran out use fewer workers, and to see what fails one alone"
         )
 
 
@@ -149,7 +159,10 @@ class _Worker:
         return None if process is None else process.pid
 
     def answer(self, call: object) -> Any:
-        """What a call gives. Raises EOFError or BrokenPipeError where the process ended meanwhile."""
+        """What a call gives.
+
+        Raises EOFError or BrokenPipeError where the process ended meanwhile.
+        """
         if self._process is None:
             self._process = _started()
             _send(self._process.stdin, sys.path)
@@ -179,7 +192,8 @@ class _Worker:
 
 def _started() -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-P", "-c", f"from {__name__} import serve; serve()"]
-    # In a group of its own, which Ctrl-C in the terminal does not reach: what was begun is ended by this process.
+    # In a group of its own, which Ctrl-C in the terminal does not reach: what was begun is ended by
+    # this process.
     return subprocess.Popen(  # noqa: S603 - this very program
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
     )
@@ -193,7 +207,8 @@ def _close(process: "subprocess.Popen[bytes]") -> None:
 
 
 def serve() -> None:
-    """Make the calls that standard input contains until it ends, and write what they give to standard output.
+    """Make the calls that standard input contains until it ends, and write what they give to
+    standard output.
 
     What a function itself prints goes to standard error.
     """

@@ -1,7 +1,7 @@
 """Tables of span forms that another tool accepts from its users, with the facts that each holds.
 
-A form is a trace of one or a few spans, and the facts that a rebuilt turn must state. What a form does not hold is no
-fact of it: `ABSENT` says that none may be stated.
+A form is a trace of one or a few spans, and the facts that a rebuilt turn must state. What a form
+does not hold is no fact of it: `ABSENT` says that none may be stated.
 """
 
 import json
@@ -24,12 +24,30 @@ class Form(NamedTuple):
 
 
 def span(attributes, *, scope="", name="span", parent="", at=1, events=(), status=0, message=""):
-    """A span as an exporter sends it: objects and lists of objects are JSON. Its id is the moment at which it began."""
+    """A span as an exporter sends it: objects and lists of objects are JSON.
+
+    Its id is the moment at which it began.
+    """
     sent = {key: as_sent(value) for key, value in attributes.items()}
     end = 10_000 if not parent else at * 10 + 5
-    told = [Event(x, at * 10 + i, {k: as_sent(v) for k, v in y.items()}) for i, (x, y) in enumerate(events)]
+    told = [
+        Event(x, at * 10 + i, {k: as_sent(v) for k, v in y.items()})
+        for i, (x, y) in enumerate(events)
+    ]
     return Span(
-        "t", f"s{at}", parent, name, 1, at * 10, end, status, message, sent, Resource(), Scope(scope), tuple(told)
+        "t",
+        f"s{at}",
+        parent,
+        name,
+        1,
+        at * 10,
+        end,
+        status,
+        message,
+        sent,
+        Resource(),
+        Scope(scope),
+        tuple(told),
     )
 
 

@@ -1,8 +1,8 @@
 """What the mappers of Strands' evaluation SDK take from spans, events and records.
 
-Which forms they take is in their tests (github.com/strands-agents/evals, tests/strands_evals/mappers, Apache-2.0); the
-values are made up here. `moved` is what AWS's distribution of OpenTelemetry makes of a span: its content stands in a
-record.
+Which forms they take is in their tests (github.com/strands-agents/evals,
+tests/strands_evals/mappers, Apache-2.0); the values are made up here. `moved` is what AWS's
+distribution of OpenTelemetry makes of a span: its content stands in a record.
 """
 
 import json
@@ -12,7 +12,10 @@ from accepted import ABSENT, Form, span
 from spanscore.model.span import LogRecord
 
 STRANDS, GENERIC = "strands.telemetry.tracer", "a.tracer"
-LANGCHAIN, TRACELOOP = "openinference.instrumentation.langchain", "opentelemetry.instrumentation.langchain"
+LANGCHAIN, TRACELOOP = (
+    "openinference.instrumentation.langchain",
+    "opentelemetry.instrumentation.langchain",
+)
 DETAILS = "gen_ai.client.inference.operation.details"
 QUESTION = "What is 6 times 7?"
 ASKED = ("gen_ai.user.message", {"content": [{"text": QUESTION}]})
@@ -25,12 +28,22 @@ def event_agent(scope):
 
 
 def event_tool(scope, events, **more):
-    named = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "calc", "gen_ai.tool.call.id": "t1"}
+    named = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "calc",
+        "gen_ai.tool.call.id": "t1",
+    }
     return span({**named, **more}, scope=scope, parent="s1", at=2, events=events)
 
 
 def of_tool(name, scope, events, **more):
-    facts = {"calls": ["calc"], "ids": ["t1"], "arguments": [{"a": 6, "b": 7}], "results": [42], "errors": [None]}
+    facts = {
+        "calls": ["calc"],
+        "ids": ["t1"],
+        "arguments": [{"a": 6, "b": 7}],
+        "results": [42],
+        "errors": [None],
+    }
     return Form(name, [event_agent(scope), event_tool(scope, events, **more)], facts)
 
 
@@ -42,8 +55,12 @@ def part(role, **fields):
     return {"role": role, "parts": [fields]}
 
 
-CALLED = details("input", part("tool", type="tool_call", name="calc", id="t1", arguments={"a": 6, "b": 7}))
-RESPONDED = details("output", part("tool", type="tool_call_response", id="t1", response=[{"text": "42"}]))
+CALLED = details(
+    "input", part("tool", type="tool_call", name="calc", id="t1", arguments={"a": 6, "b": 7})
+)
+RESPONDED = details(
+    "output", part("tool", type="tool_call_response", id="t1", response=[{"text": "42"}])
+)
 AS_TEXT = (
     details("input", part("user", type="text", content='{"a": 6, "b": 7}')),
     details("output", part("assistant", type="text", content="42")),
@@ -63,13 +80,18 @@ def of_any_scope(scope):
         of_tool("a tool by events of all messages", scope, [CALLED, RESPONDED]),
         of_tool("a tool by events of texts", scope, AS_TEXT),
         of_tool(
-            "a tool by attributes", scope, (), **{"gen_ai.tool.input": {"a": 6, "b": 7}, "gen_ai.tool.output": "42"}
+            "a tool by attributes",
+            scope,
+            (),
+            **{"gen_ai.tool.input": {"a": 6, "b": 7}, "gen_ai.tool.output": "42"},
         ),
         Form(
             "a model by its events",
             [
                 span(
-                    {"gen_ai.operation.name": "chat"}, scope=scope, events=[ASKED, ("gen_ai.choice", {"message": USES})]
+                    {"gen_ai.operation.name": "chat"},
+                    scope=scope,
+                    events=[ASKED, ("gen_ai.choice", {"message": USES})],
                 )
             ],
             {
@@ -88,7 +110,12 @@ def moved(attributes, given, produced, *, scope, name="span", parent="", at=1):
     """A span, and the record that its content was moved into: (role, content) each."""
     sent = span(attributes, scope=scope, name=name, parent=parent, at=at)
     body = {
-        side: {"messages": [{"role": role, "content": x if isinstance(x, str) else json.dumps(x)} for role, x in told]}
+        side: {
+            "messages": [
+                {"role": role, "content": x if isinstance(x, str) else json.dumps(x)}
+                for role, x in told
+            ]
+        }
         for side, told in (("input", given), ("output", produced))
     }
     return sent, LogRecord(
@@ -111,7 +138,13 @@ def said(kind, content):
     return {"messages": [{"kwargs": {"content": content, "type": kind}}]}
 
 
-TOOL_MESSAGE = {"content": "42", "type": "tool", "name": "calc", "tool_call_id": "t1", "status": "success"}
+TOOL_MESSAGE = {
+    "content": "42",
+    "type": "tool",
+    "name": "calc",
+    "tool_call_id": "t1",
+    "status": "success",
+}
 PREFIX = "llm.output_messages.0.message.tool_calls.0.tool_call."
 OPENINFERENCE = [
     moved(
@@ -172,7 +205,16 @@ OPENLLMETRY = [
     moved(
         {"traceloop.span.kind": "tool", "traceloop.entity.name": "calc"},
         [("user", {"inputs": {"a": 6}})],
-        [("assistant", {"output": {"kwargs": {"content": "42", "tool_call_id": "t1", "status": "success"}}})],
+        [
+            (
+                "assistant",
+                {
+                    "output": {
+                        "kwargs": {"content": "42", "tool_call_id": "t1", "status": "success"}
+                    }
+                },
+            )
+        ],
         scope=TRACELOOP,
         parent="s1",
         at=3,
@@ -189,15 +231,25 @@ MOVED = {
     "results": [42],
     "turns": 1,
 }
-SEVERAL_BLOCKS = [{"toolResult": {"toolUseId": "t1", "content": [{"text": "42"}, {"text": "It is even."}]}}]
+SEVERAL_BLOCKS = [
+    {"toolResult": {"toolUseId": "t1", "content": [{"text": "42"}, {"text": "It is even."}]}}
+]
 STEPS = [
-    span({"gen_ai.operation.name": "chat"}, scope=GENERIC, events=[ASKED, ("gen_ai.choice", {"message": USES})]),
+    span(
+        {"gen_ai.operation.name": "chat"},
+        scope=GENERIC,
+        events=[ASKED, ("gen_ai.choice", {"message": USES})],
+    ),
     span(
         {"gen_ai.operation.name": "chat"},
         scope=GENERIC,
         parent="s1",
         at=2,
-        events=[ASKED, ("gen_ai.tool.message", {"content": SEVERAL_BLOCKS}), ("gen_ai.choice", {"message": "42."})],
+        events=[
+            ASKED,
+            ("gen_ai.tool.message", {"content": SEVERAL_BLOCKS}),
+            ("gen_ai.choice", {"message": "42."}),
+        ],
     ),
 ]
 FORMS = [

@@ -1,7 +1,8 @@
 """Questions and answers under the names of other conventions, by attribute and by event.
 
-The attributes are those that Langfuse's server reads (langfuse/langfuse, packages/shared/src/server/otel:
-OtelIngestionProcessor, ObservationTypeMapper) and that its tests send (web/src/__tests__/server/api/otel).
+The attributes are those that Langfuse's server reads (langfuse/langfuse,
+packages/shared/src/server/otel: OtelIngestionProcessor, ObservationTypeMapper) and that its tests
+send (web/src/__tests__/server/api/otel).
 """
 
 from accepted import Form, span
@@ -26,12 +27,30 @@ FORMS = [
     ),
     Form(
         "input and output on a span of the conventions",
-        [span({"gen_ai.operation.name": "chat", "gen_ai.request.model": "m-1", "input": [ASK], "output": SAID})],
+        [
+            span(
+                {
+                    "gen_ai.operation.name": "chat",
+                    "gen_ai.request.model": "m-1",
+                    "input": [ASK],
+                    "output": SAID,
+                }
+            )
+        ],
         BOTH,
     ),
     Form(
         "Langfuse's attributes on a span of the conventions",
-        [span({"gen_ai.operation.name": "chat", "gen_ai.request.model": "m-1", INPUT: [ASK], OUTPUT: SAID})],
+        [
+            span(
+                {
+                    "gen_ai.operation.name": "chat",
+                    "gen_ai.request.model": "m-1",
+                    INPUT: [ASK],
+                    OUTPUT: SAID,
+                }
+            )
+        ],
         BOTH | {"model": "m-1"},
     ),
     Form(
@@ -153,7 +172,11 @@ FORMS = [
                     "prompt": QUESTION,
                     "all_messages_events": [
                         {"event.name": "gen_ai.user.message", "role": "user", "content": QUESTION},
-                        {"event.name": "gen_ai.assistant.message", "role": "assistant", "content": ANSWER},
+                        {
+                            "event.name": "gen_ai.assistant.message",
+                            "role": "assistant",
+                            "content": ANSWER,
+                        },
                     ],
                     "agent_name": "clerk",
                     "final_result": ANSWER,
@@ -191,10 +214,15 @@ FORMS = [
                     "gen_ai.operation.name": "call_llm",
                     "gcp.vertex.agent.llm_request": {
                         "model": "m-1",
-                        "config": {"system_instruction": RULES, "tools": [{"function_declarations": [DEFINITION]}]},
+                        "config": {
+                            "system_instruction": RULES,
+                            "tools": [{"function_declarations": [DEFINITION]}],
+                        },
                         "contents": [{"role": "user", "parts": [{"text": QUESTION}]}],
                     },
-                    "gcp.vertex.agent.llm_response": {"content": {"role": "model", "parts": [{"text": ANSWER}]}},
+                    "gcp.vertex.agent.llm_response": {
+                        "content": {"role": "model", "parts": [{"text": ANSWER}]}
+                    },
                     "gcp.vertex.agent.session_id": "s-1",
                 },
                 scope="gcp.vertex.agent",
@@ -210,8 +238,12 @@ FORMS = [
                 {
                     "gen_ai.system": "gcp.vertex.agent",
                     "gen_ai.request.model": "m-1",
-                    "gcp.vertex.agent.llm_request": {"contents": [{"role": "user", "parts": [{"text": QUESTION}]}]},
-                    "gcp.vertex.agent.llm_response": {"content": {"role": "model", "parts": [{"text": ANSWER}]}},
+                    "gcp.vertex.agent.llm_request": {
+                        "contents": [{"role": "user", "parts": [{"text": QUESTION}]}]
+                    },
+                    "gcp.vertex.agent.llm_response": {
+                        "content": {"role": "model", "parts": [{"text": ANSWER}]}
+                    },
                 },
                 name="call_llm",
             )
@@ -220,7 +252,13 @@ FORMS = [
     ),
     Form(
         "LiveKit's texts",
-        [span({"lk.user_input": QUESTION, "lk.response.text": ANSWER}, scope="livekit-agents", name="agent_turn")],
+        [
+            span(
+                {"lk.user_input": QUESTION, "lk.response.text": ANSWER},
+                scope="livekit-agents",
+                name="agent_turn",
+            )
+        ],
         {"output": ANSWER},
     ),
     # events
@@ -274,7 +312,14 @@ FORMS = [
                 scope="Microsoft.SemanticKernel.Diagnostics",
                 events=[
                     ("gen_ai.user.message", {"gen_ai.event.content": ASK}),
-                    ("gen_ai.choice", {"gen_ai.event.content": {"message": {"role": "Assistant", "content": ANSWER}}}),
+                    (
+                        "gen_ai.choice",
+                        {
+                            "gen_ai.event.content": {
+                                "message": {"role": "Assistant", "content": ANSWER}
+                            }
+                        },
+                    ),
                 ],
             )
         ],

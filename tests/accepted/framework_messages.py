@@ -22,7 +22,12 @@ from message_form import (
 
 
 def _lc(kind: str, **kwargs: Any) -> dict[str, Any]:
-    return {"lc": 1, "type": "constructor", "id": ["langchain_core", "messages", kind], "kwargs": kwargs}
+    return {
+        "lc": 1,
+        "type": "constructor",
+        "id": ["langchain_core", "messages", kind],
+        "kwargs": kwargs,
+    }
 
 
 FORMS: list[Messages] = [  # LangChain
@@ -37,7 +42,9 @@ FORMS: list[Messages] = [  # LangChain
         [
             _lc("HumanMessage", content=QUESTION),
             _lc(
-                "AIMessage", content="", tool_calls=[{"id": "c1", "name": "stock", "args": GIVEN, "type": "tool_call"}]
+                "AIMessage",
+                content="",
+                tool_calls=[{"id": "c1", "name": "stock", "args": GIVEN, "type": "tool_call"}],
             ),
             _lc("ToolMessage", content='{"left": 4}', tool_call_id="c1", name="stock"),
         ],
@@ -49,7 +56,9 @@ FORMS: list[Messages] = [  # LangChain
         [
             _lc("HumanMessage", content=QUESTION),
             _lc(
-                "AIMessage", content="", tool_calls=[{"id": "c1", "name": "stock", "args": GIVEN, "type": "tool_call"}]
+                "AIMessage",
+                content="",
+                tool_calls=[{"id": "c1", "name": "stock", "args": GIVEN, "type": "tool_call"}],
             ),
             _lc("ToolMessage", content="The list is locked.", tool_call_id="c1", status="error"),
         ],
@@ -75,14 +84,22 @@ FORMS: list[Messages] = [  # LangChain
         {"system": RULES, "input": QUESTION, "output": ANSWER},
     ),
     after_call(
-        {"role": "assistant", "content": "", "additional_kwargs": {"tool_calls": [OPENAI_CALL], "refusal": None}},
+        {
+            "role": "assistant",
+            "content": "",
+            "additional_kwargs": {"tool_calls": [OPENAI_CALL], "refusal": None},
+        },
         TOOL,
         "calls in additional_kwargs",
     ),
     # tool messages of other outlines
     after_call(
         ASSISTANT,
-        {"role": "tool", "content": [{"type": "text", "text": '{"left": 4}'}], "tool_call_id": "c1"},
+        {
+            "role": "tool",
+            "content": [{"type": "text", "text": '{"left": 4}'}],
+            "tool_call_id": "c1",
+        },
         "a result in blocks",
     ),
     after_call(
@@ -111,7 +128,11 @@ FORMS: list[Messages] = [  # LangChain
             {
                 "role": "tool",
                 "tool_call_id": "c1",
-                "content": {"content": "The list is locked.", "tool_call_id": "c1", "status": "error"},
+                "content": {
+                    "content": "The list is locked.",
+                    "tool_call_id": "c1",
+                    "status": "error",
+                },
             },
         ],
         SAID,
@@ -123,7 +144,10 @@ FORMS: list[Messages] = [  # LangChain
             "role": "tool",
             "tool_call_id": "c1",
             "content": {
-                "output": {"lc": 1, "kwargs": {"content": '{"left": 4}', "tool_call_id": "c1", "status": "success"}}
+                "output": {
+                    "lc": 1,
+                    "kwargs": {"content": '{"left": 4}', "tool_call_id": "c1", "status": "success"},
+                }
             },
         },
         "LangChain's message as the output",
@@ -139,7 +163,16 @@ FORMS: list[Messages] = [  # LangChain
     ),
     Messages(
         "a failed tool message",
-        [ASK, ASSISTANT, {"role": "tool", "content": "The list is locked.", "tool_call_id": "c1", "status": "error"}],
+        [
+            ASK,
+            ASSISTANT,
+            {
+                "role": "tool",
+                "content": "The list is locked.",
+                "tool_call_id": "c1",
+                "status": "error",
+            },
+        ],
         SAID,
         CALLED | {"errors": ["The list is locked."]},
     ),
@@ -162,14 +195,23 @@ FORMS: list[Messages] = [  # LangChain
         [
             {
                 "role": "user",
-                "gen_ai.event.content": '{"role": "user", "content": "Is the lamp in stock?", "tool_calls": []}',
+                "gen_ai.event.content": (
+                    '{"role": "user", "content": "Is the lamp in stock?", "tool_calls": []}'
+                ),
             }
         ],
-        {"gen_ai.event.content": '{"message": {"role": "Assistant", "content": "Yes, four of them."}}'},
+        {
+            "gen_ai.event.content": (
+                '{"message": {"role": "Assistant", "content": "Yes, four of them."}}'
+            )
+        },
         {"input": QUESTION, "output": ANSWER},
     ),
     Messages(
-        "a choice as an event", [ASK], {"event.name": "gen_ai.choice", "index": 0, "message": SAID}, {"output": ANSWER}
+        "a choice as an event",
+        [ASK],
+        {"event.name": "gen_ai.choice", "index": 0, "message": SAID},
+        {"output": ANSWER},
     ),
     Messages(
         "printed messages",
@@ -183,5 +225,10 @@ FORMS: list[Messages] = [  # LangChain
         SAID,
         {"input": QUESTION, "output": ANSWER},
     ),
-    Messages("messages without a role", [{"text": QUESTION}], {"text": ANSWER}, {"input": QUESTION, "output": ANSWER}),
+    Messages(
+        "messages without a role",
+        [{"text": QUESTION}],
+        {"text": ANSWER},
+        {"input": QUESTION, "output": ANSWER},
+    ),
 ]

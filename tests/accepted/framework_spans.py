@@ -1,4 +1,5 @@
-"""What mappers take from spans of Google's ADK, the Claude Agent SDK and LangGraph that hold little else.
+"""What mappers take from spans of Google's ADK, the Claude Agent SDK and LangGraph that hold little
+else.
 
 Which forms they take is in the tests of Strands' evaluation SDK (github.com/strands-agents/evals,
 tests/strands_evals/mappers, Apache-2.0); the values are made up here.
@@ -26,9 +27,15 @@ def adk_turn(request, response):
 
 
 def claude_turn(**tool):
-    named = {"openinference.span.kind": "TOOL", "tool.name": "Agent", "input.value": {"prompt": "Seattle?"}}
+    named = {
+        "openinference.span.kind": "TOOL",
+        "tool.name": "Agent",
+        "input.value": {"prompt": "Seattle?"},
+    }
     return [
-        span({"openinference.span.kind": "AGENT", "input.value": "How is the weather?"}, scope=CLAUDE),
+        span(
+            {"openinference.span.kind": "AGENT", "input.value": "How is the weather?"}, scope=CLAUDE
+        ),
         span({**named, **tool.pop("attributes", {})}, scope=CLAUDE, parent="s1", at=2, **tool),
     ]
 
@@ -45,17 +52,27 @@ FORMS = [
                 "model": "gemini-2.5-flash",
                 "config": {
                     "system_instruction": "Be brief.",
-                    "tools": [{"function_declarations": [{"name": "calc", "description": "calculates"}]}],
+                    "tools": [
+                        {"function_declarations": [{"name": "calc", "description": "calculates"}]}
+                    ],
                 },
                 "contents": [{"parts": [{"text": "What is 6 times 7?"}], "role": "user"}],
             },
             {"content": {"parts": [{"text": "42."}], "role": "model"}, "finish_reason": "STOP"},
         ),
-        {"input": "What is 6 times 7?", "output": "42.", "system": "Be brief.", "tools": ["calc"], "agent": "helper"},
+        {
+            "input": "What is 6 times 7?",
+            "output": "42.",
+            "system": "Be brief.",
+            "tools": ["calc"],
+            "agent": "helper",
+        },
     ),
     Form(
         "what a sub-agent of the Claude Agent SDK answers",
-        claude_turn(attributes={"output.value": {"status": "completed", "agentId": "a1", "content": BLOCKS}}),
+        claude_turn(
+            attributes={"output.value": {"status": "completed", "agentId": "a1", "content": BLOCKS}}
+        ),
         {"calls": ["Agent"], "results": ["89°F\npartly cloudy"], "errors": [None]},
     ),
     Form(
@@ -66,7 +83,10 @@ FORMS = [
     Form(
         "an error that is a list of content blocks",
         claude_turn(
-            status=2, events=[("exception", {"exception.message": [{"type": "text", "text": "EACCES: denied"}]})]
+            status=2,
+            events=[
+                ("exception", {"exception.message": [{"type": "text", "text": "EACCES: denied"}]})
+            ],
         ),
         {"errors": ["EACCES: denied"]},
     ),
@@ -77,7 +97,9 @@ FORMS = [
                 {
                     "openinference.span.kind": "CHAIN",
                     "input.value": graph_state(("human", "What is 6 times 7?")),
-                    "output.value": graph_state(("human", "What is 6 times 7?"), ("ai", "42."), ("ai", "")),
+                    "output.value": graph_state(
+                        ("human", "What is 6 times 7?"), ("ai", "42."), ("ai", "")
+                    ),
                 },
                 scope=LANGCHAIN,
                 name="LangGraph",
@@ -90,11 +112,22 @@ FORMS = [
         [
             span({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "helper"}),
             span(
-                {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "search", "gen_ai.tool.call.id": "c1"},
+                {
+                    "gen_ai.operation.name": "execute_tool",
+                    "gen_ai.tool.name": "search",
+                    "gen_ai.tool.call.id": "c1",
+                },
                 parent="s1",
                 at=2,
                 events=[
-                    (DETAILS, {"gen_ai.output.messages": [{"role": "tool", "id": "c1", "response": "10 cats"}]}),
+                    (
+                        DETAILS,
+                        {
+                            "gen_ai.output.messages": [
+                                {"role": "tool", "id": "c1", "response": "10 cats"}
+                            ]
+                        },
+                    ),
                 ],
             ),
         ],

@@ -1,7 +1,9 @@
-"""Spans of Langfuse's SDKs and hand-made ones: who is asked, what an observation is, models and usage.
+"""Spans of Langfuse's SDKs and hand-made ones: who is asked, what an observation is, models and
+usage.
 
-The attributes are those that Langfuse's server reads (langfuse/langfuse, packages/shared/src/server/otel:
-OtelIngestionProcessor, ObservationTypeMapper) and that its tests send (web/src/__tests__/server/api/otel).
+The attributes are those that Langfuse's server reads (langfuse/langfuse,
+packages/shared/src/server/otel: OtelIngestionProcessor, ObservationTypeMapper) and that its tests
+send (web/src/__tests__/server/api/otel).
 """
 
 from accepted import ABSENT, Form, span
@@ -20,7 +22,9 @@ FORMS = [
         [generation({"session.id": "s-1", "user.id": "u-1"})],
         {"session": "s-1", "user": "u-1"},
     ),
-    Form("a conversation's id", [generation({"gen_ai.conversation.id": "s-1"})], {"session": "s-1"}),
+    Form(
+        "a conversation's id", [generation({"gen_ai.conversation.id": "s-1"})], {"session": "s-1"}
+    ),
     Form(
         "session and user in a trace's metadata",
         [
@@ -92,14 +96,23 @@ FORMS = [
     # what an observation is
     Form(
         "a trace's input and output",
-        [span({TYPE: "span", "langfuse.trace.input": QUESTION, "langfuse.trace.output": ANSWER}, scope="langfuse-sdk")],
+        [
+            span(
+                {TYPE: "span", "langfuse.trace.input": QUESTION, "langfuse.trace.output": ANSWER},
+                scope="langfuse-sdk",
+            )
+        ],
         BOTH,
     ),
     Form(
         "a trace's input and output by hand",
         [
             span(
-                {"langfuse.trace.name": "chat", "langfuse.trace.input": QUESTION, "langfuse.trace.output": ANSWER},
+                {
+                    "langfuse.trace.name": "chat",
+                    "langfuse.trace.input": QUESTION,
+                    "langfuse.trace.output": ANSWER,
+                },
                 name="chat",
             )
         ],
@@ -152,7 +165,11 @@ FORMS = [
     ),
     Form(
         "an agent alone",
-        [span({TYPE: "agent", INPUT: QUESTION, OUTPUT: ANSWER}, name="clerk", scope="langfuse-sdk")],
+        [
+            span(
+                {TYPE: "agent", INPUT: QUESTION, OUTPUT: ANSWER}, name="clerk", scope="langfuse-sdk"
+            )
+        ],
         BOTH | {"agent": "clerk", "turns": 1},
     ),
     Form(
@@ -170,22 +187,46 @@ FORMS = [
     # model and usage
     Form(
         "usage as OpenAI counts it",
-        [generation({"langfuse.observation.usage_details": {"prompt_tokens": 7, "completion_tokens": 3}})],
+        [
+            generation(
+                {"langfuse.observation.usage_details": {"prompt_tokens": 7, "completion_tokens": 3}}
+            )
+        ],
         {"tokens": (7, 3)},
     ),
     Form(
         "usage as Anthropic counts it",
-        [generation({"langfuse.observation.usage_details": {"input_tokens": 7, "output_tokens": 3}})],
+        [
+            generation(
+                {"langfuse.observation.usage_details": {"input_tokens": 7, "output_tokens": 3}}
+            )
+        ],
         {"tokens": (7, 3)},
     ),
     Form(
         "the conventions' usage and model on a generation",
-        [generation({"gen_ai.usage.input_tokens": 7, "gen_ai.usage.output_tokens": 3, "gen_ai.response.model": "m-1"})],
+        [
+            generation(
+                {
+                    "gen_ai.usage.input_tokens": 7,
+                    "gen_ai.usage.output_tokens": 3,
+                    "gen_ai.response.model": "m-1",
+                }
+            )
+        ],
         {"tokens": (7, 3), "model": "m-1"},
     ),
     Form(
         "OpenInference's usage and model on a generation",
-        [generation({"llm.token_count.prompt": 7, "llm.token_count.completion": 3, "llm.model_name": "m-1"})],
+        [
+            generation(
+                {
+                    "llm.token_count.prompt": 7,
+                    "llm.token_count.completion": 3,
+                    "llm.model_name": "m-1",
+                }
+            )
+        ],
         {"tokens": (7, 3), "model": "m-1"},
     ),
     Form(
@@ -200,12 +241,30 @@ FORMS = [
     ),
     Form(
         "OpenInference's usage on a span of the conventions",
-        [span(CHAT | {"llm.token_count.prompt": 7, "llm.token_count.completion": 3, "llm.model_name": "m-1"})],
+        [
+            span(
+                CHAT
+                | {
+                    "llm.token_count.prompt": 7,
+                    "llm.token_count.completion": 3,
+                    "llm.model_name": "m-1",
+                }
+            )
+        ],
         {"tokens": (7, 3), "model": "m-1"},
     ),
     Form(
         "a model known by `model` alone",
-        [span({"model": "m-1", "input": QUESTION, "output": ANSWER, "gen_ai.operation.name": "chat"})],
+        [
+            span(
+                {
+                    "model": "m-1",
+                    "input": QUESTION,
+                    "output": ANSWER,
+                    "gen_ai.operation.name": "chat",
+                }
+            )
+        ],
         BOTH | {"model": "m-1"},
     ),
     Form(
@@ -224,7 +283,15 @@ FORMS = [
     ),
     Form(
         "a span with a model and usage alone",
-        [span({"gen_ai.request.model": "m-1", "gen_ai.usage.input_tokens": 7, "gen_ai.usage.output_tokens": 3})],
+        [
+            span(
+                {
+                    "gen_ai.request.model": "m-1",
+                    "gen_ai.usage.input_tokens": 7,
+                    "gen_ai.usage.output_tokens": 3,
+                }
+            )
+        ],
         {"model": "m-1", "tokens": (7, 3), "turns": 1},
     ),
     Form(

@@ -1,4 +1,5 @@
-"""Spans that LangWatch takes: of its own SDKs, of the conventions with its attributes, of older ones.
+"""Spans that LangWatch takes: of its own SDKs, of the conventions with its attributes, of older
+ones.
 
 The attributes are those that its collector reads and its tests send (langwatch/langwatch,
 langwatch/src/server/app-layer/traces/canonicalisation: extractors and __tests__).
@@ -9,19 +10,37 @@ from message_form import ANSWER, ASK, DEFINITION, GIVEN, OFFERED, QUESTION, RESU
 
 TYPE, INPUT, OUTPUT = "langwatch.span.type", "langwatch.input", "langwatch.output"
 BOTH = {"input": QUESTION, "output": ANSWER}
-CHAT = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": [ASK], "gen_ai.output.messages": [SAID]}
+CHAT = {
+    "gen_ai.operation.name": "chat",
+    "gen_ai.input.messages": [ASK],
+    "gen_ai.output.messages": [SAID],
+}
 ASKED, ANSWERED = {"type": "text", "value": QUESTION}, {"type": "text", "value": ANSWER}
 TOLD, SPOKEN = {"type": "chat_messages", "value": [ASK]}, {"type": "chat_messages", "value": [SAID]}
 LLM = {TYPE: "llm", INPUT: TOLD, OUTPUT: SPOKEN}
 
 FORMS = [
     Form("messages in their envelope", [span(LLM)], BOTH),
-    Form("messages without a type of span", [span({INPUT: TOLD, OUTPUT: SPOKEN})], BOTH | {"said": ANSWER}),
+    Form(
+        "messages without a type of span",
+        [span({INPUT: TOLD, OUTPUT: SPOKEN})],
+        BOTH | {"said": ANSWER},
+    ),
     Form("text without a type of span", [span({INPUT: ASKED, OUTPUT: ANSWERED})], BOTH),
     Form("text without an envelope", [span({INPUT: QUESTION, OUTPUT: ANSWER})], BOTH),
     Form(
         "instructions among the messages",
-        [span({**LLM, INPUT: {"type": "chat_messages", "value": [{"role": "system", "content": RULES}, ASK]}})],
+        [
+            span(
+                {
+                    **LLM,
+                    INPUT: {
+                        "type": "chat_messages",
+                        "value": [{"role": "system", "content": RULES}, ASK],
+                    },
+                }
+            )
+        ],
         BOTH | {"system": RULES},
     ),
     Form(
@@ -35,14 +54,32 @@ FORMS = [
         [span({TYPE: "llm", "gen_ai.prompt": QUESTION, "gen_ai.completion": ANSWER})],
         BOTH,
     ),
-    Form("prompt and completion alone", [span({"gen_ai.prompt": QUESTION, "gen_ai.completion": ANSWER})], BOTH),
-    Form("a prompt of messages", [span({"gen_ai.prompt": {"messages": [ASK]}, "gen_ai.completion": ANSWER})], BOTH),
     Form(
-        "a prompt of wrapped messages", [span({"gen_ai.prompt": [{"message": ASK}], "gen_ai.completion": ANSWER})], BOTH
+        "prompt and completion alone",
+        [span({"gen_ai.prompt": QUESTION, "gen_ai.completion": ANSWER})],
+        BOTH,
+    ),
+    Form(
+        "a prompt of messages",
+        [span({"gen_ai.prompt": {"messages": [ASK]}, "gen_ai.completion": ANSWER})],
+        BOTH,
+    ),
+    Form(
+        "a prompt of wrapped messages",
+        [span({"gen_ai.prompt": [{"message": ASK}], "gen_ai.completion": ANSWER})],
+        BOTH,
     ),
     Form(
         "older messages",
-        [span({"llm.input_messages": [ASK], "llm.output_messages": [SAID], "llm.model_name": "m-1"})],
+        [
+            span(
+                {
+                    "llm.input_messages": [ASK],
+                    "llm.output_messages": [SAID],
+                    "llm.model_name": "m-1",
+                }
+            )
+        ],
         BOTH | {"model": "m-1"},
     ),
     Form(
@@ -91,11 +128,23 @@ FORMS = [
         {"session": ABSENT, "user": ABSENT} | BOTH,
     ),
     Form(
-        "metrics", [span(LLM | {"langwatch.metrics": {"prompt_tokens": 7, "completion_tokens": 3}})], {"tokens": (7, 3)}
+        "metrics",
+        [span(LLM | {"langwatch.metrics": {"prompt_tokens": 7, "completion_tokens": 3}})],
+        {"tokens": (7, 3)},
     ),
     Form(
         "metrics in an envelope",
-        [span(LLM | {"langwatch.metrics": {"type": "json", "value": {"promptTokens": 7, "completionTokens": 3}}})],
+        [
+            span(
+                LLM
+                | {
+                    "langwatch.metrics": {
+                        "type": "json",
+                        "value": {"promptTokens": 7, "completionTokens": 3},
+                    }
+                }
+            )
+        ],
         {"tokens": (7, 3)},
     ),
     Form(
@@ -112,7 +161,11 @@ FORMS = [
         ],
         {"tokens": (7, 3)},
     ),
-    Form("metrics that are a list", [span(LLM | {"langwatch.metrics": [1, 2]})], {"tokens": (None, None)}),
+    Form(
+        "metrics that are a list",
+        [span(LLM | {"langwatch.metrics": [1, 2]})],
+        {"tokens": (None, None)},
+    ),
     Form(
         "instructions of the conventions",
         [span(CHAT | {"gen_ai.system_instructions": [{"type": "text", "content": RULES}]})],
@@ -123,13 +176,21 @@ FORMS = [
         [span(CHAT | {"gen_ai.system_instructions": RULES})],
         {"system": RULES},
     ),
-    Form("tools of the conventions", [span(CHAT | {"gen_ai.tool.definitions": [DEFINITION]})], OFFERED),
+    Form(
+        "tools of the conventions",
+        [span(CHAT | {"gen_ai.tool.definitions": [DEFINITION]})],
+        OFFERED,
+    ),
     Form(
         "a tool",
         [
             span({TYPE: "agent", INPUT: ASKED, OUTPUT: ANSWERED}),
             span(
-                {TYPE: "tool", INPUT: {"type": "json", "value": GIVEN}, OUTPUT: {"type": "json", "value": RESULT}},
+                {
+                    TYPE: "tool",
+                    INPUT: {"type": "json", "value": GIVEN},
+                    OUTPUT: {"type": "json", "value": RESULT},
+                },
                 name="stock",
                 parent="s1",
                 at=2,

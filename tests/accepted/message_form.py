@@ -1,9 +1,11 @@
-"""What models are given and answer, in the outlines that tracing tools accept: provider's, framework's and mixed ones.
+"""What models are given and answer, in the outlines that tracing tools accept: provider's,
+framework's and mixed ones.
 
-Each is a request's input and a response's output as parsed JSON, and the facts of the turn of that one model call.
-The outlines are those that the tests of Langfuse (MIT, langfuse/langfuse: packages/shared/src/server/ingestion/
-normalizedIO and utils/chatml, extractToolsBackend) and of LangWatch (langwatch/langwatch: app-layer/traces/
-canonicalisation) list; the conversations are made up here.
+Each is a request's input and a response's output as parsed JSON, and the facts of the turn of that
+one model call. The outlines are those that the tests of Langfuse (MIT, langfuse/langfuse:
+packages/shared/src/server/ingestion/ normalizedIO and utils/chatml, extractToolsBackend) and of
+LangWatch (langwatch/langwatch: app-layer/traces/ canonicalisation) list; the conversations are made
+up here.
 """
 
 from typing import Any, NamedTuple
@@ -14,7 +16,11 @@ QUESTION, ANSWER = "Is the lamp in stock?", "Yes, four of them."
 RULES = "Answer from the stock list."
 SAID = {"role": "assistant", "content": ANSWER}
 GIVEN = {"sku": "lamp"}
-OPENAI_CALL = {"id": "c1", "type": "function", "function": {"name": "stock", "arguments": '{"sku": "lamp"}'}}
+OPENAI_CALL = {
+    "id": "c1",
+    "type": "function",
+    "function": {"name": "stock", "arguments": '{"sku": "lamp"}'},
+}
 CALLED = {"calls": ["stock"], "ids": ["c1"], "arguments": [GIVEN]}
 DONE = CALLED | {"results": [{"left": 4}], "input": QUESTION, "output": ANSWER}
 RESULT = {"left": 4}

@@ -1,4 +1,6 @@
-"""Requests and responses of OpenAI's two APIs, whole and in parts, and those that look like them."""
+"""Requests and responses of OpenAI's two APIs, whole and in parts, and those that look like
+them.
+"""
 
 from message_form import (
     ANSWER,
@@ -25,7 +27,10 @@ FORMS: list[Messages] = [  # OpenAI
     after_call(ASSISTANT, {**TOOL, "content": RESULT}, "a result that is an object"),
     after_call({**ASSISTANT, "tool_calls": [None, OPENAI_CALL]}, TOOL, "a null among the calls"),
     after_call(
-        {**ASSISTANT, "tool_calls": [{**OPENAI_CALL, "function": {"name": "stock", "arguments": GIVEN}}]},
+        {
+            **ASSISTANT,
+            "tool_calls": [{**OPENAI_CALL, "function": {"name": "stock", "arguments": GIVEN}}],
+        },
         TOOL,
         "arguments that are an object",
     ),
@@ -44,13 +49,20 @@ FORMS: list[Messages] = [  # OpenAI
         "calls as JSON in text",
     ),
     after_call(
-        {"role": "assistant", "content": "", "function_call": {"name": "stock", "arguments": '{"sku": "lamp"}'}},
+        {
+            "role": "assistant",
+            "content": "",
+            "function_call": {"name": "stock", "arguments": '{"sku": "lamp"}'},
+        },
         {"role": "function", "name": "stock", "content": '{"left": 4}'},
         "the functions of before tools",
         {"ids": [None]},
     ),
     after_call(
-        {"role": "assistant", "tool_calls": [{"id": "c1", "type": "tool_call", "name": "stock", "args": GIVEN}]},
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "c1", "type": "tool_call", "name": "stock", "args": GIVEN}],
+        },
         TOOL,
         "LangChain's flat calls",
     ),
@@ -60,14 +72,19 @@ FORMS: list[Messages] = [  # OpenAI
         "calls with a toolName",
     ),
     after_call(
-        {"role": "assistant", "tool_calls": [{"toolCallId": "c1", "toolName": "stock", "args": GIVEN}]},
+        {
+            "role": "assistant",
+            "tool_calls": [{"toolCallId": "c1", "toolName": "stock", "args": GIVEN}],
+        },
         TOOL,
         "calls with a toolCallId",
     ),
     after_call(
         {
             "role": "assistant",
-            "tool_calls": [{"id": "c1", "type": "custom", "custom": {"name": "stock", "input": "lamp"}}],
+            "tool_calls": [
+                {"id": "c1", "type": "custom", "custom": {"name": "stock", "input": "lamp"}}
+            ],
         },
         TOOL,
         "a custom tool's call",
@@ -80,7 +97,11 @@ FORMS: list[Messages] = [  # OpenAI
             "tools": [
                 {
                     "type": "custom",
-                    "custom": {"name": "stock", "description": "How many are left", "format": {"type": "text"}},
+                    "custom": {
+                        "name": "stock",
+                        "description": "How many are left",
+                        "format": {"type": "text"},
+                    },
                 }
             ],
         },
@@ -105,18 +126,40 @@ FORMS: list[Messages] = [  # OpenAI
         [{"toolCallId": "c1", "toolName": "stock", "args": GIVEN}],
         CALLED | {"requested": ["stock"]},
     ),
-    Messages("OpenAI's calls in a list by themselves", [ASK], [OPENAI_CALL], CALLED | {"requested": ["stock"]}),
+    Messages(
+        "OpenAI's calls in a list by themselves",
+        [ASK],
+        [OPENAI_CALL],
+        CALLED | {"requested": ["stock"]},
+    ),
     Messages(
         "OpenAI's response",
         [ASK],
-        {"id": "r", "model": "m", "choices": [{"index": 0, "message": SAID, "finish_reason": "stop"}]},
+        {
+            "id": "r",
+            "model": "m",
+            "choices": [{"index": 0, "message": SAID, "finish_reason": "stop"}],
+        },
         {"output": ANSWER},
     ),
     Messages("OpenAI's response with calls", [ASK], {"choices": [{"message": ASSISTANT}]}, CALLED),
-    Messages("a choice by itself", [ASK], {"index": 0, "message": SAID, "finish_reason": "stop"}, {"output": ANSWER}),
-    Messages("choices in a list", [ASK], [{"index": 0, "message": SAID, "finish_reason": "stop"}], {"output": ANSWER}),
     Messages(
-        "a refusal", [ASK], {"role": "assistant", "content": None, "refusal": "I may not."}, {"output": "I may not."}
+        "a choice by itself",
+        [ASK],
+        {"index": 0, "message": SAID, "finish_reason": "stop"},
+        {"output": ANSWER},
+    ),
+    Messages(
+        "choices in a list",
+        [ASK],
+        [{"index": 0, "message": SAID, "finish_reason": "stop"}],
+        {"output": ANSWER},
+    ),
+    Messages(
+        "a refusal",
+        [ASK],
+        {"role": "assistant", "content": None, "refusal": "I may not."},
+        {"output": "I may not."},
     ),
     Messages(
         "a refusal in a block",
@@ -147,7 +190,12 @@ FORMS: list[Messages] = [  # OpenAI
     Messages("flat tools on offer", {"messages": [ASK], "tools": [DEFINITION]}, SAID, OFFERED),
     Messages(
         "Anthropic's tools on offer",
-        {"messages": [ASK], "tools": [{"name": "stock", "description": "How many are left", "input_schema": SCHEMA}]},
+        {
+            "messages": [ASK],
+            "tools": [
+                {"name": "stock", "description": "How many are left", "input_schema": SCHEMA}
+            ],
+        },
         SAID,
         OFFERED,
     ),
@@ -155,19 +203,36 @@ FORMS: list[Messages] = [  # OpenAI
         "AI SDK's tools on offer",
         {
             "messages": [ASK],
-            "tools": [{"type": "function", "name": "stock", "description": "How many are left", "inputSchema": SCHEMA}],
+            "tools": [
+                {
+                    "type": "function",
+                    "name": "stock",
+                    "description": "How many are left",
+                    "inputSchema": SCHEMA,
+                }
+            ],
         },
         SAID,
         OFFERED,
     ),
     Messages(
         "tools whose description is short",
-        {"messages": [ASK], "tools": [{"name": "stock", "desc": "How many are left", "parameters": SCHEMA}]},
+        {
+            "messages": [ASK],
+            "tools": [{"name": "stock", "desc": "How many are left", "parameters": SCHEMA}],
+        },
         SAID,
         OFFERED,
     ),
-    Messages("tools on a message", [{**ASK, "tools": [DEFINITION]}], SAID, OFFERED | {"input": QUESTION}),
-    Messages("tools on a message of an object", {"messages": [{**ASK, "tools": [DEFINITION]}]}, SAID, OFFERED),
+    Messages(
+        "tools on a message", [{**ASK, "tools": [DEFINITION]}], SAID, OFFERED | {"input": QUESTION}
+    ),
+    Messages(
+        "tools on a message of an object",
+        {"messages": [{**ASK, "tools": [DEFINITION]}]},
+        SAID,
+        OFFERED,
+    ),
     Messages(
         "tools as messages of tools",
         [ASK, {"role": "tool", "content": {"type": "function", "function": DEFINITION}}],
@@ -176,7 +241,12 @@ FORMS: list[Messages] = [  # OpenAI
     ),
     Messages(
         "tools as messages of tools, of an object",
-        {"messages": [ASK, {"role": "tool", "content": {"type": "function", "function": DEFINITION}}]},
+        {
+            "messages": [
+                ASK,
+                {"role": "tool", "content": {"type": "function", "function": DEFINITION}},
+            ]
+        },
         SAID,
         OFFERED | {"input": QUESTION, "calls": []},
     ),
@@ -184,23 +254,45 @@ FORMS: list[Messages] = [  # OpenAI
         "tools as messages of tools, flat",
         [
             ASK,
-            {"role": "tool", "content": {"name": "stock", "description": "How many are left", "input_schema": SCHEMA}},
+            {
+                "role": "tool",
+                "content": {
+                    "name": "stock",
+                    "description": "How many are left",
+                    "input_schema": SCHEMA,
+                },
+            },
         ],
         SAID,
         OFFERED | {"input": QUESTION, "calls": []},
     ),
-    Messages("no tools on offer", {"messages": [ASK], "tools": []}, SAID, {"tools": [], "input": QUESTION}),
+    Messages(
+        "no tools on offer",
+        {"messages": [ASK], "tools": []},
+        SAID,
+        {"tools": [], "input": QUESTION},
+    ),
     # OpenAI's Responses
     Messages(
         "OpenAI's Responses",
         [
             ASK,
-            {"type": "function_call", "id": "fc", "call_id": "c1", "name": "stock", "arguments": '{"sku": "lamp"}'},
+            {
+                "type": "function_call",
+                "id": "fc",
+                "call_id": "c1",
+                "name": "stock",
+                "arguments": '{"sku": "lamp"}',
+            },
             {"type": "function_call_output", "call_id": "c1", "output": '{"left": 4}'},
         ],
         [
             {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Four are left."}]},
-            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": ANSWER}]},
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": ANSWER}],
+            },
         ],
         DONE | {"reasoning": "Four are left."},
     ),
@@ -209,7 +301,13 @@ FORMS: list[Messages] = [  # OpenAI
         {"input": QUESTION, "instructions": RULES, "tools": [{"type": "function", **DEFINITION}]},
         {
             "object": "response",
-            "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": ANSWER}]}],
+            "output": [
+                {
+                    "type": "message",
+                    "role": "assistant",
+                    "content": [{"type": "output_text", "text": ANSWER}],
+                }
+            ],
         },
         OFFERED | {"input": QUESTION, "output": ANSWER, "system": RULES},
     ),
@@ -218,7 +316,9 @@ FORMS: list[Messages] = [  # OpenAI
         QUESTION,
         {
             "tools": [{"type": "function", **DEFINITION}],
-            "output": [{"type": "function_call", "call_id": "c1", "name": "stock", "arguments": GIVEN}],
+            "output": [
+                {"type": "function_call", "call_id": "c1", "name": "stock", "arguments": GIVEN}
+            ],
         },
         OFFERED | CALLED | {"input": QUESTION},
     ),

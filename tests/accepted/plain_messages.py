@@ -8,19 +8,43 @@ FORMS: list[Messages] = [
     Messages("a list of messages", [ASK], [SAID], {"input": QUESTION, "output": ANSWER}),
     Messages("a single message on both sides", ASK, SAID, {"input": QUESTION, "output": ANSWER}),
     Messages("a batch of one conversation", [[ASK]], SAID, {"input": QUESTION, "output": ANSWER}),
-    Messages("messages under a key", {"messages": [ASK]}, {"messages": [SAID]}, {"input": QUESTION, "output": ANSWER}),
-    Messages("only an answer", None, SAID, {"input": None, "output": ANSWER}),
-    Messages("an answer as completion", [ASK], {"completion": ANSWER}, {"input": QUESTION, "output": ANSWER}),
-    Messages("an answer as content alone", [ASK], {"content": ANSWER}, {"input": QUESTION, "output": ANSWER}),
-    Messages("an answer as text alone", [ASK], {"text": ANSWER}, {"input": QUESTION, "output": ANSWER}),
     Messages(
-        "each message under a key", [{"message": ASK}], [{"message": SAID}], {"input": QUESTION, "output": ANSWER}
+        "messages under a key",
+        {"messages": [ASK]},
+        {"messages": [SAID]},
+        {"input": QUESTION, "output": ANSWER},
+    ),
+    Messages("only an answer", None, SAID, {"input": None, "output": ANSWER}),
+    Messages(
+        "an answer as completion",
+        [ASK],
+        {"completion": ANSWER},
+        {"input": QUESTION, "output": ANSWER},
+    ),
+    Messages(
+        "an answer as content alone",
+        [ASK],
+        {"content": ANSWER},
+        {"input": QUESTION, "output": ANSWER},
+    ),
+    Messages(
+        "an answer as text alone", [ASK], {"text": ANSWER}, {"input": QUESTION, "output": ANSWER}
+    ),
+    Messages(
+        "each message under a key",
+        [{"message": ASK}],
+        [{"message": SAID}],
+        {"input": QUESTION, "output": ANSWER},
     ),
     Messages(
         "messages of which some are under a key",
         [{"message": ASK}, SAID, ASK],
         SAID,
-        {"input": QUESTION, "output": ANSWER, "history": [("user", QUESTION), ("assistant", ANSWER)]},
+        {
+            "input": QUESTION,
+            "output": ANSWER,
+            "history": [("user", QUESTION), ("assistant", ANSWER)],
+        },
     ),
     Messages(
         "fields that are null",
@@ -68,6 +92,10 @@ FORMS: list[Messages] = [
         "an earlier turn",
         [ASK, SAID, {"role": "user", "content": "And the desk?"}],
         {"role": "assistant", "content": "No."},
-        {"input": "And the desk?", "output": "No.", "history": [("user", QUESTION), ("assistant", ANSWER)]},
+        {
+            "input": "And the desk?",
+            "output": "No.",
+            "history": [("user", QUESTION), ("assistant", ANSWER)],
+        },
     ),
 ]

@@ -19,43 +19,77 @@ from message_form import (
 
 FORMS: list[Messages] = [  # Anthropic
     after_call(
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "stock", "input": GIVEN}]},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": '{"left": 4}'}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "c1", "name": "stock", "input": GIVEN}],
+        },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "c1", "content": '{"left": 4}'}],
+        },
         "Anthropic's blocks",
     ),
     after_call(
         {
             "role": "assistant",
-            "content": [{"type": "tool_use", "id": "c1", "name": "stock", "input": '{"sku": "lamp"}'}],
+            "content": [
+                {"type": "tool_use", "id": "c1", "name": "stock", "input": '{"sku": "lamp"}'}
+            ],
             "tool_calls": [{"id": "c1", "type": "tool_call", "name": "stock", "args": GIVEN}],
         },
         TOOL,
         "Anthropic's blocks and LangChain's calls of the same",
     ),
     after_call(
-        {"role": "assistant", "content": [{"type": "server_tool_use", "id": "c1", "name": "stock", "input": GIVEN}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "server_tool_use", "id": "c1", "name": "stock", "input": GIVEN}],
+        },
         {
             "role": "user",
-            "content": [{"type": "web_search_tool_result", "tool_use_id": "c1", "content": '{"left": 4}'}],
+            "content": [
+                {"type": "web_search_tool_result", "tool_use_id": "c1", "content": '{"left": 4}'}
+            ],
         },
         "a tool that Anthropic runs",
     ),
     after_call(
         {
             "role": "assistant",
-            "content": [{"type": "mcp_tool_use", "id": "c1", "name": "stock", "server_name": "s", "input": GIVEN}],
+            "content": [
+                {
+                    "type": "mcp_tool_use",
+                    "id": "c1",
+                    "name": "stock",
+                    "server_name": "s",
+                    "input": GIVEN,
+                }
+            ],
         },
         {
             "role": "user",
-            "content": [{"type": "mcp_tool_result", "tool_use_id": "c1", "is_error": False, "content": '{"left": 4}'}],
+            "content": [
+                {
+                    "type": "mcp_tool_result",
+                    "tool_use_id": "c1",
+                    "is_error": False,
+                    "content": '{"left": 4}',
+                }
+            ],
         },
         "a tool of an MCP server that Anthropic calls",
     ),
     Messages(
-        "Anthropic's request", {"system": [{"type": "text", "text": RULES}], "messages": [ASK]}, SAID, {"system": RULES}
+        "Anthropic's request",
+        {"system": [{"type": "text", "text": RULES}], "messages": [ASK]},
+        SAID,
+        {"system": RULES},
     ),
     Messages(
-        "Anthropic's request with instructions as text", {"system": RULES, "messages": [ASK]}, SAID, {"system": RULES}
+        "Anthropic's request with instructions as text",
+        {"system": RULES, "messages": [ASK]},
+        SAID,
+        {"system": RULES},
     ),
     Messages(
         "Anthropic's response",
@@ -75,11 +109,19 @@ FORMS: list[Messages] = [  # Anthropic
         "a result that failed",
         [
             ASK,
-            {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "stock", "input": GIVEN}]},
+            {
+                "role": "assistant",
+                "content": [{"type": "tool_use", "id": "c1", "name": "stock", "input": GIVEN}],
+            },
             {
                 "role": "user",
                 "content": [
-                    {"type": "tool_result", "tool_use_id": "c1", "is_error": True, "content": "The list is locked."}
+                    {
+                        "type": "tool_result",
+                        "tool_use_id": "c1",
+                        "is_error": True,
+                        "content": "The list is locked.",
+                    }
                 ],
             },
         ],
@@ -90,7 +132,9 @@ FORMS: list[Messages] = [  # Anthropic
     after_call(
         {
             "role": "assistant",
-            "content": [{"type": "tool-call", "toolCallId": "c1", "toolName": "stock", "input": GIVEN}],
+            "content": [
+                {"type": "tool-call", "toolCallId": "c1", "toolName": "stock", "input": GIVEN}
+            ],
         },
         {
             "role": "tool",
@@ -108,18 +152,24 @@ FORMS: list[Messages] = [  # Anthropic
     after_call(
         {
             "role": "assistant",
-            "content": [{"type": "tool-call", "toolCallId": "c1", "toolName": "stock", "args": GIVEN}],
+            "content": [
+                {"type": "tool-call", "toolCallId": "c1", "toolName": "stock", "args": GIVEN}
+            ],
         },
         {
             "role": "tool",
-            "content": [{"type": "tool-result", "toolCallId": "c1", "toolName": "stock", "result": RESULT}],
+            "content": [
+                {"type": "tool-result", "toolCallId": "c1", "toolName": "stock", "result": RESULT}
+            ],
         },
         "AI SDK's parts of version 4",
     ),
     after_call(
         {
             "role": "assistant",
-            "content": [{"type": "tool-call", "toolCallId": "c1", "toolName": "stock", "input": GIVEN}],
+            "content": [
+                {"type": "tool-call", "toolCallId": "c1", "toolName": "stock", "input": GIVEN}
+            ],
         },
         {
             "role": "tool",
@@ -128,46 +178,72 @@ FORMS: list[Messages] = [  # Anthropic
                     "type": "tool-result",
                     "toolCallId": "c1",
                     "toolName": "stock",
-                    "output": {"type": "content", "value": [{"type": "text", "text": '{"left": 4}'}]},
+                    "output": {
+                        "type": "content",
+                        "value": [{"type": "text", "text": '{"left": 4}'}],
+                    },
                 }
             ],
         },
         "AI SDK's content of a result",
     ),
     after_call(
-        {"role": "assistant", "parts": [{"type": "tool_call", "id": "c1", "name": "stock", "arguments": GIVEN}]},
+        {
+            "role": "assistant",
+            "parts": [{"type": "tool_call", "id": "c1", "name": "stock", "arguments": GIVEN}],
+        },
         {
             "role": "tool",
             "parts": [
                 {
                     "type": "tool_call_response",
                     "id": "c1",
-                    "response": {"type": "content", "value": [{"type": "text", "text": '{"left": 4}'}]},
+                    "response": {
+                        "type": "content",
+                        "value": [{"type": "text", "text": '{"left": 4}'}],
+                    },
                 }
             ],
         },
         "AI SDK's result in a part of the conventions",
     ),
     after_call(
-        {"role": "assistant", "parts": [{"type": "tool_call", "id": "c1", "name": "stock", "arguments": GIVEN}]},
+        {
+            "role": "assistant",
+            "parts": [{"type": "tool_call", "id": "c1", "name": "stock", "arguments": GIVEN}],
+        },
         {
             "role": "tool",
-            "parts": [{"type": "tool_call_response", "id": "c1", "response": {"type": "json", "value": RESULT}}],
+            "parts": [
+                {
+                    "type": "tool_call_response",
+                    "id": "c1",
+                    "response": {"type": "json", "value": RESULT},
+                }
+            ],
         },
         "AI SDK's JSON in a part of the conventions",
     ),
     # the conventions
     after_call(
-        {"role": "assistant", "parts": [{"type": "tool_call", "id": "c1", "name": "stock", "arguments": GIVEN}]},
+        {
+            "role": "assistant",
+            "parts": [{"type": "tool_call", "id": "c1", "name": "stock", "arguments": GIVEN}],
+        },
         {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": RESULT}]},
         "parts of the conventions",
     ),
     after_call(
         {
             "role": "assistant",
-            "parts": [{"type": "tool_call", "id": ["run", "call_1"], "name": "stock", "arguments": GIVEN}],
+            "parts": [
+                {"type": "tool_call", "id": ["run", "call_1"], "name": "stock", "arguments": GIVEN}
+            ],
         },
-        {"role": "tool", "parts": [{"type": "tool_call_response", "id": ["run", "call_1"], "response": RESULT}]},
+        {
+            "role": "tool",
+            "parts": [{"type": "tool_call_response", "id": ["run", "call_1"], "response": RESULT}],
+        },
         "ids in lists",
         {"ids": ["call_1"]},
     ),
@@ -177,7 +253,14 @@ FORMS: list[Messages] = [  # Anthropic
             {"role": "user", "parts": [{"type": "text", "content": "Look."}]},
             {
                 "role": "assistant",
-                "parts": [{"type": "tool_call", "id": "c1", "name": "stock", "arguments": '{"sku": "lamp"}'}],
+                "parts": [
+                    {
+                        "type": "tool_call",
+                        "id": "c1",
+                        "name": "stock",
+                        "arguments": '{"sku": "lamp"}',
+                    }
+                ],
             },
             {
                 "role": "user",
@@ -202,7 +285,10 @@ FORMS: list[Messages] = [  # Anthropic
         [
             {
                 "role": "assistant",
-                "parts": [{"type": "reasoning", "content": "Four."}, {"type": "text", "content": ANSWER}],
+                "parts": [
+                    {"type": "reasoning", "content": "Four."},
+                    {"type": "text", "content": ANSWER},
+                ],
                 "finish_reason": "stop",
             }
         ],
@@ -221,9 +307,15 @@ FORMS: list[Messages] = [  # Anthropic
             "contents": [
                 {"role": "user", "parts": [{"text": QUESTION}]},
                 {"role": "model", "parts": [{"function_call": {"name": "stock", "args": GIVEN}}]},
-                {"role": "user", "parts": [{"function_response": {"name": "stock", "response": RESULT}}]},
+                {
+                    "role": "user",
+                    "parts": [{"function_response": {"name": "stock", "response": RESULT}}],
+                },
             ],
-            "config": {"system_instruction": RULES, "tools": [{"function_declarations": [DEFINITION]}]},
+            "config": {
+                "system_instruction": RULES,
+                "tools": [{"function_declarations": [DEFINITION]}],
+            },
         },
         {"content": {"role": "model", "parts": [{"text": ANSWER}]}},
         OFFERED | DONE | {"system": RULES, "ids": [None]},
@@ -233,7 +325,12 @@ FORMS: list[Messages] = [  # Anthropic
         [ASK],
         {
             "candidates": [
-                {"content": {"role": "model", "parts": [{"text": "Four.", "thought": True}, {"text": ANSWER}]}}
+                {
+                    "content": {
+                        "role": "model",
+                        "parts": [{"text": "Four.", "thought": True}, {"text": ANSWER}],
+                    }
+                }
             ]
         },
         {"reasoning": "Four.", "output": ANSWER},
@@ -269,7 +366,10 @@ FORMS: list[Messages] = [  # Anthropic
             "contents": [
                 {"role": "user", "parts": [{"text": QUESTION}]},
                 {"role": "model", "parts": [{"functionCall": {"name": "stock", "args": GIVEN}}]},
-                {"role": "user", "parts": [{"functionResponse": {"name": "stock", "response": RESULT}}]},
+                {
+                    "role": "user",
+                    "parts": [{"functionResponse": {"name": "stock", "response": RESULT}}],
+                },
             ],
             "tools": [{"functionDeclarations": [DEFINITION]}],
         },

@@ -1,4 +1,6 @@
-"""Whichever tool's attributes carry them, messages of every accepted outline give the same facts."""
+"""Whichever tool's attributes carry them, messages of every accepted outline give the same
+facts.
+"""
 
 import json
 
@@ -9,7 +11,12 @@ import provider_messages
 import pytest
 from accepted import facts_of, span
 
-FORMS = [*plain_messages.FORMS, *openai_messages.FORMS, *provider_messages.FORMS, *framework_messages.FORMS]
+FORMS = [
+    *plain_messages.FORMS,
+    *openai_messages.FORMS,
+    *provider_messages.FORMS,
+    *framework_messages.FORMS,
+]
 
 
 def written(value):
@@ -17,12 +24,17 @@ def written(value):
 
 
 def carried(keys, kind, form):
-    """A model call's span that has the form's input and output under `keys`; one that is null is not recorded."""
+    """A model call's span that has the form's input and output under `keys`; one that is null is
+    not recorded.
+    """
     sides = zip(keys, (form.given, form.answered), strict=True)
     return [span({**kind, **{key: written(value) for key, value in sides if value is not None}})]
 
 
-LANGFUSE = ("langfuse.observation.input", "langfuse.observation.output"), {"langfuse.observation.type": "generation"}
+LANGFUSE = (
+    ("langfuse.observation.input", "langfuse.observation.output"),
+    {"langfuse.observation.type": "generation"},
+)
 OPENINFERENCE = ("input.value", "output.value"), {"openinference.span.kind": "LLM"}
 LANGWATCH = ("langwatch.input", "langwatch.output"), {"langwatch.span.type": "llm"}
 CARRIERS = {"langfuse": LANGFUSE, "langwatch": LANGWATCH, "openinference": OPENINFERENCE}

@@ -1,16 +1,32 @@
 """Tool calls and tools on offer, under every name and in events.
 
-The attributes are those that Langfuse's server reads (langfuse/langfuse, packages/shared/src/server/otel:
-OtelIngestionProcessor, ObservationTypeMapper) and that its tests send (web/src/__tests__/server/api/otel).
+The attributes are those that Langfuse's server reads (langfuse/langfuse,
+packages/shared/src/server/otel: OtelIngestionProcessor, ObservationTypeMapper) and that its tests
+send (web/src/__tests__/server/api/otel).
 """
 
 from accepted import ABSENT, Form, span
 from langfuse_forms import BOTH, CHAT, INPUT, OUTPUT, RAN, TYPE, around, tool
-from message_form import ANSWER, ASK, ASSISTANT, DEFINITION, GIVEN, OFFERED, QUESTION, RESULT, SAID, TOOL
+from message_form import (
+    ANSWER,
+    ASK,
+    ASSISTANT,
+    DEFINITION,
+    GIVEN,
+    OFFERED,
+    QUESTION,
+    RESULT,
+    SAID,
+    TOOL,
+)
 
 FORMS = [
     # tools
-    Form("a tool's observation", around(tool({TYPE: "tool", INPUT: GIVEN, OUTPUT: RESULT}, scope="langfuse-sdk")), RAN),
+    Form(
+        "a tool's observation",
+        around(tool({TYPE: "tool", INPUT: GIVEN, OUTPUT: RESULT}, scope="langfuse-sdk")),
+        RAN,
+    ),
     Form(
         "a tool's observation that failed",
         around(
@@ -50,7 +66,12 @@ FORMS = [
     Form(
         "a tool message of another outline as a tool's output",
         around(
-            span({TYPE: "generation", INPUT: [ASK], OUTPUT: ASSISTANT}, parent="s1", at=2, scope="langfuse-sdk"),
+            span(
+                {TYPE: "generation", INPUT: [ASK], OUTPUT: ASSISTANT},
+                parent="s1",
+                at=2,
+                scope="langfuse-sdk",
+            ),
             tool(
                 {
                     TYPE: "tool",
@@ -72,12 +93,21 @@ FORMS = [
     Form(
         "a failed tool message of another outline as a tool's output",
         around(
-            span({TYPE: "generation", INPUT: [ASK], OUTPUT: ASSISTANT}, parent="s1", at=2, scope="langfuse-sdk"),
+            span(
+                {TYPE: "generation", INPUT: [ASK], OUTPUT: ASSISTANT},
+                parent="s1",
+                at=2,
+                scope="langfuse-sdk",
+            ),
             tool(
                 {
                     TYPE: "tool",
                     INPUT: GIVEN,
-                    OUTPUT: {"content": "The list is locked.", "tool_call_id": "c1", "status": "error"},
+                    OUTPUT: {
+                        "content": "The list is locked.",
+                        "tool_call_id": "c1",
+                        "status": "error",
+                    },
                 },
                 at=3,
                 scope="langfuse-sdk",
@@ -92,7 +122,9 @@ FORMS = [
                 {
                     TYPE: "tool",
                     INPUT: GIVEN,
-                    OUTPUT: {"output": {"kwargs": {"content": '{"left": 4}', "tool_call_id": "c1"}}},
+                    OUTPUT: {
+                        "output": {"kwargs": {"content": '{"left": 4}', "tool_call_id": "c1"}}
+                    },
                 },
                 scope="langfuse-sdk",
             )
@@ -165,7 +197,13 @@ FORMS = [
     Form(
         "a tool known by its call's id",
         around(
-            tool({"gen_ai.tool.call.id": "c1", "gen_ai.tool.call.arguments": GIVEN, "gen_ai.tool.call.result": RESULT})
+            tool(
+                {
+                    "gen_ai.tool.call.id": "c1",
+                    "gen_ai.tool.call.arguments": GIVEN,
+                    "gen_ai.tool.call.result": RESULT,
+                }
+            )
         ),
         RAN | {"ids": ["c1"]},
     ),
@@ -173,7 +211,12 @@ FORMS = [
         "a tool of the conventions with input and output",
         around(
             tool(
-                {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "stock", "input": GIVEN, "output": RESULT}
+                {
+                    "gen_ai.operation.name": "execute_tool",
+                    "gen_ai.tool.name": "stock",
+                    "input": GIVEN,
+                    "output": RESULT,
+                }
             )
         ),
         RAN,
@@ -195,7 +238,14 @@ FORMS = [
     Form(
         "a tool of the conventions with Langfuse's attributes",
         around(
-            tool({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "stock", INPUT: GIVEN, OUTPUT: RESULT})
+            tool(
+                {
+                    "gen_ai.operation.name": "execute_tool",
+                    "gen_ai.tool.name": "stock",
+                    INPUT: GIVEN,
+                    OUTPUT: RESULT,
+                }
+            )
         ),
         RAN,
     ),
@@ -311,7 +361,11 @@ FORMS = [
         {"errors": [ABSENT]},
     ),
     # tools on offer
-    Form("no tools of the conventions", [span(CHAT | {"gen_ai.tool.definitions": "[]"})], {"tools": []}),
+    Form(
+        "no tools of the conventions",
+        [span(CHAT | {"gen_ai.tool.definitions": "[]"})],
+        {"tools": []},
+    ),
     Form(
         "tools of the conventions",
         [span(CHAT | {"gen_ai.tool.definitions": [{"type": "function", **DEFINITION}]})],
@@ -360,7 +414,9 @@ FORMS = [
                     "ai.operationId": "ai.generateText.doGenerate",
                     "ai.prompt.messages": [ASK],
                     "ai.response.text": ANSWER,
-                    "ai.prompt.tools": ['{"type": "function", "name": "stock", "description": "How many are left"}'],
+                    "ai.prompt.tools": [
+                        '{"type": "function", "name": "stock", "description": "How many are left"}'
+                    ],
                 },
                 scope="ai",
             )
@@ -422,7 +478,9 @@ FORMS = [
                     "ai.operationId": "ai.streamText.doStream",
                     "ai.prompt.messages": [ASK],
                     "ai.response.text": "",
-                    "ai.response.toolCalls": [{"toolCallId": "c1", "toolName": "stock", "args": GIVEN}],
+                    "ai.response.toolCalls": [
+                        {"toolCallId": "c1", "toolName": "stock", "args": GIVEN}
+                    ],
                 },
                 scope="ai",
             )

@@ -1,7 +1,7 @@
 """What MLflow takes from spans of other emitters.
 
-Which forms it takes is in its tests (github.com/mlflow/mlflow, tests/tracing/otel, Apache-2.0); the values are made
-up here.
+Which forms it takes is in its tests (github.com/mlflow/mlflow, tests/tracing/otel, Apache-2.0); the
+values are made up here.
 """
 
 from accepted import Form, span
@@ -9,15 +9,28 @@ from accepted import Form, span
 VOLTAGENT, LIVEKIT = "@voltagent/core", "livekit-agents"
 ASKED = {"role": "user", "content": "What can you do?"}
 EARLIER = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hi!"}]
-RUN = {"span.type": "agent", "voltagent.operation_id": "op-1", "agent.messages": [*EARLIER, ASKED], "output": "A lot."}
+RUN = {
+    "span.type": "agent",
+    "voltagent.operation_id": "op-1",
+    "agent.messages": [*EARLIER, ASKED],
+    "output": "A lot.",
+}
 COUNTED = {"usage.prompt_tokens": 100, "usage.completion_tokens": 50}
 ASKS = {"entity.type": "agent", "input": "Is it warm?", "output": "Yes, 22 degrees."}
 MODEL = {
     "span.type": "llm",
-    "llm.messages": [{"role": "system", "content": "You help."}, {"role": "user", "content": "Is it warm?"}],
+    "llm.messages": [
+        {"role": "system", "content": "You help."},
+        {"role": "user", "content": "Is it warm?"},
+    ],
     "output": "Yes, 22 degrees.",
 }
-TOOL = {"span.type": "tool", "tool.name": "weather", "input": {"city": "Oslo"}, "output": {"degrees": 22}}
+TOOL = {
+    "span.type": "tool",
+    "tool.name": "weather",
+    "input": {"city": "Oslo"},
+    "output": {"degrees": 22},
+}
 LIVE = [
     ("gen_ai.system.message", {"content": "You help."}),
     ("gen_ai.user.message", {"content": "Hello."}),
@@ -25,7 +38,12 @@ LIVE = [
     ("gen_ai.user.message", {"content": "Is it warm?"}),
     ("gen_ai.choice", {"content": "Yes."}),
 ]
-TURN = {"lk.agent_name": "voice", "lk.instructions": "You help.", "lk.user_input": "Hello.", "lk.response.text": "Hi!"}
+TURN = {
+    "lk.agent_name": "voice",
+    "lk.instructions": "You help.",
+    "lk.user_input": "Hello.",
+    "lk.response.text": "Hi!",
+}
 FUNCTION = {
     "lk.function_tool.name": "weather",
     "lk.function_tool.id": "call_1",
@@ -65,13 +83,22 @@ FORMS = [
     Form(
         "VoltAgent's model alone",
         [span(MODEL, scope=VOLTAGENT)],
-        {"input": "Is it warm?", "output": "Yes, 22 degrees.", "said": "Yes, 22 degrees.", "system": "You help."},
+        {
+            "input": "Is it warm?",
+            "output": "Yes, 22 degrees.",
+            "said": "Yes, 22 degrees.",
+            "system": "You help.",
+        },
     ),
     Form(
         "LiveKit's model call by its events",
         [
             span(
-                {"gen_ai.request.model": "gpt-4o-mini", "lk.retry_count": 0, "gen_ai.usage.input_tokens": 5},
+                {
+                    "gen_ai.request.model": "gpt-4o-mini",
+                    "lk.retry_count": 0,
+                    "gen_ai.usage.input_tokens": 5,
+                },
                 scope=LIVEKIT,
                 name="llm_request",
                 events=LIVE,
@@ -91,6 +118,13 @@ FORMS = [
             span(TURN, scope=LIVEKIT, name="agent_turn"),
             span(FUNCTION, scope=LIVEKIT, name="function_tool", parent="s1", at=2),
         ],
-        {**WEATHER, "input": "Hello.", "output": "Hi!", "agent": "voice", "ids": ["call_1"], "results": ["22 degrees"]},
+        {
+            **WEATHER,
+            "input": "Hello.",
+            "output": "Hi!",
+            "agent": "voice",
+            "ids": ["call_1"],
+            "results": ["22 degrees"],
+        },
     ),
 ]

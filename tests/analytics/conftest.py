@@ -1,4 +1,6 @@
-"""A store of scores of every kind, and the same scores as plain rows, which tests add up by themselves."""
+"""A store of scores of every kind, and the same scores as plain rows, which tests add up by
+themselves.
+"""
 
 import random
 from types import SimpleNamespace
@@ -25,7 +27,10 @@ def make_trace(number, rng):
     if number % 3:
         resource["deployment.environment.name"] = "prod"
     target = Target(trace_id, f"{number:016x}", started_ns, started_ns + 10**9, resource)
-    tools = tuple(ToolCall(f"c{x}", x, {}, "") for x in rng.sample(["search", "book", "pay"], rng.randrange(3)))
+    tools = tuple(
+        ToolCall(f"c{x}", x, {}, "")
+        for x in rng.sample(["search", "book", "pay"], rng.randrange(3))
+    )
     session = None if number % 5 == 0 else f"session {number // 4}"
     return AgentTrace(
         trace_ids=(trace_id,),
@@ -118,12 +123,17 @@ class Population:
                 score = make_score(trace, metric, an_outcome(metric, self.rng), **facts)
                 scores.append(score)
                 self.newest[trace.id, metric, run, None] = row_of(score, trace)
-        self.store.commit([StoredTrace(x, revision, f"digest {revision}") for x in traces if run is None], scores)
+        self.store.commit(
+            [StoredTrace(x, revision, f"digest {revision}") for x in traces if run is None], scores
+        )
 
     def measure(self, number, metric, value, **facts):
         """Commit a turn with one score that no row is kept of."""
         trace = make_trace(number, random.Random(number))
-        self.store.commit([StoredTrace(trace, 1, "digest")], [make_score(trace, metric, Score(value, ""), **facts)])
+        self.store.commit(
+            [StoredTrace(trace, 1, "digest")],
+            [make_score(trace, metric, Score(value, ""), **facts)],
+        )
 
     def add(self, count):
         traces = [make_trace(self.made + x, self.rng) for x in range(1, count + 1)]
@@ -135,8 +145,14 @@ class Population:
     def give(self, trace, author, value, at_ns, **facts):
         by = Evaluator("HUMAN", "review", "1", source="human", author=author)
         given = {"subject_id": trace.trace_ids[0], "evaluator": by, "evaluated_at_ns": at_ns}
-        given |= {"received_uid": f"{self.rng.getrandbits(64):016x}", "session_id": None, "session_key": None}
-        score = make_score(trace, "helpful", Annotation(value, facts.pop("label", None)), **{**given, **facts})
+        given |= {
+            "received_uid": f"{self.rng.getrandbits(64):016x}",
+            "session_id": None,
+            "session_key": None,
+        }
+        score = make_score(
+            trace, "helpful", Annotation(value, facts.pop("label", None)), **{**given, **facts}
+        )
         self.store.put_external([score])
         before = self.newest.get((trace.id, "helpful", None, author))
         if before is None or before.at_ns <= at_ns:
@@ -145,7 +161,9 @@ class Population:
 
 @pytest.fixture
 def population(any_store):
-    """Sixty turns with scores that pass, fail, are missing, were revised, and given or measured again by others."""
+    """Sixty turns with scores that pass, fail, are missing, were revised, and given or measured
+    again by others.
+    """
     found = Population(any_store)
     found.add(60)
     found.commit(found.traces[::6], revision=2)

@@ -20,9 +20,21 @@ def ns(text, zone):
     ("unit", "zone", "start", "end", "edges"),
     [
         ("day", "UTC", "2026-01-01T12:00", "2026-01-02T00:00", ["2026-01-01", "2026-01-02"]),
-        ("day", "Europe/Berlin", "2026-03-29T03:30", "2026-03-30T00:01", ["2026-03-29", "2026-03-30", "2026-03-31"]),
+        (
+            "day",
+            "Europe/Berlin",
+            "2026-03-29T03:30",
+            "2026-03-30T00:01",
+            ["2026-03-29", "2026-03-30", "2026-03-31"],
+        ),
         ("week", "UTC", "2026-01-01", "2026-01-05", ["2025-12-29", "2026-01-05"]),
-        ("month", "Asia/Tokyo", "2026-01-31T23:59", "2026-02-02", ["2026-01-01", "2026-02-01", "2026-03-01"]),
+        (
+            "month",
+            "Asia/Tokyo",
+            "2026-01-31T23:59",
+            "2026-02-02",
+            ["2026-01-01", "2026-02-01", "2026-03-01"],
+        ),
         ("quarter", "UTC", "2026-05-05", "2026-05-06", ["2026-04-01", "2026-07-01"]),
         (
             "year",
@@ -54,7 +66,9 @@ def test_a_day_on_which_the_clocks_change_is_shorter_or_longer(zone, day, hours)
     assert (end - start) / HOUR_NS == hours
 
 
-@pytest.mark.parametrize("zone", ["Europe/Berlin", "Asia/Kathmandu", "Australia/Lord_Howe", "America/Santiago"])
+@pytest.mark.parametrize(
+    "zone", ["Europe/Berlin", "Asia/Kathmandu", "Australia/Lord_Howe", "America/Santiago"]
+)
 def test_hours_have_sixty_minutes_and_follow_each_other_through_a_change_of_the_clocks(zone):
     start_ns = ns("2026-01-01", zone)
     found = calendar.edges(start_ns, start_ns + 24 * 60 * HOUR_NS, "hour", ZoneInfo(zone))
@@ -71,7 +85,9 @@ def test_the_last_moment_that_can_be_stored_has_a_bucket():
     assert calendar.edges(2**63 - 2, 2**63 - 1, "year", ZoneInfo("UTC"))[0] < 2**63 - 1
 
 
-@pytest.mark.parametrize("name", ["Europe/Nowhere", "/etc/passwd", "..", "a\0b", "Europe", "x" * 9999])
+@pytest.mark.parametrize(
+    "name", ["Europe/Nowhere", "/etc/passwd", "..", "a\0b", "Europe", "x" * 9999]
+)
 def test_what_is_no_time_zone_is_named(name):
     with pytest.raises(FieldError, match="is no time zone; write one such as Europe/Berlin"):
         calendar.zone(name)

@@ -13,12 +13,18 @@ from spanscore.stats import Confusion
 from spanscore.store.selecting import Procedure
 from spanscore.store.sums import Cell, Sums
 
-RARELY = {"sampling": 0.01, "scale": (-10.0, 10.0), "evaluator": Evaluator("LLM", "task_completion", "0", model="old")}
+RARELY = {
+    "sampling": 0.01,
+    "scale": (-10.0, 10.0),
+    "evaluator": Evaluator("LLM", "task_completion", "0", model="old"),
+}
 OF_THESE = [{"filter": "version = 1 OR version = 2"}, {"end_ns": 2 * 10**18}]
 
 
 def summarize(population, selection, group_by=()):
-    return population.store.read(lambda connection: summary.summarize(connection, Selection(**selection), group_by))
+    return population.store.read(
+        lambda connection: summary.summarize(connection, Selection(**selection), group_by)
+    )
 
 
 @pytest.mark.parametrize("selection", OF_THESE, ids=["filter", "time"])
@@ -26,7 +32,9 @@ def test_what_is_not_selected_changes_no_figure(population, selection):
     before = summarize(population, selection)
     resource = {"service.name": "shop", "service.version": "3"}
     target = replace(population.traces[0].target, resource=resource)
-    population.measure(999, "task_completion", 0.0, evaluated_at_ns=2 * 10**18, target=target, **RARELY)
+    population.measure(
+        999, "task_completion", 0.0, evaluated_at_ns=2 * 10**18, target=target, **RARELY
+    )
     assert summarize(population, selection) == before
 
 
@@ -34,7 +42,9 @@ def test_what_is_not_selected_changes_no_figure(population, selection):
 def test_a_service_that_comes_while_figures_are_made_changes_none(population, named, monkeypatch):
     monkeypatch.setattr("spanscore.analytics.selection._MAX_NAMED_CONTEXTS", named)
     before = summarize(population, {}, ["service"])
-    selected = population.store.read(lambda connection: select(connection, Selection(), ["service"]))
+    selected = population.store.read(
+        lambda connection: select(connection, Selection(), ["service"])
+    )
     for number in range(20):  # so that ids lie on all sides of those that are known
         population.measure(900 + number, "task_completion", 0.0, service_name=f"new {number}")
 
@@ -50,25 +60,59 @@ def test_a_service_that_comes_while_figures_are_made_changes_none(population, na
 
 def a_judge(number, **facts):
     made = Procedure(
-        number, "", "trace", "m", None, "", "LLM", "m", "1", "judge", "p", None, 0.5, None, 0.0, 1.0, 1.0, "", ""
+        number,
+        "",
+        "trace",
+        "m",
+        None,
+        "",
+        "LLM",
+        "m",
+        "1",
+        "judge",
+        "p",
+        None,
+        0.5,
+        None,
+        0.0,
+        1.0,
+        1.0,
+        "",
+        "",
     )
     return made._replace(**facts)
 
 
-BY_PROMPT = "differ in prompt and threshold gave these scores; ask for a time in which one judge gave all"
-BY_VERSION = "differ in version and model and prompt gave these scores; group by evaluator_version and judge_model"
+BY_PROMPT = (
+    "differ in prompt and threshold gave these scores; ask for a time in which one judge gave all"
+)
+BY_VERSION = (
+    "differ in version and model and prompt gave these scores; group by evaluator_version and"
+    " judge_model"
+)
 
 
 @pytest.mark.parametrize(
     ("others", "advice"),
     [
-        ([{"judge_model": "b"}], "2 judges that differ in model gave these scores; group by judge_model"),
-        ([{"judge_model": "b"}, {"evaluator_version": "2", "prompt_hash": "q"}], f"3 judges that {BY_VERSION}"),
+        (
+            [{"judge_model": "b"}],
+            "2 judges that differ in model gave these scores; group by judge_model",
+        ),
+        (
+            [{"judge_model": "b"}, {"evaluator_version": "2", "prompt_hash": "q"}],
+            f"3 judges that {BY_VERSION}",
+        ),
         ([{"prompt_hash": "q", "threshold": 0.7}], f"2 judges that {BY_PROMPT}"),
     ],
 )
-def test_where_several_judges_gave_the_scores_it_is_named_how_to_ask_for_those_of_one(others, advice):
+def test_where_several_judges_gave_the_scores_it_is_named_how_to_ask_for_those_of_one(
+    others, advice
+):
     kept = Calibration(("m", "m", "1", "judge", "p", None, 0.5), Confusion(45, 5, 10, 40), 10**18)
     sums = Sums(9, 9, 1.0, 9.0, (0.0,) * 10)
     judges = [a_judge(0), *(a_judge(n, **x) for n, x in enumerate(others, 1))]
-    assert corrected(Cell(None, (), 9, 9, 9, sums, sums), judges, [kept], 0.95).note == f"not corrected: {advice}"
+    assert (
+        corrected(Cell(None, (), 9, 9, 9, sums, sums), judges, [kept], 0.95).note
+        == f"not corrected: {advice}"
+    )

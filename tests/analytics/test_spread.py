@@ -21,7 +21,9 @@ def scored(population, **facts):
 
 def distributions(population, count=10, shares=QUANTILES, **selection):
     return population.store.read(
-        lambda connection: distribution.distributions(connection, Selection(**selection), count, shares, 0.95)
+        lambda connection: distribution.distributions(
+            connection, Selection(**selection), count, shares, 0.95
+        )
     )
 
 
@@ -41,9 +43,15 @@ def require_share(figure, rows, is_of):
 @pytest.mark.parametrize("count", [1, 4, 10])
 def test_bins_have_the_share_of_their_values_with_an_interval(population, count):
     for found in distributions(population, count):
-        rows = [x for x in scored(population, metric=found.metric, source=found.source) if x.value is not None]
+        rows = [
+            x
+            for x in scored(population, metric=found.metric, source=found.source)
+            if x.value is not None
+        ]
         assert len(found.bins) == count
-        low, high = SCALES.get(found.metric, (min(x.value for x in rows), max(x.value for x in rows)))
+        low, high = SCALES.get(
+            found.metric, (min(x.value for x in rows), max(x.value for x in rows))
+        )
         assert (found.bins[0].low, found.bins[-1].high) == (low, high)
         for number, one in enumerate(found.bins):
             is_last = number == count - 1
@@ -62,7 +70,11 @@ def test_labels_have_their_share(population):
 
 def test_a_quantile_is_the_lowest_value_that_so_much_weight_does_not_exceed(population):
     for found in distributions(population):
-        rows = [x for x in scored(population, metric=found.metric, source=found.source) if x.value is not None]
+        rows = [
+            x
+            for x in scored(population, metric=found.metric, source=found.source)
+            if x.value is not None
+        ]
         rows.sort(key=lambda x: x.value)
         total = sum(x.weight for x in rows)
         for quantile in found.quantiles:
@@ -92,7 +104,9 @@ def test_a_distribution_that_cannot_be_is_refused(population, arguments, problem
 
 def compared(population, before, after, group_by=()):
     return population.store.read(
-        lambda connection: comparing.compare(connection, Selection(**before), Selection(**after), group_by)
+        lambda connection: comparing.compare(
+            connection, Selection(**before), Selection(**after), group_by
+        )
     )
 
 
@@ -114,7 +128,9 @@ def expected_difference(old, new, read, bounds):
         for rows in (old, new)
     ]
     shared = crossed(sums(old), sums(new))
-    return weighted_difference(*both, shared=shared, least_chance=0.25, bounds=bounds), shared.clusters
+    return weighted_difference(
+        *both, shared=shared, least_chance=0.25, bounds=bounds
+    ), shared.clusters
 
 
 def require_difference(found, old, new):
@@ -129,7 +145,9 @@ def require_difference(found, old, new):
     if all(judged):
         expected, _ = expected_difference(*judged, lambda x: float(x.passed), (0.0, 1.0))
         assert found.pass_rate_difference.estimate.value == pytest.approx(expected.value)
-        assert found.pass_rate_difference.estimate.interval.high == pytest.approx(expected.interval.high, abs=1e-6)
+        assert found.pass_rate_difference.estimate.interval.high == pytest.approx(
+            expected.interval.high, abs=1e-6
+        )
     else:
         assert found.pass_rate_difference.estimate is None
 
@@ -143,7 +161,9 @@ def test_two_versions_differ_by_what_their_rows_differ_by(population):
     assert {x.metric for x in found} == set(SCALES)
     for one in found:
         rows = scored(population, metric=one.metric, source="spanscore")
-        require_difference(one, [x for x in rows if x.version == "1"], [x for x in rows if x.version == "2"])
+        require_difference(
+            one, [x for x in rows if x.version == "1"], [x for x in rows if x.version == "2"]
+        )
 
 
 @pytest.mark.parametrize("named", [2000, 0], ids=["few contexts", "many contexts"])
@@ -154,8 +174,12 @@ def test_two_periods_are_compared_by_group(population, named, monkeypatch):
     of_ours = [x for x in found if x.source == "spanscore"]
     assert len(of_ours) == 6
     for one in of_ours:
-        rows = scored(population, metric=one.metric, source="spanscore", environment=one.groups["environment"])
-        require_difference(one, [x for x in rows if x.at_ns < middle], [x for x in rows if x.at_ns >= middle])
+        rows = scored(
+            population, metric=one.metric, source="spanscore", environment=one.groups["environment"]
+        )
+        require_difference(
+            one, [x for x in rows if x.at_ns < middle], [x for x in rows if x.at_ns >= middle]
+        )
 
 
 def test_a_side_without_scores_has_no_difference(population):
@@ -170,7 +194,9 @@ def test_sessions_are_ranked_by_how_much_of_them_fails(population):
     for x in rows:
         expected[x.cluster].append(x)
     found = population.store.read(
-        lambda connection: sessions.worst(connection, Selection(filter="source = spanscore"), 1000, 0)
+        lambda connection: sessions.worst(
+            connection, Selection(filter="source = spanscore"), 1000, 0
+        )
     )
     assert len(found) == len(expected)
     rates = [-1.0 if x.fail_rate is None else x.fail_rate for x in found]
@@ -182,15 +208,24 @@ def test_sessions_are_ranked_by_how_much_of_them_fails(population):
         assert one.failing == sum(x.passed is False for x in judged)
         if judged:
             weight = sum(x.weight for x in judged)
-            assert one.fail_rate == pytest.approx(sum(x.weight for x in judged if not x.passed) / weight)
-        scaled = [(x.value - SCALES[x.metric][0]) / (SCALES[x.metric][1] - SCALES[x.metric][0]) for x in own]
+            assert one.fail_rate == pytest.approx(
+                sum(x.weight for x in judged if not x.passed) / weight
+            )
+        scaled = [
+            (x.value - SCALES[x.metric][0]) / (SCALES[x.metric][1] - SCALES[x.metric][0])
+            for x in own
+        ]
         weight = sum(x.weight for x in own)
-        assert one.mean == pytest.approx(sum(x.weight * y for x, y in zip(own, scaled, strict=True)) / weight)
+        assert one.mean == pytest.approx(
+            sum(x.weight * y for x, y in zip(own, scaled, strict=True)) / weight
+        )
 
 
 def test_ranks_have_pages(population):
     def page(limit, offset):
-        return population.store.read(lambda connection: sessions.worst(connection, Selection(), limit, offset))
+        return population.store.read(
+            lambda connection: sessions.worst(connection, Selection(), limit, offset)
+        )
 
     everything = page(1000, 0)
     assert [*page(7, 0), *page(7, 7)] == everything[:14]
@@ -200,7 +235,9 @@ def test_a_history_has_every_revision_run_and_author(population):
     trace = population.traces[0]
 
     def history(metric, trace_id):
-        return population.store.read(lambda connection: ranking.history(connection, metric, "", trace_id=trace_id))
+        return population.store.read(
+            lambda connection: ranking.history(connection, metric, "", trace_id=trace_id)
+        )
 
     measured = history("task_completion", trace.id)
     assert sorted((x.revision, x.run) for x in measured if x.run is None) == [(1, None), (2, None)]

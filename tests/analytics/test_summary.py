@@ -14,7 +14,9 @@ SCALES = {"task_completion": (0.0, 1.0), "coherence": (0.0, 1.0), "rubric.tone":
 
 
 def summarize(population, group_by=(), **selection):
-    return population.store.read(lambda connection: summary.summarize(connection, Selection(**selection), group_by))
+    return population.store.read(
+        lambda connection: summary.summarize(connection, Selection(**selection), group_by)
+    )
 
 
 def wanted(population, run=""):
@@ -30,7 +32,9 @@ def by_key(rows, group=lambda _row: [()]):
 
 
 def require_equal(found, rows):
-    """Hold a summary against its rows: counts, the reasons of what is missing, mean and pass rate with intervals."""
+    """Hold a summary against its rows: counts, the reasons of what is missing, mean and pass rate
+    with intervals.
+    """
     scored = [x for x in rows if x.status == "scored"]
     assert found.scores == len(scored)
     assert found.subjects == len({x.subject for x in scored})
@@ -38,7 +42,13 @@ def require_equal(found, rows):
     missing = Counter((x.status, x.cause) for x in rows if x.status != "scored")
     assert {(x.status, x.cause): x.count for x in found.missing} == missing
     least = found.least_chance
-    require_figure(found.mean, [x for x in scored if x.value is not None], lambda x: x.value, least, found.scale)
+    require_figure(
+        found.mean,
+        [x for x in scored if x.value is not None],
+        lambda x: x.value,
+        least,
+        found.scale,
+    )
     judged = [x for x in scored if x.passed is not None]
     require_figure(found.pass_rate, judged, lambda x: float(x.passed), least, (0.0, 1.0))
 
@@ -55,9 +65,9 @@ def require_figure(figure, rows, read, least_chance, scale):
     sums = defaultdict(float)
     for x in rows:
         sums[x.cluster] += x.weight
-    assert figure.estimate.effective_n == pytest.approx(total**2 / sum(x**2 for x in sums.values())) or (
-        figure.estimate.effective_n is None
-    )
+    assert figure.estimate.effective_n == pytest.approx(
+        total**2 / sum(x**2 for x in sums.values())
+    ) or (figure.estimate.effective_n is None)
     if figure.clusters < 2:
         assert figure.estimate.interval is None
         assert "one session" in figure.estimate.note
@@ -109,8 +119,13 @@ def test_figures_are_grouped_by_what_was_scored(population, name, named, monkeyp
 @pytest.mark.parametrize("named", [2000, 0], ids=["few contexts", "many contexts"])
 def test_figures_are_grouped_by_several_at_once(population, named, monkeypatch):
     monkeypatch.setattr("spanscore.analytics.selection._MAX_NAMED_CONTEXTS", named)
-    expected = by_key(wanted(population), lambda x: [(x.service, tool) for tool in x.tools or [None]])
-    found = {(x.metric, x.source, tuple(x.groups.values())): x for x in summarize(population, ["service", "tool"])}
+    expected = by_key(
+        wanted(population), lambda x: [(x.service, tool) for tool in x.tools or [None]]
+    )
+    found = {
+        (x.metric, x.source, tuple(x.groups.values())): x
+        for x in summarize(population, ["service", "tool"])
+    }
     assert found.keys() == expected.keys()
     for key, rows in expected.items():
         require_equal(found[key], rows)
@@ -127,7 +142,9 @@ FILTERS = {
     'service = "shop"': lambda x: x.service == "shop",
     "version != 1 AND model = gpt-4o": lambda x: x.version != "1" and x.model == "gpt-4o",
     "tool:search": lambda x: "search" in x.tools,
-    "NOT tool:search AND source = spanscore": lambda x: "search" not in x.tools and x.source == "spanscore",
+    "NOT tool:search AND source = spanscore": lambda x: (
+        "search" not in x.tools and x.source == "spanscore"
+    ),
     "environment = prod AND (metric = coherence OR metric:rubric)": lambda x: (
         x.environment == "prod" and x.metric in {"coherence", "rubric.tone"}
     ),
@@ -155,7 +172,9 @@ def test_only_what_was_measured_in_a_time_counts(population):
 
 def trend(population, unit, zone, group_by=(), **selection):
     return population.store.read(
-        lambda connection: summary.trend(connection, Selection(**selection), unit, ZoneInfo(zone), group_by)
+        lambda connection: summary.trend(
+            connection, Selection(**selection), unit, ZoneInfo(zone), group_by
+        )
     )
 
 
@@ -180,19 +199,30 @@ def test_a_trend_is_grouped_too(population):
             tool = series.groups["tool"]
             own = [x for x in rows if (x.metric, x.source) == (series.metric, series.source)]
             of_tool = [x for x in own if (tool in x.tools if tool else not x.tools)]
-            require_equal(point.summary, [x for x in of_tool if point.start_ns <= x.at_ns < point.end_ns])
+            require_equal(
+                point.summary, [x for x in of_tool if point.start_ns <= x.at_ns < point.end_ns]
+            )
 
 
 def test_a_store_without_scores_has_no_figures(any_store):
     assert any_store.read(lambda connection: summary.summarize(connection, Selection())) == []
-    assert any_store.read(lambda connection: summary.trend(connection, Selection(), "day", ZoneInfo("UTC"))) == []
+    assert (
+        any_store.read(
+            lambda connection: summary.trend(connection, Selection(), "day", ZoneInfo("UTC"))
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
     ("selection", "group_by", "problem"),
     [
         ({"filter": "servce = shop"}, (), "there is no field servce; did you mean 'service'"),
-        ({"filter": "service = shop OR metric = a"}, (), "metric and service stand under one OR or NOT"),
+        (
+            {"filter": "service = shop OR metric = a"},
+            (),
+            "metric and service stand under one OR or NOT",
+        ),
         ({}, ("colour",), "there is no group 'colour'"),
         ({}, ("tool", "tool"), "names a group twice"),
         ({"start_ns": 2, "end_ns": 2}, (), "is not after start_ns"),

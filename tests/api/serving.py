@@ -31,7 +31,9 @@ def serving(*servicers, tokens=None):
     try:
         server, port = wait_for(start())
         yield f"127.0.0.1:{port}"
-    finally:  # also where a servicer is not as its proto has it: a thread that is left would keep pytest from ending
+    # also where a servicer is not as its proto has it: a thread that is left would keep pytest from
+    # ending
+    finally:
         if server is not None:
             wait_for(server.stop(0))
         loop.call_soon_threadsafe(loop.stop)

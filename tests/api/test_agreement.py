@@ -1,4 +1,6 @@
-"""How far a judge agrees with the labels that are stored, and the calibration that is kept of them."""
+"""How far a judge agrees with the labels that are stored, and the calibration that is kept of
+them.
+"""
 
 import asyncio
 import json
@@ -153,7 +155,9 @@ def test_several_people_count_by_their_majority_and_agree_with_each_other(servic
         label(store, 1, author, label="fail" if author == "eve" else "pass")
     [judge] = agreement(service).judges
     assert cells(judge.all) == (1, 0, 0, 0)
-    assert {"agreement of ada and bob", "kappa of ada and eve"} <= {x.name for x in judge.all.measures}
+    assert {"agreement of ada and bob", "kappa of ada and eve"} <= {
+        x.name for x in judge.all.measures
+    }
 
 
 def test_a_grade_on_the_metrics_scale_passes_from_the_judges_threshold(service, store):
@@ -174,7 +178,9 @@ def test_labels_of_what_was_not_scored_are_counted(service, store):
 
 
 def test_another_judge_is_another_row(service, store):
-    store.commit([], [judged(1, evaluator=Evaluator("LLM", "spanscore", "1", model="other"), revision=2)])
+    store.commit(
+        [], [judged(1, evaluator=Evaluator("LLM", "spanscore", "1", model="other"), revision=2)]
+    )
     for number in (1, 2):
         label(store, number)
     assert sorted(x.model for x in agreement(service).judges) == ["m", "other"]
@@ -191,7 +197,11 @@ def test_one_tenant_does_not_see_the_labels_of_another(service, store):
 
 @pytest.mark.parametrize(
     ("request_", "field"),
-    [({"metric": ""}, "metric"), ({"level": 1.0}, "level"), ({"pass_from": float("inf")}, "pass_from")],
+    [
+        ({"metric": ""}, "metric"),
+        ({"level": 1.0}, "level"),
+        ({"pass_from": float("inf")}, "pass_from"),
+    ],
 )
 def test_a_wrong_field_is_named(service, request_, field):
     with pytest.raises(FieldError) as caught:
@@ -200,10 +210,14 @@ def test_a_wrong_field_is_named(service, request_, field):
 
 
 def calibrate(service, call=CALL, **request):
-    return ask(service.calibrate_judge(pb.CalibrateJudgeRequest(metric="coherence", **request), call))
+    return ask(
+        service.calibrate_judge(pb.CalibrateJudgeRequest(metric="coherence", **request), call)
+    )
 
 
-def test_what_is_kept_is_what_calibrating_by_a_file_of_the_same_labels_gives(service, store, config, tmp_path):
+def test_what_is_kept_is_what_calibrating_by_a_file_of_the_same_labels_gives(
+    service, store, config, tmp_path
+):
     for number in NUMBERS:
         label(store, number)
     calibrate(service, all_labels=True)
@@ -238,6 +252,9 @@ def test_it_rests_on_the_random_sample_unless_all_labels_are_asked_for(service, 
 
 def test_without_labels_nothing_is_kept(service, store, config):
     label(store, 1)
-    with pytest.raises(StateError, match="no label of the random order is stored of what 'coherence' passes or fails"):
+    with pytest.raises(
+        StateError,
+        match="no label of the random order is stored of what 'coherence' passes or fails",
+    ):
         calibrate(service)
     assert calibrations.kept(config) == []

@@ -24,7 +24,13 @@ CALIBRATED = ("judged", "judged", "1", "judge-1", "abc", None, 0.5)
 
 
 def score_of(number, outcome, **facts):
-    target = Target(f"{number:032x}", f"{number:016x}", DAY_NS * number, DAY_NS * number + 1, {"service.name": "shop"})
+    target = Target(
+        f"{number:032x}",
+        f"{number:016x}",
+        DAY_NS * number,
+        DAY_NS * number + 1,
+        {"service.name": "shop"},
+    )
     trace = AgentTrace(
         trace_ids=(target.trace_id,),
         root_span_id=target.span_id,
@@ -59,9 +65,14 @@ def config(tmp_path):
 def store(config):
     """Ten turns, one a day: of nine scores six pass, one was skipped."""
     store = Store.open(config)
-    outcomes = [*(Score(x, "") for x in (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.1, 0.0)), Skip("spent", "budget")]
+    outcomes = [
+        *(Score(x, "") for x in (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.1, 0.0)),
+        Skip("spent", "budget"),
+    ]
     made = [score_of(number, outcome) for number, outcome in enumerate(outcomes, 1)]
-    store.commit([StoredTrace(trace, 1, "digest") for trace, _ in made], [score for _, score in made])
+    store.commit(
+        [StoredTrace(trace, 1, "digest") for trace, _ in made], [score for _, score in made]
+    )
     yield store
     store.close()
 
@@ -71,15 +82,23 @@ def ask(store, method, request, tenant=""):
 
 
 def test_a_summary_has_what_each_figure_rests_on(store):
-    [found] = ask(store, "summarize_scores", pb.SummarizeScoresRequest(group_by=["service"])).summaries
-    assert (found.metric, found.scope, found.source) == ("judged", score_pb.SCOPE_TRACE, "spanscore")
+    [found] = ask(
+        store, "summarize_scores", pb.SummarizeScoresRequest(group_by=["service"])
+    ).summaries
+    assert (found.metric, found.scope, found.source) == (
+        "judged",
+        score_pb.SCOPE_TRACE,
+        "spanscore",
+    )
     assert [(x.name, x.value) for x in found.groups] == [("service", "shop")]
     assert (found.scores, found.subjects, found.sessions, found.least_sampling) == (9, 9, 9, 1.0)
     assert found.mean.value == pytest.approx(5 / 9)
     assert (found.low, found.high) == (0.0, 1.0)
     assert (found.pass_rate.value, found.pass_rate.scores) == (pytest.approx(6 / 9), 9)
     assert found.pass_rate.low < 6 / 9 < found.pass_rate.high
-    assert [(x.status, x.cause, x.count) for x in found.missing] == [(score_pb.STATUS_SKIPPED, "budget", 1)]
+    assert [(x.status, x.cause, x.count) for x in found.missing] == [
+        (score_pb.STATUS_SKIPPED, "budget", 1)
+    ]
     assert not found.HasField("corrected_pass_rate")
 
 
@@ -89,7 +108,11 @@ def test_a_trend_has_a_point_for_each_day(store):
     assert [x.summary.scores for x in found.points] == [1] * 9 + [0]
     first = found.points[0].summary.mean
     assert (first.value, first.HasField("low")) == (1.0, False)
-    assert first.note == "all scores are of one session: how sessions differ cannot be seen, so there is no interval"
+    assert (
+        first.note
+        == "all scores are of one session: how sessions differ cannot be seen, so there is no"
+        " interval"
+    )
 
 
 def test_a_pass_rate_is_corrected_where_its_judge_was_calibrated(store, config):
@@ -106,7 +129,10 @@ def test_a_pass_rate_is_corrected_where_its_judge_was_calibrated(store, config):
 def test_a_difference_is_corrected_where_the_judge_was_calibrated(store, config):
     kept = Calibration(CALIBRATED, Confusion(450, 50, 100, 400), 10**18)
     calibrations.keep(config, {kept.key: kept.to_json()}, 1)
-    sides = {"before": pb.ScoreSelection(end_ns=6 * DAY_NS), "after": pb.ScoreSelection(start_ns=6 * DAY_NS)}
+    sides = {
+        "before": pb.ScoreSelection(end_ns=6 * DAY_NS),
+        "after": pb.ScoreSelection(start_ns=6 * DAY_NS),
+    }
     [found] = ask(store, "compare_scores", pb.CompareScoresRequest(**sides)).comparisons
     judged, corrected = found.pass_rate_difference, found.corrected_pass_rate_difference
     assert corrected.value == pytest.approx(max(-1.0, judged.value / (0.9 + 0.8 - 1)))
@@ -115,24 +141,35 @@ def test_a_difference_is_corrected_where_the_judge_was_calibrated(store, config)
 
 
 def test_without_a_calibration_a_difference_is_as_it_was_judged(store):
-    sides = {"before": pb.ScoreSelection(end_ns=6 * DAY_NS), "after": pb.ScoreSelection(start_ns=6 * DAY_NS)}
+    sides = {
+        "before": pb.ScoreSelection(end_ns=6 * DAY_NS),
+        "after": pb.ScoreSelection(start_ns=6 * DAY_NS),
+    }
     [found] = ask(store, "compare_scores", pb.CompareScoresRequest(**sides)).comparisons
     assert not found.HasField("corrected_pass_rate_difference")
 
 
 def test_a_calibration_of_another_judge_corrects_nothing_and_is_named(store, config):
-    kept = Calibration((*CALIBRATED[:3], "judge-2", *CALIBRATED[4:]), Confusion(45, 5, 10, 40), 10**18)
+    kept = Calibration(
+        (*CALIBRATED[:3], "judge-2", *CALIBRATED[4:]), Confusion(45, 5, 10, 40), 10**18
+    )
     calibrations.keep(config, {kept.key: kept.to_json()}, 1)
     [found] = ask(store, "summarize_scores", pb.SummarizeScoresRequest()).summaries
     assert not found.corrected_pass_rate.HasField("value")
-    assert found.corrected_pass_rate.note == "not corrected: the calibration of 2001-09-09 is of another model"
+    assert (
+        found.corrected_pass_rate.note
+        == "not corrected: the calibration of 2001-09-09 is of another model"
+    )
 
 
 def test_the_calibration_of_another_tenant_corrects_nothing(store):
     kept = Calibration(CALIBRATED, Confusion(45, 5, 10, 40), 10**18)
     store.labels.keep("acme", {kept.key: kept.to_json()}, 1)
     [found] = ask(store, "summarize_scores", pb.SummarizeScoresRequest()).summaries
-    assert (found.corrected_pass_rate.HasField("value"), found.corrected_pass_rate.note) == (False, "")
+    assert (found.corrected_pass_rate.HasField("value"), found.corrected_pass_rate.note) == (
+        False,
+        "",
+    )
 
 
 def test_a_distribution_has_bins_labels_and_quantiles(store):
@@ -160,10 +197,16 @@ def test_sessions_have_pages_and_are_named(store):
         (1, 1.0, 0.0, "shop"),
         (1, 1.0, 0.1, "shop"),
     ]
-    assert all(x.name.startswith("traces/") and not x.HasField("session_id") for x in first.sessions)
+    assert all(
+        x.name.startswith("traces/") and not x.HasField("session_id") for x in first.sessions
+    )
     found = list(first.sessions)
     while first.next_page_token:
-        first = ask(store, "rank_sessions", pb.RankSessionsRequest(page_size=2, page_token=first.next_page_token))
+        first = ask(
+            store,
+            "rank_sessions",
+            pb.RankSessionsRequest(page_size=2, page_token=first.next_page_token),
+        )
         found += first.sessions
     assert len({x.name for x in found}) == len(found) == 9
 
@@ -174,10 +217,17 @@ def test_a_history_names_its_scores(store):
     [found] = ask(store, "list_score_history", request).scores
     assert (found.metric, found.value) == (score.metric, 1.0)
     with pytest.raises(NotFoundError, match="'other' has no score of"):
-        ask(store, "list_score_history", pb.ListScoreHistoryRequest(metric="other", trace_id=trace.id))
+        ask(
+            store,
+            "list_score_history",
+            pb.ListScoreHistoryRequest(metric="other", trace_id=trace.id),
+        )
     with pytest.raises(NotFoundError):
         ask(store, "list_score_history", request, "acme")
-    for request in (pb.ListScoreHistoryRequest(metric="judged"), pb.ListScoreHistoryRequest(trace_id=trace.id)):
+    for request in (
+        pb.ListScoreHistoryRequest(metric="judged"),
+        pb.ListScoreHistoryRequest(trace_id=trace.id),
+    ):
         with pytest.raises(FieldError, match="is empty"):
             ask(store, "list_score_history", request)
 
@@ -185,7 +235,9 @@ def test_a_history_names_its_scores(store):
 def test_another_tenant_has_no_figures(store):
     assert not ask(store, "summarize_scores", pb.SummarizeScoresRequest(), "acme").summaries
     assert not ask(store, "query_score_trend", pb.QueryScoreTrendRequest(), "acme").trends
-    assert not ask(store, "query_score_distribution", pb.QueryScoreDistributionRequest(), "acme").distributions
+    assert not ask(
+        store, "query_score_distribution", pb.QueryScoreDistributionRequest(), "acme"
+    ).distributions
     assert not ask(store, "compare_scores", pb.CompareScoresRequest(), "acme").comparisons
     assert not ask(store, "rank_sessions", pb.RankSessionsRequest(), "acme").sessions
 
@@ -213,7 +265,12 @@ def test_what_is_wrong_is_named_by_its_field(store, request_, field):
     [
         (pb.QueryScoreTrendRequest(unit=99), "unit"),
         (pb.QueryScoreTrendRequest(time_zone="Nowhere"), "time_zone"),
-        (pb.QueryScoreTrendRequest(unit="TIME_UNIT_HOUR", selection={"start_ns": 0, "end_ns": 2**62}), "unit"),
+        (
+            pb.QueryScoreTrendRequest(
+                unit="TIME_UNIT_HOUR", selection={"start_ns": 0, "end_ns": 2**62}
+            ),
+            "unit",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_trend_is_named_by_its_field(store, request_, field):
@@ -239,7 +296,9 @@ def test_few_questions_are_worked_on_at_once(store, monkeypatch):
 
     async def ask_often():
         service = AnalyticsService(store)
-        await asyncio.gather(*(service.summarize_scores(pb.SummarizeScoresRequest(), Call("")) for _ in range(15)))
+        await asyncio.gather(
+            *(service.summarize_scores(pb.SummarizeScoresRequest(), Call("")) for _ in range(15))
+        )
 
     monkeypatch.setattr(analytics, "in_thread", in_turn)
     asyncio.run(ask_often())

@@ -50,7 +50,10 @@ def judged(of, value):
 def store(tmp_path):
     opened = Store.open(Config(url=f"sqlite:///{tmp_path}/store.db"))
     traces = [trace(number) for number in range(1, COUNT + 1)]
-    opened.commit([StoredTrace(x, 1, "") for x in traces], [judged(x, n / COUNT) for n, x in enumerate(traces)])
+    opened.commit(
+        [StoredTrace(x, 1, "") for x in traces],
+        [judged(x, n / COUNT) for n, x in enumerate(traces)],
+    )
     yield opened
     opened.close()
 
@@ -65,15 +68,21 @@ def queue(**facts):
 
 
 def listed(service, call=CALL, **request):
-    return asyncio.run(service.list_annotation_items(pb.ListAnnotationItemsRequest(**request), call))
+    return asyncio.run(
+        service.list_annotation_items(pb.ListAnnotationItemsRequest(**request), call)
+    )
 
 
 def leased(service, call=CALL, **request):
-    return asyncio.run(service.lease_annotation_items(pb.LeaseAnnotationItemsRequest(**request), call)).items
+    return asyncio.run(
+        service.lease_annotation_items(pb.LeaseAnnotationItemsRequest(**request), call)
+    ).items
 
 
 def released(service, **request):
-    return asyncio.run(service.release_annotation_item(pb.ReleaseAnnotationItemRequest(**request), CALL))
+    return asyncio.run(
+        service.release_annotation_item(pb.ReleaseAnnotationItemRequest(**request), CALL)
+    )
 
 
 def test_the_pages_have_each_item_once(service):
@@ -98,9 +107,14 @@ def test_an_item_names_its_trace_and_has_the_judges_score_and_why_it_comes(servi
 def test_an_item_that_is_labelled_by_its_id_does_not_come_again(service, store):
     [item] = leased(service, queue=queue())
     label = score_pb.Score(
-        trace_id=item.subject_id, metric="coherence", label="pass", evaluator={"source": "human", "author": "ada"}
+        trace_id=item.subject_id,
+        metric="coherence",
+        label="pass",
+        evaluator={"source": "human", "author": "ada"},
     )
-    created = ScoreService(store).create_score(score_service_pb.CreateScoreRequest(score=label), CALL)
+    created = ScoreService(store).create_score(
+        score_service_pb.CreateScoreRequest(score=label), CALL
+    )
     assert asyncio.run(created).subject_state == score_pb.SUBJECT_STATE_STORED
     assert item.subject_id not in {x.subject_id for x in listed(service, queue=queue()).items}
 
@@ -146,7 +160,9 @@ def test_a_wrong_field_is_named(service, facts, field):
     assert caught.value.field == field
 
 
-@pytest.mark.parametrize(("facts", "field"), [({"max_items": 101}, "max_items"), ({"lease_s": -1}, "lease_s")])
+@pytest.mark.parametrize(
+    ("facts", "field"), [({"max_items": 101}, "max_items"), ({"lease_s": -1}, "lease_s")]
+)
 def test_a_lease_is_bounded(service, facts, field):
     with pytest.raises(FieldError) as caught:
         leased(service, queue=queue(), **facts)

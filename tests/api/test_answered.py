@@ -13,7 +13,9 @@ REQUEST = pb.EvaluateTraceRequest(name="traces/1", request_id="a")
 
 
 class Evaluation:
-    """Counts how often it is made; `errors` are what the first ones raise, and none ends before `gate` is set."""
+    """Counts how often it is made; `errors` are what the first ones raise, and none ends before
+    `gate` is set.
+    """
 
     def __init__(self, *errors):
         self.count = 0
@@ -70,7 +72,9 @@ def test_an_evaluation_goes_on_where_its_caller_is_gone(others):
     async def scenario():
         answered, evaluation = Answered(), Evaluation()
         evaluation.gate.clear()
-        first, *waiting = (asyncio.create_task(asked(answered, evaluation)) for _ in range(1 + others))
+        first, *waiting = (
+            asyncio.create_task(asked(answered, evaluation)) for _ in range(1 + others)
+        )
         await asyncio.sleep(0)
         first.cancel()
         await asyncio.wait([first])
@@ -154,4 +158,8 @@ def test_past_the_bytes_the_oldest_answer_of_the_tenant_with_most_is_forgotten()
         return list(answered._answers)
 
     name = pb.EvaluateTraceRequest.DESCRIPTOR.full_name
-    assert asyncio.run(scenario()) == [("acme", name, "a"), ("blue", name, "b"), ("blue", name, "c")]
+    assert asyncio.run(scenario()) == [
+        ("acme", name, "a"),
+        ("blue", name, "b"),
+        ("blue", name, "c"),
+    ]

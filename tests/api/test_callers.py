@@ -1,4 +1,6 @@
-"""Who calls: the tenant that a token or a header names is the one that a method gets, over each protocol."""
+"""Who calls: the tenant that a token or a header names is the one that a method gets, over each
+protocol.
+"""
 
 import asyncio
 import contextlib
@@ -47,14 +49,18 @@ class Scores(Servicer):
 def tokens(tmp_path):
     file = tmp_path / "tokens"
     file.write_text(TOKENS)
-    return open_authenticators({"bearertokenauth": BearerToken(filename=file)}, has_tenants=True)["bearertokenauth"]
+    return open_authenticators({"bearertokenauth": BearerToken(filename=file)}, has_tenants=True)[
+        "bearertokenauth"
+    ]
 
 
 def asked(tokens, *headers, **tenancy):
     """The tenant as which a method is called with these headers."""
     caller = Caller(tokens, Tenancy(Config(**{"enabled": True, **tenancy})))
     method = next(x for x in methods(Scores()) if x.path.endswith("GetScore"))
-    return asyncio.run(caller.call(method, GET, lambda name: [y for x, y in headers if x == name])).metric
+    return asyncio.run(
+        caller.call(method, GET, lambda name: [y for x, y in headers if x == name])
+    ).metric
 
 
 def bearer(token):
@@ -85,7 +91,11 @@ REFUSED = [
     ([bearer("of-nobody")], "UNAUTHENTICATED", "TENANT_MISSING"),
     ([bearer("of-nobody"), (HEADER, "a/b")], "UNAUTHENTICATED", "TENANT_MISSING"),
     ([bearer("of-nobody"), (HEADER, "")], "UNAUTHENTICATED", "TENANT_MISSING"),
-    ([bearer("of-nobody"), (HEADER, "acme"), (HEADER, "blue")], "UNAUTHENTICATED", "TENANT_MISSING"),
+    (
+        [bearer("of-nobody"), (HEADER, "acme"), (HEADER, "blue")],
+        "UNAUTHENTICATED",
+        "TENANT_MISSING",
+    ),
     ([bearer("wrong"), (HEADER, "acme")], "UNAUTHENTICATED", "TOKEN_INVALID"),
     ([(HEADER, "acme")], "UNAUTHENTICATED", "TOKEN_INVALID"),
 ]
@@ -129,7 +139,12 @@ def test_without_tokens_the_header_decides():
 
 
 def test_the_header_has_the_configured_name(tokens):
-    assert asked(tokens, bearer("of-nobody"), ("x-tenant", "blue"), (HEADER, "acme"), header="X-Tenant") == "blue"
+    assert (
+        asked(
+            tokens, bearer("of-nobody"), ("x-tenant", "blue"), (HEADER, "acme"), header="X-Tenant"
+        )
+        == "blue"
+    )
 
 
 def test_who_names_no_tenant_is_the_configured_one(tokens):
@@ -142,7 +157,9 @@ def test_without_tenants_a_header_means_nothing(tokens):
 
 @dataclass
 class Asking:
-    """Asks a running server for a score, over one protocol; gives the score's metric, or the refusal's code."""
+    """Asks a running server for a score, over one protocol; gives the score's metric, or the
+    refusal's code.
+    """
 
     caller: Caller
 
@@ -213,7 +230,9 @@ def test_a_client_asks_as_a_tenant():
 
         try:
             async with AsyncClient(endpoint, tenant="acme") as client:
-                return (await client.scores.GetScore(GET)).metric, (await asyncio.to_thread(score)).metric
+                return (await client.scores.GetScore(GET)).metric, (
+                    await asyncio.to_thread(score)
+                ).metric
         finally:
             await server.stop(0)
 
@@ -221,5 +240,7 @@ def test_a_client_asks_as_a_tenant():
 
 
 def test_a_client_refuses_what_can_be_no_tenant():
-    with pytest.raises(InputError, match="tenant 'a/b': a tenant is 1 to 128 printable ASCII characters"):
+    with pytest.raises(
+        InputError, match="tenant 'a/b': a tenant is 1 to 128 printable ASCII characters"
+    ):
         Client(tenant="a/b")

@@ -42,7 +42,9 @@ class Scores(ScoreService):
             raise self.errors.pop(0)
         start = int(request.page_token or 0)
         scores = [score_pb2.Score(metric=f"m{x}") for x in range(start, min(start + 2, 5))]
-        return pb.ListScoresResponse(scores=scores, next_page_token=str(start + 2) if start + 2 < 5 else "")
+        return pb.ListScoresResponse(
+            scores=scores, next_page_token=str(start + 2) if start + 2 < 5 else ""
+        )
 
 
 class Runs(Servicer):
@@ -131,26 +133,41 @@ def test_what_changes_something_and_has_no_request_id_is_asked_once():
     ],
 )
 def test_the_errors_of_the_server_are_raised_by_the_client(error, kind):
-    with serving(Scores(error)) as endpoint, Client(endpoint) as client, pytest.raises(kind, match=str(error)):
+    with (
+        serving(Scores(error)) as endpoint,
+        Client(endpoint) as client,
+        pytest.raises(kind, match=str(error)),
+    ):
         client.scores.ListScores(pb.ListScoresRequest())
 
 
 def test_all_fields_that_are_wrong_reach_the_client():
     error = FieldError("a", "one", [FieldError("b", "two")])
-    with serving(Scores(error)) as endpoint, Client(endpoint) as client, pytest.raises(FieldError) as caught:
+    with (
+        serving(Scores(error)) as endpoint,
+        Client(endpoint) as client,
+        pytest.raises(FieldError) as caught,
+    ):
         client.scores.ListScores(pb.ListScoresRequest())
-    assert [(x.field, x.problem) for x in (caught.value, *caught.value.others)] == [("a", "one"), ("b", "two")]
+    assert [(x.field, x.problem) for x in (caught.value, *caught.value.others)] == [
+        ("a", "one"),
+        ("b", "two"),
+    ]
 
 
 def test_a_stream_is_read_with_the_token():
-    tokens = open_authenticators({"bearertokenauth": BearerToken(tokens=["right"])})["bearertokenauth"]
+    tokens = open_authenticators({"bearertokenauth": BearerToken(tokens=["right"])})[
+        "bearertokenauth"
+    ]
     request = run_service_pb2.WatchRunRequest(name="runs/1")
     with serving(Runs(), tokens=tokens) as endpoint, Client(endpoint, token="right") as client:  # noqa: S106 - of a test
         assert [x.name for x in client.runs.WatchRun(request)] == ["runs/1"]
 
 
 def test_a_token_that_is_not_known_is_an_input_error():
-    tokens = open_authenticators({"bearertokenauth": BearerToken(tokens=["right"])})["bearertokenauth"]
+    tokens = open_authenticators({"bearertokenauth": BearerToken(tokens=["right"])})[
+        "bearertokenauth"
+    ]
     with (
         serving(Scores(), tokens=tokens) as endpoint,
         Client(endpoint) as client,
@@ -161,7 +178,9 @@ def test_a_token_that_is_not_known_is_an_input_error():
 
 async def _asked(endpoint, sleep):
     async with AsyncClient(endpoint, sleep=sleep) as client:
-        return [x.metric async for x in client.pages(client.scores.ListScores, pb.ListScoresRequest())]
+        return [
+            x.metric async for x in client.pages(client.scores.ListScores, pb.ListScoresRequest())
+        ]
 
 
 def test_the_asynchronous_client_reads_pages_and_asks_again():
@@ -176,14 +195,20 @@ def test_the_asynchronous_client_reads_pages_and_asks_again():
 
 
 def test_the_asynchronous_client_raises_the_servers_errors():
-    with serving(Scores(FieldError("filter", "odd"))) as endpoint, pytest.raises(FieldError, match="filter: odd"):
+    with (
+        serving(Scores(FieldError("filter", "odd"))) as endpoint,
+        pytest.raises(FieldError, match="filter: odd"),
+    ):
         asyncio.run(_asked(endpoint, None))
 
 
 def test_the_asynchronous_client_reads_streams():
     async def watch(endpoint):
         async with AsyncClient(endpoint) as client:
-            return [x.name async for x in client.runs.WatchRun(run_service_pb2.WatchRunRequest(name="runs/2"))]
+            return [
+                x.name
+                async for x in client.runs.WatchRun(run_service_pb2.WatchRunRequest(name="runs/2"))
+            ]
 
     with serving(Runs()) as endpoint:
         assert asyncio.run(watch(endpoint)) == ["runs/2"]
@@ -218,7 +243,9 @@ def test_a_closed_asynchronous_client_says_so():
 
 
 class Watched(Runs):
-    """Streams a run's states; `errors` are what each try ends with after its states, None is a whole stream."""
+    """Streams a run's states; `errors` are what each try ends with after its states, None is a
+    whole stream.
+    """
 
     def __init__(self, *tries):
         super().__init__()
@@ -327,7 +354,11 @@ def test_both_clients_create_the_same_run():
 
 
 def test_a_keyword_that_a_run_has_not_is_named():
-    with serving(Created()) as endpoint, Client(endpoint) as client, pytest.raises(TypeError, match="has no 'metric'"):
+    with (
+        serving(Created()) as endpoint,
+        Client(endpoint) as client,
+        pytest.raises(TypeError, match="has no 'metric'"),
+    ):
         client.runs.create(metric="faithfulness")
 
 

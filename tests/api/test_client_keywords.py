@@ -8,7 +8,12 @@ from serving import serving
 
 from spanscore import AsyncClient, Client
 from spanscore.api.servicer import Servicer, needs
-from spanscore.api.v1 import analytics_service_pb2, monitor_service_pb2, score_service_pb2, trace_service_pb2
+from spanscore.api.v1 import (
+    analytics_service_pb2,
+    monitor_service_pb2,
+    score_service_pb2,
+    trace_service_pb2,
+)
 
 
 class Noted(Servicer):
@@ -49,7 +54,14 @@ CALLS = [
         "scores",
         "create",
         (),
-        {"metric": "helpful", "trace_id": "t", "value": 0.5, "scale": (0, 1), "author": "ann", "metadata": {"a": [1]}},
+        {
+            "metric": "helpful",
+            "trace_id": "t",
+            "value": 0.5,
+            "scale": (0, 1),
+            "author": "ann",
+            "metadata": {"a": [1]},
+        },
         "CreateScore",
         {
             "score": {
@@ -89,7 +101,14 @@ CALLS = [
         {"name": "traces/ab", "metrics": ["coherence"], "threshold": 0.5},
     ),
     ("sessions", "get", ("a/b",), {}, "GetSession", {"name": "sessions/a%2Fb"}),
-    ("sessions", "list", (), {"filter": "failing = true"}, "ListSessions", {"filter": "failing = true"}),
+    (
+        "sessions",
+        "list",
+        (),
+        {"filter": "failing = true"},
+        "ListSessions",
+        {"filter": "failing = true"},
+    ),
     (
         "sessions",
         "evaluate",
@@ -102,7 +121,13 @@ CALLS = [
         "monitors",
         "create",
         (),
-        {"monitor_id": "m", "metric": "coherence", "floor": 0.5, "scope": "session", "every_s": 60.0},
+        {
+            "monitor_id": "m",
+            "metric": "coherence",
+            "floor": 0.5,
+            "scope": "session",
+            "every_s": 60.0,
+        },
         "CreateMonitor",
         {
             "monitorId": "m",
@@ -116,7 +141,11 @@ CALLS = [
         "monitors",
         "create",
         (),
-        {"run": {"metrics": ["coherence"], "max_usd": 1.0}, "cron": "0 6 * * *", "overlap": "queue"},
+        {
+            "run": {"metrics": ["coherence"], "max_usd": 1.0},
+            "cron": "0 6 * * *",
+            "overlap": "queue",
+        },
         "CreateMonitor",
         {
             "monitor": {
@@ -148,10 +177,24 @@ CALLS = [
     ),
     ("monitors", "get", ("m",), {}, "GetMonitor", {"name": "monitors/m"}),
     ("monitors", "list", (), {}, "ListMonitors", {}),
-    ("monitors", "delete", ("m",), {"etag": "e"}, "DeleteMonitor", {"name": "monitors/m", "etag": "e"}),
+    (
+        "monitors",
+        "delete",
+        ("m",),
+        {"etag": "e"},
+        "DeleteMonitor",
+        {"name": "monitors/m", "etag": "e"},
+    ),
     ("monitors", "pause", ("m",), {}, "PauseMonitor", {"name": "monitors/m"}),
     ("monitors", "resume", ("m",), {}, "ResumeMonitor", {"name": "monitors/m"}),
-    ("monitors", "trigger", ("m",), {"request_id": "q"}, "TriggerMonitor", {"name": "monitors/m", "requestId": "q"}),
+    (
+        "monitors",
+        "trigger",
+        ("m",),
+        {"request_id": "q"},
+        "TriggerMonitor",
+        {"name": "monitors/m", "requestId": "q"},
+    ),
     ("monitors", "ticks", ("m",), {}, "ListMonitorTicks", {"parent": "monitors/m"}),
     (
         "analytics",
@@ -183,9 +226,20 @@ CALLS = [
         ({"filter": "version = 1"}, {"filter": "version = 2"}),
         {"group_by": ["service"]},
         "CompareScores",
-        {"before": {"filter": "version = 1"}, "after": {"filter": "version = 2"}, "groupBy": ["service"]},
+        {
+            "before": {"filter": "version = 1"},
+            "after": {"filter": "version = 2"},
+            "groupBy": ["service"],
+        },
     ),
-    ("analytics", "worst_sessions", (), {"end_ns": 9}, "RankSessions", {"selection": {"endNs": "9"}}),
+    (
+        "analytics",
+        "worst_sessions",
+        (),
+        {"end_ns": 9},
+        "RankSessions",
+        {"selection": {"endNs": "9"}},
+    ),
     (
         "analytics",
         "history",
@@ -230,7 +284,9 @@ def test_keywords_are_the_fields_of_a_request(noted, part, name, given, keywords
 
 
 @pytest.mark.parametrize(("part", "name", "given", "keywords", "method", "request_"), CALLS)
-def test_the_asynchronous_client_sends_the_same(noted, part, name, given, keywords, method, request_):
+def test_the_asynchronous_client_sends_the_same(
+    noted, part, name, given, keywords, method, request_
+):
     endpoint, asked = noted
 
     async def ask():
@@ -260,7 +316,10 @@ def _class(kind, part):
 
 
 def test_a_keyword_that_there_is_not_is_named(noted):
-    with Client(noted[0]) as client, pytest.raises(TypeError, match=r"a list of scores has no 'metrics'.*'metric'"):
+    with (
+        Client(noted[0]) as client,
+        pytest.raises(TypeError, match=r"a list of scores has no 'metrics'.*'metric'"),
+    ):
         client.scores.list(metrics="coherence")
 
 
@@ -268,7 +327,9 @@ def test_many_scores_are_created_in_requests_of_a_thousand(noted):
     endpoint, asked = noted
     asked.clear()
     with Client(endpoint) as client:
-        client.scores.create_many({"metric": "helpful", "trace_id": f"{n:032x}", "label": "pass"} for n in range(1500))
+        client.scores.create_many(
+            {"metric": "helpful", "trace_id": f"{n:032x}", "label": "pass"} for n in range(1500)
+        )
     assert [(name, len(x["requests"])) for name, x in asked] == [
         ("BatchCreateScores", 1000),
         ("BatchCreateScores", 500),

@@ -47,7 +47,13 @@ def _tuples(of):
 
 
 _targets = st.builds(
-    Target, _ids, _ids, _times, _times, st.dictionaries(_texts, _texts, max_size=2), response_id=_maybe
+    Target,
+    _ids,
+    _ids,
+    _times,
+    _times,
+    st.dictionaries(_texts, _texts, max_size=2),
+    response_id=_maybe,
 )
 _traces = st.builds(
     AgentTrace,
@@ -66,10 +72,20 @@ _traces = st.builds(
     tool_calls=st.none()
     | _tuples(
         st.builds(
-            ToolCall, _maybe, _texts, _json, _json, _maybe, st.none() | _ids, st.none() | _times, returned=st.booleans()
+            ToolCall,
+            _maybe,
+            _texts,
+            _json,
+            _json,
+            _maybe,
+            st.none() | _ids,
+            st.none() | _times,
+            returned=st.booleans(),
         )
     ),
-    model_calls=_tuples(st.builds(ModelCall, _ids, _maybe, _maybe, _maybe, _requested, _counts, _counts)),
+    model_calls=_tuples(
+        st.builds(ModelCall, _ids, _maybe, _maybe, _maybe, _requested, _counts, _counts)
+    ),
     history=st.none() | _tuples(st.builds(PastMessage, _texts, _maybe, _requested)),
     retrieved=_tuples(st.builds(Retrieval, _ids, _maybe, _tuples(_json))),
     plan=_maybe,
@@ -132,7 +148,9 @@ def test_a_trace_survives_the_way_there_and_back(trace):
 
 
 def test_headers_that_a_sender_sent_are_shown_to_nobody_who_reads_its_trace():
-    resource = with_headers({"service.name": "shop"}, ((":tenant", "acme"), ("x-api-key", "secret")))
+    resource = with_headers(
+        {"service.name": "shop"}, ((":tenant", "acme"), ("x-api-key", "secret"))
+    )
     message = encode_trace(replace(_trace(), target=replace(_TARGET, resource=resource)))
     assert loads(message.target.resource_json) == {"service.name": "shop"}
 
@@ -155,19 +173,27 @@ def test_a_trace_message_has_every_fact_of_the_json_line():
     stated = {"trial": Trial(case="c"), "expected": Expected(answer="sunny")}
     facts = set(_trace(**stated, session_id="s", session_key="other:s").to_json())
     fields = {field.name for field in encode_trace(_trace()).DESCRIPTOR.fields}
-    assert fields - facts == {"history_recorded", "name"}  # whether an empty history is one; the resource's name
+    # whether an empty history is one; the resource's name
+    assert fields - facts == {"history_recorded", "name"}
     assert facts <= fields
 
 
 def test_a_score_message_has_every_fact_of_the_json_line():
-    facts = {name if name != "metadata" else "metadata_json" for name in _evaluation(Score(1.0, "")).to_json()}
+    facts = {
+        name if name != "metadata" else "metadata_json"
+        for name in _evaluation(Score(1.0, "")).to_json()
+    }
     assert facts <= {field.name for field in score_pb2.Score.DESCRIPTOR.fields}
 
 
 def test_a_score_is_encoded_with_its_metadata_as_json():
     message = encode_score(_evaluation(Score(0.75, "close", {"coherence_gap": 0.25}), revision=2))
     assert (message.value, message.label, message.revision) == (0.75, "pass", 2)
-    assert loads(message.metadata_json) == {"coherence_gap": 0.25, "threshold": 0.5, "success": True}
+    assert loads(message.metadata_json) == {
+        "coherence_gap": 0.25,
+        "threshold": 0.5,
+        "success": True,
+    }
 
 
 def test_a_skip_has_a_reason_and_neither_value_nor_error():

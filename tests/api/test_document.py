@@ -12,9 +12,10 @@ from spanscore.api.http_server import openapi_document
 sys.path[:0] = [str(Path(__file__).parents[1] / "page")]
 
 SECONDS = 60
-# Not whether a method of HTTP is refused that the document does not have: what changes nothing can be a GET too. Nor
-# whether all is accepted that fits the schemas: names, filters and page tokens are texts, of which few are right. Nor
-# whether all else is refused: in protobuf's JSON null stands for a single value that is left out.
+# Not whether a method of HTTP is refused that the document does not have: what changes nothing can
+# be a GET too. Nor whether all is accepted that fits the schemas: names, filters and page tokens
+# are texts, of which few are right. Nor whether all else is refused: in protobuf's JSON null stands
+# for a single value that is left out.
 CHECKS = (
     "not_a_server_error",
     "status_code_conformance",
@@ -42,7 +43,14 @@ def test_no_request_leads_to_an_answer_that_the_document_does_not_have(tmp_path,
     fill(served.store_url, 50)
     served.start()
     try:
-        command = [program, "run", f"{served.url}/openapi.json", "--checks", ",".join(CHECKS), "--no-color"]
+        command = [
+            program,
+            "run",
+            f"{served.url}/openapi.json",
+            "--checks",
+            ",".join(CHECKS),
+            "--no-color",
+        ]
         command += [
             "--max-time",
             str(SECONDS),

@@ -1,4 +1,6 @@
-"""Scores that people and programs give by the API: created, changed, deleted, and refused with what is wrong."""
+"""Scores that people and programs give by the API: created, changed, deleted, and refused with what
+is wrong.
+"""
 
 import asyncio
 
@@ -29,7 +31,9 @@ class StoreBackend(Store):
 def trace(number, *, opening=None, session_id=None):
     """The turn of one OTel trace that begins with a span."""
     opening_id = f"{opening or number:016x}"
-    target = Target(f"{number:032x}", opening_id, 1, 2, {"service.name": "shop", "spanscore.header.x-team": "a"})
+    target = Target(
+        f"{number:032x}", opening_id, 1, 2, {"service.name": "shop", "spanscore.header.x-team": "a"}
+    )
     return AgentTrace(
         trace_ids=(target.trace_id,),
         root_span_id=opening_id,
@@ -79,11 +83,17 @@ def score(**facts):
 
 
 def create(service, request_id="", call=CALL, **facts):
-    return ask(service.create_score(pb.CreateScoreRequest(score=score(**facts), request_id=request_id), call))
+    return ask(
+        service.create_score(
+            pb.CreateScoreRequest(score=score(**facts), request_id=request_id), call
+        )
+    )
 
 
 def batch(service, *requests, **facts):
-    return ask(service.batch_create_scores(pb.BatchCreateScoresRequest(requests=requests, **facts), CALL))
+    return ask(
+        service.batch_create_scores(pb.BatchCreateScoresRequest(requests=requests, **facts), CALL)
+    )
 
 
 def given(store, number=1):
@@ -127,7 +137,9 @@ def test_of_several_turns_in_one_trace_a_score_is_of_the_one_whose_id_it_names(s
 
 
 def test_a_score_of_a_trace_with_several_turns_that_names_none_of_them_says_so(service, store):
-    store.commit([StoredTrace(trace(1, opening=7), 1, ""), StoredTrace(trace(1, opening=8), 1, "")], [])
+    store.commit(
+        [StoredTrace(trace(1, opening=7), 1, ""), StoredTrace(trace(1, opening=8), 1, "")], []
+    )
     assert create(service).subject_state == score_pb.SUBJECT_STATE_AMBIGUOUS
     assert create(service, span_id=f"{7:016x}").subject_state == score_pb.SUBJECT_STATE_STORED
 
@@ -135,7 +147,10 @@ def test_a_score_of_a_trace_with_several_turns_that_names_none_of_them_says_so(s
 def test_a_score_of_a_session_is_found_with_it(service, store):
     store.commit([StoredTrace(trace(1, session_id="chat 7"), 1, "")], [])
     created = create(service, trace_id="", session_id="chat 7")
-    assert (created.scope, created.subject_state) == (score_pb.SCOPE_SESSION, score_pb.SUBJECT_STATE_STORED)
+    assert (created.scope, created.subject_state) == (
+        score_pb.SCOPE_SESSION,
+        score_pb.SUBJECT_STATE_STORED,
+    )
     assert [x.uid for x in store.external_scores(session_id="chat 7")] == [created.uid]
 
 
@@ -169,17 +184,33 @@ def test_a_score_whose_message_was_read_can_be_created_again(service):
         ({"label": ""}, "score.label", "is empty"),
         ({"value": float("nan")}, "score.value", "finite"),
         ({"value": float("inf")}, "score.value", "finite"),
-        ({"value": 5, "metric": "coherence"}, "score.value", "off the scale of coherence, which is 0 to 1"),
-        ({"value": 5, "scale": {"low": 0, "high": 4}}, "score.value", "off the scale that is given"),
+        (
+            {"value": 5, "metric": "coherence"},
+            "score.value",
+            "off the scale of coherence, which is 0 to 1",
+        ),
+        (
+            {"value": 5, "scale": {"low": 0, "high": 4}},
+            "score.value",
+            "off the scale that is given",
+        ),
         ({"scale": {"low": 1, "high": 1}}, "score.scale", "is no scale"),
-        ({"value": 1, "scale": {"low": 0, "high": 4}, "metric": "coherence"}, "score.scale", "has the scale 0 to 1"),
+        (
+            {"value": 1, "scale": {"low": 0, "high": 4}, "metric": "coherence"},
+            "score.scale",
+            "has the scale 0 to 1",
+        ),
         ({"label": "formal", "metric": "coherence"}, "score.label", "give pass or fail"),
         ({"reason": "x" * 32_769}, "score.reason", "32,768 at most"),
         ({"reason": "a\0b"}, "score.reason", "NUL"),
         ({"metadata_json": "[1]"}, "score.metadata_json", "no JSON object"),
         ({"metadata_json": "{"}, "score.metadata_json", "no JSON object"),
         ({"evaluator": {}}, "score.evaluator.source", "say who gives it"),
-        ({"evaluator": {"source": "spanscore"}}, "score.evaluator.source", "measures its own scores"),
+        (
+            {"evaluator": {"source": "spanscore"}},
+            "score.evaluator.source",
+            "measures its own scores",
+        ),
         ({"evaluated_at_ns": 2**63}, "score.evaluated_at_ns", "in the future"),
     ],
 )
@@ -214,14 +245,18 @@ def test_a_request_id_of_one_tenant_is_free_for_another(service):
 
 
 def test_a_batch_is_kept_in_its_order(service, store):
-    made = batch(service, *(pb.CreateScoreRequest(score=score(trace_id=f"{x:032x}")) for x in (3, 1, 2)))
+    made = batch(
+        service, *(pb.CreateScoreRequest(score=score(trace_id=f"{x:032x}")) for x in (3, 1, 2))
+    )
     assert [x.trace_id for x in made.scores] == [f"{x:032x}" for x in (3, 1, 2)]
     assert made.already_there == 0
     assert all(given(store, x) for x in (1, 2, 3))
 
 
 def test_each_error_in_a_batch_names_its_place_and_nothing_is_kept(service, store):
-    requests = [pb.CreateScoreRequest(score=score(**x)) for x in ({}, {"metric": ""}, {}, {"trace_id": "7"})]
+    requests = [
+        pb.CreateScoreRequest(score=score(**x)) for x in ({}, {"metric": ""}, {}, {"trace_id": "7"})
+    ]
     with pytest.raises(FieldError) as caught:
         batch(service, *requests)
     fields = [x.field for x in (caught.value, *caught.value.others)]
@@ -265,7 +300,9 @@ def update(service, changed, *paths):
 
 def test_a_change_changes_the_fields_of_its_mask_alone(service, store):
     created = create(service, reason="why")
-    changed = update(service, score_pb.Score(name=created.name, label="fail", reason="other"), "label")
+    changed = update(
+        service, score_pb.Score(name=created.name, label="fail", reason="other"), "label"
+    )
     assert (changed.label, changed.reason, changed.revision) == ("fail", "why", 2)
     assert [(x.label, x.passed) for x in given(store)] == [("fail", False)]
 
@@ -285,13 +322,18 @@ def test_of_two_who_change_the_same_score_the_second_is_told(service):
     first = update(service, score_pb.Score(name=created.name, etag=created.etag, label="fail"))
     with pytest.raises(ConflictError, match="was changed since it was read"):
         update(service, score_pb.Score(name=created.name, etag=created.etag, reason="mine"))
-    assert update(service, score_pb.Score(name=created.name, etag=first.etag, reason="mine")).label == "fail"
+    assert (
+        update(service, score_pb.Score(name=created.name, etag=first.etag, reason="mine")).label
+        == "fail"
+    )
 
 
 def test_a_list_gives_the_etag_with_which_a_score_is_changed(service, store):
     store.commit([StoredTrace(trace(1), 1, "")], [])
     created = create(service)
-    [listed] = ask(service.list_scores(pb.ListScoresRequest(trace_id=created.trace_id), CALL)).scores
+    [listed] = ask(
+        service.list_scores(pb.ListScoresRequest(trace_id=created.trace_id), CALL)
+    ).scores
     assert listed.etag == created.etag
 
 
@@ -328,7 +370,9 @@ def test_a_score_that_somebody_has_changed_is_not_deleted(service, store):
 
 
 def update_label(service, name, call=CALL):
-    return service.update_score(pb.UpdateScoreRequest(score=score_pb.Score(name=name, label="fail")), call)
+    return service.update_score(
+        pb.UpdateScoreRequest(score=score_pb.Score(name=name, label="fail")), call
+    )
 
 
 def remove(service, name, call=CALL):
@@ -358,7 +402,11 @@ def test_a_score_of_one_tenant_is_not_joined_to_a_trace_of_another(service, stor
 
 def test_a_request_id_that_is_too_long_is_named_where_it_stands(service, store):
     with pytest.raises(FieldError, match=r"requests\[1\].request_id: is longer than 64 characters"):
-        batch(service, pb.CreateScoreRequest(score=score()), pb.CreateScoreRequest(score=score(), request_id="x" * 65))
+        batch(
+            service,
+            pb.CreateScoreRequest(score=score()),
+            pb.CreateScoreRequest(score=score(), request_id="x" * 65),
+        )
     with pytest.raises(FieldError, match="request_id: is longer than 64 characters"):
         create(service, request_id="x" * 65)
     assert not given(store)

@@ -77,7 +77,9 @@ def _serving(servicer=None, tokens=None, limits=None, **config):
 
 def _ask(url, body=b"{}", context=None, **headers):
     """Status, and what the JSON of the answer is; None without one."""
-    headers = {"content-type": "application/json"} | {name.replace("_", "-"): x for name, x in headers.items()}
+    headers = {"content-type": "application/json"} | {
+        name.replace("_", "-"): x for name, x in headers.items()
+    }
     request = urllib.request.Request(url, data=body, headers=headers)
     try:
         with urllib.request.urlopen(request, timeout=60, context=context) as answer:
@@ -94,7 +96,9 @@ def test_a_method_is_asked_and_answers_in_json():
     assert (servicer.asked[0][0].page_size, servicer.asked[0][0].filter) == (3, "value > 0")
 
 
-@pytest.mark.parametrize(("path", "status"), [("/nothing", 404), ("/openapi.json", 200), ("/healthz", 200)])
+@pytest.mark.parametrize(
+    ("path", "status"), [("/nothing", 404), ("/openapi.json", 200), ("/healthz", 200)]
+)
 def test_an_answer_that_needs_no_body_reaches_whoever_sends_one(path, status):
     with _serving() as url:
         host, _, port = url.removeprefix("http://").partition(":")
@@ -111,7 +115,9 @@ def test_an_answer_that_needs_no_body_reaches_whoever_sends_one(path, status):
 
 def test_a_method_without_side_effects_can_be_got():
     with _serving() as url:
-        status, _ = _ask(f"{url}{LIST}?connect=v1&encoding=json&message=%7B%22pageSize%22%3A3%7D", None)
+        status, _ = _ask(
+            f"{url}{LIST}?connect=v1&encoding=json&message=%7B%22pageSize%22%3A3%7D", None
+        )
     assert status == 200
 
 
@@ -120,7 +126,9 @@ def test_an_error_has_its_details_as_messages_and_as_json():
         status, error = _ask(url + LIST)
     assert (status, error["code"], error["message"]) == (400, "invalid_argument", "filter: is odd")
     described = {x["type"]: x["debug"] for x in error["details"]}
-    assert described["google.rpc.BadRequest"] == {"fieldViolations": [{"field": "filter", "description": "is odd"}]}
+    assert described["google.rpc.BadRequest"] == {
+        "fieldViolations": [{"field": "filter", "description": "is odd"}]
+    }
     assert described["google.rpc.ErrorInfo"]["domain"] == "spanscore"
 
 
@@ -137,7 +145,17 @@ def test_what_nobody_foresaw_shows_nothing_of_the_inside():
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[", b"[1]", b"\xff", b'{"nam": 1}', b'{"pageSize": "x"}', b'{"filter": "\\ud800"}', b"[" * 10_000]
+    "body",
+    [
+        b"",
+        b"[",
+        b"[1]",
+        b"\xff",
+        b'{"nam": 1}',
+        b'{"pageSize": "x"}',
+        b'{"filter": "\\ud800"}',
+        b"[" * 10_000,
+    ],
 )
 def test_what_is_no_request_is_an_invalid_argument(body):
     with _serving() as url:
@@ -158,7 +176,9 @@ def test_what_is_not_there_is_named():
 
 def _tokens(tmp_path, text):
     (tmp_path / "tokens").write_text(text)
-    return open_authenticators({"bearertokenauth": BearerToken(filename=tmp_path / "tokens")})["bearertokenauth"]
+    return open_authenticators({"bearertokenauth": BearerToken(filename=tmp_path / "tokens")})[
+        "bearertokenauth"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -224,7 +244,10 @@ def test_a_second_head_that_does_not_end_closes_the_connection():
 
 
 def _begin(connection, path=LIST, length=100):
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}"
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type:"
+        f" application/json\r\nContent-Length: {length}"
+    )
     connection.sendall(f"{head}\r\n\r\n{{".encode())
 
 
@@ -249,7 +272,9 @@ def test_too_many_connections_leave_room_for_health():
 
 
 def _asked_of_front(receive, *, is_full):
-    """The status that the application answers to a request for nothing that is there, with such a body."""
+    """The status that the application answers to a request for nothing that is there, with such a
+    body.
+    """
     front = _Front([Scores()], Caller(None), lambda: is_full, 1.0, only_local=False)
     sent = []
 
@@ -319,19 +344,31 @@ def test_a_request_that_is_cancelled_by_the_stop_is_no_error_in_the_log(caplog):
 def test_a_body_that_is_no_object_is_refused(body):
     with _serving() as url:
         status, error = _ask(url + LIST, body)
-    assert (status, error["code"], "no JSON object" in error["message"]) == (400, "invalid_argument", True)
+    assert (status, error["code"], "no JSON object" in error["message"]) == (
+        400,
+        "invalid_argument",
+        True,
+    )
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "application/grpc", "application/x-www-form-urlencoded"])
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/grpc", "application/x-www-form-urlencoded"]
+)
 def test_a_body_of_another_type_is_told_what_to_send(kind):
     with _serving() as url:
         status, error = _ask(url + LIST, content_type=kind)
-    assert (status, error["code"], "application/json" in error["message"]) == (415, "invalid_argument", True)
+    assert (status, error["code"], "application/json" in error["message"]) == (
+        415,
+        "invalid_argument",
+        True,
+    )
 
 
 def test_a_method_of_http_that_is_not_answered_is_told_what_to_send():
     with _serving() as url:
-        request = urllib.request.Request(url + LIST, method="PUT", headers={"content-type": "application/json"})
+        request = urllib.request.Request(
+            url + LIST, method="PUT", headers={"content-type": "application/json"}
+        )
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(request, data=b"{}", timeout=60)
     assert (refused.value.code, refused.value.headers["allow"]) == (405, "GET, POST")
@@ -389,14 +426,18 @@ def test_a_listener_to_which_nobody_has_connected_can_be_stopped():
 
 def test_a_port_in_use_is_a_configuration_error():
     with _serving() as url:
-        second = HttpServer(ApiHttp(endpoint=f"127.0.0.1:{url.rpartition(':')[2]}"), [Scores()], Caller())
+        second = HttpServer(
+            ApiHttp(endpoint=f"127.0.0.1:{url.rpartition(':')[2]}"), [Scores()], Caller()
+        )
         with pytest.raises(ConfigError, match="is something else listening there"):
             asyncio.run(second.start())
 
 
 def test_the_document_describes_every_method():
     paths = set(json.loads(openapi_document())["paths"])
-    assert paths == {x.path for servicer in services(backend=None) for x in methods(servicer) if not x.is_stream}
+    assert paths == {
+        x.path for servicer in services(backend=None) for x in methods(servicer) if not x.is_stream
+    }
 
 
 def test_the_document_is_served():
@@ -412,7 +453,11 @@ def test_http_is_configured_beside_grpc():
     ("method", "body", "place"),
     [
         ("RunService/CreateRun", {"run": {"target": {"traceIds": None}}}, "run.target.traceIds"),
-        ("RunService/CreateRun", {"run": {"measure": {"thresholds": None}}}, "run.measure.thresholds"),
+        (
+            "RunService/CreateRun",
+            {"run": {"measure": {"thresholds": None}}},
+            "run.measure.thresholds",
+        ),
         ("RunService/CreateRun", {"run": {"measure": {"options": None}}}, "run.measure.options"),
         ("TraceService/ImportTraces", {"traces": [{}, {"trace_ids": None}]}, "traces[1].trace_ids"),
         ("ScoreService/BatchCreateScores", {"requests": None}, "requests"),
@@ -436,5 +481,11 @@ def test_null_where_it_has_a_meaning_is_no_list():
 
 def test_a_request_with_null_for_a_list_is_answered_with_the_field():
     with _serving() as url:
-        status, error = _ask(url + LIST.replace("ListScores", "BatchCreateScores"), b'{"requests": null}')
-    assert (status, error["code"], "requests: null" in error["message"]) == (400, "invalid_argument", True)
+        status, error = _ask(
+            url + LIST.replace("ListScores", "BatchCreateScores"), b'{"requests": null}'
+        )
+    assert (status, error["code"], "requests: null" in error["message"]) == (
+        400,
+        "invalid_argument",
+        True,
+    )

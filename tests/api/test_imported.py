@@ -1,4 +1,6 @@
-"""Traces that a client has rebuilt: what is stored of them, and what is refused before anything is."""
+"""Traces that a client has rebuilt: what is stored of them, and what is refused before anything
+is.
+"""
 
 import asyncio
 
@@ -106,11 +108,20 @@ def wrong(**facts):
         (wrong(target__end_ns=2**64 - 1), "target.end_ns"),
         (wrong(target__resource_json="[]"), "target.resource_json"),
         (wrong(target__resource_json="{"), "target.resource_json"),
-        (wrong(model_calls=[trace_pb.ModelCall(tool_calls=[trace_pb.RequestedCall(arguments_json="{")])]), ""),
+        (
+            wrong(
+                model_calls=[
+                    trace_pb.ModelCall(tool_calls=[trace_pb.RequestedCall(arguments_json="{")])
+                ]
+            ),
+            "",
+        ),
     ],
     ids=lambda x: x if isinstance(x, str) else "",
 )
-def test_a_trace_that_cannot_be_stored_is_refused_by_its_field_and_nothing_is_stored(message, field, send, store):
+def test_a_trace_that_cannot_be_stored_is_refused_by_its_field_and_nothing_is_stored(
+    message, field, send, store
+):
     good = agent_trace()
     with pytest.raises(FieldError) as raised:
         send([encode_trace(good), message])

@@ -1,4 +1,6 @@
-"""MonitorService: monitors are kept as they were asked for, changed field by field, and tell what is wrong with one."""
+"""MonitorService: monitors are kept as they were asked for, changed field by field, and tell what
+is wrong with one.
+"""
 
 import asyncio
 
@@ -41,10 +43,14 @@ FULL = pb.Monitor(
         settle_after_s=60.0,
         labels={"severity": "page"},
     ),
-    schedule=pb.MonitorSchedule(cron="0 3 * * *", time_zone="Europe/Berlin", jitter_s=30.0, catch_up=False),
+    schedule=pb.MonitorSchedule(
+        cron="0 3 * * *", time_zone="Europe/Berlin", jitter_s=30.0, catch_up=False
+    ),
     run=pb.MonitorRun(
         target=run_pb.RunTarget(
-            scope=SCOPE_TRACE, filter=run_pb.TraceFilter(service="shop"), sampling=run_pb.RunSampling(count=5, seed=3)
+            scope=SCOPE_TRACE,
+            filter=run_pb.TraceFilter(service="shop"),
+            sampling=run_pb.RunSampling(count=5, seed=3),
         ),
         measure=run_pb.RunMeasure(metrics=[METRIC]),
         budget=run_pb.RunBudget(max_usd=2.0),
@@ -59,9 +65,14 @@ LIVE = pb.Monitor(watch=pb.MonitorWatch(metric=METRIC, floor=0.8))
 
 class Backend:
     def __init__(self, store, now_ns):
-        settings = Settings.model_validate({"monitors": {"configured": {"metric": METRIC, "floor": 0.5}}})
+        settings = Settings.model_validate(
+            {"monitors": {"configured": {"metric": METRIC, "floor": 0.5}}}
+        )
         scoring = Scoring(
-            Engine(settings.evaluation, None, None), store, Sender(settings.export, {}, store, Meter()), Meter()
+            Engine(settings.evaluation, None, None),
+            store,
+            Sender(settings.export, {}, store, Meter()),
+            Meter(),
         )
         self.runs = Runs(settings.evaluation.runs, Measurers(settings, None, None), scoring, store)
         given = (settings.monitors, settings.alerting, store.monitors, self.runs)
@@ -69,7 +80,9 @@ class Backend:
 
 
 class Service:
-    """A service whose clock rises by a second with each look at it; its coroutines are run to their end."""
+    """A service whose clock rises by a second with each look at it; its coroutines are run to their
+    end.
+    """
 
     def __init__(self, store):
         self.now_ns = 1_790_000_000 * SECOND
@@ -114,7 +127,11 @@ def test_a_monitor_is_kept_under_its_id(ask):
     created = ask.create(FULL, "nightly")
     found = ask("get_monitor", name="monitors/nightly")
     assert found == created
-    assert (found.name, found.state, found.configured) == ("monitors/nightly", pb.MONITOR_STATE_ACTIVE, False)
+    assert (found.name, found.state, found.configured) == (
+        "monitors/nightly",
+        pb.MONITOR_STATE_ACTIVE,
+        False,
+    )
     assert (found.watch, found.run) == (FULL.watch, FULL.run)
     assert found.next_tick_ns > ask.now_ns
 
@@ -163,7 +180,13 @@ def test_another_tenant_has_monitors_of_its_own(ask):
     ask.create()
     other = Call("acme")
     assert ask("list_monitors", call=other).monitors == []
-    for method in ("get_monitor", "pause_monitor", "resume_monitor", "delete_monitor", "trigger_monitor"):
+    for method in (
+        "get_monitor",
+        "pause_monitor",
+        "resume_monitor",
+        "delete_monitor",
+        "trigger_monitor",
+    ):
         with pytest.raises(NotFoundError):
             ask(method, call=other, name="monitors/m")
     with pytest.raises(NotFoundError):
@@ -179,33 +202,65 @@ def test_another_tenant_has_monitors_of_its_own(ask):
     [
         ({"schedule": {"cron": "61 * * * *"}}, "monitor.schedule.cron", "cron '61"),
         ({"schedule": {"cron": "0 0 30 2 *"}}, "monitor.schedule.cron", "day-of-month"),
-        ({"schedule": {"cron": "* * * * *", "time_zone": "Mars"}}, "monitor.schedule.time_zone", "IANA"),
+        (
+            {"schedule": {"cron": "* * * * *", "time_zone": "Mars"}},
+            "monitor.schedule.time_zone",
+            "IANA",
+        ),
         ({"schedule": {"cron": "* * * * *", "every_s": 60}}, "monitor.schedule", "not both"),
         ({"schedule": {"every_s": 0.5}}, "monitor.schedule.every_s", "at least 10 s"),
-        ({"schedule": {"every_s": 9.9}}, "monitor.schedule.every_s", "9.9 s is too often: at least 10 s"),
+        (
+            {"schedule": {"every_s": 9.9}},
+            "monitor.schedule.every_s",
+            "9.9 s is too often: at least 10 s",
+        ),
         ({"schedule": {"cron": "*/5 * * * * *"}}, "monitor.schedule.cron", "at least 10 apart"),
         ({"schedule": {"cron": "0,55 * * * * *"}}, "monitor.schedule.cron", "at least 10 apart"),
-        ({"schedule": {"every_s": float("nan")}}, "monitor.schedule.every_s", "no number of seconds"),
+        (
+            {"schedule": {"every_s": float("nan")}},
+            "monitor.schedule.every_s",
+            "no number of seconds",
+        ),
         ({"schedule": {"jitter_s": -1}}, "monitor.schedule.jitter_s", "no number of seconds"),
         ({"watch": {"metric": ""}}, "monitor.watch.metric", "at least 1"),
         ({"watch": {"metric": "nonsense"}}, "monitor.watch.metric", "nonsense"),
         ({"watch": {"metric": METRIC, "scope": SCOPE_SESSION}}, "monitor.watch.metric", "session"),
         ({"watch": {"metric": METRIC, "floor": 2}}, "monitor.watch.floor", "less than or equal"),
-        ({"watch": {"metric": METRIC, "heaviest": float("inf")}}, "monitor.watch.heaviest", "less than|finite"),
-        ({"watch": {"metric": METRIC, "floor": float("nan")}}, "monitor.watch.floor", "finite|greater"),
+        (
+            {"watch": {"metric": METRIC, "heaviest": float("inf")}},
+            "monitor.watch.heaviest",
+            "less than|finite",
+        ),
+        (
+            {"watch": {"metric": METRIC, "floor": float("nan")}},
+            "monitor.watch.floor",
+            "finite|greater",
+        ),
         ({"watch": {"metric": METRIC, "of": "median"}}, "monitor.watch.of", "pass_rate"),
         ({"watch": {"metric": METRIC, "alpha": 1}}, "monitor.watch.alpha", "less than 1"),
-        ({"watch": {"metric": METRIC, "reference": {"sessions": 5}}}, "monitor.watch.reference.sessions", "20"),
+        (
+            {"watch": {"metric": METRIC, "reference": {"sessions": 5}}},
+            "monitor.watch.reference.sessions",
+            "20",
+        ),
         ({"run": {"measure": {"metrics": ["nonsense"]}}}, "monitor.run.measure", "nonsense"),
         (
             {"run": {"measure": {"thresholds": {METRIC: float("nan")}}}},
             f"monitor.run.measure.thresholds.{METRIC}",
             "finite",
         ),
-        ({"run": {"target": {"sampling": {"share": 2}}}}, "monitor.run.target.sampling.share", "less than"),
+        (
+            {"run": {"target": {"sampling": {"share": 2}}}},
+            "monitor.run.target.sampling.share",
+            "less than",
+        ),
         ({"run": {"look_back_s": 60, "everything": True}}, "monitor.run", "not both"),
         ({"run": {"overlap": 9}}, "monitor.run.overlap", "none of its values"),
-        ({"run": {"measure": {"metrics": ["coherence"]}}, "watch": {"metric": METRIC}}, "monitor.watch.metric", "runs"),
+        (
+            {"run": {"measure": {"metrics": ["coherence"]}}, "watch": {"metric": METRIC}},
+            "monitor.watch.metric",
+            "runs",
+        ),
         ({}, "monitor", "give watch"),
     ],
 )
@@ -219,21 +274,31 @@ def test_what_is_wrong_is_said_with_its_field_and_changes_nothing(ask, changed, 
     if changed:
         mask = FieldMask(paths=["watch", "schedule", "run"])
         with pytest.raises(FieldError, match=problem):
-            ask("update_monitor", monitor=pb.Monitor(name="monitors/m", **changed), update_mask=mask)
+            ask(
+                "update_monitor", monitor=pb.Monitor(name="monitors/m", **changed), update_mask=mask
+            )
         assert ask("get_monitor", name="monitors/m").etag == before.etag
 
 
-@pytest.mark.parametrize("schedule", [{"every_s": 10.0}, {"cron": "*/10 * * * * *"}, {"cron": "* * * * *"}])
+@pytest.mark.parametrize(
+    "schedule", [{"every_s": 10.0}, {"cron": "*/10 * * * * *"}, {"cron": "* * * * *"}]
+)
 def test_a_monitor_may_tick_each_ten_seconds(ask, schedule):
     assert ask.create(pb.Monitor(watch=LIVE.watch, schedule=schedule)).schedule.time_zone == "UTC"
 
 
 def test_all_fields_that_are_wrong_are_named_at_once(ask):
-    wrong = pb.Monitor(watch={"metric": METRIC, "alpha": 2}, schedule={"time_zone": "Mars", "every_s": 0.1})
+    wrong = pb.Monitor(
+        watch={"metric": METRIC, "alpha": 2}, schedule={"time_zone": "Mars", "every_s": 0.1}
+    )
     with pytest.raises(FieldError) as raised:
         ask.create(wrong)
     fields = [raised.value.field, *(x.field for x in raised.value.others)]
-    assert fields == ["monitor.watch.alpha", "monitor.schedule.every_s", "monitor.schedule.time_zone"]
+    assert fields == [
+        "monitor.watch.alpha",
+        "monitor.schedule.every_s",
+        "monitor.schedule.time_zone",
+    ]
 
 
 @pytest.mark.parametrize("id_", ["a/b", "-a", "a b", "ü", "a" * 65])
@@ -256,13 +321,17 @@ def test_ids_that_are_not_stored_are_refused(ask):
 
 def update(ask, paths, etag="", **fields):
     return ask(
-        "update_monitor", monitor=pb.Monitor(name="monitors/m", etag=etag, **fields), update_mask=FieldMask(paths=paths)
+        "update_monitor",
+        monitor=pb.Monitor(name="monitors/m", etag=etag, **fields),
+        update_mask=FieldMask(paths=paths),
     )
 
 
 def test_a_mask_changes_its_fields_alone(ask):
     ask.create(FULL)
-    changed = update(ask, ["watch.alpha", "display_name"], watch={"alpha": 0.5, "metric": "coherence"})
+    changed = update(
+        ask, ["watch.alpha", "display_name"], watch={"alpha": 0.5, "metric": "coherence"}
+    )
     assert (changed.watch.alpha, changed.watch.metric, changed.display_name) == (0.5, METRIC, "")
 
 
@@ -319,7 +388,9 @@ def test_a_paused_monitor_has_no_next_tick_until_it_is_resumed(ask):
 
 def test_pausing_again_changes_nothing(ask):
     ask.create()
-    assert ask("pause_monitor", name="monitors/m").etag == ask("pause_monitor", name="monitors/m").etag
+    assert (
+        ask("pause_monitor", name="monitors/m").etag == ask("pause_monitor", name="monitors/m").etag
+    )
 
 
 def test_a_trigger_makes_a_tick_once_for_its_request_id(ask):
@@ -334,7 +405,9 @@ def test_the_history_comes_in_pages_the_newest_first(ask):
     ask.create()
     made = [ask("trigger_monitor", name="monitors/m") for _ in range(3)][::-1]
     first = ask("list_monitor_ticks", parent="monitors/m", page_size=2)
-    rest = ask("list_monitor_ticks", parent="monitors/m", page_size=2, page_token=first.next_page_token)
+    rest = ask(
+        "list_monitor_ticks", parent="monitors/m", page_size=2, page_token=first.next_page_token
+    )
     assert [*first.ticks, *rest.ticks] == made
     assert ask("get_monitor", name="monitors/m").last_tick == made[0]
 
@@ -351,4 +424,9 @@ def test_a_live_monitor_shows_what_it_knows(ask):
     ask.create(pb.Monitor(watch=pb.MonitorWatch(metric=METRIC, floor=0.8, heaviest=1)))
     ask("trigger_monitor", name="monitors/m")
     found = ask("get_monitor", name="monitors/m").findings
-    assert (found.phase, found.floor, found.sessions, found.evidence_for_alert) == ("watching", 0.8, 0, 200.0)
+    assert (found.phase, found.floor, found.sessions, found.evidence_for_alert) == (
+        "watching",
+        0.8,
+        0,
+        200.0,
+    )

@@ -27,7 +27,9 @@ def test_a_token_leads_to_its_place(place):
 
 
 def test_tokens_of_near_and_far_places_look_alike():
-    near, next_, far = (base64.urlsafe_b64decode(paging.token(REQUEST, ACME, (x, 0))) for x in (7, 8, 2**40))
+    near, next_, far = (
+        base64.urlsafe_b64decode(paging.token(REQUEST, ACME, (x, 0))) for x in (7, 8, 2**40)
+    )
     assert len(near) == len(next_) == len(far)
     assert sum(a == b for a, b in zip(near, next_, strict=True)) < len(near) / 4
 
@@ -41,7 +43,8 @@ def test_a_token_that_was_changed_is_refused(byte):
 
 
 @pytest.mark.parametrize(
-    ("call", "numbers"), [(Call("acme", page_key=b"o" * 32), 2), (Call("acme"), 2), (ACME, 1), (ACME, 3)]
+    ("call", "numbers"),
+    [(Call("acme", page_key=b"o" * 32), 2), (Call("acme"), 2), (ACME, 1), (ACME, 3)],
 )
 def test_a_token_of_another_store_or_list_is_refused(call, numbers):
     with pytest.raises(FieldError, match="page_token: is no next_page_token"):

@@ -68,7 +68,9 @@ class StoreBackend(Store):
 @pytest.fixture
 def backend(tmp_path):
     store = StoreBackend.open(Config(url=f"sqlite:///{tmp_path}/store.db"))
-    for number, (session, value) in enumerate([("a/b c", 0.25), ("two", 0.75), ("a/b c", 0.9)], start=1):
+    for number, (session, value) in enumerate(
+        [("a/b c", 0.25), ("two", 0.75), ("a/b c", 0.9)], start=1
+    ):
         trace = _trace(number, session, agent_name="shop", user_input=f"question {number}")
         store.commit([StoredTrace(trace, 1, "")], [_score(trace, "coherence", value)])
     yield store
@@ -86,11 +88,16 @@ def _ask(coroutine):
 
 def test_a_trace_is_got_by_the_name_that_its_list_gives(traces):
     newest = _ask(traces.list_traces(pb.ListTracesRequest(page_size=1), CALL)).traces[0]
-    assert _ask(traces.get_trace(pb.GetTraceRequest(name=newest.name), CALL)).user_input == "question 3"
+    assert (
+        _ask(traces.get_trace(pb.GetTraceRequest(name=newest.name), CALL)).user_input
+        == "question 3"
+    )
 
 
 def test_of_a_trace_only_the_fields_that_the_mask_names_are_given(traces):
-    request = pb.GetTraceRequest(trace_id=f"{1:032x}", read_mask={"paths": ["user_input", "target.trace_id"]})
+    request = pb.GetTraceRequest(
+        trace_id=f"{1:032x}", read_mask={"paths": ["user_input", "target.trace_id"]}
+    )
     found = _ask(traces.get_trace(request, CALL))
     assert [x.name for x, _ in found.ListFields()] == ["target", "user_input"]
 
@@ -114,7 +121,10 @@ def test_a_wrong_field_is_named(traces, request_, field):
 
 def test_a_session_with_any_id_has_a_name_that_finds_it(traces):
     [name] = [
-        x.name for x in _ask(traces.list_sessions(pb.ListSessionsRequest(filter="trace_count = 2"), CALL)).sessions
+        x.name
+        for x in _ask(
+            traces.list_sessions(pb.ListSessionsRequest(filter="trace_count = 2"), CALL)
+        ).sessions
     ]
     found = _ask(traces.get_session(pb.GetSessionRequest(name=name), CALL))
     assert (name, found.session_id, len(found.traces)) == ("sessions/a%2Fb%20c", "a/b c", 2)
@@ -128,7 +138,11 @@ def test_a_session_that_is_not_stored_is_not_found(traces):
 
 def test_the_pages_of_sessions_follow_each_other(traces):
     first = _ask(traces.list_sessions(pb.ListSessionsRequest(page_size=1), CALL))
-    second = _ask(traces.list_sessions(pb.ListSessionsRequest(page_size=1, page_token=first.next_page_token), CALL))
+    second = _ask(
+        traces.list_sessions(
+            pb.ListSessionsRequest(page_size=1, page_token=first.next_page_token), CALL
+        )
+    )
     assert [x.session_id for page in (first, second) for x in page.sessions] == ["a/b c", "two"]
 
 
@@ -145,14 +159,18 @@ def test_a_page_token_is_of_one_list(traces, backend):
 
 
 def test_evaluating_a_trace_gives_its_scores(traces, backend):
-    request = pb.EvaluateTraceRequest(name=f"traces/{1:032x}", metrics=["coherence"], threshold=0.75)
+    request = pb.EvaluateTraceRequest(
+        name=f"traces/{1:032x}", metrics=["coherence"], threshold=0.75
+    )
     found = _ask(traces.evaluate_trace(request, CALL))
     assert [x.metric for x in found.scores] == ["coherence"]
     assert backend.asked == (f"{1:032x}", None, Overrides(("coherence",), None, 0.75))
 
 
 def test_a_trace_is_evaluated_once_under_a_request_id(traces, backend):
-    request = pb.EvaluateTraceRequest(name=f"traces/{1:032x}", metrics=["coherence"], request_id="once")
+    request = pb.EvaluateTraceRequest(
+        name=f"traces/{1:032x}", metrics=["coherence"], request_id="once"
+    )
     first = _ask(traces.evaluate_trace(request, CALL))
     backend.asked = None
     assert (_ask(traces.evaluate_trace(request, CALL)), backend.asked) == (first, None)
@@ -181,7 +199,9 @@ def test_evaluating_what_is_not_stored_is_not_found(traces):
 )
 def test_scores_are_listed_in_the_order_that_is_asked_for(backend, order_by, wanted):
     request = score_pb.ListScoresRequest(filter="value > 0", order_by=order_by)
-    assert [x.value for x in _ask(ScoreService(backend).list_scores(request, CALL)).scores] == wanted
+    assert [
+        x.value for x in _ask(ScoreService(backend).list_scores(request, CALL)).scores
+    ] == wanted
 
 
 @pytest.mark.parametrize(
@@ -201,7 +221,9 @@ def test_what_cannot_be_ordered_by_is_named(backend, order_by, problem):
 
 def test_a_page_token_holds_for_its_order_alone(backend):
     service = ScoreService(backend)
-    token = _ask(service.list_scores(score_pb.ListScoresRequest(order_by="value", page_size=1), CALL)).next_page_token
+    token = _ask(
+        service.list_scores(score_pb.ListScoresRequest(order_by="value", page_size=1), CALL)
+    ).next_page_token
     other = score_pb.ListScoresRequest(order_by="value desc", page_size=1, page_token=token)
     with pytest.raises(FieldError, match="page_token"):
         _ask(service.list_scores(other, CALL))
@@ -219,7 +241,9 @@ def test_every_service_has_all_methods_of_its_proto_each_with_a_scope(backend):
 
 def test_a_score_is_got_by_the_name_that_its_list_gives(backend):
     service = ScoreService(backend)
-    listed = _ask(service.list_scores(score_pb.ListScoresRequest(filter="value = 0.75"), CALL)).scores[0]
+    listed = _ask(
+        service.list_scores(score_pb.ListScoresRequest(filter="value = 0.75"), CALL)
+    ).scores[0]
     assert _ask(service.get_score(score_pb.GetScoreRequest(name=listed.name), CALL)).value == 0.75
 
 
@@ -257,7 +281,10 @@ class _Large(StoreBackend):
 
     def _scores(self):
         outcome = Score(0.5, "x" * 200_000)
-        return [replace(_score(_trace(1, "two"), f"rubric.{n}", 0.5), outcome=outcome) for n in range(40)]
+        return [
+            replace(_score(_trace(1, "two"), f"rubric.{n}", 0.5), outcome=outcome)
+            for n in range(40)
+        ]
 
     def list_scores(self, query, limit, after=None):
         start = after.row if after else 0
@@ -298,7 +325,9 @@ def test_a_session_with_large_scores_fits_in_a_message(large):
 
 def test_a_subject_has_pages_without_a_page_size_too(backend, monkeypatch):
     monkeypatch.setattr(paging, "MAX_PAGE", 1)
-    page = _ask(ScoreService(backend).list_scores(score_pb.ListScoresRequest(session_id="a/b c"), CALL))
+    page = _ask(
+        ScoreService(backend).list_scores(score_pb.ListScoresRequest(session_id="a/b c"), CALL)
+    )
     assert (len(page.scores), bool(page.next_page_token)) == (1, True)
 
 

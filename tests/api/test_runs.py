@@ -1,4 +1,6 @@
-"""RunService: what is asked by messages is what is stored, and what is stored is shown as messages."""
+"""RunService: what is asked by messages is what is stored, and what is stored is shown as
+messages.
+"""
 
 import asyncio
 import threading
@@ -33,7 +35,11 @@ FULL = pb.Run(
     target=pb.RunTarget(
         scope=SCOPE_SESSION,
         filter=pb.TraceFilter(
-            service="shop", resource={"zone": "eu"}, has_error=False, min_duration_s=0.5, min_tokens=7
+            service="shop",
+            resource={"zone": "eu"},
+            has_error=False,
+            min_duration_s=0.5,
+            min_tokens=7,
         ),
         sampling=pb.RunSampling(count=50, seed=9),
         where="score.agent_reliability < 0.5",
@@ -54,7 +60,10 @@ class Backend:
     def __init__(self, store):
         settings = Settings()
         scoring = Scoring(
-            Engine(settings.evaluation, None, None), store, Sender(settings.export, {}, store, Meter()), Meter()
+            Engine(settings.evaluation, None, None),
+            store,
+            Sender(settings.export, {}, store, Meter()),
+            Meter(),
         )
         self.runs = Runs(settings.evaluation.runs, Measurers(settings, None, None), scoring, store)
 
@@ -89,7 +98,13 @@ def test_progress_is_shown_with_what_is_missing_and_why():
     progress = Progress(cursor=None, candidates=9, items=3, done=2, failed=1, scores=scores)
     shown = encode_run(kept(pb.Run(), progress=progress), 12.5).progress
 
-    assert (shown.listed, shown.items, shown.done, shown.scores, shown.eta_s) == (True, 3, 2, 4, 12.5)
+    assert (shown.listed, shown.items, shown.done, shown.scores, shown.eta_s) == (
+        True,
+        3,
+        2,
+        4,
+        12.5,
+    )
     assert [(x.metric, x.cause, x.count) for x in (*shown.skipped, *shown.errors)] == [
         ("coherence", "budget", 2),
         ("", "InputError", 1),
@@ -100,7 +115,10 @@ WRONG = [
     (pb.Run(target=pb.RunTarget(sampling=pb.RunSampling(share=2.0))), "run.target.sampling.share"),
     (pb.Run(target=pb.RunTarget(sampling=pb.RunSampling(count=0))), "run.target.sampling.count"),
     (pb.Run(target=pb.RunTarget(trace_ids=["a"], session_ids=["b"])), "run.target"),
-    (pb.Run(measure=pb.RunMeasure(thresholds={"coherence": float("nan")})), "run.measure.thresholds.coherence"),
+    (
+        pb.Run(measure=pb.RunMeasure(thresholds={"coherence": float("nan")})),
+        "run.measure.thresholds.coherence",
+    ),
     (pb.Run(budget=pb.RunBudget(max_tokens=0)), "run.budget.max_tokens"),
     (pb.Run(display_name="x" * 300), "run.display_name"),
     (pb.Run(target=pb.RunTarget(scope=7)), "run.target.scope"),
@@ -152,7 +170,9 @@ def test_runs_are_listed_page_by_page(service):
     names = [create(service).name for _ in range(5)]
     found, token = [], ""
     while True:
-        page = asyncio.run(service.list_runs(pb.ListRunsRequest(page_size=2, page_token=token), CALL))
+        page = asyncio.run(
+            service.list_runs(pb.ListRunsRequest(page_size=2, page_token=token), CALL)
+        )
         found += [x.name for x in page.runs]
         if not (token := page.next_page_token):
             break
@@ -184,7 +204,8 @@ def test_the_same_request_id_gives_the_same_run(service):
 
 def test_an_estimate_counts_what_would_be_evaluated(service):
     run = pb.Run(
-        target=pb.RunTarget(sampling=pb.RunSampling(count=2)), measure=pb.RunMeasure(metrics=["check.errors_recovered"])
+        target=pb.RunTarget(sampling=pb.RunSampling(count=2)),
+        measure=pb.RunMeasure(metrics=["check.errors_recovered"]),
     )
     found = asyncio.run(service.estimate_run(pb.EstimateRunRequest(run=run), CALL))
     assert (found.candidates, found.items, found.calls) == (3, 2, 0)
@@ -218,7 +239,10 @@ def test_requests_wait_for_none_of_the_threads_that_all_else_uses(service):
 def test_a_watched_run_ends_when_the_server_stops(service):
     async def watch():
         created = await service.create_run(
-            pb.CreateRunRequest(run=pb.Run(measure=pb.RunMeasure(metrics=["check.errors_recovered"]))), CALL
+            pb.CreateRunRequest(
+                run=pb.Run(measure=pb.RunMeasure(metrics=["check.errors_recovered"]))
+            ),
+            CALL,
         )
         watching = service.watch_run(pb.WatchRunRequest(name=created.name), CALL)
         await anext(watching)
@@ -237,7 +261,9 @@ def test_a_watched_run_ends_when_the_token_is_revoked(service):
             raise UnauthenticatedError("this token is not known here")
 
     async def watch():
-        name = (await service.create_run(pb.CreateRunRequest(run=pb.Run(measure=MEASURE)), CALL)).name
+        name = (
+            await service.create_run(pb.CreateRunRequest(run=pb.Run(measure=MEASURE)), CALL)
+        ).name
         watching = service.watch_run(pb.WatchRunRequest(name=name), Call(admit=admit))
         await anext(watching)
         revoked.append(True)

@@ -11,7 +11,9 @@ import pytest
 import trustme
 from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
+    ProtoReflectionDescriptorDatabase,
+)
 
 from spanscore.api.decoding import decode_score
 from spanscore.api.server import Server
@@ -90,12 +92,20 @@ class FakeBackend:
             raise self._error
         self.asked.append((trace_id, session_id, overrides))
         known = session_id == "session-42" or trace_id in {_TRACE.id, _OTEL_ID}
-        return [_evaluation(name, 1.0, revision=2) for name in overrides.metrics or ("coherence",)] if known else []
+        return (
+            [_evaluation(name, 1.0, revision=2) for name in overrides.metrics or ("coherence",)]
+            if known
+            else []
+        )
 
 
 @contextlib.contextmanager
-def _serving(backend=None, endpoint="127.0.0.1:0", ca=None, shown=(None, None), tokens=None, **secured):
-    """A channel to a server that runs in a thread of its own; it trusts `ca`, and shows a key and a certificate."""
+def _serving(
+    backend=None, endpoint="127.0.0.1:0", ca=None, shown=(None, None), tokens=None, **secured
+):
+    """A channel to a server that runs in a thread of its own; it trusts `ca`, and shows a key and a
+    certificate.
+    """
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -111,7 +121,9 @@ def _serving(backend=None, endpoint="127.0.0.1:0", ca=None, shown=(None, None), 
     def connect(port):
         if ca is None:
             return grpc.insecure_channel(f"127.0.0.1:{port}")
-        return grpc.secure_channel(f"localhost:{port}", grpc.ssl_channel_credentials(ca.cert_pem.bytes(), *shown))
+        return grpc.secure_channel(
+            f"localhost:{port}", grpc.ssl_channel_credentials(ca.cert_pem.bytes(), *shown)
+        )
 
     server = wait_for(start())
     try:
@@ -189,7 +201,9 @@ def test_without_a_subject_the_scores_of_all_are_listed(stub):
 
 def test_the_conditions_of_a_list_reach_the_store():
     backend = FakeBackend()
-    request = pb.ListScoresRequest(failing=True, metric="coherence", since_ns=7, service_name="shop", source="human")
+    request = pb.ListScoresRequest(
+        failing=True, metric="coherence", since_ns=7, service_name="shop", source="human"
+    )
     with _serving(backend) as channel:
         ControlServiceStub(channel).ListScores(request)
     query = ScoreQuery(failing=True, metric="coherence", since_ns=7, service="shop", source="human")
@@ -211,14 +225,19 @@ def test_a_page_token_of_other_conditions_is_an_invalid_argument(stub):
     assert (code, text.partition(":")[0]) == (grpc.StatusCode.INVALID_ARGUMENT, "page_token")
 
 
-@pytest.mark.parametrize("token", ["x", "bnVsbA==", "W10=", "ñ", "WyJhIiwgMSwgMWUzMDBd", "WzEsIDIsIDFlOTk5XQ=="])
+@pytest.mark.parametrize(
+    "token", ["x", "bnVsbA==", "W10=", "ñ", "WyJhIiwgMSwgMWUzMDBd", "WzEsIDIsIDFlOTk5XQ=="]
+)
 def test_what_is_no_page_token_is_an_invalid_argument(stub, token):
     code, text = _refused(stub.ListScores, pb.ListScoresRequest(page_token=token))
     assert (code, text.partition(":")[0]) == (grpc.StatusCode.INVALID_ARGUMENT, "page_token")
 
 
 def test_a_negative_page_size_is_an_invalid_argument(stub):
-    assert _refused(stub.ListTraces, pb.ListTracesRequest(page_size=-1))[0] == grpc.StatusCode.INVALID_ARGUMENT
+    assert (
+        _refused(stub.ListTraces, pb.ListTracesRequest(page_size=-1))[0]
+        == grpc.StatusCode.INVALID_ARGUMENT
+    )
 
 
 def test_a_page_is_never_larger_than_the_bound():
@@ -234,13 +253,19 @@ def test_the_scores_of_a_session_come_in_pages_where_a_size_is_asked_for():
     with _serving(backend) as channel:
         stub = ControlServiceStub(channel)
         first = stub.ListScores(pb.ListScoresRequest(session_id="s", page_size=2))
-        rest = stub.ListScores(pb.ListScoresRequest(session_id="s", page_token=first.next_page_token))
+        rest = stub.ListScores(
+            pb.ListScoresRequest(session_id="s", page_token=first.next_page_token)
+        )
     assert [[x.metric for x in page.scores] for page in (first, rest)] == [["m0", "m1"], ["m2"]]
 
 
 def test_a_trace_is_listed_in_few_words_with_its_scores(stub):
     [found] = stub.ListTraces(pb.ListTracesRequest()).traces
-    assert (found.id, found.user_input, found.HasField("tool_calls")) == (_TRACE.id, _TRACE.user_input, False)
+    assert (found.id, found.user_input, found.HasField("tool_calls")) == (
+        _TRACE.id,
+        _TRACE.user_input,
+        False,
+    )
     assert [score.metric for score in found.scores] == ["coherence"]
 
 
@@ -295,7 +320,10 @@ def test_evaluating_what_is_not_stored_is_not_found(stub):
         ({"metrics": ["coherance"]}, "did you mean 'coherence'?"),
         ({"signal_weights": {"coherence": -1.0}}, "at least 0"),
         ({"threshold": float("nan")}, "off the scale of "),
-        ({"threshold": 7.0, "metrics": ["coherence"]}, "threshold: 7 is off the scale of coherence, which is 0 to 1"),
+        (
+            {"threshold": 7.0, "metrics": ["coherence"]},
+            "threshold: 7 is off the scale of coherence, which is 0 to 1",
+        ),
     ],
 )
 def test_an_impossible_override_is_an_invalid_argument_that_says_what_to_do(stub, wrong, hint):
@@ -313,7 +341,9 @@ def test_an_impossible_override_is_an_invalid_argument_that_says_what_to_do(stub
 )
 def test_the_backends_errors_become_status_codes(error, code):
     with _serving(FakeBackend(error)) as channel:
-        got, text = _refused(ControlServiceStub(channel).Evaluate, pb.EvaluateRequest(trace_id=_OTEL_ID))
+        got, text = _refused(
+            ControlServiceStub(channel).Evaluate, pb.EvaluateRequest(trace_id=_OTEL_ID)
+        )
     assert got == code
     assert str(error) in text
 
@@ -327,30 +357,44 @@ def _status_of(call, request):
 
 def test_an_error_has_a_reason_for_programs(stub):
     info = _status_of(stub.GetTrace, pb.GetTraceRequest(trace_id="f" * 32)).info
-    assert info == ErrorInfo("NOT_FOUND", "spanscore", {"method": "spanscore.v1.ControlService/GetTrace"})
+    assert info == ErrorInfo(
+        "NOT_FOUND", "spanscore", {"method": "spanscore.v1.ControlService/GetTrace"}
+    )
 
 
 def test_an_error_names_the_field_that_is_wrong(stub):
     status = _status_of(stub.ListTraces, pb.ListTracesRequest(filter="nam = 1"))
-    assert [(x.field, "there is no field nam" in x.description) for x in status.violations] == [("filter", True)]
+    assert [(x.field, "there is no field nam" in x.description) for x in status.violations] == [
+        ("filter", True)
+    ]
 
 
 def test_an_error_that_may_pass_has_the_time_to_wait():
     with _serving(FakeBackend(RetryableError("too busy", retry_after_s=3))) as channel:
-        status = _status_of(ControlServiceStub(channel).Evaluate, pb.EvaluateRequest(trace_id=_OTEL_ID))
+        status = _status_of(
+            ControlServiceStub(channel).Evaluate, pb.EvaluateRequest(trace_id=_OTEL_ID)
+        )
     assert status.retry_after_s == 3
 
 
 def test_what_nobody_foresaw_is_internal_and_shows_nothing_of_the_inside(caplog):
     with _serving(FakeBackend(KeyError("secret"))) as channel:
-        code, text = _refused(ControlServiceStub(channel).Evaluate, pb.EvaluateRequest(trace_id=_OTEL_ID))
-    assert (code, "secret" in text, "secret" in caplog.text) == (grpc.StatusCode.INTERNAL, False, True)
+        code, text = _refused(
+            ControlServiceStub(channel).Evaluate, pb.EvaluateRequest(trace_id=_OTEL_ID)
+        )
+    assert (code, "secret" in text, "secret" in caplog.text) == (
+        grpc.StatusCode.INTERNAL,
+        False,
+        True,
+    )
 
 
 def test_reflection_describes_the_service():
     with _serving() as channel:
         pool = DescriptorPool(ProtoReflectionDescriptorDatabase(channel))
-        names = {method.name for method in pool.FindServiceByName("spanscore.v1.ControlService").methods}
+        names = {
+            method.name for method in pool.FindServiceByName("spanscore.v1.ControlService").methods
+        }
     assert names == {"ListMetrics", "GetTrace", "ListTraces", "ListScores", "Evaluate"}
 
 
@@ -492,7 +536,9 @@ def test_stopping_twice_or_before_the_start_is_fine():
         socket.create_connection(("127.0.0.1", port)).close()
 
 
-@pytest.mark.parametrize(("endpoint", "warns"), [("0.0.0.0:0", True), ("127.0.0.1:0", False), ("localhost:0", False)])
+@pytest.mark.parametrize(
+    ("endpoint", "warns"), [("0.0.0.0:0", True), ("127.0.0.1:0", False), ("localhost:0", False)]
+)
 def test_only_an_endpoint_that_others_can_reach_warns(endpoint, warns, caplog):
     with caplog.at_level(logging.WARNING, "spanscore"), _serving(endpoint=endpoint):
         pass

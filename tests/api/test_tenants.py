@@ -1,8 +1,9 @@
 """Two tenants attack each other by every method of every service.
 
-The requests are made from the services' descriptors: each text of a request is given all that another tenant's things
-are called, and the same with names of things that never existed. Whoever asks must not be able to tell one from the
-other. So a new method is attacked without a line here; where it needs fields to do anything, they stand in `NEEDED`.
+The requests are made from the services' descriptors: each text of a request is given all that
+another tenant's things are called, and the same with names of things that never existed. Whoever
+asks must not be able to tell one from the other. So a new method is attacked without a line here;
+where it needs fields to do anything, they stand in `NEEDED`.
 """
 
 import asyncio
@@ -46,10 +47,16 @@ _HUMAN = Evaluator("HUMAN", "anna", "", source="human")
 _MEASURE = run_pb.RunMeasure(metrics=[METRIC])
 _MONITOR = monitor_pb.Monitor(watch=monitor_pb.MonitorWatch(metric=METRIC, floor=0.5))
 _GIVEN = score_pb.Score(
-    metric="helpful", value=1.0, trace_id=f"{7:032x}", evaluator=score_pb.Evaluator(source="human", author="anna")
+    metric="helpful",
+    value=1.0,
+    trace_id=f"{7:032x}",
+    evaluator=score_pb.Evaluator(source="human", author="anna"),
 )
 _QUEUE = annotation_pb.AnnotationQueue(
-    metric="coherence", author="anna", strategy=annotation_pb.ANNOTATION_STRATEGY_RANDOM, scope=score_pb.SCOPE_TRACE
+    metric="coherence",
+    author="anna",
+    strategy=annotation_pb.ANNOTATION_STRATEGY_RANDOM,
+    scope=score_pb.SCOPE_TRACE,
 )
 _CHANGED = score_pb.Score(value=0.5)
 
@@ -74,7 +81,9 @@ NEEDED = {
     "ReleaseAnnotationItem": {"queue": _QUEUE, "scope": score_pb.SCOPE_TRACE},
     "UpdateScore": {"score": _CHANGED, "update_mask": {"paths": ["value"]}},
 }
-"""By method what a request has beside the names that are tried, so that it is answered where they are right."""
+"""By method what a request has beside the names that are tried, so that it is answered where they
+are right.
+"""
 
 OF_ALL = {"ListMetrics", "GetViewer"}
 """Methods that give every tenant the same."""
@@ -82,18 +91,26 @@ OF_ALL = {"ListMetrics", "GetViewer"}
 COLLECTIONS = ("traces", "sessions", "scores", "runs", "monitors")
 _MONITORS = "/spanscore.v1.MonitorService"
 FILTERED = ("trace_id", "session_id", "session_key", "subject_id", "uid", "id")
-_NEXT = str.maketrans("0123456789abcdefghijklmnopqrstuvwxyz", "1234567890bcdefahijklmnopqrstuvwxyzg")
-UNTRIED = frozenset({"google.protobuf.FieldMask", "google.protobuf.Struct", "google.protobuf.Timestamp"})
+_NEXT = str.maketrans(
+    "0123456789abcdefghijklmnopqrstuvwxyz", "1234567890bcdefahijklmnopqrstuvwxyzg"
+)
+UNTRIED = frozenset(
+    {"google.protobuf.FieldMask", "google.protobuf.Struct", "google.protobuf.Timestamp"}
+)
 
 
 @dataclass(frozen=True)
 class Names:
-    """All that the things of a tenant are called; `invented` has names of the same form of which there is none."""
+    """All that the things of a tenant are called; `invented` has names of the same form of which
+    there is none.
+    """
 
     ids: tuple[str, ...]
 
     def texts(self, *path):
-        """What the field at the end of a path is given, in an order that only the kind of the names decides."""
+        """What the field at the end of a path is given, in an order that only the kind of the names
+        decides.
+        """
         if path[-1:] in {("filter",), ("where",)}:
             return [f'{x} = "{id_}"' for id_ in self.ids for x in FILTERED]
         is_named = len(path) < 2 or path[-1] in {"name", "parent"}
@@ -104,7 +121,9 @@ class Names:
 
 
 def _other(id_):
-    """Another text of the same form: each digit is another one, and each letter of the digest that it may be."""
+    """Another text of the same form: each digit is another one, and each letter of the digest that
+    it may be.
+    """
     tenant, slash, rest = id_.rpartition("/")
     return tenant + slash + rest.translate(_NEXT)
 
@@ -153,7 +172,9 @@ def _score(trace, metric, **facts):
 
 
 def _fill(store, tenant, number, session):
-    """Keep a trace with a score, one of its session and what a person gave; returns all that these are called."""
+    """Keep a trace with a score, one of its session and what a person gave; returns all that these
+    are called.
+    """
     trace = _trace(tenant, number, session)
     own = _score(trace, "coherence")
     of_session = _score(trace, "loop_detection", scope="session", subject_id=trace.session_key)
@@ -165,7 +186,15 @@ def _fill(store, tenant, number, session):
     )
     store.commit([StoredTrace(trace, 1, "")], [own, of_session])
     store.put_external([given])
-    return (trace.id, trace.target.trace_id, session, trace.session_key, own.uid, of_session.uid, given.uid)
+    return (
+        trace.id,
+        trace.target.trace_id,
+        session,
+        trace.session_key,
+        own.uid,
+        of_session.uid,
+        given.uid,
+    )
 
 
 class World:
@@ -182,7 +211,11 @@ class World:
         _fill(store, BLUE, 9, "of blue alone")
         ids = _fill(store, ACME, 8, "of acme alone")
         run, uid = self.loop.run(self._run_of(ACME))
-        self.loop.run(self._runs.create_run(run_pb.CreateRunRequest(run=run_pb.Run(measure=_MEASURE)), Call(ACME)))
+        self.loop.run(
+            self._runs.create_run(
+                run_pb.CreateRunRequest(run=run_pb.Run(measure=_MEASURE)), Call(ACME)
+            )
+        )
         monitors = [self._monitor_of(ACME, x) for x in ("of-acme-weekly", "of-acme-nightly")]
         self.names = Names((*ids, run, "nightly-7", uid, *monitors))
         leasing = annotation_pb.LeaseAnnotationItemsRequest(queue=_QUEUE, max_items=5)
@@ -203,7 +236,9 @@ class World:
         """Make a run and work it off; its id, and the uid of one of its scores."""
         runs, call = self._runs, Call(tenant)
         wanted = run_pb.Run(display_name=HIDDEN.format(tenant), measure=_MEASURE)
-        made = await runs.create_run(run_pb.CreateRunRequest(run=wanted, request_id="nightly-7"), call)
+        made = await runs.create_run(
+            run_pb.CreateRunRequest(run=wanted, request_id="nightly-7"), call
+        )
         working = asyncio.create_task(self.pipeline.runs.run())
         async for _ in runs.watch_run(run_pb.WatchRunRequest(name=made.name), call):
             pass
@@ -242,12 +277,17 @@ class World:
             return await anext(responses)
 
     def seen_by(self, tenant):
-        """What a tenant sees by the methods that change nothing: lists, and what the first field may name."""
+        """What a tenant sees by the methods that change nothing: lists, and what the first field
+        may name.
+        """
         found = {}
         for path, method in self.methods.items():
             if not method.has_side_effects:
                 asked = requests(method, self.names)[: 1 + len(self.names.texts())]
-                found[path] = [_without_names(self.answer(path, request, tenant), Names(())) for request in asked]
+                found[path] = [
+                    _without_names(self.answer(path, request, tenant), Names(()))
+                    for request in asked
+                ]
         return found
 
     def close(self):
@@ -258,14 +298,19 @@ class World:
 
 @pytest.fixture
 def new_world(tmp_path, database_url, request):
-    """`new_world()`: a server on a database of its own; each has the same in it, but for what chance has named."""
+    """`new_world()`: a server on a database of its own; each has the same in it, but for what
+    chance has named.
+    """
     made = []
 
     def new():
         url = f"sqlite:///{tmp_path}/store-{len(made)}.db"
         if not database_url.startswith("sqlite"):
             url = request.getfixturevalue("postgresql_server").create()
-        settings = {"journal": {"path": tmp_path / f"journal-{len(made)}.db"}, "store": {"url": url}}
+        settings = {
+            "journal": {"path": tmp_path / f"journal-{len(made)}.db"},
+            "store": {"url": url},
+        }
         made.append(World(Settings.model_validate(settings)))
         return made[-1]
 
@@ -280,10 +325,19 @@ def world(new_world):
 
 
 def requests(method, names):
-    """The requests of a method that have one of the names in one of their fields, each field in its turn."""
+    """The requests of a method that have one of the names in one of their fields, each field in its
+    turn.
+    """
     needed = _needed(method)
     fields = list(_text_fields(needed.DESCRIPTOR))
-    return [needed, *(_with(needed, path, text) for path in fields for text in names.texts(*(x.name for x in path)))]
+    return [
+        needed,
+        *(
+            _with(needed, path, text)
+            for path in fields
+            for text in names.texts(*(x.name for x in path))
+        ),
+    ]
 
 
 def _text_fields(descriptor, around=()):
@@ -350,9 +404,14 @@ def test_what_another_tenant_has_cannot_be_told_from_what_never_was(new_world, p
     world = new_world()
     other_world = new_world() if world.methods[path].has_side_effects else world
     method, invented = world.methods[path], other_world.names.invented()
-    for request, control in zip(requests(method, world.names), requests(method, invented), strict=True):
+    for request, control in zip(
+        requests(method, world.names), requests(method, invented), strict=True
+    ):
         answers = world.answer(path, request, BLUE), other_world.answer(path, control, BLUE)
-        told, expected = _without_names(answers[0], world.names), _without_names(answers[1], invented)
+        told, expected = (
+            _without_names(answers[0], world.names),
+            _without_names(answers[1], invented),
+        )
         assert told == expected, text_format.MessageToString(request)
         assert HIDDEN.format(ACME) not in answers[0]
 
@@ -391,7 +450,11 @@ PAGED = [path for path, fields in FIELDS.items() if "page_token" in fields]
 @pytest.mark.parametrize("path", PAGED)
 def test_the_page_token_of_another_tenant_is_refused(world, path):
     name = path.rpartition("/")[2]
-    request = world.methods[path].request_class(page_size=1, **world.parents.get(name, NEEDED.get(name, {})))
+    request = world.methods[path].request_class(
+        page_size=1, **world.parents.get(name, NEEDED.get(name, {}))
+    )
     request.page_token = world.message(path, request, ACME).next_page_token
     assert request.page_token
-    assert world.answer(path, request, BLUE).startswith(("FieldError: page_token: is of another request", "NotFound"))
+    assert world.answer(path, request, BLUE).startswith(
+        ("FieldError: page_token: is of another request", "NotFound")
+    )

@@ -86,7 +86,9 @@ def test_a_trace_has_its_steps_and_the_places_that_its_scores_name(service):
 
 
 def test_a_session_has_its_scores_and_a_row_for_each_turn(service):
-    view = _view(_ask(service.get_session_view(pb.GetSessionViewRequest(name="sessions/s"), Call())))
+    view = _view(
+        _ask(service.get_session_view(pb.GetSessionViewRequest(name="sessions/s"), Call()))
+    )
     assert [x["input"] for x in view["turns"]] == ["question 1", "question 2"]
     assert [x["metric"] for x in view["session"]["scores"]] == ["conversation_completion"]
     assert [view["metrics"][x]["metric"] for x in view["turns"][0]["fails"]] == ["task_completion"]
@@ -95,7 +97,9 @@ def test_a_session_has_its_scores_and_a_row_for_each_turn(service):
 
 def test_what_another_tenant_has_is_not_there(service):
     for ask in (
-        service.get_trace_view(pb.GetTraceViewRequest(name=f"traces/{1:032x}"), Call(tenant="acme")),
+        service.get_trace_view(
+            pb.GetTraceViewRequest(name=f"traces/{1:032x}"), Call(tenant="acme")
+        ),
         service.get_session_view(pb.GetSessionViewRequest(name="sessions/s"), Call(tenant="acme")),
     ):
         with pytest.raises(NotFoundError):
@@ -113,7 +117,9 @@ def test_a_name_that_is_none_is_an_error_of_its_field(service):
 
 
 def test_who_looks_is_shown_with_what_they_may_do(service):
-    viewer = _ask(service.get_viewer(pb.GetViewerRequest(), Call(tenant="acme", scopes=frozenset({"read"}))))
+    viewer = _ask(
+        service.get_viewer(pb.GetViewerRequest(), Call(tenant="acme", scopes=frozenset({"read"})))
+    )
     assert (viewer.tenant, list(viewer.scopes), viewer.has_judge) == ("acme", ["read"], False)
 
 

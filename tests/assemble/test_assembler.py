@@ -34,7 +34,9 @@ def test_a_trace_with_its_root_is_complete_when_quiet():
     assembler.push(fragment(1, b"child", b"root"), 0)
     assembler.push(fragment(2, b"root"), 5 * SECOND)
     assert assembler.cut(14 * SECOND) == []
-    assert assembler.cut(15 * SECOND) == [Cut(TRACE, (1, 2), "complete", genai=True, reopened=False)]
+    assert assembler.cut(15 * SECOND) == [
+        Cut(TRACE, (1, 2), "complete", genai=True, reopened=False)
+    ]
 
 
 def test_a_trace_is_handed_out_once():

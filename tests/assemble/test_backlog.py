@@ -43,7 +43,9 @@ def backlog(tmp_path, clock):
 
 async def add(backlog, letter):
     request = ExportTraceServiceRequest()
-    request.resource_spans.add().scope_spans.add().spans.add(trace_id=letter * 16, span_id=letter * 8, name="x" * BYTES)
+    request.resource_spans.add().scope_spans.add().spans.add(
+        trace_id=letter * 16, span_id=letter * 8, name="x" * BYTES
+    )
     kept = await backlog.add("traces", request.SerializeToString(), request)
     backlog.let_go(kept.row)
 
@@ -57,7 +59,9 @@ def test_an_open_trace_keeps_its_room(backlog):
         asyncio.run(two())
 
 
-def test_a_request_that_needs_the_room_of_a_finished_trace_has_it_at_its_first_attempt(backlog, clock):
+def test_a_request_that_needs_the_room_of_a_finished_trace_has_it_at_its_first_attempt(
+    backlog, clock
+):
     async def one_after_the_other():
         await add(backlog, b"a")
         clock.pass_time()

@@ -47,7 +47,13 @@ def tells_all(turn):
 
 
 def parts(config=CONFIG, gone=()):
-    return PendingTurns(config, group=by_turn, is_whole=has_end, is_settled=tells_all, is_there=lambda x: x not in gone)
+    return PendingTurns(
+        config,
+        group=by_turn,
+        is_whole=has_end,
+        is_settled=tells_all,
+        is_there=lambda x: x not in gone,
+    )
 
 
 def cut(trace_id):
@@ -60,7 +66,10 @@ def add(found, trace_id, second, **more):
 
 def due(found, second):
     """The turns that are due, each as the trace ids, with a star those to be read again."""
-    return [[x.trace_id if waited else f"{x.trace_id}*" for x, waited in turn] for turn in found.due(second * SECOND)]
+    return [
+        [x.trace_id if waited else f"{x.trace_id}*" for x, waited in turn]
+        for turn in found.due(second * SECOND)
+    ]
 
 
 def test_a_part_waits_for_the_rest_of_its_turn():

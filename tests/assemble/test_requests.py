@@ -26,12 +26,17 @@ def traces(*names, trace_id=ONE, parent=b""):
     request = ExportTraceServiceRequest()
     scope = request.resource_spans.add().scope_spans.add()
     for name in names:
-        scope.spans.add(name=name, trace_id=trace_id, span_id=name.encode().ljust(8), parent_span_id=parent)
+        scope.spans.add(
+            name=name, trace_id=trace_id, span_id=name.encode().ljust(8), parent_span_id=parent
+        )
     return request
 
 
 def journal(*requests):
-    stored = {row: Stored(row, "traces", request.SerializeToString()) for row, request in enumerate(requests)}
+    stored = {
+        row: Stored(row, "traces", request.SerializeToString())
+        for row, request in enumerate(requests)
+    }
     return lambda rows: [stored[row] for row in rows]
 
 
@@ -61,7 +66,9 @@ def test_only_the_spans_of_the_trace_are_given():
 
 def test_log_records_are_given_beside_the_spans():
     request = ExportLogsServiceRequest()
-    request.resource_logs.add().scope_logs.add().log_records.add(trace_id=ONE, event_name="gen_ai.choice")
+    request.resource_logs.add().scope_logs.add().log_records.add(
+        trace_id=ONE, event_name="gen_ai.choice"
+    )
     requests = Requests(journal(), max_bytes=1000)
     requests.put(0, "logs", request, 100)
     assert [record.event_name for record in requests.load(ONE, [0])[1]] == ["gen_ai.choice"]
@@ -76,7 +83,9 @@ def test_two_threads_that_ask_at_once_both_get_whole_traces():
         requests = Requests(journal(), max_bytes=1000)
         requests.put(0, "traces", request, 100)
         with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(lambda trace_id, held=requests: held.load(trace_id, [0])[0], reversed(ids)))
+            found = list(
+                pool.map(lambda trace_id, held=requests: held.load(trace_id, [0])[0], reversed(ids))
+            )
         assert all(len(spans) == 1 for spans in found)
 
 
@@ -84,8 +93,20 @@ def test_a_request_is_taken_apart_by_trace():
     request = traces("a", "b")
     request.MergeFrom(traces("c", trace_id=TWO, parent=b"p" * 8))
     one, two = fragments.of_traces(request, 5, size_bytes=300)
-    assert (one.key, one.items, one.size_bytes, one.has_root, one.parents) == (ONE, 2, 200, True, set())
-    assert (two.key, two.items, two.row, two.has_root, two.parents) == (TWO, 1, 5, False, {b"p" * 8})
+    assert (one.key, one.items, one.size_bytes, one.has_root, one.parents) == (
+        ONE,
+        2,
+        200,
+        True,
+        set(),
+    )
+    assert (two.key, two.items, two.row, two.has_root, two.parents) == (
+        TWO,
+        1,
+        5,
+        False,
+        {b"p" * 8},
+    )
 
 
 def test_log_records_without_a_trace_belong_to_no_fragment():

@@ -1,4 +1,6 @@
-"""Two tenants that send one trace id have two traces, from the journal to the spans that are read."""
+"""Two tenants that send one trace id have two traces, from the journal to the spans that are
+read.
+"""
 
 import asyncio
 
@@ -32,7 +34,9 @@ def spans(*names, resource=()):
 
 def records(trace_id):
     request = ExportLogsServiceRequest()
-    request.resource_logs.add().scope_logs.add().log_records.add(trace_id=trace_id, event_name="gen_ai.choice")
+    request.resource_logs.add().scope_logs.add().log_records.add(
+        trace_id=trace_id, event_name="gen_ai.choice"
+    )
     return request
 
 
@@ -50,14 +54,18 @@ def clock():
 
 @pytest.fixture
 def opened(tmp_path, clock):
-    """`opened()`: the backlog of this test's journal, opened anew by every call, as a restart does."""
+    """`opened()`: the backlog of this test's journal, opened anew by every call, as a restart
+    does.
+    """
     backlogs = []
 
     def open_it():
         for before in backlogs:
             before.close()
         journal = Journal(JournalConfig(path=tmp_path / "journal.db"))
-        backlogs.append(Backlog(Config(), journal, Meter(), shows_genai=lambda _: True, clock_ns=clock))
+        backlogs.append(
+            Backlog(Config(), journal, Meter(), shows_genai=lambda _: True, clock_ns=clock)
+        )
         return backlogs[-1]
 
     yield open_it
@@ -77,7 +85,9 @@ def read(backlog, clock):
     for cut in backlog.cut(clock.now_ns):
         assert cut.trace_id == TRACE.hex()
         loaded, logs = backlog.load(cut)
-        found.setdefault(cut.tenant, []).extend([*(x.name for x in loaded), *(x.event_name for x in logs)])
+        found.setdefault(cut.tenant, []).extend(
+            [*(x.name for x in loaded), *(x.event_name for x in logs)]
+        )
         backlog.finish([cut])
     return found
 

@@ -1,4 +1,6 @@
-"""What is gathered under another id than its trace's: keys of spans and log records, and units that go on."""
+"""What is gathered under another id than its trace's: keys of spans and log records, and units that
+go on.
+"""
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -49,7 +51,9 @@ def unit_of_nothing(_scope_name, _trace_id, attributes, *, of_log):
 
 def test_a_record_that_a_dialect_fails_at_is_gathered_under_its_trace():
     failing = Units(("agent",), unit_of_nothing)
-    assert keys(fragments.of_logs(logs("agent.events", trace_id=TRACE), 1, units=failing)) == [TRACE]
+    assert keys(fragments.of_logs(logs("agent.events", trace_id=TRACE), 1, units=failing)) == [
+        TRACE
+    ]
 
 
 def test_a_span_whose_emitter_has_no_units_of_spans_is_gathered_under_its_trace():
@@ -67,7 +71,10 @@ def test_what_comes_past_the_late_window_is_read_only_where_the_unit_goes_on(tra
     assembler.push(fragments.Fragment(trace_id, 1), 0)
     assembler.cut(config.idle_after)
     assembler.cut(config.idle_after + config.late_window)
-    assert assembler.push(fragments.Fragment(trace_id, 2), config.idle_after + config.late_window + 1) is is_read
+    assert (
+        assembler.push(fragments.Fragment(trace_id, 2), config.idle_after + config.late_window + 1)
+        is is_read
+    )
 
 
 def test_scores_that_others_gave_open_no_trace():

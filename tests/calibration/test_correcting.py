@@ -43,7 +43,9 @@ def test_a_rate_by_the_calibrated_judge_is_corrected(made, judged):
         (6, 0.7, "threshold"),
     ],
 )
-def test_a_rate_by_another_judge_is_not_corrected_and_that_is_said(made, judged, place, other, what):
+def test_a_rate_by_another_judge_is_not_corrected_and_that_is_said(
+    made, judged, place, other, what
+):
     changed = replace(made, judge=tuple(other if place == x else y for x, y in enumerate(JUDGE)))
     [found] = pass_rates(judged, [changed])
     assert found.corrected is None
@@ -58,14 +60,19 @@ def test_a_metric_that_was_never_calibrated_has_no_note(made, judged):
 def test_a_judge_no_better_than_chance_corrects_nothing_and_the_reason_is_said(made, judged):
     [found] = pass_rates(judged, [replace(made, confusion=Confusion(50, 50, 50, 50))])
     assert found.corrected is None
-    assert found.note.startswith("not corrected by the calibration of 2026-11-21, 200 labels: the judge is no better")
+    assert found.note.startswith(
+        "not corrected by the calibration of 2026-11-21, 200 labels: the judge is no better"
+    )
 
 
 def test_labels_of_the_very_units_are_used_as_such(made, judged):
     labelled = {x.unit: x.value == 1 for x in judged[40:80]}
     [found] = pass_rates(judged, [replace(made, labelled=labelled)])
     assert found.corrected.value == pytest.approx(0.6, abs=0.01)
-    assert found.note == "calibration of 2026-11-21, 200 labels, 40 of them of these; prediction-powered"
+    assert (
+        found.note
+        == "calibration of 2026-11-21, 200 labels, 40 of them of these; prediction-powered"
+    )
 
 
 def test_labels_of_which_most_are_of_other_units_tell_the_judges_error(made, judged):
@@ -95,18 +102,31 @@ def test_another_prompt_is_another_key(made):
 
 def simulations(prompt):
     with VERDICTS.open() as file:
-        return [(x["judge"] == "pass", x["success"] == "1") for x in csv.DictReader(file) if x["prompt"] == prompt]
+        return [
+            (x["judge"] == "pass", x["success"] == "1")
+            for x in csv.DictReader(file)
+            if x["prompt"] == prompt
+        ]
 
 
 @pytest.mark.parametrize("prompt", ["quick_triage_v1", "policy_conversation_v1"])
 @pytest.mark.parametrize("seed", range(3))
 def test_real_verdicts_corrected_hold_the_true_rate(verdict, prompt, seed):
-    """Half of tau2-bench's simulations are labelled; the rate of the other half is told from its verdicts alone."""
+    """Half of tau2-bench's simulations are labelled; the rate of the other half is told from its
+    verdicts alone.
+    """
     rows = simulations(prompt)
     random.Random(seed).shuffle(rows)
     verdicts = [verdict(number, float(passed)) for number, (passed, _) in enumerate(rows)]
     labels = [
-        Label(f"{n:032x}", is_session=False, metric="task_completion", value=float(success), annotator="", line=n + 1)
+        Label(
+            f"{n:032x}",
+            is_session=False,
+            metric="task_completion",
+            value=float(success),
+            annotator="",
+            line=n + 1,
+        )
         for n, (_, success) in enumerate(rows[:139])
     ]
     [matched] = match(Path("labels.csv"), labels, verdicts[:139], [])
@@ -116,7 +136,10 @@ def test_real_verdicts_corrected_hold_the_true_rate(verdict, prompt, seed):
 
 def test_measures_that_cannot_be_had_say_why(verdict):
     labels = [
-        Label(f"{n:032x}", is_session=False, metric="task_completion", value=1.0, annotator="", line=n) for n in (1, 2)
+        Label(
+            f"{n:032x}", is_session=False, metric="task_completion", value=1.0, annotator="", line=n
+        )
+        for n in (1, 2)
     ]
     [matched] = match(Path("labels.csv"), labels, [verdict(1), verdict(2, 0.0)], [])
     found = {x.name: x.why_not for x in measures(matched, 0.95)}
@@ -127,7 +150,14 @@ def test_measures_that_cannot_be_had_say_why(verdict):
 def matched(seen, passing):
     """All that was seen with its labels, of which the first so many are passes."""
     labels = [
-        Label(x.trace_id, is_session=False, metric=JUDGE[0], value=float(number < passing), annotator="", line=1)
+        Label(
+            x.trace_id,
+            is_session=False,
+            metric=JUDGE[0],
+            value=float(number < passing),
+            annotator="",
+            line=1,
+        )
         for number, x in enumerate(seen)
     ]
     [found] = match(Path("labels.csv"), labels, seen, ())
@@ -136,10 +166,15 @@ def matched(seen, passing):
 
 @pytest.fixture
 def of_sampled(verdict):
-    """Labels of 40 sampled verdicts: of what passes a fifth is seen, and the judge passes too much of the rest."""
+    """Labels of 40 sampled verdicts: of what passes a fifth is seen, and the judge passes too much
+    of the rest.
+    """
 
     def made(share):
-        seen = [verdict(number, float(number < 25), share=share if number < 20 else 1.0) for number in range(40)]
+        seen = [
+            verdict(number, float(number < 25), share=share if number < 20 else 1.0)
+            for number in range(40)
+        ]
         return matched(seen, 20)
 
     return made
@@ -158,7 +193,9 @@ def test_what_knows_no_weights_is_not_told_of_a_sampled_population(of_sampled):
 
 
 def test_a_calibration_of_labels_of_several_turns_keeps_what_sessions_do_to_its_error(verdict):
-    seen = [verdict(number, float(number < 30), session_id=f"s{number // 5}") for number in range(60)]
+    seen = [
+        verdict(number, float(number < 30), session_id=f"s{number // 5}") for number in range(60)
+    ]
     kept = calibration(matched(seen, 20), DAY_NS)
     assert kept.design_effects[1] > 4
     assert Calibration.from_json(kept.to_json()) == kept

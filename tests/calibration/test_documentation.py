@@ -9,7 +9,9 @@ from spanscore.calibration import read_labels
 from spanscore.stats import Confusion, corrected_rate, rate
 
 PAGE = (Path(__file__).parents[2] / "docs" / "calibration.md").read_text(encoding="utf-8")
-ROWS = re.findall(r"^\| (\d+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", PAGE, re.MULTILINE)
+ROWS = re.findall(
+    r"^\| (\d+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", PAGE, re.MULTILINE
+)
 
 
 def width(estimate):
@@ -44,7 +46,9 @@ def test_the_table_has_few_and_many_labels():
 
 def test_the_corrected_rate_that_is_shown_is_right():
     """Of the lenient judge of tau2_verdicts.csv: all verdicts, and its errors on 100 labels."""
-    line = re.findall(r"by the judge (.*) \[(.*), (.*)\], n = 278; corrected (.*) \[(.*), (.*)\] \(", PAGE)[0]
+    line = re.findall(
+        r"by the judge (.*) \[(.*), (.*)\], n = 278; corrected (.*) \[(.*), (.*)\] \(", PAGE
+    )[0]
     judged, corrected = rate(193, 278), corrected_rate(193, 278, Confusion(45, 1, 23, 31))
     found = [y for x in (judged, corrected) for y in (x.value, x.interval.low, x.interval.high)]
     assert [float(x) for x in line] == pytest.approx(found, abs=0.005)

@@ -16,12 +16,16 @@ def test_json_lines_and_csv_say_the_same(written):
 
 @pytest.mark.parametrize("word", ['"pass"', '"TRUE"', '"yes"', '"1"', "1", "true"])
 def test_words_that_pass(written, word):
-    assert read_labels(written(f'{{"session_id": "s", "metric": "m", "label": {word}}}'))[0].value == 1
+    assert (
+        read_labels(written(f'{{"session_id": "s", "metric": "m", "label": {word}}}'))[0].value == 1
+    )
 
 
 @pytest.mark.parametrize("word", ['"fail"', '"False"', '" no "', '"0"', "0", "false"])
 def test_words_that_fail(written, word):
-    assert read_labels(written(f'{{"session_id": "s", "metric": "m", "label": {word}}}'))[0].value == 0
+    assert (
+        read_labels(written(f'{{"session_id": "s", "metric": "m", "label": {word}}}'))[0].value == 0
+    )
 
 
 def test_a_score_is_a_grade(written):
@@ -41,7 +45,10 @@ def test_a_byte_order_mark_is_no_part_of_a_heading(written):
 @pytest.mark.parametrize("separator", [",", ", ", ";", "\t"])
 def test_columns_are_parted_as_spreadsheets_do(written, separator):
     text = "Trace_ID,Metric,Label\na,m,pass\n,,\nb,m,FAIL\n".replace(",", separator)
-    assert [(x.subject, x.value, x.line) for x in read_labels(written(text))] == [("a", 1, 2), ("b", 0, 4)]
+    assert [(x.subject, x.value, x.line) for x in read_labels(written(text))] == [
+        ("a", 1, 2),
+        ("b", 0, 4),
+    ]
 
 
 def test_utf_16_is_read_where_it_says_so(tmp_path):
@@ -73,23 +80,47 @@ def test_the_same_label_twice_counts_once(written):
         ('{"trace_id": "a", "metric": "m", "label": "pass"}\n[1]', ":2: not a JSON object"),
         ('[{"trace_id": "a"}]', ":1: a JSON array; write one JSON object a line"),
         ('{"metric": "m", "label": "pass"}', ":1: neither trace_id nor session_id"),
-        ('{"trace_id": "a", "session_id": "b", "metric": "m", "label": "pass"}', ":1: both trace_id and session_id"),
-        ('{"trace_id": "a", "label": "pass"}', ":1: no metric; name it there, or give --metric NAME"),
-        ('{"trace_id": "a", "metric": "m", "label": "maybe"}', ":1: label 'maybe' is neither pass nor fail"),
-        ('{"trace_id": "a", "metric": "m", "label": 0.7}', ":1: label '0.7' is neither pass nor fail; a grade"),
+        (
+            '{"trace_id": "a", "session_id": "b", "metric": "m", "label": "pass"}',
+            ":1: both trace_id and session_id",
+        ),
+        (
+            '{"trace_id": "a", "label": "pass"}',
+            ":1: no metric; name it there, or give --metric NAME",
+        ),
+        (
+            '{"trace_id": "a", "metric": "m", "label": "maybe"}',
+            ":1: label 'maybe' is neither pass nor fail",
+        ),
+        (
+            '{"trace_id": "a", "metric": "m", "label": 0.7}',
+            ":1: label '0.7' is neither pass nor fail; a grade",
+        ),
         ('{"trace_id": "a", "metric": "m", "score": "high"}', ":1: score 'high' is no number"),
         ('{"trace_id": "a", "metric": "m", "score": NaN}', ":1: score 'nan' is no number"),
         ('{"trace_id": "a", "metric": "m", "score": true}', ":1: score 'True' is no number"),
-        ('{"trace_id": "a", "metric": "m", "score": "0.8"}', ":1: score '0.8' is no number; write it without quotes"),
-        ('{"trace_id": "a", "metric": "m", "label": 0.8}', ":1: label '0.8' is neither pass nor fail"),
+        (
+            '{"trace_id": "a", "metric": "m", "score": "0.8"}',
+            ":1: score '0.8' is no number; write it without quotes",
+        ),
+        (
+            '{"trace_id": "a", "metric": "m", "label": 0.8}',
+            ":1: label '0.8' is neither pass nor fail",
+        ),
         ("trace_id,metric,score\na,m,nan\n", ":2: score 'nan' is no number"),
         ("trace_id,metric,score\na,m,inf\n", ":2: score 'inf' is no number"),
         ("trace_id,metric,score\na,m,1e999\n", ":2: score 'inf' is no number"),
         ("trace_id,metric,score\na,m,1_0\n", ":2: score '1_0' is no number"),
         ("trace_id,metric,score\na,m,true\n", ":2: score 'true' is no number"),
-        ("trace_id;metric;score\na;m;0,8\n", ":2: score '0,8' is no number; write it with a point, as 0.8"),
+        (
+            "trace_id;metric;score\na;m;0,8\n",
+            ":2: score '0,8' is no number; write it with a point, as 0.8",
+        ),
         ('{"trace_id": "a", "metric": "m"}', ":1: no label and no score"),
-        ('{"trace_id": "a", "metric": "m", "label": "pass", "score": 1}', ":1: both a label and a score"),
+        (
+            '{"trace_id": "a", "metric": "m", "label": "pass", "score": 1}',
+            ":1: both a label and a score",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(written, text, why):

@@ -16,7 +16,13 @@ def label(number, *, passes=True, annotator="", line=1, **fields):
 
 
 def named(subject, **fields):
-    given = {"is_session": False, "metric": "task_completion", "value": 1.0, "annotator": "", "line": 1}
+    given = {
+        "is_session": False,
+        "metric": "task_completion",
+        "value": 1.0,
+        "annotator": "",
+        "line": 1,
+    }
     return Label(subject, **{**given, **fields})
 
 
@@ -46,7 +52,9 @@ def test_the_same_score_in_two_files_counts_once(verdict):
 
 
 def test_the_majority_of_annotators_is_the_label(verdict):
-    said = [label(1, passes=x, annotator=name) for name, x in (("a", True), ("b", True), ("c", False))]
+    said = [
+        label(1, passes=x, annotator=name) for name, x in (("a", True), ("b", True), ("c", False))
+    ]
     [found] = match(FILE, said, [verdict(1)], [])
     assert [x.passes for x in found.pairs] == [True]
 
@@ -92,7 +100,13 @@ def test_each_judge_is_measured_by_itself(verdict):
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (label(9, line=4), ":4: there is no trace '00000000000000000000000000000009' with a score of task_completion"),
+        (
+            label(9, line=4),
+            (
+                ":4: there is no trace '00000000000000000000000000000009' with a score of"
+                " task_completion"
+            ),
+        ),
         (named("s", is_session=True, line=2), ":2: there is no session 's' with a score"),
         (named("a", metric="coherance", line=3), ":3: there is no score of 'coherance'"),
     ],
@@ -103,7 +117,10 @@ def test_a_label_of_nothing_is_refused(verdict, said, why):
 
 
 def test_a_trace_of_several_turns_must_be_named_by_its_turn(verdict):
-    with pytest.raises(InputError, match="scored 2 times: it holds several turns; name the turn by its agent trace id"):
+    with pytest.raises(
+        InputError,
+        match="scored 2 times: it holds several turns; name the turn by its agent trace id",
+    ):
         match(FILE, [label(1)], [verdict(1), verdict(1, span_id="b" * 16)], [])
 
 
@@ -114,11 +131,15 @@ def test_one_thing_scored_by_two_judges_is_refused(verdict):
 
 
 def test_one_thing_scored_for_two_cases_is_refused(verdict):
-    with pytest.raises(InputError, match="in several runs, or for several cases; give scores of which one is of it"):
+    with pytest.raises(
+        InputError, match="in several runs, or for several cases; give scores of which one is of it"
+    ):
         match(FILE, [label(1)], [verdict(1, 1.0), verdict(1, 0.0)], [])
 
 
 def test_a_grade_needs_a_threshold(verdict):
-    unbound = replace(verdict(1), judge=("task_completion", "judge", "1", None, None, None, None), passed=None)
+    unbound = replace(
+        verdict(1), judge=("task_completion", "judge", "1", None, None, None, None), passed=None
+    )
     with pytest.raises(InputError, match="no threshold that says which grades pass"):
         match(FILE, [label(1, passes=0.7, is_grade=True)], [unbound], [])

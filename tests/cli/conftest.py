@@ -1,4 +1,6 @@
-"""A server that commands ask; and the folders of what tests share: importlib mode adds none to the path."""
+"""A server that commands ask; and the folders of what tests share: importlib mode adds none to the
+path.
+"""
 
 import asyncio
 import sys

@@ -44,7 +44,12 @@ def test_means_count_what_was_scored_and_what_was_not():
             evaluation(4, Failure("TimeoutError", "timeout"), metric="confidence"),
         ]
     )
-    assert [rows[1][0], rows[1][1], rows[1][4:7], rows[1][-2:]] == ["coherence", "0.50", ["2", "2", "1"], ["1", "-"]]
+    assert [rows[1][0], rows[1][1], rows[1][4:7], rows[1][-2:]] == [
+        "coherence",
+        "0.50",
+        ["2", "2", "1"],
+        ["1", "-"],
+    ]
     assert rows[2] == ["confidence", "-", "-", "-", "-", "-", "-", "1"]
 
 
@@ -67,7 +72,9 @@ def test_on_80_columns_intervals_and_counts_stand_below_each_other_and_nothing_i
 
 
 def test_a_name_that_80_columns_have_no_room_for_goes_on_in_the_next_line():
-    rows = printed([evaluation(1, Score(0.5, ""), metric="rubric.conversation_management")], width=80)
+    rows = printed(
+        [evaluation(1, Score(0.5, ""), metric="rubric.conversation_management")], width=80
+    )
     assert "".join(row[0] for row in rows[1:]).startswith("rubric.conversation_management"[:20])
     assert not any("…" in word for row in rows for word in row)
 
@@ -86,5 +93,7 @@ def test_a_mean_of_nothing_is_none():
 
 
 def test_a_sampled_score_counts_by_the_inverse_of_its_chance():
-    found = summary.mean([evaluation(1, Score(1.0, "")), evaluation(2, Score(0.0, ""), sampling=0.25)])
+    found = summary.mean(
+        [evaluation(1, Score(1.0, "")), evaluation(2, Score(0.0, ""), sampling=0.25)]
+    )
     assert found.value == pytest.approx(0.2)

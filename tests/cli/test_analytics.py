@@ -52,8 +52,15 @@ def file(tmp_path):
     made = [_score(n, Skip("spent", "budget") if n == 9 else Score(n / 10, "")) for n in range(10)]
     store.commit([StoredTrace(x, 1, "digest") for x, _ in made], [x for _, x in made])
     by = Evaluator("HUMAN", "review", "1", source="human", author="ada")
-    given = {"subject_id": made[0][0].trace_ids[0], "metric": "helpful", "evaluator": by, "scale": None}
-    store.put_external([_score(0, Annotation(1.0, None), threshold=None, received_uid="a" * 16, **given)[1]])
+    given = {
+        "subject_id": made[0][0].trace_ids[0],
+        "metric": "helpful",
+        "evaluator": by,
+        "scale": None,
+    }
+    store.put_external(
+        [_score(0, Annotation(1.0, None), threshold=None, received_uid="a" * 16, **given)[1]]
+    )
     store.close()
     return str(path)
 
@@ -81,15 +88,45 @@ def test_a_summary_is_a_table_with_notes(capsys, file):
 
 
 def test_options_name_scores(capsys, file):
-    [found] = objects(capsys, file, "summary", "--service", 'shop "a"', "--tool", "search", "--source", "spanscore")
+    [found] = objects(
+        capsys,
+        file,
+        "summary",
+        "--service",
+        'shop "a"',
+        "--tool",
+        "search",
+        "--source",
+        "spanscore",
+    )
     assert (found["metric"], found["scores"]) == ("judged", "4")
     assert objects(capsys, file, "summary", "--service", "shop", "--service", "bank") == []
-    [found] = objects(capsys, file, "summary", "--metric", "helpful", "--metric", "other", "--filter", "scope = TRACE")
+    [found] = objects(
+        capsys,
+        file,
+        "summary",
+        "--metric",
+        "helpful",
+        "--metric",
+        "other",
+        "--filter",
+        "scope = TRACE",
+    )
     assert found["source"] == "human"
 
 
 def test_a_trend_has_a_row_for_each_time(capsys, file):
-    code, out, _ = run(capsys, file, "trend", "--metric", "judged", "--time-zone", "Europe/Berlin", "--unit", "month")
+    code, out, _ = run(
+        capsys,
+        file,
+        "trend",
+        "--metric",
+        "judged",
+        "--time-zone",
+        "Europe/Berlin",
+        "--unit",
+        "month",
+    )
     assert code == 0
     assert "from (Europe/Berlin)" in out
     assert "2024-10-01 00:00" in out
@@ -102,7 +139,9 @@ def test_a_note_of_a_trend_names_its_times(capsys, file):
 
 
 def test_a_distribution_has_bins_and_quantiles(capsys, file):
-    code, out, _ = run(capsys, file, "distribution", "--metric", "judged", "--bins", "2", "--quantile", "0.5")
+    code, out, _ = run(
+        capsys, file, "distribution", "--metric", "judged", "--bins", "2", "--quantile", "0.5"
+    )
     assert code == 0
     assert "0 to 0.5" in out
     assert "quantile 0.5" in out
@@ -110,13 +149,29 @@ def test_a_distribution_has_bins_and_quantiles(capsys, file):
 
 def test_two_versions_and_two_periods_are_compared(capsys, file):
     [versions] = objects(
-        capsys, file, "compare", "--metric", "judged", "--before", "version = 1", "--after", "version = 2"
+        capsys,
+        file,
+        "compare",
+        "--metric",
+        "judged",
+        "--before",
+        "version = 1",
+        "--after",
+        "version = 2",
     )
     [periods] = objects(capsys, file, "compare", "--metric", "judged", "--at", "2024-10-09")
     assert versions["mean_difference"] == periods["mean_difference"]
     assert versions["mean_difference"]["value"] == pytest.approx(0.65 - 0.2)
     code, out, _ = run(
-        capsys, file, "compare", "--metric", "judged", "--before", "version = 1", "--after", "version = 2"
+        capsys,
+        file,
+        "compare",
+        "--metric",
+        "judged",
+        "--before",
+        "version = 1",
+        "--after",
+        "version = 2",
     )
     assert code == 0
     assert "5 > 4" in out
@@ -136,7 +191,9 @@ def test_a_history_lists_every_score(capsys, file):
 
 def test_a_pass_rate_without_an_interval_says_why(capsys):
     rate = pb.ScoreFigure(value=1.0, note="of one session alone")
-    analytics_tables.print_summaries([pb.ScoreSummary(metric="judged", scores=3, least_sampling=1, pass_rate=rate)])
+    analytics_tables.print_summaries(
+        [pb.ScoreSummary(metric="judged", scores=3, least_sampling=1, pass_rate=rate)]
+    )
     assert "judged, pass rate: of one session alone" in capsys.readouterr().out
 
 
@@ -159,7 +216,13 @@ def test_no_such_scores_are_said(capsys, file):
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["compare"], "give --at TIME to compare what was before with what came after, or --before and --after"),
+        (
+            ["compare"],
+            (
+                "give --at TIME to compare what was before with what came after, or --before and"
+                " --after"
+            ),
+        ),
         (["compare", "--at", "soon"], "--at soon: give a duration such as 24h"),
         (["summary", "--until", "soon"], "--until soon: give a duration such as 24h"),
         (["summary", "--by", "colour"], "group_by: there is no group 'colour'"),

@@ -32,7 +32,10 @@ def test_the_port_says_the_protocol_where_nothing_else_does(endpoint, protocol, 
 
 
 def test_a_stated_protocol_is_the_protocol():
-    assert _backend("http://localhost:6006", OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf").protocol == "http"
+    assert (
+        _backend("http://localhost:6006", OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf").protocol
+        == "http"
+    )
 
 
 def test_what_is_said_of_traces_goes_before_what_is_said_of_all_signals():
@@ -44,7 +47,11 @@ def test_what_is_said_of_traces_goes_before_what_is_said_of_all_signals():
     )
     assert backend.exporter(["traces"]) == (
         "otlp_http",
-        {"endpoint": "https://traces.example/base", "headers": {"key": "traces"}, "signals": ["traces"]},
+        {
+            "endpoint": "https://traces.example/base",
+            "headers": {"key": "traces"},
+            "signals": ["traces"],
+        },
     )
 
 
@@ -60,7 +67,11 @@ def test_what_names_no_host_is_no_backend(endpoint):
 
 def test_scores_go_by_grpc_without_tls_to_an_http_url():
     kind, settings = _backend("http://[::1]:4317").exporter(["traces"])
-    assert (kind, settings["endpoint"], settings["tls"]) == ("otlp_grpc", "[::1]:4317", {"insecure": True})
+    assert (kind, settings["endpoint"], settings["tls"]) == (
+        "otlp_grpc",
+        "[::1]:4317",
+        {"insecure": True},
+    )
 
 
 def test_headers_are_decoded_and_no_reference_is_read_into_them():
@@ -75,7 +86,10 @@ def test_a_backend_of_all_signals_gets_all():
     [(name, settings)] = exporters(
         all_from_environment({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318"})
     ).items()
-    assert (name, settings["signals"]) == ("otlp_http/traces_logs_metrics", ["traces", "logs", "metrics"])
+    assert (name, settings["signals"]) == (
+        "otlp_http/traces_logs_metrics",
+        ["traces", "logs", "metrics"],
+    )
 
 
 def test_each_signal_goes_to_its_own_backend():
@@ -99,7 +113,9 @@ def test_each_signal_goes_to_its_own_backend():
 
 def test_a_backend_of_traces_alone_gets_nothing_else():
     found = exporters(
-        all_from_environment({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://traces.example:4318/v1/traces"})
+        all_from_environment(
+            {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://traces.example:4318/v1/traces"}
+        )
     )
     assert [x["signals"] for x in found.values()] == [["traces"]]
 

@@ -1,4 +1,6 @@
-"""Labels beside scores: what is reported and kept, and that later pass rates are corrected by it."""
+"""Labels beside scores: what is reported and kept, and that later pass rates are corrected by
+it.
+"""
 
 import json
 import math
@@ -17,7 +19,14 @@ from spanscore.store.config import Config as StoreConfig
 from spanscore.store.store import Store
 
 RECORDING = str(Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-ai")
-JUDGE = {"kind": "LLM", "name": "judge", "version": "1", "model": "m", "prompt_hash": "0" * 16, "embedding": None}
+JUDGE = {
+    "kind": "LLM",
+    "name": "judge",
+    "version": "1",
+    "model": "m",
+    "prompt_hash": "0" * 16,
+    "embedding": None,
+}
 METRIC = "task_completion"
 
 
@@ -89,20 +98,36 @@ def write(path, rows):
 def test_everything_is_reported_with_its_interval(ran, files):
     code, out, err = ran("calibrate", "labels.jsonl", "scores.jsonl", "--json")
     [found] = [json.loads(line) for line in out.splitlines()]
-    wanted = ["agreement", "Cohen's kappa", "sensitivity", "specificity", "precision", "AUC", "best threshold"]
+    wanted = [
+        "agreement",
+        "Cohen's kappa",
+        "sensitivity",
+        "specificity",
+        "precision",
+        "AUC",
+        "best threshold",
+    ]
     assert (code, err, found["n"], list(found["measures"])[:7]) == (0, "", 80, wanted)
     assert all(found["measures"][x]["low"] <= found["measures"][x]["value"] for x in wanted)
 
 
 def test_a_person_sees_the_judge_and_the_table(ran, files):
     out = ran("calibrate", "labels.jsonl", "scores.jsonl")[1]
-    assert out.splitlines()[0] == "task_completion by m (version 1, prompt 000000000000), passes from 0.5"
-    assert out.splitlines()[-1] == "Kept in sqlite:///spanscore.db; pass rates by the same judge are now corrected."
+    assert (
+        out.splitlines()[0]
+        == "task_completion by m (version 1, prompt 000000000000), passes from 0.5"
+    )
+    assert (
+        out.splitlines()[-1]
+        == "Kept in sqlite:///spanscore.db; pass rates by the same judge are now corrected."
+    )
 
 
 def test_a_later_pass_rate_is_corrected_and_holds_the_truth(ran, files):
     ran("calibrate", "labels.jsonl", "scores.jsonl")
-    [found] = json.loads(ran("compare", "more.jsonl", "more.jsonl", "--json")[1])["corrected_pass_rates"]["a"]
+    [found] = json.loads(ran("compare", "more.jsonl", "more.jsonl", "--json")[1])[
+        "corrected_pass_rates"
+    ]["a"]
     assert found["judged"]["low"] > 0.5
     assert found["corrected"]["low"] <= 0.5 <= found["corrected"]["high"]
 
@@ -116,19 +141,29 @@ def test_a_comparison_says_what_the_correction_rests_on(ran, files):
 
 def test_scores_by_another_prompt_are_not_corrected(ran, files):
     ran("calibrate", "labels.jsonl", "scores.jsonl")
-    write(files / "other.jsonl", [score(n, 0.7, evaluator={**JUDGE, "prompt_hash": "1" * 16}) for n in range(20)])
-    [found] = json.loads(ran("compare", "other.jsonl", "other.jsonl", "--json")[1])["corrected_pass_rates"]["a"]
+    write(
+        files / "other.jsonl",
+        [score(n, 0.7, evaluator={**JUDGE, "prompt_hash": "1" * 16}) for n in range(20)],
+    )
+    [found] = json.loads(ran("compare", "other.jsonl", "other.jsonl", "--json")[1])[
+        "corrected_pass_rates"
+    ]["a"]
     assert found["corrected"] is None
     assert found["note"].endswith("is of another prompt")
 
 
 def test_eval_corrects_what_was_calibrated_on_the_same_recording(ran, place):
-    by_spelling = {"embedding": {"provider": "ngrams"}, "evaluation": {"metrics": {"coherence": {"threshold": 0.15}}}}
+    by_spelling = {
+        "embedding": {"provider": "ngrams"},
+        "evaluation": {"metrics": {"coherence": {"threshold": 0.15}}},
+    }
     (place / "c.yaml").write_text(json.dumps(by_spelling))
     options = (RECORDING, "--metric", "coherence", "-c", "c.yaml")
     ran_eval = ran("eval", *options, "--jsonl")[1]
     found = [json.loads(line) for line in ran_eval.splitlines()]
-    rows = [{"trace_id": x["trace_id"], "label": "fail" if n else "pass"} for n, x in enumerate(found)]
+    rows = [
+        {"trace_id": x["trace_id"], "label": "fail" if n else "pass"} for n, x in enumerate(found)
+    ]
     write(place / "labels.jsonl", rows)
     assert ran("calibrate", "labels.jsonl", *options)[0] == 0
     out = " ".join(ran("eval", *options)[1].split())
@@ -166,7 +201,9 @@ def test_an_empty_list_makes_no_store(ran, place):
 def test_a_table_of_labels_is_read_too(ran, files):
     rows = "".join(f"{n:032x},{'pass' if n % 2 == 0 else 'fail'},ann\n" for n in range(80))
     (files / "labels.csv").write_text(f"trace_id,label,annotator\n{rows}")
-    out = ran("calibrate", "labels.csv", "scores.jsonl", "--metric", METRIC, "--json", "--no-store")[1]
+    out = ran(
+        "calibrate", "labels.csv", "scores.jsonl", "--metric", METRIC, "--json", "--no-store"
+    )[1]
     assert json.loads(out)["n"] == 80
 
 
@@ -175,7 +212,10 @@ def test_two_annotators_are_compared(ran, files):
     rows += [label(n, "pass" if n % 2 and n > 4 else "fail", annotator="b") for n in range(20)]
     write(files / "labels.jsonl", rows)
     measures = json.loads(ran("calibrate", "labels.jsonl", "scores.jsonl", "--json")[1])["measures"]
-    assert (measures["agreement of a and b"]["value"], measures["kappa of a and b"]["n"]) == (0.9, 20)
+    assert (measures["agreement of a and b"]["value"], measures["kappa of a and b"]["n"]) == (
+        0.9,
+        20,
+    )
 
 
 def test_a_run_of_a_suite_holds_scores_too(ran, files):
@@ -205,9 +245,21 @@ def test_labels_of_one_class_leave_out_what_they_cannot_tell(ran, files):
     [
         ("", (), "labels.jsonl: the file is empty"),
         ("nonsense {", (), "labels.jsonl:1: no column label or score"),
-        ('{"trace_id": "a", "metric": "task_completion", "label": "pass"}\n{', (), "labels.jsonl:2: not JSON"),
-        ('{"trace_id": "a", "metric": "task_completion", "label": "pass"}', (), "there is no trace 'a' with a score"),
-        ('{"trace_id": "a", "metric": "coherance", "label": "pass"}', (), "there is no score of 'coherance'"),
+        (
+            '{"trace_id": "a", "metric": "task_completion", "label": "pass"}\n{',
+            (),
+            "labels.jsonl:2: not JSON",
+        ),
+        (
+            '{"trace_id": "a", "metric": "task_completion", "label": "pass"}',
+            (),
+            "there is no trace 'a' with a score",
+        ),
+        (
+            '{"trace_id": "a", "metric": "coherance", "label": "pass"}',
+            (),
+            "there is no score of 'coherance'",
+        ),
         ('{"trace_id": "a", "label": "pass"}', (), "labels.jsonl:1: no metric"),
         ('{"trace_id": "a", "label": "pass"}', ("--level", "95"), "--level 95: give a share"),
         (
@@ -246,7 +298,9 @@ def test_an_unknown_metric_to_measure_is_named_before_anything_is_scored(ran, fi
 
 
 def test_a_store_that_cannot_be_read_leaves_rates_as_they_are(ran, files):
-    (files / "spanscore.db").write_text("no database at all, but long enough to be looked at as one" * 20)
+    (files / "spanscore.db").write_text(
+        "no database at all, but long enough to be looked at as one" * 20
+    )
     code, _, err = ran("compare", "more.jsonl", "more.jsonl")
     assert (code, "warning: pass rates are not corrected" in err) == (0, True)
 
@@ -292,7 +346,10 @@ def test_unsure_scores_of_two_judges_of_one_metric_are_not_written(ran, place):
 
 def test_a_share_of_errors_that_cannot_be_is_refused(ran, files):
     code, _, err = ran("calibrate", "labels.jsonl", "scores.jsonl", "--most-wrong", "1.5")
-    assert (code, err) == (2, "spanscore: error: --most-wrong 1.5: give a share between 0 and 1, such as 0.05\n")
+    assert (code, err) == (
+        2,
+        "spanscore: error: --most-wrong 1.5: give a share between 0 and 1, such as 0.05\n",
+    )
 
 
 def thumbs(number, value, *, name="helpful", at_ns=1, **more):
@@ -314,20 +371,38 @@ def thumbs(number, value, *, name="helpful", at_ns=1, **more):
 
 @pytest.fixture
 def liked(place):
-    """Ten scores, the first five of which pass, and the telemetry of ten thumbs, the last of which disagrees."""
-    (place / "scores.jsonl").write_text("\n".join(json.dumps(score(n, 0.9 if n <= 5 else 0.1)) for n in range(1, 11)))
+    """Ten scores, the first five of which pass, and the telemetry of ten thumbs, the last of which
+    disagrees.
+    """
+    (place / "scores.jsonl").write_text(
+        "\n".join(json.dumps(score(n, 0.9 if n <= 5 else 0.1)) for n in range(1, 11))
+    )
     lines = [thumbs(n, n <= 5 or n == 10) for n in range(1, 11)]
     (place / "thumbs.jsonl").write_text("\n".join(map(json.dumps, lines)))
     return place
 
 
-RECORDED = ("calibrate", "--labels-from", "helpful", "--metric", METRIC, "thumbs.jsonl", "scores.jsonl", "--no-store")
+RECORDED = (
+    "calibrate",
+    "--labels-from",
+    "helpful",
+    "--metric",
+    METRIC,
+    "thumbs.jsonl",
+    "scores.jsonl",
+    "--no-store",
+)
 
 
 def test_a_thumbs_up_is_a_label(liked, ran):
     code, out, err = ran(*RECORDED, "--json")
     assert (code, err) == (0, "")
-    assert json.loads(out)["confusion"] == {"true_pass": 5, "false_fail": 1, "false_pass": 0, "true_fail": 4}
+    assert json.loads(out)["confusion"] == {
+        "true_pass": 5,
+        "false_fail": 1,
+        "false_pass": 0,
+        "true_fail": 4,
+    }
 
 
 def test_a_rating_is_a_label_from_the_value_that_passes(liked, ran):
@@ -390,10 +465,24 @@ def test_without_files_labels_and_scores_are_those_in_the_store(place, ran):
     store.put_external(read_external([], load([place / "thumbs.jsonl"]).logs))
     store.close()
     (place / "server.yaml").write_text(f"store: {{url: 'sqlite:///{place}/store.db'}}")
-    words = ("calibrate", "--labels-from", "scores:helpful", "--metric", METRIC, "-c", "server.yaml", "--json")
+    words = (
+        "calibrate",
+        "--labels-from",
+        "scores:helpful",
+        "--metric",
+        METRIC,
+        "-c",
+        "server.yaml",
+        "--json",
+    )
     code, out, err = ran(*words)
     assert (code, err) == (0, "")
-    assert json.loads(out)["confusion"] == {"true_pass": 5, "false_fail": 0, "false_pass": 0, "true_fail": 5}
+    assert json.loads(out)["confusion"] == {
+        "true_pass": 5,
+        "false_fail": 0,
+        "false_pass": 0,
+        "true_fail": 5,
+    }
 
 
 def evaluation(found):
@@ -411,7 +500,9 @@ def evaluation(found):
 
 
 def test_scores_that_a_server_exported_are_read(place, ran):
-    request = spans.request([evaluation(score(n, 0.9 if n <= 5 else 0.1)) for n in range(1, 11)], "child", 8192)
+    request = spans.request(
+        [evaluation(score(n, 0.9 if n <= 5 else 0.1)) for n in range(1, 11)], "child", 8192
+    )
     (place / "exported.pb").write_bytes(request)
     rows = [f"{n:032x},{METRIC},{'pass' if n <= 5 else 'fail'}" for n in range(1, 11)]
     (place / "labels.csv").write_text("\n".join(["trace_id,metric,label", *rows]))

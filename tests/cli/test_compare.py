@@ -1,4 +1,6 @@
-"""Two runs compared: what is better, what is worse, what cannot be told, and what is a regression."""
+"""Two runs compared: what is better, what is worse, what cannot be told, and what is a
+regression.
+"""
 
 import json
 import math
@@ -8,7 +10,14 @@ import pytest
 from spanscore.cli.comparison import least_units
 from spanscore.cli.main import main
 
-JUDGE = {"kind": "LLM", "name": "judge", "version": "1", "model": "m", "prompt_hash": "0" * 16, "embedding": None}
+JUDGE = {
+    "kind": "LLM",
+    "name": "judge",
+    "version": "1",
+    "model": "m",
+    "prompt_hash": "0" * 16,
+    "embedding": None,
+}
 CASES = 12
 MANY = 40
 
@@ -46,17 +55,30 @@ def case(name, *, passed=(True,), value=80.0, latency=1.0, metric=0.8, evaluator
 
 
 def run_of(*cases):
-    return {"schema": "spanscore.run/1", "suite": "s", "run_id": "r", "cases": list(cases), "overall": {}}
+    return {
+        "schema": "spanscore.run/1",
+        "suite": "s",
+        "run_id": "r",
+        "cases": list(cases),
+        "overall": {},
+    }
 
 
 def cases(count=CASES, **fields):
-    """`count` cases that vary a little, all with `fields`; a function is called with the case's number."""
-    return [case(f"c{x}", **{k: v(x) if callable(v) else v for k, v in fields.items()}) for x in range(count)]
+    """`count` cases that vary a little, all with `fields`; a function is called with the case's
+    number.
+    """
+    return [
+        case(f"c{x}", **{k: v(x) if callable(v) else v for k, v in fields.items()})
+        for x in range(count)
+    ]
 
 
 @pytest.fixture
 def compared(tmp_path, capsys):
-    """Compares two runs, given as objects, lists of scores or text; gives exit code, standard output and error."""
+    """Compares two runs, given as objects, lists of scores or text; gives exit code, standard
+    output and error.
+    """
 
     def write(name, content):
         path = tmp_path / name
@@ -78,7 +100,9 @@ def measured(compared):
     """The measures of a comparison by name."""
 
     def run(a, b, *options):
-        return {x["measure"]: x for x in json.loads(compared(a, b, "--json", *options)[1])["measures"]}
+        return {
+            x["measure"]: x for x in json.loads(compared(a, b, "--json", *options)[1])["measures"]
+        }
 
     return run
 
@@ -132,13 +156,17 @@ def test_the_intervals_allow_for_the_number_of_comparisons(compared):
     ],
 )
 def test_the_gate_has_the_reference_limits(compared, after, measure):
-    code, _, error = compared(run_of(*cases(value=70.0)), run_of(*cases(**{"value": 70.0, **after})))
+    code, _, error = compared(
+        run_of(*cases(value=70.0)), run_of(*cases(**{"value": 70.0, **after}))
+    )
     assert code == 1
     assert f"regression: {measure} " in error
 
 
 @pytest.mark.parametrize(
-    "after", [{"value": 65.0}, {"metric": 0.75}, {"latency": 1.2}], ids=["5 points", "0.05 of 1", "a fifth"]
+    "after",
+    [{"value": 65.0}, {"metric": 0.75}, {"latency": 1.2}],
+    ids=["5 points", "0.05 of 1", "a fifth"],
 )
 def test_what_is_just_within_a_limit_is_none(compared, after):
     assert compared(run_of(*cases(value=70.0)), run_of(*cases(**{"value": 70.0, **after})))[0] == 0
@@ -153,7 +181,10 @@ def test_what_is_just_within_a_limit_is_none(compared, after):
     ],
 )
 def test_every_limit_can_be_moved(compared, after, option):
-    assert compared(run_of(*cases(value=70.0)), run_of(*cases(**{"value": 70.0, **after})), option)[0] == 0
+    assert (
+        compared(run_of(*cases(value=70.0)), run_of(*cases(**{"value": 70.0, **after})), option)[0]
+        == 0
+    )
 
 
 def test_a_drop_that_may_be_chance_is_none_where_only_the_certain_counts(compared):
@@ -168,7 +199,9 @@ def test_a_certain_drop_is_a_regression_all_the_same(compared):
 
 def test_a_metric_of_another_scale_is_held_in_points_of_100(compared):
     def after(value):
-        return [score("rubric.tool_routing", value, scale=(0, 5), trace_id=f"t{x}") for x in range(8)]
+        return [
+            score("rubric.tool_routing", value, scale=(0, 5), trace_id=f"t{x}") for x in range(8)
+        ]
 
     assert compared(after(4.0), after(3.8))[0] == 0
     assert compared(after(4.0), after(3.7))[0] == 1
@@ -183,7 +216,11 @@ def test_trials_of_a_case_are_one_pair(measured):
 def test_a_case_says_what_became_of_it(compared):
     after = run_of(case("c0", passed=(False,), value=10.0), *cases()[1:])
     found = json.loads(compared(run_of(*cases()), after, "--json")[1])["cases"][0]
-    assert (found["id"], found["status"], found["means"]["score"]) == ("c0", ["pass", "fail"], [80.0, 10.0])
+    assert (found["id"], found["status"], found["means"]["score"]) == (
+        "c0",
+        ["pass", "fail"],
+        [80.0, 10.0],
+    )
 
 
 def test_a_case_whose_score_stayed_shows_what_changed(compared):
@@ -207,7 +244,15 @@ def test_a_narrow_terminal_shows_intervals_and_remarks_whole(compared, monkeypat
 def test_a_narrow_terminal_breaks_no_remark(compared, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     one, other = (
-        [score("rubric.parameter_extraction", x, scale=(0, 5), evaluator={**JUDGE, "model": model}, latency_s=x)]
+        [
+            score(
+                "rubric.parameter_extraction",
+                x,
+                scale=(0, 5),
+                evaluator={**JUDGE, "model": model},
+                latency_s=x,
+            )
+        ]
         for x, model in ((5.0, "m"), (1.0, "other"))
     )
     text = compared(one, other)[1]
@@ -231,7 +276,10 @@ def test_another_evaluator_is_said_loudly_and_tells_nothing(compared, fact):
     other = {**JUDGE, fact: "another"}
     after = run_of(*cases(metric=0.1, evaluator=other))
     code, text, error = compared(run_of(*cases()), after)
-    assert f"NOT COMPARABLE, scored differently: coherence: {fact} {JUDGE[fact]} in A, another in B" in error
+    assert (
+        f"NOT COMPARABLE, scored differently: coherence: {fact} {JUDGE[fact]} in A, another in B"
+        in error
+    )
     assert "NOT COMPARABLE" in text
     assert code == 1
 
@@ -242,7 +290,9 @@ def test_what_was_scored_differently_has_no_verdict(measured):
 
 
 def test_scores_are_paired_by_their_trace(measured):
-    found = measured([score(trace_id="1"), score(trace_id="2")], [score(trace_id="2"), score(trace_id="3")])
+    found = measured(
+        [score(trace_id="1"), score(trace_id="2")], [score(trace_id="2"), score(trace_id="3")]
+    )
     assert found["coherence"]["n"] == 1
 
 
@@ -266,13 +316,16 @@ def test_scores_of_other_traces_are_paired_by_what_the_user_said(measured):
 def test_what_the_user_said_twice_pairs_nothing_and_is_listed(compared):
     metadata = {"metadata": {"user_input": "Hi"}}
     one = [score(trace_id="1", **metadata), score(trace_id="2", **metadata), score(trace_id="9")]
-    found = json.loads(compared(one, [score(trace_id="3", **metadata), score(trace_id="9")], "--json")[1])
+    found = json.loads(
+        compared(one, [score(trace_id="3", **metadata), score(trace_id="9")], "--json")[1]
+    )
     assert found["ambiguous"] == ["trace 1", "trace 2"]
 
 
 def test_scores_of_traces_know_how_long_the_agent_worked(compared):
     one, other = (
-        [score(trace_id="1", latency_s=x), score("confidence", trace_id="1", latency_s=x)] for x in (2.0, 3.0)
+        [score(trace_id="1", latency_s=x), score("confidence", trace_id="1", latency_s=x)]
+        for x in (2.0, 3.0)
     )
     code, text, error = compared(one, other, "--json")
     found = {x["measure"]: x for x in json.loads(text)["measures"]}["latency"]
@@ -320,7 +373,11 @@ def test_a_label_of_the_metrics_own_passes_by_the_threshold(measured):
         ([score(value=math.nan)], [score()], "nan is no number"),
         ([score(scale=(0, math.inf))], [score()], "inf is no number"),
         ([score(threshold="0.5", label=None)], [score()], "'0.5' is no number"),
-        (run_of({**case("x"), "trials": [{**case("x")["trials"][0], "passed": "no"}]}), BEFORE, "'no' is neither true"),
+        (
+            run_of({**case("x"), "trials": [{**case("x")["trials"][0], "passed": "no"}]}),
+            BEFORE,
+            "'no' is neither true",
+        ),
         (run_of(case("x", value=101)), BEFORE, "101 is not within 0 and 100"),
         ([{"metric": "x", "scope": "trace"}], [score()], "has no 'trace_id'"),
     ],
@@ -361,12 +418,15 @@ def turns_of(session, value, *, count=TURNS, **fields):
     """The scores of a session's turns, all alike."""
     label = "pass" if value >= 0.5 else "fail"
     return [
-        score(value=value, label=label, trace_id=f"{session}-{x}", session_id=session, **fields) for x in range(count)
+        score(value=value, label=label, trace_id=f"{session}-{x}", session_id=session, **fields)
+        for x in range(count)
     ]
 
 
 def sessions(*values, **fields):
-    return [x for number, value in enumerate(values) for x in turns_of(f"s{number}", value, **fields)]
+    return [
+        x for number, value in enumerate(values) for x in turns_of(f"s{number}", value, **fields)
+    ]
 
 
 ALIKE = sessions(*[0.8] * 10)
@@ -384,7 +444,10 @@ def test_sessions_whose_turns_all_fell_are_few_however_many_turns_they_have(meas
 
 
 def test_as_many_traces_of_no_session_can_be_told(measured):
-    before, after = ([{**x, "session_id": None} for x in run] for run in (ALIKE, sessions(*[0.8] * 7, *[0.2] * 3)))
+    before, after = (
+        [{**x, "session_id": None} for x in run]
+        for run in (ALIKE, sessions(*[0.8] * 7, *[0.2] * 3))
+    )
     assert measured(before, after)["pass rate"]["verdict"] == "worse"
 
 
@@ -418,7 +481,10 @@ def test_sessions_of_two_runs_that_happen_to_be_called_alike_are_not_joined(meas
 
 
 def test_a_sessions_own_score_is_of_the_same_unit_as_its_turns(measured):
-    run = [*ALIKE, *(score("agent_reliability", scope="session", session_id=f"s{x}") for x in range(10))]
+    run = [
+        *ALIKE,
+        *(score("agent_reliability", scope="session", session_id=f"s{x}") for x in range(10)),
+    ]
     assert measured(run, run)["pass rate"]["n"] == 10
 
 
@@ -451,7 +517,9 @@ def test_too_few_sessions_are_said_to_be_too_few(measured):
 
 
 @pytest.mark.parametrize("columns", [80, 100])
-def test_a_narrow_terminal_shows_the_counts_of_sessions_and_turns_whole(compared, monkeypatch, columns):
+def test_a_narrow_terminal_shows_the_counts_of_sessions_and_turns_whole(
+    compared, monkeypatch, columns
+):
     monkeypatch.setenv("COLUMNS", str(columns))
     few = sessions(0.8, 0.7, 0.9, latency_s=12.25)
     lines = compared(few, few)[1].splitlines()

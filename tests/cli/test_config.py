@@ -43,8 +43,10 @@ def test_init_replaces_no_file(folder, capsys):
 
     assert main(["config", "init"]) == 2
     assert (folder / "spanscore.yaml").read_text() == "mode: inline"
-    assert capsys.readouterr().err == (
-        "spanscore: error: spanscore.yaml: is there already; name another file, or replace it with --force\n"
+    assert (
+        capsys.readouterr().err
+        == "spanscore: error: spanscore.yaml: is there already; name another file, or replace it"
+        " with --force\n"
     )
 
 
@@ -65,7 +67,9 @@ def test_a_file_that_can_be_used_is_said_to_be(checked):
     assert (code, out.endswith(": can be used\n"), err) == (0, True, "")
 
 
-@pytest.mark.parametrize("text", ["judge: {model: rules}", "evaluation: {metrics: {confidence: {model: rules}}}"])
+@pytest.mark.parametrize(
+    "text", ["judge: {model: rules}", "evaluation: {metrics: {confidence: {model: rules}}}"]
+)
 def test_a_file_that_names_rules_can_be_used_with_a_warning(checked, caplog, text):
     warn_of_rules.cache_clear()
     assert checked(text)[0] == 0
@@ -80,7 +84,10 @@ def test_an_unknown_key_is_named_with_the_nearest_right_one(checked):
 
 def test_everything_that_is_wrong_is_said_at_once(checked):
     _, _, err = checked("juge: {}\nassemble: {complete_after: 10}")
-    assert [line.split(":")[3].strip() for line in err.splitlines()] == ["assemble.complete_after", "juge"]
+    assert [line.split(":")[3].strip() for line in err.splitlines()] == [
+        "assemble.complete_after",
+        "juge",
+    ]
 
 
 def test_the_schema_is_valid_and_accepts_a_configuration(capsys):
@@ -90,8 +97,13 @@ def test_the_schema_is_valid_and_accepts_a_configuration(capsys):
     jsonschema.validate({"assemble": {"complete_after": "5s"}}, schema)
 
 
-@pytest.mark.parametrize("text", ["rubric: {model: gpt-4o}", "metrics: {confidence: {model: gpt-4o}}"])
+@pytest.mark.parametrize(
+    "text", ["rubric: {model: gpt-4o}", "metrics: {confidence: {model: gpt-4o}}"]
+)
 def test_a_model_without_a_judge_is_told(tmp_path, capsys, text):
     (tmp_path / "c.yaml").write_text(f"evaluation: {{{text}}}\n")
     assert main(["config", "check", str(tmp_path / "c.yaml")]) == 2
-    assert "c.yaml: evaluation: a metric's model is 'gpt-4o', but judge.model names none" in capsys.readouterr().err
+    assert (
+        "c.yaml: evaluation: a metric's model is 'gpt-4o', but judge.model names none"
+        in capsys.readouterr().err
+    )

@@ -29,7 +29,11 @@ def output():
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     """The demo as a user runs it, without any key."""
-    environment = {"PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path_factory.mktemp("demo")), "COLUMNS": "80"}
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "TMPDIR": str(tmp_path_factory.mktemp("demo")),
+        "COLUMNS": "80",
+    }
     return subprocess.run(
         [sys.executable, "-m", "spanscore.cli.main", "demo"],
         env=environment,
@@ -58,7 +62,10 @@ def test_a_model_with_a_key_judges(output):
 
 
 def test_a_model_without_any_key_is_not_asked_and_that_is_said(output):
-    assert demo._judge({"SPANSCORE_JUDGE_MODEL": "openai/gpt-4o-mini"}, output) == demo.recorded_judge()
+    assert (
+        demo._judge({"SPANSCORE_JUDGE_MODEL": "openai/gpt-4o-mini"}, output)
+        == demo.recorded_judge()
+    )
     assert "openai/gpt-4o-mini has no key here" in output.file.getvalue()
 
 
@@ -66,7 +73,10 @@ def test_a_model_without_any_key_is_not_asked_and_that_is_said(output):
 def test_the_servers_configuration_can_be_used(tmp_path, endpoint):
     backend = from_environment({"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint or ""})
     settings = demo_server.configuration(tmp_path, _PORTS, demo.recorded_judge(), backend)
-    assert config.parse(yaml.safe_dump(settings), environ={}).judge.recorded_answers.name == "pydantic-ai.answers"
+    assert (
+        config.parse(yaml.safe_dump(settings), environ={}).judge.recorded_answers.name
+        == "pydantic-ai.answers"
+    )
 
 
 def test_free_ports_are_four_different_ones():
@@ -103,7 +113,9 @@ def session():
     return recorded.sessions(recorded.agent_traces([replay.recordings() / "pydantic-ai"]))[0]
 
 
-def test_scores_are_waited_for_until_the_session_has_been_scored_after_its_last_trace(session, monkeypatch):
+def test_scores_are_waited_for_until_the_session_has_been_scored_after_its_last_trace(
+    session, monkeypatch
+):
     monkeypatch.setattr(demo_server, "_POLL_S", 0)
     first, second = (trace.id for trace in session.traces)
     early = [_score(first, SCOPE_TRACE, 1), _score("session-42", SCOPE_SESSION, 2)]
@@ -140,14 +152,18 @@ def test_the_demo_closes_with_what_fails(done):
 
 def test_the_demos_output_is_plain_and_fits_80_columns(done):
     assert "\x1b" not in done.stdout
-    assert [line for line in done.stdout.splitlines() if len(line) > 80 and "in the file" not in line] == []
+    assert [
+        line for line in done.stdout.splitlines() if len(line) > 80 and "in the file" not in line
+    ] == []
 
 
 def test_the_demos_scores_are_in_the_file_that_it_names(done):
     sent = files.load([_scores_file(done)])
     names = {event.attributes["gen_ai.evaluation.name"] for event in sent.logs}
     assert {"task_completion", "coherence", "agent_reliability"} <= names
-    assert {"spanscore: all 8 passed", "fail: task_completion"} <= {span.name for span in sent.spans}
+    assert {"spanscore: all 8 passed", "fail: task_completion"} <= {
+        span.name for span in sent.spans
+    }
 
 
 def test_the_demo_leaves_no_database_behind(done):

@@ -1,4 +1,6 @@
-"""`spanscore doctor` against real servers on loopback: what is well is ok, and what is not says what to do."""
+"""`spanscore doctor` against real servers on loopback: what is well is ok, and what is not says
+what to do.
+"""
 
 import contextlib
 import json
@@ -28,7 +30,9 @@ DAY = "Thu, 01 Jan 1970 00:00:00 GMT"
 
 @contextlib.contextmanager
 def http_server(answer):
-    """A server on loopback; `answer(path, headers, body)` gives status and body, and perhaps a Date."""
+    """A server on loopback; `answer(path, headers, body)` gives status and body, and perhaps a
+    Date.
+    """
     got = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -49,7 +53,9 @@ def http_server(answer):
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    )
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}", got
@@ -61,7 +67,9 @@ def http_server(answer):
 
 @pytest.fixture
 def examine(tmp_path, capsys):
-    """Call it with settings, and further arguments, to get the exit code and the findings by what they are about."""
+    """Call it with settings, and further arguments, to get the exit code and the findings by what
+    they are about.
+    """
 
     def run(*arguments, ports=None, settings=None):
         given = demo_server.configuration(tmp_path, ports or demo_server.Ports.free(), None, None)
@@ -84,12 +92,17 @@ def running(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("reason", "path", "content_type"), [("not_otlp", "/v1/logs", "text/plain"), ("malformed", "/v1/traces", None)]
+    ("reason", "path", "content_type"),
+    [("not_otlp", "/v1/logs", "text/plain"), ("malformed", "/v1/traces", None)],
 )
-def test_requests_that_were_refused_for_good_are_told_with_what_to_do(examine, running, reason, path, content_type):
+def test_requests_that_were_refused_for_good_are_told_with_what_to_do(
+    examine, running, reason, path, content_type
+):
     headers = {"Content-Type": content_type or "application/x-protobuf", "Content-Encoding": "gzip"}
     with pytest.raises(urllib.error.HTTPError):
-        urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{running.http}{path}", b"no gzip", headers))
+        urllib.request.urlopen(
+            urllib.request.Request(f"http://127.0.0.1:{running.http}{path}", b"no gzip", headers)
+        )
     _, found = examine("--no-round-trip", ports=running)
     assert found["senders"]["status"] == "warn"
     assert f"1 {reason}" in found["senders"]["message"]
@@ -118,7 +131,9 @@ def test_without_a_server_what_needs_one_says_so(examine, about):
 
 
 def test_what_is_not_ok_says_what_to_do(examine):
-    _, found = examine(settings=exporters(otlp_grpc={"endpoint": "127.0.0.1:1", "tls": {"insecure": True}}))
+    _, found = examine(
+        settings=exporters(otlp_grpc={"endpoint": "127.0.0.1:1", "tls": {"insecure": True}})
+    )
     assert [x for x in found.values() if (x["status"] == "ok") != (x["fix"] is None)] == []
 
 
@@ -155,7 +170,9 @@ def test_a_span_makes_the_round_trip_as_one_of_a_servers_tenants(examine, tmp_pa
     if tokens is not None:
         for name, line in zip(("http", "api"), tokens, strict=True):
             (tmp_path / name).write_text(line, encoding="utf-8")
-        extensions = {f"bearertokenauth/{x}": {"filename": str(tmp_path / x)} for x in ("http", "api")}
+        extensions = {
+            f"bearertokenauth/{x}": {"filename": str(tmp_path / x)} for x in ("http", "api")
+        }
         auth = {x: {"auth": {"authenticator": f"bearertokenauth/{x}"}} for x in ("http", "api")}
     ports = demo_server.Ports.free()
     given = demo_server.configuration(tmp_path, ports, None, None)
@@ -172,12 +189,16 @@ def test_a_span_makes_the_round_trip_as_one_of_a_servers_tenants(examine, tmp_pa
 
 
 def test_with_a_model_as_judge_the_span_costs_nothing(examine, running):
-    _, found = examine("--no-judge", ports=running, settings={"judge": {"model": "openai/gpt-4o-mini"}})
+    _, found = examine(
+        "--no-judge", ports=running, settings={"judge": {"model": "openai/gpt-4o-mini"}}
+    )
     assert found["judge"]["message"] == "openai/gpt-4o-mini: not asked (--no-judge)"
     assert "no model was asked" in found["round trip"]["message"]
 
 
-@pytest.mark.parametrize(("listener", "about"), [("grpc", "OTLP/gRPC"), ("http", "OTLP/HTTP"), ("health", "health")])
+@pytest.mark.parametrize(
+    ("listener", "about"), [("grpc", "OTLP/gRPC"), ("http", "OTLP/HTTP"), ("health", "health")]
+)
 def test_a_port_that_something_else_has_is_told(examine, listener, about):
     with http_server(lambda *_: (200, b"{}")) as (url, _):
         ports = demo_server.Ports.free()
@@ -189,7 +210,9 @@ def test_a_port_that_something_else_has_is_told(examine, listener, about):
     assert f"receive.{listener}.endpoint" in found[about]["fix"]
 
 
-@pytest.mark.parametrize("what", [{"journal": {"path": "{}/j.db"}}, {"store": {"url": "sqlite:///{}/s.db"}}])
+@pytest.mark.parametrize(
+    "what", [{"journal": {"path": "{}/j.db"}}, {"store": {"url": "sqlite:///{}/s.db"}}]
+)
 def test_a_folder_that_cannot_be_written_fails(examine, tmp_path, what):
     (tmp_path / "file").touch()
     settings = json.loads(json.dumps(what).replace("{}", str(tmp_path / "file")))
@@ -201,7 +224,11 @@ def test_a_folder_that_cannot_be_written_fails(examine, tmp_path, what):
 def test_a_damaged_store_fails_and_names_the_repair(examine, tmp_path):
     (tmp_path / "damaged.db").write_bytes(b"no database at all" * 1000)
     code, found = examine(settings={"store": {"url": f"sqlite:///{tmp_path}/damaged.db"}})
-    assert (code, found["store"]["status"], "spanscore repair" in found["store"]["fix"]) == (1, "FAIL", True)
+    assert (code, found["store"]["status"], "spanscore repair" in found["store"]["fix"]) == (
+        1,
+        "FAIL",
+        True,
+    )
 
 
 @pytest.mark.parametrize(("free_mib", "status"), [(10, "FAIL"), (1000, "warn"), (10_000, "ok")])
@@ -223,7 +250,9 @@ def test_a_file_for_scores_is_not_made(examine, tmp_path):
 
 def test_a_backend_that_takes_a_span_is_ok(examine):
     with http_server(lambda *_: (200, b"")) as (url, got):
-        code, found = examine(settings=exporters(otlp_http={"endpoint": url, "compression": "none"}))
+        code, found = examine(
+            settings=exporters(otlp_http={"endpoint": url, "compression": "none"})
+        )
     assert (code, found["otlp_http"]["status"]) == (0, "ok")
     paths = [path for path, _, body in got if body or path != "/"]
     assert paths == ["/v1/traces", "/v1/logs", "/v1/metrics"]
@@ -232,7 +261,9 @@ def test_a_backend_that_takes_a_span_is_ok(examine):
 def test_the_span_is_marked_so_that_nobody_evaluates_it(examine):
     with http_server(lambda *_: (200, b"")) as (url, got):
         examine(settings=exporters(otlp_http={"endpoint": url, "compression": "none"}))
-    request = ExportTraceServiceRequest.FromString(next(body for path, _, body in got if path == "/v1/traces"))
+    request = ExportTraceServiceRequest.FromString(
+        next(body for path, _, body in got if path == "/v1/traces")
+    )
     scoped = request.resource_spans[0].scope_spans[0]
     assert scoped.scope.name == "spanscore"
     assert "spanscore.emitted" in {x.key for x in scoped.spans[0].attributes}
@@ -255,7 +286,9 @@ def test_a_backend_that_refuses_fails(examine, status):
 
 def test_a_backend_that_is_down_fails(examine):
     code, found = examine(
-        settings=exporters(otlp_grpc={"endpoint": "127.0.0.1:1", "tls": {"insecure": True}, "timeout": "1s"})
+        settings=exporters(
+            otlp_grpc={"endpoint": "127.0.0.1:1", "tls": {"insecure": True}, "timeout": "1s"}
+        )
     )
     assert (code, found["otlp_grpc"]["status"]) == (1, "FAIL")
 
@@ -279,7 +312,9 @@ def test_a_tool_that_answers_is_ok(examine, name):
     assert found[name]["status"] == "ok"
 
 
-@pytest.mark.parametrize(("date", "status"), [((), "ok"), ((DAY,), "FAIL"), (("nonsense",), "warn")])
+@pytest.mark.parametrize(
+    ("date", "status"), [((), "ok"), ((DAY,), "FAIL"), (("nonsense",), "warn")]
+)
 def test_clocks_are_compared(examine, date, status):
     with http_server(lambda *_: (200, b"", *date)) as (url, _):
         _, found = examine(settings=exporters(otlp_http={"endpoint": url}))
@@ -291,13 +326,25 @@ def chat(path, headers, body):
     message = {"role": "assistant", "content": content}
     usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
     choices = [{"index": 0, "finish_reason": "stop", "message": message}]
-    made = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": choices, "usage": usage}
+    made = {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": choices,
+        "usage": usage,
+    }
     return 200, json.dumps(made).encode()
 
 
 def judge(url, **settings):
     price = {"input_usd_per_million_tokens": 1.0, "output_usd_per_million_tokens": 5.0}
-    given = {"model": "openai/scripted", "api_base": url, "api_key": KEY, "prices": {"openai/scripted": price}}
+    given = {
+        "model": "openai/scripted",
+        "api_base": url,
+        "api_key": KEY,
+        "prices": {"openai/scripted": price},
+    }
     return {"judge": given | settings}
 
 
@@ -339,11 +386,18 @@ def test_the_lines_are_for_people(examine, tmp_path, capsys):
 
 def test_a_server_that_is_stopping_is_told(examine, tmp_path):
     ports = demo_server.Ports.free()
-    state = json.dumps({"status": "Server not available", "reason": "the journal is full", "counters": {}}).encode()
+    state = json.dumps(
+        {"status": "Server not available", "reason": "the journal is full", "counters": {}}
+    ).encode()
     with http_server(lambda *_: (503, state)) as (url, _):
-        by_name = {x: getattr(ports, x) for x in ports.__slots__} | {"health": int(url.split(":")[-1])}
+        by_name = {x: getattr(ports, x) for x in ports.__slots__} | {
+            "health": int(url.split(":")[-1])
+        }
         _, found = examine("--no-round-trip", ports=demo_server.Ports(**by_name))
-    assert (found["health"]["status"], "the journal is full" in found["health"]["message"]) == ("FAIL", True)
+    assert (found["health"]["status"], "the journal is full" in found["health"]["message"]) == (
+        "FAIL",
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -355,20 +409,33 @@ def test_a_server_that_is_stopping_is_told(examine, tmp_path):
 )
 def test_what_the_running_server_says_of_its_judge_is_told(examine, judge, status):
     ports = demo_server.Ports.free()
-    state = json.dumps({"status": "Server available", "judge": {"m": judge}, "counters": {}}).encode()
+    state = json.dumps(
+        {"status": "Server available", "judge": {"m": judge}, "counters": {}}
+    ).encode()
     with http_server(lambda *_: (200, state)) as (url, _):
-        by_name = {x: getattr(ports, x) for x in ports.__slots__} | {"health": int(url.split(":")[-1])}
+        by_name = {x: getattr(ports, x) for x in ports.__slots__} | {
+            "health": int(url.split(":")[-1])
+        }
         _, found = examine("--no-round-trip", ports=demo_server.Ports(**by_name))
     assert found["server's judge"]["status"] == status
-    assert found["server's judge"]["fix"] == (judge.get("fix") and f"{judge['fix']}; where the server runs")
+    assert found["server's judge"]["fix"] == (
+        judge.get("fix") and f"{judge['fix']}; where the server runs"
+    )
 
 
 def test_an_instrumentation_without_content_is_told_with_its_switch(examine):
     ports = demo_server.Ports.free()
-    silent = ["a.scope records no questions. To record them, set A=true", "b.scope records no questions."]
-    state = json.dumps({"status": "Server available", "without_content": silent, "counters": {}}).encode()
+    silent = [
+        "a.scope records no questions. To record them, set A=true",
+        "b.scope records no questions.",
+    ]
+    state = json.dumps(
+        {"status": "Server available", "without_content": silent, "counters": {}}
+    ).encode()
     with http_server(lambda *_: (200, state)) as (url, _):
-        by_name = {x: getattr(ports, x) for x in ports.__slots__} | {"health": int(url.split(":")[-1])}
+        by_name = {x: getattr(ports, x) for x in ports.__slots__} | {
+            "health": int(url.split(":")[-1])
+        }
         _, found = examine("--no-round-trip", ports=demo_server.Ports(**by_name))
     assert found["content"]["message"] == "a.scope records no questions, and 1 more likewise"
     assert found["content"]["fix"] == "set A=true, where the agent runs"
@@ -378,9 +445,13 @@ def test_no_litellm_is_imported_without_a_model(tmp_path):
     ports = demo_server.Ports.free()
     file = tmp_path / "spanscore.yaml"
     file.write_text(yaml.safe_dump(demo_server.configuration(tmp_path, ports, None, None)))
-    script = f"import sys; from spanscore.cli.main import main; main(['doctor', '-c', {str(file)!r}])"
+    script = (
+        f"import sys; from spanscore.cli.main import main; main(['doctor', '-c', {str(file)!r}])"
+    )
     script += "; print('litellm' in sys.modules)"
-    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout
     assert out.splitlines()[-1] == "False"
 
 
@@ -389,7 +460,10 @@ def test_two_probes_are_two_traces():
 
 
 def test_credentials_in_a_url_are_not_told():
-    assert told(OSError("cannot reach https://me:secret@there:1/x")) == "cannot reach https://there:1/x"
+    assert (
+        told(OSError("cannot reach https://me:secret@there:1/x"))
+        == "cannot reach https://there:1/x"
+    )
 
 
 @pytest.fixture
@@ -418,7 +492,9 @@ def serving(folder, settings, ports):
     file = folder / "spanscore.yaml"
     file.write_text(yaml.safe_dump(settings))
     child = subprocess.Popen(
-        [sys.executable, "-m", "spanscore.cli.main", "serve", "-c", str(file)], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "spanscore.cli.main", "serve", "-c", str(file)],
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         for line in child.stderr:
@@ -432,7 +508,9 @@ def serving(folder, settings, ports):
 
 def test_a_secured_server_is_asked_with_its_own_certificate_and_token(examine, secured):
     settings, ports = secured
-    code, found = examine(ports=ports, settings={x: settings[x] for x in ("extensions", "receive", "api")})
+    code, found = examine(
+        ports=ports, settings={x: settings[x] for x in ("extensions", "receive", "api")}
+    )
     assert code == 0
     assert {x: found[x]["status"] for x in ("OTLP/gRPC", "OTLP/HTTP", "round trip")} == {
         "OTLP/gRPC": "ok",

@@ -15,7 +15,9 @@ def _section(command):
 
 
 def _subparser(command):
-    subparsers = next(x for x in main._parser([command])._actions if isinstance(x, argparse._SubParsersAction))
+    subparsers = next(
+        x for x in main._parser([command])._actions if isinstance(x, argparse._SubParsersAction)
+    )
     return subparsers.choices[command]
 
 
@@ -44,7 +46,9 @@ def test_the_help_of_a_command_is_a_sentence_that_starts_with_what_it_does(comma
 
 
 def test_no_command_is_documented_that_is_not_there():
-    headings = [line.removeprefix("## ") for line in _DOCUMENT.splitlines() if line.startswith("## ")]
+    headings = [
+        line.removeprefix("## ") for line in _DOCUMENT.splitlines() if line.startswith("## ")
+    ]
     assert headings == list(main.COMMANDS)
 
 

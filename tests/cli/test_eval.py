@@ -34,7 +34,8 @@ def ngrams(tmp_path):
     """A configuration under which coherence has a score without any model."""
     file = tmp_path / "ngrams.yaml"
     file.write_text(
-        "embedding: {provider: ngrams}\nevaluation: {default_metrics: false, metrics: {coherence: {threshold: 0.5}}}\n"
+        "embedding: {provider: ngrams}\nevaluation: {default_metrics: false, metrics: {coherence:"
+        " {threshold: 0.5}}}\n"
     )
     return str(file)
 
@@ -79,13 +80,18 @@ def test_without_a_model_every_judged_metric_is_skipped_for_want_of_a_judge(eval
 
 def test_sessions_come_after_traces(evaluated):
     text = evaluated()[1]
-    assert text.rindex("\ntrace ") < text.index("\nsession session-42") < text.index("\nsession session-43")
+    assert (
+        text.rindex("\ntrace ")
+        < text.index("\nsession session-42")
+        < text.index("\nsession session-43")
+    )
 
 
 def test_the_table_says_that_no_model_judges_and_how_to_name_one(evaluated):
     said = " ".join(evaluated("--metric", "confidence")[1].split())
     assert said.endswith(
-        "No model judges, so confidence is skipped; --model, judge.model or SPANSCORE_JUDGE_MODEL names one."
+        "No model judges, so confidence is skipped; --model, judge.model or SPANSCORE_JUDGE_MODEL"
+        " names one."
     )
 
 
@@ -98,12 +104,15 @@ def test_json_lines_are_scores_with_their_provenance(evaluated, ngrams):
     code, text, _ = evaluated("--jsonl", "-c", ngrams, "--metric", "coherence")
     scores = _lines(text)
     assert (code, len(scores)) == (0, 4)
-    assert all(score["status"] == "scored" and score["evaluator"]["kind"] == "CODE" for score in scores)
+    assert all(
+        score["status"] == "scored" and score["evaluator"]["kind"] == "CODE" for score in scores
+    )
 
 
 def test_the_same_files_give_the_same_scores(evaluated):
     first, second = (
-        [(x["trace_id"], x["metric"], x["value"]) for x in _lines(evaluated("--jsonl")[1])] for _ in range(2)
+        [(x["trace_id"], x["metric"], x["value"]) for x in _lines(evaluated("--jsonl")[1])]
+        for _ in range(2)
     )
     assert first == second
 
@@ -115,7 +124,11 @@ def test_only_the_wanted_metrics_are_measured(evaluated):
 
 def test_a_session_metric_alone_is_what_it_is_among_all(evaluated):
     def reliability(*words):
-        return [x["value"] for x in _lines(evaluated("--jsonl", *words)[1]) if x["metric"] == "agent_reliability"]
+        return [
+            x["value"]
+            for x in _lines(evaluated("--jsonl", *words)[1])
+            if x["metric"] == "agent_reliability"
+        ]
 
     assert reliability("--metric", "agent_reliability") == reliability()
 
@@ -150,7 +163,10 @@ def test_an_unmet_gate_says_by_how_much(evaluated, ngrams, mean):
 
 def test_a_gate_on_a_metric_that_has_no_score_is_not_met(evaluated):
     code, _, err = evaluated("--metric", "coherence", "--fail-under", "confidence=0")
-    assert (code, err.splitlines()[-1]) == (1, "spanscore: confidence has no score to hold against 0")
+    assert (code, err.splitlines()[-1]) == (
+        1,
+        "spanscore: confidence has no score to hold against 0",
+    )
 
 
 def test_a_gate_tolerates_what_binary_floats_add_up_to(evaluated, ngrams, mean):
@@ -193,7 +209,10 @@ def test_a_dry_run_without_a_model_asks_nobody(evaluated):
 def test_a_dry_run_lists_every_call_with_bounds(evaluated):
     code, text, _ = evaluated("--dry-run", "--model", _MODEL, "--metric", "task_completion")
     rows = [line.split() for line in text.splitlines()[1:9]]
-    assert (code, [row[1:3] for row in rows]) == (0, [["1", "task_completion"], ["2", "task_completion"]] * 4)
+    assert (code, [row[1:3] for row in rows]) == (
+        0,
+        [["1", "task_completion"], ["2", "task_completion"]] * 4,
+    )
     assert [row[3].startswith("<") for row in rows] == [False, True] * 4
 
 
@@ -207,11 +226,18 @@ def test_a_dry_run_adds_up_what_its_calls_may_cost(evaluated):
 
 def test_a_dry_run_says_which_rule_takes_the_traces(evaluated, tmp_path):
     file = tmp_path / "spanscore.yaml"
-    rules = "[{name: booked, when: {service: pydantic-ai}, judge: {model: openai/gpt-4o}}, {name: idle, metrics: none}]"
+    rules = (
+        "[{name: booked, when: {service: pydantic-ai}, judge: {model: openai/gpt-4o}}, {name: idle,"
+        " metrics: none}]"
+    )
     file.write_text(f"evaluation: {{rules: {rules}}}\njudge: {{model: {_MODEL}}}")
     words = ("-c", str(file), "--dry-run", "--metric", "confidence")
-    assert "Traces by the rule that takes them: booked 4, idle 0, no rule 0." in evaluated(*words)[1]
-    assert {(x["rule"], x["model"]) for x in _lines(evaluated(*words, "--jsonl")[1])} == {("booked", "openai/gpt-4o")}
+    assert (
+        "Traces by the rule that takes them: booked 4, idle 0, no rule 0." in evaluated(*words)[1]
+    )
+    assert {(x["rule"], x["model"]) for x in _lines(evaluated(*words, "--jsonl")[1])} == {
+        ("booked", "openai/gpt-4o")
+    }
 
 
 def test_a_score_has_the_rule_that_took_its_trace(evaluated, tmp_path):
@@ -243,11 +269,16 @@ def test_a_dry_run_shows_what_would_be_redacted_as_it_would_be_sent(evaluated, t
 def test_the_rubric_scores_each_session_and_nothing_else(evaluated):
     scores = _lines(evaluated("--jsonl", "--metric", "rubric")[1])
     assert {x["metric"].partition(".")[0] for x in scores} == {"rubric"}
-    assert {(x["scope"], x["session_id"]) for x in scores} == {("session", "session-42"), ("session", "session-43")}
+    assert {(x["scope"], x["session_id"]) for x in scores} == {
+        ("session", "session-42"),
+        ("session", "session-43"),
+    }
 
 
 def test_a_dry_run_shows_one_call_a_session_for_the_rubric(evaluated):
-    calls = _lines(evaluated("--jsonl", "--metric", "rubric", "--dry-run", "--model", "openai/gpt-4o-mini")[1])
+    calls = _lines(
+        evaluated("--jsonl", "--metric", "rubric", "--dry-run", "--model", "openai/gpt-4o-mini")[1]
+    )
     assert [x["session_id"] for x in calls] == ["session-42", "session-43"]
     assert len(calls[0]["metrics"]) == 8
 
@@ -273,11 +304,17 @@ def test_what_is_not_set_up_is_said_once_with_what_to_do(evaluated):
 
 
 def test_json_lines_keep_every_skip(evaluated):
-    skipped = [x for x in _lines(evaluated("--metric", "coherence", "--jsonl")[1]) if x["status"] == "skipped"]
+    skipped = [
+        x
+        for x in _lines(evaluated("--metric", "coherence", "--jsonl")[1])
+        if x["status"] == "skipped"
+    ]
     assert len(skipped) == 4
 
 
-def test_only_what_fails_is_shown_where_that_is_asked_for_and_the_summary_is_of_all(evaluated, ngrams):
+def test_only_what_fails_is_shown_where_that_is_asked_for_and_the_summary_is_of_all(
+    evaluated, ngrams
+):
     words = ("-c", ngrams, "--metric", "coherence", "--threshold", "0.3")
     everything, failing = evaluated(*words)[1], evaluated(*words, "--failing")[1]
     assert 0 < failing.count("\ntrace ") < everything.count("\ntrace ")
@@ -298,8 +335,13 @@ def test_the_scores_are_written_to_a_file_beside_the_table(evaluated, tmp_path):
 
 
 def test_each_score_names_what_it_is_of(evaluated):
-    scores = [json.loads(line) for line in evaluated("--jsonl", "--metric", "agent_reliability")[1].splitlines()]
-    assert [x["subject_id"] for x in scores if x["scope"] == "session"] == [x["session_key"] for x in scores]
+    scores = [
+        json.loads(line)
+        for line in evaluated("--jsonl", "--metric", "agent_reliability")[1].splitlines()
+    ]
+    assert [x["subject_id"] for x in scores if x["scope"] == "session"] == [
+        x["session_key"] for x in scores
+    ]
 
 
 def test_an_interrupt_keeps_what_is_finished_and_exits_with_130(evaluated, monkeypatch, tmp_path):
@@ -324,7 +366,11 @@ def test_what_others_gave_is_shown_and_counts_in_no_mean_and_no_gate(tmp_path, c
     facts = {"gen_ai.evaluation.name": "coherence", "spanscore.score.source": "human"}
     attributes = [{"key": key, "value": {"stringValue": x}} for key, x in facts.items()]
     attributes.append({"key": "gen_ai.evaluation.score.value", "value": {"doubleValue": -77.0}})
-    record = {"traceId": trace["trace_ids"][0], "eventName": "gen_ai.evaluation.result", "attributes": attributes}
+    record = {
+        "traceId": trace["trace_ids"][0],
+        "eventName": "gen_ai.evaluation.result",
+        "attributes": attributes,
+    }
     scoped = {"scope": {"name": "app"}, "logRecords": [record]}
     (tmp_path / "logs.json").write_text(json.dumps({"resourceLogs": [{"scopeLogs": [scoped]}]}))
     main(["eval", _RECORDING, str(tmp_path), "--jsonl"])

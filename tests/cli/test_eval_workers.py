@@ -30,7 +30,9 @@ def length(trace) -> float:
 
 @pytest.fixture
 def evaluated(monkeypatch, capsys, tmp_path):
-    """Run `eval` on recordings as on large files: exit code, what was printed and said, and the file of `--output`."""
+    """Run `eval` on recordings as on large files: exit code, what was printed and said, and the
+    file of `--output`.
+    """
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.delenv("SPANSCORE_JUDGE_MODEL", raising=False)
     monkeypatch.setattr(recordings, "_WHOLE_BYTES", 0)
@@ -50,7 +52,9 @@ def evaluated(monkeypatch, capsys, tmp_path):
 
 @pytest.fixture
 def plugin(tmp_path):
-    """A configuration with a metric of one's own, which kills each worker process that measures it."""
+    """A configuration with a metric of one's own, which kills each worker process that measures
+    it.
+    """
 
     def write(*, once):
         flag = str(tmp_path / "killed")
@@ -103,11 +107,15 @@ def test_what_kills_each_worker_process_is_named_with_its_traces(evaluated, plug
     config = plugin(once=False)
     assert main(["eval", str(RECORDINGS), "--workers", "2", "-c", config]) == 1
     said = capsys.readouterr().err
-    assert re.search(r"killed by SIGKILL\) while it worked on the scores of traces [0-9a-f]{32}", said)
+    assert re.search(
+        r"killed by SIGKILL\) while it worked on the scores of traces [0-9a-f]{32}", said
+    )
     assert "use fewer workers" in said
 
 
-def test_ctrl_c_keeps_what_was_scored_and_the_exit_code_is_that_of_one_process(evaluated, monkeypatch):
+def test_ctrl_c_keeps_what_was_scored_and_the_exit_code_is_that_of_one_process(
+    evaluated, monkeypatch
+):
     whole = evaluated(1, "--jsonl")[1].splitlines()
     shown = []
 

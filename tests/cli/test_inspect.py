@@ -46,14 +46,24 @@ def _line(text, name):
 def test_a_recorded_trace_is_shown_with_its_input_calls_and_output(capsys):
     assert main(["inspect", _RECORDING]) == 0
     text = capsys.readouterr().out
-    for fact in ("Move the booking to 20:00.", "restaurant_booking", "Booked R-4821 at 20:00", "is now at 20:00"):
+    for fact in (
+        "Move the booking to 20:00.",
+        "restaurant_booking",
+        "Booked R-4821 at 20:00",
+        "is now at 20:00",
+    ):
         assert fact in text
 
 
 def test_json_lines_are_one_agent_trace_each(capsys):
     main(["inspect", "--jsonl", _RECORDING])
     traces = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [trace["session_id"] for trace in traces] == ["session-42", "session-42", "session-43", "session-43"]
+    assert [trace["session_id"] for trace in traces] == [
+        "session-42",
+        "session-42",
+        "session-43",
+        "session-43",
+    ]
 
 
 def test_json_lines_read_back_as_the_same_traces(capsys):
@@ -69,7 +79,10 @@ def test_the_header_says_when_how_long_and_how_complete(shown):
 
 def test_the_test_that_a_turn_was_recorded_for_is_shown(shown):
     trial = Trial("travel", "nightly-17", "dinner", "pass")
-    assert _line(shown(trial=trial), "test") == "suite travel, run nightly-17, case dinner, result pass"
+    assert (
+        _line(shown(trial=trial), "test")
+        == "suite travel, run nightly-17, case dinner, result pass"
+    )
 
 
 def test_a_turn_of_no_test_has_no_line_for_it(shown):
@@ -78,7 +91,10 @@ def test_a_turn_of_no_test_has_no_line_for_it(shown):
 
 def test_what_was_not_recorded_is_listed_as_missing(shown):
     missing = _line(shown(user_input="Hi"), "missing")
-    assert missing == "final_output, system_instructions, available_tools, tool_calls, history, session_id"
+    assert (
+        missing
+        == "final_output, system_instructions, available_tools, tool_calls, history, session_id"
+    )
 
 
 def test_a_trace_with_every_fact_misses_nothing(shown):
@@ -96,7 +112,10 @@ def test_a_trace_with_every_fact_misses_nothing(shown):
 
 def test_calls_that_were_not_recorded_differ_from_none_made(shown):
     assert _line(shown(tool_calls=None), "calls") == "not recorded"
-    assert _line(shown(tool_calls=(), available_tools=(Tool("x"),)), "calls") == "none made, of 1 tool on offer"
+    assert (
+        _line(shown(tool_calls=(), available_tools=(Tool("x"),)), "calls")
+        == "none made, of 1 tool on offer"
+    )
 
 
 def test_a_call_without_result_is_missing_its_result(shown):
@@ -109,12 +128,16 @@ def test_a_null_result_is_shown_and_not_missing(shown):
 
 
 def test_an_error_that_is_also_the_result_is_shown_once(shown):
-    text = shown(tool_calls=(ToolCall("1", "lookup", {}, "timeout", error="timeout", error_inferred=True),))
+    text = shown(
+        tool_calls=(ToolCall("1", "lookup", {}, "timeout", error="timeout", error_inferred=True),)
+    )
     assert text.count("timeout") == 1
 
 
 def test_a_call_by_another_agent_names_it(shown):
-    text = shown(agent_name="planner", tool_calls=(ToolCall("1", "lookup", {}, "x", agent="researcher"),))
+    text = shown(
+        agent_name="planner", tool_calls=(ToolCall("1", "lookup", {}, "x", agent="researcher"),)
+    )
     assert "(by researcher)" in text
 
 
@@ -134,7 +157,10 @@ def test_a_long_text_is_cut_and_says_how_long_it_is(shown):
 
 
 def test_text_from_a_trace_is_neither_markup_nor_an_escape_sequence(shown):
-    text = shown(user_input="[bold]\x1b[31mred[/bold] :smile:", tool_calls=(ToolCall(None, "a\x1b]0;b\x07", {}),))
+    text = shown(
+        user_input="[bold]\x1b[31mred[/bold] :smile:",
+        tool_calls=(ToolCall(None, "a\x1b]0;b\x07", {}),),
+    )
     assert "\x1b" not in text
     assert "[bold]\\x1b[31mred[/bold] :smile:" in text
 
@@ -153,7 +179,10 @@ def test_a_file_that_is_not_there_is_bad_input(capsys):
 
 def _with_unread(folder, count):
     """A folder with the recording, and traces of which nothing is read."""
-    spans = [{"traceId": f"{x:032x}", "spanId": f"{x:016x}", "name": "GET /"} for x in range(1, count + 1)]
+    spans = [
+        {"traceId": f"{x:032x}", "spanId": f"{x:016x}", "name": "GET /"}
+        for x in range(1, count + 1)
+    ]
     content = {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
     (folder / "others.json").write_text(json.dumps(content), encoding="utf-8")
     return [_RECORDING, str(folder)]
@@ -177,17 +206,27 @@ def liked(tmp_path, capsys):
     """A recorded trace, and a file beside it with what two people and a program think of it."""
     main(["inspect", _RECORDING, "--jsonl"])
     trace = json.loads(capsys.readouterr().out.splitlines()[0])
-    given = [("helpful", "boolValue", True, "human"), ("stars", "doubleValue", 4.0, "human"), ("tone", "", "", "lint")]
+    given = [
+        ("helpful", "boolValue", True, "human"),
+        ("stars", "doubleValue", 4.0, "human"),
+        ("tone", "", "", "lint"),
+    ]
     records = []
     for name, kind, value, source in given:
         facts = {"gen_ai.evaluation.name": name, "spanscore.score.source": source}
         facts |= {"gen_ai.evaluation.score.label": "polite"} if not kind else {}
         attributes = [{"key": key, "value": {"stringValue": x}} for key, x in facts.items()]
-        attributes += [{"key": "gen_ai.evaluation.score.value", "value": {kind: value}}] if kind else []
+        attributes += (
+            [{"key": "gen_ai.evaluation.score.value", "value": {kind: value}}] if kind else []
+        )
         ids = {"traceId": trace["trace_ids"][0], "spanId": trace["root_span_id"]}
         records.append({**ids, "eventName": "gen_ai.evaluation.result", "attributes": attributes})
     file = tmp_path / "logs.json"
-    file.write_text(json.dumps({"resourceLogs": [{"scopeLogs": [{"scope": {"name": "app"}, "logRecords": records}]}]}))
+    file.write_text(
+        json.dumps(
+            {"resourceLogs": [{"scopeLogs": [{"scope": {"name": "app"}, "logRecords": records}]}]}
+        )
+    )
     return str(file)
 
 
@@ -195,7 +234,10 @@ def test_what_others_gave_is_shown_with_its_trace(liked, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     assert main(["inspect", _RECORDING, liked]) == 0
     text = capsys.readouterr().out
-    assert all(x in text for x in ("helpful = 1  (by human)", "stars = 4  (by human)", "tone (polite)  (by lint)"))
+    assert all(
+        x in text
+        for x in ("helpful = 1  (by human)", "stars = 4  (by human)", "tone (polite)  (by lint)")
+    )
 
 
 def test_json_lines_have_what_others_gave_and_read_back(liked, capsys):
@@ -209,7 +251,10 @@ class TestWithAConfiguration:
     @pytest.fixture
     def inspected(self, tmp_path, capsys):
         file = tmp_path / "spanscore.yaml"
-        rules = "[{name: booked, when: {tool: restaurant_*, error: false}, sampling: 0.5}, {name: idle, metrics: none}]"
+        rules = (
+            "[{name: booked, when: {tool: restaurant_*, error: false}, sampling: 0.5}, {name: idle,"
+            " metrics: none}]"
+        )
         file.write_text(f"evaluation: {{rules: {rules}}}")
 
         def inspect(*words):

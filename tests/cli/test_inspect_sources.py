@@ -30,11 +30,18 @@ def unknown(tmp_path):
             attribute("acme.colour", "red"),
             attribute("acme.outcome", "it rains there today"),
         ],
-        "events": [{"timeUnixNano": "1", "name": "acme.step", "attributes": [attribute("input", _PRIVATE)]}],
+        "events": [
+            {"timeUnixNano": "1", "name": "acme.step", "attributes": [attribute("input", _PRIVATE)]}
+        ],
     }
     other = {**span, "spanId": "c" * 16, "name": "turn 18"}
     scope = {"name": "acme.agents", "version": "1.2"}
-    record = {"timeUnixNano": "1", "body": {"stringValue": _PRIVATE}, "eventName": "acme.said", "attributes": []}
+    record = {
+        "timeUnixNano": "1",
+        "body": {"stringValue": _PRIVATE},
+        "eventName": "acme.said",
+        "attributes": [],
+    }
     spans = {"resourceSpans": [{"scopeSpans": [{"scope": scope, "spans": [span, other]}]}]}
     logs = {"resourceLogs": [{"scopeLogs": [{"scope": scope, "logRecords": [record]}]}]}
     (tmp_path / "traces.json").write_text(json.dumps(spans))
@@ -78,7 +85,12 @@ def test_json_lines_tell_the_sources_beside_the_trace(capsys):
 
 def test_spans_that_differ_in_a_number_are_one_group(listed):
     spans = next(x for x in listed if x["signal"] == "span")
-    assert (spans["scope"], spans["version"], spans["name"], spans["count"]) == ("acme.agents", "1.2", "turn #", 2)
+    assert (spans["scope"], spans["version"], spans["name"], spans["count"]) == (
+        "acme.agents",
+        "1.2",
+        "turn #",
+        2,
+    )
 
 
 def test_keys_that_look_like_content_are_told_with_kind_and_size(listed):
@@ -155,11 +167,16 @@ def test_json_lines_tell_why_traces_are_one_turn(capsys):
     assert main(["inspect", "--explain", "--jsonl", _DELEGATED]) == 0
     traces = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     [(trace, join)] = [(x, join) for x in traces for join in x["explain"]["joins"]]
-    assert (join["reason"], {join["trace_id"], join["to"]}) == ("delegation", set(trace["trace_ids"]))
+    assert (join["reason"], {join["trace_id"], join["to"]}) == (
+        "delegation",
+        set(trace["trace_ids"]),
+    )
 
 
 def test_a_reason_that_the_configuration_switches_off_joins_nothing(capsys, tmp_path):
-    (tmp_path / "spanscore.yaml").write_text("assemble:\n  stitch:\n    delegation:\n      enabled: false\n")
+    (tmp_path / "spanscore.yaml").write_text(
+        "assemble:\n  stitch:\n    delegation:\n      enabled: false\n"
+    )
     main(["inspect", "--explain", "--jsonl", "-c", str(tmp_path / "spanscore.yaml"), _DELEGATED])
     traces = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert not any(x["explain"]["joins"] for x in traces)

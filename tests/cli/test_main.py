@@ -16,7 +16,9 @@ _RECORDING = Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-a
 
 @pytest.fixture
 def command(monkeypatch):
-    """Put a function in the place of a command's `run`, since what happens around it is the subject."""
+    """Put a function in the place of a command's `run`, since what happens around it is the
+    subject.
+    """
 
     def put(run):
         monkeypatch.setattr("spanscore.cli.metrics.run", run)
@@ -55,7 +57,10 @@ def test_bad_input_is_one_line_and_exit_code_2(command, capsys):
 
 def test_each_thing_that_is_wrong_has_a_line_of_its_own(command, capsys):
     command(_raising(InputError("a: wrong\nb: wrong")))()
-    assert capsys.readouterr().err.splitlines() == ["spanscore: error: a: wrong", "spanscore: error: b: wrong"]
+    assert capsys.readouterr().err.splitlines() == [
+        "spanscore: error: a: wrong",
+        "spanscore: error: b: wrong",
+    ]
 
 
 def test_another_error_of_ours_is_exit_code_1(command):
@@ -64,7 +69,10 @@ def test_another_error_of_ours_is_exit_code_1(command):
 
 def test_an_unforeseen_error_says_that_it_is_a_bug(command, capsys):
     assert command(_raising(KeyError("x")))() == 1
-    assert capsys.readouterr().err == "spanscore: error: KeyError: 'x' (this is a bug; --debug shows where)\n"
+    assert (
+        capsys.readouterr().err
+        == "spanscore: error: KeyError: 'x' (this is a bug; --debug shows where)\n"
+    )
 
 
 def test_debug_shows_the_traceback(command, capsys):
@@ -121,11 +129,13 @@ def test_a_closed_pipe_ends_it_without_a_complaint():
 @pytest.mark.parametrize("words", [("--help",), ("--version",)])
 def test_help_and_version_import_nothing_heavy(words):
     code = (
-        "import sys\nfrom spanscore.cli.main import main\n"
-        f"try:\n    main({list(words)})\nexcept SystemExit:\n    pass\n"
-        "print([x for x in ('rich', 'pydantic', 'grpc', 'numpy', 'yaml', 'asyncio') if x in sys.modules])"
+        f"import sys\nfrom spanscore.cli.main import main\ntry:\n    main({list(words)})\nexcept"
+        " SystemExit:\n    pass\nprint([x for x in ('rich', 'pydantic', 'grpc', 'numpy', 'yaml',"
+        " 'asyncio') if x in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout.splitlines()[-1] == "[]"
 
 
@@ -134,8 +144,12 @@ def test_a_command_imports_no_other_commands_module():
         "import sys\nfrom spanscore.cli.main import main\nmain(['metrics'])\n"
         "print(sorted(x for x in sys.modules if x.startswith('spanscore.cli.')), file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stderr.strip() == str([f"spanscore.cli.{x}" for x in ("main", "metrics", "streams", "terminal")])
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stderr.strip() == str(
+        [f"spanscore.cli.{x}" for x in ("main", "metrics", "streams", "terminal")]
+    )
 
 
 def test_a_terminal_that_is_not_utf8_gets_escapes_in_place_of_an_error():
@@ -145,4 +159,7 @@ def test_a_terminal_that_is_not_utf8_gets_escapes_in_place_of_an_error():
 
 def test_a_mistyped_command_is_answered_with_the_nearest(capsys):
     assert entry.main(["srve", "-c", "spanscore.yaml"]) == 2
-    assert "there is no command 'srve'; did you mean 'serve'?; see spanscore --help" in capsys.readouterr().err
+    assert (
+        "there is no command 'srve'; did you mean 'serve'?; see spanscore --help"
+        in capsys.readouterr().err
+    )

@@ -27,7 +27,11 @@ def _default(metric):
 
 def test_every_metric_is_listed_with_its_summary(shown):
     text = " ".join(shown().split())
-    assert [x.name for x in metrics.available().values() if f"{x.name} {_default(x)} {x.scope} " not in text] == []
+    assert [
+        x.name
+        for x in metrics.available().values()
+        if f"{x.name} {_default(x)} {x.scope} " not in text
+    ] == []
     assert all(x.summary in text for x in metrics.available().values())
 
 
@@ -45,7 +49,9 @@ def test_a_metric_is_explained_with_every_option_and_its_default(shown, name):
     assert f"threshold: {'null' if threshold is None else format(threshold, 'g')}" in text
 
 
-@pytest.mark.parametrize("name", [x for x, kind in metrics.available().items() if issubclass(kind, metrics.Judged)])
+@pytest.mark.parametrize(
+    "name", [x for x, kind in metrics.available().items() if issubclass(kind, metrics.Judged)]
+)
 def test_a_judged_metric_is_explained_with_every_prompt(shown, name):
     text = " ".join(shown(name).split())
     questions = [question for stage in metrics.available()[name].stages for question in stage]
@@ -58,7 +64,10 @@ def test_doctests_are_not_part_of_an_explanation(shown):
 
 def test_an_unknown_metric_is_bad_input_with_the_nearest_name(capsys):
     assert main(["metrics", "coherance"]) == 2
-    assert capsys.readouterr().err == "spanscore: error: no metric 'coherance'; did you mean coherence?\n"
+    assert (
+        capsys.readouterr().err
+        == "spanscore: error: no metric 'coherance'; did you mean coherence?\n"
+    )
 
 
 def test_a_name_that_is_near_none_lists_them_all(capsys):
@@ -114,7 +123,9 @@ def test_criteria_of_a_configuration_are_listed_too(shown, tmp_path):
     assert listed["criteria"][-1]["rubric"] == {"5": "it was", "0": "it was not"}
 
 
-@pytest.mark.parametrize("words", [["--json"], ["coherence", "--criteria"], ["-c", "there-is-none.yaml"]])
+@pytest.mark.parametrize(
+    "words", [["--json"], ["coherence", "--criteria"], ["-c", "there-is-none.yaml"]]
+)
 def test_what_goes_with_criteria_only_is_bad_input_elsewhere(words, capsys):
     assert main(["metrics", *words]) == 2
     assert capsys.readouterr().err.count("\n") == 1
@@ -122,7 +133,9 @@ def test_what_goes_with_criteria_only_is_bad_input_elsewhere(words, capsys):
 
 def test_metrics_of_a_configuration_are_listed_with_what_runs(shown, tmp_path):
     path = tmp_path / "own.yaml"
-    path.write_text("evaluation: {criteria: {kind: {ask: 'Is it kind?'}}, metrics: {coherence: false}}")
+    path.write_text(
+        "evaluation: {criteria: {kind: {ask: 'Is it kind?'}}, metrics: {coherence: false}}"
+    )
     found = shown("-c", str(path))
     assert re.findall(r"^(kind|coherence|confidence) +(on|off) ", found, re.MULTILINE) == [
         ("coherence", "off"),

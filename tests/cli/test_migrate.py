@@ -52,7 +52,9 @@ def test_where_there_is_no_store_none_is_made(migrate, tmp_path, capsys):
     assert [x.name for x in tmp_path.iterdir()] == ["config.yaml"]
 
 
-def test_a_store_that_another_process_uses_is_left_as_it_is(migrate, older, store, tmp_path, capsys):
+def test_a_store_that_another_process_uses_is_left_as_it_is(
+    migrate, older, store, tmp_path, capsys
+):
     lock = FileLock(tmp_path / "store.db", "store", "store.url")
     assert migrate() == 2
     assert "nobody else may use while they are changed" in capsys.readouterr().err

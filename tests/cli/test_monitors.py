@@ -1,4 +1,6 @@
-"""`spanscore monitors`: what its options ask for, and what it prints, against the services of a real server."""
+"""`spanscore monitors`: what its options ask for, and what it prints, against the services of a
+real server.
+"""
 
 import json
 
@@ -43,7 +45,17 @@ def asked(*words):
 
 
 def test_options_are_the_monitor_that_is_asked_for():
-    words = ["--watch", "coherence", "--reference", "50", "--tolerance", "0.1", "--label", "severity=page", "--cron"]
+    words = [
+        "--watch",
+        "coherence",
+        "--reference",
+        "50",
+        "--tolerance",
+        "0.1",
+        "--label",
+        "severity=page",
+        "--cron",
+    ]
     found = asked(*words, "0 3 * * *", "--time-zone", "Europe/Berlin", "--no-catch-up")
     assert (found.watch.metric, found.watch.reference.sessions, found.watch.labels["severity"]) == (
         "coherence",
@@ -60,7 +72,17 @@ def test_options_are_the_monitor_that_is_asked_for():
 
 def test_options_of_runs_are_those_of_the_runs_it_starts():
     found = asked(
-        "--run", "--service", "shop", "--count", "9", "--max-usd", "2", "--look-back", "1d", "--overlap", "queue"
+        "--run",
+        "--service",
+        "shop",
+        "--count",
+        "9",
+        "--max-usd",
+        "2",
+        "--look-back",
+        "1d",
+        "--overlap",
+        "queue",
     )
     assert (found.run.target.filter.service, found.run.target.sampling.count) == ("shop", 9)
     assert (found.run.budget.max_usd, found.run.look_back_s, found.run.overlap) == (2.0, 86400.0, 2)
@@ -83,15 +105,23 @@ def test_an_option_that_is_wrong_is_named(words, why, monitors):
     assert (code, why in printed.err) == (2, True), printed.err
 
 
-def test_those_of_the_configuration_and_those_that_were_created_are_listed(monitors, created, monkeypatch):
+def test_those_of_the_configuration_and_those_that_were_created_are_listed(
+    monitors, created, monkeypatch
+):
     monkeypatch.setenv("COLUMNS", "200")
     created("mine", "--watch", METRIC, "--floor", "0.5")
     _, printed = monitors("list")
-    assert [line.split()[0] for line in printed.out.splitlines()] == ["monitor", "configured", "mine"]
+    assert [line.split()[0] for line in printed.out.splitlines()] == [
+        "monitor",
+        "configured",
+        "mine",
+    ]
 
 
 def test_a_monitor_is_shown_with_what_it_does(monitors, created):
-    created("nightly", *RUN, "--every", "1h", "--watch", METRIC, "--floor", "0.5", "--name", "by night")
+    created(
+        "nightly", *RUN, "--every", "1h", "--watch", METRIC, "--floor", "0.5", "--name", "by night"
+    )
     _, printed = monitors("get", "nightly")
     for line in (
         "monitor nightly  by night",
@@ -103,7 +133,9 @@ def test_a_monitor_is_shown_with_what_it_does(monitors, created):
 
 
 def test_an_update_changes_what_its_options_name(monitors, created):
-    created("mine", "--watch", METRIC, "--floor", "0.5", "--every", "1h", "--watch-agent", "planner")
+    created(
+        "mine", "--watch", METRIC, "--floor", "0.5", "--every", "1h", "--watch-agent", "planner"
+    )
     options = ("--reference", "50", "--cron", "0 3 * * *", "--clear", "watch.agent", "--json")
     _, printed = monitors("update", "mine", *options)
     found = json.loads(printed.out)

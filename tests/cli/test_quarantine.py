@@ -36,7 +36,11 @@ def test_a_request_is_listed_with_time_signal_size_and_reason(listed):
 
 def test_json_lines_hold_the_same(listed):
     request = json.loads(listed(("logs", b"x", "not protobuf"), options=["--jsonl"]))
-    assert (request["signal"], request["size_bytes"], request["reason"]) == ("logs", 1, "not protobuf")
+    assert (request["signal"], request["size_bytes"], request["reason"]) == (
+        "logs",
+        1,
+        "not protobuf",
+    )
 
 
 def test_an_empty_quarantine_is_said_to_be_empty(listed):

@@ -17,7 +17,10 @@ def configured(tmp_path):
     journal.append("traces", b"body", 0).result()
     journal.close()
     Store.open(Config(url=f"sqlite:///{tmp_path}/store.db")).close()
-    paths = {"journal": {"path": f"{tmp_path}/journal.db"}, "store": {"url": f"sqlite:///{tmp_path}/store.db"}}
+    paths = {
+        "journal": {"path": f"{tmp_path}/journal.db"},
+        "store": {"url": f"sqlite:///{tmp_path}/store.db"},
+    }
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(paths))
     return tmp_path / "config.yaml"
 

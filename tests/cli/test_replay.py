@@ -62,22 +62,39 @@ class HttpBackend:
         self._thread.join()
 
 
-@pytest.fixture(params=[(GrpcBackend, "grpc"), (HttpBackend, "http/protobuf")], ids=["grpc", "http"])
+@pytest.fixture(
+    params=[(GrpcBackend, "grpc"), (HttpBackend, "http/protobuf")], ids=["grpc", "http"]
+)
 def listening(request):
     kind, protocol = request.param
     fake = kind()
-    environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": fake.endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": protocol}
+    environ = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": fake.endpoint,
+        "OTEL_EXPORTER_OTLP_PROTOCOL": protocol,
+    }
     yield fake.requests, from_environment(environ)
     fake.stop()
 
 
 def _spans(requests):
-    return sorted((span for request in requests for span in decode.spans(request)), key=lambda span: span.span_id)
+    return sorted(
+        (span for request in requests for span in decode.spans(request)),
+        key=lambda span: span.span_id,
+    )
 
 
 def _same(left, right):
     """Compare spans field by field, since the message behind each is another."""
-    names = ("trace_id", "span_id", "parent_span_id", "name", "kind", "start_ns", "end_ns", "status_code")
+    names = (
+        "trace_id",
+        "span_id",
+        "parent_span_id",
+        "name",
+        "kind",
+        "start_ns",
+        "end_ns",
+        "status_code",
+    )
     return all(getattr(left, name) == getattr(right, name) for name in names) and (
         dict(left.attributes) == dict(right.attributes)
         and dict(left.resource.attributes) == dict(right.resource.attributes)
@@ -95,7 +112,12 @@ def test_the_real_exporter_sends_every_span_as_it_was_recorded(listening):
 def test_the_real_exporter_sends_each_trace_by_itself(listening):
     received, backend = listening
     replay.send(replay.requests(_FOLDER, _NOW_NS), backend)
-    assert [len({span.trace_id for span in decode.spans(request)}) for request in received] == [1, 1, 1, 1]
+    assert [len({span.trace_id for span in decode.spans(request)}) for request in received] == [
+        1,
+        1,
+        1,
+        1,
+    ]
 
 
 def test_without_the_exporter_the_recorded_requests_are_sent_as_they_are(listening, monkeypatch):
@@ -111,12 +133,16 @@ def test_the_last_recorded_span_ends_now():
 
 
 def test_a_second_replay_has_other_trace_ids_but_as_many():
-    first, second = ({span.trace_id for span in _spans(replay.requests(_FOLDER, _NOW_NS))} for _ in range(2))
+    first, second = (
+        {span.trace_id for span in _spans(replay.requests(_FOLDER, _NOW_NS))} for _ in range(2)
+    )
     assert (len(first), len(second), first & second) == (4, 4, set())
 
 
 def test_a_second_replay_has_other_span_ids():
-    first, second = ({span.span_id for span in _spans(replay.requests(_FOLDER, _NOW_NS))} for _ in range(2))
+    first, second = (
+        {span.span_id for span in _spans(replay.requests(_FOLDER, _NOW_NS))} for _ in range(2)
+    )
     assert first.isdisjoint(second)
 
 
@@ -124,7 +150,9 @@ def test_a_replay_has_the_same_tree():
     spans = _spans(replay.requests(_FOLDER, _NOW_NS))
     within = {(span.trace_id, span.span_id) for span in spans}
     assert sum(not span.parent_span_id for span in spans) == 4
-    assert all((span.trace_id, span.parent_span_id) in within for span in spans if span.parent_span_id)
+    assert all(
+        (span.trace_id, span.parent_span_id) in within for span in spans if span.parent_span_id
+    )
 
 
 def test_a_folder_without_a_recording_is_bad_input(tmp_path):

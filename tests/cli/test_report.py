@@ -17,7 +17,9 @@ _RECORDINGS = str(replay.recordings() / "pydantic-ai")
 
 @pytest.fixture
 def report(tmp_path, monkeypatch):
-    """Runs the command in an empty folder, with recorded answers as the judge; gives what was written."""
+    """Runs the command in an empty folder, with recorded answers as the judge; gives what was
+    written.
+    """
     monkeypatch.chdir(tmp_path)
     (tmp_path / "judge.yaml").write_text(json.dumps({"judge": recorded_judge()}))
 
@@ -80,9 +82,9 @@ def test_the_tests_of_a_run_lead_to_the_steps_of_its_recordings(report, run):
     found = report(run, _RECORDINGS)
     [trial] = found.detail(found.index["cases"][0])["trials"]
     [place] = trial["turns"]
-    assert [x["name"] for x in found.detail(found.index["turns"][place])["steps"] if x["kind"] == "tool"] == [
-        "restaurant_booking"
-    ]
+    assert [
+        x["name"] for x in found.detail(found.index["turns"][place])["steps"] if x["kind"] == "tool"
+    ] == ["restaurant_booking"]
 
 
 def test_what_inspect_prints_has_its_steps(report, scores, tmp_path, capsys):
@@ -102,7 +104,10 @@ def test_runs_with_nothing_in_common_are_said_to_have_nothing_in_common(report, 
     line = json.loads(scores.read_text().splitlines()[0])
     other = tmp_path / "other.jsonl"
     other.write_text(json.dumps({**line, "trace_id": "f" * 32, "metadata": {}}))
-    assert "Nothing is in both runs" in report(scores, "--baseline", other).index["comparison"]["remarks"][0]
+    assert (
+        "Nothing is in both runs"
+        in report(scores, "--baseline", other).index["comparison"]["remarks"][0]
+    )
 
 
 def test_the_title_is_what_is_asked_for(report, run):
@@ -160,7 +165,9 @@ def interrupted(tmp_path, monkeypatch, capsys):
     """The exit code and standard error of a report whose scoring Ctrl-C ended, and the report."""
     monkeypatch.chdir(tmp_path)
     _interrupt(monkeypatch, after=1)
-    code = main.main(["report", _RECORDINGS, "--metric", "loop_detection", "--baseline", _RECORDINGS])
+    code = main.main(
+        ["report", _RECORDINGS, "--metric", "loop_detection", "--baseline", _RECORDINGS]
+    )
     return code, capsys.readouterr().err, Opened((tmp_path / "report.html").read_bytes())
 
 

@@ -30,8 +30,10 @@ for question in ("Is it open?", "And tomorrow?"):
     attributes = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.conversation.id": "s-1",
-        "gen_ai.input.messages": '[{"role": "user", "parts": [{"type": "text", "content": "%s"}]}]' % question,
-        "gen_ai.output.messages": '[{"role": "assistant", "parts": [{"type": "text", "content": "Yes, it is."}]}]',
+        "gen_ai.input.messages": \
+'[{"role": "user", "parts": [{"type": "text", "content": "%s"}]}]' % question,
+        "gen_ai.output.messages": \
+'[{"role": "assistant", "parts": [{"type": "text", "content": "Yes, it is."}]}]',
     }
     with tracer.start_as_current_span("invoke_agent clerk", attributes=attributes):
         pass
@@ -69,10 +71,15 @@ def agent(run, tmp_path):
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_what_a_program_emits_is_scored_whichever_protocol_its_exporter_speaks(agent, tmp_path, protocol):
+def test_what_a_program_emits_is_scored_whichever_protocol_its_exporter_speaks(
+    agent, tmp_path, protocol
+):
     agent("--output", tmp_path / "scores.jsonl", "--metric", "loop_detection", protocol=protocol)
     scores = [json.loads(line) for line in (tmp_path / "scores.jsonl").read_text().splitlines()]
-    assert {(x["metric"], x["label"]) for x in scores} == {("loop_detection", None), ("loop_detection", "fail")}
+    assert {(x["metric"], x["label"]) for x in scores} == {
+        ("loop_detection", None),
+        ("loop_detection", "fail"),
+    }
 
 
 def test_the_scores_are_on_standard_error_and_the_programs_output_is_its_own(agent):
@@ -176,7 +183,11 @@ def test_the_environment_of_the_program_leads_to_the_receiver_alone():
         "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9",
         "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
     }
-    assert (found["OTEL_TRACES_EXPORTER"], found["OTEL_SERVICE_NAME"], found["PATH"]) == ("otlp", "shop", "/bin")
+    assert (found["OTEL_TRACES_EXPORTER"], found["OTEL_SERVICE_NAME"], found["PATH"]) == (
+        "otlp",
+        "shop",
+        "/bin",
+    )
 
 
 def test_what_the_user_says_about_content_and_protocol_holds():

@@ -1,4 +1,6 @@
-"""`spanscore runs`: what its options ask for, and what it prints, against the services of a real server."""
+"""`spanscore runs`: what its options ask for, and what it prints, against the services of a real
+server.
+"""
 
 import json
 from pathlib import Path
@@ -40,15 +42,30 @@ def test_options_are_the_run_that_is_asked_for(tmp_path):
     listed = tmp_path / "ids"
     listed.write_text("s1\n\ns2\n")
     run = asked(
-        "--sessions", "--ids-file", str(listed), "--count", "9", "--threshold", "coherence=0.5", "--max-usd", "2"
+        "--sessions",
+        "--ids-file",
+        str(listed),
+        "--count",
+        "9",
+        "--threshold",
+        "coherence=0.5",
+        "--max-usd",
+        "2",
     )
 
     assert list(run.target.session_ids) == ["s1", "s2"]
-    assert (run.target.sampling.count, run.measure.thresholds["coherence"], run.budget.max_usd) == (9, 0.5, 2.0)
+    assert (run.target.sampling.count, run.measure.thresholds["coherence"], run.budget.max_usd) == (
+        9,
+        0.5,
+        2.0,
+    )
 
 
 def test_an_option_of_a_metric_is_a_json_value():
-    assert asked("--option", "coherence:threshold=0.25").measure.options["coherence"]["threshold"] == 0.25
+    assert (
+        asked("--option", "coherence:threshold=0.25").measure.options["coherence"]["threshold"]
+        == 0.25
+    )
 
 
 WRONG = [
@@ -92,7 +109,9 @@ def test_the_same_request_id_makes_one_run(runs):
 def test_a_dry_run_makes_none(runs):
     before = runs("list", "-n", "0", "--json")[1].out
     _, printed = runs("create", "--metric", METRIC, "--dry-run", "--count", "2")
-    assert printed.out.startswith("2 of 5 that the target names would be evaluated\nno judge would be asked")
+    assert printed.out.startswith(
+        "2 of 5 that the target names would be evaluated\nno judge would be asked"
+    )
     assert len(runs("list", "-n", "0", "--json")[1].out.splitlines()) == len(before.splitlines())
 
 
@@ -101,7 +120,9 @@ def test_scores_of_a_run_are_listed_only_with_its_id(runs, serving, capsys):
     runs("watch", run["name"])
     listed = []
     for words in ([], ["--run", run["name"]]):
-        assert main.main(["scores", "--server", serving.address, "--skipped", "--json", *words]) == 0
+        assert (
+            main.main(["scores", "--server", serving.address, "--skipped", "--json", *words]) == 0
+        )
         listed.append([json.loads(x)["run"] for x in capsys.readouterr().out.splitlines()])
     assert listed == [[], [run["name"].removeprefix("runs/")]]
 
@@ -133,7 +154,9 @@ class _Unavailable(grpc.RpcError):
 
 
 def _watching(*streams):
-    """A server whose every WatchRun gives the states of one of `streams` before it is not available."""
+    """A server whose every WatchRun gives the states of one of `streams` before it is not
+    available.
+    """
     left = list(streams)
 
     def ask(_method, _request, *, is_stream):
@@ -177,7 +200,14 @@ def test_the_traces_of_a_file_are_sent_and_evaluated(runs, recorded):
 
 def test_the_sessions_of_a_file_are_evaluated(runs, recorded):
     code, printed = runs(
-        "create", "--file", str(RECORDED), "--sessions", "--metric", "agent_reliability", "--watch", "--json"
+        "create",
+        "--file",
+        str(RECORDED),
+        "--sessions",
+        "--metric",
+        "agent_reliability",
+        "--watch",
+        "--json",
     )
     run = json.loads(printed.out.splitlines()[-1])
 

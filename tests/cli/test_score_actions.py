@@ -8,7 +8,12 @@ import pytest
 
 from spanscore.cli import main, scores
 
-_SECTION = (Path(__file__).parents[2] / "docs" / "cli.md").read_text().split("\n## scores\n")[1].split("\n## ")[0]
+_SECTION = (
+    (Path(__file__).parents[2] / "docs" / "cli.md")
+    .read_text()
+    .split("\n## scores\n")[1]
+    .split("\n## ")[0]
+)
 TRACE = "ab" * 16
 
 
@@ -52,16 +57,31 @@ def given_file(tmp_path):
 
 def test_a_score_is_created_with_what_the_options_say(create):
     found = create(
-        "--value", "4", "--scale", "1:5", "--author", "ada", "--reason", "quick", "--time", "2026-05-01T12:00"
+        "--value",
+        "4",
+        "--scale",
+        "1:5",
+        "--author",
+        "ada",
+        "--reason",
+        "quick",
+        "--time",
+        "2026-05-01T12:00",
     )
-    assert (found["value"], found["scale"], found["reason"]) == (4.0, {"low": 1.0, "high": 5.0}, "quick")
+    assert (found["value"], found["scale"], found["reason"]) == (
+        4.0,
+        {"low": 1.0, "high": 5.0},
+        "quick",
+    )
     assert found["evaluator"]["source"] == "human"
     assert found["evaluator"]["author"] == "ada"
     assert found["evaluated_at_ns"] == "1777636800000000000"
 
 
 def test_that_a_trace_is_not_stored_is_said(act):
-    _, printed = act("create", "--trace", TRACE, "--metric", "helpful", "--label", "pass", "--request-id", "said")
+    _, printed = act(
+        "create", "--trace", TRACE, "--metric", "helpful", "--label", "pass", "--request-id", "said"
+    )
     assert "what it is of is not stored (yet)" in printed.out
     act("delete", printed.out.split()[0])
 
@@ -143,7 +163,9 @@ def test_a_file_that_cannot_be_read_is_refused(act, given_file, text, problem):
 
 
 def test_a_file_may_only_be_checked(act, given_file):
-    _, printed = act("import", given_file(f"trace_id,metric,label\n{TRACE},dry,pass\n"), "--dry-run")
+    _, printed = act(
+        "import", given_file(f"trace_id,metric,label\n{TRACE},dry,pass\n"), "--dry-run"
+    )
     assert printed.out == "1 scores can be imported; nothing was sent\n"
 
 

@@ -28,8 +28,13 @@ def _scored(metric, value, label="pass", reason="fine"):
 
 
 def test_no_line_is_wider_than_the_terminal(printed):
-    rows = [_scored("argument_correctness", 0.5, reason="word " * 100), Row("coherence", "skipped", None, "", "none")]
-    text = printed(score_blocks.print_block, "trace " + "a" * 32, "What is the weather? " * 20, rows)
+    rows = [
+        _scored("argument_correctness", 0.5, reason="word " * 100),
+        Row("coherence", "skipped", None, "", "none"),
+    ]
+    text = printed(
+        score_blocks.print_block, "trace " + "a" * 32, "What is the weather? " * 20, rows
+    )
     assert max(map(len, text.splitlines())) <= printed.width
 
 
@@ -39,12 +44,22 @@ def test_a_block_shows_metric_score_label_and_reason(printed):
 
 
 def test_a_skip_shows_its_reason_and_no_score(printed):
-    text = printed(score_blocks.print_block, "trace abc", None, [Row("coherence", "skipped", None, "", "no output")])
+    text = printed(
+        score_blocks.print_block,
+        "trace abc",
+        None,
+        [Row("coherence", "skipped", None, "", "no output")],
+    )
     assert text.splitlines()[-2].split() == ["coherence", "-", "skipped", "no", "output"]
 
 
 def test_an_endless_reason_is_cut(printed):
-    text = printed(score_blocks.print_block, "trace abc", None, [_scored("coherence", 1.0, reason="x " * 10_000)])
+    text = printed(
+        score_blocks.print_block,
+        "trace abc",
+        None,
+        [_scored("coherence", 1.0, reason="x " * 10_000)],
+    )
     assert len(text) < 3000
 
 

@@ -62,15 +62,29 @@ def run(tmp_path, capsys, monkeypatch):
 
 
 def _missed(store, *seqs, exporter="otlp_grpc", error="INTERNAL: shard is full"):
-    store.set_cursor(exporter, 2, [Undelivered(exporter, x, ("traces",), "fault", error, 10**18) for x in seqs])
+    store.set_cursor(
+        exporter, 2, [Undelivered(exporter, x, ("traces",), "fault", error, 10**18) for x in seqs]
+    )
 
 
 def test_what_is_undelivered_is_listed_beside_a_server(store, run):
     _missed(store, 1)
     code, out, _ = run("--undelivered")
     title, error, _, row, *_ = out.splitlines()
-    assert (code, title, error) == (0, "otlp_grpc: 1 score, the backend failed at them", "INTERNAL: shard is full")
-    assert row.split() == ["2001-09-09", "01:46", "task_completion", "0.25", "fail", _TRACE, "traces"]
+    assert (code, title, error) == (
+        0,
+        "otlp_grpc: 1 score, the backend failed at them",
+        "INTERNAL: shard is full",
+    )
+    assert row.split() == [
+        "2001-09-09",
+        "01:46",
+        "task_completion",
+        "0.25",
+        "fail",
+        _TRACE,
+        "traces",
+    ]
 
 
 def test_nothing_undelivered_is_said(store, run):
@@ -80,7 +94,11 @@ def test_nothing_undelivered_is_said(store, run):
 def test_json_lines_hold_the_score_and_why(store, run):
     _missed(store, 2)
     found = json.loads(run("--undelivered", "--json")[1])
-    assert (found["exporter"], found["reason"], found["error"]) == ("otlp_grpc", "fault", "INTERNAL: shard is full")
+    assert (found["exporter"], found["reason"], found["error"]) == (
+        "otlp_grpc",
+        "fault",
+        "INTERNAL: shard is full",
+    )
     assert (found["score"]["metric"], found["score"]["trace_id"]) == ("plan_adherence", _TRACE)
 
 
@@ -141,13 +159,21 @@ def test_json_lines_are_scores_as_eval_prints_them(store, run):
     ]
 
 
-@pytest.mark.parametrize("moment", ["9999-12-31", "0001-01-01", "1000000d", "1969-12-31T23:59+01:00"])
+@pytest.mark.parametrize(
+    "moment", ["9999-12-31", "0001-01-01", "1000000d", "1969-12-31T23:59+01:00"]
+)
 def test_a_time_that_no_store_can_keep_is_the_nearest_one_that_it_can(moment):
     assert 0 <= sources.since_ns(moment) < 2**63
 
 
 @pytest.mark.parametrize(
-    "words", [("--service", "other"), ("--session", "other"), ("--source", "human"), ("--since", "2200-01-01")]
+    "words",
+    [
+        ("--service", "other"),
+        ("--session", "other"),
+        ("--source", "human"),
+        ("--since", "2200-01-01"),
+    ],
 )
 def test_where_nothing_meets_the_conditions_that_is_said(store, run, words):
     assert run(*words)[1] == "no score is there that meets the conditions\n"
@@ -240,9 +266,16 @@ def test_the_scores_of_a_run_that_was_deleted_are_listed(run, store):
 
 def test_scores_are_listed_in_the_order_that_is_asked_for(store, run):
     store.commit(
-        [], [replace(_score("coherence"), outcome=Score(0.9, "")), replace(_score("confidence"), subject_id="d")]
+        [],
+        [
+            replace(_score("coherence"), outcome=Score(0.9, "")),
+            replace(_score("confidence"), subject_id="d"),
+        ],
     )
-    values = [json.loads(x)["value"] for x in run("--json", "--order-by", "value desc", "-n", "2")[1].splitlines()]
+    values = [
+        json.loads(x)["value"]
+        for x in run("--json", "--order-by", "value desc", "-n", "2")[1].splitlines()
+    ]
     assert values == [0.9, 0.25]
 
 

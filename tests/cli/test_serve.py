@@ -25,7 +25,9 @@ def configured(tmp_path):
 
 def _started(file):
     child = subprocess.Popen(
-        [sys.executable, "-m", "spanscore.cli.main", "serve", "-c", str(file)], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "spanscore.cli.main", "serve", "-c", str(file)],
+        stderr=subprocess.PIPE,
+        text=True,
     )
     for line in child.stderr:
         if json.loads(line)["msg"] == "ready":
@@ -51,7 +53,16 @@ _NOT_AT_THE_START = (
 
 def test_it_is_ready_without_what_it_may_never_need(configured):
     """`-X importtime` prints each module that is imported, as the log is, to standard error."""
-    command = [sys.executable, "-X", "importtime", "-m", "spanscore.cli.main", "serve", "-c", str(configured[0])]
+    command = [
+        sys.executable,
+        "-X",
+        "importtime",
+        "-m",
+        "spanscore.cli.main",
+        "serve",
+        "-c",
+        str(configured[0]),
+    ]
     loaded = []
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as child:
         for line in child.stderr:
@@ -62,7 +73,9 @@ def test_it_is_ready_without_what_it_may_never_need(configured):
         child.send_signal(signal.SIGTERM)
         child.communicate()
     assert "spanscore.pipeline" in loaded
-    assert [x for x in loaded if f"{x}.".startswith(tuple(f"{name}." for name in _NOT_AT_THE_START))] == []
+    assert [
+        x for x in loaded if f"{x}.".startswith(tuple(f"{name}." for name in _NOT_AT_THE_START))
+    ] == []
 
 
 def test_it_listens_on_every_configured_port(configured):

@@ -49,7 +49,9 @@ def test_what_could_not_be_measured_is_counted_where_there_is_any(meter):
 
 
 def test_without_an_exporter_scores_stay_in_the_store(meter):
-    assert status_line.status(meter, QUIET, []).endswith("scores stay in the store: no exporter is configured")
+    assert status_line.status(meter, QUIET, []).endswith(
+        "scores stay in the store: no exporter is configured"
+    )
 
 
 def test_log_lines_stand_above_the_line_which_stays(monkeypatch):

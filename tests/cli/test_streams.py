@@ -1,4 +1,6 @@
-"""Standard output that is full, closed, or read by nobody: exit codes and what is said, for every kind of command."""
+"""Standard output that is full, closed, or read by nobody: exit codes and what is said, for every
+kind of command.
+"""
 
 import os
 import subprocess
@@ -63,14 +65,28 @@ def test_where_nobody_reads_a_command_ends_as_others_do(words, output):
 def test_a_full_disk_is_said_in_one_line(words, output, capsys):
     output(os.open("/dev/full", os.O_WRONLY))
     code = main(words)
-    said = "the output: cannot be written (No space left on device); make room, or write to another place"
+    said = (
+        "the output: cannot be written (No space left on device); make room, or write to another"
+        " place"
+    )
     assert (code, capsys.readouterr().err.splitlines()[-1]) == (74, f"spanscore: error: {said}")
 
 
-@pytest.mark.parametrize("words", [("--help",), ("--version",), ("metrics", "--help"), ("metrics",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [("--help",), ("--version",), ("metrics", "--help"), ("metrics",)], ids=" ".join
+)
 def test_a_process_whose_output_is_closed_says_nothing(words):
     done = subprocess.run(
-        ["/bin/sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "spanscore.cli.main", *words],
+        [
+            "/bin/sh",
+            "-c",
+            'exec "$@" >&-',
+            "sh",
+            sys.executable,
+            "-m",
+            "spanscore.cli.main",
+            *words,
+        ],
         capture_output=True,
         check=False,
         timeout=60,

@@ -16,7 +16,9 @@ def test_printable_text_starts_no_escape_sequence_and_can_be_encoded(text):
     shown.encode()
 
 
-@pytest.mark.parametrize("character", ["\x1b", "\r", "\x9b", "\x07", "\u202e", "\u2066", "\u200b", "\ud800"])
+@pytest.mark.parametrize(
+    "character", ["\x1b", "\r", "\x9b", "\x07", "\u202e", "\u2066", "\u200b", "\ud800"]
+)
 def test_a_character_that_could_deceive_is_shown_as_its_escape(character):
     assert terminal.printable(character) == ascii(character)[1:-1]
 

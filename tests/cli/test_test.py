@@ -1,4 +1,6 @@
-"""`spanscore test` and `spanscore best-of`: the table, the files they write, the gates, and what they refuse."""
+"""`spanscore test` and `spanscore best-of`: the table, the files they write, the gates, and what
+they refuse.
+"""
 
 import json
 from pathlib import Path
@@ -13,7 +15,10 @@ from spanscore.otlp import files
 _ROOT = Path(__file__).parents[2]
 _SUITE = str(_ROOT / "examples" / "suite" / "travel.yaml")
 _RECORDING = str(_ROOT / "examples" / "recordings")
-_ONE = "name: one\ncases:\n- id: dinner\n  session_id: session-42\n  expected_answer: confirmation R-4821\n"
+_ONE = (
+    "name: one\ncases:\n- id: dinner\n  session_id: session-42\n  expected_answer: confirmation"
+    " R-4821\n"
+)
 _OF_TOOLS = """name: tools
 cases:
 - id: dinner
@@ -35,7 +40,9 @@ def comparing():
 
 @pytest.fixture
 def tested(monkeypatch, capsys, comparing):
-    """Run `test` with a model that compares answers by their words: exit code, standard output, standard error."""
+    """Run `test` with a model that compares answers by their words: exit code, standard output,
+    standard error.
+    """
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("SPANSCORE_JUDGE_MODEL", "openai/scripted")
     monkeypatch.setenv("OPENAI_API_BASE", comparing.url)
@@ -79,10 +86,15 @@ def test_a_narrow_terminal_shows_names_and_intervals_whole(tested, monkeypatch):
 
 
 def test_the_output_says_the_k_of_its_odds_and_how_they_are_estimated(tested, written):
-    assert "\nk = 2; pass@k and pass^k of a case: frequentist\n" in tested(written(_OF_TOOLS), "--k", "2")[1]
+    assert (
+        "\nk = 2; pass@k and pass^k of a case: frequentist\n"
+        in tested(written(_OF_TOOLS), "--k", "2")[1]
+    )
 
 
-def test_where_cases_have_different_k_the_output_says_why_there_are_no_odds_over_cases(tested, written):
+def test_where_cases_have_different_k_the_output_says_why_there_are_no_odds_over_cases(
+    tested, written
+):
     text = _OF_TOOLS.replace("- id: cities", "- id: cities\n  k: 3")
     out = tested(written(text))[1]
     assert "\nk = 1, 3; pass@k and pass^k of a case: frequentist\n" in out
@@ -110,7 +122,11 @@ def test_the_run_file_has_cases_trials_and_their_scores(tested, tmp_path):
     tested(_SUITE, "--output", tmp_path / "run.json", "--run-id", "r1")
     run = json.loads((tmp_path / "run.json").read_text())
     [trial] = run["cases"][0]["trials"]
-    assert (run["schema"], run["suite"], run["run_id"]) == ("spanscore.run/1", "travel-assistant", "r1")
+    assert (run["schema"], run["suite"], run["run_id"]) == (
+        "spanscore.run/1",
+        "travel-assistant",
+        "r1",
+    )
     assert (trial["session_id"], trial["passed"], trial["test"]["test.case.result.status"]) == (
         "session-42",
         True,
@@ -122,13 +138,17 @@ def test_the_run_file_has_cases_trials_and_their_scores(tested, tmp_path):
 def test_the_run_file_holds_numbers_as_numbers(tested, tmp_path):
     tested(_SUITE, "--output", tmp_path / "run.json", "--k", "2", "--statistics", "bayesian")
     run = json.loads((tmp_path / "run.json").read_text())
-    assert all(isinstance(run["cases"][0][x], float) for x in ("pass_at_k_ci_low", "pass_pow_k_ci_high"))
+    assert all(
+        isinstance(run["cases"][0][x], float) for x in ("pass_at_k_ci_low", "pass_pow_k_ci_high")
+    )
 
 
 def test_the_scores_can_be_written_as_otlp(tested, tmp_path):
     tested(_SUITE, "--export", tmp_path / "scores.jsonl")
     spans = files.load([tmp_path / "scores.jsonl"]).spans
-    assert {x.attributes["test.case.id"]: x.attributes["test.case.result.status"] for x in spans} == {
+    assert {
+        x.attributes["test.case.id"]: x.attributes["test.case.result.status"] for x in spans
+    } == {
         "dinner-in-tokyo": "pass",
         "warmer-city": "pass",
         "cheap-flight": "fail",
@@ -136,13 +156,17 @@ def test_the_scores_can_be_written_as_otlp(tested, tmp_path):
 
 
 def test_the_exporters_of_the_configuration_get_the_scores(tested, tmp_path):
-    (tmp_path / "c.yaml").write_text(f"export: {{exporters: {{otlp_json_file: {{path: {tmp_path / 'out.jsonl'}}}}}}}")
+    (tmp_path / "c.yaml").write_text(
+        f"export: {{exporters: {{otlp_json_file: {{path: {tmp_path / 'out.jsonl'}}}}}}}"
+    )
     tested(_SUITE, "-c", tmp_path / "c.yaml")
     assert len(files.load([tmp_path / "out.jsonl"]).logs) == 3
 
 
 def test_nothing_is_sent_where_that_is_not_wanted(tested, tmp_path):
-    (tmp_path / "c.yaml").write_text(f"export: {{exporters: {{otlp_json_file: {{path: {tmp_path / 'out.jsonl'}}}}}}}")
+    (tmp_path / "c.yaml").write_text(
+        f"export: {{exporters: {{otlp_json_file: {{path: {tmp_path / 'out.jsonl'}}}}}}}"
+    )
     tested(_SUITE, "-c", tmp_path / "c.yaml", "--no-export")
     assert not (tmp_path / "out.jsonl").exists()
 
@@ -157,24 +181,36 @@ def test_only_the_owner_reads_what_is_written_also_where_it_was_there_before(tes
 
 def test_a_run_that_does_not_fit_is_said_in_one_line(tested):
     code, _, err = tested(_SUITE, "--output", "/dev/full")
-    said = "/dev/full: cannot be written (No space left on device); make room, or write to another place"
+    said = (
+        "/dev/full: cannot be written (No space left on device); make room, or write to another"
+        " place"
+    )
     assert (code, err.splitlines()[-1]) == (74, f"spanscore: error: {said}")
 
 
 def test_junit_xml_is_written(tested, tmp_path):
     tested(_SUITE, "--junit", tmp_path / "junit.xml")
-    assert '<testsuite id="0" package="spanscore" name="travel-assistant"' in (tmp_path / "junit.xml").read_text()
+    assert (
+        '<testsuite id="0" package="spanscore" name="travel-assistant"'
+        in (tmp_path / "junit.xml").read_text()
+    )
 
 
 def test_a_metric_of_the_configuration_is_measured_too(tested, written, tmp_path):
     (tmp_path / "c.yaml").write_text("evaluation: {metrics: {coherence: {}}}")
     tested(written(_ONE), "-c", tmp_path / "c.yaml", "--output", tmp_path / "run.json")
     [case] = json.loads((tmp_path / "run.json").read_text())["cases"]
-    assert [x["metric"] for x in case["trials"][0]["evaluations"]] == ["agentic", "coherence", "coherence"]
+    assert [x["metric"] for x in case["trials"][0]["evaluations"]] == [
+        "agentic",
+        "coherence",
+        "coherence",
+    ]
 
 
 def test_a_selector_looks_at_the_attributes_of_spans(tested, written):
-    text = _ONE.replace("session_id: session-42", "attributes: {gen_ai.conversation.id: session-42}")
+    text = _ONE.replace(
+        "session_id: session-42", "attributes: {gen_ai.conversation.id: session-42}"
+    )
     assert tested(written(text))[0] == 0
 
 
@@ -191,18 +227,30 @@ def test_the_schema_needs_no_suite(capsys):
     ("text", "told"),
     [
         ("", "suite.yaml: empty; a suite has a name and cases"),
-        (f"{_ONE}- id: dinner\n", "suite.yaml:2: cases: two cases have the id 'dinner'; give each an id of its own"),
+        (
+            f"{_ONE}- id: dinner\n",
+            "suite.yaml:2: cases: two cases have the id 'dinner'; give each an id of its own",
+        ),
         (
             f"{_ONE}- id: lunch\n",
-            "suite.yaml: case 'lunch': nothing recorded matches it; sought was test.case.id 'lunch'",
+            (
+                "suite.yaml: case 'lunch': nothing recorded matches it; sought was test.case.id"
+                " 'lunch'"
+            ),
         ),
         (
             f"{_ONE}  expected_tools: [{{tool_name: flight_serch}}]\n",
-            "suite.yaml: case 'dinner': no recording offers or calls a tool 'flight_serch'; did you mean",
+            (
+                "suite.yaml: case 'dinner': no recording offers or calls a tool 'flight_serch'; did"
+                " you mean"
+            ),
         ),
         (
             f"{_ONE}k: 2\nagentic: {{statistics: unbiased}}\n",
-            "suite.yaml: case 'dinner': k is 2 and n (recorded trials) is 1; the unbiased form is for k up to n",
+            (
+                "suite.yaml: case 'dinner': k is 2 and n (recorded trials) is 1; the unbiased form"
+                " is for k up to n"
+            ),
         ),
         (f"{_ONE}  trails: 2\n", "suite.yaml:6: cases.0.trails: unknown key; did you mean trials?"),
         ("name: [\n", "suite.yaml:2: not YAML: "),
@@ -226,7 +274,10 @@ def test_a_suite_that_cannot_be_used_is_told_in_one_line(tested, written, text, 
         (["--output", "/nowhere/at/all.json"], "/nowhere/at/all.json: cannot be written"),
         (["--junit", "/"], "/: cannot be written (it is a folder)"),
         (["--output", "-"], "-: name a file; standard output has the table"),
-        (["--export", "/nowhere/at/all.json"], "/nowhere/at/all.json: cannot be written (there is no folder"),
+        (
+            ["--export", "/nowhere/at/all.json"],
+            "/nowhere/at/all.json: cannot be written (there is no folder",
+        ),
         (["--output", "x", "--junit", "./x"], "x: is named for two things; name a file for each"),
         (["--model", "nobody/knows"], "nobody/knows: there is no such provider"),
     ],
@@ -265,7 +316,9 @@ def stating(path, answer):
         "name": "invoke_agent",
         "startTimeUnixNano": "1000",
         "endTimeUnixNano": "2000",
-        "attributes": [{"key": key, "value": {"stringValue": value}} for key, value in told.items()],
+        "attributes": [
+            {"key": key, "value": {"stringValue": value}} for key, value in told.items()
+        ],
     }
     path.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}))
     return str(path)
@@ -285,7 +338,10 @@ def test_without_a_suite_or_a_path_the_help_is_named(capsys):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([f"a={_RECORDING}", f"b={_RECORDING}"], "no model is configured that could compare two answers; name one"),
+        (
+            [f"a={_RECORDING}", f"b={_RECORDING}"],
+            "no model is configured that could compare two answers; name one",
+        ),
         ([f"a={_RECORDING}"], "give two agents at least"),
         ([f"a={_RECORDING}", _RECORDING], "write NAME=PATH"),
         ([f"a={_RECORDING}", f"a={_RECORDING}"], "the name a is given twice"),
@@ -306,7 +362,9 @@ def test_a_calibrated_judges_pass_rate_is_corrected(tested, tmp_path):
 
     store = Config(url=f"sqlite:///{tmp_path / 'store.db'}")
     tested(_SUITE, "--output", tmp_path / "run.json")
-    evaluation = json.loads((tmp_path / "run.json").read_text())["cases"][0]["trials"][0]["evaluations"][0]
+    evaluation = json.loads((tmp_path / "run.json").read_text())["cases"][0]["trials"][0][
+        "evaluations"
+    ][0]
     prompt_hash = evaluation["evaluator"]["prompt_hash"]
     judge = ("agentic", "judge", "1", "openai/scripted", prompt_hash, None, 0.7)
     made = Calibration(judge, Confusion(90, 10, 5, 95), 0)

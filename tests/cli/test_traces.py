@@ -13,7 +13,11 @@ from spanscore.store.store import Store, StoredTrace
 
 def _trace(number, **facts):
     target = Target(f"{number:032x}", "0b" * 8, 10**18, 10**18 + 1_500_000_000, {})
-    named = {"trace_ids": (target.trace_id,), "opening_span_id": target.span_id, "root_span_id": target.span_id}
+    named = {
+        "trace_ids": (target.trace_id,),
+        "opening_span_id": target.span_id,
+        "root_span_id": target.span_id,
+    }
     times = {"started_ns": target.start_ns, "ended_ns": target.end_ns}
     return AgentTrace(target=target, service_name="shop", **named, **times, **facts)
 
@@ -34,13 +38,18 @@ def _score(trace, metric, value):
 
 @pytest.fixture
 def run(tmp_path, capsys, monkeypatch):
-    """Run `traces` on a store with a trace that passes and a newer one that fails: exit code and output."""
+    """Run `traces` on a store with a trace that passes and a newer one that fails: exit code and
+    output.
+    """
     monkeypatch.setenv("COLUMNS", "100")
     store = Store.open(Config(url=f"sqlite:///{tmp_path}/spanscore.db"))
     good = _trace(1, user_input="Which one is open?", session_id="s-1")
     bad = _trace(2, user_input="Book \x1b[2J it", tool_calls=(ToolCall(None, "book"),))
     for trace, value in ((good, 0.9), (bad, 0.1)):
-        store.commit([StoredTrace(trace, 1, "")], [_score(trace, "coherence", value), _score(trace, "confidence", 0.8)])
+        store.commit(
+            [StoredTrace(trace, 1, "")],
+            [_score(trace, "coherence", value), _score(trace, "confidence", 0.8)],
+        )
     store.close()
 
     def command(*words):

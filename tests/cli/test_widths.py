@@ -1,4 +1,6 @@
-"""What commands print fits terminals of 80, 100 and 140 columns, and nothing in it is cut or broken within a word."""
+"""What commands print fits terminals of 80, 100 and 140 columns, and nothing in it is cut or broken
+within a word.
+"""
 
 import json
 import random
@@ -23,7 +25,8 @@ def printed(monkeypatch, capsys, tmp_path):
     """`printed(columns, *words)`: what a command prints in a terminal as wide as that."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "recorded.yaml").write_text(
-        f"judge: {{recorded_answers: {_RECORDINGS / 'pydantic-ai.answers'}}}\nembedding: {{provider: ngrams}}\n"
+        f"judge: {{recorded_answers: {_RECORDINGS / 'pydantic-ai.answers'}}}\nembedding:"
+        " {provider: ngrams}\n"
     )
 
     def run(columns, *words):
@@ -58,7 +61,13 @@ def _score(metric, number, value):
         "threshold": 0.5,
         "trace_id": f"{number:032x}",
         "session_id": None,
-        "evaluator": {"kind": "LLM", "name": metric, "version": "1", "model": "x", "prompt_hash": "h"},
+        "evaluator": {
+            "kind": "LLM",
+            "name": metric,
+            "version": "1",
+            "model": "x",
+            "prompt_hash": "h",
+        },
     }
 
 
@@ -98,7 +107,9 @@ def test_the_closing_table_of_eval_has_its_names_labels_and_intervals_whole(prin
 @pytest.mark.usefixtures("two_runs")
 def test_long_names_of_metrics_are_broken_after_a_separator_only(printed, columns):
     words = printed(columns, "compare", "a.jsonl", "b.jsonl").split()
-    pieces = {x for name in _LONG for x in (name, *name.replace("_", "_ ").replace(".", ". ").split())}
+    pieces = {
+        x for name in _LONG for x in (name, *name.replace("_", "_ ").replace(".", ". ").split())
+    }
     starts = [x for x in words if x.startswith(("rubric", "company"))]
     assert starts
     assert all(x in pieces or x.endswith(("_", ".")) for x in starts)
@@ -108,7 +119,10 @@ def test_json_is_broken_at_its_separators_and_goes_on_under_its_beginning(printe
     lines = printed(80, "inspect", _RECORDING).splitlines()
     at = next(number for number, line in enumerate(lines) if "2 restaurant_booking" in line)
     column = lines[at].index("{")
-    assert [x[column:] for x in lines[at : at + 2]] == ['{"city": "Tokyo", "cuisine": "sushi",', '"party_size": 2}']
+    assert [x[column:] for x in lines[at : at + 2]] == [
+        '{"city": "Tokyo", "cuisine": "sushi",',
+        '"party_size": 2}',
+    ]
     assert set(lines[at + 1][:column]) <= set("│ ")
 
 
@@ -130,4 +144,6 @@ def test_what_is_shown_of_a_value_is_bounded():
 
 @pytest.mark.parametrize("name", ["a" * 50, "a_" * 50, "a b", "", "__", "a\nb_c"])
 def test_a_broken_name_loses_nothing_but_the_blanks_where_it_is_broken(name):
-    assert fitting.broken(name, 10).replace("\n", "").replace(" ", "") == name.replace("\n", "").replace(" ", "")
+    assert fitting.broken(name, 10).replace("\n", "").replace(" ", "") == name.replace(
+        "\n", ""
+    ).replace(" ", "")

@@ -28,7 +28,8 @@ ENDED = {"SUCCEEDED", "FAILED", "CANCELLED", "PAUSED"}
 
 
 class CountingJudge:
-    """Gives every question the same answer; `errors` has what it raises for a text that the question contains.
+    """Gives every question the same answer; `errors` has what it raises for a text that the
+    question contains.
 
     `asked` counts the questions; while `gate` is not set, nothing is answered.
     """
@@ -47,16 +48,29 @@ class CountingJudge:
         for text, error in self.errors.items():
             if text in prompt.transcript:
                 raise error
-        given = {"score": 0.8, "reason": "because", "task": "a task", "outcome": "done", "plan": ["a", "b"]}
+        given = {
+            "score": 0.8,
+            "reason": "because",
+            "task": "a task",
+            "outcome": "done",
+            "plan": ["a", "b"],
+        }
         given["verdicts"] = []
-        fields = {name: given.get(name, {"score": 0.8, "reason": "because"}) for name in schema.model_fields}
+        fields = {
+            name: given.get(name, {"score": 0.8, "reason": "because"})
+            for name in schema.model_fields
+        }
         return Answer(
-            read(json.dumps(fields), schema), models[0] if models else "scripted", JudgeUsage(1, 100, 10, 0.01)
+            read(json.dumps(fields), schema),
+            models[0] if models else "scripted",
+            JudgeUsage(1, 100, 10, 0.01),
         )
 
 
 class Server:
-    """What a server has of runs: closing it and opening another one on the same store is a restart."""
+    """What a server has of runs: closing it and opening another one on the same store is a
+    restart.
+    """
 
     def __init__(self, url, judge, **settings):
         self.settings = Settings.model_validate({"evaluation": settings})
@@ -105,7 +119,9 @@ def judge():
 
 @pytest.fixture
 def open_server(tmp_path, judge):
-    """`open_server(**evaluation)`: a server on this test's store; every call opens it anew, as a restart does."""
+    """`open_server(**evaluation)`: a server on this test's store; every call opens it anew, as a
+    restart does.
+    """
     opened = []
 
     def open_it(**settings):
@@ -132,7 +148,10 @@ def make_traces(count, **facts):
                 "final_output": f"Order {number} was sent.",
                 "tool_calls": (tool_call("find_order", {"id": number}, {"status": "sent"}),),
                 "service_name": "shop",
-                **{name: value(number) if callable(value) else value for name, value in facts.items()},
+                **{
+                    name: value(number) if callable(value) else value
+                    for name, value in facts.items()
+                },
             }
         )
         for number in range(count)

@@ -26,7 +26,9 @@ def work_off(server, count):
 
 
 def left(server, of=lambda runs: True):
-    """The ids of the runs that are there once a server that has started again is done with the others."""
+    """The ids of the runs that are there once a server that has started again is done with the
+    others.
+    """
 
     async def scenario():
         working = asyncio.create_task(server.runs.run())
@@ -64,7 +66,9 @@ def test_a_run_that_has_not_ended_is_never_too_old(open_server, traces, judge):
 
 
 @pytest.mark.parametrize(("delete_scores", "scores"), [(False, 2), (True, 0)])
-def test_scores_go_with_a_run_that_is_too_old_only_where_that_is_configured(open_server, traces, delete_scores, scores):
+def test_scores_go_with_a_run_that_is_too_old_only_where_that_is_configured(
+    open_server, traces, delete_scores, scores
+):
     first = open_server()
     first.keep(traces(2))
     [run] = work_off(first, 1)

@@ -38,17 +38,23 @@ def test_a_damaged_trace_costs_no_session_but_its_own(server, traces, sql):
     assert named(server, **SESSIONS) == ["s1", "s2"]
 
 
-@pytest.mark.parametrize(("scope", "metric"), [("trace", "task_completion"), ("session", "conversation_completion")])
+@pytest.mark.parametrize(
+    ("scope", "metric"), [("trace", "task_completion"), ("session", "conversation_completion")]
+)
 def test_a_damaged_trace_costs_no_estimate(server, traces, sql, scope, metric):
     damaged, *_ = server.keep(traces(6, session_id=lambda n: f"s{n // 2}"))
     sql("UPDATE agent_traces SET record = '{' WHERE id = :id", id=damaged)
-    given = read_spec(RunSpec, {"target": {"scope": scope}, "measure": {"metrics": [metric], "model": "gpt-4o"}})
+    given = read_spec(
+        RunSpec, {"target": {"scope": scope}, "measure": {"metrics": [metric], "model": "gpt-4o"}}
+    )
     assert server.do(server.runs.estimate("", given)).calls > 0
 
 
 def test_without_a_model_an_estimate_has_no_calls(server, traces):
     server.keep(traces(1))
-    given = read_spec(RunSpec, {"target": {"scope": "trace"}, "measure": {"metrics": ["task_completion"]}})
+    given = read_spec(
+        RunSpec, {"target": {"scope": "trace"}, "measure": {"metrics": ["task_completion"]}}
+    )
     assert server.do(server.runs.estimate("", given)).calls == 0
 
 
@@ -73,8 +79,12 @@ def test_unknown_sessions_are_found_by_id_and_key(server, traces):
 
 def test_a_page_ends_where_its_records_reach_so_many_bytes(server, traces):
     server.keep(traces(3))
-    [(first, _)] = server.store.read_runs(lambda x: x.traces("", "", 10, max_bytes=1, stored_by_ns=LATE))
-    found = server.store.read_runs(lambda x: x.traces("", first, 10, max_bytes=10**6, stored_by_ns=LATE))
+    [(first, _)] = server.store.read_runs(
+        lambda x: x.traces("", "", 10, max_bytes=1, stored_by_ns=LATE)
+    )
+    found = server.store.read_runs(
+        lambda x: x.traces("", first, 10, max_bytes=10**6, stored_by_ns=LATE)
+    )
     assert len(found) == 2
 
 
@@ -85,7 +95,9 @@ def test_pages_that_end_early_name_all_the_same(server, traces, monkeypatch):
 
 
 def test_any_trace_of_a_long_session_may_be_the_wanted_one(server, traces):
-    server.keep(traces(50, session_id="s", service_name=lambda n: "shop" if n in {3, 44} else "bank"))
+    server.keep(
+        traces(50, session_id="s", service_name=lambda n: "shop" if n in {3, 44} else "bank")
+    )
     server.keep(traces(1, session_id="t", service_name="bank"))
     assert named(server, **SESSIONS) == ["s"]
 
@@ -101,7 +113,9 @@ def scored(server, ids, values, scope="trace", metric="faithfulness", **facts):
             threshold=0.5,
             scale=(0.0, 1.0),
             evaluator=Evaluator("LLM", "judge", "1", model="small"),
-            target=server.store.trace(id_, tenant="").target if scope == "trace" else target_of(server, id_),
+            target=server.store.trace(id_, tenant="").target
+            if scope == "trace"
+            else target_of(server, id_),
             session_id=id_ if scope == "session" else None,
             **facts,
         )

@@ -8,7 +8,9 @@ from spanscore.control.loop_delay import LoopDelay
 
 
 class Loop:
-    """A clock on which each sleep takes as much longer as a test says; past the last one it is over."""
+    """A clock on which each sleep takes as much longer as a test says; past the last one it is
+    over.
+    """
 
     def __init__(self, *late_s):
         self.now_s = 0.0

@@ -1,4 +1,6 @@
-"""Monitors that start runs: what each run is about, what happens while one is going, and what its scores raise."""
+"""Monitors that start runs: what each run is about, what happens while one is going, and what its
+scores raise.
+"""
 
 import asyncio
 import threading
@@ -9,7 +11,13 @@ from spanscore.control import run_states
 from spanscore.control.monitor_spec import MonitorSpec
 from spanscore.control.monitors import Monitors
 from spanscore.control.target import read_spec
-from spanscore.errors import FieldError, InputError, JudgeUnavailableError, NotFoundError, PermanentError
+from spanscore.errors import (
+    FieldError,
+    InputError,
+    JudgeUnavailableError,
+    NotFoundError,
+    PermanentError,
+)
 from spanscore.export.alerting_config import Alerting
 from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.store.listing import ScoreQuery
@@ -54,7 +62,9 @@ def failing(trace):
 
 
 class World:
-    """A server with one monitor `m` that ticks each minute, by a clock that stands until it is put on."""
+    """A server with one monitor `m` that ticks each minute, by a clock that stands until it is put
+    on.
+    """
 
     def __init__(self, server, receivers=None):
         self.server, self.now_ns = server, START
@@ -64,7 +74,9 @@ class World:
     def restart(self):
         """Have other objects go on with what is stored, as another process does."""
         store = self.server.store.monitors
-        self.monitors = Monitors({}, self.alerting, store, self.server.runs, clock_ns=lambda: self.now_ns)
+        self.monitors = Monitors(
+            {}, self.alerting, store, self.server.runs, clock_ns=lambda: self.now_ns
+        )
 
     def do(self, awaitable):
         return self.server.do(awaitable)
@@ -132,7 +144,9 @@ def test_a_trace_that_has_changed_is_evaluated_again(world, server, traces):
 def test_a_look_back_takes_what_was_stored_in_that_time(world, server, traces, monkeypatch):
     ids = []
     for minutes in (90, 30, 10):
-        monkeypatch.setattr(server.store, "_clock_ns", lambda ago=minutes: START + MINUTE - ago * MINUTE)
+        monkeypatch.setattr(
+            server.store, "_clock_ns", lambda ago=minutes: START + MINUTE - ago * MINUTE
+        )
         ids.append(server.keep(traces(2)))
     world.create(look_back="1h")
     expected = sorted(ids[1] + ids[2])
@@ -148,7 +162,9 @@ def test_everything_and_named_ids_are_evaluated_each_time(world, server, traces)
 def test_ids_are_evaluated_each_time(world, server, traces):
     ids = server.keep(traces(3))
     world.create(target={"trace_ids": ids[:2]})
-    assert [world.subjects(world.worked_off(world.later())) for _ in range(2)] == [sorted(ids[:2])] * 2
+    assert [world.subjects(world.worked_off(world.later())) for _ in range(2)] == [
+        sorted(ids[:2])
+    ] * 2
 
 
 def test_sessions_with_a_new_turn_are_evaluated(world, server, traces):
@@ -168,7 +184,9 @@ def test_a_filter_and_a_sample_hold_in_each_run(world, server, traces):
     assert set(world.subjects(tick)) < set(bank)
 
 
-def test_while_a_run_is_going_a_tick_is_skipped_and_its_traces_belong_to_the_next(world, server, traces):
+def test_while_a_run_is_going_a_tick_is_skipped_and_its_traces_belong_to_the_next(
+    world, server, traces
+):
     world.create(overlap="skip")
     first = world.later()
     ids = server.keep(traces(2))
@@ -244,7 +262,10 @@ def test_a_tick_is_skipped_where_nothing_has_changed(world, server, traces, targ
     assert world.later().outcome == "skipped"
     server.keep(traces(1, service_name="bank", session_id="t") if "filter" in target else [])
     unchanged = world.later()
-    assert (unchanged.outcome, unchanged.facts.reason) == ("skipped", "nothing has changed since the run before")
+    assert (unchanged.outcome, unchanged.facts.reason) == (
+        "skipped",
+        "nothing has changed since the run before",
+    )
     server.keep([trace])
     assert world.worked_off(world.later()).outcome == "done"
 
@@ -278,7 +299,9 @@ def test_a_changed_measure_and_another_judge_are_changes(world, server, traces):
     world.worked_off(world.later())
     assert world.later().outcome == "skipped"
     known = world.known()
-    run = known.spec.run.model_copy(update={"measure": read_spec(type(known.spec.run.measure), {"model": "other"})})
+    run = known.spec.run.model_copy(
+        update={"measure": read_spec(type(known.spec.run.measure), {"model": "other"})}
+    )
     world.do(world.monitors.update(known, known.spec.model_copy(update={"run": run})))
     world.do(world.monitors.look())
     tick = world.later()
@@ -298,7 +321,9 @@ def test_a_tick_that_somebody_asks_for_is_made_though_nothing_has_changed(world,
     assert (made.tick.outcome, made.tick.facts.cause) == ("running", "manual")
 
 
-def test_a_paused_monitor_makes_no_tick_and_goes_on_with_the_next_of_its_times(world, server, traces):
+def test_a_paused_monitor_makes_no_tick_and_goes_on_with_the_next_of_its_times(
+    world, server, traces
+):
     world.create()
     world.do(world.monitors.set_paused(world.known(), is_paused=True))
     ids = server.keep(traces(2))
@@ -356,10 +381,15 @@ def test_a_monitor_whose_metric_is_no_longer_there_says_so_in_its_history(world)
     world.create()
     world.server.runs._measurers.of = refuse
     tick = world.later()
-    assert (tick.outcome, tick.facts.reason) == ("failed", "no run can be started: there is no such metric")
+    assert (tick.outcome, tick.facts.reason) == (
+        "failed",
+        "no run can be started: there is no such metric",
+    )
 
 
-def test_a_monitor_that_cannot_tick_says_so_in_its_history_and_holds_up_no_other(world, monkeypatch):
+def test_a_monitor_that_cannot_tick_says_so_in_its_history_and_holds_up_no_other(
+    world, monkeypatch
+):
     world.create()
     spec = world.known().spec
     faulty = world.do(world.monitors.create("", spec, "faulty"))
@@ -374,7 +404,10 @@ def test_a_monitor_that_cannot_tick_says_so_in_its_history_and_holds_up_no_other
     monkeypatch.setattr(world.server.runs, "starting", starts)
     assert world.later().outcome == "running"
     [tick] = [x.tick for x in world.do(world.monitors.ticks(faulty, 10))]
-    assert (tick.outcome, tick.facts.reason) == ("failed", "it cannot tick: KeyError: 'no such option'")
+    assert (tick.outcome, tick.facts.reason) == (
+        "failed",
+        "it cannot tick: KeyError: 'no such option'",
+    )
     world.do(world.monitors.look())
     assert len(world.do(world.monitors.ticks(faulty, 10))) == 1
 
@@ -398,7 +431,10 @@ def test_a_tick_whose_scores_cannot_be_read_fails_and_holds_up_no_other(world, t
         world.do(world.server.ended(tick.run))
     world.do(world.monitors.look())
     first, second = (world.do(world.monitors.ticks(x, 1))[0].tick for x in (faulty, other))
-    assert (first.outcome, first.facts.reason) == ("failed", "it cannot be followed: value too long")
+    assert (first.outcome, first.facts.reason) == (
+        "failed",
+        "it cannot be followed: value too long",
+    )
     assert second.scores == 1
 
 
@@ -413,7 +449,11 @@ def test_the_scores_of_runs_raise_an_alert_and_a_session_counts_once(server, tra
     first = world.worked_off(world.later())
     assert (first.outcome, first.scores, first.sessions) == ("firing", 60, 60)
     [notice] = server.store.monitors.notices.due(world.now_ns)
-    assert (notice.status, notice.record["run"], notice.record["mean"]) == ("firing", first.run, 0.8)
+    assert (notice.status, notice.record["run"], notice.record["mean"]) == (
+        "firing",
+        first.run,
+        0.8,
+    )
 
     again = world.worked_off(world.later())
     assert (again.outcome, again.sessions) == ("unchanged", 0)
@@ -481,7 +521,9 @@ def test_a_changed_test_ends_the_alert_and_the_next_has_another_id(server, trace
 
 def test_monitors_of_another_tenant_evaluate_what_that_one_has(world, server, traces):
     server.keep(traces(3))
-    spec = read_spec(MonitorSpec, {"run": {**METRICS, "everything": True}, "schedule": {"every": "1m"}})
+    spec = read_spec(
+        MonitorSpec, {"run": {**METRICS, "everything": True}, "schedule": {"every": "1m"}}
+    )
     known = world.do(world.monitors.create("acme", spec, "m"))
     world.do(world.monitors.look())
     world.now_ns += MINUTE
@@ -506,7 +548,9 @@ def test_monitors_of_another_tenant_evaluate_what_that_one_has(world, server, tr
 def test_a_trigger_that_takes_long_holds_up_none_of_another_monitor(server):
     now_ns = iter(range(START, START + 10**6))
     spec = read_spec(MonitorSpec, {"run": METRICS})
-    made = Monitors({}, Alerting(), server.store.monitors, server.runs, clock_ns=lambda: next(now_ns))
+    made = Monitors(
+        {}, Alerting(), server.store.monitors, server.runs, clock_ns=lambda: next(now_ns)
+    )
     slow, other = (server.do(made.create(tenant, spec, "m")) for tenant in ("acme", "other"))
     held = HeldStore(server.store.monitors)
     monitors = Monitors({}, Alerting(), held, server.runs, clock_ns=lambda: next(now_ns))

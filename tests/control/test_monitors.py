@@ -1,4 +1,6 @@
-"""Monitors from scores in the store to alerts at their receivers, with a clock that is moved by hand."""
+"""Monitors from scores in the store to alerts at their receivers, with a clock that is moved by
+hand.
+"""
 
 import asyncio
 import contextlib
@@ -55,7 +57,11 @@ def of_tenant(number, tenant):
     """What the target of a tenant's score has beside."""
     if not tenant:
         return {}
-    return {"target": Target(f"{number:032x}", "a" * 16, 0, 1, resource=with_headers({}, ((TENANT, tenant),)))}
+    return {
+        "target": Target(
+            f"{number:032x}", "a" * 16, 0, 1, resource=with_headers({}, ((TENANT, tenant),))
+        )
+    }
 
 
 class Receiver:
@@ -66,7 +72,9 @@ class Receiver:
 
     async def take(self, request):
         headers = {x: request.headers.get(f"X-Spanscore-{x}") for x in ("Timestamp", "Signature")}
-        self.requests.append(SimpleNamespace(path=request.path, body=await request.read(), **headers))
+        self.requests.append(
+            SimpleNamespace(path=request.path, body=await request.read(), **headers)
+        )
         return web.Response(status=self.status, text="token-1234 is wrong")
 
     @property
@@ -129,7 +137,9 @@ class World:
     def scores(self, value, count, tenant=""):
         self.number += count
         numbers = range(self.number - count, self.number)
-        self.store.commit([], [score(x, value, self.now_ns, **of_tenant(x, tenant)) for x in numbers])
+        self.store.commit(
+            [], [score(x, value, self.now_ns, **of_tenant(x, tenant)) for x in numbers]
+        )
 
     def looked_ns(self):
         return self.store.monitors.read(lambda x: x.last_tick_ns("", "quality"))
@@ -173,7 +183,11 @@ def test_a_webhook_gets_one_signed_request_when_an_alert_begins_and_one_when_it_
     assert (first["status"], last["status"], first["id"]) == ("firing", "resolved", "quality/1")
     assert (first["metric"], first["floor"], first["mean"]) == ("task_completion", 0.8, 0.2)
     assert first["labels"] == {"severity": "page"}
-    signed = hmac.new(b"s3cret", f"{receiver.requests[0].Timestamp}.".encode() + receiver.requests[0].body, "sha256")
+    signed = hmac.new(
+        b"s3cret",
+        f"{receiver.requests[0].Timestamp}.".encode() + receiver.requests[0].body,
+        "sha256",
+    )
     assert receiver.requests[0].Signature == f"sha256={signed.hexdigest()}"
 
 
@@ -181,7 +195,9 @@ def test_alertmanager_gets_the_alert_again_while_it_lasts_and_its_end(url):
     async def scenario():
         receiver = Receiver()
         async with served(receiver) as endpoint:
-            receivers = {"alertmanager": {"endpoint": endpoint, "generator_url": "https://there.example/d"}}
+            receivers = {
+                "alertmanager": {"endpoint": endpoint, "generator_url": "https://there.example/d"}
+            }
             async with world(url, receivers, service="shop") as here:
                 here.scores(0.2, 100)
                 for _ in range(3):
@@ -207,12 +223,17 @@ def test_alertmanager_gets_the_alert_again_while_it_lasts_and_its_end(url):
     assert alerts[-1]["endsAt"] < alerts[-2]["endsAt"]
 
 
-def test_an_alert_that_is_not_taken_is_sent_again_after_a_restart_and_no_secret_is_logged(url, caplog):
+def test_an_alert_that_is_not_taken_is_sent_again_after_a_restart_and_no_secret_is_logged(
+    url, caplog
+):
     async def scenario():
         receiver = Receiver()
         receiver.status = 500
         async with served(receiver) as endpoint:
-            secret = {"endpoint": f"{endpoint}/token-1234", "headers": {"authorization": "Bearer abcdefgh"}}
+            secret = {
+                "endpoint": f"{endpoint}/token-1234",
+                "headers": {"authorization": "Bearer abcdefgh"},
+            }
             async with world(url, {"webhook": secret}) as here:
                 here.scores(0.2, 100)
                 await here.later()
@@ -290,8 +311,14 @@ def test_an_alert_leaves_as_an_event_when_it_begins_and_when_it_ends(url):
     found = [{x.key: x.value for x in record.attributes} for record in records]
     assert found[0]["log.record.uid"] == found[1]["log.record.uid"] != found[2]["log.record.uid"]
     texts = {name: value.string_value for name, value in found[0].items()}
-    assert (texts["event.name"], texts["gen_ai.evaluation.name"]) == ("spanscore.monitor.alert", "task_completion")
-    assert (texts["spanscore.monitor.alert.id"], texts["spanscore.monitor.label.severity"]) == ("quality/1", "page")
+    assert (texts["event.name"], texts["gen_ai.evaluation.name"]) == (
+        "spanscore.monitor.alert",
+        "task_completion",
+    )
+    assert (texts["spanscore.monitor.alert.id"], texts["spanscore.monitor.label.severity"]) == (
+        "quality/1",
+        "page",
+    )
     assert found[0]["spanscore.monitor.mean"].double_value == 0.2
     assert found[0]["spanscore.emitted"].bool_value
     counted = counts(here.meter, "spanscore_monitor_alerts")
@@ -337,7 +364,10 @@ def test_a_monitor_of_a_tenant_watches_its_scores_alone_and_its_alert_names_it(u
     async def scenario():
         receiver = Receiver()
         given = {"alertmanager": {}}
-        async with served(receiver) as given["alertmanager"]["endpoint"], world(url, given, tenant="acme") as here:
+        async with (
+            served(receiver) as given["alertmanager"]["endpoint"],
+            world(url, given, tenant="acme") as here,
+        ):
             here.scores(0.2, 100)
             await here.later()
             others = len(receiver.requests)
@@ -353,7 +383,10 @@ def test_a_monitor_of_a_tenant_watches_its_scores_alone_and_its_alert_names_it(u
 def test_nothing_is_sent_while_nothing_changes(url):
     async def scenario():
         receiver = Receiver()
-        async with served(receiver) as endpoint, world(url, {"webhook": {"endpoint": endpoint}}) as here:
+        async with (
+            served(receiver) as endpoint,
+            world(url, {"webhook": {"endpoint": endpoint}}) as here,
+        ):
             for _ in range(20):
                 here.scores(0.85, 40)
                 await here.later()
@@ -363,7 +396,9 @@ def test_nothing_is_sent_while_nothing_changes(url):
 
 
 @pytest.mark.parametrize(("catch_up", "looks"), [(True, 1), (False, 0)])
-def test_looks_that_were_missed_while_the_server_was_down_are_made_up_for_by_one(url, catch_up, looks):
+def test_looks_that_were_missed_while_the_server_was_down_are_made_up_for_by_one(
+    url, catch_up, looks
+):
     async def scenario():
         async with world(url, {}, every="1h", catch_up=catch_up) as here:
             await here.later(60)
@@ -409,7 +444,10 @@ def test_two_servers_make_one_look_of_a_time(url):
     ],
 )
 def test_a_monitor_takes_its_value_from_the_scores_that_are_its_own(monitor, facts, expected):
-    assert value_of(Monitor(metric="task_completion", **monitor), score(1, 0.25, 0, **facts)) == expected
+    assert (
+        value_of(Monitor(metric="task_completion", **monitor), score(1, 0.25, 0, **facts))
+        == expected
+    )
 
 
 @pytest.mark.parametrize(

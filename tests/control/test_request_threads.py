@@ -55,7 +55,10 @@ def test_slow_requests_of_one_tenant_leave_threads_for_another():
 def test_tenants_take_turns():
     threads, released, begun = TenantThreads(), threading.Event(), []
     first = [threads.submit("", released.wait) for _ in range(6)]
-    later = [threads.submit(x, partial(begun.append, x)) for x in ("acme", "acme", "acme", "blue", "blue")]
+    later = [
+        threads.submit(x, partial(begun.append, x))
+        for x in ("acme", "acme", "acme", "blue", "blue")
+    ]
     released.set()
     wait([*first, *later])
     assert begun.index("blue") <= 4

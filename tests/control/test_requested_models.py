@@ -22,14 +22,30 @@ def field_refused(model, judge=None, **settings):
 
 
 @pytest.mark.parametrize(
-    "model", ["oobabooga/http://127.0.0.1:9/x?y=", "a b", "a\nb", "m" * 201, "openai/../x", "openai/x?y", "é", ""]
+    "model",
+    [
+        "oobabooga/http://127.0.0.1:9/x?y=",
+        "a b",
+        "a\nb",
+        "m" * 201,
+        "openai/../x",
+        "openai/x?y",
+        "é",
+        "",
+    ],
 )
 def test_a_name_that_contains_an_address_or_is_none_is_refused(model):
     assert field_refused(model, {"allowed_models": ["*"]}) == "model"
 
 
 @pytest.mark.parametrize(
-    "model", [None, "gpt-4o", "bedrock/arn:aws:bedrock:us-east-1:1:inference-profile/a.b", "cloudflare/@cf/meta/llama"]
+    "model",
+    [
+        None,
+        "gpt-4o",
+        "bedrock/arn:aws:bedrock:us-east-1:1:inference-profile/a.b",
+        "cloudflare/@cf/meta/llama",
+    ],
 )
 def test_without_tokens_and_tenants_any_other_model_may_be_named(model):
     assert field_refused(model) is None
@@ -47,7 +63,9 @@ def test_with_tokens_a_model_that_is_not_configured_is_refused():
     assert field_refused("gpt-4o", **closed) == "model"
 
 
-@pytest.mark.parametrize("model", ["a/judge", "a/fallback", "a/cheap", "a/own", "a/http://localhost:1"])
+@pytest.mark.parametrize(
+    "model", ["a/judge", "a/fallback", "a/cheap", "a/own", "a/http://localhost:1"]
+)
 def test_what_the_configuration_names_may_be_named(model):
     judge = {
         "model": "a/judge",
@@ -84,4 +102,8 @@ def test_a_run_is_refused_by_the_path_of_the_field(measure, field):
 
 def test_a_run_whose_model_is_an_address_is_not_created(server):
     with pytest.raises(FieldError, match="no model's name"):
-        server.do(server.runs.create("", RunSpec(measure=MeasureSpec(model="oobabooga/http://127.0.0.1:1/"))))
+        server.do(
+            server.runs.create(
+                "", RunSpec(measure=MeasureSpec(model="oobabooga/http://127.0.0.1:1/"))
+            )
+        )

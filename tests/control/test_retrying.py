@@ -31,7 +31,9 @@ def retry(server, run, budget=None):
     return server.do(scenario())
 
 
-def test_a_retry_of_a_session_leaves_those_of_other_namespaces_with_its_id_alone(server, traces, judge):
+def test_a_retry_of_a_session_leaves_those_of_other_namespaces_with_its_id_alone(
+    server, traces, judge
+):
     server.keep(traces(4, session_id="s", session_key=lambda n: ("s", "a:s")[n % 2]))
     judge.errors = {"": UNREACHABLE}
     given = spec(target={"scope": "session"}, measure={"metrics": ["conversation_completion"]})
@@ -50,7 +52,10 @@ def test_a_retry_counts_what_runs_with_sessions_once(server, traces, judge):
     run = work(server, spec(measure={"metrics": ["task_completion", "rubric"]}))
     judge.errors = {}
 
-    counted = [x.progress.scores.skipped.get("rubric\truns_with_session") for x in (run, retry(server, run))]
+    counted = [
+        x.progress.scores.skipped.get("rubric\truns_with_session")
+        for x in (run, retry(server, run))
+    ]
     assert counted == [1, 1]
 
 
@@ -79,7 +84,9 @@ def test_a_run_is_not_resumed_beside_as_many_as_a_tenant_may_have(server, monkey
         server.do(server.runs.resume("", runs[0].id))
 
 
-def test_a_run_is_not_retried_beside_as_many_as_a_tenant_may_have(server, traces, judge, monkeypatch):
+def test_a_run_is_not_retried_beside_as_many_as_a_tenant_may_have(
+    server, traces, judge, monkeypatch
+):
     server.keep(traces(1))
     judge.errors = {"": UNREACHABLE}
     run = work(server, spec())

@@ -1,4 +1,6 @@
-"""A run spends no more than its budget, however often it is paused, resumed or begun anew after a restart."""
+"""A run spends no more than its budget, however often it is paused, resumed or begun anew after a
+restart.
+"""
 
 import asyncio
 
@@ -42,13 +44,17 @@ def model():
 
 @pytest.fixture
 def judge(model):
-    config = Config.model_validate({"model": "openai/gated", "max_output_tokens": 500, "max_retries": 0})
+    config = Config.model_validate(
+        {"model": "openai/gated", "max_output_tokens": 500, "max_retries": 0}
+    )
     return ModelJudge(config, model)
 
 
 def spec(max_tokens):
     measure = MeasureSpec(metrics=("task_completion",))
-    return RunSpec(target=TargetSpec(scope="trace"), measure=measure, budget=RunBudget(max_tokens=max_tokens))
+    return RunSpec(
+        target=TargetSpec(scope="trace"), measure=measure, budget=RunBudget(max_tokens=max_tokens)
+    )
 
 
 async def given_up(server, model, run, give_up):
@@ -72,7 +78,9 @@ async def one_call_tokens(server, model, run):
     return (await server.runs.get("", run.id)).progress.booked.tokens
 
 
-def test_what_a_call_may_have_cost_that_a_pause_gave_up_is_not_spent_again(open_server, traces, model):
+def test_what_a_call_may_have_cost_that_a_pause_gave_up_is_not_spent_again(
+    open_server, traces, model
+):
     server = open_server(runs={"max_concurrent": 1})
     server.keep(traces(1))
 
@@ -90,7 +98,9 @@ def test_what_a_call_may_have_cost_that_a_pause_gave_up_is_not_spent_again(open_
     assert (model.calls, run.progress.scores.skipped) == (1, {"task_completion\tbudget": 1})
 
 
-def test_what_a_call_may_have_cost_that_a_stop_gave_up_is_booked_after_the_restart(open_server, traces, model):
+def test_what_a_call_may_have_cost_that_a_stop_gave_up_is_booked_after_the_restart(
+    open_server, traces, model
+):
     server = open_server(runs={"max_concurrent": 1})
     server.keep(traces(1))
 
@@ -121,4 +131,6 @@ def test_a_run_of_which_no_call_was_given_up_has_booked_what_it_cost(open_server
 
     run = server.do(scenario())
     usage = run.progress.usage
-    assert run.progress.booked.tokens == usage.input_tokens + usage.output_tokens == model.calls * 1010
+    assert (
+        run.progress.booked.tokens == usage.input_tokens + usage.output_tokens == model.calls * 1010
+    )

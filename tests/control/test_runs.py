@@ -1,4 +1,6 @@
-"""Runs over what is stored: which items, which scores, and what becomes of them through pauses and restarts."""
+"""Runs over what is stored: which items, which scores, and what becomes of them through pauses and
+restarts.
+"""
 
 import asyncio
 
@@ -9,7 +11,14 @@ from spanscore.control.measurer import Measurers
 from spanscore.control.spec import RunBudget, RunSpec
 from spanscore.control.target import read_spec
 from spanscore.control.turn_taking import TurnTaking
-from spanscore.errors import ExistsError, FieldError, InputError, JudgeUnavailableError, NotFoundError, StateError
+from spanscore.errors import (
+    ExistsError,
+    FieldError,
+    InputError,
+    JudgeUnavailableError,
+    NotFoundError,
+    StateError,
+)
 from spanscore.scoring import Scoring
 from spanscore.store.listing import ScoreQuery
 from spanscore.store.runs import OpenRun
@@ -60,7 +69,10 @@ def test_the_scores_name_their_run_and_leave_the_live_ones_as_they_were(server, 
 
 def test_two_runs_do_not_take_the_place_of_each_other(server, traces):
     server.keep(traces(3))
-    one, other = work(server), work(server, spec(measure={"metrics": ["task_completion"], "model": "other"}))
+    one, other = (
+        work(server),
+        work(server, spec(measure={"metrics": ["task_completion"], "model": "other"})),
+    )
 
     assert {x.evaluator.model for x in scores_of(server, one)} == {"scripted"}
     assert {x.evaluator.model for x in scores_of(server, other)} == {"other"}
@@ -120,18 +132,27 @@ def test_a_count_draws_exactly_so_many_with_their_chance(server, traces):
 
 def test_a_session_run_stores_the_signals_that_it_needs(server, traces, judge):
     server.keep(traces(3, session_id="s1"))
-    given = spec(target={"scope": "session"}, measure={"metrics": ["agent_reliability"], "model": "other"})
+    given = spec(
+        target={"scope": "session"}, measure={"metrics": ["agent_reliability"], "model": "other"}
+    )
     found = scores_of(server, work(server, given))
 
     assert [x.metric for x in found if x.scope == "session"] == ["agent_reliability"]
-    assert {"confidence", "tool_correctness", "loop_detection"} <= {x.metric for x in found if x.scope == "trace"}
+    assert {"confidence", "tool_correctness", "loop_detection"} <= {
+        x.metric for x in found if x.scope == "trace"
+    }
     assert judge.models == {"other"}
 
 
 def test_a_filter_names_sessions_by_their_traces(server, traces):
-    server.keep(traces(4, session_id=lambda n: f"s{n % 2}", service_name=lambda n: "bank" if n == 1 else "shop"))
+    server.keep(
+        traces(
+            4, session_id=lambda n: f"s{n % 2}", service_name=lambda n: "bank" if n == 1 else "shop"
+        )
+    )
     given = spec(
-        target={"scope": "session", "filter": {"service": "bank"}}, measure={"metrics": ["conversation_completion"]}
+        target={"scope": "session", "filter": {"service": "bank"}},
+        measure={"metrics": ["conversation_completion"]},
     )
     assert {x.session_id for x in scores_of(server, work(server, given))} == {"s1"}
 
@@ -203,7 +224,12 @@ def test_a_paused_run_asks_nothing_more_until_it_is_resumed(open_server, traces,
         return paused.state, asked, resumed.state, ended
 
     paused, asked, resumed, ended = server.do(scenario())
-    assert (paused, resumed, ended.state, ended.progress.done) == ("PAUSED", "PENDING", "SUCCEEDED", 20)
+    assert (paused, resumed, ended.state, ended.progress.done) == (
+        "PAUSED",
+        "PENDING",
+        "SUCCEEDED",
+        20,
+    )
     assert asked <= 4  # two questions of each of the two that were under way
     assert set(judge.asked.values()) == {1}
 
@@ -241,14 +267,22 @@ def move_as_it_begins(server, monkeypatch, run_id, move):
 
 
 @pytest.mark.parametrize(("action", "state"), [("pause", "PAUSED"), ("cancel", "CANCELLED")])
-def test_a_run_that_is_ended_just_as_it_begins_asks_nothing(open_server, traces, judge, monkeypatch, action, state):
+def test_a_run_that_is_ended_just_as_it_begins_asks_nothing(
+    open_server, traces, judge, monkeypatch, action, state
+):
     server = open_server(runs={"at_once": 1})
     server.keep(traces(3))
 
     async def scenario():
-        run = await server.runs.create("", spec(measure={"metrics": ["task_completion"], "model": "ended"}))
-        move_as_it_begins(server, monkeypatch, run.id, lambda id_: getattr(server.runs, action)("", id_))
-        later = await server.runs.create("", spec(measure={"metrics": ["task_completion"], "model": "later"}))
+        run = await server.runs.create(
+            "", spec(measure={"metrics": ["task_completion"], "model": "ended"})
+        )
+        move_as_it_begins(
+            server, monkeypatch, run.id, lambda id_: getattr(server.runs, action)("", id_)
+        )
+        later = await server.runs.create(
+            "", spec(measure={"metrics": ["task_completion"], "model": "later"})
+        )
         await server.ended(later.id)
         return await server.runs.get("", run.id)
 
@@ -361,7 +395,9 @@ def test_slow_runs_of_one_tenant_keep_none_of_another_from_starting(open_server,
     assert server.do(scenario()) == ["RUNNING", "PENDING", "PENDING", "RUNNING"]
 
 
-def test_a_tenant_with_all_places_gives_one_up_for_a_tenant_without(open_server, traces, judge, monkeypatch):
+def test_a_tenant_with_all_places_gives_one_up_for_a_tenant_without(
+    open_server, traces, judge, monkeypatch
+):
     monkeypatch.setattr("spanscore.control.runs._GRACE_S", 0.0)
     server = open_server(runs={"at_once": 2, "max_concurrent": 1})
     judge.gate.clear()
@@ -372,7 +408,9 @@ def test_a_tenant_with_all_places_gives_one_up_for_a_tenant_without(open_server,
         await server.runs.import_traces("other", [one])
         first, second = [await server.runs.create("acme", spec()) for _ in range(2)]
         working = asyncio.create_task(server.runs.run())
-        await server.eventually(lambda: sorted(server.runs._active) == sorted((first.id, second.id)))
+        await server.eventually(
+            lambda: sorted(server.runs._active) == sorted((first.id, second.id))
+        )
         await server.eventually(lambda: judge.asked and min(judge.asked.values()) == 2)
         await server.eventually(lambda: max(judge.asked.values(), default=0) == 2)
         other = await server.runs.create("other", spec())
@@ -404,7 +442,9 @@ def test_a_run_that_asks_for_more_than_any_may_spend_is_refused(open_server, tra
         server.runs.estimate("", spec(budget=budget)),
         server.runs.retry("", done.id, budget),
     ):
-        with pytest.raises(FieldError, match=rf"^budget\.{field}: .* is above .* evaluation\.runs\.max_budget"):
+        with pytest.raises(
+            FieldError, match=rf"^budget\.{field}: .* is above .* evaluation\.runs\.max_budget"
+        ):
             server.do(asked)
 
 
@@ -449,11 +489,26 @@ def test_a_run_is_deleted_with_or_without_its_scores(server, traces, with_scores
 
 
 WRONG = [
-    ({"measure": {"metrics": ["task_complete"]}}, "there is no metric 'task_complete'; did you mean"),
-    ({"measure": {"metrics": ["agent_reliability"]}}, "agent_reliability runs with a session, not with a trace"),
-    ({"measure": {"metrics": ["coherence"], "thresholds": {"confidence": 1}}}, "confidence has options or a threshold"),
-    ({"measure": {"metrics": ["coherence"], "options": {"coherence": {"x": 1}}}}, "coherence has no option 'x'"),
-    ({"measure": {"signal_weights": {"nothing": 1}}}, "measure.signal_weights: 'nothing' is no metric of traces"),
+    (
+        {"measure": {"metrics": ["task_complete"]}},
+        "there is no metric 'task_complete'; did you mean",
+    ),
+    (
+        {"measure": {"metrics": ["agent_reliability"]}},
+        "agent_reliability runs with a session, not with a trace",
+    ),
+    (
+        {"measure": {"metrics": ["coherence"], "thresholds": {"confidence": 1}}},
+        "confidence has options or a threshold",
+    ),
+    (
+        {"measure": {"metrics": ["coherence"], "options": {"coherence": {"x": 1}}}},
+        "coherence has no option 'x'",
+    ),
+    (
+        {"measure": {"signal_weights": {"nothing": 1}}},
+        "measure.signal_weights: 'nothing' is no metric of traces",
+    ),
 ]
 
 
@@ -482,7 +537,11 @@ def test_a_run_that_cannot_begin_fails_and_keeps_none_waiting(server, traces, mo
         return await server.ended(other.id), await server.runs.get("", one.id)
 
     other, one = server.do(scenario())
-    assert (other.state, one.state, one.progress.reason) == ("SUCCEEDED", "FAILED", "RuntimeError: no such module")
+    assert (other.state, one.state, one.progress.reason) == (
+        "SUCCEEDED",
+        "FAILED",
+        "RuntimeError: no such module",
+    )
 
 
 class Unable:

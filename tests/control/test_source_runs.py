@@ -1,4 +1,6 @@
-"""Runs over traces that are stored elsewhere: which are read, what is kept of them, and what a restart does."""
+"""Runs over traces that are stored elsewhere: which are read, what is kept of them, and what a
+restart does.
+"""
 
 import asyncio
 import itertools
@@ -175,7 +177,12 @@ def test_a_trace_that_is_drawn_is_judged_with_the_turns_before_it_as_in_the_stor
     asked_of_source, judge.asked = set(judge.asked), type(judge.asked)()
     work(server)
     judge.asked.clear()
-    work(server, read_spec(RunSpec, {"target": {"sampling": drawn}, "measure": {"metrics": ["task_completion"]}}))
+    work(
+        server,
+        read_spec(
+            RunSpec, {"target": {"sampling": drawn}, "measure": {"metrics": ["task_completion"]}}
+        ),
+    )
 
     assert asked_of_source == set(judge.asked) != set()
 
@@ -185,11 +192,15 @@ def test_the_same_seed_draws_the_same_traces_of_a_source_as_of_the_store(elsewhe
     drawn = {"count": 10, "seed": 5}
     first = work(server, spec(sampling=drawn))
     work(server)  # stores all
-    stored = read_spec(RunSpec, {"target": {"sampling": drawn}, "measure": {"metrics": ["task_completion"]}})
+    stored = read_spec(
+        RunSpec, {"target": {"sampling": drawn}, "measure": {"metrics": ["task_completion"]}}
+    )
     second = work(server, stored)
 
     assert first.progress.items == 10
-    assert {x.subject_id for x in scores_of(server, first)} == {x.subject_id for x in scores_of(server, second)}
+    assert {x.subject_id for x in scores_of(server, first)} == {
+        x.subject_id for x in scores_of(server, second)
+    }
 
 
 def test_sessions_of_a_source_are_evaluated_with_all_of_their_traces(elsewhere):
@@ -267,7 +278,9 @@ class Interrupted(Reading):
         self.stopping.wait()
 
 
-def test_a_restart_while_the_source_is_read_counts_and_asks_nothing_twice(elsewhere, judge, monkeypatch):
+def test_a_restart_while_the_source_is_read_counts_and_asks_nothing_twice(
+    elsewhere, judge, monkeypatch
+):
     monkeypatch.setattr("spanscore.control.sources._BATCH", 10)
     requests = [request_of(n) for n in range(40)]
     first = elsewhere(requests)
@@ -370,7 +383,12 @@ def test_a_source_without_a_usable_url_is_refused_at_the_start(url):
 
 
 @pytest.mark.parametrize(
-    "target", [{"session_ids": ["s"]}, {"trace_ids": ["no id"]}, {"scope": "session", "trace_ids": ["0" * 32]}]
+    "target",
+    [
+        {"session_ids": ["s"]},
+        {"trace_ids": ["no id"]},
+        {"scope": "session", "trace_ids": ["0" * 32]},
+    ],
 )
 def test_a_source_is_not_asked_for_what_it_cannot_find(target):
     with pytest.raises(InputError, match="target"):
@@ -378,15 +396,21 @@ def test_a_source_is_not_asked_for_what_it_cannot_find(target):
 
 
 @pytest.mark.parametrize("sampling", [{}, {"count": 7}, {"share": 0.5}])
-@pytest.mark.parametrize(("scope", "metric"), [("trace", "task_completion"), ("session", "conversation_completion")])
-def test_an_estimate_of_a_source_is_that_of_the_same_traces_in_the_store(elsewhere, scope, metric, sampling):
+@pytest.mark.parametrize(
+    ("scope", "metric"), [("trace", "task_completion"), ("session", "conversation_completion")]
+)
+def test_an_estimate_of_a_source_is_that_of_the_same_traces_in_the_store(
+    elsewhere, scope, metric, sampling
+):
     server = elsewhere([request_of(n, session=f"s{n // 2}") for n in range(20)])
     target = {"scope": scope, "sampling": sampling}
     measure = {"metrics": [metric], "model": "gpt-4o"}
     of_source = server.do(server.runs.estimate("", spec(**target, measure=measure)))
     stored_before = traces_of(server)
     work(server)
-    of_store = server.do(server.runs.estimate("", read_spec(RunSpec, {"target": target, "measure": measure})))
+    of_store = server.do(
+        server.runs.estimate("", read_spec(RunSpec, {"target": target, "measure": measure}))
+    )
 
     assert (of_source, stored_before) == (of_store, [])
     assert of_source.calls > 0
@@ -408,7 +432,10 @@ def test_estimates_of_a_slow_source_leave_all_other_threads_free(elsewhere, monk
         server.loop.get_loop().set_default_executor(ThreadPoolExecutor(1))
         slow = [asyncio.create_task(server.runs.estimate("", spec())) for _ in range(8)]
         refused = await asyncio.gather(*slow[1:], return_exceptions=True)
-        free = await asyncio.to_thread(lambda: "free"), (await server.runs.estimate("", stored())).items
+        free = (
+            await asyncio.to_thread(lambda: "free"),
+            (await server.runs.estimate("", stored())).items,
+        )
         slow[0].cancel()
         await asyncio.wait(slow)
         return {type(x) for x in refused}, free
@@ -421,7 +448,10 @@ def test_an_estimate_of_one_tenant_keeps_no_other_tenant_waiting(elsewhere, monk
     server = elsewhere([request_of(0)], tenants=["acme", "blue"])
 
     async def scenario():
-        asked = [asyncio.create_task(server.runs.estimate(x, spec())) for x in ("acme", "blue", "acme", "blue")]
+        asked = [
+            asyncio.create_task(server.runs.estimate(x, spec()))
+            for x in ("acme", "blue", "acme", "blue")
+        ]
         refused = await asyncio.gather(*asked[2:], return_exceptions=True)
         reading = sorted(server.runs._estimating._from_sources)
         for task in asked:

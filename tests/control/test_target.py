@@ -8,7 +8,12 @@ from spanscore.model.headers import with_headers
 from spanscore.model.trace import Target, Usage
 from spanscore.testing.traces import agent_trace, tool_call
 
-RESOURCE = {"service.name": "shop", "deployment.environment.name": "prod", "replica": 3, "synthetic": True}
+RESOURCE = {
+    "service.name": "shop",
+    "deployment.environment.name": "prod",
+    "replica": 3,
+    "synthetic": True,
+}
 TRACE = agent_trace(
     service_name="shop",
     agent_name="clerk",
@@ -69,7 +74,9 @@ def test_the_former_name_of_the_environment_is_read_too():
 
 def test_the_headers_that_came_with_a_trace_fulfil_no_condition():
     target = Target("1" * 32, "2" * 16, 0, 0, with_headers({}, (("x-api-key", "secret"),)))
-    assert not TraceFilter(resource={"spanscore.header.x-api-key": "secret"}).accepts(agent_trace(target=target))
+    assert not TraceFilter(resource={"spanscore.header.x-api-key": "secret"}).accepts(
+        agent_trace(target=target)
+    )
 
 
 def test_a_trace_that_records_no_tokens_is_not_of_many_tokens():
@@ -105,14 +112,34 @@ def test_a_count_of_more_than_there_are_draws_all():
 
 WRONG = [
     (TargetSpec, {"sampling": {"share": 0}}, "sampling.share: Input should be greater than 0"),
-    (TargetSpec, {"sampling": {"share": 0.5, "count": 9}}, "sampling: give share or count, not both"),
-    (TargetSpec, {"trace_ids": ["1"], "session_ids": ["2"]}, "give trace_ids or session_ids, not both"),
+    (
+        TargetSpec,
+        {"sampling": {"share": 0.5, "count": 9}},
+        "sampling: give share or count, not both",
+    ),
+    (
+        TargetSpec,
+        {"trace_ids": ["1"], "session_ids": ["2"]},
+        "give trace_ids or session_ids, not both",
+    ),
     (TargetSpec, {"scope": "session", "trace_ids": ["1"]}, "trace_ids name no sessions"),
     (TargetSpec, {"filter": {"servce": "shop"}}, "filter.servce: Extra inputs are not permitted"),
-    (TargetSpec, {"filter": {"started_after_ns": 5, "started_before_ns": 5}}, "no trace can be in between"),
+    (
+        TargetSpec,
+        {"filter": {"started_after_ns": 5, "started_before_ns": 5}},
+        "no trace can be in between",
+    ),
     (TargetSpec, "{", "Invalid JSON"),
-    (MeasureSpec, {"thresholds": {"coherence": float("nan")}}, "thresholds.coherence: Input should be a finite number"),
-    (MeasureSpec, {"signal_weights": {"coherence": -1}}, "signal_weights.coherence: Input should be greater than"),
+    (
+        MeasureSpec,
+        {"thresholds": {"coherence": float("nan")}},
+        "thresholds.coherence: Input should be a finite number",
+    ),
+    (
+        MeasureSpec,
+        {"signal_weights": {"coherence": -1}},
+        "signal_weights.coherence: Input should be greater than",
+    ),
 ]
 
 
@@ -124,5 +151,7 @@ def test_what_cannot_be_right_is_refused_with_its_place(kind, given, why):
 
 
 def test_a_spec_is_read_back_from_its_json():
-    spec = TargetSpec(filter=TraceFilter(service="shop", has_error=False), sampling=Sampling(count=3, seed=9))
+    spec = TargetSpec(
+        filter=TraceFilter(service="shop", has_error=False), sampling=Sampling(count=3, seed=9)
+    )
     assert read_spec(TargetSpec, spec.model_dump_json()) == spec

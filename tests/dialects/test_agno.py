@@ -16,7 +16,10 @@ def results(**message):
     said = {"role": "tool", "tool_call_id": "c1", "content": "No such sku.", **message}
     shown = {"role": "tool", "tool_call_id": "c1", "content": said["content"]}
     attributes = {f"llm.input_messages.0.message.{k}": v for k, v in shown.items()}
-    attributes |= {"openinference.span.kind": "LLM", "input.value": json.dumps({"messages": [said]})}
+    attributes |= {
+        "openinference.span.kind": "LLM",
+        "input.value": json.dumps({"messages": [said]}),
+    }
     return read(attributes).input[0].results
 
 

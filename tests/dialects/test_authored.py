@@ -40,7 +40,9 @@ def rebuilt(*spans):
 
 
 def expected(**attributes):
-    return rebuilt(span(1, AGENT | {f"spanscore.expected.{key}": x for key, x in attributes.items()}))
+    return rebuilt(
+        span(1, AGENT | {f"spanscore.expected.{key}": x for key, x in attributes.items()})
+    )
 
 
 def test_a_plan_on_the_agents_span_wins_over_what_its_model_said():
@@ -48,15 +50,27 @@ def test_a_plan_on_the_agents_span_wins_over_what_its_model_said():
     model = {
         "gen_ai.operation.name": "chat",
         "gen_ai.output.messages": json.dumps(
-            [{"role": "assistant", "content": said, "tool_calls": [{"id": "c", "function": {"name": "f"}}]}]
+            [
+                {
+                    "role": "assistant",
+                    "content": said,
+                    "tool_calls": [{"id": "c", "function": {"name": "f"}}],
+                }
+            ]
         ),
     }
     assert rebuilt(span(1, AGENT), span(2, model, parent=1)).plan == said
-    assert rebuilt(span(1, AGENT | {"spanscore.plan": "look up"}), span(2, model, parent=1)).plan == "look up"
+    assert (
+        rebuilt(span(1, AGENT | {"spanscore.plan": "look up"}), span(2, model, parent=1)).plan
+        == "look up"
+    )
 
 
 def test_a_plan_may_be_an_array_of_steps():
-    assert rebuilt(span(1, AGENT | {"spanscore.plan": ["look up", "book"]})).plan == "1. look up\n2. book"
+    assert (
+        rebuilt(span(1, AGENT | {"spanscore.plan": ["look up", "book"]})).plan
+        == "1. look up\n2. book"
+    )
 
 
 def test_a_plan_that_was_cut_is_damaged():
@@ -64,14 +78,19 @@ def test_a_plan_that_was_cut_is_damaged():
     assert (found.plan, found.damaged) == (None, ("plan",))
 
 
-@pytest.mark.parametrize("scope", ["spanscore.sdk", "openinference.instrumentation.langchain", "my.agent", ""])
+@pytest.mark.parametrize(
+    "scope", ["spanscore.sdk", "openinference.instrumentation.langchain", "my.agent", ""]
+)
 def test_what_is_stated_is_read_whatever_wrote_the_span(scope):
     found = rebuilt(span(1, AGENT | {"spanscore.expected.answer": "booked"}, scope=scope))
     assert found.expected.answer == "booked"
 
 
 def test_what_is_stated_around_the_agent_is_read():
-    found = rebuilt(span(1, {"http.route": "/chat", "spanscore.expected.answer": "booked"}), span(2, AGENT, parent=1))
+    found = rebuilt(
+        span(1, {"http.route": "/chat", "spanscore.expected.answer": "booked"}),
+        span(2, AGENT, parent=1),
+    )
     assert found.expected.answer == "booked"
 
 
@@ -85,9 +104,15 @@ def test_what_a_sub_agent_should_come_to_is_not_what_the_turn_should():
     [
         ('["find", "book"]', (ExpectedTool("find"), ExpectedTool("book"))),
         (["find", "book"], (ExpectedTool("find"), ExpectedTool("book"))),
-        ('[{"name": "book", "arguments": {"flight": "LH1"}}]', (ExpectedTool("book", {"flight": "LH1"}),)),
+        (
+            '[{"name": "book", "arguments": {"flight": "LH1"}}]',
+            (ExpectedTool("book", {"flight": "LH1"}),),
+        ),
         (['{"name": "book", "arguments": "{}"}'], (ExpectedTool("book", {}),)),
-        ('[{"tool_name": "book", "parameters": {"n": 1}, "step": 2}]', (ExpectedTool("book", {"n": 1}, 2),)),
+        (
+            '[{"tool_name": "book", "parameters": {"n": 1}, "step": 2}]',
+            (ExpectedTool("book", {"n": 1}, 2),),
+        ),
         ("book", (ExpectedTool("book"),)),
         ("[]", ()),
     ],
@@ -98,7 +123,11 @@ def test_expected_tools_are_names_or_objects(value, tools):
 
 @pytest.mark.parametrize(
     ("value", "outcomes"),
-    [(["paid", "booked"], ("paid", "booked")), ('["paid"]', ("paid",)), ("paid and booked", ("paid and booked",))],
+    [
+        (["paid", "booked"], ("paid", "booked")),
+        ('["paid"]', ("paid",)),
+        ("paid and booked", ("paid and booked",)),
+    ],
 )
 def test_expected_outcomes_are_statements(value, outcomes):
     assert expected(outcomes=value).expected == Expected(outcomes=outcomes)
@@ -126,5 +155,7 @@ def test_nothing_is_expected_where_nothing_is_stated():
 
 
 def test_an_expectation_survives_json():
-    found = expected(answer="booked", tools=["find"], outcomes=["paid"], tool_sequence_matters=False)
+    found = expected(
+        answer="booked", tools=["find"], outcomes=["paid"], tool_sequence_matters=False
+    )
     assert AgentTrace.from_json(json.loads(json.dumps(found.to_json()))) == found

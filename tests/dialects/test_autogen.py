@@ -16,7 +16,10 @@ read = partial(one_span.read, scope=SCOPE)
 
 
 def delivery(message, recipient=MANAGER):
-    return read({"message": json.dumps(message), "recipient_agent_class": recipient}, name="autogen process x")
+    return read(
+        {"message": json.dumps(message), "recipient_agent_class": recipient},
+        name="autogen process x",
+    )
 
 
 def text(said, source="helper", **more):
@@ -31,11 +34,18 @@ def test_an_agents_response_to_the_manager_holds_what_it_did():
     calls = [{"id": "c1", "name": "f", "arguments": '{"x": 1}'}]
     results = [{"call_id": "c1", "name": "f", "content": "{'result': None}", "is_error": False}]
     inner = [
-        {"source": "helper", "content": calls, "type": "ToolCallRequestEvent", "models_usage": {"prompt_tokens": 7}},
+        {
+            "source": "helper",
+            "content": calls,
+            "type": "ToolCallRequestEvent",
+            "models_usage": {"prompt_tokens": 7},
+        },
         {"source": "helper", "content": results, "type": "ToolCallExecutionEvent"},
         {"source": "helper", "content": "?", "type": "MemoryQueryEvent"},
     ]
-    step = delivery({"response": {"inner_messages": inner, "chat_message": text("There.")}, "name": "helper"})
+    step = delivery(
+        {"response": {"inner_messages": inner, "chat_message": text("There.")}, "name": "helper"}
+    )
     assert (step.kind, step.agent_name, step.input_tokens, step.output) == (
         "agent",
         "helper",
@@ -49,7 +59,10 @@ def test_an_agents_response_to_the_manager_holds_what_it_did():
 
 
 def test_a_response_that_is_passed_on_to_the_other_agents_counts_once():
-    assert delivery({"response": {"chat_message": text("There.")}}, "ChatAgentContainer").kind == "other"
+    assert (
+        delivery({"response": {"chat_message": text("There.")}}, "ChatAgentContainer").kind
+        == "other"
+    )
 
 
 def test_what_a_speaking_manager_says_itself_is_read_where_its_agents_get_it():
@@ -86,23 +99,46 @@ def test_of_a_team_inside_a_team_only_its_answer_is_told_again():
         "content": [{"id": "c1", "name": "f", "arguments": "{}"}],
         "type": "ToolCallRequestEvent",
     }
-    counted = text("There.", "clerk") | {"models_usage": {"prompt_tokens": 5, "completion_tokens": 2}}
+    counted = text("There.", "clerk") | {
+        "models_usage": {"prompt_tokens": 5, "completion_tokens": 2}
+    }
     step = delivery({"name": "inner", "result": {"messages": [call, counted]}})
-    assert (step.agent_name, step.output, step.input_tokens) == ("inner", (Message("assistant", "There."),), None)
+    assert (step.agent_name, step.output, step.input_tokens) == (
+        "inner",
+        (Message("assistant", "There."),),
+        None,
+    )
 
 
 def test_a_tool_that_ran_is_described():
-    attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f", "gen_ai.tool.description": "Finds."}
+    attributes = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "f",
+        "gen_ai.tool.description": "Finds.",
+    }
     assert read(attributes, scope="autogen-core").tools == (Tool("f", "Finds."),)
 
 
 def test_thoughts_are_said_beside_calls_and_are_reasoning_beside_text():
     call = {"llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "f"}
-    attributes = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.role": "assistant"}
-    attributes |= {"output.value": '{"thought": "First f."}', "llm.input_messages.0.message.content": "Yes."}
-    attributes |= {"llm.input_messages.0.message.role": "assistant", "llm.input_messages.0.thought": "Because."}
+    attributes = {
+        "openinference.span.kind": "LLM",
+        "llm.output_messages.0.message.role": "assistant",
+    }
+    attributes |= {
+        "output.value": '{"thought": "First f."}',
+        "llm.input_messages.0.message.content": "Yes.",
+    }
+    attributes |= {
+        "llm.input_messages.0.message.role": "assistant",
+        "llm.input_messages.0.thought": "Because.",
+    }
     step = read(attributes | call, scope=OPENINFERENCE)
-    assert (step.output[0].text, step.input[0].text, step.input[0].reasoning) == ("First f.", "Yes.", "Because.")
+    assert (step.output[0].text, step.input[0].text, step.input[0].reasoning) == (
+        "First f.",
+        "Yes.",
+        "Because.",
+    )
 
 
 def test_what_functions_returned_stands_beside_the_flattened_message():
@@ -114,7 +150,10 @@ def test_what_functions_returned_stands_beside_the_flattened_message():
 
 def test_an_agents_printed_input_ends_with_what_it_was_told():
     printed = "id='1' source='user' metadata={} content='It\\'s \"here\".' type='TextMessage'"
-    attributes = {"openinference.span.kind": "AGENT", "input.value": json.dumps({"messages": ["id='0'", printed]})}
+    attributes = {
+        "openinference.span.kind": "AGENT",
+        "input.value": json.dumps({"messages": ["id='0'", printed]}),
+    }
     step = read(attributes, name="helper.on_messages_stream", scope=OPENINFERENCE)
     assert (step.agent_name, step.input_text) == ("helper", 'It\'s "here".')
 

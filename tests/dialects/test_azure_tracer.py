@@ -7,7 +7,11 @@ import pytest
 
 
 def tool(result, **more):
-    named = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find", "gen_ai.tool.call.id": "c1"}
+    named = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "find",
+        "gen_ai.tool.call.id": "c1",
+    }
     return one_span.read({**named, **more, "gen_ai.tool.call.result": json.dumps(result)})
 
 
@@ -24,7 +28,9 @@ def test_blocks_of_text_in_such_a_message_are_joined():
 
 
 def test_a_message_that_names_the_spans_tool_gives_the_call_its_id():
-    step = tool({"name": "find", "tool_call_id": "c1", "content": "15C"}, **{"gen_ai.tool.call.id": None})
+    step = tool(
+        {"name": "find", "tool_call_id": "c1", "content": "15C"}, **{"gen_ai.tool.call.id": None}
+    )
     assert (step.result, step.call_id) == ("15C", "c1")
 
 

@@ -1,4 +1,6 @@
-"""What is read of hostile telemetry is bounded by what was sent, never by a number or a claim in it."""
+"""What is read of hostile telemetry is bounded by what was sent, never by a number or a claim in
+it.
+"""
 
 import json
 from dataclasses import replace
@@ -11,7 +13,11 @@ from spanscore.model.span import Event, LogRecord, Resource, Scope, Span
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild, rebuild_all
 
-OPERATION, SENT, ANSWERED = "gen_ai.operation.name", "gen_ai.input.messages", "gen_ai.output.messages"
+OPERATION, SENT, ANSWERED = (
+    "gen_ai.operation.name",
+    "gen_ai.input.messages",
+    "gen_ai.output.messages",
+)
 KIND = "openinference.span.kind"
 HUGE = (999_999_999, 10**40, 2**63)
 
@@ -19,7 +25,20 @@ HUGE = (999_999_999, 10**40, 2**63)
 def span(number=1, parent="", trace_id="1" * 32, start_ns=None, scope="", **attributes):
     start_ns = number if start_ns is None else start_ns
     span_id = f"{number:016x}"
-    return Span(trace_id, span_id, parent, "s", 1, start_ns, start_ns + 1, 0, "", attributes, Resource(), Scope(scope))
+    return Span(
+        trace_id,
+        span_id,
+        parent,
+        "s",
+        1,
+        start_ns,
+        start_ns + 1,
+        0,
+        "",
+        attributes,
+        Resource(),
+        Scope(scope),
+    )
 
 
 def said(role, text):
@@ -27,7 +46,11 @@ def said(role, text):
 
 
 def chat(number=1, question="q", answer="a", **more):
-    attributes = {OPERATION: "chat", SENT: said("user", question), ANSWERED: said("assistant", answer)}
+    attributes = {
+        OPERATION: "chat",
+        SENT: said("user", question),
+        ANSWERED: said("assistant", answer),
+    }
     given = {key: more.pop(key) for key in ("parent", "trace_id", "start_ns") if key in more}
     return span(number, **given, **{**attributes, **more})
 
@@ -37,7 +60,11 @@ def chat(number=1, question="q", answer="a", **more):
     ("marker", "role", "content"),
     [
         ({OPERATION: "chat"}, "gen_ai.prompt.{}.role", "gen_ai.prompt.{}.content"),
-        ({KIND: "LLM"}, "llm.input_messages.{}.message.role", "llm.input_messages.{}.message.content"),
+        (
+            {KIND: "LLM"},
+            "llm.input_messages.{}.message.role",
+            "llm.input_messages.{}.message.content",
+        ),
     ],
     ids=["indexed prompts", "flattened messages"],
 )
@@ -52,7 +79,11 @@ def test_a_huge_index_is_an_order_and_no_size(index, marker, role, content):
 def test_a_huge_index_of_a_call_is_one_call(index):
     call = f"llm.output_messages.{index}.message.tool_calls.{index}.tool_call"
     attributes = {KIND: "LLM", f"llm.output_messages.{index}.message.role": "assistant"}
-    attributes |= {f"{call}.function.name": "f", f"{call}.function.arguments": "{}", f"{call}.id": "00042"}
+    attributes |= {
+        f"{call}.function.name": "f",
+        f"{call}.function.arguments": "{}",
+        f"{call}.id": "00042",
+    }
     (trace,) = rebuild([span(**attributes)])
     assert [(x.name, x.call_id) for x in trace.tool_calls] == [("f", "00042")]
 
@@ -64,7 +95,9 @@ def test_a_hundred_spans_that_claim_one_id_are_one_span():
 
 
 def test_a_hundred_traces_that_claim_one_span_id_stay_apart():
-    traces = rebuild_all([chat(question=f"q{i}", answer=f"a{i}", trace_id=f"{i:032x}") for i in range(1, 101)])
+    traces = rebuild_all(
+        [chat(question=f"q{i}", answer=f"a{i}", trace_id=f"{i:032x}") for i in range(1, 101)]
+    )
     assert sorted(x.final_output for x in traces) == sorted(f"a{i}" for i in range(1, 101))
 
 
@@ -75,9 +108,13 @@ def test_a_span_that_is_its_own_parent_is_read():
 
 def test_children_that_begin_before_their_parent_belong_to_it():
     agent = span(
-        1, start_ns=1_000, **{OPERATION: "invoke_agent", SENT: said("user", "q"), ANSWERED: said("assistant", "a")}
+        1,
+        start_ns=1_000,
+        **{OPERATION: "invoke_agent", SENT: said("user", "q"), ANSWERED: said("assistant", "a")},
     )
-    tool = span(2, parent=agent.span_id, start_ns=10, **{OPERATION: "execute_tool", "gen_ai.tool.name": "f"})
+    tool = span(
+        2, parent=agent.span_id, start_ns=10, **{OPERATION: "execute_tool", "gen_ai.tool.name": "f"}
+    )
     (trace,) = rebuild([agent, tool])
     assert [x.name for x in trace.tool_calls] == ["f"]
 
@@ -90,7 +127,12 @@ def test_spans_that_end_before_they_start_are_read():
 def test_spans_of_one_millisecond_give_one_order_however_they_come():
     agent = span(1, start_ns=0, **{OPERATION: "invoke_agent"})
     tools = [
-        span(i, parent=agent.span_id, start_ns=10**6, **{OPERATION: "execute_tool", "gen_ai.tool.name": f"f{i}"})
+        span(
+            i,
+            parent=agent.span_id,
+            start_ns=10**6,
+            **{OPERATION: "execute_tool", "gen_ai.tool.name": f"f{i}"},
+        )
         for i in range(2, 30)
     ]
     ways = [rebuild([agent, *tools]), rebuild([*tools[::-1], agent])]
@@ -125,7 +167,11 @@ def test_a_broken_event_costs_no_other():
     ("marker", "role", "content"),
     [
         ({OPERATION: "chat"}, "gen_ai.prompt.{}.role", "gen_ai.prompt.{}.content"),
-        ({KIND: "LLM"}, "llm.input_messages.{}.message.role", "llm.input_messages.{}.message.content"),
+        (
+            {KIND: "LLM"},
+            "llm.input_messages.{}.message.role",
+            "llm.input_messages.{}.message.content",
+        ),
     ],
     ids=["indexed prompts", "flattened messages"],
 )
@@ -140,7 +186,9 @@ def test_text_that_is_no_utf_8_costs_one_span(tmp_path):
     request = ExportTraceServiceRequest()
     spans = request.resource_spans.add().scope_spans.add().spans
     for number, text in ((1, "invoke_agent"), (2, "BROKEN")):
-        added = spans.add(trace_id=b"1" * 16, span_id=bytes([number]) * 8, name=text, start_time_unix_nano=1)
+        added = spans.add(
+            trace_id=b"1" * 16, span_id=bytes([number]) * 8, name=text, start_time_unix_nano=1
+        )
         added.attributes.add(key=OPERATION).value.string_value = "invoke_agent"
         added.attributes.add(key=ANSWERED).value.string_value = said("assistant", "a")
     path = tmp_path / "traces.pb"
@@ -165,7 +213,9 @@ LONG = {
 
 
 @pytest.mark.parametrize("shape", LONG)
-@pytest.mark.parametrize("key", [SENT, ANSWERED, "gen_ai.tool.definitions", "gen_ai.system_instructions"])
+@pytest.mark.parametrize(
+    "key", [SENT, ANSWERED, "gen_ai.tool.definitions", "gen_ai.system_instructions"]
+)
 def test_ten_megabytes_in_one_attribute_cost_no_other(key, shape):
     question = "" if key == SENT else "q"
     agent = span(1, **{OPERATION: "invoke_agent", ANSWERED: said("assistant", "a")})
@@ -179,7 +229,11 @@ def test_ten_megabytes_in_one_attribute_cost_no_other(key, shape):
     [
         {OPERATION: "execute_tool", "gen_ai.tool.name": "f", "gen_ai.tool.call.result": ""},
         {KIND: "TOOL", "tool.name": "f", "output.value": "", "input.value": ""},
-        {"traceloop.span.kind": "tool", "traceloop.entity.name": "f", "traceloop.entity.output": ""},
+        {
+            "traceloop.span.kind": "tool",
+            "traceloop.entity.name": "f",
+            "traceloop.entity.output": "",
+        },
         {"langfuse.observation.type": "tool", "langfuse.observation.output": ""},
     ],
     ids=["semconv", "openinference", "openllmetry", "langfuse"],
@@ -194,16 +248,26 @@ def test_ten_megabytes_that_a_tool_returned_are_one_result(tool, shape):
 def alike(count):
     """Many traces that could each go on from any other."""
     return {
-        "the same request again and again": [chat(trace_id=f"{i:032x}", start_ns=i) for i in range(1, count)],
-        "one session": [
-            chat(trace_id=f"{i:032x}", start_ns=i, question=f"q{i}", **{"session.id": "s"}) for i in range(1, count)
+        "the same request again and again": [
+            chat(trace_id=f"{i:032x}", start_ns=i) for i in range(1, count)
         ],
-        "one answer": [chat(trace_id=f"{i:032x}", start_ns=i, question=f"q{i}") for i in range(1, count)],
+        "one session": [
+            chat(trace_id=f"{i:032x}", start_ns=i, question=f"q{i}", **{"session.id": "s"})
+            for i in range(1, count)
+        ],
+        "one answer": [
+            chat(trace_id=f"{i:032x}", start_ns=i, question=f"q{i}") for i in range(1, count)
+        ],
         "conversations that go on": [
             chat(
                 trace_id=f"{i:032x}",
                 start_ns=i,
-                **{SENT: dumps([*json.loads(said("user", "q")), *json.loads(said("assistant", "a"))] * (i % 3 + 1))},
+                **{
+                    SENT: dumps(
+                        [*json.loads(said("user", "q")), *json.loads(said("assistant", "a"))]
+                        * (i % 3 + 1)
+                    )
+                },
             )
             for i in range(1, count)
         ],

@@ -22,7 +22,20 @@ def record(at, name, **attributes):
 
 
 def span(span_id, parent, name, start, end, **attributes):
-    return Span("t", span_id, parent, f"claude_code.{name}", 1, start, end, 0, "", attributes, Resource(), Scope(SPANS))
+    return Span(
+        "t",
+        span_id,
+        parent,
+        f"claude_code.{name}",
+        1,
+        start,
+        end,
+        0,
+        "",
+        attributes,
+        Resource(),
+        Scope(SPANS),
+    )
 
 
 @pytest.fixture
@@ -58,7 +71,9 @@ def spans():
         span("1", "", "interaction", 1, 9, user_prompt="Where?"),
         span("2", "1", "llm_request", 1, 2, query_source_safe="sdk", output_tokens=1),
         span("3", "1", "tool", 2, 6, tool_name="Agent", tool_use_id="c0", subagent_type="clerk"),
-        span("4", "3", "llm_request", 2, 3, query_source_safe="agent.custom", **SUB, output_tokens=1),
+        span(
+            "4", "3", "llm_request", 2, 3, query_source_safe="agent.custom", **SUB, output_tokens=1
+        ),
         span("5", "3", "tool", 3, 4, tool_name="lookup", tool_use_id="c1", **SUB),
         span("6", "1", "llm_request", 6, 7, query_source_safe="sdk", output_tokens=1),
     ]
@@ -69,7 +84,9 @@ def test_a_sub_agents_calls_in_spans_are_counted_and_have_its_name(spans):
     assert (trace.usage.output_tokens, [x.agent for x in trace.tool_calls]) == (3, [None, "clerk"])
 
 
-def test_an_answer_in_events_is_that_of_the_agent_whose_source_is_written_another_way_in_spans(spans, told):
+def test_an_answer_in_events_is_that_of_the_agent_whose_source_is_written_another_way_in_spans(
+    spans, told
+):
     logs = [LogRecord("t", "1", x.time_ns, "", "", x.attributes, Resource(), x.scope) for x in told]
     (trace,) = rebuild(spans, logs)
     assert [x.text for x in trace.model_calls] == [None, "In Lyon.", "It is in Lyon."]
@@ -84,7 +101,9 @@ NOTICE = """<task-notification>
 
 
 def in_background(notice):
-    """A sub-agent that goes on after the answer, and the prompt by which Claude Code then tells what it found."""
+    """A sub-agent that goes on after the answer, and the prompt by which Claude Code then tells
+    what it found.
+    """
     later = [
         span("7", "", "interaction", 20, 29, user_prompt=notice),
         span("8", "7", "llm_request", 21, 28, query_source_safe="sdk", output_tokens=1),
@@ -93,7 +112,9 @@ def in_background(notice):
         span("1", "", "interaction", 1, 9, user_prompt="Where?"),
         span("2", "1", "llm_request", 1, 2, query_source_safe="sdk", output_tokens=1),
         span("3", "1", "tool", 2, 3, tool_name="Agent", tool_use_id="c0", subagent_type="clerk"),
-        span("4", "3", "llm_request", 2, 15, query_source_safe="agent.custom", **SUB, output_tokens=1),
+        span(
+            "4", "3", "llm_request", 2, 15, query_source_safe="agent.custom", **SUB, output_tokens=1
+        ),
         span("6", "1", "llm_request", 6, 7, query_source_safe="sdk", output_tokens=1),
     ]
     said = {"6": "I have asked.", "8": "It is in Lyon."}
@@ -107,7 +128,9 @@ def in_background(notice):
 def test_what_a_sub_agent_in_the_background_found_goes_on_with_the_turn_that_asked_it():
     (trace,) = rebuild_all(in_background(NOTICE))
     assert (trace.user_input, trace.final_output) == ("Where?", "It is in Lyon.")
-    assert [(x.name, x.call_id, x.result) for x in trace.tool_calls] == [("Agent", "c0", "In Lyon.")]
+    assert [(x.name, x.call_id, x.result) for x in trace.tool_calls] == [
+        ("Agent", "c0", "In Lyon.")
+    ]
 
 
 def test_a_notice_of_an_unknown_call_is_a_turn_of_its_own_in_which_the_user_said_nothing():
@@ -115,12 +138,16 @@ def test_a_notice_of_an_unknown_call_is_a_turn_of_its_own_in_which_the_user_said
     assert (trace.user_input, trace.final_output) == (None, "It is in Lyon.")
 
 
-@pytest.mark.parametrize("said", ["What is " + NOTICE + "?", NOTICE + " Why?", "<task-notification>"])
+@pytest.mark.parametrize(
+    "said", ["What is " + NOTICE + "?", NOTICE + " Why?", "<task-notification>"]
+)
 def test_what_a_user_says_of_a_notice_is_a_question(said):
     assert [x.user_input for x in rebuild_all(in_background(said))] == ["Where?", said]
 
 
 def test_a_notice_in_a_raw_request_is_a_result_too():
-    body = json.dumps({"messages": [{"role": "user", "content": [{"type": "text", "text": NOTICE}]}]})
+    body = json.dumps(
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": NOTICE}]}]}
+    )
     (message,) = read_request(body)["input"]
     assert (message.text, message.results) == (None, (ToolResult("c0", "In Lyon."),))

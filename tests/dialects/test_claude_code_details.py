@@ -1,4 +1,6 @@
-"""What Claude Code's detailed telemetry adds to its spans, and the records that its calls name by a hash."""
+"""What Claude Code's detailed telemetry adds to its spans, and the records that its calls name by a
+hash.
+"""
 
 import json
 
@@ -17,7 +19,19 @@ HEADER = "x-anthropic-billing-header: cc_version=2;\n\n"
 def span(span_id, parent, name, start, end, events=(), **attributes):
     named = {key.replace("__", "."): value for key, value in attributes.items()}
     return Span(
-        "t", span_id, parent, f"claude_code.{name}", 1, start, end, 0, "", named, Resource(), Scope(SPANS), events
+        "t",
+        span_id,
+        parent,
+        f"claude_code.{name}",
+        1,
+        start,
+        end,
+        0,
+        "",
+        named,
+        Resource(),
+        Scope(SPANS),
+        events,
     )
 
 
@@ -31,9 +45,28 @@ def turn(*logs, events=(), tool=None, **request):
     (trace,) = rebuild(
         [
             span("1", "", "interaction", 1, 9, new_context="[USER PROMPT]\nWhere?"),
-            span("2", "1", "llm_request", 2, 3, stop_reason="tool_use", response__model_output=PLAN, **request),
-            span("3", "1", "tool", 4, 5, events, tool_name="lookup", tool_use_id="c1", **(tool or {})),
-            span("4", "1", "llm_request", 6, 7, stop_reason="end_turn", response__model_output="In Lyon."),
+            span(
+                "2",
+                "1",
+                "llm_request",
+                2,
+                3,
+                stop_reason="tool_use",
+                response__model_output=PLAN,
+                **request,
+            ),
+            span(
+                "3", "1", "tool", 4, 5, events, tool_name="lookup", tool_use_id="c1", **(tool or {})
+            ),
+            span(
+                "4",
+                "1",
+                "llm_request",
+                6,
+                7,
+                stop_reason="end_turn",
+                response__model_output="In Lyon.",
+            ),
         ],
         logs,
     )
@@ -75,7 +108,13 @@ def test_a_result_that_an_event_records_is_the_tools():
 
 
 def test_arguments_that_were_cut_are_damaged():
-    trace = turn(tool={"tool_input": '[TOOL INPUT: lookup]\n{"q": "aaa\n\n[TRUNCATED - Content exceeds 60KB limit]'})
+    trace = turn(
+        tool={
+            "tool_input": (
+                '[TOOL INPUT: lookup]\n{"q": "aaa\n\n[TRUNCATED - Content exceeds 60KB limit]'
+            )
+        }
+    )
     assert "tool_calls" in trace.damaged
 
 
@@ -89,12 +128,15 @@ def test_an_answer_that_stopped_for_a_tool_is_the_plan():
 
 def test_a_whole_preview_is_the_instructions_without_the_line_for_the_bill():
     preview = f"{HEADER}Be brief. 🍵"
-    trace = turn(system_prompt_preview=preview, system_prompt_length=len(preview) + 1)  # counted as JavaScript does
+    # counted as JavaScript does
+    trace = turn(system_prompt_preview=preview, system_prompt_length=len(preview) + 1)
     assert (trace.system_instructions, trace.damaged) == ("Be brief. 🍵", ())
 
 
 def test_the_users_own_instructions_are_whole_where_the_preview_is_not():
-    trace = turn(system_prompt_preview="You are", system_prompt_length=700, user_system_prompt="Be brief.")
+    trace = turn(
+        system_prompt_preview="You are", system_prompt_length=700, user_system_prompt="Be brief."
+    )
     assert (trace.system_instructions, trace.damaged) == ("Be brief.", ())
 
 
@@ -117,8 +159,14 @@ def test_a_record_of_the_instructions_belongs_to_the_call_that_names_its_hash():
 def test_a_tool_is_described_where_its_definition_is_recorded():
     definition = {"name": "lookup", "description": "Look up.", "input_schema": {"type": "object"}}
     listed = json.dumps([{"name": "lookup", "hash": "h1"}, {"name": "reserve", "hash": "h2"}])
-    trace = turn(record("tool", tool_name="mcp_tool", tool_hash="h1", tool=json.dumps(definition)), tools=listed)
-    assert [(x.name, x.description) for x in trace.available_tools] == [("lookup", "Look up."), ("reserve", None)]
+    trace = turn(
+        record("tool", tool_name="mcp_tool", tool_hash="h1", tool=json.dumps(definition)),
+        tools=listed,
+    )
+    assert [(x.name, x.description) for x in trace.available_tools] == [
+        ("lookup", "Look up."),
+        ("reserve", None),
+    ]
 
 
 def test_a_result_that_only_the_next_model_call_was_given_is_the_tools():
@@ -127,7 +175,15 @@ def test_a_result_that_only_the_next_model_call_was_given_is_the_tools():
             span("1", "", "interaction", 1, 9, user_prompt="Where?"),
             span("2", "1", "llm_request", 2, 3, new_context="[USER]\nWhere?"),
             span("3", "1", "tool", 4, 5, tool_name="lookup", tool_use_id="c1"),
-            span("4", "1", "llm_request", 6, 7, new_context="[TOOL RESULT: c1]\n17", response__model_output="17."),
+            span(
+                "4",
+                "1",
+                "llm_request",
+                6,
+                7,
+                new_context="[TOOL RESULT: c1]\n17",
+                response__model_output="17.",
+            ),
         ]
     )
     assert [x.result for x in trace.tool_calls] == [17]
@@ -135,7 +191,10 @@ def test_a_result_that_only_the_next_model_call_was_given_is_the_tools():
 
 def test_what_a_model_was_given_is_parted_only_before_a_line_that_names_a_kind():
     said = "One\n\n---\n\nTwo\n\n[TOOL RESULT: c1]\nThree"
-    results = "[TOOL RESULT: c1]\na\n\n---\n\n[TOOL RESULT: c2]\nb\n\n<system-reminder>\nnow\n</system-reminder>"
+    results = (
+        "[TOOL RESULT: c1]\na\n\n---\n\n[TOOL RESULT:"
+        " c2]\nb\n\n<system-reminder>\nnow\n</system-reminder>"
+    )
     told = given(f"[USER]\n{said}\n\n---\n\n{results}").messages
     assert [(x.text, [(y.call_id, y.value) for y in x.results]) for x in told] == [
         (said, []),

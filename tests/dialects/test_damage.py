@@ -12,17 +12,39 @@ from spanscore.otlp import files
 from spanscore.rebuild import rebuild, rebuild_all
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-CASES = [min(x.glob("*/traces.pb.gz")).parent for x in sorted(GOLDEN.iterdir()) if any(x.glob("*/traces.pb.gz"))]
+CASES = [
+    min(x.glob("*/traces.pb.gz")).parent
+    for x in sorted(GOLDEN.iterdir())
+    if any(x.glob("*/traces.pb.gz"))
+]
 """One of each dialect."""
 
-OPERATION, GIVEN, PRODUCED = "gen_ai.operation.name", "gen_ai.input.messages", "gen_ai.output.messages"
+OPERATION, GIVEN, PRODUCED = (
+    "gen_ai.operation.name",
+    "gen_ai.input.messages",
+    "gen_ai.output.messages",
+)
 
 
 def span(span_id, parent="", start=0, dropped=0, dropped_events=0, events=(), **attributes):
     named = {key.replace("__", "."): value for key, value in attributes.items()}
     times = (100 + start, 109 + start)
     return Span(
-        "t", span_id, parent, "s", 1, *times, 0, "", named, Resource(), Scope(), events, (), dropped, dropped_events
+        "t",
+        span_id,
+        parent,
+        "s",
+        1,
+        *times,
+        0,
+        "",
+        named,
+        Resource(),
+        Scope(),
+        events,
+        (),
+        dropped,
+        dropped_events,
     )
 
 
@@ -32,11 +54,18 @@ def said(*texts, role="user"):
 
 def chat(span_id="1", given=None, produced=None, **more):
     named = {GIVEN: given, PRODUCED: produced}
-    return span(span_id, gen_ai__operation__name="chat", **{k: v for k, v in named.items() if v is not None}, **more)
+    return span(
+        span_id,
+        gen_ai__operation__name="chat",
+        **{k: v for k, v in named.items() if v is not None},
+        **more,
+    )
 
 
 def tool(**attributes):
-    return span("2", "1", 5, gen_ai__operation__name="execute_tool", gen_ai__tool__name="f", **attributes)
+    return span(
+        "2", "1", 5, gen_ai__operation__name="execute_tool", gen_ai__tool__name="f", **attributes
+    )
 
 
 def only(*spans):
@@ -61,7 +90,16 @@ MARKS = (
     *("**REDACTED**", "***REDACTED***", "***", "********", "[Filtered]", "<masked>", "<elided>"),
     *("[Scrubbed due to 'secret']", "<fully masked due to failed mask function>"),
 )
-NO_MARKS = ("redacted", "[Filters]", "[redactions]", "**", "<b>", "[1]", "It was [REDACTED]", "[REDACTED] is a mark.")
+NO_MARKS = (
+    "redacted",
+    "[Filters]",
+    "[redactions]",
+    "**",
+    "<b>",
+    "[1]",
+    "It was [REDACTED]",
+    "[REDACTED] is a mark.",
+)
 
 
 @pytest.mark.parametrize("mark", MARKS)
@@ -85,12 +123,18 @@ def test_a_text_with_more_than_a_mark_is_no_mark(text):
 
 def test_the_hidden_argument_of_a_function_is_no_question():
     called = json.dumps({"args": ["[REDACTED]"], "kwargs": {}})
-    named = {"traceloop.span.kind": "workflow", "traceloop.entity.name": "f", "traceloop.entity.input": called}
+    named = {
+        "traceloop.span.kind": "workflow",
+        "traceloop.entity.name": "f",
+        "traceloop.entity.input": called,
+    }
     trace = only(span("1", **named), chat("2"))
     assert (trace.user_input, "user_input" in trace.damaged) == (None, True)
 
 
-@pytest.mark.parametrize("mark", ["...[TRUNCATED]", " [truncated 300 bytes]", "... (truncated)", "<truncated>"])
+@pytest.mark.parametrize(
+    "mark", ["...[TRUNCATED]", " [truncated 300 bytes]", "... (truncated)", "<truncated>"]
+)
 def test_a_text_with_a_mark_at_its_end_is_kept_and_damaged(mark):
     trace = only(chat(given=said("Paris?"), produced=said("It is" + mark, role="assistant")))
     assert (trace.final_output, trace.damaged) == ("It is" + mark, ("final_output", "model_calls"))
@@ -106,7 +150,9 @@ def test_a_long_text_that_ends_in_an_ellipsis_was_cut():
 
 def test_a_cut_message_of_the_past_does_not_damage_the_question():
     past = [{"role": "assistant", "parts": [{"type": "text", "content": "It is [truncated]"}]}]
-    trace = only(chat(given=json.dumps([*json.loads(said("Paris?")), *past, *json.loads(said("And Rome?"))])))
+    trace = only(
+        chat(given=json.dumps([*json.loads(said("Paris?")), *past, *json.loads(said("And Rome?"))]))
+    )
     assert (trace.user_input, trace.damaged) == ("And Rome?", ("history",))
 
 
@@ -118,32 +164,55 @@ def test_a_fact_that_another_source_tells_whole_is_not_damaged():
 
 def test_whole_arguments_of_the_request_win_over_cut_ones_of_the_span():
     asked = [
-        {"role": "assistant", "parts": [{"type": "tool_call", "id": "c", "name": "f", "arguments": {"q": "Rome"}}]}
+        {
+            "role": "assistant",
+            "parts": [{"type": "tool_call", "id": "c", "name": "f", "arguments": {"q": "Rome"}}],
+        }
     ]
-    run = tool(gen_ai__tool__call__id="c", gen_ai__tool__call__arguments='{"q": "Ro', gen_ai__tool__call__result="20C")
+    run = tool(
+        gen_ai__tool__call__id="c",
+        gen_ai__tool__call__arguments='{"q": "Ro',
+        gen_ai__tool__call__result="20C",
+    )
     trace = only(chat(given=said("?"), produced=json.dumps(asked)), run)
     assert (trace.tool_calls[0].arguments, trace.damaged) == ({"q": "Rome"}, ())
 
 
-@pytest.mark.parametrize("value", ['{"q": "Ro', "[1, 2", "{'q': 'Ro", "20C [truncated]", "[REDACTED]"])
+@pytest.mark.parametrize(
+    "value", ['{"q": "Ro', "[1, 2", "{'q': 'Ro", "20C [truncated]", "[REDACTED]"]
+)
 def test_a_tools_result_that_was_cut_or_redacted_damages_the_calls(value):
-    assert "tool_calls" in only(chat(given=said("?")), tool(gen_ai__tool__call__result=value)).damaged
+    assert (
+        "tool_calls" in only(chat(given=said("?")), tool(gen_ai__tool__call__result=value)).damaged
+    )
 
 
 def test_an_argument_that_was_scrubbed_damages_the_calls():
     given = json.dumps({"user": "ann", "password": "[Scrubbed due to 'password']"})
-    assert "tool_calls" in only(chat(given=said("?")), tool(gen_ai__tool__call__arguments=given)).damaged
+    assert (
+        "tool_calls"
+        in only(chat(given=said("?")), tool(gen_ai__tool__call__arguments=given)).damaged
+    )
 
 
 def test_plain_text_of_the_length_at_which_json_was_cut_was_cut_too():
     request = json.dumps({"messages": "a long request " * 20})[:120]
-    answered = {"output.value": ("The answer is long. " * 9)[:120], "openinference.span.kind": "AGENT"}
-    trace = only(span("1", **answered), replace(chat("2"), attributes={OPERATION: "chat", "raw": request}))
+    answered = {
+        "output.value": ("The answer is long. " * 9)[:120],
+        "openinference.span.kind": "AGENT",
+    }
+    trace = only(
+        span("1", **answered), replace(chat("2"), attributes={OPERATION: "chat", "raw": request})
+    )
     assert ("final_output" in trace.damaged, len(trace.final_output)) == (True, 120)
 
 
 def test_two_different_texts_of_one_round_greatest_length_were_cut():
-    given = {"input.value": "Where? " * 20, "output.value": "There. " * 20, "openinference.span.kind": "AGENT"}
+    given = {
+        "input.value": "Where? " * 20,
+        "output.value": "There. " * 20,
+        "openinference.span.kind": "AGENT",
+    }
     cut = {key: value[:100] for key, value in given.items()} | {"openinference.span.kind": "AGENT"}
     assert {"final_output", "user_input"} <= set(only(span("1", **cut)).damaged)
 
@@ -158,7 +227,9 @@ def test_what_a_span_that_dropped_attributes_does_not_tell_is_damaged():
     assert {"final_output", "available_tools"} <= set(trace.damaged)
 
 
-@pytest.mark.parametrize("fact", ["system_instructions", "available_tools", "tool_calls", "model_calls"])
+@pytest.mark.parametrize(
+    "fact", ["system_instructions", "available_tools", "tool_calls", "model_calls"]
+)
 def test_what_a_span_of_unknown_kind_that_dropped_attributes_may_have_told_is_damaged(fact):
     lost = span("2", "1", dropped=3, input__value="Paris?")
     assert fact in only(chat(given=said("Paris?")), lost).damaged
@@ -171,23 +242,34 @@ def test_a_request_or_query_that_dropped_attributes_damages_nothing(key):
 
 @pytest.mark.parametrize("kept", [32, 64])
 @pytest.mark.parametrize("case", CASES, ids=lambda x: f"{x.parent.name}/{x.name}")
-def test_with_a_limit_on_the_number_of_attributes_no_question_or_call_is_lost_in_silence(case, kept):
+def test_with_a_limit_on_the_number_of_attributes_no_question_or_call_is_lost_in_silence(
+    case, kept
+):
     telemetry = files.load(sorted(case.glob("*.pb.gz")))
-    whole = {(x.trace_ids, x.opening_span_id): x for x in rebuild_all(telemetry.spans, telemetry.logs)}
+    whole = {
+        (x.trace_ids, x.opening_span_id): x for x in rebuild_all(telemetry.spans, telemetry.logs)
+    }
     for trace in rebuild_all([_first(x, kept) for x in telemetry.spans], telemetry.logs):
         meant = whole.get((trace.trace_ids, trace.opening_span_id))
         for fact in ("user_input", "tool_calls", "model_calls") if meant is not None else ():
-            assert len(getattr(trace, fact) or ()) == len(getattr(meant, fact) or ()) or fact in trace.damaged
+            assert (
+                len(getattr(trace, fact) or ()) == len(getattr(meant, fact) or ())
+                or fact in trace.damaged
+            )
 
 
 def _first(span, kept):
     attributes = dict(list(span.attributes.items())[:kept])
-    return replace(span, attributes=attributes, dropped_attributes_count=len(span.attributes) - len(attributes))
+    return replace(
+        span, attributes=attributes, dropped_attributes_count=len(span.attributes) - len(attributes)
+    )
 
 
 def test_a_list_of_attributes_of_which_some_were_dropped_is_damaged():
     listed = {"openinference.span.kind": "LLM", "llm.input_messages.0.message.role": "user"}
-    trace = only(span("1", dropped=3, **listed, **{"llm.input_messages.0.message.content": "Paris?"}))
+    trace = only(
+        span("1", dropped=3, **listed, **{"llm.input_messages.0.message.content": "Paris?"})
+    )
     assert "user_input" in trace.damaged
 
 
@@ -223,10 +305,16 @@ def _cut(value, chars):
 @pytest.mark.parametrize("case", CASES, ids=lambda x: f"{x.parent.name}/{x.name}")
 def test_with_a_limit_on_lengths_no_question_or_answer_is_passed_off_as_whole(case, chars):
     telemetry = files.load(sorted(case.glob("*.pb.gz")))
-    whole = {(x.trace_ids, x.opening_span_id): x for x in rebuild_all(telemetry.spans, telemetry.logs)}
-    cut = [replace(x, attributes={k: _cut(v, chars) for k, v in x.attributes.items()}) for x in telemetry.spans]
+    whole = {
+        (x.trace_ids, x.opening_span_id): x for x in rebuild_all(telemetry.spans, telemetry.logs)
+    }
+    cut = [
+        replace(x, attributes={k: _cut(v, chars) for k, v in x.attributes.items()})
+        for x in telemetry.spans
+    ]
     found = rebuild_all(cut, telemetry.logs)
-    for trace in found if len(found) == len(whole) else ():  # else the turns cannot be told apart any more
+    # else the turns cannot be told apart any more
+    for trace in found if len(found) == len(whole) else ():
         meant = whole.get((trace.trace_ids, trace.opening_span_id))
         for fact in ("user_input", "final_output") if meant is not None else ():
             told = getattr(trace, fact)
@@ -246,19 +334,42 @@ def test_tokens_that_are_told_are_not_damaged_by_what_was_dropped():
 
 
 def asking(call, *, result=None, **more):
-    asked = [{"role": "assistant", "parts": [{"type": "tool_call", "id": call, "name": "f", "arguments": {"q": 1}}]}]
-    return replace(chat(given=said("Where is it?"), produced=json.dumps(asked)), trace_id=call, **more)
+    asked = [
+        {
+            "role": "assistant",
+            "parts": [{"type": "tool_call", "id": call, "name": "f", "arguments": {"q": 1}}],
+        }
+    ]
+    return replace(
+        chat(given=said("Where is it?"), produced=json.dumps(asked)), trace_id=call, **more
+    )
 
 
 def answering(call, *, chars):
-    told = [{"role": "tool", "parts": [{"type": "tool_call_response", "id": call, "response": "in the shop " * 20}]}]
+    told = [
+        {
+            "role": "tool",
+            "parts": [{"type": "tool_call_response", "id": call, "response": "in the shop " * 20}],
+        }
+    ]
     given = json.dumps([*json.loads(said("Where is it?")), *told])[:chars]
-    return replace(chat("2", start=20, given=given, produced=said("Here.", role="assistant")), trace_id="answer")
+    return replace(
+        chat("2", start=20, given=given, produced=said("Here.", role="assistant")),
+        trace_id="answer",
+    )
 
 
 def test_a_trace_that_joins_no_other_since_its_messages_were_cut_is_damaged_but_for_the_answer():
     *_, answered = rebuild_all([asking("call-1"), answering("call-1", chars=128)])
-    facts = {"user_input", "history", "system_instructions", "plan", "tool_calls", "model_calls", "usage"}
+    facts = {
+        "user_input",
+        "history",
+        "system_instructions",
+        "plan",
+        "tool_calls",
+        "model_calls",
+        "usage",
+    }
     assert (answered.final_output, set(answered.damaged)) == ("Here.", facts)
 
 
@@ -268,10 +379,14 @@ def test_a_trace_that_may_go_on_in_one_that_was_cut_is_damaged():
 
 
 def test_a_trace_that_asks_for_tools_after_all_that_was_cut_is_whole():
-    asked = rebuild_all([asking("call-1", start_ns=500, end_ns=501), answering("call-1", chars=128)])[-1]
+    asked = rebuild_all(
+        [asking("call-1", start_ns=500, end_ns=501), answering("call-1", chars=128)]
+    )[-1]
     assert asked.damaged == ()
 
 
 def test_a_trace_that_asks_for_tools_of_another_service_than_what_was_cut_is_whole():
-    asked, _ = rebuild_all([asking("call-1", resource=Resource({"service.name": "b"})), answering("call-1", chars=128)])
+    asked, _ = rebuild_all(
+        [asking("call-1", resource=Resource({"service.name": "b"})), answering("call-1", chars=128)]
+    )
     assert asked.damaged == ()

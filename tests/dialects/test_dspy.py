@@ -10,7 +10,10 @@ from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall, Tool
 
 SCOPE = "openinference.instrumentation.dspy"
-ORDER = "\n\nRespond with the corresponding output fields, starting with the field `[[ ## answer ## ]]`."
+ORDER = (
+    "\n\nRespond with the corresponding output fields, starting with the field `[[ ## answer ##"
+    " ]]`."
+)
 JSON_ORDER = "\n\nRespond with a JSON object in the following order of fields: `answer`."
 
 read = partial(one_span.read, scope=SCOPE)
@@ -23,9 +26,14 @@ def fields(order=ORDER, **values):
 def model(given=(), said=None):
     attributes = {"openinference.span.kind": "LLM"}
     for i, (role, text) in enumerate(given):
-        attributes |= {f"llm.input_messages.{i}.message.{k}": v for k, v in (("role", role), ("content", text))}
+        attributes |= {
+            f"llm.input_messages.{i}.message.{k}": v for k, v in (("role", role), ("content", text))
+        }
     if said is not None:
-        attributes |= {"llm.output_messages.0.message.role": "assistant", "llm.output_messages.0.message.content": said}
+        attributes |= {
+            "llm.output_messages.0.message.role": "assistant",
+            "llm.output_messages.0.message.content": said,
+        }
     return read(attributes, name="LM.__call__")
 
 
@@ -57,7 +65,8 @@ def test_of_several_fields_the_one_that_is_called_a_question_is_asked():
 
 def test_fields_without_a_usual_name_are_asked_together():
     assert (
-        model([("user", fields(country="Denmark", year="2020"))]).input[0].text == '{"country":"Denmark","year":"2020"}'
+        model([("user", fields(country="Denmark", year="2020"))]).input[0].text
+        == '{"country":"Denmark","year":"2020"}'
     )
 
 
@@ -72,7 +81,9 @@ def test_a_trajectory_is_the_calls_and_results_of_the_turn():
 
 def test_an_exception_that_is_told_as_an_observation_is_an_error():
     failed = "Execution error in f: KeyError('x')"
-    told = fields(question="Where?", thought_0="", tool_name_0="f", tool_args_0="{}", observation_0=failed)
+    told = fields(
+        question="Where?", thought_0="", tool_name_0="f", tool_args_0="{}", observation_0=failed
+    )
     assert model([("user", told)]).input[-1].results == (ToolResult(None, failed, failed),)
 
 
@@ -85,7 +96,9 @@ def test_an_exception_that_is_told_as_an_observation_is_an_error():
     ids=["fields", "JSON"],
 )
 def test_the_next_tool_is_a_call(said):
-    assert model(said=said).output == (Message("assistant", "Look.", calls=(RequestedCall(None, "f", {"x": None}),)),)
+    assert model(said=said).output == (
+        Message("assistant", "Look.", calls=(RequestedCall(None, "f", {"x": None}),)),
+    )
 
 
 def test_the_tool_that_ends_the_loop_is_no_call():
@@ -105,22 +118,36 @@ def test_what_an_earlier_turn_does_not_supply_is_left_out():
 
 
 def test_the_tools_in_the_instructions_are_on_offer():
-    line = "(1) f, whose description is <desc>Finds (all).</desc>. It takes arguments {'x': {'type': 'integer'}}."
-    instructions = f"Use the tools.\n        {line}\n        (2) finish. It takes arguments {{}}.\n(3) an apple."
+    line = (
+        "(1) f, whose description is <desc>Finds (all).</desc>. It takes arguments {'x': {'type':"
+        " 'integer'}}."
+    )
+    instructions = (
+        f"Use the tools.\n        {line}\n        (2) finish. It takes arguments {{}}.\n(3) an"
+        " apple."
+    )
     schema = {"type": "object", "properties": {"x": {"type": "integer"}}}
     assert model([("system", instructions)]).tools == (Tool("f", "Finds (all).", schema),)
 
 
 def test_a_program_is_called_with_its_question():
     step = module(
-        {"input_args": {"question": "Where?", "history": "messages=[]"}}, {"reasoning": "So.", "answer": "There."}
+        {"input_args": {"question": "Where?", "history": "messages=[]"}},
+        {"reasoning": "So.", "answer": "There."},
     )
-    assert (step.kind, step.agent_name, step.input_text, step.output_text) == ("agent", "ReAct", "Where?", "There.")
+    assert (step.kind, step.agent_name, step.input_text, step.output_text) == (
+        "agent",
+        "ReAct",
+        "Where?",
+        "There.",
+    )
 
 
 def test_a_program_whose_prediction_has_a_trajectory_is_an_agent_of_any_name():
     done = {"thought_0": "Look.", "tool_name_0": "f", "tool_args_0": {}, "observation_0": None}
-    step = module({"question": "Where?"}, {"trajectory": done, "answer": "There."}, name="Guide.forward")
+    step = module(
+        {"question": "Where?"}, {"trajectory": done, "answer": "There."}, name="Guide.forward"
+    )
     assert [(x.text, x.calls, x.results) for x in step.output] == [
         ("Look.", (RequestedCall(None, "f", {}),), ()),
         (None, (), (ToolResult(None, None),)),
@@ -134,17 +161,30 @@ def test_a_predictor_only_wraps_the_model_call_inside():
 
 
 def test_a_tool_is_called_with_its_named_arguments():
-    attributes = {"openinference.span.kind": "TOOL", "input.value": '{"kwargs": {"x": 1}}', "output.value": '"00042"'}
+    attributes = {
+        "openinference.span.kind": "TOOL",
+        "input.value": '{"kwargs": {"x": 1}}',
+        "output.value": '"00042"',
+    }
     step = read(attributes, name="look_up.acall")
     assert (step.tool_name, step.arguments, step.result) == ("look_up", {"x": 1}, "00042")
 
 
 def test_mlflows_span_of_a_tool_has_its_name_after_a_prefix():
-    attributes = {"mlflow.spanType": '"TOOL"', "mlflow.spanInputs": "{}", "args": "{}", "mlflow.spanOutputs": "0"}
+    attributes = {
+        "mlflow.spanType": '"TOOL"',
+        "mlflow.spanInputs": "{}",
+        "args": "{}",
+        "mlflow.spanOutputs": "0",
+    }
     step = read(attributes, name="Tool.look_up", scope="mlflow")
     assert (step.tool_name, step.arguments, step.result) == ("look_up", {}, 0)
 
 
 def test_a_prediction_of_the_next_tool_is_no_answer():
-    step = module({}, {"next_thought": "", "next_tool_name": "f", "next_tool_args": {}}, name="Predict.forward")
+    step = module(
+        {},
+        {"next_thought": "", "next_tool_name": "f", "next_tool_args": {}},
+        name="Predict.forward",
+    )
     assert step.output_text is None

@@ -1,4 +1,6 @@
-"""What coding agents tell in log records: which turn a record is of, and what it makes known of a call."""
+"""What coding agents tell in log records: which turn a record is of, and what it makes known of a
+call.
+"""
 
 import json
 from dataclasses import replace
@@ -15,12 +17,17 @@ ONE = Resource({"service.name": "claude-code"})
 
 
 def record(scope, name, at_ms, *, trace_id="", span_id="", resource=ONE, **attributes):
-    told = {"event.name": name, **{key.replace("__", "."): value for key, value in attributes.items()}}
+    told = {
+        "event.name": name,
+        **{key.replace("__", "."): value for key, value in attributes.items()},
+    }
     return LogRecord(trace_id, span_id, at_ms * MS, "", None, told, resource, Scope(scope))
 
 
 def claude(name, at_ms, *, prompt_id="p1", session="s1", **attributes):
-    return record(CLAUDE_CODE, name, at_ms, **{"session__id": session, "prompt__id": prompt_id, **attributes})
+    return record(
+        CLAUDE_CODE, name, at_ms, **{"session__id": session, "prompt__id": prompt_id, **attributes}
+    )
 
 
 def codex(name, at_ms, *, conversation="c1", **attributes):
@@ -41,7 +48,18 @@ def interaction(span_id="0a" * 8, **attributes):
     told = {"session.id": "s1", **attributes}
     name = "claude_code.interaction"
     return Span(
-        "0b" * 16, span_id, "", name, 1, 0, 99 * MS, 0, "", told, ONE, Scope("com.anthropic.claude_code.tracing")
+        "0b" * 16,
+        span_id,
+        "",
+        name,
+        1,
+        0,
+        99 * MS,
+        0,
+        "",
+        told,
+        ONE,
+        Scope("com.anthropic.claude_code.tracing"),
     )
 
 
@@ -52,20 +70,35 @@ def only(logs, spans=()):
 
 ASKED = claude("user_prompt", 1, prompt_length="2", prompt="Is 00042 in stock?")
 CALLED = claude(
-    "api_request", 3, model="claude", input_tokens=7, cache_read_tokens=3, output_tokens=2, query_source="sdk"
+    "api_request",
+    3,
+    model="claude",
+    input_tokens=7,
+    cache_read_tokens=3,
+    output_tokens=2,
+    query_source="sdk",
 )
 SAID = claude("assistant_response", 3, response="None is.", query_source="sdk")
 DETAILS = json.dumps({"mcp_server_name": "shop", "mcp_tool_name": "stock"})
 
 
 def tool_result(at_ms=2, **attributes):
-    told = {"tool_name": "mcp_tool", "tool_use_id": "t1", "tool_parameters": DETAILS, "success": "true"}
+    told = {
+        "tool_name": "mcp_tool",
+        "tool_use_id": "t1",
+        "tool_parameters": DETAILS,
+        "success": "true",
+    }
     return claude("tool_result", at_ms, **{**told, **attributes})
 
 
 def test_records_of_one_prompt_are_a_turn():
     trace = only([ASKED, CALLED, SAID])
-    assert (trace.user_input, trace.final_output, trace.session_id) == ("Is 00042 in stock?", "None is.", "s1")
+    assert (trace.user_input, trace.final_output, trace.session_id) == (
+        "Is 00042 in stock?",
+        "None is.",
+        "s1",
+    )
 
 
 def test_the_order_and_repetition_of_records_change_nothing():
@@ -74,17 +107,26 @@ def test_the_order_and_repetition_of_records_change_nothing():
 
 
 def test_prompts_of_one_session_are_turns_of_their_own():
-    logs = [ASKED, SAID, claude("user_prompt", 5, prompt="And now?", prompt_id="p2"), replace(SAID, time_ns=6 * MS)]
+    logs = [
+        ASKED,
+        SAID,
+        claude("user_prompt", 5, prompt="And now?", prompt_id="p2"),
+        replace(SAID, time_ns=6 * MS),
+    ]
     assert len(rebuild_all([], logs)) == 2
 
 
 def test_without_prompt_ids_a_turn_goes_from_one_prompt_to_the_next():
-    logs = [record(CLAUDE_CODE, "user_prompt", at, session__id="s1", prompt=f"at {at}") for at in (1, 5)]
+    logs = [
+        record(CLAUDE_CODE, "user_prompt", at, session__id="s1", prompt=f"at {at}") for at in (1, 5)
+    ]
     assert [x.user_input for x in rebuild_all([], logs)] == ["at 1", "at 5"]
 
 
 def test_what_was_asked_on_the_side_is_no_turn():
-    aside = claude("api_request", 4, prompt_id="p9", query_source="generate_session_title", input_tokens=5)
+    aside = claude(
+        "api_request", 4, prompt_id="p9", query_source="generate_session_title", input_tokens=5
+    )
     assert [x.usage.input_tokens for x in rebuild_all([], [ASKED, CALLED, SAID, aside])] == [10]
 
 
@@ -139,8 +181,16 @@ def tool_span(span_id, end_ms):
 
 
 def test_records_without_a_trace_complete_the_silent_spans_of_their_session():
-    logs = [ASKED, tool_result(2, tool_input='{"sku": "1"}'), tool_result(4, tool_input="{}", tool_use_id="t2"), SAID]
-    spans = [interaction(user_prompt="Is 00042 in stock?"), under_interaction("03" * 8, "llm_request", 3)]
+    logs = [
+        ASKED,
+        tool_result(2, tool_input='{"sku": "1"}'),
+        tool_result(4, tool_input="{}", tool_use_id="t2"),
+        SAID,
+    ]
+    spans = [
+        interaction(user_prompt="Is 00042 in stock?"),
+        under_interaction("03" * 8, "llm_request", 3),
+    ]
     trace = only(logs, [*spans, tool_span("01" * 8, 2), tool_span("02" * 8, 5)])
     assert (trace.trace_ids, trace.final_output) == (("0b" * 16,), "None is.")
     assert [(x.call_id, x.arguments, x.span_id) for x in trace.tool_calls] == [
@@ -151,10 +201,19 @@ def test_records_without_a_trace_complete_the_silent_spans_of_their_session():
 
 def test_records_of_another_time_are_another_turn():
     late = [replace(x, time_ns=x.time_ns + 200 * MS) for x in (ASKED, SAID)]
-    assert len(rebuild_all([interaction(user_prompt="Is 00042 in stock?"), tool_span("01" * 8, 2)], late)) == 2
+    assert (
+        len(
+            rebuild_all(
+                [interaction(user_prompt="Is 00042 in stock?"), tool_span("01" * 8, 2)], late
+            )
+        )
+        == 2
+    )
 
 
-@pytest.mark.parametrize("left", ['{"a":["<nested>"]}', '{"a":"bcd…[600 chars]"}', '{"a":1,"…":"21 keys"}'])
+@pytest.mark.parametrize(
+    "left", ['{"a":["<nested>"]}', '{"a":"bcd…[600 chars]"}', '{"a":1,"…":"21 keys"}']
+)
 def test_arguments_that_claude_code_shortened_are_damaged(left):
     assert only([ASKED, tool_result(tool_input=left)]).damaged == ("tool_calls",)
 
@@ -171,14 +230,26 @@ def test_scores_of_a_turn_whose_span_was_not_received_go_to_that_span():
 
 def request_body(messages, **more):
     return claude(
-        "api_request_body", 2, body=json.dumps({"model": "c", "messages": messages, **more}), query_source="sdk"
+        "api_request_body",
+        2,
+        body=json.dumps({"model": "c", "messages": messages, **more}),
+        query_source="sdk",
     )
 
 
 def test_the_raw_request_tells_the_instructions_and_the_tools():
     tool = {"name": "stock", "description": "Count.", "input_schema": {"type": "object"}}
-    trace = only([ASKED, request_body([], system=[{"type": "text", "text": "Be brief."}], tools=[tool]), CALLED])
-    assert (trace.system_instructions, [x.name for x in trace.available_tools]) == ("Be brief.", ["stock"])
+    trace = only(
+        [
+            ASKED,
+            request_body([], system=[{"type": "text", "text": "Be brief."}], tools=[tool]),
+            CALLED,
+        ]
+    )
+    assert (trace.system_instructions, [x.name for x in trace.available_tools]) == (
+        "Be brief.",
+        ["stock"],
+    )
 
 
 def test_of_a_raw_request_that_was_cut_the_whole_parts_are_kept_and_the_rest_is_damaged():
@@ -186,14 +257,23 @@ def test_of_a_raw_request_that_was_cut_the_whole_parts_are_kept_and_the_rest_is_
     whole = request_body([], system="Be brief.", tools=tools)
     cut = replace(whole, attributes={**whole.attributes, "body": whole.attributes["body"][:-30]})
     trace = only([ASKED, cut, CALLED])
-    assert ([x.name for x in trace.available_tools], trace.damaged) == (["stock"], ("available_tools",))
+    assert ([x.name for x in trace.available_tools], trace.damaged) == (
+        ["stock"],
+        ("available_tools",),
+    )
 
 
 @pytest.mark.parametrize(
     ("content", "result"),
     [
         ("0\n\n<system-reminder>\nHurry.\n</system-reminder>", 0),
-        ([{"type": "text", "text": "[]\n"}, {"type": "text", "text": "<system-reminder>\n.\n</system-reminder>"}], []),
+        (
+            [
+                {"type": "text", "text": "[]\n"},
+                {"type": "text", "text": "<system-reminder>\n.\n</system-reminder>"},
+            ],
+            [],
+        ),
         ("(mcp__shop__stock completed with no output)", ""),
         ("<system-reminder> is a tag", "<system-reminder> is a tag"),
     ],
@@ -201,8 +281,14 @@ def test_of_a_raw_request_that_was_cut_the_whole_parts_are_kept_and_the_rest_is_
 def test_what_claude_code_adds_to_a_result_is_not_the_result(content, result):
     told = [
         {"role": "user", "content": [{"type": "text", "text": "Is 00042 in stock?"}]},
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "mcp__shop__stock", "input": {}}]},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": content}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "t1", "name": "mcp__shop__stock", "input": {}}],
+        },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "t1", "content": content}],
+        },
     ]
     (call,) = only([ASKED, tool_result(), request_body(told), CALLED]).tool_calls
     assert call.result == result
@@ -213,11 +299,20 @@ COUNTED = {"input_token_count": "11", "output_token_count": "2"}
 
 
 def codex_turn(begins_ms, question, **result):
-    told = {"tool_name": "stock", "tool_namespace": "mcp__shop", "call_id": f"c{begins_ms}", "success": "true"}
+    told = {
+        "tool_name": "stock",
+        "tool_namespace": "mcp__shop",
+        "call_id": f"c{begins_ms}",
+        "success": "true",
+    }
     return [
         codex("user_prompt", begins_ms, prompt=question),
         codex("sse_event", begins_ms + 1, **DONE, **COUNTED),
-        codex("tool_result", begins_ms + 2, **{**told, "arguments": '{"sku": "00042"}', "output": "0", **result}),
+        codex(
+            "tool_result",
+            begins_ms + 2,
+            **{**told, "arguments": '{"sku": "00042"}', "output": "0", **result},
+        ),
     ]
 
 
@@ -254,20 +349,39 @@ def test_what_codex_says_before_the_first_prompt_is_the_end_of_a_turn_that_is_go
 
 
 def gemini_turn(begins_ms, question, number):
-    contents = [{"role": "user", "parts": [{"text": "<session_context>\nToday\n</session_context>"}]}]
+    contents = [
+        {"role": "user", "parts": [{"text": "<session_context>\nToday\n</session_context>"}]}
+    ]
     contents.append({"role": "user", "parts": [{"text": question}]})
-    answer = [{"candidates": [{"content": {"role": "model", "parts": [{"text": x}]}}]} for x in ("No", "ne.")]
+    answer = [
+        {"candidates": [{"content": {"role": "model", "parts": [{"text": x}]}}]}
+        for x in ("No", "ne.")
+    ]
     place = {"trace_id": f"{number:032x}", "span_id": f"{number:016x}"}
     return [
         gemini("user_prompt", begins_ms, prompt=question),
-        gemini("api_request", begins_ms + 1, request_text=json.dumps(contents), role="main", **place),
-        gemini("api_response", begins_ms + 9, response_text=json.dumps(answer), role="main", input_token_count=5),
+        gemini(
+            "api_request", begins_ms + 1, request_text=json.dumps(contents), role="main", **place
+        ),
+        gemini(
+            "api_response",
+            begins_ms + 9,
+            response_text=json.dumps(answer),
+            role="main",
+            input_token_count=5,
+        ),
     ]
 
 
 def test_a_turn_of_gemini_cli_is_one_though_each_model_call_is_a_trace():
-    trace = only(gemini_turn(1, "Is it?", 7), [gemini_span(7, 2), gemini_span(8, 15, "schedule_tool_calls")])
-    assert (trace.user_input, trace.final_output, trace.usage.input_tokens) == ("Is it?", "None.", 5)
+    trace = only(
+        gemini_turn(1, "Is it?", 7), [gemini_span(7, 2), gemini_span(8, 15, "schedule_tool_calls")]
+    )
+    assert (trace.user_input, trace.final_output, trace.usage.input_tokens) == (
+        "Is it?",
+        "None.",
+        5,
+    )
 
 
 def test_gemini_cli_without_traces_is_told_by_its_records():
@@ -302,7 +416,11 @@ def qwen_turn(*aside):
 
 def test_the_answer_of_which_qwen_code_records_the_text_is_found_even_if_it_is_json():
     trace = qwen_turn()
-    assert (trace.user_input, trace.final_output, trace.history) == ("Is it?", '{"open": false}', ())
+    assert (trace.user_input, trace.final_output, trace.history) == (
+        "Is it?",
+        '{"open": false}',
+        (),
+    )
 
 
 def test_the_agent_that_keeps_qwen_codes_memory_is_no_part_of_a_turn():
@@ -326,12 +444,16 @@ def test_the_envelope_of_gemini_cli_around_a_result_is_opened(response, result, 
     contents = [{"role": "user", "parts": [{"text": "Is it?"}]}]
     contents += [{"role": "model", "parts": [called]}, {"role": "user", "parts": [answered]}]
     logs = [gemini("user_prompt", 1, prompt="Is it?")]
-    (call,) = only(logs, [gemini_span(7, 2, **{"gen_ai.input.messages": json.dumps(contents)})]).tool_calls
+    (call,) = only(
+        logs, [gemini_span(7, 2, **{"gen_ai.input.messages": json.dumps(contents)})]
+    ).tool_calls
     assert (call.result, call.error) == (result, error)
 
 
 def test_records_that_belong_to_no_session_are_left_out():
-    assert dialects.unit_of(CODEX, "", lambda: {"event.name": "codex.user_prompt"}, of_log=True) == ""
+    assert (
+        dialects.unit_of(CODEX, "", lambda: {"event.name": "codex.user_prompt"}, of_log=True) == ""
+    )
 
 
 @pytest.mark.parametrize("scope", [CLAUDE_CODE, CODEX, GEMINI])
@@ -356,7 +478,9 @@ def test_no_content_of_a_record_raises(scope, value):
         "tool_parameters",
     )
     logs = [
-        record(scope, name, 1, **{key: value}, session__id="s", conversation__id="c") for name in names for key in keys
+        record(scope, name, 1, **{key: value}, session__id="s", conversation__id="c")
+        for name in names
+        for key in keys
     ]
     assert isinstance(rebuild_all([], logs), list)
 

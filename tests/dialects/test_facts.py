@@ -1,4 +1,6 @@
-"""The facts of a span: their type is that of a step, and they are completed without losing what is there."""
+"""The facts of a span: their type is that of a step, and they are completed without losing what is
+there.
+"""
 
 from typing import get_type_hints
 
@@ -7,7 +9,9 @@ from spanscore.model.step import Step
 
 
 def test_facts_are_the_fields_of_a_step_but_its_span_and_dialect():
-    fields = {name: kind for name, kind in get_type_hints(Step).items() if name not in {"span", "dialect"}}
+    fields = {
+        name: kind for name, kind in get_type_hints(Step).items() if name not in {"span", "dialect"}
+    }
     assert get_type_hints(Facts) == fields
 
 

@@ -35,7 +35,11 @@ def test_vercels_prompt_is_text_or_messages_and_stays_text_when_it_looks_like_js
 
 def test_vercels_loop_ends_with_its_answer_though_it_lists_all_calls():
     calls = json.dumps([{"toolCallId": "1", "toolName": "f", "input": {}}])
-    response = {"ai.response.text": "Done.", "ai.response.finishReason": "stop", "ai.response.toolCalls": calls}
+    response = {
+        "ai.response.text": "Done.",
+        "ai.response.finishReason": "stop",
+        "ai.response.toolCalls": calls,
+    }
     step = read({"ai.operationId": "ai.generateText"} | response)
     assert [(x.text, len(x.calls)) for x in step.output] == [(None, 1), ("Done.", 0)]
 
@@ -67,10 +71,17 @@ ADK_TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"}
 
 @pytest.mark.parametrize(
     ("returned", "result"),
-    [({"result": 0}, 0), ({"result": None}, None), ({"result": 1, "unit": "C"}, {"result": 1, "unit": "C"})],
+    [
+        ({"result": 0}, 0),
+        ({"result": None}, None),
+        ({"result": 1, "unit": "C"}, {"result": 1, "unit": "C"}),
+    ],
 )
 def test_adk_puts_what_is_no_object_under_result(returned, result):
-    step = read(ADK_TOOL | {"gcp.vertex.agent.tool_response": json.dumps(returned)}, scope="gcp.vertex.agent")
+    step = read(
+        ADK_TOOL | {"gcp.vertex.agent.tool_response": json.dumps(returned)},
+        scope="gcp.vertex.agent",
+    )
     assert (step.result, step.has_result) == (result, True)
 
 
@@ -79,16 +90,24 @@ def test_a_result_key_of_another_frameworks_tool_is_kept():
 
 
 def test_ids_that_adk_makes_up_identify_nothing():
-    parts = [{"type": "tool_call", "id": x, "name": "f", "arguments": {}} for x in ("f_1", "call_2")]
+    parts = [
+        {"type": "tool_call", "id": x, "name": "f", "arguments": {}} for x in ("f_1", "call_2")
+    ]
     output = json.dumps([{"role": "assistant", "parts": parts}])
-    step = read({"gen_ai.operation.name": "chat", "gen_ai.output.messages": output}, scope="gcp.vertex.agent")
+    step = read(
+        {"gen_ai.operation.name": "chat", "gen_ai.output.messages": output},
+        scope="gcp.vertex.agent",
+    )
     assert [x.call_id for x in step.output[0].calls] == [None, "call_2"]
 
 
 def test_strands_describes_a_tool_where_it_ran():
     scope = "strands.telemetry.tracer"
     agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.tools": '["f", "g"]'}
-    tool = ADK_TOOL | {"gen_ai.tool.description": "d", "gen_ai.tool.json_schema": '{"type": "object"}'}
+    tool = ADK_TOOL | {
+        "gen_ai.tool.description": "d",
+        "gen_ai.tool.json_schema": '{"type": "object"}',
+    }
     (trace,) = rebuild([span(agent, scope=scope), span(tool, scope=scope, span_id="2", parent="1")])
     assert trace.available_tools == (Tool("f", "d", {"type": "object"}), Tool("g"))
 
@@ -105,18 +124,26 @@ def test_strands_describes_a_tool_where_it_ran():
 )
 def test_langfuses_decorator_or_callback_records_a_call(given, arguments, positional):
     recorded = given if isinstance(given, str) else json.dumps(given)
-    step = read({"langfuse.observation.type": "tool", "langfuse.observation.input": recorded}, name="f")
+    step = read(
+        {"langfuse.observation.type": "tool", "langfuse.observation.input": recorded}, name="f"
+    )
     assert (step.tool_name, step.arguments, step.positional) == ("f", arguments, positional)
 
 
 def test_a_failed_langfuse_tool_says_why():
-    level = {"langfuse.observation.level": "ERROR", "langfuse.observation.status_message": "no such city"}
+    level = {
+        "langfuse.observation.level": "ERROR",
+        "langfuse.observation.status_message": "no such city",
+    }
     assert read({"langfuse.observation.type": "tool"} | level).error == "no such city"
 
 
 def test_langfuses_generation_may_hold_an_object_of_the_provider():
     response = {"choices": [{"message": {"role": "assistant", "content": "Ho"}}]}
-    attributes = {"langfuse.observation.input": '"Hi"', "langfuse.observation.output": json.dumps(response)}
+    attributes = {
+        "langfuse.observation.input": '"Hi"',
+        "langfuse.observation.output": json.dumps(response),
+    }
     step = read({"langfuse.observation.type": "generation"} | attributes)
     assert (said(step.input), said(step.output)) == ([("user", "Hi")], [("assistant", "Ho")])
 
@@ -129,7 +156,9 @@ def test_langfuses_callback_lists_tools_among_messages():
 
 
 def test_langfuses_answer_may_be_json_text():
-    step = read({"langfuse.observation.type": "generation", "langfuse.observation.output": '{"x": 1}'})
+    step = read(
+        {"langfuse.observation.type": "generation", "langfuse.observation.output": '{"x": 1}'}
+    )
     assert said(step.output) == [("assistant", '{"x": 1}')]
 
 
@@ -141,12 +170,20 @@ def test_a_client_that_langsmith_wraps_is_read():
     response = {"choices": [{"message": {"role": "assistant", "content": "Ho"}}]}
     attributes = {"gen_ai.prompt": json.dumps(request), "gen_ai.completion": json.dumps(response)}
     step = read({"langsmith.span.kind": "llm"} | attributes)
-    assert (said(step.input), said(step.output), step.tools) == ([("user", "Hi")], [("assistant", "Ho")], (Tool("f"),))
+    assert (said(step.input), said(step.output), step.tools) == (
+        [("user", "Hi")],
+        [("assistant", "Ho")],
+        (Tool("f"),),
+    )
 
 
 @pytest.mark.parametrize(
     ("returned", "result"),
-    [({"output": 0}, 0), ({"output": 1, "x": 2}, {"output": 1, "x": 2}), ({"x": None}, {"x": None})],
+    [
+        ({"output": 0}, 0),
+        ({"output": 1, "x": 2}, {"output": 1, "x": 2}),
+        ({"x": None}, {"x": None}),
+    ],
 )
 def test_langsmith_puts_what_is_no_object_under_output(returned, result):
     attributes = {"langsmith.span.kind": "tool", "gen_ai.completion": json.dumps(returned)}
@@ -160,16 +197,24 @@ def test_langsmith_notes_tokens_in_the_metadata_where_hooks_report_a_run():
 
 
 def test_langsmiths_project_is_no_session():
-    assert read({"langsmith.span.kind": "chain", "langsmith.trace.session_id": "p"}).session_id is None
+    assert (
+        read({"langsmith.span.kind": "chain", "langsmith.trace.session_id": "p"}).session_id is None
+    )
 
 
 def test_of_several_calls_below_an_applications_span_litellms_raw_spans_tell_each():
-    outer = {"litellm.call_id": "2", "gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 5}
+    outer = {
+        "litellm.call_id": "2",
+        "gen_ai.operation.name": "chat",
+        "gen_ai.usage.input_tokens": 5,
+    }
     raw = {
         "llm.openai.usage": "{'prompt_tokens': 4, 'completion_tokens': 1}",
         "llm.openai.messages": "[{'role': 'user', 'content': 'Hi'}]",
     }
-    spans = [span(raw, scope="litellm", name="raw_gen_ai_request", parent="1", span_id=x) for x in "23"]
+    spans = [
+        span(raw, scope="litellm", name="raw_gen_ai_request", parent="1", span_id=x) for x in "23"
+    ]
     (trace,) = rebuild([span(outer, scope="app"), *spans])
     assert (trace.usage.input_tokens, [x.span_id for x in trace.model_calls]) == (8, ["2", "3"])
 
@@ -188,21 +233,31 @@ def test_smolagents_final_answer_is_no_tool_call():
 
 def test_an_agent_that_writes_code_has_the_tools_that_its_span_names():
     names = ["on_sale", "python_interpreter", "final_answer"]
-    managed = {"smolagents.managed_agents.0.name": "clerk", "smolagents.managed_agents.0.description": "Knows parcels."}
+    managed = {
+        "smolagents.managed_agents.0.name": "clerk",
+        "smolagents.managed_agents.0.description": "Knows parcels.",
+    }
     kind = {"openinference.span.kind": "AGENT"}
     step = read({**kind, "smolagents.tools_names": names, **managed}, scope=SMOLAGENTS)
     assert step.tools == (Tool("on_sale"), Tool("clerk", "Knows parcels."))
 
 
 def test_a_tool_of_smolagents_is_described_by_its_own_span():
-    told = {"tool.name": "f", "tool.description": "Finds.", "tool.parameters": '{"a": {"type": "string"}}'}
+    told = {
+        "tool.name": "f",
+        "tool.description": "Finds.",
+        "tool.parameters": '{"a": {"type": "string"}}',
+    }
     step = read({"openinference.span.kind": "TOOL", **told}, scope=SMOLAGENTS)
-    assert step.tools == (Tool("f", "Finds.", {"type": "object", "properties": {"a": {"type": "string"}}}),)
+    assert step.tools == (
+        Tool("f", "Finds.", {"type": "object", "properties": {"a": {"type": "string"}}}),
+    )
 
 
 def test_smolagents_task_is_the_question():
     step = read(
-        {"openinference.span.kind": "AGENT", "input.value": '{"task": "Hi", "stream": false}'}, scope=SMOLAGENTS
+        {"openinference.span.kind": "AGENT", "input.value": '{"task": "Hi", "stream": false}'},
+        scope=SMOLAGENTS,
     )
     assert step.input_text == "Hi"
 
@@ -210,16 +265,31 @@ def test_smolagents_task_is_the_question():
 @pytest.mark.parametrize(
     ("name", "arguments", "calls"),
     [
-        ("ff", '{"x": 1}{"x": 2}', [RequestedCall("call_a", "f", {"x": 1}), RequestedCall("call_b", "f", {"x": 2})]),
-        ("fgh", '{"x": 1}{}', [RequestedCall("call_a", "f", {"x": 1}), RequestedCall("call_b", "gh", {})]),
+        (
+            "ff",
+            '{"x": 1}{"x": 2}',
+            [RequestedCall("call_a", "f", {"x": 1}), RequestedCall("call_b", "f", {"x": 2})],
+        ),
+        (
+            "fgh",
+            '{"x": 1}{}',
+            [RequestedCall("call_a", "f", {"x": 1}), RequestedCall("call_b", "gh", {})],
+        ),
         ("unknown", '{"x": 1}{}', [RequestedCall("call_acall_b", "unknown", '{"x": 1}{}')]),
         ("f", '{"x": "}{"}', [RequestedCall("call_acall_b", "f", {"x": "}{"})]),
     ],
 )
 def test_calls_that_a_stream_ran_together_are_parted_by_the_tools_on_offer(name, arguments, calls):
     prefix = "llm.output_messages.0.message.tool_calls.0.tool_call."
-    tools = {f"llm.tools.{i}.tool.json_schema": json.dumps({"name": x}) for i, x in enumerate(("f", "gh"))}
-    call = {prefix + "id": "call_acall_b", prefix + "function.name": name, prefix + "function.arguments": arguments}
+    tools = {
+        f"llm.tools.{i}.tool.json_schema": json.dumps({"name": x})
+        for i, x in enumerate(("f", "gh"))
+    }
+    call = {
+        prefix + "id": "call_acall_b",
+        prefix + "function.name": name,
+        prefix + "function.arguments": arguments,
+    }
     step = read({"openinference.span.kind": "LLM"} | tools | call, scope=JS_OPENAI)
     assert list(step.output[0].calls) == calls
 
@@ -233,7 +303,11 @@ def test_pydantic_ais_question_is_the_last_one_where_nothing_says_where_the_run_
 
 
 def test_mlflows_text_is_encoded_as_json():
-    attributes = {"mlflow.spanType": '"AGENT"', "mlflow.spanInputs": '{"q": "Hi"}', "mlflow.spanOutputs": '"Ho"'}
+    attributes = {
+        "mlflow.spanType": '"AGENT"',
+        "mlflow.spanInputs": '{"q": "Hi"}',
+        "mlflow.spanOutputs": '"Ho"',
+    }
     assert (read(attributes).input_text, read(attributes).output_text) == ("Hi", "Ho")
 
 
@@ -243,26 +317,36 @@ def test_mlflows_tool_may_return_null():
 
 
 def test_genkits_answer_stood_among_candidates_before_version_1():
-    output = json.dumps({"candidates": [{"message": {"role": "model", "content": [{"text": "Ho"}]}}]})
-    step = read({"genkit:type": "action", "genkit:metadata:subtype": "model", "genkit:output": output})
+    output = json.dumps(
+        {"candidates": [{"message": {"role": "model", "content": [{"text": "Ho"}]}}]}
+    )
+    step = read(
+        {"genkit:type": "action", "genkit:metadata:subtype": "model", "genkit:output": output}
+    )
     assert said(step.output) == [("assistant", "Ho")]
 
 
 def test_what_gemini_cli_cut_is_damaged():
     given = '[{"role": "user", "parts": [{"te...[TRUNCATED: original length 12000]'
-    step = read({"gen_ai.operation.name": "llm_call", "gen_ai.input.messages": given}, scope="gemini-cli")
+    step = read(
+        {"gen_ai.operation.name": "llm_call", "gen_ai.input.messages": given}, scope="gemini-cli"
+    )
     assert step.damaged == {"input"}
 
 
 def test_claude_codes_hidden_prompt_is_damage():
     step = read({"user_prompt": "<REDACTED>"}, name="claude_code.interaction")
-    assert [(step.dialect, x.text, x.damaged) for x in step.input] == [("claude_code", None, {"text"})]
+    assert [(step.dialect, x.text, x.damaged) for x in step.input] == [
+        ("claude_code", None, {"text"})
+    ]
 
 
 def test_langsmith_wraps_arguments_and_results_of_the_claude_agent_sdks_tools_in_an_object():
     told = {"langsmith.span.kind": "tool", "langsmith.metadata.ls_integration": "claude-agent-sdk"}
     returned = json.dumps({"content": [{"type": "text", "text": "[]"}]})
-    step = read({**told, "gen_ai.prompt": '{"input": {"sku": "00042"}}', "gen_ai.completion": returned})
+    step = read(
+        {**told, "gen_ai.prompt": '{"input": {"sku": "00042"}}', "gen_ai.completion": returned}
+    )
     assert (step.arguments, step.result) == ({"sku": "00042"}, [])
 
 
@@ -270,7 +354,9 @@ def test_a_query_of_the_claude_agent_sdk_is_an_agent_under_langsmith():
     told = {"langsmith.span.kind": "chain", "langsmith.metadata.ls_integration": "claude-agent-sdk"}
     asked = json.dumps({"prompt": "Is it?", "system": "Be brief."})
     answer = json.dumps({"role": "assistant", "content": [{"type": "text", "text": "No."}]})
-    step = read({**told, "gen_ai.prompt": asked, "gen_ai.completion": answer}, name="claude.conversation")
+    step = read(
+        {**told, "gen_ai.prompt": asked, "gen_ai.completion": answer}, name="claude.conversation"
+    )
     assert (step.kind, step.input_text, step.system, said(step.output)) == (
         "agent",
         "Is it?",
@@ -281,10 +367,16 @@ def test_a_query_of_the_claude_agent_sdk_is_an_agent_under_langsmith():
 
 def test_what_copilot_says_in_the_users_name_is_not_what_the_user_said():
     given = [
-        {"role": "user", "parts": [{"type": "text", "content": "<current_datetime>1</current_datetime>\n\nIs it?"}]}
+        {
+            "role": "user",
+            "parts": [
+                {"type": "text", "content": "<current_datetime>1</current_datetime>\n\nIs it?"}
+            ],
+        }
     ]
     step = read(
-        {"gen_ai.operation.name": "invoke_agent", "gen_ai.input.messages": json.dumps(given)}, scope="github.copilot"
+        {"gen_ai.operation.name": "invoke_agent", "gen_ai.input.messages": json.dumps(given)},
+        scope="github.copilot",
     )
     assert said(step.input) == [("user", "Is it?")]
 
@@ -293,7 +385,10 @@ def test_what_copilot_says_in_the_users_name_is_not_what_the_user_said():
 def test_the_white_space_before_a_question_to_copilot_is_the_users(asked):
     added = "<reminder>Be brief.</reminder>\n<current_datetime>1</current_datetime>\n\n"
     given = [{"role": "user", "parts": [{"type": "text", "content": added + asked}]}]
-    attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.input.messages": json.dumps(given)}
+    attributes = {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.input.messages": json.dumps(given),
+    }
     assert said(read(attributes, scope="github.copilot").input) == [("user", asked)]
 
 
@@ -307,13 +402,19 @@ def test_the_white_space_before_a_question_to_copilot_is_the_users(asked):
     ],
 )
 def test_a_result_that_copilot_tells_twice_is_told_once(recorded, result):
-    told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f", "gen_ai.tool.call.result": recorded}
+    told = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "f",
+        "gen_ai.tool.call.result": recorded,
+    }
     assert read(told, scope="github.copilot").result == result
 
 
 def test_gemini_clis_chunks_are_one_answer():
     output = json.dumps([{"role": "model", "parts": [{"text": x}]} for x in ("It is ", "15C.")])
-    step = read({"gen_ai.operation.name": "llm_call", "gen_ai.output.messages": output}, scope="gemini-cli")
+    step = read(
+        {"gen_ai.operation.name": "llm_call", "gen_ai.output.messages": output}, scope="gemini-cli"
+    )
     assert said(step.output) == [("assistant", "It is 15C.")]
 
 
@@ -323,22 +424,38 @@ CREWAI = "openinference.instrumentation.crewai"
 def test_the_task_of_crewais_agent_is_what_it_was_asked_and_not_the_prompt_around_it():
     done = {"description": "Is 00042 in stock?", "expected_output": "A number.", "raw": "No."}
     step = read(
-        {"openinference.span.kind": "AGENT", "output.value": json.dumps(done), "output.mime_type": "application/json"},
+        {
+            "openinference.span.kind": "AGENT",
+            "output.value": json.dumps(done),
+            "output.mime_type": "application/json",
+        },
         scope=CREWAI,
         name="clerk._execute_core",
     )
     assert [(x.role, x.text) for x in step.input] == [("user", "Is 00042 in stock?")]
 
 
-@pytest.mark.parametrize(("printed", "value"), [("0.0", 0.0), ("False", False), ("None", None), ("00042", "00042")])
+@pytest.mark.parametrize(
+    ("printed", "value"), [("0.0", 0.0), ("False", False), ("None", None), ("00042", "00042")]
+)
 def test_what_crewais_tools_returned_is_told_as_python_prints_it(printed, value):
-    told = {"openinference.span.kind": "TOOL", "output.value": printed, "output.mime_type": "text/plain"}
+    told = {
+        "openinference.span.kind": "TOOL",
+        "output.value": printed,
+        "output.mime_type": "text/plain",
+    }
     step = read(told, scope=CREWAI, name="stock.run")
     assert (step.result, step.has_result) == (value, True)
 
 
 def test_blocks_that_openllmetry_prints_are_no_text_of_langchains_answer():
-    call = {"type": "function_call", "call_id": "c1", "name": "stock", "arguments": "{}", "id": "fc1"}
+    call = {
+        "type": "function_call",
+        "call_id": "c1",
+        "name": "stock",
+        "arguments": "{}",
+        "id": "fc1",
+    }
     thought = {"type": "thinking", "thinking": "Look first.", "signature": "x"}
     parts = [{"type": "text", "content": json.dumps(x)} for x in (thought, call)]
     parts += [
@@ -350,7 +467,11 @@ def test_blocks_that_openllmetry_prints_are_no_text_of_langchains_answer():
         "gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": parts}]),
     }
     (answer,) = read(told, scope="opentelemetry.instrumentation.langchain").output
-    assert (answer.text, answer.reasoning, [x.call_id for x in answer.calls]) == ("I look.", "Look first.", ["c1"])
+    assert (answer.text, answer.reasoning, [x.call_id for x in answer.calls]) == (
+        "I look.",
+        "Look first.",
+        ["c1"],
+    )
 
 
 def test_an_answer_that_is_such_json_but_of_no_call_stays_text():
@@ -364,13 +485,27 @@ def test_an_answer_that_is_such_json_but_of_no_call_stays_text():
 
 def langchain(span_id, parent, kind, **values):
     told = {f"{key}.value": json.dumps(value) for key, value in values.items()}
-    given = {"openinference.span.kind": kind, **told, **{f"{key}.mime_type": "application/json" for key in values}}
-    return span(given, scope="openinference.instrumentation.langchain", span_id=span_id, parent=parent, name="desk")
+    given = {
+        "openinference.span.kind": kind,
+        **told,
+        **{f"{key}.mime_type": "application/json" for key in values},
+    }
+    return span(
+        given,
+        scope="openinference.instrumentation.langchain",
+        span_id=span_id,
+        parent=parent,
+        name="desk",
+    )
 
 
 def test_langchains_structured_answer_is_the_answer_and_no_tool_call():
     asked = {"type": "human", "content": "How many?"}
-    call = {"type": "ai", "content": "", "tool_calls": [{"name": "Count", "args": {"n": 0}, "id": "c1"}]}
+    call = {
+        "type": "ai",
+        "content": "",
+        "tool_calls": [{"name": "Count", "args": {"n": 0}, "id": "c1"}],
+    }
     told = {"type": "tool", "content": "Returning structured response: n=0", "tool_call_id": "c1"}
     state = {"messages": [asked, call, told], "structured_response": {"n": 0}}
     model = {"generations": [[{"message": call}]]}
@@ -383,8 +518,14 @@ def test_langchains_structured_answer_is_the_answer_and_no_tool_call():
 
 
 def test_arguments_that_are_called_args_and_kwargs_are_a_tools_own_but_for_smolagents():
-    given = {"openinference.span.kind": "TOOL", "input.value": json.dumps({"args": [1], "kwargs": {"a": 2}})}
-    assert read(given, scope="openinference.instrumentation.agno").arguments == {"args": [1], "kwargs": {"a": 2}}
+    given = {
+        "openinference.span.kind": "TOOL",
+        "input.value": json.dumps({"args": [1], "kwargs": {"a": 2}}),
+    }
+    assert read(given, scope="openinference.instrumentation.agno").arguments == {
+        "args": [1],
+        "kwargs": {"a": 2},
+    }
     assert read(given, scope="openinference.instrumentation.smolagents").arguments == {"a": 2}
 
 

@@ -1,4 +1,6 @@
-"""What an agent's or a chain's function returned, as decorators record it: text, an object of its own, an envelope."""
+"""What an agent's or a chain's function returned, as decorators record it: text, an object of its
+own, an envelope.
+"""
 
 import json
 
@@ -16,17 +18,29 @@ def span(attributes, *, scope="", parent="", span_id="1", start_ns=10):
 
 def langfuse(answer, called='{"args": ["Where?"], "kwargs": {}}', **more):
     side = "langfuse.observation."
-    return span({side + "type": "agent", side + "input": called, side + "output": answer}, scope="langfuse-sdk", **more)
+    return span(
+        {side + "type": "agent", side + "input": called, side + "output": answer},
+        scope="langfuse-sdk",
+        **more,
+    )
 
 
 def mlflow(answer, **more):
-    told = {"mlflow.spanType": '"AGENT"', "mlflow.spanInputs": '{"q": "Where?"}', "mlflow.spanOutputs": answer}
+    told = {
+        "mlflow.spanType": '"AGENT"',
+        "mlflow.spanInputs": '{"q": "Where?"}',
+        "mlflow.spanOutputs": answer,
+    }
     return span(told, scope="mlflow.tracing.provider", **more)
 
 
 def traceloop(answer, **more):
     entity = "traceloop.entity."
-    told = {entity + "name": "desk", entity + "input": '{"args": ["Where?"], "kwargs": {}}', entity + "output": answer}
+    told = {
+        entity + "name": "desk",
+        entity + "input": '{"args": ["Where?"], "kwargs": {}}',
+        entity + "output": answer,
+    }
     return span({"traceloop.span.kind": "agent", **told}, scope="traceloop.tracer", **more)
 
 
@@ -49,7 +63,9 @@ DECORATORS = [langfuse, mlflow, traceloop, openinference, langsmith]
 
 
 @pytest.mark.parametrize("decorated", DECORATORS)
-@pytest.mark.parametrize("own", [{"result": "42"}, {"answer": "x"}, {"outputs": "a", "n": 1}, {"a": "x", "b": [None]}])
+@pytest.mark.parametrize(
+    "own", [{"result": "42"}, {"answer": "x"}, {"outputs": "a", "n": 1}, {"a": "x", "b": [None]}]
+)
 def test_a_functions_own_object_is_the_answer_whole(decorated, own):
     assert json.loads(answer(decorated(json.dumps(own)))) == own
 
@@ -61,7 +77,9 @@ def test_a_functions_list_or_number_is_the_answer_as_json(decorated, own):
 
 
 @pytest.mark.parametrize("decorated", DECORATORS)
-@pytest.mark.parametrize("lost", ['["Paris", "Ber', '{"city": "Paris", "day', '{"city": "[REDACTED]"}', "{}", "null"])
+@pytest.mark.parametrize(
+    "lost", ['["Paris", "Ber', '{"city": "Paris", "day', '{"city": "[REDACTED]"}', "{}", "null"]
+)
 def test_of_an_object_that_is_not_whole_or_empty_there_is_no_answer(decorated, lost):
     assert answer(decorated(lost)) is None
 
@@ -112,7 +130,8 @@ def test_the_models_text_that_is_json_is_not_opened_by_the_agent_that_returns_it
 
 def test_of_agents_in_a_row_the_last_ones_object_is_the_answer():
     first, last = (
-        mlflow(told, parent="9", span_id=x, start_ns=int(x) * 10) for x, told in (("1", '"Hm."'), ("2", '{"eur": 5}'))
+        mlflow(told, parent="9", span_id=x, start_ns=int(x) * 10)
+        for x, told in (("1", '"Hm."'), ("2", '{"eur": 5}'))
     )
     assert answer(first, last) == '{"eur":5}'
 

@@ -1,4 +1,6 @@
-"""Fuzzed readers: every key that a golden case has, with any value; and golden cases with something broken in them."""
+"""Fuzzed readers: every key that a golden case has, with any value; and golden cases with something
+broken in them.
+"""
 
 import gzip
 import json
@@ -32,16 +34,58 @@ CASES = sorted(x.parent for x in GOLDEN.glob("*/*/SOURCE"))
 WITH_LOGS = sorted(x.parent for x in GOLDEN.glob("*/*/logs.pb.gz"))
 WITH_SPANS = sorted(x.parent for x in GOLDEN.glob("*/*/traces.pb.gz"))
 TRACES_ALONE = [x for x in WITH_SPANS if not (x / "logs.pb.gz").exists()]
-"""Without log records, which find the span that they are about by what the spans around them say."""
+"""Without log records, which find the span that they are about by what the spans around them
+say.
+"""
 
-some = settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+some = settings(
+    max_examples=20, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 NESTED = [[]]
 for _ in range(90):
     NESTED = [NESTED]
 JUNK = (
-    *(None, True, False, 0, -1, 2**63 - 1, -(2**63), math.nan, math.inf, 1e308, b"", b"\xff\xfe", "", " ", "0"),
-    *([], {}, NESTED, [None], {"": None}, "[" * 5_000, '{"a":' * 500, "{", '"', "\x00", "null", "[null]", "NaN"),
-    *("{'a': ", "('x',)", "[REDACTED]", '[{"role": "user"', '{"__proto__": 1}', "-" * 5_000, "A(b='" * 1_000),
+    *(
+        None,
+        True,
+        False,
+        0,
+        -1,
+        2**63 - 1,
+        -(2**63),
+        math.nan,
+        math.inf,
+        1e308,
+        b"",
+        b"\xff\xfe",
+        "",
+        " ",
+        "0",
+    ),
+    *(
+        [],
+        {},
+        NESTED,
+        [None],
+        {"": None},
+        "[" * 5_000,
+        '{"a":' * 500,
+        "{",
+        '"',
+        "\x00",
+        "null",
+        "[null]",
+        "NaN",
+    ),
+    *(
+        "{'a': ",
+        "('x',)",
+        "[REDACTED]",
+        '[{"role": "user"',
+        '{"__proto__": 1}',
+        "-" * 5_000,
+        "A(b='" * 1_000,
+    ),
 )
 
 
@@ -52,7 +96,9 @@ def telemetry(case):
 
 @cache
 def seen(name):
-    """The attributes of a dialect's golden spans, key -> values; and the same of events and of log records."""
+    """The attributes of a dialect's golden spans, key -> values; and the same of events and of log
+    records.
+    """
     cases = [telemetry(x) for x in CASES if x.parent.name == name]
     on_spans, on_events, on_logs = defaultdict(list), defaultdict(list), defaultdict(list)
     for case in cases:
@@ -73,7 +119,9 @@ def _add(known, attributes):
 
 
 def values(known):
-    """Junk; a value recorded under any key, as it was, cut, encoded once more, or with something broken inside."""
+    """Junk; a value recorded under any key, as it was, cut, encoded once more, or with something
+    broken inside.
+    """
     recorded = st.sampled_from([x for held in known.values() for x in held] or [""])
     texts = recorded.map(lambda x: x if isinstance(x, str) else dumps(x))
     return st.one_of(
@@ -96,7 +144,10 @@ def broken(value, chance):
         return json.dumps(broken(inner, chance), default=str)
     if isinstance(value, dict) and value:
         key = chance.choice(sorted(value))
-        return {**value, key: chance.choice(JUNK) if chance.random() < 0.4 else broken(value[key], chance)}
+        return {
+            **value,
+            key: chance.choice(JUNK) if chance.random() < 0.4 else broken(value[key], chance),
+        }
     if isinstance(value, list) and value:
         i = chance.randrange(len(value))
         inner = chance.choice(JUNK) if chance.random() < 0.4 else broken(value[i], chance)
@@ -107,7 +158,10 @@ def broken(value, chance):
 @cache
 def attributes(name):
     """Any attributes of spans, of events and of log records with the keys of a dialect."""
-    return [st.dictionaries(st.sampled_from(sorted(x) or ["x"]), values(x), max_size=12) for x in seen(name)]
+    return [
+        st.dictionaries(st.sampled_from(sorted(x) or ["x"]), values(x), max_size=12)
+        for x in seen(name)
+    ]
 
 
 @cache
@@ -125,12 +179,32 @@ def hostile(draw, name):
     ids, times = st.sampled_from(("1", "2", "3")), st.sampled_from((0, 1, 2, 2**63))
     spans = []
     for _ in range(draw(st.integers(1, 4))):
-        events = [Event(str(x.pop("name", "e")), draw(times), x) for x in draw(st.lists(on_events, max_size=2))]
-        place = "t", draw(ids), draw(ids | st.just("")), draw(span_names), 1, draw(times), draw(times)
+        events = [
+            Event(str(x.pop("name", "e")), draw(times), x)
+            for x in draw(st.lists(on_events, max_size=2))
+        ]
+        place = (
+            "t",
+            draw(ids),
+            draw(ids | st.just("")),
+            draw(span_names),
+            1,
+            draw(times),
+            draw(times),
+        )
         held = draw(on_spans), Resource(), Scope(draw(scopes)), tuple(events)
         spans.append(Span(*place, draw(st.integers(0, 2)), "", *held))
     logs = [
-        LogRecord("t", draw(ids), draw(times), str(x.pop("name", "")), x.pop("body", None), x, Resource(), Scope())
+        LogRecord(
+            "t",
+            draw(ids),
+            draw(times),
+            str(x.pop("name", "")),
+            x.pop("body", None),
+            x,
+            Resource(),
+            Scope(),
+        )
         for x in draw(st.lists(on_logs, max_size=2))
     ]
     return spans, logs
@@ -156,7 +230,10 @@ def test_any_value_under_any_key_is_survived(name):
     @given(hostile(name))
     def survives(given_telemetry):
         for trace in rebuild(*given_telemetry):
-            assert AgentTrace.from_json(json.loads(dumps(trace.to_json()))).user_input == trace.user_input
+            assert (
+                AgentTrace.from_json(json.loads(dumps(trace.to_json()))).user_input
+                == trace.user_input
+            )
 
     survives()
 
@@ -172,7 +249,8 @@ def damaged(draw):
         return case, spans, span
     key = draw(st.sampled_from(sorted(span.attributes)))
     value = draw(
-        st.sampled_from(JUNK) | st.randoms(use_true_random=False).map(lambda x: broken(span.attributes[key], x))
+        st.sampled_from(JUNK)
+        | st.randoms(use_true_random=False).map(lambda x: broken(span.attributes[key], x))
     )
     other = replace(span, attributes={**span.attributes, key: value})
     return case, [*spans[:number], other, *spans[number + 1 :]], other
@@ -191,10 +269,15 @@ def test_a_broken_attribute_costs_no_other_span(given_case):
 
 
 def steps(spans, logs):
-    """Span id -> dialect and what was read, for the spans that a dialect reads, where it reads each by itself."""
+    """Span id -> dialect and what was read, for the spans that a dialect reads, where it reads each
+    by itself.
+    """
     found = {}
     for trace_id in {x.trace_id for x in spans}:
-        of_trace = [x for x in spans if x.trace_id == trace_id], [x for x in logs if x.trace_id == trace_id]
+        of_trace = (
+            [x for x in spans if x.trace_id == trace_id],
+            [x for x in logs if x.trace_id == trace_id],
+        )
         for part in dialects.split_units(*of_trace):
             found |= {
                 x.span.span_id: (x.dialect, None if x.dialect in SIDE_BY_SIDE else x)
@@ -205,7 +288,9 @@ def steps(spans, logs):
 
 @st.composite
 def mutated(draw):
-    """A golden case with spans and records left out, sent twice, moved in time, hung elsewhere, or broken."""
+    """A golden case with spans and records left out, sent twice, moved in time, hung elsewhere, or
+    broken.
+    """
     held = telemetry(draw(st.sampled_from(WITH_SPANS)))
     chance = draw(st.randoms(use_true_random=False))
     spans = [y for x in held.spans for y in _mutations(x, held.spans, chance)]
@@ -242,7 +327,9 @@ def test_mutated_recordings_are_survived(given_telemetry):
 @st.composite
 def flipped(draw):
     """The bytes of a golden case's request, some of them changed, lost or doubled."""
-    content = bytearray(gzip.decompress((draw(st.sampled_from(WITH_SPANS)) / "traces.pb.gz").read_bytes()))
+    content = bytearray(
+        gzip.decompress((draw(st.sampled_from(WITH_SPANS)) / "traces.pb.gz").read_bytes())
+    )
     for place in draw(st.lists(st.floats(0, 0.999), min_size=1, max_size=8)):
         at = int(place * len(content))
         content[at : at + 1] = draw(
@@ -266,7 +353,17 @@ def test_mutated_bytes_are_refused_or_read(content):
         assert json.loads(dumps(trace.to_json()))
 
 
-BAD_PARTS = (None, 7, [], [[]], {}, {"type": []}, {"type": "text"}, {"type": "tool_call"}, {"type": {"type": 1}})
+BAD_PARTS = (
+    None,
+    7,
+    [],
+    [[]],
+    {},
+    {"type": []},
+    {"type": "text"},
+    {"type": "tool_call"},
+    {"type": {"type": 1}},
+)
 
 
 @st.composite
@@ -275,7 +372,12 @@ def bad_part_among_good_ones(draw):
     case = draw(st.sampled_from(WITH_SPANS))
     bad, chance = draw(st.sampled_from(BAD_PARTS)), draw(st.randoms(use_true_random=False))
     spans = telemetry(case).spans
-    places = [(i, key) for i, x in enumerate(spans) for key, y in x.attributes.items() if _lists_of_parts(y)[1]]
+    places = [
+        (i, key)
+        for i, x in enumerate(spans)
+        for key, y in x.attributes.items()
+        if _lists_of_parts(y)[1]
+    ]
     if not places:
         return case, spans
     number, key = draw(st.sampled_from(places))
@@ -288,7 +390,9 @@ def bad_part_among_good_ones(draw):
 
 
 def _lists_of_parts(text):
-    """The JSON in an attribute, and the lists of parts in its messages; what a tool says may be a list of its own."""
+    """The JSON in an attribute, and the lists of parts in its messages; what a tool says may be a
+    list of its own.
+    """
     if not isinstance(text, str) or not text.startswith(("[{", '{"messages')):
         return None, []
     try:
@@ -302,7 +406,11 @@ def _lists_of_parts(text):
         if isinstance(x, dict) and x.get("role", "tool") != "tool"
         for key in ("parts", "content")
     ]
-    return value, [x for x in held if isinstance(x, list) and all(isinstance(y, dict) and "type" in y for y in x)]
+    return value, [
+        x
+        for x in held
+        if isinstance(x, list) and all(isinstance(y, dict) and "type" in y for y in x)
+    ]
 
 
 @settings(some, max_examples=40)
@@ -313,7 +421,11 @@ def test_a_bad_part_costs_no_other_part(given_case):
 
     def said(traces):
         return [
-            (x.user_input, x.final_output, [(y.name, y.arguments, y.result) for y in x.tool_calls or ()])
+            (
+                x.user_input,
+                x.final_output,
+                [(y.name, y.arguments, y.result) for y in x.tool_calls or ()],
+            )
             for x in traces
         ]
 

@@ -17,7 +17,10 @@ def function(**attributes):
 def roles(*texts):
     """Whose messages a request of ADK holds, that has them all in the user's name."""
     request = {"contents": [{"role": "user", "parts": [{"text": x}]} for x in texts]}
-    attributes = {"gcp.vertex.agent.llm_request": json.dumps(request), "gen_ai.request.model": "gemini"}
+    attributes = {
+        "gcp.vertex.agent.llm_request": json.dumps(request),
+        "gen_ai.request.model": "gemini",
+    }
     return [x.role for x in read(attributes, scope=ADK, name="call_llm").input]
 
 
@@ -27,14 +30,23 @@ def test_an_early_adks_run_is_an_agent_by_its_name_alone():
 
 
 def test_the_adk_for_java_calls_a_model_call_and_a_calls_id_otherwise():
-    model = read({"gen_ai.operation.name": "call_llm", "gcp.vertex.agent.llm_request": "{}"}, scope=ADK)
-    told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f", "gen_ai.tool_call.id": "adk-1"}
+    model = read(
+        {"gen_ai.operation.name": "call_llm", "gcp.vertex.agent.llm_request": "{}"}, scope=ADK
+    )
+    told = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "f",
+        "gen_ai.tool_call.id": "adk-1",
+    }
     assert (model.kind, read(told, scope=ADK).call_id) == ("model", "adk-1")
 
 
 @pytest.mark.parametrize(
     "retold",
-    ["For context:\n[desk] said: I ask.", "For context: below is a transcript of what another agent did, quoted"],
+    [
+        "For context:\n[desk] said: I ask.",
+        "For context: below is a transcript of what another agent did, quoted",
+    ],
 )
 def test_what_another_agent_did_is_not_said_by_the_user(retold):
     assert roles("Where?", retold) == ["user", "assistant"]
@@ -45,12 +57,16 @@ def test_a_users_own_words_stay_the_users():
 
 
 def test_a_functions_parameters_are_its_arguments():
-    step = function(parameters__sku__value="00042", parameters__sku__type="str", parameters__n__value=2)
+    step = function(
+        parameters__sku__value="00042", parameters__sku__type="str", parameters__n__value=2
+    )
     assert step.arguments == {"sku": "00042", "n": 2}
 
 
 def test_an_argument_that_was_given_as_text_stays_text_though_it_is_json():
-    assert function(parameters__body__value="{}", parameters__body__type="str").arguments == {"body": "{}"}
+    assert function(parameters__body__value="{}", parameters__body__type="str").arguments == {
+        "body": "{}"
+    }
 
 
 def test_text_that_a_function_returned_stays_text_though_it_looks_like_a_number():
@@ -73,21 +89,33 @@ def test_null_that_a_function_returned_is_a_result():
 def test_only_the_sdks_own_object_around_a_result_is_opened(response, result):
     part = {"type": "tool_call_response", "id": "lookup_0", "response": response}
     said = [{"role": "tool", "parts": [part]}]
-    step = read({"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(said)}, scope=GENAI)
+    step = read(
+        {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(said)}, scope=GENAI
+    )
     assert [x.value for x in step.input[0].results] == [result]
 
 
 @pytest.mark.parametrize(("provider", "result"), [("gemini", 0), ("openai", {"result": 0})])
 def test_since_version_1_the_provider_tells_whose_spans_they_are(provider, result):
-    given = [{"role": "user", "parts": [{"type": "tool_call_response", "id": "f_0", "response": {"result": 0}}]}]
+    given = [
+        {
+            "role": "user",
+            "parts": [{"type": "tool_call_response", "id": "f_0", "response": {"result": 0}}],
+        }
+    ]
     attributes = {"gen_ai.operation.name": "generate_content", "gen_ai.provider.name": provider}
-    step = read(attributes | {"gen_ai.input.messages": json.dumps(given)}, scope="opentelemetry.util.genai.handler")
+    step = read(
+        attributes | {"gen_ai.input.messages": json.dumps(given)},
+        scope="opentelemetry.util.genai.handler",
+    )
     assert [x.value for message in step.input for x in message.results] == [result]
 
 
 @pytest.mark.parametrize("name", ["tool_call [lookup]", "execute_tool lookup"])
 def test_a_tool_of_adk_that_raised_before_it_was_described_is_told_by_its_name(name):
-    step = read({"gcp.vertex.agent.tool_call_args": '{"sku": "00042"}'}, scope=ADK, name=name, status=2)
+    step = read(
+        {"gcp.vertex.agent.tool_call_args": '{"sku": "00042"}'}, scope=ADK, name=name, status=2
+    )
     assert (step.kind, step.tool_name, step.arguments) == ("tool", "lookup", {"sku": "00042"})
     assert step.error
 
@@ -108,7 +136,9 @@ def test_the_pieces_of_a_streamed_answer_are_one_message_and_what_called_tools_c
         said("stop", type="text", content="ins."),
     ]
     told = json.dumps(answers, separators=(",", ":"))
-    step = read({"gen_ai.operation.name": "generate_content", "gen_ai.output.messages": told}, scope=GENAI)
+    step = read(
+        {"gen_ai.operation.name": "generate_content", "gen_ai.output.messages": told}, scope=GENAI
+    )
     assert [x.text for x in step.output] == ["It rains."]
     assert [(x.text, [c.name for c in x.calls]) for x in step.input] == [("I lo", ["rain"])]
 
@@ -146,7 +176,14 @@ def test_results_that_early_versions_tell_as_the_users_text_are_results(said, ca
 
 @pytest.mark.parametrize(
     ("said", "calls"),
-    [('{"result": 0}', 0), ('{"result": 0}', 2), ('{"result": 0} or so', 1), ("[1]", 1), ('{"result": ', 1), ("", 1)],
+    [
+        ('{"result": 0}', 0),
+        ('{"result": 0}', 2),
+        ('{"result": 0} or so', 1),
+        ("[1]", 1),
+        ('{"result": ', 1),
+        ("", 1),
+    ],
 )
 def test_what_may_be_the_users_own_words_stays_the_users(said, calls):
     (message,) = flattened(said, calls=calls)

@@ -18,7 +18,10 @@ read = partial(one_span.read, scope=SCOPE)
 
 def component(kind, given, returned):
     attributes = {"haystack.component.type": kind, "haystack.component.name": "it"}
-    attributes |= {"haystack.component.input": json.dumps(given), "haystack.component.output": json.dumps(returned)}
+    attributes |= {
+        "haystack.component.input": json.dumps(given),
+        "haystack.component.output": json.dumps(returned),
+    }
     return read(attributes, name="haystack.component.run")
 
 
@@ -29,7 +32,10 @@ def asked(*names):
 
 def answered(value, name="f", *, failed=False):
     origin = {"tool_name": name, "arguments": {"x": 1}, "id": f"c-{name}"}
-    return {"role": "tool", "content": [{"tool_call_result": {"result": value, "origin": origin, "error": failed}}]}
+    return {
+        "role": "tool",
+        "content": [{"tool_call_result": {"result": value, "origin": origin, "error": failed}}],
+    }
 
 
 def test_a_generator_of_texts_is_a_model_with_a_prompt():
@@ -45,13 +51,21 @@ def test_a_generator_of_texts_is_a_model_with_a_prompt():
 
 
 def test_a_retriever_tells_its_query_and_documents():
-    step = component("InMemoryBM25Retriever", {"query": "tea"}, {"documents": [{"id": "1", "content": "Green."}]})
-    assert (step.kind, step.query, step.documents) == ("retrieval", "tea", ({"id": "1", "content": "Green."},))
+    step = component(
+        "InMemoryBM25Retriever", {"query": "tea"}, {"documents": [{"id": "1", "content": "Green."}]}
+    )
+    assert (step.kind, step.query, step.documents) == (
+        "retrieval",
+        "tea",
+        ({"id": "1", "content": "Green."},),
+    )
 
 
 @pytest.mark.parametrize("value", ["", "00042", "0"])
 def test_the_invoker_of_one_tool_is_its_call(value):
-    step = component("ToolInvoker", {"messages": [asked("f")]}, {"tool_messages": [answered(value)]})
+    step = component(
+        "ToolInvoker", {"messages": [asked("f")]}, {"tool_messages": [answered(value)]}
+    )
     wanted = 0 if value == "0" else value
     assert (step.kind, step.tool_name, step.call_id, step.arguments, step.result) == (
         "tool",
@@ -69,7 +83,9 @@ def test_the_invoker_of_several_tools_is_left_to_the_messages():
 
 def test_an_error_of_a_tool_is_stated_by_its_message():
     step = component(
-        "ToolInvoker", {"messages": [asked("f")]}, {"tool_messages": [answered("no such file", failed=True)]}
+        "ToolInvoker",
+        {"messages": [asked("f")]},
+        {"tool_messages": [answered("no such file", failed=True)]},
     )
     assert (step.result, step.error) == ("no such file", "no such file")
 
@@ -84,9 +100,13 @@ def test_an_empty_output_of_a_tools_span_may_be_null_and_is_left_to_the_messages
     assert (step.tool_name, step.arguments, step.has_result) == ("f", {}, False)
 
 
-@pytest.mark.parametrize(("output", "value"), [(0, 0), (False, False), ("00042", "00042"), ("[]", [])])
+@pytest.mark.parametrize(
+    ("output", "value"), [(0, 0), (False, False), ("00042", "00042"), ("[]", [])]
+)
 def test_a_tools_output_is_what_it_returned(output, value):
-    assert read({"haystack.tool.name": "f", "haystack.agent.step.tool.output": output}).result == value
+    assert (
+        read({"haystack.tool.name": "f", "haystack.agent.step.tool.output": output}).result == value
+    )
 
 
 def test_a_tool_that_failed_tells_its_error():
@@ -101,7 +121,9 @@ def test_a_tools_own_object_with_an_error_in_it_is_no_error():
 
 
 def test_a_pipeline_is_asked_what_all_its_components_are_given():
-    given = json.dumps({"retriever": {"query": "Where?", "top_k": 3}, "prompt": {"question": "Where?"}})
+    given = json.dumps(
+        {"retriever": {"query": "Where?", "top_k": 3}, "prompt": {"question": "Where?"}}
+    )
     assert read({"haystack.pipeline.input_data": given}).input_text == "Where?"
 
 
@@ -114,13 +136,26 @@ def test_printed_messages_are_read_by_their_syntax():
     call = "ToolCall(tool_name='f', arguments={'x': 1}, id='c1')"
     answer = f"ToolCallResult(result='null', origin={call}, error=False)"
     said = [
-        "ChatMessage(_role=<ChatRole.USER: 'user'>, _content=[TextContent(text='It\\'s <here>?')], _meta={})",
+        (
+            "ChatMessage(_role=<ChatRole.USER: 'user'>, _content=[TextContent(text='It\\'s"
+            " <here>?')], _meta={})"
+        ),
         f"ChatMessage(_role=<ChatRole.ASSISTANT: 'assistant'>, _content=[{call}])",
         f"ChatMessage(_role=<ChatRole.TOOL: 'tool'>, _content=[{answer}])",
-        "ChatMessage(_role=<ChatRole.ASSISTANT: 'assistant'>, _content=[ReasoningContent(reasoning_text='So.')])",
+        (
+            "ChatMessage(_role=<ChatRole.ASSISTANT: 'assistant'>,"
+            " _content=[ReasoningContent(reasoning_text='So.')])"
+        ),
     ]
-    attributes = {"openinference.span.kind": "CHAIN", "input.value": json.dumps({"messages": said[:1]})}
-    step = read(attributes | {"output.value": json.dumps({"messages": said})}, name="Agent.run", scope=OPENINFERENCE)
+    attributes = {
+        "openinference.span.kind": "CHAIN",
+        "input.value": json.dumps({"messages": said[:1]}),
+    }
+    step = read(
+        attributes | {"output.value": json.dumps({"messages": said})},
+        name="Agent.run",
+        scope=OPENINFERENCE,
+    )
     assert (step.kind, step.input, step.output) == (
         "agent",
         (Message("user", "It's <here>?"),),
@@ -142,7 +177,9 @@ def test_openllmetrys_pipeline_that_calls_tools_is_an_agent():
     asked_for = {"_role": "user", "_content": [{"text": "Where?"}]}
     attributes = {
         "traceloop.span.kind": "workflow",
-        "traceloop.entity.input": json.dumps({"args": [], "kwargs": {"agent": {"messages": [asked_for]}}}),
+        "traceloop.entity.input": json.dumps(
+            {"args": [], "kwargs": {"agent": {"messages": [asked_for]}}}
+        ),
         "traceloop.entity.output": json.dumps({"agent": {"messages": [asked_for, call]}}),
     }
     step = read(attributes, scope=OPENLLMETRY)
@@ -168,14 +205,22 @@ def printed_generator(tools, replies=()):
         "<function weather at 0x7f1>",
         "<function build.<locals>.weather at 0x7f1>",
         "<function <lambda> at 0x7f1>",
-        "<bound method build.<locals>.City.weather of <__main__.build.<locals>.City object at 0x7f1>>",
+        (
+            "<bound method build.<locals>.City.weather of <__main__.build.<locals>.City object at"
+            " 0x7f1>>"
+        ),
         "<bound method Component.run of Component(name='>', at=<object at 0x7f1>)>",
         "functools.partial(<function build.<locals>.weather at 0x7f1>, 'celsius')",
     ],
 )
 def test_a_printed_tool_is_read_wherever_its_function_was_defined(function):
-    tool = f"Tool(name='weather', description='Look <it> up.', parameters={{'type': 'object'}}, function={function})"
-    assert printed_generator([tool]).tools == (Tool("weather", "Look <it> up.", {"type": "object"}),)
+    tool = (
+        "Tool(name='weather', description='Look <it> up.', parameters={'type': 'object'},"
+        f" function={function})"
+    )
+    assert printed_generator([tool]).tools == (
+        Tool("weather", "Look <it> up.", {"type": "object"}),
+    )
 
 
 def test_printed_toolsets_are_opened_to_their_tools():
@@ -185,18 +230,27 @@ def test_printed_toolsets_are_opened_to_their_tools():
     assert [x.name for x in printed_generator(toolset).tools] == ["b", "c"]
 
 
-@pytest.mark.parametrize("tools", [None, "<MCPToolset object at 0x7f1>", ["<MCPToolset object at 0x7f1>"]])
+@pytest.mark.parametrize(
+    "tools", [None, "<MCPToolset object at 0x7f1>", ["<MCPToolset object at 0x7f1>"]]
+)
 def test_tools_of_which_nothing_is_printed_are_not_known(tools):
     assert printed_generator(tools).tools is None
 
 
-@pytest.mark.parametrize("names", [("input_tokens", "output_tokens"), ("prompt_tokens", "completion_tokens")])
+@pytest.mark.parametrize(
+    "names", [("input_tokens", "output_tokens"), ("prompt_tokens", "completion_tokens")]
+)
 def test_the_metadata_of_a_printed_reply_hold_the_token_counts(names):
     usage = dict(zip(names, (7, 3), strict=True))
     meta = {"id": "resp_1", "model": "gpt-4o-mini", "usage": usage}
     reply = f"ChatMessage(_role=<ChatRole.ASSISTANT: 'assistant'>, _content=[], _meta={meta})"
     step = printed_generator(None, [reply])
-    assert (step.input_tokens, step.output_tokens, step.response_id, step.model) == (7, 3, "resp_1", "gpt-4o-mini")
+    assert (step.input_tokens, step.output_tokens, step.response_id, step.model) == (
+        7,
+        3,
+        "resp_1",
+        "gpt-4o-mini",
+    )
 
 
 def test_a_reply_that_is_an_object_with_metadata_has_none_of_the_models():
@@ -216,5 +270,7 @@ def test_a_reply_that_is_an_object_with_metadata_has_none_of_the_models():
     ],
 )
 def test_a_result_that_version_2_printed_is_what_the_tool_returned(printed, value):
-    step = component("ToolInvoker", {"messages": [asked("f")]}, {"tool_messages": [answered(printed)]})
+    step = component(
+        "ToolInvoker", {"messages": [asked("f")]}, {"tool_messages": [answered(printed)]}
+    )
     assert step.result == value

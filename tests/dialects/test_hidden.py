@@ -1,4 +1,6 @@
-"""Empty objects by which a framework stands in for content that it was told to hide, and a tool's own empty objects."""
+"""Empty objects by which a framework stands in for content that it was told to hide, and a tool's
+own empty objects.
+"""
 
 import json
 
@@ -15,12 +17,23 @@ EMPTY = {"gen_ai.prompt": "{}", "gen_ai.completion": "{}"}
 
 def adk_tool(given="{}", returned="{}"):
     attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look"}
-    both = {"tool_call_args": given, "tool_response": returned, "llm_request": "{}", "llm_response": "{}"}
-    return span({**attributes, **{f"{ADK}.{key}": x for key, x in both.items()}}, scope=ADK, span_id="2")
+    both = {
+        "tool_call_args": given,
+        "tool_response": returned,
+        "llm_request": "{}",
+        "llm_response": "{}",
+    }
+    return span(
+        {**attributes, **{f"{ADK}.{key}": x for key, x in both.items()}}, scope=ADK, span_id="2"
+    )
 
 
 def adk_model(request):
-    attributes = {"gen_ai.operation.name": "call_llm", f"{ADK}.llm_request": request, f"{ADK}.llm_response": "{}"}
+    attributes = {
+        "gen_ai.operation.name": "call_llm",
+        f"{ADK}.llm_request": request,
+        f"{ADK}.llm_response": "{}",
+    }
     return span(attributes, scope=ADK, name="call_llm")
 
 
@@ -60,7 +73,10 @@ def test_langsmith_hides_inputs_and_outputs_behind_empty_objects():
     [
         ({"gen_ai__prompt": '{"messages": []}'}, ({}, None, False)),
         ({"gen_ai__completion": '{"generations": []}'}, (None, {}, True)),
-        ({"gen_ai__prompt": '{"messages": []}', "gen_ai__completion": '{"generations": []}'}, ({}, {}, True)),
+        (
+            {"gen_ai__prompt": '{"messages": []}', "gen_ai__completion": '{"generations": []}'},
+            ({}, {}, True),
+        ),
     ],
     ids=["outputs are hidden", "inputs are hidden", "nothing is hidden"],
 )
@@ -69,7 +85,9 @@ def test_a_tool_keeps_an_empty_object_where_langsmith_shows_that_side(shown, rea
 
 
 def test_hidden_outputs_of_a_model_do_not_say_that_it_asked_for_no_tool():
-    (trace,) = rebuild_all([langsmith("llm", "1", gen_ai__prompt='{"messages": [{"role": "user", "content": "Hi"}]}')])
+    (trace,) = rebuild_all(
+        [langsmith("llm", "1", gen_ai__prompt='{"messages": [{"role": "user", "content": "Hi"}]}')]
+    )
     assert (trace.user_input, trace.tool_calls, trace.final_output) == ("Hi", None, None)
 
 

@@ -11,7 +11,10 @@ from spanscore.dialects.forms.messages import messages
 ITEMS = (
     {"role": "user", "content": "a"},
     {"role": "user", "parts": [{"type": "text", "content": "x"}]},
-    {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}"}}]},
+    {
+        "role": "assistant",
+        "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}"}}],
+    },
     {"role": "tool", "tool_call_id": "1", "content": "r"},
     {"text": "t"},
     {"x": 1},

@@ -1,4 +1,6 @@
-"""Ids that are numbers, as applications take them from databases, are ids all the same, and text."""
+"""Ids that are numbers, as applications take them from databases, are ids all the same, and
+text.
+"""
 
 import json
 

@@ -1,4 +1,6 @@
-"""The dialect that docs/add-a-dialect.md builds, installed as another distribution would bring it."""
+"""The dialect that docs/add-a-dialect.md builds, installed as another distribution would bring
+it.
+"""
 
 import json
 import os
@@ -40,7 +42,9 @@ def trace(tmp_path_factory):
     (folder / "parley_spanscore.py").write_text(shown("python"), encoding="utf-8")
     (folder / "spans.json").write_text(shown("json"), encoding="utf-8")
     (folder / "parley-1.dist-info").mkdir()
-    (folder / "parley-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: parley\nVersion: 1\n")
+    (folder / "parley-1.dist-info/METADATA").write_text(
+        "Metadata-Version: 2.1\nName: parley\nVersion: 1\n"
+    )
     group, line = shown("toml").replace('"', "").removeprefix("[project.entry-points.").split("]\n")
     (folder / "parley-1.dist-info/entry_points.txt").write_text(f"[{group}]\n{line}")
     (found,) = rebuilt(folder / "spans.json", folder)
@@ -49,7 +53,9 @@ def trace(tmp_path_factory):
 
 def test_an_installed_dialect_has_turns_in_log_records():
     traces = rebuilt(INSTALLED / "logs.json", INSTALLED)
-    assert [(x["dialects"], x["user_input"], x["final_output"], x["session_id"]) for x in traces] == [
+    assert [
+        (x["dialects"], x["user_input"], x["final_output"], x["session_id"]) for x in traces
+    ] == [
         (["barley"], "Is 00042 in stock?", "No, there are none.", "floor-7"),
         (["barley"], "And 00043?", "Yes, two.", "floor-7"),
     ]
@@ -115,17 +121,23 @@ def test_a_quirk_under_a_dialect_that_is_not_there_is_refused(monkeypatch):
 def test_a_distribution_may_import_this_package_before_it_has_made_its_dialect(tmp_path):
     (tmp_path / "parley_spanscore.py").write_text(shown("python"), encoding="utf-8")
     (tmp_path / "parley-1.dist-info").mkdir()
-    (tmp_path / "parley-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: parley\nVersion: 1\n")
+    (tmp_path / "parley-1.dist-info/METADATA").write_text(
+        "Metadata-Version: 2.1\nName: parley\nVersion: 1\n"
+    )
     (tmp_path / "parley-1.dist-info/entry_points.txt").write_text(
         "[spanscore.dialects]\np = parley_spanscore:DIALECT\n"
     )
     code = "import parley_spanscore, spanscore.dialects as d; print(d.all_dialects()[0].name)"
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
     assert found.stdout == "parley\n"
 
 
-@pytest.mark.parametrize("item", [dialect("semconv"), "no dialect"], ids=["a taken name", "no dialect"])
+@pytest.mark.parametrize(
+    "item", [dialect("semconv"), "no dialect"], ids=["a taken name", "no dialect"]
+)
 def test_an_entry_point_that_brings_none_of_its_own_is_refused(monkeypatch, item):
     monkeypatch.setattr(discovery, "registered", lambda _group: iter([("x", item)]))
     with pytest.raises(ConfigError, match="entry point 'x'"):
@@ -135,5 +147,7 @@ def test_an_entry_point_that_brings_none_of_its_own_is_refused(monkeypatch, item
 def test_an_entry_point_that_cannot_be_loaded_is_named(monkeypatch):
     broken = EntryPoint("parley", "nobody_has_this_module:DIALECT", entry_points.GROUP)
     monkeypatch.setattr(discovery, "entry_points", lambda **_: [broken])
-    with pytest.raises(ConfigError, match=r"'parley' of group 'spanscore\.dialects' cannot be loaded .*nobody_has"):
+    with pytest.raises(
+        ConfigError, match=r"'parley' of group 'spanscore\.dialects' cannot be loaded .*nobody_has"
+    ):
         list(discovery.registered(entry_points.GROUP))

@@ -1,4 +1,6 @@
-"""JavaScript's frameworks, in the forms that their recordings do not cover: other versions and exporters."""
+"""JavaScript's frameworks, in the forms that their recordings do not cover: other versions and
+exporters.
+"""
 
 import json
 
@@ -15,9 +17,26 @@ AGENTS = "@arizeai/openinference-instrumentation-openai-agents"
 VOLTAGENT = "@voltagent/core"
 
 
-def span(attributes, *, scope="", name="span", span_id="1", parent="", start_ns=1, status=STATUS_UNSET):
-    given = {k: v if isinstance(v, (str, int, list)) else json.dumps(v) for k, v in attributes.items()}
-    return Span("t", span_id, parent, name, 1, start_ns, start_ns + 1, status, "", given, Resource(), Scope(scope))
+def span(
+    attributes, *, scope="", name="span", span_id="1", parent="", start_ns=1, status=STATUS_UNSET
+):
+    given = {
+        k: v if isinstance(v, (str, int, list)) else json.dumps(v) for k, v in attributes.items()
+    }
+    return Span(
+        "t",
+        span_id,
+        parent,
+        name,
+        1,
+        start_ns,
+        start_ns + 1,
+        status,
+        "",
+        given,
+        Resource(),
+        Scope(scope),
+    )
 
 
 def read(attributes, **more):
@@ -31,7 +50,10 @@ def mastra(kind, attributes, **more):
 
 def responses(content):
     said = [{"role": "user", "parts": [{"type": "text", "content": content}]}]
-    return read({"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(said)}, scope=TRACELOOP)
+    return read(
+        {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(said)},
+        scope=TRACELOOP,
+    )
 
 
 def test_traceloops_text_of_a_list_of_items_is_opened():
@@ -49,7 +71,13 @@ def test_traceloops_text_of_a_list_of_items_is_opened():
 
 @pytest.mark.parametrize(
     "question",
-    ['[{"city": "Paris"}]', '{"role": "user", "content": "hi"}', '[{"type": "order"}]', '[{"role": "user"', "[1, 2]"],
+    [
+        '[{"city": "Paris"}]',
+        '{"role": "user", "content": "hi"}',
+        '[{"type": "order"}]',
+        '[{"role": "user"',
+        "[1, 2]",
+    ],
 )
 def test_a_question_to_traceloop_that_is_json_stays_a_question(question):
     assert responses(question).input == (Message("user", question),)
@@ -76,7 +104,11 @@ def test_the_text_that_traceloops_messages_leave_out_beside_calls_is_in_its_inde
 def test_the_agents_earlier_texts_are_taken_from_the_request():
     items = [
         {"role": "user", "content": "Where?"},
-        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Here."}]},
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "Here."}],
+        },
     ]
     flat = {
         "llm.input_messages.0.message.role": "system",
@@ -91,7 +123,10 @@ def test_the_agents_earlier_texts_are_taken_from_the_request():
 
 @pytest.mark.parametrize("request_", ["Where?", "[1]", '[{"role": "user"}, 7, null]'])
 def test_a_request_that_does_not_match_its_messages_fills_nothing(request_):
-    flat = {"llm.input_messages.0.message.role": "assistant", "llm.input_messages.1.message.role": "user"}
+    flat = {
+        "llm.input_messages.0.message.role": "assistant",
+        "llm.input_messages.1.message.role": "user",
+    }
     step = read({"openinference.span.kind": "LLM", "input.value": request_} | flat, scope=AGENTS)
     assert [x.text for x in step.input] == [None, None]
 
@@ -107,16 +142,24 @@ def test_a_question_to_mastra_that_is_json_stays_a_question():
 
 
 def test_messages_to_mastra_are_read_as_it_stores_them():
-    stored = [{"role": "user", "content": {"format": 2, "parts": [{"type": "text", "text": "Where?"}]}}]
-    assert mastra("agent_run", {"mastra.agent_run.input": stored}).input == (Message("user", "Where?"),)
+    stored = [
+        {"role": "user", "content": {"format": 2, "parts": [{"type": "text", "text": "Where?"}]}}
+    ]
+    assert mastra("agent_run", {"mastra.agent_run.input": stored}).input == (
+        Message("user", "Where?"),
+    )
 
 
 def test_mastras_agent_answers_with_its_last_step_and_not_with_all_of_them():
-    assert mastra("agent_run", {"mastra.agent_run.output": {"text": "Plan.Done."}}).output_text is None
+    assert (
+        mastra("agent_run", {"mastra.agent_run.output": {"text": "Plan.Done."}}).output_text is None
+    )
 
 
 def previewed(text):
-    (message,) = mastra("model_step", {"mastra.model_step.input": [{"role": "assistant", "content": text}]}).input
+    (message,) = mastra(
+        "model_step", {"mastra.model_step.input": [{"role": "assistant", "content": text}]}
+    ).input
     return message.text
 
 
@@ -133,7 +176,9 @@ def test_mastras_preview_of_a_message_is_what_stands_before_its_mentions(text, s
     assert previewed(text) == said
 
 
-@pytest.mark.parametrize("text", ["[tool: " * 200_000, "[reasoning]" * 100_000 + "."], ids=["open", "followed by text"])
+@pytest.mark.parametrize(
+    "text", ["[tool: " * 200_000, "[reasoning]" * 100_000 + "."], ids=["open", "followed by text"]
+)
 def test_a_long_preview_with_mentions_inside_is_read_as_it_is(text):
     assert previewed(text) == text
 
@@ -157,15 +202,30 @@ def test_what_stands_for_calls_and_results_in_mastras_preview_is_neither():
 
 
 def test_what_mastra_cut_for_its_depth_is_no_call():
-    calls = [{"id": "c1", "type": "function", "function": {"name": "[MaxDepth]", "arguments": "[MaxDepth]"}}]
+    calls = [
+        {
+            "id": "c1",
+            "type": "function",
+            "function": {"name": "[MaxDepth]", "arguments": "[MaxDepth]"},
+        }
+    ]
     body = {"messages": [{"role": "assistant", "content": None, "tool_calls": calls}]}
     (told,) = mastra("model_step", {"input": {"body": body}}).input
     assert told.calls == ()
 
 
 def test_mastras_shortened_schemas_are_not_taken_for_schemas():
-    tools = [{"type": "function", "name": "f", "description": "Finds.", "parameters": {"city": "string (required)"}}]
-    step = mastra("model_step", {"mastra.model_step.input": {"body": {"input": [], "tools": tools}}})
+    tools = [
+        {
+            "type": "function",
+            "name": "f",
+            "description": "Finds.",
+            "parameters": {"city": "string (required)"},
+        }
+    ]
+    step = mastra(
+        "model_step", {"mastra.model_step.input": {"body": {"input": [], "tools": tools}}}
+    )
     assert step.tools == (Tool("f", "Finds."),)
 
 
@@ -199,32 +259,61 @@ def test_tokens_that_only_the_span_around_several_calls_tells_are_counted_once()
     spans = [
         span({kind: "agent_run", "mastra.agent_run.input": "Go."}, span_id="a"),
         span({kind: "model_generation", "gen_ai.usage.input_tokens": 42}, span_id="b", parent="a"),
-        span({kind: "model_step", "mastra.model_step.output": said}, span_id="c", parent="b", start_ns=2),
-        span({kind: "model_step", "mastra.model_step.output": said}, span_id="d", parent="b", start_ns=4),
+        span(
+            {kind: "model_step", "mastra.model_step.output": said},
+            span_id="c",
+            parent="b",
+            start_ns=2,
+        ),
+        span(
+            {kind: "model_step", "mastra.model_step.output": said},
+            span_id="d",
+            parent="b",
+            start_ns=4,
+        ),
     ]
     (trace,) = rebuild(spans)
-    assert (trace.usage.input_tokens, [x.input_tokens for x in trace.model_calls]) == (42, [None, None])
+    assert (trace.usage.input_tokens, [x.input_tokens for x in trace.model_calls]) == (
+        42,
+        [None, None],
+    )
 
 
-@pytest.mark.parametrize("kind", ["model_chunk", "processor_run", "memory_operation", "generic", "new_in_2027"])
+@pytest.mark.parametrize(
+    "kind", ["model_chunk", "processor_run", "memory_operation", "generic", "new_in_2027"]
+)
 def test_mastras_bookkeeping_is_no_step_of_a_turn(kind):
     assert mastra(kind, {}).kind == "other"
 
 
 @pytest.mark.parametrize("result", [{"output": 0}, {"output": None, "content": 0}, 0])
 def test_genkits_tool_that_returns_parts_is_opened_to_its_value(result):
-    step = read({"genkit:type": "action", "genkit:metadata:subtype": "tool.v2", "genkit:output": json.dumps(result)})
+    step = read(
+        {
+            "genkit:type": "action",
+            "genkit:metadata:subtype": "tool.v2",
+            "genkit:output": json.dumps(result),
+        }
+    )
     assert step.result == 0
 
 
 def test_genkits_tool_with_an_object_of_that_shape_keeps_it():
-    step = read({"genkit:type": "action", "genkit:metadata:subtype": "tool", "genkit:output": {"output": 0}})
+    step = read(
+        {"genkit:type": "action", "genkit:metadata:subtype": "tool", "genkit:output": {"output": 0}}
+    )
     assert step.result == {"output": 0}
 
 
 def test_genkits_session_and_user_are_those_of_the_context_that_an_action_was_called_in():
     context = json.dumps({"auth": "<redacted>", "sessionId": "chat-7", "userId": "ada"})
-    step = read({"genkit:type": "action", "genkit:metadata:subtype": "flow", "genkit:metadata:context": context})
+    step = read(
+        {
+            "genkit:type": "action",
+            "genkit:metadata:subtype": "flow",
+            "genkit:metadata:context": context,
+        }
+    )
     assert (step.session_id, step.user_id) == ("chat-7", "ada")
 
 
@@ -236,7 +325,13 @@ def test_genkits_session_and_user_may_be_labels_of_the_call():
 
 @pytest.mark.parametrize("context", ["<redacted>", "[1]", '{"sessionId": {"a": 1}}', 7])
 def test_a_genkit_context_of_another_form_names_no_session(context):
-    step = read({"genkit:type": "action", "genkit:metadata:subtype": "flow", "genkit:metadata:context": context})
+    step = read(
+        {
+            "genkit:type": "action",
+            "genkit:metadata:subtype": "flow",
+            "genkit:metadata:context": context,
+        }
+    )
     assert step.session_id is None
 
 
@@ -244,7 +339,9 @@ def test_the_text_that_genkits_openai_plugin_drops_is_found_in_the_response():
     raw = {"choices": [{"message": {"role": "assistant", "content": "I look."}}]}
     answer = {"role": "model", "content": [{"toolRequest": {"name": "f", "input": {}}}]}
     output = {"message": answer, "raw": raw}
-    step = read({"genkit:type": "action", "genkit:metadata:subtype": "model", "genkit:output": output})
+    step = read(
+        {"genkit:type": "action", "genkit:metadata:subtype": "model", "genkit:output": output}
+    )
     assert [(x.text, len(x.calls)) for x in step.output] == [("I look.", 1)]
 
 
@@ -254,11 +351,16 @@ def test_voltagents_model_span_tells_no_tokens_since_they_are_the_last_calls_alo
 
 
 def test_voltagents_title_belongs_to_no_turn():
-    assert read({"span.type": "llm", "llm.operation": "generateTitle"}, scope=VOLTAGENT).kind == "other"
+    assert (
+        read({"span.type": "llm", "llm.operation": "generateTitle"}, scope=VOLTAGENT).kind
+        == "other"
+    )
 
 
 def test_an_agent_of_voltagent_without_messages_is_asked_by_its_input():
-    step = read({"entity.type": "agent", "entity.name": "helper", "input": '{"task": 1}'}, scope=VOLTAGENT)
+    step = read(
+        {"entity.type": "agent", "entity.name": "helper", "input": '{"task": 1}'}, scope=VOLTAGENT
+    )
     assert (step.kind, step.agent_name, step.input_text) == ("agent", "helper", '{"task": 1}')
 
 
@@ -267,13 +369,21 @@ def sentry(attributes, origin="auto.ai.openai"):
 
 
 def test_sentrys_answer_is_put_together():
-    calls = [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"x": "00042"}'}}]
-    step = sentry({"gen_ai.response.text": ["I look."], "gen_ai.response.tool_calls": json.dumps(calls)})
-    assert step.output == (Message("assistant", "I look.", calls=(RequestedCall("c1", "f", {"x": "00042"}),)),)
+    calls = [
+        {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"x": "00042"}'}}
+    ]
+    step = sentry(
+        {"gen_ai.response.text": ["I look."], "gen_ai.response.tool_calls": json.dumps(calls)}
+    )
+    assert step.output == (
+        Message("assistant", "I look.", calls=(RequestedCall("c1", "f", {"x": "00042"}),)),
+    )
 
 
 def test_an_answer_that_is_json_stays_text_where_sentry_records_it_as_it_is():
-    assert sentry({"gen_ai.response.text": '["a"]'}, "auto.ai.anthropic").output == (Message("assistant", '["a"]'),)
+    assert sentry({"gen_ai.response.text": '["a"]'}, "auto.ai.anthropic").output == (
+        Message("assistant", '["a"]'),
+    )
 
 
 def test_messages_that_sentry_left_out_are_damage():
@@ -302,8 +412,16 @@ def mastra_run(*loops):
     run = {"mastra.span.type": "agent_run", "gen_ai.system_instructions": "Be brief."}
     spans = [span(run, span_id="run")]
     for at, (system, said) in enumerate(loops):
-        given = {"messages": [{"role": "system", "content": system}, {"role": "user", "content": "Where?"}]}
-        loop = {"mastra.model_generation.input": given, "mastra.model_generation.output": {"text": said}}
+        given = {
+            "messages": [
+                {"role": "system", "content": system},
+                {"role": "user", "content": "Where?"},
+            ]
+        }
+        loop = {
+            "mastra.model_generation.input": given,
+            "mastra.model_generation.output": {"text": said},
+        }
         told = {"mastra.span.type": "model_generation", **loop}
         spans.append(span(told, span_id=f"loop{at}", parent="run", start_ns=at + 2))
     return rebuild(spans)
@@ -323,7 +441,12 @@ def voltagent_run(*, tokens, last):
     agent = {"entity.type": "agent", "entity.name": "front", "usage.prompt_tokens": tokens}
     model = {"span.type": "llm", "llm.usage.prompt_tokens": last}
     tool = {"span.type": "tool", "tool.name": "delegate_task"}
-    helper = {"entity.type": "agent", "entity.name": "front", "subagent.name": "clerk", "usage.prompt_tokens": 5}
+    helper = {
+        "entity.type": "agent",
+        "entity.name": "front",
+        "subagent.name": "clerk",
+        "usage.prompt_tokens": 5,
+    }
     told = [(agent, "1", ""), (model, "2", "1"), (tool, "3", "1"), (helper, "4", "3")]
     return [span(x, scope=VOLTAGENT, span_id=one, parent=above) for x, one, above in told]
 
@@ -339,4 +462,6 @@ def test_voltagents_count_of_the_last_call_alone_is_no_count():
 
 
 def test_voltagents_sub_agent_has_its_own_name():
-    assert [x.agent_name for x in dialects.read(voltagent_run(tokens=30, last=20)).steps][-1] == "clerk"
+    assert [x.agent_name for x in dialects.read(voltagent_run(tokens=30, last=20)).steps][
+        -1
+    ] == "clerk"

@@ -21,13 +21,19 @@ def texts(tree):
     """The strings of a module, without docstrings and other strings that stand alone."""
     alone = {id(x.value) for x in ast.walk(tree) if isinstance(x, ast.Expr)}
     return [
-        x for x in ast.walk(tree) if isinstance(x, ast.Constant) and isinstance(x.value, str) and id(x) not in alone
+        x
+        for x in ast.walk(tree)
+        if isinstance(x, ast.Constant) and isinstance(x.value, str) and id(x) not in alone
     ]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda x: str(x.relative_to(FOLDER)))
 def test_a_module_has_no_literal_of_a_key(path):
-    found = [f"line {x.lineno}: use {KEYS[x.value]}" for x in texts(ast.parse(path.read_text())) if x.value in KEYS]
+    found = [
+        f"line {x.lineno}: use {KEYS[x.value]}"
+        for x in texts(ast.parse(path.read_text()))
+        if x.value in KEYS
+    ]
     assert found == []
 
 

@@ -1,4 +1,6 @@
-"""The provider's id of a response, where an instrumentation of LangChain keeps what LangChain made of it."""
+"""The provider's id of a response, where an instrumentation of LangChain keeps what LangChain made
+of it.
+"""
 
 import json
 
@@ -12,7 +14,12 @@ JAVASCRIPT = "@arizeai/openinference-instrumentation-langchain"
 def model_run(message, scope=PYTHON, **output):
     """What is read of a model call with this message."""
     generation = {
-        "message": {"lc": 1, "type": "constructor", "id": ["AIMessage"], "kwargs": {"content": "x", **message}}
+        "message": {
+            "lc": 1,
+            "type": "constructor",
+            "id": ["AIMessage"],
+            "kwargs": {"content": "x", **message},
+        }
     }
     value = json.dumps({"generations": [[generation]], **output})
     return read({"openinference.span.kind": "LLM", "output.value": value}, scope=scope)
@@ -25,11 +32,16 @@ def test_the_id_of_the_response_is_in_the_messages_metadata(identity):
 
 
 def test_the_id_of_the_response_may_be_the_messages_own():
-    assert model_run({"id": "chatcmpl-1", "response_metadata": {}}, JAVASCRIPT).response_id == "chatcmpl-1"
+    assert (
+        model_run({"id": "chatcmpl-1", "response_metadata": {}}, JAVASCRIPT).response_id
+        == "chatcmpl-1"
+    )
 
 
 def test_the_id_of_the_response_may_be_beside_the_messages():
-    assert model_run({"id": "run-01a1-0"}, llm_output={"id": "chatcmpl-1"}).response_id == "chatcmpl-1"
+    assert (
+        model_run({"id": "run-01a1-0"}, llm_output={"id": "chatcmpl-1"}).response_id == "chatcmpl-1"
+    )
 
 
 @pytest.mark.parametrize("identity", ["run-01a1-0", "lc_run--01a1-0", "", None, 7, ["x"]])
@@ -42,6 +54,11 @@ def test_what_a_model_said_of_an_id_is_not_the_responses():
     assert model_run(said).response_id is None
 
 
-@pytest.mark.parametrize("value", ["", "x", "[]", '{"generations": 1}', '{"generations": [[1]], "llm_output": []}'])
+@pytest.mark.parametrize(
+    "value", ["", "x", "[]", '{"generations": 1}', '{"generations": [[1]], "llm_output": []}']
+)
 def test_an_output_that_is_no_models_has_no_id(value):
-    assert read({"openinference.span.kind": "LLM", "output.value": value}, scope=PYTHON).response_id is None
+    assert (
+        read({"openinference.span.kind": "LLM", "output.value": value}, scope=PYTHON).response_id
+        is None
+    )

@@ -1,4 +1,6 @@
-"""An SDK's limits on attributes leave no mark: what they cut or dropped is known from what is left, and only then."""
+"""An SDK's limits on attributes leave no mark: what they cut or dropped is known from what is left,
+and only then.
+"""
 
 import json
 import re
@@ -31,26 +33,35 @@ LOST_IN_SILENCE = {
     ("mlflow/shop-stream", "model_calls"),
     ("openllmetry/shop-js-langchain-runs", "history"),
     ("openinference/shop-crewai-listener", "available_tools"),
-    *(("litellm/shop-gateway", fact) for fact in ("available_tools", "tool_calls", "model_calls", "usage")),
+    *(
+        ("litellm/shop-gateway", fact)
+        for fact in ("available_tools", "tool_calls", "model_calls", "usage")
+    ),
 }
 """What is known to be lost without a sign.
 
-Of Agno, that some text stood beside calls; the tools that another agent had, if its name is lost with them; that one
-span of Pipecat's holds several turns, if nothing is left of what was said in them; that a model call only finds a
-title, if its instructions are lost; calls in dropped events of a stream. And what is only told together, if nothing
-is left by which it is known to be one: by an application and its gateway, by a turn and an agent elsewhere that it
-asked, whose turn then is one by itself, and by a chain's runs, each in a trace of its own. CrewAI's tools are then
-taken whole from the other instrumentation, which records their arguments as they were sent.
+Of Agno, that some text stood beside calls; the tools that another agent had, if its name is lost
+with them; that one span of Pipecat's holds several turns, if nothing is left of what was said in
+them; that a model call only finds a title, if its instructions are lost; calls in dropped events of
+a stream. And what is only told together, if nothing is left by which it is known to be one: by an
+application and its gateway, by a turn and an agent elsewhere that it asked, whose turn then is one
+by itself, and by a chain's runs, each in a trace of its own. CrewAI's tools are then taken whole
+from the other instrumentation, which records their arguments as they were sent.
 """
 
 LOST_AT_16 = {
     *(("langsmith/shop-anthropic", fact) for fact in ("history", "user_input")),
-    *(("langsmith/shop-openai", x) for x in ("final_output", "history", "model_calls", "plan", "user_input")),
+    *(
+        ("langsmith/shop-openai", x)
+        for x in ("final_output", "history", "model_calls", "plan", "user_input")
+    ),
     ("openinference/desk-agno", "final_output"),
     ("pipecat/shop", "usage"),
     *((f"strands/{x}", "available_tools") for x in ("shop-latest", "shop-version-1-18")),
 }
-"""The same of spans that keep 16 attributes: what a span stood for, by which its texts are read, and its place."""
+"""The same of spans that keep 16 attributes: what a span stood for, by which its texts are read,
+and its place.
+"""
 
 LOST_IN_REDACTIONS = {
     ("langfuse/shop-js-openai", "tool_calls"),
@@ -58,9 +69,15 @@ LOST_IN_REDACTIONS = {
     ("openinference/shop-beeai", "user_input"),
     ("openllmetry/shop-js-langchain", "final_output"),
     *(("openlit/shop-version-1-36", fact) for fact in ("history", "tool_calls")),
-    *((f"pipecat/{x}", fact) for x in ("shop", "shop-text") for fact in ("plan", "tool_calls", "final_output")),
+    *(
+        (f"pipecat/{x}", fact)
+        for x in ("shop", "shop-text")
+        for fact in ("plan", "tool_calls", "final_output")
+    ),
 }
-"""The same of what a redaction took away: order, envelopes, and what is read where several spans are seen together."""
+"""The same of what a redaction took away: order, envelopes, and what is read where several spans
+are seen together.
+"""
 
 COUNT, KEYS = "redaction.masked.count", "redaction.masked.keys"
 RESOURCE, SCOPE = Resource({"service.name": "shop"}), Scope("test")
@@ -90,25 +107,35 @@ def with_cut_values(holder, chars):
 
 
 def with_cut_span(span, chars):
-    return replace(with_cut_values(span, chars), events=tuple(with_cut_values(x, chars) for x in span.events))
+    return replace(
+        with_cut_values(span, chars), events=tuple(with_cut_values(x, chars) for x in span.events)
+    )
 
 
 def with_first_attributes(span, count):
     attributes = dict(list(span.attributes.items())[:count])
-    return replace(span, attributes=attributes, dropped_attributes_count=len(span.attributes) - len(attributes))
+    return replace(
+        span, attributes=attributes, dropped_attributes_count=len(span.attributes) - len(attributes)
+    )
 
 
 def with_last_attributes(span, count):
     attributes = dict(list(span.attributes.items())[-count:])
-    return replace(span, attributes=attributes, dropped_attributes_count=len(span.attributes) - len(attributes))
+    return replace(
+        span, attributes=attributes, dropped_attributes_count=len(span.attributes) - len(attributes)
+    )
 
 
 def with_first_events(span, count):
-    return replace(span, events=span.events[:count], dropped_events_count=max(0, len(span.events) - count))
+    return replace(
+        span, events=span.events[:count], dropped_events_count=max(0, len(span.events) - count)
+    )
 
 
 def with_last_events(span, count):
-    return replace(span, events=span.events[-count:], dropped_events_count=max(0, len(span.events) - count))
+    return replace(
+        span, events=span.events[-count:], dropped_events_count=max(0, len(span.events) - count)
+    )
 
 
 def with_first_attributes_of_events(span, count):
@@ -116,7 +143,9 @@ def with_first_attributes_of_events(span, count):
 
 
 def with_masks(holder, noted):
-    """As the Collector's redaction masks numbers of articles, cities and parcels, which it may tell, or only count."""
+    """As the Collector's redaction masks numbers of articles, cities and parcels, which it may
+    tell, or only count.
+    """
     masked = {
         key: re.sub(r"00042|Tokyo|[Pp]arcel", "****", x) if isinstance(x, str) else x
         for key, x in holder.attributes.items()
@@ -139,32 +168,50 @@ def without_messages(span, noted):
 
 
 def ids(trace):
-    return {trace.opening_span_id, *(x.span_id for x in (*trace.model_calls, *(trace.tool_calls or ())))}
+    return {
+        trace.opening_span_id,
+        *(x.span_id for x in (*trace.model_calls, *(trace.tool_calls or ()))),
+    }
 
 
 def meant(trace, whole):
     """Of the traces of the whole recording, the one that a trace is, or is a part of."""
-    return max(whole, key=lambda x: (len(ids(x) & ids(trace)), -abs(x.started_ns - trace.started_ns)))
+    return max(
+        whole, key=lambda x: (len(ids(x) & ids(trace)), -abs(x.started_ns - trace.started_ns))
+    )
 
 
 def is_told(fact, found, whole):
-    """Whether a trace tells a fact as the whole one does; tool calls as another source tells them, too.
+    """Whether a trace tells a fact as the whole one does; tool calls as another source tells them,
+    too.
 
     Beside the calls of an earlier answer, no text and an empty one are the same.
     """
     if fact == "history":
-        found, whole = ([(x.role, x.text or "", x.tool_calls) for x in z or ()] for z in (found, whole))
+        found, whole = (
+            [(x.role, x.text or "", x.tool_calls) for x in z or ()] for z in (found, whole)
+        )
     if fact == "model_calls":
-        found, whole = ([(x.text, [(y.name, y.arguments) for y in x.tool_calls]) for x in z] for z in (found, whole))
+        found, whole = (
+            [(x.text, [(y.name, y.arguments) for y in x.tool_calls]) for x in z]
+            for z in (found, whole)
+        )
     if fact == "tool_calls" and found and whole and len(found) == len(whole):
         return all(map(is_same_call, found, whole))
     return found == whole
 
 
 def is_same_call(found, whole):
-    """Whether two calls are one: a tool's span may add the defaults of arguments, and have its result as text."""
-    given = [x.arguments if isinstance(x.arguments, dict) else {"all": x.arguments} for x in (found, whole)]
-    is_same = found.name == whole.name and found.error == whole.error and given[0] | given[1] == given[0]
+    """Whether two calls are one: a tool's span may add the defaults of arguments, and have its
+    result as text.
+    """
+    given = [
+        x.arguments if isinstance(x.arguments, dict) else {"all": x.arguments}
+        for x in (found, whole)
+    ]
+    is_same = (
+        found.name == whole.name and found.error == whole.error and given[0] | given[1] == given[0]
+    )
     return is_same and found.result in (whole.result, str(whole.result))
 
 
@@ -203,7 +250,9 @@ def test_with_a_limit_on_the_number_of_attributes_no_fact_is_lost_in_silence(cas
     assert lost_in_silence(case, [kept(x, count) for x in spans], logs, known) == set()
 
 
-@pytest.mark.parametrize("way", [with_first_events, with_last_events, with_first_attributes_of_events])
+@pytest.mark.parametrize(
+    "way", [with_first_events, with_last_events, with_first_attributes_of_events]
+)
 @pytest.mark.parametrize("case", ALL, ids=named)
 def test_with_a_limit_on_events_no_fact_is_lost_in_silence(case, way):
     spans, logs, _ = recorded(case)
@@ -220,7 +269,10 @@ def test_with_a_limit_on_the_attributes_of_log_records_no_fact_is_lost_in_silenc
 @pytest.mark.parametrize("case", ALL, ids=named)
 def test_what_a_redaction_masked_in_texts_is_not_lost_in_silence(case, noted):
     spans, logs, _ = recorded(case)
-    masked, masked_logs = [with_masked_span(x, noted) for x in spans], [with_masks(x, noted) for x in logs]
+    masked, masked_logs = (
+        [with_masked_span(x, noted) for x in spans],
+        [with_masks(x, noted) for x in logs],
+    )
     assert lost_in_silence(case, masked, masked_logs, LOST_IN_REDACTIONS) == set()
 
 
@@ -228,7 +280,10 @@ def test_what_a_redaction_masked_in_texts_is_not_lost_in_silence(case, noted):
 def test_what_a_redaction_deleted_is_not_lost_in_silence(case):
     spans, logs, _ = recorded(case)
     noted = ("redaction.redacted.count", "redaction.redacted.keys")
-    assert lost_in_silence(case, [without_messages(x, noted) for x in spans], logs, LOST_IN_REDACTIONS) == set()
+    assert (
+        lost_in_silence(case, [without_messages(x, noted) for x in spans], logs, LOST_IN_REDACTIONS)
+        == set()
+    )
 
 
 def holding(*texts, events=()):
@@ -262,7 +317,12 @@ def test_three_texts_that_end_in_no_way_show_any_limit():
 @pytest.mark.parametrize("end", [".", "?", "!", '"', ")", "。"])
 def test_texts_that_end_as_texts_do_show_no_limit(end):
     assert (
-        limit_of(*(f"{x} of sixty-four characters, which all three of these have now"[:63] + end for x in "abc"))
+        limit_of(
+            *(
+                f"{x} of sixty-four characters, which all three of these have now"[:63] + end
+                for x in "abc"
+            )
+        )
         is None
     )
 
@@ -272,7 +332,9 @@ def test_ids_and_addresses_of_one_length_show_no_limit():
 
 
 def test_whole_json_of_one_length_shows_no_limit():
-    assert limit_of(*(json.dumps([{"id": x, "text": "a text of some length"}]) for x in "abc")) is None
+    assert (
+        limit_of(*(json.dumps([{"id": x, "text": "a text of some length"}]) for x in "abc")) is None
+    )
 
 
 def test_texts_that_are_shorter_than_the_longest_show_no_limit():
@@ -281,17 +343,23 @@ def test_texts_that_are_shorter_than_the_longest_show_no_limit():
 
 def test_a_limit_shows_in_the_events_of_spans():
     event = Event("gen_ai.user.message", 1, {"content": '{"role": "user", "co'})
-    assert limits([holding("a longer text, which is whole.", events=(event,))], {}) == {("shop", "event"): 20}
+    assert limits([holding("a longer text, which is whole.", events=(event,))], {}) == {
+        ("shop", "event"): 20
+    }
 
 
 def test_a_limit_shows_in_log_records():
     record = LogRecord("t", "s", 1, "", None, {"prompt": '{"role": "user", "co'}, RESOURCE, SCOPE)
-    assert limits([holding("a longer text, which is whole.")], {"s": [record]}) == {("shop", "log"): 20}
+    assert limits([holding("a longer text, which is whole.")], {"s": [record]}) == {
+        ("shop", "log"): 20
+    }
 
 
 def test_a_limit_shows_in_texts_inside_the_messages_of_log_records():
     content = ("where is my parcel " * 4)[:64]
-    record = LogRecord("t", "s", 1, "", None, {"gen_ai.input.messages": [{"content": content}]}, RESOURCE, SCOPE)
+    record = LogRecord(
+        "t", "s", 1, "", None, {"gen_ai.input.messages": [{"content": content}]}, RESOURCE, SCOPE
+    )
     assert limits([], {"s": [record]}) == {("shop", "log"): 64}
 
 
@@ -302,11 +370,18 @@ def test_a_limit_in_bytes_shows_where_the_longest_text_is_not_ascii():
 
 
 @pytest.mark.parametrize(
-    "text", ["No idea...", "**Bold** and ***", "a **** b", "[see below]", "1 of [3 lines]", "***b***"]
+    "text",
+    ["No idea...", "**Bold** and ***", "a **** b", "[see below]", "1 of [3 lines]", "***b***"],
 )
 def test_texts_that_only_look_like_marks_are_whole(text):
-    said = {"gen_ai.prompt.0.role": "user", "gen_ai.prompt.0.content": text, "gen_ai.completion.0.content": text}
-    (trace,) = rebuild_all([replace(holding(), attributes={"llm.request.type": "chat", **said})], [])
+    said = {
+        "gen_ai.prompt.0.role": "user",
+        "gen_ai.prompt.0.content": text,
+        "gen_ai.completion.0.content": text,
+    }
+    (trace,) = rebuild_all(
+        [replace(holding(), attributes={"llm.request.type": "chat", **said})], []
+    )
     assert (trace.user_input, trace.damaged) == (text, ())
 
 
@@ -318,7 +393,11 @@ def test_a_limit_that_shows_in_one_place_counts_in_another_where_values_are_that
 
 def chatted(**more):
     """A model call that a user asked a question with a number in."""
-    said = {"llm.request.type": "chat", "gen_ai.prompt.0.role": "user", "gen_ai.prompt.0.content": "Call ****, please."}
+    said = {
+        "llm.request.type": "chat",
+        "gen_ai.prompt.0.role": "user",
+        "gen_ai.prompt.0.content": "Call ****, please.",
+    }
     answered = {"gen_ai.completion.0.role": "assistant", "gen_ai.completion.0.content": "I do."}
     return replace(holding(), attributes={**said, **answered, "http.route": "/chat", **more})
 
@@ -346,9 +425,14 @@ def test_what_a_redaction_deleted_of_requests_alone_damages_nothing():
 
 
 def test_what_a_redaction_deleted_may_have_told_what_is_missing():
-    deleted = {"redaction.redacted.count": 1, "redaction.redacted.keys": "llm.request.functions.0.name"}
+    deleted = {
+        "redaction.redacted.count": 1,
+        "redaction.redacted.keys": "llm.request.functions.0.name",
+    }
     assert "available_tools" in damaged(chatted(**deleted))
 
 
 def test_dropped_links_may_have_joined_a_turn_to_others():
-    assert {"user_input", "final_output", "usage"} < set(damaged(replace(chatted(), dropped_links_count=1)))
+    assert {"user_input", "final_output", "usage"} < set(
+        damaged(replace(chatted(), dropped_links_count=1))
+    )

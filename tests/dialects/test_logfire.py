@@ -1,4 +1,6 @@
-"""Logfire's spans in the forms that its recordings do not cover: streams, lists of events, MCP, what it hides."""
+"""Logfire's spans in the forms that its recordings do not cover: streams, lists of events, MCP,
+what it hides.
+"""
 
 import json
 
@@ -17,7 +19,9 @@ ASKED = [{"role": "user", "content": "Where?"}]
 
 def span(attributes, *, scope=OPENAI, name="span", span_id="1", parent="", status=0):
     as_recorded = {k: v if isinstance(v, str) else json.dumps(v) for k, v in attributes.items()}
-    return Span("t", span_id, parent, name, 1, 1, 2, status, "", as_recorded, Resource(), Scope(scope))
+    return Span(
+        "t", span_id, parent, name, 1, 1, 2, status, "", as_recorded, Resource(), Scope(scope)
+    )
 
 
 def read(attributes, **more):
@@ -29,7 +33,9 @@ def test_a_streamed_call_is_told_by_the_record_of_its_answer():
     request = {"messages": ASKED, "model": "m", "stream": True}
     answer = {"message": {"role": "assistant", "content": "There."}, "usage": {"prompt_tokens": 7}}
     begun = span({"request_data": request})
-    ended = span({"request_data": request, "response_data": answer, "logfire.span_type": "log"}, span_id="2")
+    ended = span(
+        {"request_data": request, "response_data": answer, "logfire.span_type": "log"}, span_id="2"
+    )
     first, second = dialects.read([begun, ended]).steps
     assert (first.kind, first.output, first.input_tokens, second.kind) == (
         "model",
@@ -58,7 +64,10 @@ def test_the_answer_is_what_comes_last_among_events():
         {"event.name": "gen_ai.assistant.message", "role": "assistant", "content": "There."},
     ]
     step = read({"events": events})
-    assert ([x.role for x in step.input], step.output) == (["system", "user"], (Message("assistant", "There."),))
+    assert ([x.role for x in step.input], step.output) == (
+        ["system", "user"],
+        (Message("assistant", "There."),),
+    )
 
 
 def test_arguments_of_an_anthropic_model_come_out_of_their_envelope():
@@ -75,7 +84,9 @@ def test_arguments_of_an_openai_model_keep_a_key_called_input():
     assert step.output[0].calls == (RequestedCall(None, "f", {"input": {"x": 0}}),)
 
 
-@pytest.mark.parametrize(("recorded", "value"), [("0", 0), ("null", None), ("[]", []), ("", ""), ("00042", "00042")])
+@pytest.mark.parametrize(
+    ("recorded", "value"), [("0", 0), ("null", None), ("[]", []), ("", ""), ("00042", "00042")]
+)
 def test_a_function_of_an_agent_is_a_tool(recorded, value):
     attributes = {"name": "f", "input": '{"sku": "00042"}', "output": recorded}
     step = read(attributes, scope=AGENTS, name="Function: {name}")
@@ -89,8 +100,14 @@ def test_a_function_of_an_agent_is_a_tool(recorded, value):
 
 
 def test_a_function_that_failed_says_why():
-    error = {"message": "Error running tool (non-fatal)", "data": {"tool_name": "f", "error": "no such article"}}
-    assert read({"name": "f", "error": error}, scope=AGENTS, name="Function: {name}").error == "no such article"
+    error = {
+        "message": "Error running tool (non-fatal)",
+        "data": {"tool_name": "f", "error": "no such article"},
+    }
+    assert (
+        read({"name": "f", "error": error}, scope=AGENTS, name="Function: {name}").error
+        == "no such article"
+    )
 
 
 def test_an_mcp_request_that_calls_a_tool_is_the_call():
@@ -126,13 +143,19 @@ def test_hidden_messages_are_damaged():
 
 
 def around(**named):
-    """The turn of a model call in a span that the application opened with Logfire, with these attributes."""
+    """The turn of a model call in a span that the application opened with Logfire, with these
+    attributes.
+    """
     messages = {"messages": [{"role": "user", "content": "Where?"}]}
     answer = {"message": {"role": "assistant", "content": "In Lyon."}}
     called = {"request_data": json.dumps(messages), "response_data": json.dumps(answer)}
     (trace,) = rebuild(
         [
-            span({key.replace("__", "."): x for key, x in named.items()}, scope="logfire", name="turn"),
+            span(
+                {key.replace("__", "."): x for key, x in named.items()},
+                scope="logfire",
+                name="turn",
+            ),
             span(called, scope="logfire.openai", parent="1", span_id="2"),
         ]
     )
@@ -156,7 +179,12 @@ def test_the_conventions_name_of_a_session_goes_before_an_applications():
 
 
 def test_a_session_on_a_call_itself_as_logfires_baggage_puts_it_there_is_read():
-    given = {"request_data": '{"messages": []}', "response_data": "{}", "session_id": "floor-7", "user_id": "clerk"}
+    given = {
+        "request_data": '{"messages": []}',
+        "response_data": "{}",
+        "session_id": "floor-7",
+        "user_id": "clerk",
+    }
     step = read(given, scope="logfire.openai")
     assert (step.session_id, step.user_id) == ("floor-7", "clerk")
 

@@ -17,7 +17,13 @@ span, read = partial(one_span.span, scope=SCOPE), partial(one_span.read, scope=S
 
 
 def tool(result):
-    return read({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f", "gen_ai.tool.call.result": result})
+    return read(
+        {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "f",
+            "gen_ai.tool.call.result": result,
+        }
+    )
 
 
 def test_the_address_of_an_object_is_no_result():
@@ -29,24 +35,34 @@ def test_text_with_an_address_in_it_is_a_result():
 
 
 def test_what_a_workflow_passes_on_is_no_agent_trace():
-    assert rebuild([span({}, name="workflow.build"), span({}, name="message.send", span_id="2")]) == []
+    assert (
+        rebuild([span({}, name="workflow.build"), span({}, name="message.send", span_id="2")]) == []
+    )
 
 
 def test_the_kernels_loop_is_read_and_is_no_step_of_the_agent():
     attributes = {"sk.available_functions": "shop-f"}
-    assert read(attributes, scope="semantic_kernel.connectors.ai.chat_completion_client_base").kind == "other"
+    assert (
+        read(attributes, scope="semantic_kernel.connectors.ai.chat_completion_client_base").kind
+        == "other"
+    )
 
 
 def test_what_the_kernels_runtime_hands_on_is_read_and_is_no_agent_trace():
     sent = span(
-        {"messaging.operation": "publish"}, scope="agent_runtime InProcessRuntime", name="agent_runtime publish"
+        {"messaging.operation": "publish"},
+        scope="agent_runtime InProcessRuntime",
+        name="agent_runtime publish",
     )
     assert ([x.kind for x in dialects.read([sent]).steps], rebuild([sent])) == (["other"], [])
 
 
 def test_an_agent_that_is_given_only_its_thread_was_not_given_nothing():
     attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.input.messages": "[]"}
-    assert read(attributes, scope="semantic_kernel.utils.telemetry.agent_diagnostics.decorators").input is None
+    assert (
+        read(attributes, scope="semantic_kernel.utils.telemetry.agent_diagnostics.decorators").input
+        is None
+    )
 
 
 def event(name, **content):
@@ -60,9 +76,18 @@ def test_dotnets_messages_are_json_in_an_attribute_of_their_events():
         event("gen_ai.user.message", role="user", content='{"x": 1}'),
         event("gen_ai.assistant.message", role="assistant", tool_calls=[call]),
         event("gen_ai.tool.message", role="tool", content="0", id="c1"),
-        event("gen_ai.choice", index=0, message={"content": "Zero.", "role": "assistant"}, finish_reason="Stop"),
+        event(
+            "gen_ai.choice",
+            index=0,
+            message={"content": "Zero.", "role": "assistant"},
+            finish_reason="Stop",
+        ),
     ]
-    step = read({"gen_ai.operation.name": "chat"}, scope="Microsoft.SemanticKernel.Diagnostics", events=events)
+    step = read(
+        {"gen_ai.operation.name": "chat"},
+        scope="Microsoft.SemanticKernel.Diagnostics",
+        events=events,
+    )
     assert (step.input, step.output) == (
         (
             Message("system", "Be brief."),
@@ -76,5 +101,7 @@ def test_dotnets_messages_are_json_in_an_attribute_of_their_events():
 
 def test_a_response_that_a_call_goes_on_from_is_no_session():
     called = {"gen_ai.operation.name": "chat"}
-    ids = [read(called | {"gen_ai.conversation.id": x}).session_id for x in ("resp_68f1", "conv_68f1")]
+    ids = [
+        read(called | {"gen_ai.conversation.id": x}).session_id for x in ("resp_68f1", "conv_68f1")
+    ]
     assert ids == [None, "conv_68f1"]

@@ -13,7 +13,9 @@ ASKED = {"role": "user", "content": "Where?"}
 
 def span(span_id, parent_id="", *, name="llm", start_ns=1, **attributes):
     said = {key.replace("__", "."): value for key, value in attributes.items()}
-    return Span("t", span_id, parent_id, name, 1, start_ns, 99, 0, "", said, Resource(), Scope("pipecat"))
+    return Span(
+        "t", span_id, parent_id, name, 1, start_ns, 99, 0, "", said, Resource(), Scope("pipecat")
+    )
 
 
 def model(span_id, messages, parent_id="", *, start_ns=1, **attributes):
@@ -21,7 +23,10 @@ def model(span_id, messages, parent_id="", *, start_ns=1, **attributes):
 
 
 def call(call_id):
-    return {"role": "assistant", "tool_calls": [{"id": call_id, "function": {"name": "f", "arguments": "{}"}}]}
+    return {
+        "role": "assistant",
+        "tool_calls": [{"id": call_id, "function": {"name": "f", "arguments": "{}"}}],
+    }
 
 
 def result(call_id, content):
@@ -38,18 +43,28 @@ def test_what_the_model_was_given_is_read_without_the_conventions():
 
 
 def test_a_turn_is_an_agent_and_the_conversation_around_it_is_not():
-    steps = read(*(span(str(i), name=x, conversation__id="00042") for i, x in enumerate(("turn", "conversation"))))
+    steps = read(
+        *(
+            span(str(i), name=x, conversation__id="00042")
+            for i, x in enumerate(("turn", "conversation"))
+        )
+    )
     assert [(x.kind, x.session_id) for x in steps] == [("agent", "00042"), ("other", "00042")]
 
 
 def test_a_models_calls_are_those_of_the_next_request():
     after = [ASKED, call("c1"), result("c1", "1"), call("c2"), result("c2", "2")]
     first, _ = read(model("1", [ASKED], output="I look."), model("2", after, start_ns=2))
-    assert [(x.text, [y.call_id for y in x.calls]) for x in first.output] == [("I look.", ["c1", "c2"])]
+    assert [(x.text, [y.call_id for y in x.calls]) for x in first.output] == [
+        ("I look.", ["c1", "c2"])
+    ]
 
 
 def test_a_request_of_another_conversation_tells_no_calls():
-    first, _ = read(model("1", [ASKED]), model("2", [{"role": "user", "content": "When?"}, call("c1")], start_ns=2))
+    first, _ = read(
+        model("1", [ASKED]),
+        model("2", [{"role": "user", "content": "When?"}, call("c1")], start_ns=2),
+    )
     assert first.output == ()
 
 
@@ -78,7 +93,10 @@ def test_the_user_of_a_conversation_is_that_of_all_its_turns():
 def test_a_turn_in_which_the_user_goes_on_after_an_answer_is_none():
     then = [ASKED, {"role": "assistant", "content": "There."}, {"role": "user", "content": "Why?"}]
     turn = span("9", name="turn", conversation__id="a")
-    first, second = model("1", [ASKED], "9", output="There."), model("2", then, "9", start_ns=2, output="So.")
+    first, second = (
+        model("1", [ASKED], "9", output="There."),
+        model("2", then, "9", start_ns=2, output="So."),
+    )
     assert [x.user_input for x in rebuild([turn, first, second])] == ["Where?", "Why?"]
 
 

@@ -15,7 +15,9 @@ ASKED = [{"role": "user", "content": "Where?"}]
 
 
 def span(attributes, *, scope="", name="span", span_id="1"):
-    as_recorded = {k: json.dumps(v) if isinstance(v, (dict, list)) else v for k, v in attributes.items()}
+    as_recorded = {
+        k: json.dumps(v) if isinstance(v, (dict, list)) else v for k, v in attributes.items()
+    }
     return Span("t", span_id, "", name, 1, 1, 2, 0, "", as_recorded, Resource(), Scope(scope))
 
 
@@ -29,7 +31,11 @@ def read(attributes, *, logs=(), **more):
 
 
 def litellm(attributes, **more):
-    return read({"litellm.call_id": "c", "gen_ai.operation.name": "chat", **attributes}, scope="litellm", **more)
+    return read(
+        {"litellm.call_id": "c", "gen_ai.operation.name": "chat", **attributes},
+        scope="litellm",
+        **more,
+    )
 
 
 def test_litellm_tells_calls_beside_the_answer():
@@ -42,18 +48,26 @@ def test_litellm_tells_calls_beside_the_answer():
     }
     step = litellm({"gen_ai.output.messages": said, **calls})
     assert step.output == (
-        Message("assistant", "I look.", calls=(RequestedCall(None, "f", {"x": 1}), RequestedCall(None, "g", {}))),
+        Message(
+            "assistant",
+            "I look.",
+            calls=(RequestedCall(None, "f", {"x": 1}), RequestedCall(None, "g", {})),
+        ),
     )
 
 
 def in_span(attributes):
     """What LiteLLM wrote to the application's span, the last call's attributes last."""
-    return read({"litellm.call_id": "c", "gen_ai.operation.name": "chat", **attributes}, scope="shop")
+    return read(
+        {"litellm.call_id": "c", "gen_ai.operation.name": "chat", **attributes}, scope="shop"
+    )
 
 
 def said_by_litellm(text, reason):
     parts = [{"type": "text", "content": text}] if text else []
-    return {"gen_ai.output.messages": [{"role": "assistant", "parts": parts, "finish_reason": reason}]}
+    return {
+        "gen_ai.output.messages": [{"role": "assistant", "parts": parts, "finish_reason": reason}]
+    }
 
 
 def call_beside(index, name):
@@ -66,7 +80,9 @@ def test_calls_of_an_earlier_answer_on_the_applications_span_are_none_of_the_las
 
 
 def test_of_an_earlier_answer_with_more_calls_none_is_added_to_the_last_answers():
-    step = in_span({**call_beside(1, "g"), **said_by_litellm("", "tool_calls"), **call_beside(0, "h")})
+    step = in_span(
+        {**call_beside(1, "g"), **said_by_litellm("", "tool_calls"), **call_beside(0, "h")}
+    )
     assert [x.name for x in step.output[0].calls] == ["h"]
 
 
@@ -74,8 +90,13 @@ def test_litellm_tells_messages_in_records_of_one_each():
     step = litellm(
         {},
         logs=[
-            record("gen_ai.content.prompt", {"role": "tool", "tool_call_id": "c-1", "content": "0"}),
-            record("gen_ai.content.completion", {"index": 0, "message": {"role": "assistant", "content": "None."}}),
+            record(
+                "gen_ai.content.prompt", {"role": "tool", "tool_call_id": "c-1", "content": "0"}
+            ),
+            record(
+                "gen_ai.content.completion",
+                {"index": 0, "message": {"role": "assistant", "content": "None."}},
+            ),
         ],
     )
     assert (step.input, step.output) == (
@@ -85,13 +106,21 @@ def test_litellm_tells_messages_in_records_of_one_each():
 
 
 def test_litellm_lists_tools_by_index():
-    step = litellm({"gen_ai.tool.0.name": "f", "gen_ai.tool.0.description": "Finds.", "gen_ai.tool.0.parameters": "{}"})
+    step = litellm(
+        {
+            "gen_ai.tool.0.name": "f",
+            "gen_ai.tool.0.description": "Finds.",
+            "gen_ai.tool.0.parameters": "{}",
+        }
+    )
     assert [(x.name, x.description) for x in step.tools] == [("f", "Finds.")]
 
 
 @pytest.mark.parametrize(("declared", "damaged"), [(1, frozenset()), (2, frozenset({"tools"}))])
 def test_tools_that_litellm_counts_and_does_not_list_are_lost(declared, damaged):
-    step = litellm({"llm.request.functions.0.name": "f", "litellm.request.tools.declared": declared})
+    step = litellm(
+        {"llm.request.functions.0.name": "f", "litellm.request.tools.declared": declared}
+    )
     assert step.damaged == damaged
 
 
@@ -100,7 +129,10 @@ def test_tools_of_which_a_limit_on_attributes_took_the_first_are_lost():
 
 
 def test_a_step_of_litellms_proxy_that_only_names_a_model_calls_none():
-    assert read({"litellm.api_key.hash": "h", "gen_ai.request.model": "m"}, scope="litellm").kind == "other"
+    assert (
+        read({"litellm.api_key.hash": "h", "gen_ai.request.model": "m"}, scope="litellm").kind
+        == "other"
+    )
 
 
 def test_litellms_client_may_send_session_and_user_along():
@@ -113,10 +145,16 @@ def test_litellms_client_may_send_session_and_user_along():
     ("printed", "value"),
     [
         ("content='15C' name='f' tool_call_id='c-1'", "15C"),
-        ("content=\"it's \\n tool_call_id='x'\" name='f' id='m' tool_call_id='c-1'", "it's \n tool_call_id='x'"),
+        (
+            "content=\"it's \\n tool_call_id='x'\" name='f' id='m' tool_call_id='c-1'",
+            "it's \n tool_call_id='x'",
+        ),
         ("content=[{'type': 'text', 'text': '0'}] tool_call_id='c-1' artifact={'a': 1}", 0),
         ("content='null' tool_call_id='c-1'", None),
-        ("content=[{'type': 'text', 'text': '[1] [2]'}] name='f' id='m' tool_call_id='c-1'", "[1] [2]"),
+        (
+            "content=[{'type': 'text', 'text': '[1] [2]'}] name='f' id='m' tool_call_id='c-1'",
+            "[1] [2]",
+        ),
     ],
 )
 def test_openlit_records_tool_messages_as_python_prints_them(printed, value):
@@ -133,7 +171,10 @@ def test_openlit_records_that_a_tool_failed():
 
 def test_a_tool_that_returns_text_like_a_message_keeps_it():
     tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"}
-    assert read({**tool, "gen_ai.tool.call.result": "content='x' of y"}, scope=OPENLIT).result == "content='x' of y"
+    assert (
+        read({**tool, "gen_ai.tool.call.result": "content='x' of y"}, scope=OPENLIT).result
+        == "content='x' of y"
+    )
 
 
 def test_what_openlit_calls_an_agent_inside_a_graph_is_a_node():
@@ -145,13 +186,21 @@ def test_what_openlit_calls_an_agent_inside_a_graph_is_a_node():
 
 def test_laminar_keeps_messages_as_the_provider_has_them():
     choices = [{"index": 0, "message": {"role": "assistant", "content": "There."}}]
-    step = read({"lmnr.span.type": "LLM", "gen_ai.input.messages": ASKED, "gen_ai.output.messages": choices})
-    assert (step.input, step.output) == ((Message("user", "Where?"),), (Message("assistant", "There."),))
+    step = read(
+        {"lmnr.span.type": "LLM", "gen_ai.input.messages": ASKED, "gen_ai.output.messages": choices}
+    )
+    assert (step.input, step.output) == (
+        (Message("user", "Where?"),),
+        (Message("assistant", "There."),),
+    )
 
 
 def test_laminar_has_the_instructions_of_a_response_beside_its_messages():
     told = {"gen_ai.prompt.0.role": "system", "gen_ai.prompt.0.content": "Be brief."}
-    assert read({"lmnr.span.type": "LLM", "gen_ai.input.messages": ASKED, **told}).system == "Be brief."
+    assert (
+        read({"lmnr.span.type": "LLM", "gen_ai.input.messages": ASKED, **told}).system
+        == "Be brief."
+    )
 
 
 def test_an_evaluator_of_laminars_is_no_step():
@@ -160,19 +209,27 @@ def test_an_evaluator_of_laminars_is_no_step():
 
 @pytest.mark.parametrize("value", [0, False, None, "", [], {"result": 1, "error": None}])
 def test_langwatch_says_what_kind_of_value_a_tool_returned(value):
-    step = read({"langwatch.span.type": "tool", "langwatch.output": {"type": "json", "value": value}}, name="f")
+    step = read(
+        {"langwatch.span.type": "tool", "langwatch.output": {"type": "json", "value": value}},
+        name="f",
+    )
     assert (step.tool_name, step.result, step.has_result) == ("f", value, True)
 
 
 def test_a_tools_own_object_with_langwatchs_keys_stays_whole():
     value = {"type": "tea", "value": 3}
-    step = read({"langwatch.span.type": "tool", "langwatch.output": {"type": "json", "value": value}})
+    step = read(
+        {"langwatch.span.type": "tool", "langwatch.output": {"type": "json", "value": value}}
+    )
     assert step.result == value
 
 
 def test_langwatchs_retrieval_tells_its_documents():
     contexts = {"type": "json", "value": [{"document_id": "1", "content": "Green."}]}
-    attributes = {"langwatch.input": {"type": "text", "value": "tea"}, "langwatch.contexts": contexts}
+    attributes = {
+        "langwatch.input": {"type": "text", "value": "tea"},
+        "langwatch.contexts": contexts,
+    }
     step = read({"langwatch.span.type": "rag", **attributes})
     assert (step.kind, step.query, step.documents) == (
         "retrieval",
@@ -182,7 +239,12 @@ def test_langwatchs_retrieval_tells_its_documents():
 
 
 def mlflow(kind, given, returned, **attributes):
-    recorded = {"mlflow.spanType": kind, "mlflow.spanInputs": given, "mlflow.spanOutputs": returned, **attributes}
+    recorded = {
+        "mlflow.spanType": kind,
+        "mlflow.spanInputs": given,
+        "mlflow.spanOutputs": returned,
+        **attributes,
+    }
     return read({k: json.dumps(v) for k, v in recorded.items()})
 
 
@@ -215,12 +277,33 @@ def test_mlflow_records_how_openais_agents_were_run():
 
 
 def test_a_tool_of_langchains_is_one_where_langfuse_gave_it_no_type():
-    told = {"status": "success", "content": "0", "tool_call_id": "c1", "name": "stock", "additional_kwargs": {}}
-    message = {"lc": 1, "type": "constructor", "id": ["langchain_core", "messages", "ToolMessage"], "kwargs": told}
+    told = {
+        "status": "success",
+        "content": "0",
+        "tool_call_id": "c1",
+        "name": "stock",
+        "additional_kwargs": {},
+    }
+    message = {
+        "lc": 1,
+        "type": "constructor",
+        "id": ["langchain_core", "messages", "ToolMessage"],
+        "kwargs": told,
+    }
     returned = json.dumps(message, separators=(",", ":"))
-    attributes = {"langfuse.observation.type": "span", "langfuse.observation.input": '{"sku":"00042"}'}
-    step = read(attributes | {"langfuse.observation.output": returned}, scope="langfuse-sdk", name="stock")
-    assert (step.kind, step.tool_name, step.arguments, step.result) == ("tool", "stock", {"sku": "00042"}, 0)
+    attributes = {
+        "langfuse.observation.type": "span",
+        "langfuse.observation.input": '{"sku":"00042"}',
+    }
+    step = read(
+        attributes | {"langfuse.observation.output": returned}, scope="langfuse-sdk", name="stock"
+    )
+    assert (step.kind, step.tool_name, step.arguments, step.result) == (
+        "tool",
+        "stock",
+        {"sku": "00042"},
+        0,
+    )
 
 
 LANGFUSE_PLACE = "langfuse.observation.metadata."
@@ -237,7 +320,9 @@ LANGFUSE_PLACE = "langfuse.observation.metadata."
     ],
 )
 def test_langfuses_agents_are_the_graphs_and_not_their_nodes(name, kind, metadata, is_agent):
-    attributes = {"langfuse.observation.type": kind} | {LANGFUSE_PLACE + k: v for k, v in metadata.items()}
+    attributes = {"langfuse.observation.type": kind} | {
+        LANGFUSE_PLACE + k: v for k, v in metadata.items()
+    }
     assert (read(attributes, scope="langfuse-sdk", name=name).kind == "agent") is is_agent
 
 

@@ -11,7 +11,21 @@ QUARKUS = "io.quarkus.opentelemetry"
 
 def span(name, attributes=None, *, span_id="1", parent="", start_ns=1, events=(), scope=QUARKUS):
     given = attributes or {}
-    return Span("t", span_id, parent, name, 1, start_ns, 99, 0, "", given, Resource(), Scope(scope), events=events)
+    return Span(
+        "t",
+        span_id,
+        parent,
+        name,
+        1,
+        start_ns,
+        99,
+        0,
+        "",
+        given,
+        Resource(),
+        Scope(scope),
+        events=events,
+    )
 
 
 def model(prompt=None, answer=None, **more):
@@ -34,11 +48,19 @@ def test_of_a_prompt_of_several_lines_none_is_told_from_the_next():
 
 def test_a_tool_that_threw_says_so_by_an_event_and_without_a_status():
     thrown = Event("exception", 1, {"exception.message": "too cold"})
-    assert read(span("langchain4j.tools.xray", {"gen_ai.tool.name": "xray"}, events=(thrown,))).error == "too cold"
+    assert (
+        read(span("langchain4j.tools.xray", {"gen_ai.tool.name": "xray"}, events=(thrown,))).error
+        == "too cold"
+    )
 
 
 def test_an_empty_result_has_no_value():
-    assert read(span("langchain4j.tools.f", {"gen_ai.tool.name": "f", "gen_ai.tool.call.result": None})).result == ""
+    assert (
+        read(
+            span("langchain4j.tools.f", {"gen_ai.tool.name": "f", "gen_ai.tool.call.result": None})
+        ).result
+        == ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,7 +83,13 @@ def test_a_service_that_a_tool_calls_is_a_sub_agent():
         span("langchain4j.aiservices.Desk.ask", span_id="1"),
         span("langchain4j.tools.clerk", span_id="2", parent="1", start_ns=2),
         span("langchain4j.aiservices.Clerk.find", span_id="3", parent="2", start_ns=3),
-        span("langchain4j.tools.track", {"gen_ai.tool.name": "track"}, span_id="4", parent="3", start_ns=4),
+        span(
+            "langchain4j.tools.track",
+            {"gen_ai.tool.name": "track"},
+            span_id="4",
+            parent="3",
+            start_ns=4,
+        ),
         model(answer="On its way.", span_id="5", parent="1", start_ns=5),
     ]
     (trace,) = rebuild(spans)

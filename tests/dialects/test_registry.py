@@ -11,8 +11,11 @@ from spanscore.dialects import order, registry
 from spanscore.dialects.reading import Dialect, Quirk
 from spanscore.model.span import Scope
 
-WITHOUT_A_DIALECT = {"spanscore.dialects.conventions.adot"}  # what AWS's distribution does to two of the conventions
-MODULES = [x for folder in registry.FOLDERS for x in discovery.modules(f"spanscore.dialects.{folder}")]
+# what AWS's distribution does to two of the conventions
+WITHOUT_A_DIALECT = {"spanscore.dialects.conventions.adot"}
+MODULES = [
+    x for folder in registry.FOLDERS for x in discovery.modules(f"spanscore.dialects.{folder}")
+]
 
 
 def read_one(given):
@@ -22,7 +25,11 @@ def read_one(given):
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda x: x.__name__)
 def test_every_module_brings_a_dialect_or_quirks(module):
-    assert module.__name__ in WITHOUT_A_DIALECT or hasattr(module, "DIALECT") or hasattr(module, "QUIRKS")
+    assert (
+        module.__name__ in WITHOUT_A_DIALECT
+        or hasattr(module, "DIALECT")
+        or hasattr(module, "QUIRKS")
+    )
 
 
 def test_the_order_names_dialects_that_exist():
@@ -30,7 +37,10 @@ def test_the_order_names_dialects_that_exist():
 
 
 def test_dialects_without_a_place_come_first_and_by_name():
-    made = [Dialect(name, lambda _span, _context: {"kind": "other"}, ()) for name in ("semconv", "barley", "apple")]
+    made = [
+        Dialect(name, lambda _span, _context: {"kind": "other"}, ())
+        for name in ("semconv", "barley", "apple")
+    ]
     assert [x.name for x in order.in_order(made)] == ["apple", "barley", "semconv"]
 
 
@@ -50,9 +60,14 @@ def test_a_quirk_completes_spans_of_its_scope():
     def complete(_span, facts):
         facts["agent_name"] = "clerk"
 
-    quirk = Quirk(name="parley", under="openinference", scopes=("parley.tracing",), complete=complete)
+    quirk = Quirk(
+        name="parley", under="openinference", scopes=("parley.tracing",), complete=complete
+    )
     with dialects.tried(quirk):
-        names = [read_one(span(OPENINFERENCE, scope=scope)).agent_name for scope in ("parley.tracing", "barley")]
+        names = [
+            read_one(span(OPENINFERENCE, scope=scope)).agent_name
+            for scope in ("parley.tracing", "barley")
+        ]
     assert names[0] == "clerk"
     assert names[1] != "clerk"
 
@@ -64,7 +79,9 @@ def test_a_quirk_may_look_at_the_span():
     def prepare(given):
         return span({**given.attributes, "output.value": given.attributes["parley.run"]})
 
-    with dialects.tried(Quirk(name="parley", under="openinference", matches=matches, prepare=prepare)):
+    with dialects.tried(
+        Quirk(name="parley", under="openinference", matches=matches, prepare=prepare)
+    ):
         assert read_one(span(OPENINFERENCE | {"parley.run": "No."})).output_text == "No."
 
 
@@ -72,12 +89,16 @@ def test_a_quirk_of_any_dialect_is_used():
     def complete(_span, facts):
         facts["model"] = "m1"
 
-    with dialects.tried(Quirk(name="parley", under="semconv", scopes=("parley",), complete=complete)):
+    with dialects.tried(
+        Quirk(name="parley", under="semconv", scopes=("parley",), complete=complete)
+    ):
         assert read_one(span({"gen_ai.operation.name": "chat"}, scope="parley")).model == "m1"
 
 
 def test_a_quirk_may_claim_its_scopes_for_its_dialect():
-    with dialects.tried(Quirk(name="parley", under="openllmetry", scopes=("parley",), claims_scopes=True)):
+    with dialects.tried(
+        Quirk(name="parley", under="openllmetry", scopes=("parley",), claims_scopes=True)
+    ):
         assert read_one(span({}, scope="parley")).dialect == "openllmetry"
 
 
@@ -87,7 +108,9 @@ def test_a_quirk_may_look_at_all_steps_of_a_trace():
 
     quirk = Quirk(name="parley", under="semconv", scopes=("parley",), refine_trace=refine_trace)
     with dialects.tried(quirk):
-        steps = dialects.read([span({"gen_ai.operation.name": "chat"}, span_id=x) for x in ("a1", "a2")]).steps
+        steps = dialects.read(
+            [span({"gen_ai.operation.name": "chat"}, span_id=x) for x in ("a1", "a2")]
+        ).steps
     assert [x.agent_name for x in steps] == ["one of 2", "one of 2"]
 
 

@@ -1,4 +1,6 @@
-"""How frameworks tell of agents that call or hand over to each other, in forms that their recordings do not cover."""
+"""How frameworks tell of agents that call or hand over to each other, in forms that their
+recordings do not cover.
+"""
 
 import json
 
@@ -21,7 +23,11 @@ def read(attributes, **more):
 
 
 def chain(name, metadata, kind="CHAIN", *, messages=False):
-    state = {"messages": [{"type": "human", "data": {"content": "Where?", "type": "human"}}]} if messages else {}
+    state = (
+        {"messages": [{"type": "human", "data": {"content": "Where?", "type": "human"}}]}
+        if messages
+        else {}
+    )
     attributes = {
         "openinference.span.kind": kind,
         "metadata": json.dumps(metadata),
@@ -51,14 +57,24 @@ def test_the_outermost_graph_is_an_agent_without_a_name_where_it_was_given_none(
 
 def test_a_tool_belongs_to_the_agent_whose_graph_it_ran_in():
     metadata = json.dumps({"langgraph_checkpoint_ns": "clerk:1f|tools:2a"})
-    step = read({"openinference.span.kind": "TOOL", "metadata": metadata}, scope=LANGCHAIN, name="track")
+    step = read(
+        {"openinference.span.kind": "TOOL", "metadata": metadata}, scope=LANGCHAIN, name="track"
+    )
     assert step.agent_name == "clerk"
 
 
 def test_a_command_is_opened_to_the_message_for_the_tools_caller():
-    told = {"type": "tool", "data": {"content": "Transferred.", "type": "tool", "tool_call_id": "c1"}}
+    told = {
+        "type": "tool",
+        "data": {"content": "Transferred.", "type": "tool", "tool_call_id": "c1"},
+    }
     state = [{"type": "human", "data": {"content": "Where?", "type": "human"}}, told]
-    command = {"graph": "__parent__", "update": {"messages": state}, "resume": None, "goto": ["clerk"]}
+    command = {
+        "graph": "__parent__",
+        "update": {"messages": state},
+        "resume": None,
+        "goto": ["clerk"],
+    }
     output = {"openinference.span.kind": "TOOL", "output.value": json.dumps(command)}
     step = read(output, scope=LANGCHAIN, name="transfer_to_clerk")
     assert (step.result, step.call_id) == ("Transferred.", "c1")
@@ -68,7 +84,9 @@ def test_a_command_is_opened_to_the_message_for_the_tools_caller():
     ("scope", "kind"), [("openinference.instrumentation.openai_agents", "other"), ("mine", "tool")]
 )
 def test_a_hand_off_is_no_tool_of_openais_sdk(scope, kind):
-    assert read({"openinference.span.kind": "TOOL"}, scope=scope, name="handoff to clerk").kind == kind
+    assert (
+        read({"openinference.span.kind": "TOOL"}, scope=scope, name="handoff to clerk").kind == kind
+    )
 
 
 def test_arguments_that_openinference_left_out_are_none_given():
@@ -84,12 +102,18 @@ def test_crewais_tool_has_the_name_that_the_model_asks_for():
         "tool.name": "Delegate work to coworker",
         "tool.description": "Tool Name: delegate_work_to_coworker\nArgs",
     }
-    step = read({"openinference.span.kind": "TOOL", **described}, scope=CREWAI, name="Delegate work to coworker.run")
+    step = read(
+        {"openinference.span.kind": "TOOL", **described},
+        scope=CREWAI,
+        name="Delegate work to coworker.run",
+    )
     assert step.tool_name == "delegate_work_to_coworker"
 
 
 def test_crewais_agent_is_named_after_its_role():
-    step = read({"openinference.span.kind": "AGENT"}, scope=CREWAI, name="travel desk._execute_core")
+    step = read(
+        {"openinference.span.kind": "AGENT"}, scope=CREWAI, name="travel desk._execute_core"
+    )
     assert step.agent_name == "travel desk"
 
 
@@ -107,9 +131,12 @@ def printed(*texts, operation="chat"):
 
 def test_a_printed_call_is_a_call():
     step = printed(
-        "ResponseFunctionToolCall(arguments='{\"n\": 1}', call_id='c1', name='f', type='function_call', id='fc')"
+        "ResponseFunctionToolCall(arguments='{\"n\": 1}', call_id='c1', name='f',"
+        " type='function_call', id='fc')"
     )
-    assert [(x.call_id, x.name, x.arguments) for x in step.output[0].calls] == [("c1", "f", {"n": 1})]
+    assert [(x.call_id, x.name, x.arguments) for x in step.output[0].calls] == [
+        ("c1", "f", {"n": 1})
+    ]
 
 
 def test_a_printed_call_that_cannot_be_read_stays_text():
@@ -118,7 +145,10 @@ def test_a_printed_call_that_cannot_be_read_stays_text():
 
 
 def test_printed_content_is_opened_and_printed_reasoning_left_out():
-    step = printed("{'annotations': [], 'text': 'Yes.', 'type': 'output_text'}", "ResponseReasoningItem(id='r')")
+    step = printed(
+        "{'annotations': [], 'text': 'Yes.', 'type': 'output_text'}",
+        "ResponseReasoningItem(id='r')",
+    )
     assert step.output[0].text == "Yes."
 
 

@@ -1,4 +1,6 @@
-"""What tools took and returned, and what users asked, comes through whole, whatever it looks like."""
+"""What tools took and returned, and what users asked, comes through whole, whatever it looks
+like.
+"""
 
 import json
 
@@ -31,12 +33,33 @@ VALUES = [
     "0.10",
     "It is 22C.",
 ]
-QUESTIONS = ['{"a": 1}', '["x"]', "{'a': 1}", "['x']", "42", "true", '{"messages": []}', "[1] is what?"]
+QUESTIONS = [
+    '{"a": 1}',
+    '["x"]',
+    "{'a': 1}",
+    "['x']",
+    "42",
+    "true",
+    '{"messages": []}',
+    "[1] is what?",
+]
 
 
 def span(span_id, parent="", start=0, scope="", name="s", events=(), **attributes):
     return Span(
-        "t", span_id, parent, name, 1, 100 + start, 200 + start, 0, "", attributes, Resource(), Scope(scope), events
+        "t",
+        span_id,
+        parent,
+        name,
+        1,
+        100 + start,
+        200 + start,
+        0,
+        "",
+        attributes,
+        Resource(),
+        Scope(scope),
+        events,
     )
 
 
@@ -61,24 +84,45 @@ def openinference(value):
 
 
 def openllmetry(value):
-    given = {"traceloop.span.kind": "tool", "traceloop.entity.name": "f", "traceloop.entity.output": dumps(value)}
+    given = {
+        "traceloop.span.kind": "tool",
+        "traceloop.entity.name": "f",
+        "traceloop.entity.output": dumps(value),
+    }
     return span("2", "1", 5, **given)
 
 
 def vercel_ai(value):
-    given = {"ai.operationId": "ai.toolCall", "ai.toolCall.name": "f", "ai.toolCall.result": dumps(value)}
+    given = {
+        "ai.operationId": "ai.toolCall",
+        "ai.toolCall.name": "f",
+        "ai.toolCall.result": dumps(value),
+    }
     return span("2", "1", 5, **given)
 
 
 def google_adk(value):
     response = value if isinstance(value, dict) else {"result": value}
     given = named(operation__name="execute_tool", tool__name="f")
-    return span("2", "1", 5, "gcp.vertex.agent", **given, **{"gcp.vertex.agent.tool_response": dumps(response)})
+    return span(
+        "2",
+        "1",
+        5,
+        "gcp.vertex.agent",
+        **given,
+        **{"gcp.vertex.agent.tool_response": dumps(response)},
+    )
 
 
 def langsmith(value):
     returned = value if isinstance(value, dict) else {"output": value}
-    return span("2", "1", 5, name="f", **{"langsmith.span.kind": "tool", "gen_ai.completion": dumps(returned)})
+    return span(
+        "2",
+        "1",
+        5,
+        name="f",
+        **{"langsmith.span.kind": "tool", "gen_ai.completion": dumps(returned)},
+    )
 
 
 def strands(value):
@@ -94,7 +138,11 @@ def pydantic_ai(value):
 
 
 def mlflow(value):
-    given = {"mlflow.spanType": '"TOOL"', "mlflow.spanFunctionName": '"f"', "mlflow.spanOutputs": dumps(value)}
+    given = {
+        "mlflow.spanType": '"TOOL"',
+        "mlflow.spanFunctionName": '"f"',
+        "mlflow.spanOutputs": dumps(value),
+    }
     return span("2", "1", 5, **given)
 
 
@@ -107,8 +155,14 @@ def told(value):
     """As the next model call's input tells it."""
     said = [
         {"role": "user", "parts": [{"type": "text", "content": "Go."}]},
-        {"role": "assistant", "parts": [{"type": "tool_call", "id": "c1", "name": "f", "arguments": {}}]},
-        {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": written(value)}]},
+        {
+            "role": "assistant",
+            "parts": [{"type": "tool_call", "id": "c1", "name": "f", "arguments": {}}],
+        },
+        {
+            "role": "tool",
+            "parts": [{"type": "tool_call_response", "id": "c1", "response": written(value)}],
+        },
     ]
     return span("2", "1", 5, **named(operation__name="chat", input__messages=dumps(said)))
 
@@ -121,7 +175,11 @@ def told_by_openai(value):
         {"role": "tool", "tool_call_id": "c1", "content": written(value)},
     ]
     return span(
-        "2", "1", 5, **{"langfuse.observation.type": "generation"}, **{"langfuse.observation.input": dumps(said)}
+        "2",
+        "1",
+        5,
+        **{"langfuse.observation.type": "generation"},
+        **{"langfuse.observation.input": dumps(said)},
     )
 
 
@@ -140,7 +198,9 @@ TOOLS = [
     told_by_openai,
 ]
 ALIKE = {(google_adk, 0), (langsmith, 2)}
-"""An object of one key that the framework itself puts around whatever is no object: the bytes are the same."""
+"""An object of one key that the framework itself puts around whatever is no object: the bytes are
+the same.
+"""
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
@@ -164,12 +224,22 @@ def asked_plainly(question):
 
 
 def asked_of_openinference(question):
-    said = {"llm.input_messages.0.message.role": "user", "llm.input_messages.0.message.content": question}
+    said = {
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.content": question,
+    }
     return span("1", **{"openinference.span.kind": "LLM", **said})
 
 
 def asked_of_a_function(question):
-    return span("1", **{"openinference.span.kind": "AGENT", "input.value": question, "input.mime_type": "text/plain"})
+    return span(
+        "1",
+        **{
+            "openinference.span.kind": "AGENT",
+            "input.value": question,
+            "input.mime_type": "text/plain",
+        },
+    )
 
 
 def asked_of_openllmetry(question):
@@ -178,7 +248,9 @@ def asked_of_openllmetry(question):
 
 
 def asked_of_vercel_ai(question):
-    return span("1", **{"ai.operationId": "ai.generateText", "ai.prompt": dumps({"prompt": question})})
+    return span(
+        "1", **{"ai.operationId": "ai.generateText", "ai.prompt": dumps({"prompt": question})}
+    )
 
 
 def asked_of_pydantic_ai(question):
@@ -195,7 +267,9 @@ def asked_of_google_adk(question):
 
 def asked_of_openai(question):
     said = dumps([{"role": "user", "content": question}])
-    return span("1", **{"langfuse.observation.type": "generation", "langfuse.observation.input": said})
+    return span(
+        "1", **{"langfuse.observation.type": "generation", "langfuse.observation.input": said}
+    )
 
 
 QUESTIONERS = [
@@ -219,8 +293,15 @@ def test_a_question_that_looks_like_data_is_the_question(emitter, question):
 
 
 def test_a_tools_only_argument_that_is_a_number_in_text_stays_text():
-    given = {"openinference.span.kind": "TOOL", "tool.name": "f", "input.value": "42", "input.mime_type": "text/plain"}
-    (trace,) = rebuild([span("1", **named(operation__name="invoke_agent")), span("2", "1", 5, **given)])
+    given = {
+        "openinference.span.kind": "TOOL",
+        "tool.name": "f",
+        "input.value": "42",
+        "input.mime_type": "text/plain",
+    }
+    (trace,) = rebuild(
+        [span("1", **named(operation__name="invoke_agent")), span("2", "1", 5, **given)]
+    )
     assert trace.tool_calls[0].arguments == "42"
 
 
@@ -232,7 +313,9 @@ def test_a_tools_own_list_that_looks_like_blocks_stays_one_where_a_log_record_te
     asked = {"tool_calls": [call]}
     bodies = (("user", {"content": "Hi?"}), ("assistant", asked), ("tool", told))
     logs = [
-        LogRecord(spans[0].trace_id, "1", at, f"gen_ai.{name}.message", body, {}, Resource(), Scope("s"))
+        LogRecord(
+            spans[0].trace_id, "1", at, f"gen_ai.{name}.message", body, {}, Resource(), Scope("s")
+        )
         for at, (name, body) in enumerate(bodies, start=1)
     ]
     (trace,) = rebuild(spans, logs)

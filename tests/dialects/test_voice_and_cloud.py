@@ -1,4 +1,6 @@
-"""What LiveKit, Bedrock, Strands and AWS's distribution emit, in forms their recordings do not cover."""
+"""What LiveKit, Bedrock, Strands and AWS's distribution emit, in forms their recordings do not
+cover.
+"""
 
 import json
 
@@ -24,22 +26,37 @@ def logged(body, *, scope, event_name=""):
 
 @pytest.mark.parametrize("prefix", ["lk.", "lk.pii."])
 def test_what_a_livekit_agent_was_asked_and_answered_is_text(prefix):
-    step = read({prefix + "user_input": "0", prefix + "response.text": "Yes."}, scope=LIVEKIT, name="agent_turn")
+    step = read(
+        {prefix + "user_input": "0", prefix + "response.text": "Yes."},
+        scope=LIVEKIT,
+        name="agent_turn",
+    )
     assert (step.kind, step.input_text, step.output_text) == ("agent", "0", "Yes.")
 
 
 def test_livekits_node_tells_the_call_where_no_request_does():
-    items = [{"type": "message", "role": "user", "content": ["Where?"]}, {"type": "agent_config_update", "id": "x"}]
+    items = [
+        {"type": "message", "role": "user", "content": ["Where?"]},
+        {"type": "agent_config_update", "id": "x"},
+    ]
     calls = [{"id": "item_1/fnc_0", "call_id": "c1", "name": "track", "arguments": '{"n": 1}'}]
-    given = {"lk.chat_ctx": json.dumps({"items": items}), "lk.response.function_calls": json.dumps(calls)}
+    given = {
+        "lk.chat_ctx": json.dumps({"items": items}),
+        "lk.response.function_calls": json.dumps(calls),
+    }
     step = read(given, scope=LIVEKIT, name="llm_node")
     assert [x.text for x in step.input] == ["Where?"]
     assert [(x.call_id, x.arguments) for m in step.output for x in m.calls] == [("c1", {"n": 1})]
 
 
-@pytest.mark.parametrize(("printed", "value"), [("{'a': None}", {"a": None}), ("False", False), ("00042", "00042")])
+@pytest.mark.parametrize(
+    ("printed", "value"), [("{'a': None}", {"a": None}), ("False", False), ("00042", "00042")]
+)
 def test_livekit_prints_results_as_python_does(printed, value):
-    assert read({"lk.function_tool.output": printed}, scope=LIVEKIT, name="function_tool").result == value
+    assert (
+        read({"lk.function_tool.output": printed}, scope=LIVEKIT, name="function_tool").result
+        == value
+    )
 
 
 def test_what_livekit_told_the_model_counts_and_not_what_it_made_of_it():
@@ -58,7 +75,9 @@ def test_what_a_livekit_agent_says_beside_tool_calls_is_not_its_answer():
 
     def told(span_id, parent, name, at, **attributes):
         attributes = {"lk." + key.replace("__", "."): value for key, value in attributes.items()}
-        return Span("t", span_id, parent, name, 1, at, at + 1, 0, "", attributes, Resource(), Scope(LIVEKIT))
+        return Span(
+            "t", span_id, parent, name, 1, at, at + 1, 0, "", attributes, Resource(), Scope(LIVEKIT)
+        )
 
     spans = [  # until version 1.4 each of an agent's turns lies in the one before
         told("1", "", "agent_turn", 1, user_input="Where?", response__text=planned),
@@ -77,13 +96,19 @@ def test_livekits_realtime_inference_is_the_model_call():
 
 
 def test_livekits_own_bookkeeping_is_none_of_the_agents_work():
-    assert read({"gen_ai.request.model": "m"}, scope=LIVEKIT, name="llm_request_run").kind == "other"
+    assert (
+        read({"gen_ai.request.model": "m"}, scope=LIVEKIT, name="llm_request_run").kind == "other"
+    )
 
 
 def test_bedrocks_result_that_is_told_twice_is_one():
     block = {"toolResult": {"toolUseId": "t1", "content": [{"json": {"content": 1}}]}}
     logs = [
-        logged({"id": "t1", "content": [{"json": {"content": 1}}]}, scope=BEDROCK, event_name="gen_ai.tool.message"),
+        logged(
+            {"id": "t1", "content": [{"json": {"content": 1}}]},
+            scope=BEDROCK,
+            event_name="gen_ai.tool.message",
+        ),
         logged({"content": [block]}, scope=BEDROCK, event_name="gen_ai.user.message"),
     ]
     step = read({"gen_ai.operation.name": "chat"}, scope=BEDROCK, logs=logs)
@@ -117,10 +142,17 @@ def test_a_swarms_question_is_what_the_swarm_was_asked():
 
 def test_content_that_awss_distribution_moved_to_a_log_record_is_read():
     given = [{"role": "user", "content": {"content": '[{"text": "Where?"}]'}}]
-    answered = [{"role": "assistant", "content": {"message": '[{"text": "There."}]', "finish_reason": "end_turn"}}]
+    answered = [
+        {
+            "role": "assistant",
+            "content": {"message": '[{"text": "There."}]', "finish_reason": "end_turn"},
+        }
+    ]
     body = {"input": {"messages": given}, "output": {"messages": answered}}
     step = read(
-        {"gen_ai.operation.name": "chat"}, scope=STRANDS, logs=[logged(body, scope=STRANDS, event_name=STRANDS)]
+        {"gen_ai.operation.name": "chat"},
+        scope=STRANDS,
+        logs=[logged(body, scope=STRANDS, event_name=STRANDS)],
     )
     assert ([x.text for x in step.input], [x.text for x in step.output]) == (["Where?"], ["There."])
 

@@ -6,7 +6,12 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
-    [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *ROOT.glob("bench/**/*.md"), *ROOT.glob("examples/**/*.md")]
+    [
+        ROOT / "README.md",
+        *(ROOT / "docs").rglob("*.md"),
+        *ROOT.glob("bench/**/*.md"),
+        *ROOT.glob("examples/**/*.md"),
+    ]
 )
 PROGRAMS = (
     "spanscore",
@@ -56,7 +61,11 @@ def blocks() -> list[Block]:
 def inline() -> list[tuple[str, str]]:
     """(page, command) of each command that stands in a sentence."""
     pages = ((str(page.relative_to(ROOT)), page.read_text()) for page in PAGES)
-    return [(name, " ".join(command.split())) for name, text in pages for command in _INLINE.findall(text)]
+    return [
+        (name, " ".join(command.split()))
+        for name, text in pages
+        for command in _INLINE.findall(text)
+    ]
 
 
 def _of_page(page: Path) -> list[Block]:

@@ -1,4 +1,6 @@
-"""Lets the tests in this folder import what they share with the judge's: importlib mode adds no folder to the path."""
+"""Lets the tests in this folder import what they share with the judge's: importlib mode adds no
+folder to the path.
+"""
 
 import functools
 import http.server
@@ -18,7 +20,9 @@ def serve_folder():
     servers = []
 
     def serve(folder):
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(QuietHandler, directory=folder))
+        server = http.server.ThreadingHTTPServer(
+            ("127.0.0.1", 0), functools.partial(QuietHandler, directory=folder)
+        )
         threading.Thread(target=server.serve_forever, daemon=True).start()
         servers.append(server)
         return f"http://127.0.0.1:{server.server_port}"

@@ -1,4 +1,6 @@
-"""The public API changes on purpose: its signatures are those that are recorded beside this file."""
+"""The public API changes on purpose: its signatures are those that are recorded beside this
+file.
+"""
 
 import importlib
 import sys
@@ -11,8 +13,8 @@ import spanscore
 DOCS = Path(__file__).parents[2] / "docs"
 RECORDED = Path(__file__).with_name("public_api.txt")
 ADVICE = (
-    "the public API is another than tests/docs/public_api.txt records. If that is meant: `make api`, a line in "
-    "CHANGELOG.md, and see that what users wrote before still works"
+    "the public API is another than tests/docs/public_api.txt records. If that is meant: `make"
+    " api`, a line in CHANGELOG.md, and see that what users wrote before still works"
 )
 
 
@@ -30,12 +32,19 @@ def test_the_public_signatures_are_the_recorded_ones(api_page):
 def test_every_public_name_is_on_the_page():
     headings = set((DOCS / "api.md").read_text(encoding="utf-8").splitlines())
 
-    assert [x for x in spanscore.__all__ if not x.startswith("__") and f"### {x}" not in headings] == []
+    assert [
+        x for x in spanscore.__all__ if not x.startswith("__") and f"### {x}" not in headings
+    ] == []
 
 
 def test_every_public_name_has_a_docstring(api_page):
     modules = [importlib.import_module(x) for x in api_page.MODULES]
-    without = [f"{m.__name__}.{x}" for m in modules for x in api_page.public_names(m) if not api_page.docstring(m, x)]
+    without = [
+        f"{m.__name__}.{x}"
+        for m in modules
+        for x in api_page.public_names(m)
+        if not api_page.docstring(m, x)
+    ]
 
     assert without == []
 
@@ -47,7 +56,8 @@ def twice(a: int) -> int: ...
 def twice(a: str) -> str: ...
 def twice(a): return a * 2
 
-async def slow(first: int, /, second: str = "b", *rest: int, key: bool = False, **more: object) -> None: ...
+async def slow(first: int, /, second: str = "b", *rest: int, key: bool = False, **more: object) -> \
+None: ...
 
 @dataclass(frozen=True)
 class Box(Base):

@@ -31,11 +31,14 @@ BIN = Path(sys.executable).parent
 DEADLINE_S = 300
 ELSEWHERE = "add-a-dialect"  # tests/dialects/test_installed.py follows that page
 pytestmark = pytest.mark.timeout(4 * DEADLINE_S)  # a page may show many commands
-SHELL_BLOCKS = [x for x in blocks() if x.commands and x.page != "docs/cli.md"]  # a synopsis is no command
+# a synopsis is no command
+SHELL_BLOCKS = [x for x in blocks() if x.commands and x.page != "docs/cli.md"]
 PYTHON_BLOCKS = [x for x in blocks() if x.language == "python"]
 
 NOT_RUN = {
-    "python examples/recordings/record_answers.py": "asks a provider's model and replaces the recorded answers",
+    "python examples/recordings/record_answers.py": (
+        "asks a provider's model and replaces the recorded answers"
+    ),
     "curl -G http://127.0.0.1:16686": "asks a Jaeger: make ui-jaeger CHECK=1 does",
     "curl -s 'http://127.0.0.1:9411": "asks a Zipkin: make ui-zipkin CHECK=1 does",
     "spanscore eval 'jaeger://localhost": "asks a Jaeger: tests/live/ui/test_sources.py does",
@@ -50,21 +53,29 @@ NOT_RUN = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder as a reader has it: what an agent sent, a suite, labels, two runs, and the project's examples."""
+    """A folder as a reader has it: what an agent sent, a suite, labels, two runs, and the project's
+    examples.
+    """
     made = tmp_path_factory.mktemp("reader")
     (made / "examples").symlink_to(ROOT / "examples")
     (made / "bench").symlink_to(ROOT / "bench")
     shutil.copy(ROOT / "examples/suite/travel.yaml", made / "suite.yaml")
     sent = sorted((ROOT / "examples/recordings/pydantic-ai").glob("*.pb"))
     requests = [ExportTraceServiceRequest.FromString(x.read_bytes()) for x in sent]
-    (made / "traces.jsonl").write_text("".join(json_format.MessageToJson(x, indent=None) + "\n" for x in requests))
-    stated = gzip.decompress((ROOT / "tests/golden/semconv/shop-spanscore-sdk/traces.pb.gz").read_bytes())
+    (made / "traces.jsonl").write_text(
+        "".join(json_format.MessageToJson(x, indent=None) + "\n" for x in requests)
+    )
+    stated = gzip.decompress(
+        (ROOT / "tests/golden/semconv/shop-spanscore-sdk/traces.pb.gz").read_bytes()
+    )
     request = ExportTraceServiceRequest.FromString(stated)
     (made / "stated.jsonl").write_text(json_format.MessageToJson(request, indent=None) + "\n")
     for name in ("traces", "recorded", "PATH", "recordings/gpt", "recordings/sonnet"):
         shutil.copytree(ROOT / "examples/recordings/pydantic-ai", made / name)
     ids = [x.trace_ids[0] for x in recorded.agent_traces([made / "traces.jsonl"])]
-    labels = (f"{x},task_completion,{'fail' if place % 3 else 'pass'}" for place, x in enumerate(ids))
+    labels = (
+        f"{x},task_completion,{'fail' if place % 3 else 'pass'}" for place, x in enumerate(ids)
+    )
     (made / "labels.csv").write_text("\n".join(["trace_id,metric,label", *labels]) + "\n")
     for name in ("before.json", "after.json"):
         test = [BIN / "spanscore", "test", "suite.yaml", "traces.jsonl", "--output", name]
@@ -105,7 +116,9 @@ def test_a_command_that_a_page_shows_does_what_it_says(block, folder, environ, s
 
 @pytest.fixture
 def serving(folder):
-    """Have a server run until the end of the test; whatever it says, it must be ready and stop when it is told to."""
+    """Have a server run until the end of the test; whatever it says, it must be ready and stop when
+    it is told to.
+    """
     running = []
 
     def serve(command, environ):
@@ -152,7 +165,9 @@ def check_spanscore(command, folder, environ):
 
 
 def check_make(command, *_):
-    """The target is there, and the variables are looked at; CI itself runs what is quick of them."""
+    """The target is there, and the variables are looked at; CI itself runs what is quick of
+    them.
+    """
     target, *variables = (x for x in shlex.split(command)[1:] if not x.startswith("-"))
     makefile = (ROOT / "Makefile").read_text()
     assert re.search(rf"^{target}:", makefile, re.MULTILINE)
@@ -169,9 +184,15 @@ def check_python(command, *_):
 def check_pip(command, folder, _environ):
     """What is to be installed is there, with these extras; `make env` installs it for real."""
     wanted, *options = shlex.split(command)[2:]
-    files = [ROOT / option for option, before in zip(options, [wanted, *options], strict=False) if before == "-r"]
+    files = [
+        ROOT / option
+        for option, before in zip(options, [wanted, *options], strict=False)
+        if before == "-r"
+    ]
     assert [x for x in files if not x.exists()] == []
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
     place, _, named = wanted.rstrip("]").partition("[")
     assert place in {".", "spanscore"}
     assert {x for x in named.split(",") if x} <= extras.keys()
@@ -259,6 +280,11 @@ def test_the_agreement_that_the_judges_page_shows_is_what_comes_out():
     page = (ROOT / "docs/judge.md").read_text()
     shown = re.search(r"```text\n(\d+ trajectories.*?)```", page, re.DOTALL)[1]
     done = subprocess.run(
-        [sys.executable, "bench/agreement.py"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=DEADLINE_S
+        [sys.executable, "bench/agreement.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=DEADLINE_S,
     )
     assert shown in done.stdout

@@ -9,7 +9,9 @@ import pytest
 from spanscore.testing import agent_trace, check_metric, measure, tool_call
 
 ROOT = Path(__file__).parents[2]
-EXAMPLE = re.search(r"```python\n# \S+\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)[1]
+EXAMPLE = re.search(
+    r"```python\n# \S+\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL
+)[1]
 
 
 @pytest.fixture
@@ -28,7 +30,9 @@ def test_it_keeps_the_contract_of_all_metrics(metric):
 
 def test_it_measures(metric):
     calls = [tool_call("weather_lookup") for _ in range(6)]
-    assert measure(metric(), agent_trace(tool_calls=calls, final_output="24 degrees")).value == pytest.approx(0.5)
+    assert measure(
+        metric(), agent_trace(tool_calls=calls, final_output="24 degrees")
+    ).value == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "SECURITY.md", "README.md"])

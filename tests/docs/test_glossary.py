@@ -13,7 +13,9 @@ USED, UNUSED = GLOSSARY.split("## Words that are not used")
 TERMS = [x for x in re.findall(r"^\| ([^|]+) \|", USED, re.MULTILINE) if x != "term"]
 NAMES_IN_CODE = sorted(set(re.findall(r"`(spanscore(?:\.\w+)+)`", USED)))
 OLD_WORDS = {
-    word.strip() for cell in re.findall(r"^\| ([^|-]+) \|", UNUSED, re.MULTILINE)[1:] for word in cell.split(",")
+    word.strip()
+    for cell in re.findall(r"^\| ([^|-]+) \|", UNUSED, re.MULTILINE)[1:]
+    for word in cell.split(",")
 }
 GENERATED = ROOT / "src/spanscore/api/v1"
 

@@ -1,4 +1,6 @@
-"""The pages are true: what is made from the code is fresh, links lead somewhere, shown configurations are accepted."""
+"""The pages are true: what is made from the code is fresh, links lead somewhere, shown
+configurations are accepted.
+"""
 
 import re
 import runpy
@@ -21,7 +23,9 @@ def name(path):
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", ["agent-trace.md", "api.md", "configuration.md", "dialects.md", "watching.md"])
+@pytest.mark.parametrize(
+    "page", ["agent-trace.md", "api.md", "configuration.md", "dialects.md", "watching.md"]
+)
 def test_a_page_that_is_made_is_fresh(page):
     made = runpy.run_path(str(ROOT / "docs/generate.py"))["PAGES"][page]()
     assert (ROOT / "docs" / page).read_text() == made, "run: make docs"
@@ -66,10 +70,17 @@ def test_the_example_configuration_measures_what_is_measured_by_default():
 def test_every_port_of_the_example_configuration_can_be_set_by_the_environment():
     text = (ROOT / "examples/spanscore.yaml").read_text()
     settings = config.load(
-        ROOT / "examples/spanscore.yaml", dict.fromkeys(re.findall(r"\$\{env:(\w+ENDPOINT):-", text), "127.0.0.1:1")
+        ROOT / "examples/spanscore.yaml",
+        dict.fromkeys(re.findall(r"\$\{env:(\w+ENDPOINT):-", text), "127.0.0.1:1"),
     )
     receive = settings.receive
-    listening = [receive.grpc, receive.http, receive.health, settings.api, *settings.export.otlp_exporters.values()]
+    listening = [
+        receive.grpc,
+        receive.http,
+        receive.health,
+        settings.api,
+        *settings.export.otlp_exporters.values(),
+    ]
     assert [x.endpoint for x in listening] == ["127.0.0.1:1"] * 5
 
 

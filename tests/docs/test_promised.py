@@ -1,4 +1,6 @@
-"""What docs/stability.md promises stays: a recorded key, field or method that is gone, or another one, breaks users."""
+"""What docs/stability.md promises stays: a recorded key, field or method that is gone, or another
+one, breaks users.
+"""
 
 import importlib
 import sys
@@ -10,8 +12,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 RECORDS = sorted(Path(__file__).with_name("promised").glob("*.txt"))
 ADVICE = (
-    "this breaks what users wrote: keep it beside the new one, deprecated, as docs/stability.md says; where that is "
-    "not possible, a line under Changed or Removed of CHANGELOG.md, and `make api`"
+    "this breaks what users wrote: keep it beside the new one, deprecated, as docs/stability.md"
+    " says; where that is not possible, a line under Changed or Removed of CHANGELOG.md, and `make"
+    " api`"
 )
 
 
@@ -25,7 +28,9 @@ def promised(monkeypatch):
 @pytest.mark.parametrize("record", RECORDS, ids=lambda x: x.stem)
 def test_what_is_recorded_is_still_there(record, promised):
     there = set(promised.RECORDS[record.name]())
-    assert [x for x in record.read_text(encoding="utf-8").splitlines() if x not in there] == [], ADVICE
+    assert [x for x in record.read_text(encoding="utf-8").splitlines() if x not in there] == [], (
+        ADVICE
+    )
 
 
 def test_everything_that_is_promised_has_a_record(promised):

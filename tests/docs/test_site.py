@@ -1,4 +1,6 @@
-"""The documentation's site has every page, and loads nothing from elsewhere; `make site` builds it and checks links."""
+"""The documentation's site has every page, and loads nothing from elsewhere; `make site` builds it
+and checks links.
+"""
 
 import re
 from html.parser import HTMLParser
@@ -10,7 +12,14 @@ ROOT = Path(__file__).parents[2]
 BUILT = ROOT / "out/site"
 NAVIGATION = (ROOT / "mkdocs.yml").read_text().split("\nnav:\n")[1]
 BESIDE_DOCS = {"index.md", "changelog.md", "contributing.md", "security.md"}
-LOADING = {"script": "src", "img": "src", "iframe": "src", "source": "srcset", "video": "src", "link": "href"}
+LOADING = {
+    "script": "src",
+    "img": "src",
+    "iframe": "src",
+    "source": "srcset",
+    "video": "src",
+    "link": "href",
+}
 MERELY_NAMED = {"canonical", "alternate", "edit", "prev", "next"}
 
 
@@ -30,7 +39,9 @@ def test_no_built_page_loads_anything_from_elsewhere():
 def test_no_style_loads_anything_from_elsewhere():
     styles = [x.read_text() for x in [*BUILT.rglob("*.css"), *BUILT.rglob("*.html")]]
     assert {
-        x for style in styles for x in re.findall(r"(?:@import\s+|url\()['\"]?((?:\w+:)?//[^'\")]*)", style)
+        x
+        for style in styles
+        for x in re.findall(r"(?:@import\s+|url\()['\"]?((?:\w+:)?//[^'\")]*)", style)
     } == set()
 
 

@@ -13,7 +13,10 @@ def test_nothing_configured_comes_to_no_embedding():
 
 
 def test_auto_prefers_the_provider_over_the_local_model():
-    assert embed.Config(model="text-embedding-3-small", local_model="/models/potion").chosen == "litellm"
+    assert (
+        embed.Config(model="text-embedding-3-small", local_model="/models/potion").chosen
+        == "litellm"
+    )
 
 
 def test_auto_takes_the_local_model_where_no_provider_is_configured():
@@ -24,7 +27,9 @@ def test_a_named_provider_wins_over_auto():
     assert embed.Config(provider="ngrams", model="text-embedding-3-small").chosen == "ngrams"
 
 
-@pytest.mark.parametrize(("provider", "needed"), [("litellm", "model"), ("model2vec", "local_model")])
+@pytest.mark.parametrize(
+    ("provider", "needed"), [("litellm", "model"), ("model2vec", "local_model")]
+)
 def test_a_provider_without_its_model_is_refused(provider, needed):
     with pytest.raises(ValidationError, match=f"provider {provider} needs {needed}"):
         embed.Config(provider=provider)
@@ -50,6 +55,8 @@ def test_n_grams_run_where_they_are_asked_for_by_name():
 
 @pytest.mark.parametrize("options", ["", "model='openai/small'"])
 def test_opening_imports_no_library_that_is_not_asked_yet(options):
-    code = f"import sys; from spanscore import embed; embed.open_embedder(embed.Config({options})); "
+    code = (
+        f"import sys; from spanscore import embed; embed.open_embedder(embed.Config({options})); "
+    )
     code += "print({'litellm', 'model2vec'} & set(sys.modules))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "set()\n"

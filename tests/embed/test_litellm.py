@@ -13,11 +13,18 @@ from spanscore.errors import EmbeddingError
 SILENT = 0
 """In a script: no answer at all."""
 
-VECTORS = {"[REDACTED:email]": [1.0, 0.0], "order": [3.0, 4.0], "refund": [4.0, 3.0], "nothing": [0.0, 0.0]}
+VECTORS = {
+    "[REDACTED:email]": [1.0, 0.0],
+    "order": [3.0, 4.0],
+    "refund": [4.0, 3.0],
+    "nothing": [0.0, 0.0],
+}
 
 
 class Provider(ThreadingHTTPServer):
-    """An embeddings API on loopback that keeps what it was sent and answers as scripted, then as it should."""
+    """An embeddings API on loopback that keeps what it was sent and answers as scripted, then as it
+    should.
+    """
 
     daemon_threads = True
 
@@ -46,15 +53,27 @@ class _Handler(BaseHTTPRequestHandler):
             return
         body = json.dumps(answer or self._vectors(request["input"])).encode()
         self.send_response(status)
-        for name, value in {**headers, "content-type": "application/json", "content-length": len(body)}.items():
+        for name, value in {
+            **headers,
+            "content-type": "application/json",
+            "content-length": len(body),
+        }.items():
             self.send_header(name, str(value))
         self.end_headers()
         self.wfile.write(body)
 
     def _vectors(self, texts):
         # Last first, since the order of an answer is what `index` says.
-        data = [{"object": "embedding", "index": i, "embedding": VECTORS[text]} for i, text in enumerate(texts)][::-1]
-        return {"object": "list", "data": data, "model": "small", "usage": {"prompt_tokens": 1, "total_tokens": 1}}
+        data = [
+            {"object": "embedding", "index": i, "embedding": VECTORS[text]}
+            for i, text in enumerate(texts)
+        ][::-1]
+        return {
+            "object": "list",
+            "data": data,
+            "model": "small",
+            "usage": {"prompt_tokens": 1, "total_tokens": 1},
+        }
 
     def log_message(self, *args):
         pass
@@ -78,13 +97,17 @@ def pauses():
 
 @pytest.fixture
 def ask(provider, pauses):
-    """Ask the provider for some texts' vectors; what the adapter would have slept is in `pauses`."""
+    """Ask the provider for some texts' vectors; what the adapter would have slept is in
+    `pauses`.
+    """
 
     async def sleep(seconds):
         pauses.append(seconds)
 
     def vectors(*texts, redact=str, **options):
-        config = embed.Config(**{"model": "openai/small", "api_base": provider.url, "api_key": "sk-1", **options})
+        config = embed.Config(
+            **{"model": "openai/small", "api_base": provider.url, "api_key": "sk-1", **options}
+        )
         return asyncio.run(LiteLLM(config, redact=redact, sleep=sleep).embed(texts))
 
     return vectors
@@ -114,7 +137,10 @@ def test_the_provider_gets_the_configured_model_and_key(ask, provider):
 
 def test_many_texts_go_in_batches(ask, provider):
     rows = ask("order", "refund", "order", batch_size=2)
-    assert ([x["input"] for x in provider.requests], len(rows)) == ([["order", "refund"], ["order"]], 3)
+    assert ([x["input"] for x in provider.requests], len(rows)) == (
+        [["order", "refund"], ["order"]],
+        3,
+    )
 
 
 def test_a_refusal_that_may_pass_is_tried_again_after_what_retry_after_says(ask, provider, pauses):
@@ -137,7 +163,9 @@ def test_a_provider_cannot_hold_us_up_for_long(ask, provider, pauses):
 
 def test_after_all_retries_it_is_an_embedding_error(ask, provider):
     provider.script = [(503, {}, BUSY)] * 3
-    with pytest.raises(EmbeddingError, match=r"litellm/openai/small gave no embedding: .*slow down"):
+    with pytest.raises(
+        EmbeddingError, match=r"litellm/openai/small gave no embedding: .*slow down"
+    ):
         ask("order", max_retries=2)
 
 
@@ -190,4 +218,7 @@ def test_a_call_is_hidden_from_instrumentations(ask, monkeypatch):
 
 
 def test_the_name_is_the_models():
-    assert embed.open_embedder(embed.Config(model="text-embedding-3-small")).name == "litellm/text-embedding-3-small"
+    assert (
+        embed.open_embedder(embed.Config(model="text-embedding-3-small")).name
+        == "litellm/text-embedding-3-small"
+    )

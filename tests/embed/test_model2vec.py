@@ -41,7 +41,9 @@ def vectors(folder, *texts):
 
 def test_a_text_is_the_mean_of_its_words_vectors_at_length_one(folder):
     mean = TABLE[2] + TABLE[3]
-    np.testing.assert_allclose(vectors(folder, "order refund")[0], mean / np.linalg.norm(mean), atol=1e-6)
+    np.testing.assert_allclose(
+        vectors(folder, "order refund")[0], mean / np.linalg.norm(mean), atol=1e-6
+    )
 
 
 def test_the_cosine_of_two_words_is_that_of_their_rows_in_the_table(folder):
@@ -55,7 +57,9 @@ def test_a_text_of_unknown_words_has_no_feature(folder):
 
 def test_the_name_tells_two_models_of_the_same_name_apart(folder):
     before = opened(folder).name
-    save_file({"embeddings": TABLE * np.array([1, -1, 1], dtype=np.float32)}, folder / "model.safetensors")
+    save_file(
+        {"embeddings": TABLE * np.array([1, -1, 1], dtype=np.float32)}, folder / "model.safetensors"
+    )
     assert opened(folder).name != before
 
 

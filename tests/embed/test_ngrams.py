@@ -35,7 +35,9 @@ def by_hand(text):
     return vector / np.linalg.norm(vector)
 
 
-@pytest.mark.parametrize("text", ["a", "Hello", "Where is my order 42?", "naïve Ünïcode", "机票改签", "🛫🛬"])
+@pytest.mark.parametrize(
+    "text", ["a", "Hello", "Where is my order 42?", "naïve Ünïcode", "机票改签", "🛫🛬"]
+)
 def test_a_vector_is_what_the_method_gives_by_hand(text):
     np.testing.assert_allclose(vectors(text)[0], by_hand(text), atol=1e-6)
 
@@ -50,7 +52,11 @@ def test_another_process_with_another_hash_seed_gives_the_same_vector():
     code = "import asyncio; from spanscore.embed.ngrams import Ngrams; "
     code += "print(asyncio.run(Ngrams().embed(['Where is my order?'])).tobytes().hex())"
     run = subprocess.run(
-        [sys.executable, "-c", code], env={"PYTHONHASHSEED": "7"}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        env={"PYTHONHASHSEED": "7"},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert run.stdout.strip() == vectors("Where is my order?").tobytes().hex()
 
@@ -65,7 +71,10 @@ def test_a_repeated_text_is_the_same_as_the_text_once():
 
 def test_texts_that_share_words_are_nearer_than_texts_that_do_not():
     asked = "Cancel my flight from Paris to Rome"
-    assert cosine(asked, "Your flight to Rome was cancelled") > cosine(asked, "Bake it for an hour at low heat") + 0.2
+    assert (
+        cosine(asked, "Your flight to Rome was cancelled")
+        > cosine(asked, "Bake it for an hour at low heat") + 0.2
+    )
 
 
 def test_no_texts_give_no_rows():

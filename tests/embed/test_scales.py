@@ -1,4 +1,6 @@
-"""By which names a measured embedding is known, and what a similarity is worth in the session metrics."""
+"""By which names a measured embedding is known, and what a similarity is worth in the session
+metrics.
+"""
 
 import pytest
 
@@ -13,7 +15,12 @@ def measured(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "name", ["litellm/ollama/all-minilm", "litellm/ollama/All-MiniLM:latest", "model2vec/all-minilm@0123456789ab"]
+    "name",
+    [
+        "litellm/ollama/all-minilm",
+        "litellm/ollama/All-MiniLM:latest",
+        "model2vec/all-minilm@0123456789ab",
+    ],
 )
 @pytest.mark.usefixtures("measured")
 def test_a_model_is_known_whoever_provides_it(name):
@@ -21,7 +28,15 @@ def test_a_model_is_known_whoever_provides_it(name):
 
 
 @pytest.mark.parametrize(
-    "name", [None, "", "ngrams-1", "litellm/all-minilm-l12", "litellm/ollama/all-minilm:33m", "model2vec/all@minilm"]
+    "name",
+    [
+        None,
+        "",
+        "ngrams-1",
+        "litellm/all-minilm-l12",
+        "litellm/ollama/all-minilm:33m",
+        "model2vec/all@minilm",
+    ],
 )
 @pytest.mark.usefixtures("measured")
 def test_another_model_is_not_known(name):

@@ -28,7 +28,8 @@ ANSWERS = {
 class ScriptedJudge:
     """Answers every question from `answers`, by field name, and keeps what it was asked.
 
-    `errors` are raised, in order, by the first calls instead; `say` maps a call's number, from 1, to other answers.
+    `errors` are raised, in order, by the first calls instead; `say` maps a call's number, from 1,
+    to other answers.
     """
 
     def __init__(self, answers=(), errors=(), say=()):
@@ -43,16 +44,24 @@ class ScriptedJudge:
             raise error
         given = {**self.answers, **self.say.get(len(self.asked), {})}
         given["verdicts"] = numbered(prompt, given["verdicts"])
-        fields = {name: given.get(name, {"score": given["score"], "reason": "because"}) for name in schema.model_fields}
+        fields = {
+            name: given.get(name, {"score": given["score"], "reason": "because"})
+            for name in schema.model_fields
+        }
         value = read(json.dumps(fields), schema)
         return Answer(value, models[0] if models else "scripted", JudgeUsage(1, 1001, 11, 0.01))
 
 
 def numbered(prompt, verdicts):
-    """Verdicts with the numbers of the steps that a prompt lists; the last one for all that are left."""
+    """Verdicts with the numbers of the steps that a prompt lists; the last one for all that are
+    left.
+    """
     steps = [int(x) for x in re.findall(r"^step (\d+): ", prompt.question, re.MULTILINE)]
     return (
-        [{"call": step, **verdicts[min(place, len(verdicts) - 1)]} for place, step in enumerate(steps)]
+        [
+            {"call": step, **verdicts[min(place, len(verdicts) - 1)]}
+            for place, step in enumerate(steps)
+        ]
         if verdicts
         else []
     )
@@ -84,7 +93,9 @@ def scripted():
 
 @pytest.fixture
 def make_engine():
-    """An engine over the scripted judge (None: the rules), a flat embedding and a clock that stands at 42."""
+    """An engine over the scripted judge (None: the rules), a flat embedding and a clock that stands
+    at 42.
+    """
 
     def make(judge=None, plan="staged", *, embedder=None, judge_settings=None, **config) -> Engine:
         return Engine(

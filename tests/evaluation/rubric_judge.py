@@ -23,15 +23,30 @@ class RubricJudge:
         names = [x.alias for x in schema.model_fields.values()]
         said = {name: self._said(name) for name in names if name != "expected_outcomes"}
         if "expected_outcomes" in names:
-            said["expected_outcomes"] = [{"justification": "see [turn 0]", "passed": x} for x in self.outcomes]
-        return Answer(schema.model_validate(said), models[0] if models else "scripted", JudgeUsage(1, 1001, 101, 0.9))
+            said["expected_outcomes"] = [
+                {"justification": "see [turn 0]", "passed": x} for x in self.outcomes
+            ]
+        return Answer(
+            schema.model_validate(said),
+            models[0] if models else "scripted",
+            JudgeUsage(1, 1001, 101, 0.9),
+        )
 
     def _said(self, name):
         given = self.scores.get(name, 4)
         if isinstance(given, dict):
             return given
         if given == "not_applicable":
-            return {"justification": f"{name} had no occasion", "turns": [], "failure_code": None, "score": given}
+            return {
+                "justification": f"{name} had no occasion",
+                "turns": [],
+                "failure_code": None,
+                "score": given,
+            }
         code = None if given >= 3 else "wrong_tool_selected"
-        said = {"justification": f"{name}, see [turn 0]", "turns": [0] if given < 5 else [], "failure_code": code}
+        said = {
+            "justification": f"{name}, see [turn 0]",
+            "turns": [0] if given < 5 else [],
+            "failure_code": code,
+        }
         return said | ({"passed": given == 5} if name == "task_completion" else {"score": given})

@@ -9,13 +9,20 @@ from spanscore.evaluation import Overrides
 from spanscore.model.score import Failure, JudgeUsage, Score
 from spanscore.model.trace import Session
 
-COMPLETION = {"task": "a room with a view", "outcome": "booked in turn 1", "reason": "It is booked.", "score": 0.9}
+COMPLETION = {
+    "task": "a room with a view",
+    "outcome": "booked in turn 1",
+    "reason": "It is booked.",
+    "score": 0.9,
+}
 ONLY = {"metrics": {"conversation_completion": {}}}
 
 
 @pytest.fixture
 def session(make_trace):
-    first = make_trace(1, session_id="s1", user_input="A room, please.", final_output="With a view?")
+    first = make_trace(
+        1, session_id="s1", user_input="A room, please.", final_output="With a view?"
+    )
     second = make_trace(2, session_id="s1", user_input="With a view.", final_output="It is booked.")
     return Session("s1", (first, second))
 
@@ -51,8 +58,16 @@ def test_the_score_says_what_was_wanted_and_what_came_of_it(make_engine, judge, 
 
 def test_the_score_is_the_sessions_and_stands_on_its_last_turn(make_engine, judge, session):
     found = completion(make_engine(judge, **ONLY), session, revision=3)
-    assert (found.scope, found.subject_id, found.session_id, found.revision) == ("session", "s1", "s1", 3)
-    assert (found.target, found.first_trace_id) == (session.traces[-1].target, session.traces[0].target.trace_id)
+    assert (found.scope, found.subject_id, found.session_id, found.revision) == (
+        "session",
+        "s1",
+        "s1",
+        3,
+    )
+    assert (found.target, found.first_trace_id) == (
+        session.traces[-1].target,
+        session.traces[0].target.trace_id,
+    )
 
 
 def test_the_score_says_who_judged_and_what_that_took(make_engine, judge, session):
@@ -78,9 +93,14 @@ def test_what_arrived_damaged_in_every_turn_cannot_be_judged(make_engine, judge,
     assert completion(make_engine(judge, **ONLY), Session("s1", turns)).outcome.cause == "damaged"
 
 
-def test_a_turn_that_recorded_less_than_the_others_is_judged_with_them(make_engine, judge, session, make_trace):
+def test_a_turn_that_recorded_less_than_the_others_is_judged_with_them(
+    make_engine, judge, session, make_trace
+):
     mute = make_trace(3, session_id="s1", final_output=None)
-    assert completion(make_engine(judge, **ONLY), Session("s1", (*session.traces, mute))).status == "scored"
+    assert (
+        completion(make_engine(judge, **ONLY), Session("s1", (*session.traces, mute))).status
+        == "scored"
+    )
 
 
 def test_without_a_judge_it_is_skipped_and_says_how_to_get_one(make_engine, session):
@@ -94,12 +114,16 @@ def test_a_judge_that_does_not_answer_is_a_failure(make_engine, scripted, sessio
 
 
 def test_it_can_be_judged_by_a_model_of_its_own(make_engine, judge, session):
-    completion(make_engine(judge, metrics={"conversation_completion": {"model": "better"}}), session)
+    completion(
+        make_engine(judge, metrics={"conversation_completion": {"model": "better"}}), session
+    )
     assert judge.asked[0][2] == ("better",)
 
 
 def test_a_run_can_ask_for_it_alone(make_engine, judge, session):
-    found = completion(make_engine(judge), session, Overrides(metrics=("conversation_completion",), threshold=0.95))
+    found = completion(
+        make_engine(judge), session, Overrides(metrics=("conversation_completion",), threshold=0.95)
+    )
     assert (found.metric, found.label) == ("conversation_completion", "fail")
 
 

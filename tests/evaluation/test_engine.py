@@ -70,7 +70,13 @@ class Sure(Computed):
 
 @pytest.fixture
 def broken(monkeypatch):
-    found = {**metrics.available(), "broken": Broken, "silent": Silent, "boundless": Boundless, "sure": Sure}
+    found = {
+        **metrics.available(),
+        "broken": Broken,
+        "silent": Silent,
+        "boundless": Boundless,
+        "sure": Sure,
+    }
     monkeypatch.setattr(metrics, "available", lambda: found)
 
 
@@ -82,13 +88,20 @@ def test_by_default_all_metrics_of_a_trace_run_but_loop_detection(make_engine, m
     assert set(evaluate(make_engine(), make_trace())) == TRACE_METRICS
 
 
-def test_without_a_judge_a_judged_metric_is_a_skip_that_says_how_to_get_one(make_engine, make_trace):
+def test_without_a_judge_a_judged_metric_is_a_skip_that_says_how_to_get_one(
+    make_engine, make_trace
+):
     found = evaluate(make_engine(), make_trace())["confidence"]
     assert (found.status, found.outcome.cause) == ("skipped", "no_judge")
-    assert "set judge.model or SPANSCORE_JUDGE_MODEL to one, such as openai/gpt-4o-mini" in found.reason
+    assert (
+        "set judge.model or SPANSCORE_JUDGE_MODEL to one, such as openai/gpt-4o-mini"
+        in found.reason
+    )
 
 
-def test_a_fact_that_was_not_recorded_is_told_before_the_judge_that_is_missing(make_engine, make_trace):
+def test_a_fact_that_was_not_recorded_is_told_before_the_judge_that_is_missing(
+    make_engine, make_trace
+):
     found = evaluate(make_engine(), make_trace(user_input=None))["task_completion"]
     assert found.outcome.cause == "not_recorded"
 
@@ -105,7 +118,9 @@ def test_a_metric_whose_model_is_rules_is_skipped_beside_a_judge(make_engine, ma
     assert (found["confidence"].outcome.cause, judge.asked) == ("no_judge", [])
 
 
-@pytest.mark.parametrize("config", [{"metrics": {"confidence": {"model": "rules"}}}, {"rubric": {"model": "rules"}}])
+@pytest.mark.parametrize(
+    "config", [{"metrics": {"confidence": {"model": "rules"}}}, {"rubric": {"model": "rules"}}]
+)
 def test_rules_for_a_model_is_warned_of_once(make_engine, scripted, caplog, config):
     warn_of_rules.cache_clear()
     for _ in range(2):
@@ -139,7 +154,9 @@ def test_an_evaluation_carries_target_session_agent_and_time(make_engine, make_t
 
 @pytest.mark.usefixtures("broken")
 def test_a_metric_that_raises_fails_alone(make_engine, make_trace, scripted):
-    found = evaluate(make_engine(scripted(), metrics={"broken": {}, "confidence": {}}), make_trace())
+    found = evaluate(
+        make_engine(scripted(), metrics={"broken": {}, "confidence": {}}), make_trace()
+    )
     assert found["broken"].outcome == Failure("ZeroDivisionError", "by zero")
     assert isinstance(found["confidence"].outcome, Score)
 
@@ -150,20 +167,28 @@ def test_a_metric_that_gives_no_outcome_fails(make_engine, make_trace):
 
 
 @pytest.mark.usefixtures("broken")
-def test_a_threshold_that_cannot_be_had_is_a_failure_of_that_metric(make_engine, make_trace, scripted):
-    found = evaluate(make_engine(scripted(), metrics={"boundless": {}, "confidence": {}}), make_trace())
+def test_a_threshold_that_cannot_be_had_is_a_failure_of_that_metric(
+    make_engine, make_trace, scripted
+):
+    found = evaluate(
+        make_engine(scripted(), metrics={"boundless": {}, "confidence": {}}), make_trace()
+    )
     assert found["boundless"].outcome == Failure("KeyError", "'no threshold'")
     assert found["confidence"].status == "scored"
 
 
-def test_an_embedding_that_cannot_be_had_is_a_failure(make_engine, make_trace, scripted, flat_embedder):
+def test_an_embedding_that_cannot_be_had_is_a_failure(
+    make_engine, make_trace, scripted, flat_embedder
+):
     engine = make_engine(scripted(), embedder=flat_embedder(EmbeddingError("the provider is down")))
     found = evaluate(engine, make_trace())
     assert found["coherence"].outcome == Failure("EmbeddingError", "the provider is down")
     assert found["confidence"].status == "scored"
 
 
-def test_without_an_embedding_coherence_is_a_skip_that_says_how_to_get_one(make_unembedded, make_trace):
+def test_without_an_embedding_coherence_is_a_skip_that_says_how_to_get_one(
+    make_unembedded, make_trace
+):
     outcome = evaluate(make_unembedded(), make_trace())["coherence"].outcome
     assert outcome.cause == "no_embedding"
     assert "embedding.model" in outcome.reason
@@ -179,7 +204,10 @@ def test_only_a_judge_looks_back(make_engine, scripted):
 
 
 def test_a_transcript_that_was_cut_is_said_on_the_score(make_engine, make_trace, scripted):
-    found = evaluate(make_engine(scripted(), metrics={"confidence": {}}), make_trace(final_output="long " * 100_000))
+    found = evaluate(
+        make_engine(scripted(), metrics={"confidence": {}}),
+        make_trace(final_output="long " * 100_000),
+    )
     assert found["confidence"].outcome.metadata["transcript_elided"] is True
 
 
@@ -244,7 +272,9 @@ def test_a_sample_has_about_the_share_asked_for(make_engine, make_trace):
 
 
 @pytest.mark.parametrize(("overrides", "share"), [(None, 0.9999999), (Overrides(), 1.0)])
-def test_a_score_says_with_what_chance_its_trace_was_drawn(make_engine, make_trace, overrides, share):
+def test_a_score_says_with_what_chance_its_trace_was_drawn(
+    make_engine, make_trace, overrides, share
+):
     engine = make_engine(sampling=0.9999999, metrics={"confidence": {}})
     assert evaluate(engine, make_trace(), overrides)["confidence"].sampling == share
 
@@ -257,12 +287,18 @@ def test_a_sample_takes_an_id_that_is_no_text(make_engine, make_trace):
 def test_a_sample_takes_all_traces_of_a_session_or_none(make_engine, make_trace):
     engine = make_engine(sampling=0.5, metrics={"confidence": {}})
     for session in "abcdef":
-        assert len({bool(evaluate(engine, make_trace(x, session_id=session))) for x in range(5)}) == 1
+        assert (
+            len({bool(evaluate(engine, make_trace(x, session_id=session))) for x in range(5)}) == 1
+        )
 
 
 def test_the_published_schema_names_the_options_of_every_metric():
     schema = Config.model_json_schema()["properties"]["metrics"]
-    known = {name for name, metric in metrics.available().items() if not issubclass(metric, metrics.RubricMetric)}
+    known = {
+        name
+        for name, metric in metrics.available().items()
+        if not issubclass(metric, metrics.RubricMetric)
+    }
     assert set(schema["properties"]) == known
     assert "window" in schema["properties"]["loop_detection"]["anyOf"][0]["properties"]
 
@@ -280,7 +316,9 @@ def test_nothing_is_kept_of_a_trace_whose_checks_are_done(make_engine, make_trac
     text = Text("Book a flight")
     trace = make_trace(user_input=text, final_output="Booked.", tool_calls=())
     asked = weakref.ref(text)
-    engine = make_engine(None, metrics={"check.answer_present": {}, "check.claims_backed_by_calls": {}})
+    engine = make_engine(
+        None, metrics={"check.answer_present": {}, "check.claims_backed_by_calls": {}}
+    )
     found = asyncio.run(engine.evaluate_trace(trace))
     assert {x.metric for x in found} >= {"check.answer_present", "check.claims_backed_by_calls"}
     del text, trace

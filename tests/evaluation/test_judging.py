@@ -98,7 +98,10 @@ def test_all_arguments_right_needs_no_second_question(make_engine, make_trace, s
 @plans
 def test_a_wrong_number_of_verdicts_is_asked_for_once_more(make_engine, make_trace, scripted, plan):
     judge = scripted(say={1: {"verdicts": []}})
-    found = evaluate(make_engine(judge, plan, metrics={"argument_correctness": {}, "confidence": {}}), make_trace())
+    found = evaluate(
+        make_engine(judge, plan, metrics={"argument_correctness": {}, "confidence": {}}),
+        make_trace(),
+    )
     assert found["argument_correctness"].value == 1.0
     assert sum("Step 1 was not answered" in prompt.question for prompt, _, _ in judge.asked) == 1
 
@@ -106,7 +109,10 @@ def test_a_wrong_number_of_verdicts_is_asked_for_once_more(make_engine, make_tra
 @plans
 def test_a_wrong_number_of_verdicts_twice_is_a_failure(make_engine, make_trace, scripted, plan):
     judge = scripted({"verdicts": []})
-    found = evaluate(make_engine(judge, plan, metrics={"argument_correctness": {}, "confidence": {}}), make_trace())
+    found = evaluate(
+        make_engine(judge, plan, metrics={"argument_correctness": {}, "confidence": {}}),
+        make_trace(),
+    )
     assert found["argument_correctness"].outcome.type == "JudgeAnswerError"
     assert found["confidence"].value == 0.8
 
@@ -122,16 +128,22 @@ def test_the_score_of_arguments_is_counted_not_judged(make_engine, make_trace, s
 
 
 @plans
-def test_where_no_plan_is_found_what_judges_plans_does_not_apply(make_engine, make_trace, scripted, plan):
+def test_where_no_plan_is_found_what_judges_plans_does_not_apply(
+    make_engine, make_trace, scripted, plan
+):
     judge = scripted({"plan": []})
-    found = evaluate(make_engine(judge, plan, metrics={"plan_quality": {}, "plan_adherence": {}}), make_trace())
+    found = evaluate(
+        make_engine(judge, plan, metrics={"plan_quality": {}, "plan_adherence": {}}), make_trace()
+    )
     assert {x.outcome.cause for x in found.values()} == {"not_applicable"}
 
 
 @plans
 def test_a_judge_that_fails_gives_no_score(make_engine, make_trace, scripted, plan):
     judge = scripted(errors=[JudgeTimeoutError("no answer in 60 s", usage=JudgeUsage(3, 3000))])
-    found = evaluate(make_engine(judge, plan, metrics={"confidence": {}}), make_trace())["confidence"]
+    found = evaluate(make_engine(judge, plan, metrics={"confidence": {}}), make_trace())[
+        "confidence"
+    ]
     assert found.outcome == Failure("JudgeTimeoutError", "no answer in 60 s")
     assert found.usage == JudgeUsage(3, 3000)
 
@@ -139,7 +151,9 @@ def test_a_judge_that_fails_gives_no_score(make_engine, make_trace, scripted, pl
 @plans
 def test_a_spent_budget_is_a_skip(make_engine, make_trace, scripted, plan):
     judge = scripted(errors=[BudgetExhaustedError("the budget of this hour is spent")])
-    found = evaluate(make_engine(judge, plan, metrics={"confidence": {}}), make_trace())["confidence"]
+    found = evaluate(make_engine(judge, plan, metrics={"confidence": {}}), make_trace())[
+        "confidence"
+    ]
     assert found.outcome == Skip("the budget of this hour is spent", "budget")
 
 
@@ -159,14 +173,20 @@ def test_usage_over_all_scores_is_what_was_spent(make_engine, make_trace, script
     found = evaluate(make_engine(judge, plan, metrics=dict.fromkeys(JUDGED)), make_trace())
     total = sum((x.usage for x in found.values()), JudgeUsage())
     calls = len(judge.asked)
-    assert (total.calls, total.input_tokens, total.output_tokens) == (calls, 1001 * calls, 11 * calls)
+    assert (total.calls, total.input_tokens, total.output_tokens) == (
+        calls,
+        1001 * calls,
+        11 * calls,
+    )
     assert total.cost_usd == pytest.approx(0.01 * calls)
 
 
 @plans
 def test_a_metrics_own_model_is_asked_and_told(make_engine, make_trace, scripted, plan):
     judge = scripted()
-    found = evaluate(make_engine(judge, plan, metrics={"confidence": {"model": "big"}}), make_trace())
+    found = evaluate(
+        make_engine(judge, plan, metrics={"confidence": {"model": "big"}}), make_trace()
+    )
     assert judge.asked[0][2] == ("big",)
     assert found["confidence"].evaluator.model == "big"
 
@@ -183,7 +203,9 @@ def test_the_prompt_hash_depends_on_model_and_plan_alone(make_engine, make_trace
 
 
 @plans
-def test_nothing_is_asked_about_what_the_trace_did_not_record(make_engine, make_trace, scripted, plan):
+def test_nothing_is_asked_about_what_the_trace_did_not_record(
+    make_engine, make_trace, scripted, plan
+):
     judge = scripted()
     nothing = dict.fromkeys(("user_input", "final_output", "tool_calls"))
     found = evaluate(make_engine(judge, plan, metrics=dict.fromkeys(JUDGED)), make_trace(**nothing))

@@ -8,7 +8,9 @@ from spanscore.evaluation import Overrides
 
 
 @pytest.mark.parametrize(("plan", "calls"), [("staged", 14), ("fused", 2)])
-def test_a_dry_run_plans_every_call_that_may_be_made(make_engine, make_trace, scripted, plan, calls):
+def test_a_dry_run_plans_every_call_that_may_be_made(
+    make_engine, make_trace, scripted, plan, calls
+):
     assert len(make_engine(scripted(), plan).plan(make_trace())) == calls
 
 
@@ -43,5 +45,7 @@ def test_no_call_is_planned_for_what_is_settled_without(make_engine, make_trace,
 
 
 def test_a_dry_run_takes_overrides(make_engine, make_trace, scripted):
-    planned = make_engine(scripted()).plan(make_trace(), Overrides(metrics=("confidence",), model="big"))
+    planned = make_engine(scripted()).plan(
+        make_trace(), Overrides(metrics=("confidence",), model="big")
+    )
     assert [(x.metrics, x.models) for x in planned] == [(("confidence",), ("big",))]

@@ -44,7 +44,9 @@ def session(make_trace):
 
 @pytest.fixture
 def graded(make_engine, session):
-    """The evaluations of the rubric by criterion; `subject` is the session unless another is given."""
+    """The evaluations of the rubric by criterion; `subject` is the session unless another is
+    given.
+    """
 
     def run(judge=None, *, rubric=None, subject=None, overrides=None, **case):
         engine = make_engine(judge, rubric=rubric or {}, **NO_METRICS)
@@ -66,7 +68,10 @@ def test_all_criteria_are_asked_in_one_call(graded):
 
 def test_a_score_bears_its_label(graded):
     found = graded(RubricJudge(tool_routing=0, response_delivery=5))
-    assert (found["tool_routing"].label, found["response_delivery"].label) == ("critical_fail", "excellent")
+    assert (found["tool_routing"].label, found["response_delivery"].label) == (
+        "critical_fail",
+        "excellent",
+    )
 
 
 def test_a_score_lies_on_the_scale_of_its_levels(graded):
@@ -86,11 +91,19 @@ def test_the_turns_are_named_by_their_traces_too(graded, session):
 
 def test_an_acceptable_score_has_no_failure_code(graded):
     said = {"justification": "fine", "turns": [], "score": 3, "failure_code": "wrong_tool_selected"}
-    assert graded(RubricJudge(tool_routing=said))["tool_routing"].outcome.metadata["failure_code"] is None
+    assert (
+        graded(RubricJudge(tool_routing=said))["tool_routing"].outcome.metadata["failure_code"]
+        is None
+    )
 
 
 def test_a_failure_code_is_brought_to_snake_case(graded):
-    said = {"justification": "bad", "turns": [], "score": 1, "failure_code": "Wrong tool, selected!"}
+    said = {
+        "justification": "bad",
+        "turns": [],
+        "score": 1,
+        "failure_code": "Wrong tool, selected!",
+    }
     found = graded(RubricJudge(tool_routing=said))["tool_routing"]
     assert found.outcome.metadata["failure_code"] == "wrong_tool_selected"
 
@@ -109,14 +122,21 @@ def test_a_failure_code_is_brought_to_snake_case(graded):
     ],
 )
 def test_an_answer_that_cannot_be_is_refused(graded, said, problem):
-    judge = RubricJudge(tool_routing={"justification": "x", "turns": [], "score": 4, "failure_code": None, **said})
+    judge = RubricJudge(
+        tool_routing={"justification": "x", "turns": [], "score": 4, "failure_code": None, **said}
+    )
     outcome = graded(judge)["tool_routing"].outcome
     assert isinstance(outcome, Failure)
     assert problem in outcome.message
 
 
 def test_the_whole_weighs_the_selection(graded):
-    rubric = {"metrics": [{"metric": "tool_routing", "weight": 3}, {"metric": "response_delivery", "weight": 1}]}
+    rubric = {
+        "metrics": [
+            {"metric": "tool_routing", "weight": 3},
+            {"metric": "response_delivery", "weight": 1},
+        ]
+    }
     found = graded(RubricJudge(tool_routing=5, response_delivery=3), rubric=rubric)
     assert found["overall"].value == pytest.approx(90.0)
 
@@ -128,7 +148,12 @@ def test_a_weight_that_is_not_given_is_the_criterions_own(graded):
 
 
 def test_a_binary_criterion_counts_as_five_or_nothing(graded):
-    rubric = {"metrics": [{"metric": "tool_routing", "weight": 1}, {"metric": "task_completion", "weight": 1}]}
+    rubric = {
+        "metrics": [
+            {"metric": "tool_routing", "weight": 1},
+            {"metric": "task_completion", "weight": 1},
+        ]
+    }
     found = graded(RubricJudge(tool_routing=4, task_completion=0), rubric=rubric)
     assert (found["task_completion"].label, found["task_completion"].value) == ("fail", 0.0)
     assert found["overall"].value == pytest.approx(40.0)
@@ -142,13 +167,26 @@ def test_the_whole_passes_from_the_threshold_on(graded, score, label):
 
 def test_the_reason_of_the_whole_begins_with_the_worst_and_why(graded):
     rubric = {"metrics": [{"metric": "tool_routing"}, {"metric": "response_delivery"}]}
-    reason = graded(RubricJudge(tool_routing=5, response_delivery=1), rubric=rubric)["overall"].reason
-    assert reason == "response_delivery 1 (fail): response_delivery, see [turn 0] tool_routing 5 (excellent)."
+    reason = graded(RubricJudge(tool_routing=5, response_delivery=1), rubric=rubric)[
+        "overall"
+    ].reason
+    assert (
+        reason
+        == "response_delivery 1 (fail): response_delivery, see [turn 0] tool_routing 5 (excellent)."
+    )
 
 
 def test_the_threshold_tolerates_binary_floats(graded):
-    weights = {"tool_routing": 0.7, "grounding_fidelity": 0.1, "response_delivery": 0.1, "parameter_extraction": 0.1}
-    rubric = {"metrics": [{"metric": k, "weight": v} for k, v in weights.items()], "pass_threshold": 80}
+    weights = {
+        "tool_routing": 0.7,
+        "grounding_fidelity": 0.1,
+        "response_delivery": 0.1,
+        "parameter_extraction": 0.1,
+    }
+    rubric = {
+        "metrics": [{"metric": k, "weight": v} for k, v in weights.items()],
+        "pass_threshold": 80,
+    }
     assert graded(RubricJudge(), rubric=rubric)["overall"].label == "pass"
 
 
@@ -170,7 +208,9 @@ def test_one_outcome_that_does_not_hold_fails_the_case(graded):
 
 
 def test_there_must_be_a_verdict_for_each_expected_outcome(graded):
-    outcome = graded(RubricJudge(outcomes=(True,)), expected_outcomes=("One.", "Two."))["overall"].outcome
+    outcome = graded(RubricJudge(outcomes=(True,)), expected_outcomes=("One.", "Two."))[
+        "overall"
+    ].outcome
     assert "at least 2 items" in outcome.message
 
 
@@ -202,7 +242,9 @@ def test_the_whole_says_what_share_of_the_weight_was_scored(graded, make_trace):
 
 
 def test_under_half_of_the_weight_there_is_no_whole(graded, make_trace):
-    found = graded(RubricJudge(), subject=Session("s", (make_trace(session_id="s", tool_calls=None),)))["overall"]
+    found = graded(
+        RubricJudge(), subject=Session("s", (make_trace(session_id="s", tool_calls=None),))
+    )["overall"]
     assert isinstance(found.outcome, Skip)
 
 
@@ -228,7 +270,9 @@ def test_the_cost_of_the_one_call_is_shared(graded):
 
 
 def test_who_judged_is_on_every_score(graded):
-    assert {(x.evaluator.kind, x.evaluator.model) for x in graded(RubricJudge()).values()} == {("LLM", "scripted")}
+    assert {(x.evaluator.kind, x.evaluator.model) for x in graded(RubricJudge()).values()} == {
+        ("LLM", "scripted")
+    }
 
 
 def test_the_prompt_hash_covers_the_texts_of_the_criteria(graded):
@@ -241,7 +285,11 @@ def test_the_prompt_hash_covers_the_texts_of_the_criteria(graded):
 
 def test_the_prompt_hash_does_not_depend_on_the_session(graded, session):
     shorter = replace(session, traces=session.traces[:1])
-    hashes = {x.evaluator.prompt_hash for y in (session, shorter) for x in graded(RubricJudge(), subject=y).values()}
+    hashes = {
+        x.evaluator.prompt_hash
+        for y in (session, shorter)
+        for x in graded(RubricJudge(), subject=y).values()
+    }
     assert len(hashes) == 1
 
 
@@ -268,8 +316,13 @@ def test_a_criterion_of_the_users_own_may_stand_in_a_file(tmp_path):
 
 def test_what_is_wrong_in_a_file_of_criteria_names_the_file(tmp_path):
     path = tmp_path / "own.yaml"
-    path.write_text("{id: a, display_name: A, description: d, tier: t, weight: 1, type: binary, rubric: {5: x, 0: no}}")
-    with pytest.raises(ValidationError, match=r"own\.yaml: criterion 0\.rubric\.0: false is no text here"):
+    path.write_text(
+        "{id: a, display_name: A, description: d, tier: t, weight: 1, type: binary, rubric: {5: x,"
+        " 0: no}}"
+    )
+    with pytest.raises(
+        ValidationError, match=r"own\.yaml: criterion 0\.rubric\.0: false is no text here"
+    ):
         Config(rubric={"criteria": [str(path)]})
 
 
@@ -286,8 +339,14 @@ def test_what_is_wrong_in_a_file_of_criteria_names_the_file(tmp_path):
         ({"criteria": [KIND, KIND]}, "two criteria 'kindness'"),
         ({"criteria": [{**KIND, "id": "tool_routing"}]}, "two criteria 'tool_routing'"),
         ({"criteria": [{**KIND, "id": "overall"}]}, "cannot be the id"),
-        ({"criteria": [{**KIND, "rubric": {5: "good", 0: "bad"}}]}, r"lacks the level\(s\) 1, 2, 3, 4"),
-        ({"criteria": [{**KIND, "rubric": {**KIND["rubric"], 6: "too much"}}]}, "there is no level 6"),
+        (
+            {"criteria": [{**KIND, "rubric": {5: "good", 0: "bad"}}]},
+            r"lacks the level\(s\) 1, 2, 3, 4",
+        ),
+        (
+            {"criteria": [{**KIND, "rubric": {**KIND["rubric"], 6: "too much"}}]},
+            "there is no level 6",
+        ),
         ({"criteria": [{k: v for k, v in KIND.items() if k != "tier"}]}, "tier"),
         ({"criteria": ["there-is-none.yaml"]}, "there-is-none.yaml: No such file"),
     ],
@@ -303,7 +362,8 @@ def test_nothing_selected_means_the_defaults(metrics):
 
 
 @pytest.mark.parametrize(
-    ("model", "asked"), [("gpt-4o-mini", "openai/gpt-4o-mini"), ("openai/gpt-4o-mini", "openai/gpt-4o-mini")]
+    ("model", "asked"),
+    [("gpt-4o-mini", "openai/gpt-4o-mini"), ("openai/gpt-4o-mini", "openai/gpt-4o-mini")],
 )
 def test_the_provider_is_named_as_litellm_does(graded, model, asked):
     judge = RubricJudge()
@@ -375,7 +435,9 @@ def test_a_run_gives_what_it_names(make_engine, session, asked, given):
 
 def test_a_run_may_name_what_is_not_in_the_defaults_and_the_whole_stays(make_engine, session):
     engine = make_engine(RubricJudge(task_completion=0), **NO_METRICS)
-    found = evaluations(engine, session.traces, Overrides(metrics=("rubric.task_completion", "rubric.overall")))
+    found = evaluations(
+        engine, session.traces, Overrides(metrics=("rubric.task_completion", "rubric.overall"))
+    )
     assert found[-1].value == pytest.approx(80.0)
 
 
@@ -407,11 +469,15 @@ LONG_CASES = [
 @pytest.fixture
 def shown(make_trace, make_engine):
     """The prompt on a session far too long for the judge, given what a case adds."""
-    long = make_trace(1, session_id="s", final_output="It is booked for the fourth of May. " * 2_000)
+    long = make_trace(
+        1, session_id="s", final_output="It is booked for the fourth of May. " * 2_000
+    )
 
     def of(**case):
         judge = RubricJudge(outcomes=(True,))
-        engine = make_engine(judge, rubric={}, judge_settings={"max_transcript_tokens": LONGEST}, **NO_METRICS)
+        engine = make_engine(
+            judge, rubric={}, judge_settings={"max_transcript_tokens": LONGEST}, **NO_METRICS
+        )
         asyncio.run(engine.evaluate_rubric(Session("s", (long,)), **case))
         return judge.asked[0][0]
 
@@ -426,9 +492,15 @@ def test_what_a_case_adds_counts_towards_the_length_that_a_judge_is_shown(shown,
     assert estimate_tokens(prompt.transcript) + added <= LONGEST
 
 
-def test_a_case_that_leaves_too_little_room_for_the_record_is_refused_with_what_to_do(make_engine, session):
+def test_a_case_that_leaves_too_little_room_for_the_record_is_refused_with_what_to_do(
+    make_engine, session
+):
     judge = RubricJudge(outcomes=(True,))
-    engine = make_engine(judge, rubric={}, judge_settings={"max_transcript_tokens": LONGEST}, **NO_METRICS)
+    engine = make_engine(
+        judge, rubric={}, judge_settings={"max_transcript_tokens": LONGEST}, **NO_METRICS
+    )
     found = asyncio.run(engine.evaluate_rubric(session, expected_outcomes=("All is well. " * 400,)))
-    assert {x.outcome.message.partition("; ")[2] for x in found} == {"shorten it, or raise judge.max_transcript_tokens"}
+    assert {x.outcome.message.partition("; ")[2] for x in found} == {
+        "shorten it, or raise judge.max_transcript_tokens"
+    }
     assert judge.asked == []

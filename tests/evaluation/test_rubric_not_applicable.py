@@ -1,4 +1,6 @@
-"""A criterion for which a session gives no occasion: it is skipped, and its weight goes to the others."""
+"""A criterion for which a session gives no occasion: it is skipped, and its weight goes to the
+others.
+"""
 
 import asyncio
 
@@ -27,7 +29,9 @@ def graded(make_engine, make_trace):
 
     def run(judge, *, rubric=None, **fields):
         engine = make_engine(judge, rubric=rubric or {}, metrics={})
-        session = Session("s", (make_trace(session_id="s", system_instructions="Be brief.", **fields),))
+        session = Session(
+            "s", (make_trace(session_id="s", system_instructions="Be brief.", **fields),)
+        )
         found = asyncio.run(engine.evaluate_rubric(session))
         return {x.metric.removeprefix("rubric."): x for x in found}
 
@@ -45,7 +49,9 @@ def test_a_criterion_that_does_not_apply_is_a_skip_that_says_why(graded):
 
 def test_its_weight_goes_to_the_others(graded):
     judge = RubricJudge(tool_routing=IDLE, grounding_fidelity=5, response_delivery=3)
-    whole = graded(judge, rubric=selection("tool_routing", "grounding_fidelity", "response_delivery"))["overall"]
+    whole = graded(
+        judge, rubric=selection("tool_routing", "grounding_fidelity", "response_delivery")
+    )["overall"]
     assert whole.value == pytest.approx(80.0)
 
 
@@ -56,18 +62,25 @@ def test_it_takes_nothing_from_the_coverage(graded):
 
 def test_the_whole_names_it(graded):
     whole = graded(RubricJudge(tool_routing=IDLE))["overall"].outcome
-    assert (list(whole.metadata["not_applicable"]), whole.metadata["skipped"]) == (["tool_routing"], {})
+    assert (list(whole.metadata["not_applicable"]), whole.metadata["skipped"]) == (
+        ["tool_routing"],
+        {},
+    )
     assert "Not applicable: tool_routing." in whole.reason
 
 
 def test_more_than_half_of_the_weight_may_not_apply(graded):
     judge = RubricJudge(tool_routing=IDLE, grounding_fidelity=IDLE, response_delivery=4)
-    whole = graded(judge, rubric=selection("tool_routing", "grounding_fidelity", "response_delivery"))["overall"]
+    whole = graded(
+        judge, rubric=selection("tool_routing", "grounding_fidelity", "response_delivery")
+    )["overall"]
     assert whole.value == pytest.approx(80.0)
 
 
 def test_where_no_criterion_applies_the_whole_does_not(graded):
-    whole = graded(RubricJudge(tool_routing=IDLE), rubric=selection("tool_routing"))["overall"].outcome
+    whole = graded(RubricJudge(tool_routing=IDLE), rubric=selection("tool_routing"))[
+        "overall"
+    ].outcome
     assert (type(whole), whole.cause) == (Skip, "not_applicable")
 
 
@@ -81,12 +94,19 @@ def test_a_session_without_calls_is_not_asked_about_their_values_and_results(gra
 def test_the_form_of_the_answer_states_the_scale_and_the_word(graded):
     judge = RubricJudge()
     graded(judge, rubric=selection("tool_routing"))
-    score = judge.asked[0][1].model_json_schema()["$defs"]["ScoredIfApplicable"]["properties"]["score"]
-    assert score["anyOf"] == [{"type": "integer", "minimum": 0, "maximum": 5}, {"type": "string", "enum": [IDLE]}]
+    score = judge.asked[0][1].model_json_schema()["$defs"]["ScoredIfApplicable"]["properties"][
+        "score"
+    ]
+    assert score["anyOf"] == [
+        {"type": "integer", "minimum": 0, "maximum": 5},
+        {"type": "string", "enum": [IDLE]},
+    ]
 
 
 def test_a_criterion_that_always_applies_cannot_be_answered_so(graded):
-    assert isinstance(graded(RubricJudge(response_delivery=IDLE))["response_delivery"].outcome, Failure)
+    assert isinstance(
+        graded(RubricJudge(response_delivery=IDLE))["response_delivery"].outcome, Failure
+    )
 
 
 def test_a_criterion_of_the_users_own_says_when_it_does_not_apply(graded):

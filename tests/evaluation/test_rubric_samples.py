@@ -26,20 +26,27 @@ class Undecided:
 @pytest.fixture
 def scores(make_engine, make_trace):
     """The evaluations of the rubric by criterion, asked of each of `judges` once."""
-    session = Session("s", tuple(make_trace(x, session_id="s", system_instructions="Be brief.") for x in (1, 2)))
+    session = Session(
+        "s", tuple(make_trace(x, session_id="s", system_instructions="Be brief.") for x in (1, 2))
+    )
 
     def run(*judges, rubric=None, **case):
         judge = Undecided(*judges)
-        engine = make_engine(judge, rubric=rubric or {}, metrics={}, judge_settings={"samples": len(judges)})
+        engine = make_engine(
+            judge, rubric=rubric or {}, metrics={}, judge_settings={"samples": len(judges)}
+        )
         found = asyncio.run(engine.evaluate_rubric(session, None, **case))
-        assert sorted(judge.samples) == list(range(len(judges)))  # they are asked side by side, in any order
+        # they are asked side by side, in any order
+        assert sorted(judge.samples) == list(range(len(judges)))
         return {x.metric.removeprefix("rubric."): x for x in found}
 
     return run
 
 
 def test_a_criterion_is_the_mean_of_its_samples(scores):
-    found = scores(RubricJudge(tool_routing=2), RubricJudge(tool_routing=3), RubricJudge(tool_routing=5))
+    found = scores(
+        RubricJudge(tool_routing=2), RubricJudge(tool_routing=3), RubricJudge(tool_routing=5)
+    )
     assert found["tool_routing"].value == pytest.approx(10 / 3, abs=1e-4)
 
 
@@ -56,12 +63,15 @@ def test_its_label_is_that_of_the_level_nearest_to_the_mean(scores):
 
 def test_a_binary_criterion_passes_by_its_mean(scores):
     judges = [RubricJudge(task_completion=x) for x in (5, 5, 0)]
-    found = scores(*judges, rubric={"metrics": [{"metric": "task_completion", "weight": 1}]})["task_completion"]
+    found = scores(*judges, rubric={"metrics": [{"metric": "task_completion", "weight": 1}]})[
+        "task_completion"
+    ]
     assert (found.label, found.outcome.metadata["passed"]) == ("pass", True)
 
 
 def test_the_whole_passes_by_its_mean(scores):
-    judges = [RubricJudge(tool_routing=x) for x in (3, 4, 5)]  # 60, 80 and 100 of 100, of which 75 passes
+    # 60, 80 and 100 of 100, of which 75 passes
+    judges = [RubricJudge(tool_routing=x) for x in (3, 4, 5)]
     found = scores(*judges, rubric={"metrics": [{"metric": "tool_routing"}]})["overall"]
     assert (found.value, found.label) == (80.0, "pass")
 

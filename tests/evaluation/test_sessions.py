@@ -15,11 +15,17 @@ from spanscore.model.trace import Session
 
 @pytest.fixture
 def session(make_trace):
-    return Session("s1", tuple(make_trace(x, session_id="s1", final_output=f"Answer {x} it is.") for x in range(3)))
+    return Session(
+        "s1",
+        tuple(make_trace(x, session_id="s1", final_output=f"Answer {x} it is.") for x in range(3)),
+    )
 
 
 async def of_each_trace(engine, session, overrides=None):
-    return {x.id: {e.metric: e for e in await engine.evaluate_trace(x, overrides)} for x in session.traces}
+    return {
+        x.id: {e.metric: e for e in await engine.evaluate_trace(x, overrides)}
+        for x in session.traces
+    }
 
 
 async def again(engine, session, overrides=None, signals=None, *, of_traces=None, **options):
@@ -51,17 +57,28 @@ def test_each_trace_is_held_against_those_before_it(make_engine, session):
 def test_a_first_turn_has_no_loop_signal(make_engine, session, scripted):
     found = evaluate(make_engine(scripted()), session)
     shown = found[-1].outcome.metadata["per_trace_signals"]
-    assert (found[0].outcome.cause, shown[session.traces[0].target.trace_id]["loop_risk"]) == ("not_applicable", None)
+    assert (found[0].outcome.cause, shown[session.traces[0].target.trace_id]["loop_risk"]) == (
+        "not_applicable",
+        None,
+    )
 
 
 def test_without_an_embedding_loops_are_sought_by_n_grams(make_unembedded, session):
     found = evaluate(make_unembedded(), session)[1]
-    assert (found.metric, found.status, found.evaluator.embedding) == ("loop_detection", "scored", "ngrams-1")
+    assert (found.metric, found.status, found.evaluator.embedding) == (
+        "loop_detection",
+        "scored",
+        "ngrams-1",
+    )
 
 
 def test_a_session_score_is_put_on_the_last_trace(make_engine, session):
     last = evaluate(make_engine(), session, revision=2)[-1]
-    assert (last.target, last.subject_id, last.session_id) == (session.traces[-1].target, "s1", "s1")
+    assert (last.target, last.subject_id, last.session_id) == (
+        session.traces[-1].target,
+        "s1",
+        "s1",
+    )
     assert last.revision == 2
 
 
@@ -97,15 +114,21 @@ def test_coherence_under_a_measured_embedding_counts(make_engine, session, scrip
 
 @pytest.mark.parametrize(("similarity", "risk"), [(0.0, 0.5), (0.1, 0.25), (0.2, 0.0), (0.5, 0.0)])
 @pytest.mark.usefixtures("measured_embedding")
-def test_coherence_is_a_risk_below_the_threshold_that_was_measured(make_engine, session, scripted, similarity, risk):
+def test_coherence_is_a_risk_below_the_threshold_that_was_measured(
+    make_engine, session, scripted, similarity, risk
+):
     class Slanted:
         name = "flat-1"
 
         async def embed(self, texts):
             other = [similarity, (1 - similarity**2) ** 0.5]
-            return np.array([[1, 0] if "Rome?" in text else other for text in texts], dtype=np.float32)
+            return np.array(
+                [[1, 0] if "Rome?" in text else other for text in texts], dtype=np.float32
+            )
 
-    assert coherence_risk(make_engine(scripted(), embedder=Slanted()), session) == pytest.approx(risk, abs=1e-3)
+    assert coherence_risk(make_engine(scripted(), embedder=Slanted()), session) == pytest.approx(
+        risk, abs=1e-3
+    )
 
 
 def test_coherence_on_an_unknown_scale_does_not_count(make_engine, session, scripted):
@@ -114,19 +137,31 @@ def test_coherence_on_an_unknown_scale_does_not_count(make_engine, session, scri
     assert "the scale of flat-1 is not known" in metadata["missing_signals"]["coherence"]
 
 
-def test_coherence_on_an_unknown_scale_counts_where_it_is_given_a_weight(make_engine, session, scripted):
-    assert coherence_risk(make_engine(scripted(), signal_weights={"coherence": 0.5}), session) == 0.0
+def test_coherence_on_an_unknown_scale_counts_where_it_is_given_a_weight(
+    make_engine, session, scripted
+):
+    assert (
+        coherence_risk(make_engine(scripted(), signal_weights={"coherence": 0.5}), session) == 0.0
+    )
 
 
-def test_signals_are_measured_where_only_a_session_metric_is_configured(make_engine, session, scripted):
+def test_signals_are_measured_where_only_a_session_metric_is_configured(
+    make_engine, session, scripted
+):
     found = evaluate(make_engine(scripted(), metrics={"agent_reliability": {}}), session)
-    assert found[-1].outcome.metadata["rests_on"] == ["confidence", "loop_detection", "tool_correctness"]
+    assert found[-1].outcome.metadata["rests_on"] == [
+        "confidence",
+        "loop_detection",
+        "tool_correctness",
+    ]
 
 
 def test_signals_of_weight_nothing_are_not_measured_unasked(make_engine, make_trace):
     weights = {"confidence": 0, "coherence": 0}
     engine = make_engine(metrics={"agent_reliability": {}}, signal_weights=weights)
-    assert [x.metric for x in asyncio.run(engine.evaluate_trace(make_trace()))] == ["tool_correctness"]
+    assert [x.metric for x in asyncio.run(engine.evaluate_trace(make_trace()))] == [
+        "tool_correctness"
+    ]
 
 
 def test_where_no_session_metric_runs_no_signal_is_measured_unasked(make_engine, make_trace):
@@ -134,17 +169,23 @@ def test_where_no_session_metric_runs_no_signal_is_measured_unasked(make_engine,
     assert [x.metric for x in asyncio.run(engine.evaluate_trace(make_trace()))] == ["coherence"]
 
 
-def test_the_model_of_a_run_judges_the_signals_of_its_session_metrics(make_engine, session, scripted):
+def test_the_model_of_a_run_judges_the_signals_of_its_session_metrics(
+    make_engine, session, scripted
+):
     judge = scripted()
     engine = make_engine(judge)
     signals = asyncio.run(of_each_trace(engine, session))
     judge.asked.clear()
-    asyncio.run(again(engine, session, Overrides(metrics=("agent_reliability",), model="better"), signals))
+    asyncio.run(
+        again(engine, session, Overrides(metrics=("agent_reliability",), model="better"), signals)
+    )
     assert {models for _, _, models in judge.asked} == {("better",)}
     assert len(judge.asked) == 2 * len(session.traces)  # confidence and tool_correctness
 
 
-def test_signals_that_the_model_of_a_run_has_judged_are_not_judged_again(make_engine, session, scripted):
+def test_signals_that_the_model_of_a_run_has_judged_are_not_judged_again(
+    make_engine, session, scripted
+):
     judge = scripted()
     run = Overrides(metrics=("agent_reliability", "confidence", "tool_correctness"), model="better")
     evaluate(make_engine(judge), session, run, of_traces=run)
@@ -159,7 +200,14 @@ def test_a_run_measures_signals_that_are_missing(make_engine, session, scripted)
 
 def test_a_model_for_the_signals_of_a_session_needs_a_judge(make_engine, session):
     with pytest.raises(InputError, match="no judge to ask"):
-        asyncio.run(again(make_engine(), session, Overrides(metrics=("agent_reliability",), model="better"), {}))
+        asyncio.run(
+            again(
+                make_engine(),
+                session,
+                Overrides(metrics=("agent_reliability",), model="better"),
+                {},
+            )
+        )
 
 
 def test_a_run_can_have_signal_weights_of_its_own(make_engine, session, scripted):
@@ -208,7 +256,9 @@ def test_a_session_outside_the_sample_is_left_out(make_engine, session):
 
 
 def test_what_no_judge_and_no_embedding_leave_out_is_said_in_few_words(make_unembedded, session):
-    reliability = next(x for x in evaluate(make_unembedded(), session) if x.metric == "agent_reliability")
+    reliability = next(
+        x for x in evaluate(make_unembedded(), session) if x.metric == "agent_reliability"
+    )
     assert reliability.reason.endswith(
         "It rests on 1 of 4 signals (loop_detection); "
         "confidence is missing in 3 of 3 traces (no judge is configured); "
@@ -217,7 +267,9 @@ def test_what_no_judge_and_no_embedding_leave_out_is_said_in_few_words(make_unem
     )
 
 
-def test_the_signals_that_a_run_measures_for_itself_are_returned_where_they_are_wanted(make_engine, session, scripted):
+def test_the_signals_that_a_run_measures_for_itself_are_returned_where_they_are_wanted(
+    make_engine, session, scripted
+):
     overrides = Overrides(("agent_reliability",), model="other")
     found = evaluate(make_engine(scripted()), session, overrides, signals={}, with_signals=True)
 

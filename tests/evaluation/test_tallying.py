@@ -52,7 +52,9 @@ def test_of_the_same_weight_they_stay_in_the_order_in_which_they_are_configured(
 
 
 def test_the_first_has_the_tally_of_all_and_no_other_has_one():
-    first, *others = tallied([made("a"), made("b", "fail"), made("c", "error")], (), {}, run="trace")
+    first, *others = tallied(
+        [made("a"), made("b", "fail"), made("c", "error")], (), {}, run="trace"
+    )
     assert [x.metric for x in first.tally.results] == ["b", "c", "a"]
     assert [x.tally for x in others] == [None, None]
 
@@ -80,7 +82,10 @@ def test_a_later_tally_names_the_one_before_it_and_what_failed_in_it():
 
 def test_each_subject_has_a_tally_of_its_own():
     found = tallied([made("a", subject="t1"), made("a", subject="t2")], (), {}, run="trace")
-    assert [(x.subject_id, x.rank, len(x.tally.results)) for x in found] == [("t1", 0, 1), ("t2", 0, 1)]
+    assert [(x.subject_id, x.rank, len(x.tally.results)) for x in found] == [
+        ("t1", 0, 1),
+        ("t2", 0, 1),
+    ]
 
 
 def test_a_metric_of_a_trace_that_a_session_measures_has_a_tally_only_where_something_failed():
@@ -89,9 +94,13 @@ def test_a_metric_of_a_trace_that_a_session_measures_has_a_tally_only_where_some
     for how, names in (("pass", []), ("fail", ["loops", "a"])):
         found = tallied([made("loops", how), session], before, {}, run="session")
         of_trace = next(x for x in found if x.scope == "trace")
-        assert [x.metric for x in of_trace.tally.results] == names if names else of_trace.tally is None
+        assert (
+            [x.metric for x in of_trace.tally.results] == names if names else of_trace.tally is None
+        )
 
 
 def test_a_session_that_rests_on_no_signal_is_no_verdict():
-    (found,) = tallied([made("a", "groundless", scope="session", subject="s")], (), {}, run="session")
+    (found,) = tallied(
+        [made("a", "groundless", scope="session", subject="s")], (), {}, run="session"
+    )
     assert found.tally is None

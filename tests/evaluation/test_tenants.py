@@ -1,4 +1,6 @@
-"""No judge's answer and no vector that one tenant's trace was given is given to another tenant's."""
+"""No judge's answer and no vector that one tenant's trace was given is given to another
+tenant's.
+"""
 
 import asyncio
 from dataclasses import replace
@@ -15,7 +17,9 @@ EMBEDDED = {"coherence": {}}
 
 
 def of_tenant(trace, tenant):
-    return replace(trace, target=replace(trace.target, resource=with_headers({}, ((TENANT, tenant),))))
+    return replace(
+        trace, target=replace(trace.target, resource=with_headers({}, ((TENANT, tenant),)))
+    )
 
 
 def tenants_asked_for(judge):
@@ -31,7 +35,9 @@ def test_all_that_is_asked_about_a_trace_says_whose_it_is(make_engine, make_trac
 
 def test_all_that_is_asked_about_a_session_says_whose_it_is(make_engine, make_trace, scripted):
     judge = scripted()
-    turns = tuple(of_tenant(make_trace(x, session_id="s1", user_input="hi"), "acme") for x in (1, 2))
+    turns = tuple(
+        of_tenant(make_trace(x, session_id="s1", user_input="hi"), "acme") for x in (1, 2)
+    )
     asyncio.run(make_engine(judge).evaluate_session(Session("s1", turns), {}))
     assert tenants_asked_for(judge) == {"acme"}
 

@@ -12,7 +12,9 @@ from spanscore.model.score import Failure, Score, Skip
 UNIT = (0.0, 1.0)
 
 
-@pytest.mark.parametrize("value", [True, False, "0.8", None, math.nan, math.inf, -math.inf, 1.01, -0.2, [0.5], 1j])
+@pytest.mark.parametrize(
+    "value", [True, False, "0.8", None, math.nan, math.inf, -math.inf, 1.01, -0.2, [0.5], 1j]
+)
 def test_what_is_no_number_on_the_scale_is_a_failure(value):
     outcome = valued(Score(value, "fine"), "mine", UNIT)
 

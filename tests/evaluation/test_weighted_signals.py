@@ -28,7 +28,11 @@ class Stars(Computed):
 
     def measure(self, trace):
         answer = trace.final_output
-        return Skip("no answer", "not_applicable") if answer is None else Score(float(answer.count("*")), "counted")
+        return (
+            Skip("no answer", "not_applicable")
+            if answer is None
+            else Score(float(answer.count("*")), "counted")
+        )
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,9 @@ def own_metrics(monkeypatch):
 def session(make_trace):
     """Three turns with four stars, two, and without an answer."""
     answers = ("****", "**", None)
-    return Session("s1", tuple(make_trace(x, session_id="s1", final_output=y) for x, y in enumerate(answers)))
+    return Session(
+        "s1", tuple(make_trace(x, session_id="s1", final_output=y) for x, y in enumerate(answers))
+    )
 
 
 async def scored(engine, session, overrides=None, external=()):
@@ -102,7 +108,9 @@ def test_where_it_does_not_apply_the_trace_has_no_such_signal(make_engine, sessi
 
 
 def test_a_check_counts_as_its_own_metric_says(make_engine, session):
-    found = reliability(make_engine(signal_weights={**NO_OTHERS, "check.answer_present": 1}), session)
+    found = reliability(
+        make_engine(signal_weights={**NO_OTHERS, "check.answer_present": 1}), session
+    )
     assert found.outcome.metadata["rests_on"] == ["check.answer_present"]
 
 
@@ -126,7 +134,9 @@ def helpful(trace):
 
 
 def test_the_weight_of_an_external_signal_can_be_given_there_too(make_engine, session):
-    engine = make_engine(external_signals={"helpful": {}}, signal_weights={**NO_OTHERS, "helpful": 0.5})
+    engine = make_engine(
+        external_signals={"helpful": {}}, signal_weights={**NO_OTHERS, "helpful": 0.5}
+    )
     found = reliability(engine, session, external=[helpful(session.traces[0])])
     assert found.outcome.metadata["raw_risk"] == pytest.approx(0.5)
 
@@ -140,7 +150,10 @@ def test_an_external_signal_with_the_name_of_a_metric_has_nothing_measured(make_
     ("name", "why"),
     [
         ("star", "'star' is no metric of traces and no external signal; did you mean 'stars'"),
-        ("agent_reliability", "agent_reliability is measured of a session; give weights to metrics of its traces"),
+        (
+            "agent_reliability",
+            "agent_reliability is measured of a session; give weights to metrics of its traces",
+        ),
         ("rubric.overall", "rubric.overall is measured of a session"),
         ("endless", "endless has no scale with two ends"),
     ],

@@ -1,4 +1,6 @@
-"""The dashboard and the alerts ask only for metrics and labels that there are, in expressions that Prometheus reads."""
+"""The dashboard and the alerts ask only for metrics and labels that there are, in expressions that
+Prometheus reads.
+"""
 
 import json
 import re
@@ -16,10 +18,16 @@ from spanscore.telemetry import Meter, declared, prometheus
 
 FOLDER = Path(__file__).parents[2] / "examples" / "grafana"
 DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text())
-RULES = [rule for group in yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"] for rule in group["rules"]]
+RULES = [
+    rule
+    for group in yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"]
+    for rule in group["rules"]
+]
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 QUERIES = [(panel["title"], target) for panel in PANELS for target in panel["targets"]]
-VARIABLES = {x["name"]: x["query"]["query"] for x in DASHBOARD["templating"]["list"] if x["type"] == "query"}
+VARIABLES = {
+    x["name"]: x["query"]["query"] for x in DASHBOARD["templating"]["list"] if x["type"] == "query"
+}
 WATCHING = (Path(__file__).parents[2] / "docs" / "watching.md").read_text()
 
 OF_A_SCRAPE = {"job", "instance"}
@@ -27,28 +35,52 @@ OF_A_SCRAPE = {"job", "instance"}
 
 
 def known():
-    """The labels of every series that may be asked for, by name, as the page and the collector have them."""
+    """The labels of every series that may be asked for, by name, as the page and the collector have
+    them.
+    """
     found = {"up": OF_A_SCRAPE}
     for metric in declared.METRICS:
         labels = {*metric.labels, *OF_A_SCRAPE}
         name = prometheus.name(metric)
-        of_histogram = {f"{name}_bucket": {*labels, "le"}, f"{name}_sum": labels, f"{name}_count": labels}
+        of_histogram = {
+            f"{name}_bucket": {*labels, "le"},
+            f"{name}_sum": labels,
+            f"{name}_count": labels,
+        }
         found |= of_histogram if metric.kind == "histogram" else {name: labels}
     return found | of_scores()
 
 
 def of_scores():
-    """The histogram of scores after the collector's Prometheus exporter: dots become underscores."""
+    """The histogram of scores after the collector's Prometheus exporter: dots become
+    underscores.
+    """
     target = Target("0a" * 16, "0b" * 8, 0, 1)
-    facts = {"threshold": 0.5, "scale": (0.0, 1.0), "session_id": None, "agent_name": "a", "service_name": "s"}
+    facts = {
+        "threshold": 0.5,
+        "scale": (0.0, 1.0),
+        "session_id": None,
+        "agent_name": "a",
+        "service_name": "s",
+    }
     evaluator = Evaluator("CODE", "rules", "1")
     score = Evaluation(
-        scope="trace", subject_id="1", metric="m", outcome=Score(1.0, ""), evaluator=evaluator, target=target, **facts
+        scope="trace",
+        subject_id="1",
+        metric="m",
+        outcome=Score(1.0, ""),
+        evaluator=evaluator,
+        target=target,
+        **facts,
     )
-    message = ExportMetricsServiceRequest.FromString(histogram.request([score], 1, 2)).resource_metrics[0]
+    message = ExportMetricsServiceRequest.FromString(
+        histogram.request([score], 1, 2)
+    ).resource_metrics[0]
     (metric,) = message.scope_metrics[0].metrics
     point = metric.histogram.data_points[0]
-    labels = {x.key.replace(".", "_") for x in (*point.attributes, *message.resource.attributes)} | OF_A_SCRAPE
+    labels = {
+        x.key.replace(".", "_") for x in (*point.attributes, *message.resource.attributes)
+    } | OF_A_SCRAPE
     name = metric.name.replace(".", "_")
     return {f"{name}_bucket": {*labels, "le"}, f"{name}_sum": labels, f"{name}_count": labels}
 
@@ -79,7 +111,9 @@ def wrong(expression):
             faults.append(selector.name)
             continue
         labels_of_all |= series[selector.name]
-        faults += [x.name for x in selector.matchers.matchers if x.name not in series[selector.name]]
+        faults += [
+            x.name for x in selector.matchers.matchers if x.name not in series[selector.name]
+        ]
     for node in nodes:
         if isinstance(node, promql_parser.AggregateExpr):
             inner = [x for x in walk(node.expr) if isinstance(x, promql_parser.VectorSelector)]
@@ -88,17 +122,25 @@ def wrong(expression):
     return faults
 
 
-@pytest.mark.parametrize(("title", "target"), QUERIES, ids=[f"{title}-{x['refId']}" for title, x in QUERIES])
+@pytest.mark.parametrize(
+    ("title", "target"), QUERIES, ids=[f"{title}-{x['refId']}" for title, x in QUERIES]
+)
 def test_the_dashboard_asks_for_what_there_is(title, target):
     assert wrong(target["expr"]) == []
 
 
-@pytest.mark.parametrize(("title", "target"), QUERIES, ids=[f"{title}-{x['refId']}" for title, x in QUERIES])
+@pytest.mark.parametrize(
+    ("title", "target"), QUERIES, ids=[f"{title}-{x['refId']}" for title, x in QUERIES]
+)
 def test_a_legend_names_labels_that_are_left(title, target):
     tree = promql_parser.parse(plain(target["expr"]))
     outer = next((x for x in walk(tree) if isinstance(x, promql_parser.AggregateExpr)), None)
     selectors = [x for x in walk(tree) if isinstance(x, promql_parser.VectorSelector)]
-    left = set(known()[selectors[0].name]) if outer is None else set(outer.modifier.labels if outer.modifier else ())
+    left = (
+        set(known()[selectors[0].name])
+        if outer is None
+        else set(outer.modifier.labels if outer.modifier else ())
+    )
     assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= left
 
 
@@ -158,7 +200,9 @@ def test_every_metric_that_may_be_asked_for_is_on_a_real_page():
     page = prometheus.page(Meter().collect(), {})
     own = {name for name in known() if name.startswith("spanscore_")}
     families = set(re.findall(r"^# TYPE (\w+)", page, re.MULTILINE))
-    assert {re.sub(r"_(bucket|sum|count)$", "", x) for x in own} == {x for x in families if x != "target_info"}
+    assert {re.sub(r"_(bucket|sum|count)$", "", x) for x in own} == {
+        x for x in families if x != "target_info"
+    }
 
 
 def test_labels_that_values_are_written_for_have_those_values():
@@ -172,6 +216,6 @@ def test_what_is_laid_over_the_drop_in_names_what_is_there():
     drop_in = yaml.safe_load((FOLDER.parents[1] / "collector-config.yaml").read_text())
     laid_over = yaml.safe_load((FOLDER / "collector.yaml").read_text())
     assert laid_over["service"]["pipelines"].keys() <= drop_in["service"]["pipelines"].keys()
-    assert {x for p in laid_over["service"]["pipelines"].values() for x in p["exporters"]} == laid_over[
-        "exporters"
-    ].keys()
+    assert {
+        x for p in laid_over["service"]["pipelines"].values() for x in p["exporters"]
+    } == laid_over["exporters"].keys()

@@ -1,4 +1,6 @@
-"""The example of an agent without any framework runs with one command, without a key, and ends with its scores."""
+"""The example of an agent without any framework runs with one command, without a key, and ends with
+its scores.
+"""
 
 import os
 import subprocess
@@ -12,7 +14,9 @@ AGENT = ROOT / "examples/handwritten/agent.py"
 
 
 def run(*questions):
-    environ = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "OPENAI_", "SPANSCORE_"))}
+    environ = {
+        k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "OPENAI_", "SPANSCORE_"))
+    }
     return subprocess.run(
         [sys.executable, str(AGENT), *questions],
         capture_output=True,
@@ -34,7 +38,11 @@ def test_it_answers_its_questions(shown):
 
 
 def test_it_ends_with_the_scores_of_each_turn(shown):
-    rows = [x.split()[:3] for x in shown.stdout.splitlines() if x.startswith("check.arguments_match_schema")]
+    rows = [
+        x.split()[:3]
+        for x in shown.stdout.splitlines()
+        if x.startswith("check.arguments_match_schema")
+    ]
     assert rows == [["check.arguments_match_schema", "1.00", "pass"]] * 2
 
 

@@ -29,7 +29,9 @@ async def main():
 
 asyncio.run(main())
 """
-"""Runs the cells one after the other in a running event loop, as a kernel does, and shows each cell's last value."""
+"""Runs the cells one after the other in a running event loop, as a kernel does, and shows each
+cell's last value.
+"""
 
 WITH_NBCLIENT = """
 import sys, nbformat
@@ -43,13 +45,19 @@ print(nbformat.writes(notebook))
 
 @pytest.fixture
 def environ(tmp_path):
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "OPENAI_", "SPANSCORE_", "PYTEST_"))}
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("OTEL_", "OPENAI_", "SPANSCORE_", "PYTEST_"))
+    }
     return {**kept, "XDG_CACHE_HOME": str(tmp_path), "IPYTHONDIR": str(tmp_path)}
 
 
 def run(python, script, environ):
     words = [str(python), "-c", script, str(NOTEBOOK)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environ, cwd=FOLDER, timeout=400)
+    done = subprocess.run(
+        words, capture_output=True, text=True, check=False, env=environ, cwd=FOLDER, timeout=400
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -69,7 +77,9 @@ def test_it_is_kept_without_outputs():
 def python(tmp_path_factory):
     """A Python with a kernel and this spanscore; skips where no package registry answers."""
     folder = tmp_path_factory.mktemp("kernel")
-    subprocess.run([UV, "venv", "-q", "--python", sys.executable, folder], check=True, capture_output=True)
+    subprocess.run(
+        [UV, "venv", "-q", "--python", sys.executable, folder], check=True, capture_output=True
+    )
     python = folder / "bin/python"
     requirements = ["-e", str(ROOT), "-r", str(FOLDER / "requirements.txt")]
     words = [UV, "pip", "install", "-q", "--python", python, *requirements]

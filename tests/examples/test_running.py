@@ -1,4 +1,6 @@
-"""Each example runs with one command, without a key, and ends with the scores of what its agent did."""
+"""Each example runs with one command, without a key, and ends with the scores of what its agent
+did.
+"""
 
 import os
 import subprocess
@@ -8,12 +10,19 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-CACHE = Path(os.environ.get("SPANSCORE_CACHE") or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "spanscore"))
+CACHE = Path(
+    os.environ.get("SPANSCORE_CACHE")
+    or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "spanscore")
+)
 """The user's own cache, read before a test has one of its own."""
 
 NAMES = sorted(path.parent.name for path in EXAMPLES.glob("*/agent.*"))
 FRAMEWORKS = {"langgraph", "openai_agents", "openai_loop", "pydantic_ai", "vercel_ai"}
-PASSED = ("check.arguments_match_schema", "check.arguments_grounded", "check.claims_backed_by_calls")
+PASSED = (
+    "check.arguments_match_schema",
+    "check.arguments_grounded",
+    "check.claims_backed_by_calls",
+)
 
 pytestmark = [pytest.mark.examples, pytest.mark.timeout(900)]
 
@@ -40,7 +49,9 @@ def test_an_example_ends_with_its_scores(name):
     told = run(name)
 
     assert "I have refunded 59.90 USD for order SO-4821" in told
-    assert [x for x in PASSED if not any(x in line and "pass" in line for line in told.splitlines())] == []
+    assert [
+        x for x in PASSED if not any(x in line and "pass" in line for line in told.splitlines())
+    ] == []
 
 
 @pytest.mark.parametrize("name", sorted(FRAMEWORKS))

@@ -1,4 +1,6 @@
-"""Scores to export, an outbox in memory, exporters that remember, and a clock that only sleeping moves."""
+"""Scores to export, an outbox in memory, exporters that remember, and a clock that only sleeping
+moves.
+"""
 
 import asyncio
 import inspect
@@ -33,7 +35,9 @@ def pytest_pyfunc_call(pyfuncitem):
     return True
 
 
-def make_target(start_ns=START_NS, end_ns=END_NS, resource=RESOURCE, response_id=None, span_id="0b" * 8):
+def make_target(
+    start_ns=START_NS, end_ns=END_NS, resource=RESOURCE, response_id=None, span_id="0b" * 8
+):
     return Target("0a" * 16, span_id, start_ns, end_ns, resource, response_id)
 
 
@@ -58,7 +62,11 @@ def make_score(metric="task_completion", value=0.83, **facts):
 
 def read(value):
     kind = value.WhichOneof("value")
-    return [read(x) for x in value.array_value.values] if kind == "array_value" else getattr(value, kind)
+    return (
+        [read(x) for x in value.array_value.values]
+        if kind == "array_value"
+        else getattr(value, kind)
+    )
 
 
 def read_attributes(message):
@@ -71,10 +79,14 @@ def make():
     return SimpleNamespace(
         score=make_score,
         target=make_target,
-        failed=lambda **facts: make_score(outcome=Failure("JudgeTimeoutError", "no answer"), **facts),
+        failed=lambda **facts: make_score(
+            outcome=Failure("JudgeTimeoutError", "no answer"), **facts
+        ),
         skipped=lambda **facts: make_score(outcome=Skip("nothing recorded"), **facts),
         groundless=lambda **facts: make_score(
-            outcome=Skip("confidence is missing in 1 of 1 trace", "no_signals"), scope="session", **facts
+            outcome=Skip("confidence is missing in 1 of 1 trace", "no_signals"),
+            scope="session",
+            **facts,
         ),
         many=lambda *numbers: [(n, make_score(f"m{n}")) for n in numbers],
         attributes=read_attributes,
@@ -145,7 +157,11 @@ class FakeOutbox:
         scores = dict(self.pairs)
         newest = {(x.subject_id, x.metric): x.revision for x in scores.values()}
         return [
-            (note, scores[seq], scores[seq].revision < newest[scores[seq].subject_id, scores[seq].metric])
+            (
+                note,
+                scores[seq],
+                scores[seq].revision < newest[scores[seq].subject_id, scores[seq].metric],
+            )
             for (name, seq), note in sorted(self.lost.items())
             if name == exporter and note.asked
         ][:limit]
@@ -157,7 +173,9 @@ class FakeOutbox:
 
 
 class FakeExporter:
-    """Remembers what was sent; first answers as `script` says, by signal; holds back while `gate` is shut."""
+    """Remembers what was sent; first answers as `script` says, by signal; holds back while `gate`
+    is shut.
+    """
 
     def __init__(self, script=None):
         self.script = {signal: list(errors) for signal, errors in (script or {}).items()}
@@ -186,18 +204,36 @@ class FakeExporter:
 
     def names(self, signal="traces"):
         """The metrics whose spans or events were sent."""
-        requests = [WIRE[kind].request.FromString(body) for kind, body in self.sent if kind == signal]
+        requests = [
+            WIRE[kind].request.FromString(body) for kind, body in self.sent if kind == signal
+        ]
         if signal == "traces":
-            items = [x for r in requests for rs in r.resource_spans for ss in rs.scope_spans for x in ss.spans]
+            items = [
+                x
+                for r in requests
+                for rs in r.resource_spans
+                for ss in rs.scope_spans
+                for x in ss.spans
+            ]
         else:
-            items = [x for r in requests for rl in r.resource_logs for sl in rl.scope_logs for x in sl.log_records]
+            items = [
+                x
+                for r in requests
+                for rl in r.resource_logs
+                for sl in rl.scope_logs
+                for x in sl.log_records
+            ]
         return [read_attributes(x)["gen_ai.evaluation.name"] for x in items]
 
     def counts(self):
         """How many scores the histograms that were sent hold."""
-        requests = [WIRE[kind].request.FromString(body) for kind, body in self.sent if kind == "metrics"]
+        requests = [
+            WIRE[kind].request.FromString(body) for kind, body in self.sent if kind == "metrics"
+        ]
         scopes = [sm for r in requests for rm in r.resource_metrics for sm in rm.scope_metrics]
-        return sum(point.count for sm in scopes for m in sm.metrics for point in m.histogram.data_points)
+        return sum(
+            point.count for sm in scopes for m in sm.metrics for point in m.histogram.data_points
+        )
 
 
 @pytest.fixture
@@ -207,16 +243,26 @@ def fakes():
 
 
 class Running:
-    """`async with start(exporters, outbox) as up`: a sender that runs; `up.settle()` waits until all has left."""
+    """`async with start(exporters, outbox) as up`: a sender that runs; `up.settle()` waits until
+    all has left.
+    """
 
     def __init__(self, exporters, outbox, clock, settings, tools, signals):
         self.exporters = exporters
         self.outbox = outbox
         self.meter = Meter()
-        configured = dict.fromkeys([*exporters, *tools]) | {name: {"signals": x} for name, x in signals.items()}
+        configured = dict.fromkeys([*exporters, *tools]) | {
+            name: {"signals": x} for name, x in signals.items()
+        }
         config = Config.model_validate({"exporters": configured, "spans": "all", **settings})
         self.sender = Sender(
-            config, exporters, outbox, self.meter, clock_ns=clock, sleep=clock.sleep, chance=lambda: 0.5
+            config,
+            exporters,
+            outbox,
+            self.meter,
+            clock_ns=clock,
+            sleep=clock.sleep,
+            chance=lambda: 0.5,
         )
 
     async def __aenter__(self):
@@ -238,7 +284,9 @@ class Running:
 
 @pytest.fixture
 def start(clock):
-    """`start(exporters, outbox, **settings of export)`; `tools` are configured beside them, `signals` for some."""
+    """`start(exporters, outbox, **settings of export)`; `tools` are configured beside them,
+    `signals` for some.
+    """
 
     def make_one(exporters, outbox, tools=(), signals=None, **settings):
         return Running(exporters, outbox, clock, settings, tools, signals or {})

@@ -1,4 +1,6 @@
-"""A server that takes scores as Langfuse does, and nothing that its published description of the API does not allow."""
+"""A server that takes scores as Langfuse does, and nothing that its published description of the
+API does not allow.
+"""
 
 import base64
 import copy
@@ -44,11 +46,13 @@ def schema_of(content):
 
 
 class Langfuse:
-    """Scores by (id, name, day) as it keeps them, the latest timestamp of each; `problems` with what it was sent.
+    """Scores by (id, name, day) as it keeps them, the latest timestamp of each; `problems` with
+    what it was sent.
 
-    `absent` are traces, observations and sessions that it says it has not got; `gone` are paths that it does not have;
-    `answers` are statuses that it gives first, before it looks at anything; `odd_answer` is what it answers with 207
-    in place of its own; `failing` are statuses of scores by their names.
+    `absent` are traces, observations and sessions that it says it has not got; `gone` are paths
+    that it does not have; `answers` are statuses that it gives first, before it looks at anything;
+    `odd_answer` is what it answers with 207 in place of its own; `failing` are statuses of scores
+    by their names.
     """
 
     keys = ("pk-lf-1", "sk-lf-1")
@@ -111,7 +115,9 @@ class Langfuse:
         return self.failing.get(body["name"], 201)
 
     def _named_in(self, schema, body):
-        self.problems += [f"{schema} has no {name}" for name in body.keys() - SCHEMAS[schema]["properties"].keys()]
+        self.problems += [
+            f"{schema} has no {name}" for name in body.keys() - SCHEMAS[schema]["properties"].keys()
+        ]
         if (body.get("dataType") == "NUMERIC") is isinstance(body["value"], str):
             self.problems.append(f"{body['value']!r} is not of {body.get('dataType')}")
 

@@ -105,7 +105,12 @@ def test_a_score_that_cannot_be_encoded_is_left_out(make, caplog):
     broken = make.score("broken", target=make.target(resource={"key": object()}))
     requests = encoded([(1, make.score("fine")), (2, broken), (3, make.score("good"))], Config())
     sent = b"".join(x.body for x in requests)
-    assert (b"fine" in sent, b"good" in sent, b"broken" in sent, "broken" in caplog.text) == (True, True, False, True)
+    assert (b"fine" in sent, b"good" in sent, b"broken" in sent, "broken" in caplog.text) == (
+        True,
+        True,
+        False,
+        True,
+    )
 
 
 def test_no_request_is_longer_than_a_backend_takes(make):
@@ -116,11 +121,17 @@ def test_no_request_is_longer_than_a_backend_takes(make):
 
 def test_a_request_names_the_scores_in_it(make):
     pairs = [(1, make.score()), (2, make.skipped()), (3, make.score(inline=True))]
-    assert {x.signal: x.seqs for x in encoded(pairs, Config(spans="all"))} == {"traces": {1}, "logs": {1, 3}}
+    assert {x.signal: x.seqs for x in encoded(pairs, Config(spans="all"))} == {
+        "traces": {1},
+        "logs": {1, 3},
+    }
 
 
 async def test_scores_of_different_tenants_leave_apart(make, fakes):
-    a, b = (make.score(target=make.target(resource=with_headers({}, (("x-scope-orgid", x),)))) for x in "ab")
+    a, b = (
+        make.score(target=make.target(resource=with_headers({}, (("x-scope-orgid", x),))))
+        for x in "ab"
+    )
     batch = await Batches(Config(), fakes.Outbox([(1, a), (2, b), (3, a)])).after(0, 3)
     assert [(x.headers, list(x.evaluations)) for x in batch.parts] == [
         ((("x-scope-orgid", "a"),), [a, a]),
@@ -130,7 +141,10 @@ async def test_scores_of_different_tenants_leave_apart(make, fakes):
 
 @pytest.mark.parametrize(("by_tenant", "parted"), [(True, ["acme", "blue"]), (False, [""])])
 async def test_tenants_leave_apart_where_what_leaves_names_them(make, fakes, by_tenant, parted):
-    scores = [make.score(target=make.target(resource=with_headers({}, of_tenant(x)))) for x in ("acme", "blue", "acme")]
+    scores = [
+        make.score(target=make.target(resource=with_headers({}, of_tenant(x))))
+        for x in ("acme", "blue", "acme")
+    ]
     outbox = fakes.Outbox(list(enumerate(scores, start=1)))
     batch = await Batches(Config(), outbox, by_tenant=by_tenant).after(0, 3)
     assert [tenant_in(x.headers) for x in batch.parts] == parted
@@ -143,13 +157,21 @@ async def test_scores_that_are_sent_again_leave_by_tenant_too(make):
         async def deliver(self, _signal, _body, headers, *, patient):
             self.tenants.append(tenant_in(headers))
 
-    scores = [make.score(target=make.target(resource=with_headers({}, of_tenant(x)))) for x in ("acme", "blue")]
-    rows = [(Undelivered("tempo", seq, ("traces",), "", "", 0), x) for seq, x in enumerate(scores, start=1)]
+    scores = [
+        make.score(target=make.target(resource=with_headers({}, of_tenant(x))))
+        for x in ("acme", "blue")
+    ]
+    rows = [
+        (Undelivered("tempo", seq, ("traces",), "", "", 0), x)
+        for seq, x in enumerate(scores, start=1)
+    ]
     delivery = Delivery()
     assert await send_again(delivery, Config(spans="all"), rows, 0, by_tenant=True) == []
     assert delivery.tenants == ["acme", "blue"]
 
 
 def test_headers_do_not_leave_as_attributes(make):
-    score = make.score(target=make.target(resource=with_headers({"service.name": "s"}, (("x", "secret"),))))
+    score = make.score(
+        target=make.target(resource=with_headers({"service.name": "s"}, (("x", "secret"),)))
+    )
     assert all(b"secret" not in x.body for x in encoded([(1, score)], Config()))

@@ -8,7 +8,9 @@ from spanscore.export.config import Config, GrpcConfig, HttpConfig, JsonFileConf
 
 
 def parse(**exporters):
-    return Config.model_validate({"exporters": {name.replace("__", "/"): x for name, x in exporters.items()}})
+    return Config.model_validate(
+        {"exporters": {name.replace("__", "/"): x for name, x in exporters.items()}}
+    )
 
 
 def test_the_name_says_the_type():
@@ -48,17 +50,27 @@ def test_the_schema_refuses_what_is_refused(exporters):
 
 
 def test_a_compression_that_cannot_be_had_is_refused_with_those_that_can():
-    with pytest.raises(ValueError, match="zstd is not known here: use one of gzip, deflate, zlib, none"):
+    with pytest.raises(
+        ValueError, match="zstd is not known here: use one of gzip, deflate, zlib, none"
+    ):
         Config.model_validate({"exporters": {"otlp_grpc": {"compression": "zstd"}}})
 
 
 def test_a_queue_of_a_collector_is_taken_as_far_as_it_asks_for_what_is_so_anyway():
-    queue = {"enabled": True, "queue_size": 5, "wait_for_result": False, "block_on_overflow": False, "storage": None}
+    queue = {
+        "enabled": True,
+        "queue_size": 5,
+        "wait_for_result": False,
+        "block_on_overflow": False,
+        "storage": None,
+    }
     config = Config.model_validate({"exporters": {"otlp_grpc": {"sending_queue": queue}}})
     assert config.otlp_exporters["otlp_grpc"].sending_queue.queue_size == 5
 
 
-@pytest.mark.parametrize("asked", [{"enabled": False}, {"storage": "file_storage"}, {"block_on_overflow": True}])
+@pytest.mark.parametrize(
+    "asked", [{"enabled": False}, {"storage": "file_storage"}, {"block_on_overflow": True}]
+)
 def test_a_queue_that_asks_for_something_else_is_told_how_it_is(asked):
     with pytest.raises(ValueError, match=f"{next(iter(asked))}: .*; leave it out"):
         Config.model_validate({"exporters": {"otlp_grpc": {"sending_queue": asked}}})

@@ -7,7 +7,11 @@ from spanscore.export.destinations import without_spans
 
 
 def left_out(**exporters):
-    return without_spans(Config.model_validate({"exporters": {x.replace("__", "/"): y for x, y in exporters.items()}}))
+    return without_spans(
+        Config.model_validate(
+            {"exporters": {x.replace("__", "/"): y for x, y in exporters.items()}}
+        )
+    )
 
 
 COLLECTOR = {"endpoint": "127.0.0.1:4337"}
@@ -60,6 +64,6 @@ def test_a_file_gets_them_for_it_shows_nothing():
 
 
 def test_an_address_that_cannot_be_read_is_no_tools():
-    assert left_out(otlp_grpc={"endpoint": "unix:///run/otlp.sock", "evaluation_spans": None}, phoenix=PHOENIX) == {
-        "otlp_grpc": "phoenix"
-    }
+    assert left_out(
+        otlp_grpc={"endpoint": "unix:///run/otlp.sock", "evaluation_spans": None}, phoenix=PHOENIX
+    ) == {"otlp_grpc": "phoenix"}

@@ -16,9 +16,12 @@ PREFIXES = ("spanscore.evaluator.", "spanscore.judge.", "gen_ai.evaluation.")
 
 
 def is_documented(name):
-    """Whether a name stands there, perhaps shortened to its end after another one with the same beginning."""
+    """Whether a name stands there, perhaps shortened to its end after another one with the same
+    beginning.
+    """
     return f"`{name}`" in DOCUMENT or any(
-        name.startswith(prefix) and f"`.{name.removeprefix(prefix)}`" in DOCUMENT for prefix in PREFIXES
+        name.startswith(prefix) and f"`.{name.removeprefix(prefix)}`" in DOCUMENT
+        for prefix in PREFIXES
     )
 
 
@@ -55,8 +58,15 @@ def test_every_attribute_is_documented(make):
 def test_every_inline_attribute_is_documented(make):
     span = Span()
     annotate(span, [make.score(tally=Tally((Result("m", 0.1, "fail"),))), make.failed()])
-    names = {x.replace("task_completion", "METRIC").replace("s.0.", "s.N.") for x in make.attributes(span)}
-    missing = [x for x in names if f"`{x}`" not in DOCUMENT and f"`.{x.rpartition('.')[2]}`" not in DOCUMENT]
+    names = {
+        x.replace("task_completion", "METRIC").replace("s.0.", "s.N.")
+        for x in make.attributes(span)
+    }
+    missing = [
+        x
+        for x in names
+        if f"`{x}`" not in DOCUMENT and f"`.{x.rpartition('.')[2]}`" not in DOCUMENT
+    ]
     assert missing == []
 
 

@@ -11,7 +11,9 @@ def only_record(evaluation):
 
 def test_its_name_is_in_the_field_and_in_the_attribute(make):
     record = only_record(make.score())
-    assert (record.event_name, make.attributes(record)["event.name"]) == ("gen_ai.evaluation.result",) * 2
+    assert (record.event_name, make.attributes(record)["event.name"]) == (
+        "gen_ai.evaluation.result",
+    ) * 2
 
 
 def test_it_has_the_ids_of_the_evaluated_span(make):
@@ -76,14 +78,21 @@ def test_its_body_is_the_summary(make):
 def test_it_comes_under_the_evaluated_spans_resource_and_our_scope(make):
     message = ExportLogsServiceRequest.FromString(events.request([make.score()], 8192))
     (group,) = message.resource_logs
-    assert (make.attributes(group.resource)["service.name"], group.scope_logs[0].scope.name) == ("shop", "spanscore")
+    assert (make.attributes(group.resource)["service.name"], group.scope_logs[0].scope.name) == (
+        "shop",
+        "spanscore",
+    )
 
 
 def test_a_failed_evaluation_warns_and_has_no_score(make):
     record = only_record(make.failed())
     found = make.attributes(record)
     assert record.severity_number == 13
-    assert (record.severity_text, found["error.type"], "gen_ai.evaluation.score.value" in found) == (
+    assert (
+        record.severity_text,
+        found["error.type"],
+        "gen_ai.evaluation.score.value" in found,
+    ) == (
         "WARN",
         "JudgeTimeoutError",
         False,

@@ -16,7 +16,8 @@ from spanscore.telemetry import Meter
 
 
 class FakeSink:
-    """Remembers what was filed; `absent` are metrics whose span is not there; `errors` are raised first, in order.
+    """Remembers what was filed; `absent` are metrics whose span is not there; `errors` are raised
+    first, in order.
 
     `second_best` are those of the absent that have another place, if it has to be.
     """
@@ -41,7 +42,9 @@ class FakeSink:
 
 @pytest.fixture
 def filing(clock, fakes):
-    """`async with filing(pairs) as (sink, outbox, meter, until)`: `await until(f)` waits until `f()` holds."""
+    """`async with filing(pairs) as (sink, outbox, meter, until)`: `await until(f)` waits until
+    `f()` holds.
+    """
 
     @asynccontextmanager
     async def running(pairs, sink=None, **settings):
@@ -75,7 +78,13 @@ async def test_scores_are_filed_in_their_order(filing, make):
 
 async def test_a_score_that_is_committed_while_the_outbox_is_read_is_filed_too(make, clock, fakes):
     sink, outbox = FakeSink(), fakes.Outbox()
-    one = Filing("phoenix", sink, PhoenixConfig(), outbox, Surroundings(clock, clock.sleep, lambda: 0.5, Meter()))
+    one = Filing(
+        "phoenix",
+        sink,
+        PhoenixConfig(),
+        outbox,
+        Surroundings(clock, clock.sleep, lambda: 0.5, Meter()),
+    )
     read = outbox.outbox
 
     def read_and_commit(after, limit):
@@ -104,7 +113,13 @@ async def test_scores_that_a_tool_does_not_take_for_now_count_as_not_filed(make,
         await asyncio.Event().wait()
 
     sink.errors = [UndeliveredError("down")]
-    one = Filing("phoenix", sink, PhoenixConfig(), outbox, Surroundings(clock, wait_for_ever, lambda: 0.5, Meter()))
+    one = Filing(
+        "phoenix",
+        sink,
+        PhoenixConfig(),
+        outbox,
+        Surroundings(clock, wait_for_ever, lambda: 0.5, Meter()),
+    )
     outbox.pairs += make.many(1, 2)
     task = asyncio.create_task(one.run(lambda: None))
     one.offer(2)
@@ -122,7 +137,12 @@ async def test_skips_are_not_filed(filing, make):
 
 async def test_a_session_that_rests_on_no_signal_is_filed(filing, make):
     skip = Skip("No trace of the session has the signals.", "no_signals")
-    async with filing([(1, make.score("m1", outcome=skip, scope="session"))]) as (sink, _, _, until):
+    async with filing([(1, make.score("m1", outcome=skip, scope="session"))]) as (
+        sink,
+        _,
+        _,
+        until,
+    ):
         await until(lambda: sink.filed == ["m1"])
 
 
@@ -225,7 +245,12 @@ async def test_a_score_that_waits_does_not_come_after_its_later_revision(filing,
     sink = Absent()
     sink.absent = {"task_completion"}
     pairs = [(n, make.score(f"m{n}")) for n in range(2, 300)]
-    async with filing([(1, make.score()), *pairs, (300, make.score(revision=2))], sink) as (_, outbox, _, until):
+    async with filing([(1, make.score()), *pairs, (300, make.score(revision=2))], sink) as (
+        _,
+        outbox,
+        _,
+        until,
+    ):
         await until(lambda: outbox.cursors.get("phoenix") == 300)
         assert sink.filed.count("task_completion") == 1
 
@@ -254,7 +279,12 @@ async def test_a_score_that_is_given_up_is_noted_with_the_reason(filing, make):
     async with filing(make.many(1, 2, 3), sink) as (_, outbox, _, until):
         await until(lambda: outbox.cursors.get("phoenix") == 3)
         [note] = outbox.lost.values()
-        assert (note.seq, note.forms, note.reason, note.error) == (2, ("scores",), "refused", "not this one")
+        assert (note.seq, note.forms, note.reason, note.error) == (
+            2,
+            ("scores",),
+            "refused",
+            "not this one",
+        )
 
 
 async def test_a_score_whose_span_does_not_come_is_noted(filing, make):
@@ -275,8 +305,16 @@ async def test_faults_of_the_tool_are_tried_again_for_their_time(filing, make):
 
 async def test_what_is_filed_again_takes_the_place_of_no_later_revision(make, clock, fakes):
     sink, outbox = FakeSink(), fakes.Outbox([(1, make.score()), (2, make.score("other"))])
-    one = Filing("phoenix", sink, PhoenixConfig(), outbox, Surroundings(clock, clock.sleep, lambda: 0.5, Meter()))
-    notes = [Undelivered("phoenix", seq, ("scores",), "no_span", "", 0, asked=True) for seq in (1, 2)]
+    one = Filing(
+        "phoenix",
+        sink,
+        PhoenixConfig(),
+        outbox,
+        Surroundings(clock, clock.sleep, lambda: 0.5, Meter()),
+    )
+    notes = [
+        Undelivered("phoenix", seq, ("scores",), "no_span", "", 0, asked=True) for seq in (1, 2)
+    ]
     rows = [(notes[0], outbox.pairs[0][1], True), (notes[1], outbox.pairs[1][1], False)]
     assert (await one.file_again(rows), sink.filed) == ([], ["other"])
 
@@ -284,7 +322,20 @@ async def test_what_is_filed_again_takes_the_place_of_no_later_revision(make, cl
 async def test_what_still_cannot_be_filed_is_noted_anew(make, clock, fakes):
     sink, outbox = FakeSink(), fakes.Outbox(make.many(1, 2, 3))
     sink.absent, sink.poison = {"m1"}, {"m2"}
-    one = Filing("phoenix", sink, PhoenixConfig(), outbox, Surroundings(clock, clock.sleep, lambda: 0.5, Meter()))
-    notes = [Undelivered("phoenix", seq, ("scores",), "fault", "", 0, asked=True) for seq in (1, 2, 3)]
-    still = await one.file_again([(note, x, False) for note, (_, x) in zip(notes, outbox.pairs, strict=True)])
-    assert sorted((x.seq, x.reason, x.asked) for x in still) == [(1, "no_span", False), (2, "refused", False)]
+    one = Filing(
+        "phoenix",
+        sink,
+        PhoenixConfig(),
+        outbox,
+        Surroundings(clock, clock.sleep, lambda: 0.5, Meter()),
+    )
+    notes = [
+        Undelivered("phoenix", seq, ("scores",), "fault", "", 0, asked=True) for seq in (1, 2, 3)
+    ]
+    still = await one.file_again(
+        [(note, x, False) for note, (_, x) in zip(notes, outbox.pairs, strict=True)]
+    )
+    assert sorted((x.seq, x.reason, x.asked) for x in still) == [
+        (1, "no_span", False),
+        (2, "refused", False),
+    ]

@@ -14,7 +14,9 @@ def sent(setting, given=(), received=RECEIVED):
 
 
 def test_a_header_is_taken_from_the_request_that_came_in():
-    assert sent({"key": "X-Scope-OrgID", "from_context": "X-Scope-OrgID"}) == {"x-scope-orgid": "tenant-a"}
+    assert sent({"key": "X-Scope-OrgID", "from_context": "X-Scope-OrgID"}) == {
+        "x-scope-orgid": "tenant-a"
+    }
 
 
 def test_a_header_that_did_not_come_has_its_default():
@@ -28,7 +30,12 @@ def test_a_header_that_did_not_come_and_has_no_default_is_left_as_it_is():
 
 @pytest.mark.parametrize(
     ("action", "absent", "present"),
-    [("insert", "new", "before"), ("update", None, "new"), ("upsert", "new", "new"), ("delete", None, None)],
+    [
+        ("insert", "new", "before"),
+        ("update", None, "new"),
+        ("upsert", "new", "new"),
+        ("delete", None, None),
+    ],
 )
 def test_actions_are_those_of_the_collector(action, absent, present):
     setting = {"key": "x", "action": action, **({} if action == "delete" else {"value": "new"})}
@@ -43,7 +50,9 @@ def test_a_header_has_one_source(sources):
 
 
 def test_what_is_needed_of_requests_is_known_in_lower_case():
-    setter = HeadersSetter.model_validate({"headers": [{"key": "x", "from_context": "X-Scope-OrgID"}]})
+    setter = HeadersSetter.model_validate(
+        {"headers": [{"key": "x", "from_context": "X-Scope-OrgID"}]}
+    )
     assert setter.wanted == {"x-scope-orgid"}
 
 

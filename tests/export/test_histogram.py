@@ -6,12 +6,16 @@ from spanscore.export import histogram
 
 
 def groups(evaluations, start_ns=1, end_ns=2):
-    return ExportMetricsServiceRequest.FromString(histogram.request(evaluations, start_ns, end_ns)).resource_metrics
+    return ExportMetricsServiceRequest.FromString(
+        histogram.request(evaluations, start_ns, end_ns)
+    ).resource_metrics
 
 
 def points(evaluations, start_ns=1, end_ns=2):
     scopes = [sm for rm in groups(evaluations, start_ns, end_ns) for sm in rm.scope_metrics]
-    return [point for sm in scopes for metric in sm.metrics for point in metric.histogram.data_points]
+    return [
+        point for sm in scopes for metric in sm.metrics for point in metric.histogram.data_points
+    ]
 
 
 def buckets(value, make, **facts):
@@ -45,7 +49,10 @@ def test_scores_of_one_series_are_one_point(make):
 
 
 def test_pass_and_fail_are_two_points(make):
-    assert [point.count for point in points([make.score(value=0.1), make.score(value=0.9)])] == [1, 1]
+    assert [point.count for point in points([make.score(value=0.1), make.score(value=0.9)])] == [
+        1,
+        1,
+    ]
 
 
 def test_a_value_is_a_share_of_its_scale(make):
@@ -58,7 +65,14 @@ def test_a_value_off_its_scale_counts_as_its_end(make):
 
 
 def test_the_lowest_value_has_a_bucket_of_its_own(make):
-    assert [buckets(value, make) for value in (0.0, 0.05, 0.1, 0.11, 0.9, 1.0)] == [0, 1, 1, 2, 9, 10]
+    assert [buckets(value, make) for value in (0.0, 0.05, 0.1, 0.11, 0.9, 1.0)] == [
+        0,
+        1,
+        1,
+        2,
+        9,
+        10,
+    ]
 
 
 def test_there_is_one_bucket_more_than_bounds(make):
@@ -98,7 +112,8 @@ def test_a_series_goes_on_where_its_last_delivered_point_ended(make):
     counts.add([make.score("a")], 5)
     counts.add([make.score("b")], 7)
     found = {
-        make.attributes(x)["gen_ai.evaluation.name"]: x for x in points([make.score("a"), make.score("b")], counts, 9)
+        make.attributes(x)["gen_ai.evaluation.name"]: x
+        for x in points([make.score("a"), make.score("b")], counts, 9)
     }
     assert {name: x.start_time_unix_nano for name, x in found.items()} == {"a": 5, "b": 7}
 

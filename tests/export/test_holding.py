@@ -20,7 +20,9 @@ def held():
 
 
 def come(holding, *candidates, now_ns=0):
-    """Give `holding` the spans of one request; returns those held back, and those let go, by their ids."""
+    """Give `holding` the spans of one request; returns those held back, and those let go, by their
+    ids.
+    """
     let_go = holding.note(candidates)
     waiting = []
     for one in sorted(candidates, key=lambda x: not x.is_agent):

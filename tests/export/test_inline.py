@@ -1,4 +1,6 @@
-"""Passing requests on: what leaves at once, what waits, and what is remembered of it over a restart."""
+"""Passing requests on: what leaves at once, what waits, and what is remembered of it over a
+restart.
+"""
 
 import asyncio
 from collections import Counter
@@ -77,7 +79,9 @@ class FakeBook:
 
 
 def spans_of(request):
-    return [x for group in request.resource_spans for scoped in group.scope_spans for x in scoped.spans]
+    return [
+        x for group in request.resource_spans for scoped in group.scope_spans for x in scoped.spans
+    ]
 
 
 def kept(row, *spans, headers=()):
@@ -86,13 +90,17 @@ def kept(row, *spans, headers=()):
     scoped = request.resource_spans.add().scope_spans.add()
     for name, parent in spans:
         parent_id = parent.ljust(8).encode() if parent else b""
-        scoped.spans.add(name=name, trace_id=TRACE, span_id=name.ljust(8).encode(), parent_span_id=parent_id)
+        scoped.spans.add(
+            name=name, trace_id=TRACE, span_id=name.ljust(8).encode(), parent_span_id=parent_id
+        )
     return Kept("traces", row, request.SerializeToString(), request, headers)
 
 
 @pytest.fixture
 def make():
-    """Call it to get a `Passing` with its sender; those that share a book are of one spanscore, started again."""
+    """Call it to get a `Passing` with its sender; those that share a book are of one spanscore,
+    started again.
+    """
 
     def new(book, now_ns=0, **settings):
         sender = FakeSender()

@@ -1,4 +1,6 @@
-"""What Langfuse gets, before a server that checks each request against Langfuse's own description of its API."""
+"""What Langfuse gets, before a server that checks each request against Langfuse's own description
+of its API.
+"""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -24,7 +26,9 @@ DAY_NS = 24 * 3600 * 10**9
 
 @asynccontextmanager
 async def langfuse(**settings):
-    """A sink and the Langfuse that it speaks to, which at the end had nothing against what it was sent."""
+    """A sink and the Langfuse that it speaks to, which at the end had nothing against what it was
+    sent.
+    """
     tool = Langfuse()
     app = web.Application(client_max_size=8 << 20)
     app.router.add_route("*", "/{path:.*}", tool.handle)
@@ -46,7 +50,9 @@ async def langfuse(**settings):
 
 def places(tool):
     """Where the kept scores are."""
-    return [{key for key in ("traceId", "observationId", "sessionId") if key in x} for x in tool.scores]
+    return [
+        {key for key in ("traceId", "observationId", "sessionId") if key in x} for x in tool.scores
+    ]
 
 
 async def test_a_traces_score_is_on_the_trace_and_on_the_evaluated_observation(make):
@@ -60,7 +66,9 @@ async def test_a_traces_score_is_on_the_trace_and_on_the_evaluated_observation(m
     }
 
 
-@pytest.mark.parametrize(("place", "expected"), [("trace", {"traceId"}), ("observation", {"traceId", "observationId"})])
+@pytest.mark.parametrize(
+    ("place", "expected"), [("trace", {"traceId"}), ("observation", {"traceId", "observationId"})]
+)
 async def test_a_traces_score_can_be_on_one_of_the_two_alone(make, place, expected):
     async with langfuse(trace_scores_on=place) as (sink, tool):
         await sink.file([make.score()])
@@ -237,7 +245,9 @@ async def test_what_it_says_of_a_single_score_is_sorted(make, status, error):
             await sink.file([make.score()])
 
 
-@pytest.mark.parametrize("answer", [{"errors": ["no"]}, {"errors": [{}]}, {"errors": [{"status": [400]}]}])
+@pytest.mark.parametrize(
+    "answer", [{"errors": ["no"]}, {"errors": [{}]}, {"errors": [{"status": [400]}]}]
+)
 async def test_an_error_that_it_does_not_sort_may_pass_or_be_the_scores_fault(make, answer):
     async with langfuse() as (sink, tool):
         tool.odd_answer = answer
@@ -292,7 +302,9 @@ async def test_scores_are_retried_until_each_is_there_once(make, clock, fakes):
         tool.answers = [503, 500, 429, 502]
         outbox = fakes.Outbox()
         config = LangfuseConfig.model_validate({"public_key": "a", "secret_key": "b"})
-        filing = Filing("langfuse", sink, config, outbox, Surroundings(clock, clock.sleep, lambda: 0.5, Meter()))
+        filing = Filing(
+            "langfuse", sink, config, outbox, Surroundings(clock, clock.sleep, lambda: 0.5, Meter())
+        )
         outbox.pairs += make.many(1, 2, 3)
         task = asyncio.create_task(filing.run(lambda: None))
         filing.offer(outbox.last_seq)

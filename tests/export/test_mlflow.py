@@ -1,4 +1,6 @@
-"""Where a score lands in MLflow, before a server that keeps traces and assessments as MLflow does."""
+"""Where a score lands in MLflow, before a server that keeps traces and assessments as MLflow
+does.
+"""
 
 import base64
 import re
@@ -15,7 +17,9 @@ from spanscore.model.score import Result, Skip, Tally
 TRACE_ID, SPAN_ID = "0a" * 16, "0b" * 8
 FIRST_ID = "0f" * 16
 SESSION = {"scope": "session", "subject_id": "s-1", "first_trace_id": FIRST_ID}
-FAILED = Tally((Result("task_completion", 0.1, "fail", 0.5), Result("coherence", 0.42, "pass", 0.17)))
+FAILED = Tally(
+    (Result("task_completion", 0.1, "fail", 0.5), Result("coherence", 0.42, "pass", 0.17))
+)
 PREFIX = "/api/3.0/mlflow/traces"
 
 
@@ -44,7 +48,9 @@ class FakeMlflow(FakeTool):
 
     def values(self, trace_id):
         """(name, value) of a trace's assessments."""
-        return [(x["assessment_name"], x["feedback"]["value"]) for x in self.only(trace_id).values()]
+        return [
+            (x["assessment_name"], x["feedback"]["value"]) for x in self.only(trace_id).values()
+        ]
 
     def only(self, trace_id):
         return self.traces[trace_id]["assessments"]
@@ -57,7 +63,9 @@ class FakeMlflow(FakeTool):
             return 200, {"traces": [self._info(x) for x in found[: body["max_results"]]]}
         if path == "/get":
             trace = self.traces[request.query["trace_id"].removeprefix("tr-")]
-            spans = [{"span_id": base64.b64encode(bytes.fromhex(x)).decode()} for x in trace["span_ids"]]
+            spans = [
+                {"span_id": base64.b64encode(bytes.fromhex(x)).decode()} for x in trace["span_ids"]
+            ]
             return (200, {"trace": {"spans": spans}}) if self.lists_spans else (404, {})
         trace_id, _, assessment_id = re.fullmatch(r"/tr-(\w+)(/assessments/?(.*))?", path).groups()
         if trace_id not in self.traces:
@@ -81,7 +89,9 @@ class FakeMlflow(FakeTool):
     def _info(self, trace_id):
         trace = self.traces[trace_id]
         place = {"type": "MLFLOW_EXPERIMENT", "mlflow_experiment": {"experiment_id": "7"}}
-        session = {} if trace["session_id"] is None else {"mlflow.trace.session": trace["session_id"]}
+        session = (
+            {} if trace["session_id"] is None else {"mlflow.trace.session": trace["session_id"]}
+        )
         assessments = [{"assessment_id": id_, **x} for id_, x in trace["assessments"].items()]
         info = {"trace_id": f"tr-{trace_id}", "trace_location": place, "trace_metadata": session}
         return info | {"state": trace["state"], "assessments": assessments}
@@ -130,17 +140,23 @@ async def test_how_all_metrics_came_out_is_an_assessment_by_its_verdict(make):
     async with mlflow() as (sink, tool):
         tool.has(TRACE_ID)
         await sink.file([make.score(value=0.1, tally=FAILED)])
-        summary = next(x for x in tool.only(TRACE_ID).values() if x["assessment_name"] == "_spanscore")
+        summary = next(
+            x for x in tool.only(TRACE_ID).values() if x["assessment_name"] == "_spanscore"
+        )
     assert summary["feedback"] == {"value": "fail"}
-    assert summary["rationale"] == (
-        "fail: 1 of 2 failed: task_completion\ntask_completion = 0.10 (fail)\ncoherence = 0.42 (pass)"
+    assert (
+        summary["rationale"]
+        == "fail: 1 of 2 failed: task_completion\ntask_completion = 0.10 (fail)\ncoherence = 0.42"
+        " (pass)"
     )
 
 
 async def test_what_matters_most_is_filed_last_as_mlflow_lists_that_first(make):
     async with mlflow() as (sink, tool):
         tool.has(TRACE_ID)
-        await sink.file([make.score("a", 0.1, tally=FAILED), make.score("b", rank=2), make.score("c", rank=1)])
+        await sink.file(
+            [make.score("a", 0.1, tally=FAILED), make.score("b", rank=2), make.score("c", rank=1)]
+        )
         filed = [x["assessment_name"] for x in tool.only(TRACE_ID).values()]
     assert filed == ["b", "c", "a", "_spanscore"]
 
@@ -150,7 +166,9 @@ async def test_a_failure_is_an_error(make):
         tool.has(TRACE_ID)
         await sink.file([make.failed()])
         (assessment,) = tool.only(TRACE_ID).values()
-    assert assessment["feedback"] == {"error": {"error_code": "JudgeTimeoutError", "error_message": "no answer"}}
+    assert assessment["feedback"] == {
+        "error": {"error_code": "JudgeTimeoutError", "error_message": "no answer"}
+    }
 
 
 async def test_a_session_that_rests_on_no_signal_is_an_error_that_names_them(make):
@@ -158,7 +176,9 @@ async def test_a_session_that_rests_on_no_signal_is_an_error_that_names_them(mak
         tool.has(FIRST_ID)
         await sink.file([make.score(outcome=Skip("coherence is missing", "no_signals"), **SESSION)])
         (assessment,) = tool.only(FIRST_ID).values()
-    assert assessment["feedback"] == {"error": {"error_code": "no_signals", "error_message": "coherence is missing"}}
+    assert assessment["feedback"] == {
+        "error": {"error_code": "no_signals", "error_message": "coherence is missing"}
+    }
 
 
 async def test_a_turn_without_a_span_is_scored_on_its_trace(make):
@@ -211,7 +231,10 @@ async def test_a_trace_that_is_not_there_yet_is_waited_for(make):
 
 async def test_a_server_that_is_no_mlflow_is_told_from_a_trace_that_is_missing(make):
     async with before(MlflowSink, MlflowConfig) as (sink, tool):
-        tool.answers["GET", f"{PREFIX}/tr-{TRACE_ID}"] = lambda body: (404, "<html>Not Found</html>")
+        tool.answers["GET", f"{PREFIX}/tr-{TRACE_ID}"] = lambda body: (
+            404,
+            "<html>Not Found</html>",
+        )
         with pytest.raises(UnsupportedSignalError):
             await sink.file([make.score()])
 
@@ -284,7 +307,9 @@ async def test_a_session_of_whose_first_trace_there_are_only_scores_is_waited_fo
         assert tool.values(FIRST_ID) == [("task_completion", 0.83)]
 
 
-async def test_a_session_whose_first_trace_never_comes_has_its_score_on_the_oldest_that_is_there(make):
+async def test_a_session_whose_first_trace_never_comes_has_its_score_on_the_oldest_that_is_there(
+    make,
+):
     async with mlflow() as (sink, tool):
         tool.has("0d" * 16, session_id="s-1")
         tool.has(TRACE_ID, session_id="s-1")
@@ -326,7 +351,9 @@ async def test_a_session_by_whose_id_mlflow_cannot_be_asked_is_scored_on_its_fir
         assert tool.values(FIRST_ID) == [("task_completion", 0.83)]
 
 
-async def test_a_session_scored_before_its_first_trace_was_noted_is_scored_on_the_evaluated_one(make):
+async def test_a_session_scored_before_its_first_trace_was_noted_is_scored_on_the_evaluated_one(
+    make,
+):
     async with mlflow() as (sink, tool):
         tool.has(TRACE_ID, session_id="s-1")
         await sink.file([make.score(scope="session", subject_id="s-1")])

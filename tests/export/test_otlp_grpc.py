@@ -18,7 +18,9 @@ from spanscore.otlp.signal import WIRE
 
 
 class Collector(grpc.GenericRpcHandler):
-    """Takes trace requests; remembers bodies and metadata; `behave(context)` may refuse and returns the answer."""
+    """Takes trace requests; remembers bodies and metadata; `behave(context)` may refuse and returns
+    the answer.
+    """
 
     def __init__(self, behave):
         self.behave = behave
@@ -41,7 +43,11 @@ async def connected(behave=lambda context: None, credentials=None, authenticator
     server = grpc.server(ThreadPoolExecutor(2))
     collector = Collector(behave)
     server.add_generic_rpc_handlers((collector,))
-    add = server.add_insecure_port if credentials is None else lambda at: server.add_secure_port(at, credentials)
+    add = (
+        server.add_insecure_port
+        if credentials is None
+        else lambda at: server.add_secure_port(at, credentials)
+    )
     port = add("127.0.0.1:0")
     server.start()
     tls = {} if credentials else {"tls": {"insecure": True}}
@@ -68,7 +74,9 @@ async def test_headers_arrive():
 
 async def test_an_endpoint_may_have_a_scheme():
     async with connected() as (exporter, collector):
-        exporter._config = exporter._config.model_copy(update={"endpoint": "http://" + exporter._config.endpoint})
+        exporter._config = exporter._config.model_copy(
+            update={"endpoint": "http://" + exporter._config.endpoint}
+        )
         await exporter.send("traces", b"")
     assert collector.bodies == [b""]
 
@@ -113,7 +121,9 @@ async def test_a_signal_without_a_service_is_not_supported():
 
 async def test_where_nothing_listens_nothing_arrived():
     exporter = GrpcExporter(
-        GrpcConfig.model_validate({"endpoint": "127.0.0.1:1", "tls": {"insecure": True}, "timeout": "50ms"})
+        GrpcConfig.model_validate(
+            {"endpoint": "127.0.0.1:1", "tls": {"insecure": True}, "timeout": "50ms"}
+        )
     )
     with pytest.raises(UndeliveredError) as caught:
         await exporter.send("traces", b"")
@@ -152,7 +162,10 @@ def trusting(ca, folder):
 
 async def test_tls_is_checked_against_the_ca_file(tmp_path):
     ca = trustme.CA()
-    async with connected(credentials=server_credentials(ca), tls=trusting(ca, tmp_path)) as (exporter, collector):
+    async with connected(credentials=server_credentials(ca), tls=trusting(ca, tmp_path)) as (
+        exporter,
+        collector,
+    ):
         await exporter.send("traces", b"")
     assert collector.bodies == [b""]
 
@@ -162,7 +175,10 @@ async def test_a_server_that_asks_for_a_certificate_gets_ours(tmp_path):
     ours = tmp_path / "ours.pem"
     ca.issue_cert("spanscore@example.org").private_key_and_cert_chain_pem.write_to_path(ours)
     tls = {**trusting(ca, tmp_path), "cert_file": str(ours), "key_file": str(ours)}
-    async with connected(credentials=server_credentials(ca, client_ca=ca), tls=tls) as (exporter, collector):
+    async with connected(credentials=server_credentials(ca, client_ca=ca), tls=tls) as (
+        exporter,
+        collector,
+    ):
         await exporter.send("traces", b"")
     assert collector.bodies == [b""]
 
@@ -170,7 +186,10 @@ async def test_a_server_that_asks_for_a_certificate_gets_ours(tmp_path):
 async def test_renewed_files_are_used_from_the_next_request_on(tmp_path):
     ca, other = trustme.CA(), trustme.CA()
     tls = trusting(other, tmp_path)
-    async with connected(credentials=server_credentials(ca), tls=tls, timeout="500ms") as (exporter, collector):
+    async with connected(credentials=server_credentials(ca), tls=tls, timeout="500ms") as (
+        exporter,
+        collector,
+    ):
         with pytest.raises(UndeliveredError):
             await exporter.send("traces", b"")
         trusting(ca, tmp_path)
@@ -190,7 +209,11 @@ async def test_an_authenticator_has_the_last_word_on_headers():
     async with connected(headers={"X-Own": "b"}, authenticator=show) as (exporter, collector):
         await exporter.send("traces", b"", (("x-scope-orgid", "c"),))
     (metadata,) = collector.metadata
-    assert (metadata["authorization"], metadata["x-own"], metadata["x-scope-orgid"]) == ("Bearer a", "b", "c")
+    assert (metadata["authorization"], metadata["x-own"], metadata["x-scope-orgid"]) == (
+        "Bearer a",
+        "b",
+        "c",
+    )
 
 
 @pytest.mark.parametrize("compression", ["gzip", "deflate", "zlib", "none", ""])
@@ -201,5 +224,7 @@ async def test_every_compression_is_understood(compression):
 
 
 async def test_pings_do_not_get_in_the_way():
-    async with connected(keepalive={"time": "10s", "timeout": "1s", "permit_without_stream": True}) as (exporter, _):
+    async with connected(
+        keepalive={"time": "10s", "timeout": "1s", "permit_without_stream": True}
+    ) as (exporter, _):
         assert await exporter.send("traces", b"") is None

@@ -23,7 +23,9 @@ def accepted(request):
 
 @asynccontextmanager
 async def connected(answer=accepted, context=None, authenticator=None, **settings):
-    """An exporter, and the list of (path, headers, body) that its server got; `context` is the server's TLS."""
+    """An exporter, and the list of (path, headers, body) that its server got; `context` is the
+    server's TLS.
+    """
     got = []
 
     async def handle(request):
@@ -81,7 +83,9 @@ async def test_headers_arrive():
 async def test_a_signal_can_have_a_url_of_its_own():
     async with connected() as (exporter, got):
         exporter._urls = HttpExporter(
-            HttpConfig.model_validate({"traces_endpoint": exporter._urls["traces"].replace("/v1/traces", "/mine")})
+            HttpConfig.model_validate(
+                {"traces_endpoint": exporter._urls["traces"].replace("/v1/traces", "/mine")}
+            )
         )._urls
         await exporter.send("traces", b"")
     assert got[0][0] == "/mine"
@@ -102,7 +106,9 @@ async def test_an_answer_that_is_no_otlp_is_an_answer():
 
 
 async def test_retry_after_is_read():
-    async with connected(lambda request: web.Response(status=503, headers={"Retry-After": "9"})) as (exporter, _):
+    async with connected(
+        lambda request: web.Response(status=503, headers={"Retry-After": "9"})
+    ) as (exporter, _):
         with pytest.raises(UndeliveredError) as caught:
             await exporter.send("traces", b"")
     assert caught.value.requested_wait_s == 9.0
@@ -125,7 +131,10 @@ async def test_a_path_that_is_not_there_is_an_unsupported_signal():
 
 
 async def test_redirects_are_not_followed():
-    async with connected(lambda request: web.Response(status=307, headers={"Location": "/x"})) as (exporter, got):
+    async with connected(lambda request: web.Response(status=307, headers={"Location": "/x"})) as (
+        exporter,
+        got,
+    ):
         with pytest.raises(UndeliveredError, match="HTTP 307"):
             await exporter.send("traces", b"")
     assert len(got) == 1
@@ -192,7 +201,10 @@ async def test_a_server_that_asks_for_a_certificate_gets_ours(tmp_path):
 
 async def test_renewed_files_are_used_from_the_next_request_on(tmp_path):
     ca = trustme.CA()
-    async with connected(context=server_context(ca), tls=trusting(trustme.CA(), tmp_path)) as (exporter, got):
+    async with connected(context=server_context(ca), tls=trusting(trustme.CA(), tmp_path)) as (
+        exporter,
+        got,
+    ):
         with pytest.raises(UndeliveredError):
             await exporter.send("traces", b"")
         trusting(ca, tmp_path)
@@ -219,7 +231,9 @@ async def test_every_compression_of_a_collectors_http_receiver_is_understood(com
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    exporter = HttpExporter(HttpConfig.model_validate({"endpoint": url, "compression": compression}))
+    exporter = HttpExporter(
+        HttpConfig.model_validate({"endpoint": url, "compression": compression})
+    )
     await exporter.send("traces", b"body" * 100)
     await exporter.close()
     await runner.cleanup()
@@ -233,4 +247,8 @@ async def test_an_authenticator_has_the_last_word_on_headers():
     async with connected(headers={"X-Own": "b"}, authenticator=show) as (exporter, got):
         await exporter.send("traces", b"", (("x-scope-orgid", "c"),))
     headers = got[0][1]
-    assert (headers["Authorization"], headers["X-Own"], headers["X-Scope-OrgID"]) == ("Bearer a", "b", "c")
+    assert (headers["Authorization"], headers["X-Own"], headers["X-Scope-OrgID"]) == (
+        "Bearer a",
+        "b",
+        "c",
+    )

@@ -46,7 +46,10 @@ async def test_a_request_is_a_line_of_otlp_json(make, path):
 async def test_all_signals_go_to_the_same_file(make, path):
     logs = events.request([make.score()], 8192)
     await write(path, ("traces", traces(make.score())), ("logs", logs))
-    assert [next(iter(json.loads(line))) for line in path.read_text().splitlines()] == ["resourceSpans", "resourceLogs"]
+    assert [next(iter(json.loads(line))) for line in path.read_text().splitlines()] == [
+        "resourceSpans",
+        "resourceLogs",
+    ]
 
 
 async def test_what_is_there_stays(make, path):

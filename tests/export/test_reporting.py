@@ -28,7 +28,9 @@ class Receiver:
 
 
 def reporting(receiver, interval="1h"):
-    config = Periodic.model_validate({"interval": interval, "exporter": {"otlp": {"endpoint": "http://there:4318"}}})
+    config = Periodic.model_validate(
+        {"interval": interval, "exporter": {"otlp": {"endpoint": "http://there:4318"}}}
+    )
     return Reporting(config, Meter(), {"service.name": "spanscore"}, exporter=receiver)
 
 
@@ -72,7 +74,11 @@ async def test_a_receiver_that_is_down_is_told_once_and_when_it_is_back(caplog):
     [
         ({"endpoint": "http://there:4318"}, "http://there:4318", None),
         ({"endpoint": "there:4318"}, "http://there:4318", None),
-        ({"endpoint": "https://there/otlp/v1/metrics"}, "http://127.0.0.1:4318", "https://there/otlp/v1/metrics"),
+        (
+            {"endpoint": "https://there/otlp/v1/metrics"},
+            "http://127.0.0.1:4318",
+            "https://there/otlp/v1/metrics",
+        ),
     ],
 )
 def test_the_path_is_added_unless_there_is_one(otlp, endpoint, metrics_endpoint):

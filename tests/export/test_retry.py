@@ -37,7 +37,10 @@ def test_it_never_gives_up_by_default():
 
 def test_it_gives_up_when_the_next_wait_would_be_too_late():
     state = backoff(initial_interval="1s", max_elapsed_time="10s")
-    assert [state.wait_s(None, 0.5, now_s * SECOND_NS) is None for now_s in (8, 10)] == [False, True]
+    assert [state.wait_s(None, 0.5, now_s * SECOND_NS) is None for now_s in (8, 10)] == [
+        False,
+        True,
+    ]
 
 
 def faulty(state, *seconds):
@@ -49,11 +52,16 @@ def faulty(state, *seconds):
 
 def test_faults_of_the_backend_are_given_up_after_their_time():
     state = faulty(backoff(initial_interval="1s", max_fault_time="10s"), 5, 8)
-    assert [state.wait_s(None, 0.5, now_s * SECOND_NS) is None for now_s in (14, 15)] == [False, True]
+    assert [state.wait_s(None, 0.5, now_s * SECOND_NS) is None for now_s in (14, 15)] == [
+        False,
+        True,
+    ]
 
 
 def test_an_answer_of_another_kind_begins_the_time_of_faults_anew():
-    state = faulty(backoff(initial_interval="1s", max_fault_time="10s"), 5).answered(fault=False, now_ns=8 * SECOND_NS)
+    state = faulty(backoff(initial_interval="1s", max_fault_time="10s"), 5).answered(
+        fault=False, now_ns=8 * SECOND_NS
+    )
     assert state.wait_s(None, 0.5, 10**6 * SECOND_NS) is not None
     assert faulty(state, 20).wait_s(None, 0.5, 29 * SECOND_NS) is not None
 

@@ -1,4 +1,6 @@
-"""The sender: each exporter at its own pace, at least once by the cursor, the histogram at most once."""
+"""The sender: each exporter at its own pace, at least once by the cursor, the histogram at most
+once.
+"""
 
 import asyncio
 
@@ -20,17 +22,30 @@ async def test_what_is_offered_leaves_as_span_event_and_count(make, fakes, start
     async with start({"otlp_grpc": exporter}, fakes.Outbox()) as up:
         up.commit(make.many(1, 2))
         await up.settle()
-    assert (exporter.names("traces"), exporter.names("logs"), exporter.counts()) == (["m1", "m2"], ["m1", "m2"], 2)
+    assert (exporter.names("traces"), exporter.names("logs"), exporter.counts()) == (
+        ["m1", "m2"],
+        ["m1", "m2"],
+        2,
+    )
 
 
-async def test_an_exporter_to_a_tool_that_has_the_scores_gets_events_and_counts_alone(make, fakes, start, caplog):
+async def test_an_exporter_to_a_tool_that_has_the_scores_gets_events_and_counts_alone(
+    make, fakes, start, caplog
+):
     caplog.set_level("INFO")
     exporter = fakes.Exporter()
     async with start({"otlp_grpc": exporter}, fakes.Outbox(), tools=["phoenix"]) as up:
         up.commit(make.many(1, 2))
         await up.settle()
-    assert (exporter.names("traces"), exporter.names("logs"), exporter.counts()) == ([], ["m1", "m2"], 2)
-    assert "otlp_grpc: no evaluation spans are sent there, since phoenix shows the same scores" in caplog.text
+    assert (exporter.names("traces"), exporter.names("logs"), exporter.counts()) == (
+        [],
+        ["m1", "m2"],
+        2,
+    )
+    assert (
+        "otlp_grpc: no evaluation spans are sent there, since phoenix shows the same scores"
+        in caplog.text
+    )
 
 
 async def test_what_is_offered_is_not_read_from_the_store(make, fakes, start):
@@ -159,8 +174,12 @@ async def test_an_unsupported_signal_is_said_once_and_left_out(make, fakes, star
     )
 
 
-async def test_a_backend_that_is_down_all_night_is_a_line_a_minute(make, fakes, start, clock, caplog):
-    exporter = fakes.Exporter({"traces": [UndeliveredError(f"down, attempt {n}") for n in range(1000)]})
+async def test_a_backend_that_is_down_all_night_is_a_line_a_minute(
+    make, fakes, start, clock, caplog
+):
+    exporter = fakes.Exporter(
+        {"traces": [UndeliveredError(f"down, attempt {n}") for n in range(1000)]}
+    )
     began_ns = clock.now_ns
     async with start({"otlp_grpc": exporter}, fakes.Outbox()) as up:
         up.commit(make.many(1))
@@ -187,7 +206,9 @@ async def test_a_recovery_is_said_once(make, fakes, start, caplog):
     assert caplog.text.count("otlp_grpc: traces: delivering again") == 1
 
 
-async def test_a_signal_that_stays_unsupported_is_said_once_in_all(make, fakes, start, clock, caplog):
+async def test_a_signal_that_stays_unsupported_is_said_once_in_all(
+    make, fakes, start, clock, caplog
+):
     exporter = fakes.Exporter({"logs": [ABSENT, ABSENT]})
     async with start({"otlp_grpc": exporter}, fakes.Outbox()) as up:
         for number in (1, 2):
@@ -245,13 +266,22 @@ async def test_after_a_crash_while_counting_nothing_is_counted_twice(make, fakes
 
 async def test_counts_cover_times_that_follow_one_another(make, fakes, start):
     exporter = fakes.Exporter()
-    async with start({"otlp_grpc": exporter}, fakes.Outbox(), emit={"spans": False, "events": False}) as up:
+    async with start(
+        {"otlp_grpc": exporter}, fakes.Outbox(), emit={"spans": False, "events": False}
+    ) as up:
         for number in (1, 2):
             up.commit([(number, make.score())])
             await up.settle()
     requests = [WIRE["metrics"].request.FromString(body) for _, body in exporter.sent]
-    first, second = (r.resource_metrics[0].scope_metrics[0].metrics[0].histogram.data_points[0] for r in requests)
-    assert first.start_time_unix_nano < first.time_unix_nano <= second.start_time_unix_nano < second.time_unix_nano
+    first, second = (
+        r.resource_metrics[0].scope_metrics[0].metrics[0].histogram.data_points[0] for r in requests
+    )
+    assert (
+        first.start_time_unix_nano
+        < first.time_unix_nano
+        <= second.start_time_unix_nano
+        < second.time_unix_nano
+    )
 
 
 async def test_a_store_that_cannot_be_read_is_waited_for(make, fakes, start, caplog):
@@ -268,7 +298,10 @@ async def test_a_store_that_cannot_be_read_is_waited_for(make, fakes, start, cap
     async with start({"otlp_grpc": exporter}, Locked()) as up:
         up.commit(make.many(1))
         await up.settle()
-    assert (exporter.names(), caplog.text.count("export waits for the store: locked")) == (["m1"], 1)
+    assert (exporter.names(), caplog.text.count("export waits for the store: locked")) == (
+        ["m1"],
+        1,
+    )
 
 
 async def test_scores_that_retention_took_first_are_counted_as_lost(make, fakes, start):
@@ -318,7 +351,9 @@ APART = {"otlp_grpc": ["traces"], "otlp_http": ["logs", "metrics"]}
 
 async def test_scores_leave_in_the_forms_whose_signals_an_exporter_sends(make, fakes, start):
     spans, others = fakes.Exporter(), fakes.Exporter()
-    async with start({"otlp_grpc": spans, "otlp_http": others}, fakes.Outbox(), signals=APART) as up:
+    async with start(
+        {"otlp_grpc": spans, "otlp_http": others}, fakes.Outbox(), signals=APART
+    ) as up:
         up.commit(make.many(1))
         await up.settle()
     assert {x for x, _ in spans.sent} == {"traces"}
@@ -327,14 +362,18 @@ async def test_scores_leave_in_the_forms_whose_signals_an_exporter_sends(make, f
 
 async def test_a_request_is_forwarded_to_the_exporters_of_its_signal_alone(fakes, start):
     spans, others = fakes.Exporter(), fakes.Exporter()
-    async with start({"otlp_grpc": spans, "otlp_http": others}, fakes.Outbox(), signals=APART) as up:
+    async with start(
+        {"otlp_grpc": spans, "otlp_http": others}, fakes.Outbox(), signals=APART
+    ) as up:
         await up.sender.forward("traces", b"")
         await up.sender.forward("logs", b"")
     assert ([x for x, _ in spans.sent], [x for x, _ in others.sent]) == (["traces"], ["logs"])
 
 
 async def test_a_request_of_a_signal_that_nobody_sends_is_done(fakes, start):
-    async with start({"otlp_grpc": fakes.Exporter()}, fakes.Outbox(), signals={"otlp_grpc": ["traces"]}) as up:
+    async with start(
+        {"otlp_grpc": fakes.Exporter()}, fakes.Outbox(), signals={"otlp_grpc": ["traces"]}
+    ) as up:
         assert await up.sender.forward("metrics", b"") is None
 
 
@@ -391,7 +430,12 @@ async def test_a_fault_that_lasts_is_noted_and_what_follows_leaves(make, fakes, 
         await up.settle()
     [note] = up.outbox.lost.values()
     assert exporter.names() == ["m2"]
-    assert (note.seq, note.forms, note.reason, note.error) == (1, ("traces", "logs"), "fault", "INTERNAL: busy")
+    assert (note.seq, note.forms, note.reason, note.error) == (
+        1,
+        ("traces", "logs"),
+        "fault",
+        "INTERNAL: busy",
+    )
 
 
 async def test_only_what_did_not_arrive_is_noted(make, fakes, start):
@@ -432,7 +476,9 @@ async def test_what_is_undelivered_is_counted_and_said(make, fakes, start):
         up.commit(make.many(1, 2))
         await up.settle()
         await up.sender.look()
-        said = "scores that could not be delivered: 2 by otlp_grpc; see spanscore scores --undelivered"
+        said = (
+            "scores that could not be delivered: 2 by otlp_grpc; see spanscore scores --undelivered"
+        )
         assert (up.sender.undelivered, up.sender.notice) == ({"otlp_grpc": 2}, said)
 
 
@@ -451,7 +497,11 @@ async def test_what_is_asked_for_is_sent_again_and_only_what_did_not_arrive(make
         up.commit(make.many(1, 2))
         await up.settle()
         await resent(up)
-    assert (exporter.names("traces"), exporter.names("logs"), up.outbox.lost) == (["m1", "m2"], ["m1", "m2"], {})
+    assert (exporter.names("traces"), exporter.names("logs"), up.outbox.lost) == (
+        ["m1", "m2"],
+        ["m1", "m2"],
+        {},
+    )
 
 
 async def test_an_exporter_that_has_a_score_does_not_get_it_again(make, fakes, start):
@@ -472,7 +522,9 @@ async def test_what_is_sent_again_is_counted_once(make, fakes, start):
     assert exporter.counts() == 1
 
 
-async def test_of_what_is_sent_again_the_score_that_the_backend_refuses_is_found_alone(make, fakes, start):
+async def test_of_what_is_sent_again_the_score_that_the_backend_refuses_is_found_alone(
+    make, fakes, start
+):
     class Refusing(fakes.Exporter):
         async def send(self, signal, body, headers=()):
             if b"m3" in body and signal != "metrics":

@@ -1,4 +1,6 @@
-"""What each tool with an API of its own is sent, and what its answers mean, before a server that plays the tool."""
+"""What each tool with an API of its own is sent, and what its answers mean, before a server that
+plays the tool.
+"""
 
 import asyncio
 
@@ -52,7 +54,9 @@ async def test_phoenix_gets_an_annotation_of_the_span_and_of_its_trace(make):
 
 
 async def test_phoenix_gets_how_all_metrics_came_out_under_a_name_that_sorts_first(make):
-    tally = Tally((Result("task_completion", 0.1, "fail", 0.5), Result("coherence", 0.42, "pass", 0.17)))
+    tally = Tally(
+        (Result("task_completion", 0.1, "fail", 0.5), Result("coherence", 0.42, "pass", 0.17))
+    )
     async with phoenix() as (sink, tool):
         await sink.file([make.score(tally=tally)])
     summary = min(tool.bodies("POST", "/v1/trace_annotations")[0]["data"], key=lambda x: x["name"])
@@ -75,39 +79,59 @@ async def test_phoenix_gets_the_scores_whose_span_it_has_and_the_others_wait(mak
         assert await sink.file([there, absent]) == [absent]
     filed = tool.bodies("POST", "/v1/span_annotations")[-1]["data"]
     assert [x["name"] for x in filed] == ["task_completion"]
-    assert [x["name"] for x in tool.bodies("POST", "/v1/trace_annotations")[0]["data"]] == ["task_completion"]
+    assert [x["name"] for x in tool.bodies("POST", "/v1/trace_annotations")[0]["data"]] == [
+        "task_completion"
+    ]
 
 
 async def test_phoenix_gets_a_sessions_score_on_the_session(make):
     async with phoenix() as (sink, tool):
         await sink.file([make.score(scope="session", subject_id="s-1")])
-    assert [x["session_id"] for x in tool.bodies("POST", "/v1/session_annotations")[0]["data"]] == ["s-1"]
+    assert [x["session_id"] for x in tool.bodies("POST", "/v1/session_annotations")[0]["data"]] == [
+        "s-1"
+    ]
 
 
 async def test_a_phoenix_without_annotations_of_sessions_gets_them_on_the_span(make):
     async with phoenix() as (sink, tool):
-        tool.answers["POST", "/v1/session_annotations"] = lambda body: (405, {"detail": "Method Not Allowed"})
+        tool.answers["POST", "/v1/session_annotations"] = lambda body: (
+            405,
+            {"detail": "Method Not Allowed"},
+        )
         await sink.file([make.score(scope="session", subject_id="s-1")])
     assert len(tool.bodies("POST", "/v1/span_annotations")) == 1
 
 
 async def test_a_session_that_phoenix_does_not_know_is_scored_on_its_last_span(make):
     async with phoenix() as (sink, tool):
-        tool.answers["POST", "/v1/session_annotations"] = lambda body: (404, "Sessions with IDs s-1 do not exist.")
+        tool.answers["POST", "/v1/session_annotations"] = lambda body: (
+            404,
+            "Sessions with IDs s-1 do not exist.",
+        )
         assert not await sink.file([make.score(scope="session", subject_id="s-1")])
-    assert [x["span_id"] for x in tool.bodies("POST", "/v1/span_annotations")[0]["data"]] == [SPAN_ID]
+    assert [x["span_id"] for x in tool.bodies("POST", "/v1/span_annotations")[0]["data"]] == [
+        SPAN_ID
+    ]
 
 
 async def test_an_unknown_session_with_a_comma_in_its_id_is_found_in_the_answer(make):
     async with phoenix() as (sink, tool):
-        tool.answers["POST", "/v1/session_annotations"] = lambda body: (404, "Sessions with IDs a, b do not exist.")
-        assert not await sink.file([make.score(scope="session", subject_id="a, b", session_id="a, b")])
+        tool.answers["POST", "/v1/session_annotations"] = lambda body: (
+            404,
+            "Sessions with IDs a, b do not exist.",
+        )
+        assert not await sink.file(
+            [make.score(scope="session", subject_id="a, b", session_id="a, b")]
+        )
     assert len(tool.bodies("POST", "/v1/span_annotations")) == 1
 
 
 async def test_a_session_whose_span_is_not_there_either_is_waited_for(make):
     async with phoenix() as (sink, tool):
-        tool.answers["POST", "/v1/session_annotations"] = lambda body: (404, "Sessions with IDs s-1 do not exist.")
+        tool.answers["POST", "/v1/session_annotations"] = lambda body: (
+            404,
+            "Sessions with IDs s-1 do not exist.",
+        )
         tool.answers["POST", "/v1/span_annotations"] = without(SPAN_ID)
         score = make.score(scope="session", subject_id="s-1")
         assert await sink.file([score]) == [score]
@@ -125,7 +149,9 @@ async def test_a_turn_without_a_span_is_scored_on_its_trace_in_phoenix(make):
     async with phoenix() as (sink, tool):
         assert not await sink.file([score])
     assert not tool.bodies("POST", "/v1/span_annotations")
-    assert [x["trace_id"] for x in tool.bodies("POST", "/v1/trace_annotations")[0]["data"]] == [TRACE_ID]
+    assert [x["trace_id"] for x in tool.bodies("POST", "/v1/trace_annotations")[0]["data"]] == [
+        TRACE_ID
+    ]
 
 
 async def test_a_turn_without_a_span_whose_trace_phoenix_has_not_got_is_waited_for(make):
@@ -139,9 +165,14 @@ async def test_a_turn_without_a_span_whose_trace_phoenix_has_not_got_is_waited_f
 async def test_an_unknown_session_without_a_span_is_scored_on_its_last_trace_in_phoenix(make):
     score = make.score(scope="session", subject_id="s-1", target=make.target(span_id=""))
     async with phoenix() as (sink, tool):
-        tool.answers["POST", "/v1/session_annotations"] = lambda body: (404, "Sessions with IDs s-1 do not exist.")
+        tool.answers["POST", "/v1/session_annotations"] = lambda body: (
+            404,
+            "Sessions with IDs s-1 do not exist.",
+        )
         assert not await sink.file([score])
-    assert [x["trace_id"] for x in tool.bodies("POST", "/v1/trace_annotations")[0]["data"]] == [TRACE_ID]
+    assert [x["trace_id"] for x in tool.bodies("POST", "/v1/trace_annotations")[0]["data"]] == [
+        TRACE_ID
+    ]
 
 
 async def test_a_failure_has_no_score_in_phoenix(make):
@@ -166,7 +197,9 @@ async def test_a_server_that_is_no_phoenix_is_told_from_a_span_that_is_missing(m
             await sink.file([make.score()])
 
 
-@pytest.mark.parametrize(("status", "error"), [(503, UndeliveredError), (500, FaultError), (422, PermanentError)])
+@pytest.mark.parametrize(
+    ("status", "error"), [(503, UndeliveredError), (500, FaultError), (422, PermanentError)]
+)
 async def test_answers_are_sorted(make, status, error):
     async with langfuse() as (sink, tool):
         tool.answers["POST", "/api/public/ingestion"] = lambda body: (status, {"message": "no"})

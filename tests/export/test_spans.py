@@ -12,7 +12,9 @@ from spanscore.model.score import Evaluator, JudgeUsage, Score
 
 
 def decoded(*evaluations, placement="child", max_text_length=8192):
-    return ExportTraceServiceRequest.FromString(spans.request(evaluations, placement, max_text_length))
+    return ExportTraceServiceRequest.FromString(
+        spans.request(evaluations, placement, max_text_length)
+    )
 
 
 def only_span(evaluation, **settings):
@@ -92,13 +94,20 @@ def test_its_id_is_the_evaluations_uid(make):
 
 @pytest.mark.parametrize(
     "other",
-    [{"subject_id": "e" * 32}, {"metric": "b"}, {"revision": 2}, {"evaluator": Evaluator("LLM", "judge", "2")}],
+    [
+        {"subject_id": "e" * 32},
+        {"metric": "b"},
+        {"revision": 2},
+        {"evaluator": Evaluator("LLM", "judge", "2")},
+    ],
 )
 def test_another_trace_metric_revision_or_evaluators_version_has_another_id(make, other):
     assert only_span(make.score(**other)).span_id != only_span(make.score()).span_id
 
 
-@pytest.mark.parametrize("same", [{"value": 0.1}, {"evaluated_at_ns": 7}, {"threshold": None}, {"session_id": "s-2"}])
+@pytest.mark.parametrize(
+    "same", [{"value": 0.1}, {"evaluated_at_ns": 7}, {"threshold": None}, {"session_id": "s-2"}]
+)
 def test_its_id_does_not_depend_on_what_was_found_or_when(make, same):
     assert only_span(make.score(**same)).span_id == only_span(make.score()).span_id
 
@@ -149,7 +158,9 @@ def test_under_a_span_that_ends_before_it_starts_it_is_a_microsecond_long(make):
 LAST_NS = 2**64 - 1
 
 
-@pytest.mark.parametrize(("start_ns", "end_ns"), [(0, 0), (LAST_NS, LAST_NS), (LAST_NS, 0), (LAST_NS - 5, LAST_NS)])
+@pytest.mark.parametrize(
+    ("start_ns", "end_ns"), [(0, 0), (LAST_NS, LAST_NS), (LAST_NS, 0), (LAST_NS - 5, LAST_NS)]
+)
 def test_at_the_ends_of_time_it_still_has_a_length_and_can_be_encoded(make, start_ns, end_ns):
     span = only_span(make.score(target=make.target(start_ns=start_ns, end_ns=end_ns)))
     assert span.start_time_unix_nano < span.end_time_unix_nano
@@ -188,11 +199,16 @@ def test_the_status_is_unset_when_the_evaluation_failed(make):
 
 def test_it_comes_under_the_evaluated_spans_resource(make):
     message = decoded(make.score())
-    assert make.attributes(message.resource_spans[0].resource) == {"service.name": "shop", "host.name": "h1"}
+    assert make.attributes(message.resource_spans[0].resource) == {
+        "service.name": "shop",
+        "host.name": "h1",
+    }
 
 
 def test_resources_with_the_same_contents_are_one(make):
-    scores = [make.score(target=make.target(resource={"service.name": name})) for name in ("a", "b", "a")]
+    scores = [
+        make.score(target=make.target(resource={"service.name": name})) for name in ("a", "b", "a")
+    ]
     message = decoded(*scores)
     assert [len(x.scope_spans[0].spans) for x in message.resource_spans] == [2, 1]
 
@@ -208,14 +224,22 @@ def test_the_summary_says_it_all(make):
 
 @pytest.mark.parametrize("scope", ["trace", "session"])
 def test_the_summary_is_the_first_attribute_as_they_come_and_by_name(make, scope):
-    full = make.score(scope=scope, revision=2, supersedes="d" * 16, evaluator=Evaluator("LLM", "a", "1", "m", "h", "e"))
+    full = make.score(
+        scope=scope,
+        revision=2,
+        supersedes="d" * 16,
+        evaluator=Evaluator("LLM", "a", "1", "m", "h", "e"),
+    )
     keys = [x.key for x in only_span(full).attributes]
     assert keys[0] == min(keys) == "evaluation.summary"
 
 
 def test_of_a_failed_evaluation_only_the_error_sorts_before_the_summary(make):
     keys = [x.key for x in only_span(make.failed()).attributes]
-    assert (keys[0], sorted(keys)[:2]) == ("evaluation.summary", ["error.type", "evaluation.summary"])
+    assert (keys[0], sorted(keys)[:2]) == (
+        "evaluation.summary",
+        ["error.type", "evaluation.summary"],
+    )
 
 
 def test_it_has_the_attributes_of_the_conventions(make):
@@ -269,8 +293,17 @@ def test_it_says_who_measured_and_what_it_rests_on(make):
 
 
 def test_nothing_looks_like_tokens_or_a_model_of_the_users(make):
-    refused = ("gen_ai.usage.", "llm.", "gen_ai.request.", "gen_ai.response.", "gen_ai.provider.", "gen_ai.system")
-    judged = make.score(target=make.target(response_id="r-1"), evaluator=Evaluator("LLM", "a", "1", "m", "h", "e"))
+    refused = (
+        "gen_ai.usage.",
+        "llm.",
+        "gen_ai.request.",
+        "gen_ai.response.",
+        "gen_ai.provider.",
+        "gen_ai.system",
+    )
+    judged = make.score(
+        target=make.target(response_id="r-1"), evaluator=Evaluator("LLM", "a", "1", "m", "h", "e")
+    )
     assert not [key for key in facts(make, judged) if key.startswith(refused)]
 
 
@@ -297,7 +330,11 @@ def test_a_score_that_left_inline_has_no_span(make):
 
 def test_a_failed_evaluation_has_its_errors_type_and_no_score(make):
     found = facts(make, make.failed())
-    assert (found["error.type"], found["output.value"], "gen_ai.evaluation.score.value" in found) == (
+    assert (
+        found["error.type"],
+        found["output.value"],
+        "gen_ai.evaluation.score.value" in found,
+    ) == (
         "JudgeTimeoutError",
         "task_completion failed: JudgeTimeoutError\nno answer",
         False,
@@ -306,7 +343,11 @@ def test_a_failed_evaluation_has_its_errors_type_and_no_score(make):
 
 def test_a_session_score_names_its_session(make):
     found = facts(make, make.score(scope="session", subject_id="s-1"))
-    assert (found["session.id"], found["gen_ai.conversation.id"], found["spanscore.scope"]) == ("s-1", "s-1", "session")
+    assert (found["session.id"], found["gen_ai.conversation.id"], found["spanscore.scope"]) == (
+        "s-1",
+        "s-1",
+        "session",
+    )
 
 
 def test_a_trace_score_leaves_the_session_to_its_trace(make):
@@ -329,7 +370,11 @@ def test_without_an_evaluated_span_a_trace_score_names_its_session(make):
 
 def test_linked_it_is_in_a_trace_of_its_own(make):
     span = only_span(make.score(), placement="linked")
-    assert (len(span.trace_id), span.trace_id != b"\x0a" * 16, span.parent_span_id) == (16, True, b"")
+    assert (len(span.trace_id), span.trace_id != b"\x0a" * 16, span.parent_span_id) == (
+        16,
+        True,
+        b"",
+    )
 
 
 def test_linked_it_has_a_link_to_the_evaluated_span(make):
@@ -357,7 +402,10 @@ def test_linked_it_has_the_same_ids_when_it_is_sent_again(make):
 
 def test_a_long_reason_is_cut_and_says_so(make):
     found = facts(make, make.score(outcome=Score(1.0, "x" * 1000)), max_text_length=100)
-    assert (len(found["gen_ai.evaluation.explanation"]), found["gen_ai.evaluation.explanation"][-5:]) == (100, "[cut]")
+    assert (
+        len(found["gen_ai.evaluation.explanation"]),
+        found["gen_ai.evaluation.explanation"][-5:],
+    ) == (100, "[cut]")
 
 
 def test_long_metadata_is_shortened_and_still_json(make):

@@ -66,7 +66,8 @@ def test_retry_after_is_a_number_or_a_date(header, seconds):
 
 
 @pytest.mark.parametrize(
-    "code", ["UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "OUT_OF_RANGE", "DATA_LOSS", "CANCELLED"]
+    "code",
+    ["UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "OUT_OF_RANGE", "DATA_LOSS", "CANCELLED"],
 )
 def test_grpc_answers_that_are_retried(code):
     assert isinstance(status.grpc_error(code, None, ""), UndeliveredError)
@@ -111,7 +112,9 @@ def test_resource_exhausted_is_no_fault_when_told_when_to_come_back():
 
 
 def test_what_was_put_off_by_the_server_was_not_taken():
-    told, broken = (status.grpc_error("UNAVAILABLE", details, "") for details in (with_retry_info(1), None))
+    told, broken = (
+        status.grpc_error("UNAVAILABLE", details, "") for details in (with_retry_info(1), None)
+    )
     assert (told.maybe_delivered, broken.maybe_delivered) == (False, True)
 
 

@@ -1,4 +1,6 @@
-"""The one span that sums up all scores of a trace, and of which scores there are spans beside it."""
+"""The one span that sums up all scores of a trace, and of which scores there are spans beside
+it.
+"""
 
 from typing import get_args
 
@@ -10,7 +12,10 @@ from spanscore.export import events, histogram, spans
 from spanscore.export.attributes import annotate
 from spanscore.model.score import Result, Skip, SkipCause, Tally
 
-PASSED = [Result("tool_correctness", 1.0, "pass", 0.5), Result("coherence", 0.42123456, "pass", 0.17)]
+PASSED = [
+    Result("tool_correctness", 1.0, "pass", 0.5),
+    Result("coherence", 0.42123456, "pass", 0.17),
+]
 FAILED = Result("task_completion", 0.1, "fail", 0.5)
 BROKEN = Result("confidence", problem="JudgeTimeoutError")
 
@@ -71,7 +76,9 @@ def test_it_lists_every_score_in_one_click(make):
 
 def test_every_score_can_be_searched_for_on_it(make):
     found = make.attributes(summary(make, FAILED, *PASSED))
-    assert {x: found[x] for x in found if x.endswith((".score", ".label", "verdict", "failed"))} == {
+    assert {
+        x: found[x] for x in found if x.endswith((".score", ".label", "verdict", "failed"))
+    } == {
         "spanscore.verdict": "fail",
         "spanscore.failed": ["task_completion"],
         "spanscore.task_completion.score": 0.1,
@@ -84,7 +91,9 @@ def test_every_score_can_be_searched_for_on_it(make):
 
 
 def test_it_is_no_score_to_who_adds_scores_up(make):
-    assert not [x for x in make.attributes(summary(make, FAILED)) if x.startswith("gen_ai.evaluation.")]
+    assert not [
+        x for x in make.attributes(summary(make, FAILED)) if x.startswith("gen_ai.evaluation.")
+    ]
 
 
 def test_it_is_marked_as_spanscores_own_and_has_no_status(make):
@@ -94,7 +103,9 @@ def test_it_is_marked_as_spanscores_own_and_has_no_status(make):
 
 
 def mixed(make):
-    """A trace's scores: one that failed, one that passed, one without a verdict, one that could not be measured."""
+    """A trace's scores: one that failed, one that passed, one without a verdict, one that could not
+    be measured.
+    """
     return [
         make.score("a", 0.1, tally=Tally((FAILED,))),
         make.score("b", 0.9, rank=2),
@@ -117,7 +128,9 @@ def test_the_setting_says_of_which_scores_there_are_spans(make, which, names):
 
 def test_with_failing_a_pass_that_takes_the_place_of_a_fail_is_there(make):
     now = make.score(revision=2, supersedes="d" * 16, label_before="fail")
-    assert [x.name for x in sent(now, which="failing")] == ["pass: task_completion (revised, was fail)"]
+    assert [x.name for x in sent(now, which="failing")] == [
+        "pass: task_completion (revised, was fail)"
+    ]
 
 
 def test_what_left_on_the_span_itself_has_no_summary_beside_it(make):
@@ -129,6 +142,10 @@ def test_what_has_no_score_leaves_in_no_form(make, cause):
     skipped = make.score(outcome=Skip("there is no plan", cause))
     user_span = Span(name="agent")
     annotate(user_span, [skipped])
-    left = (spans.request([skipped], "child", 100), events.request([skipped], 100), histogram.request([skipped], 1, 2))
+    left = (
+        spans.request([skipped], "child", 100),
+        events.request([skipped], 100),
+        histogram.request([skipped], 1, 2),
+    )
     assert (*left, len(user_span.attributes)) == (b"", b"", b"", 0)
     assert not skipped.is_shown

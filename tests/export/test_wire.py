@@ -45,9 +45,17 @@ def test_a_field_reads_as_it_was_whatever_its_length(length):
 
 
 def test_parts_are_one_message_in_whatever_order():
-    parts = [REASON("because"), wire.attributes(Span, {"shared": True}), VALUE(0.5), Span(name="x").SerializeToString()]
+    parts = [
+        REASON("because"),
+        wire.attributes(Span, {"shared": True}),
+        VALUE(0.5),
+        Span(name="x").SerializeToString(),
+    ]
     one, other = Span.FromString(b"".join(parts)), Span.FromString(b"".join(reversed(parts)))
-    assert (one.name, {x.key for x in one.attributes}) == (other.name, {x.key for x in other.attributes})
+    assert (one.name, {x.key for x in one.attributes}) == (
+        other.name,
+        {x.key for x in other.attributes},
+    )
 
 
 @pytest.mark.parametrize("signal", SIGNALS)
@@ -58,4 +66,8 @@ def test_a_request_of_any_signal_has_its_items_under_resource_and_scope(make, si
     ((_, (group,)),) = request.ListFields()
     (_, resource), (_, (scoped,)) = group.ListFields()
     (_, scope), (_, items) = scoped.ListFields()
-    assert (make.attributes(resource), scope.name, len(items)) == ({"service.name": "shop"}, "spanscore", 1)
+    assert (make.attributes(resource), scope.name, len(items)) == (
+        {"service.name": "shop"},
+        "spanscore",
+        1,
+    )

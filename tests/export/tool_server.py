@@ -7,7 +7,9 @@ from aiohttp import web
 
 
 class FakeTool:
-    """Answers by `answers`: path (without query) to a function of the request's JSON; remembers what it was asked."""
+    """Answers by `answers`: path (without query) to a function of the request's JSON; remembers
+    what it was asked.
+    """
 
     def __init__(self):
         self.asked, self.answers, self.headers = [], {}, {}

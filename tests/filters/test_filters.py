@@ -85,7 +85,9 @@ def test_it_does_not_hold(text):
     assert not parse(text, FIELDS).matches(ITEM)
 
 
-@pytest.mark.parametrize("text", ["value = 1", "value != 1", "value < 1", "value:*", "name:a", "tags:a"])
+@pytest.mark.parametrize(
+    "text", ["value = 1", "value != 1", "value < 1", "value:*", "name:a", "tags:a"]
+)
 def test_no_comparison_holds_for_what_is_not_there(text):
     assert not parse(text, FIELDS).matches({})
 

@@ -1,4 +1,6 @@
-"""The switch that writes the golden files anew, `pytest tests/golden --write-golden`, and prints what that changed."""
+"""The switch that writes the golden files anew, `pytest tests/golden --write-golden`, and prints
+what that changed.
+"""
 
 import difflib
 
@@ -8,12 +10,18 @@ _CHANGED = "golden case written anew"
 
 
 def pytest_addoption(parser):
-    parser.addoption("--write-golden", action="store_true", help="write what is rebuilt now, and print the difference")
+    parser.addoption(
+        "--write-golden",
+        action="store_true",
+        help="write what is rebuilt now, and print the difference",
+    )
 
 
 @pytest.fixture
 def hold(request, record_property):
-    """Compares a case's text with its file; with `--write-golden` writes the file instead, and skips the test."""
+    """Compares a case's text with its file; with `--write-golden` writes the file instead, and
+    skips the test.
+    """
 
     def hold(case, file, text):
         expected = file.read_text(encoding="utf-8") if file.exists() else ""
@@ -22,7 +30,9 @@ def hold(request, record_property):
             return
         if text != expected:
             file.write_text(text, encoding="utf-8")
-            lines = difflib.unified_diff(expected.splitlines(), text.splitlines(), "before", "after", n=2, lineterm="")
+            lines = difflib.unified_diff(
+                expected.splitlines(), text.splitlines(), "before", "after", n=2, lineterm=""
+            )
             record_property(_CHANGED, "\n".join((case, *lines)))
         pytest.skip("written" if text != expected else "as it was")
 
@@ -31,8 +41,15 @@ def hold(request, record_property):
 
 def pytest_terminal_summary(terminalreporter):
     """Print the differences; properties of reports come from the processes of xdist too."""
-    reports = [x for reports in terminalreporter.stats.values() for x in reports if hasattr(x, "user_properties")]
-    changed = {text for report in reports for name, text in report.user_properties if name == _CHANGED}
+    reports = [
+        x
+        for reports in terminalreporter.stats.values()
+        for x in reports
+        if hasattr(x, "user_properties")
+    ]
+    changed = {
+        text for report in reports for name, text in report.user_properties if name == _CHANGED
+    }
     for text in sorted(changed):
         case, _, difference = text.partition("\n")
         terminalreporter.section(f"{case} was written anew")

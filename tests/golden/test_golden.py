@@ -31,7 +31,9 @@ def as_json(traces):
 def test_a_recording_gives_its_agent_traces(case, hold):
     telemetry = recorded(case)
     rebuilt = as_json(rebuild_all(telemetry.spans, telemetry.logs))
-    hold(name(case), case / "expected.json", json.dumps(rebuilt, indent=1, ensure_ascii=False) + "\n")
+    hold(
+        name(case), case / "expected.json", json.dumps(rebuilt, indent=1, ensure_ascii=False) + "\n"
+    )
 
 
 @pytest.mark.parametrize("case", CASES, ids=name)
@@ -40,7 +42,9 @@ def test_scores_are_put_on_a_recorded_span_at_its_own_times(case):
     recorded_ns = {(x.trace_id, x.span_id): (x.start_ns, x.end_ns) for x in telemetry.spans}
     targets = [x.target for x in rebuild_all(telemetry.spans, telemetry.logs)]
     known = [x for x in targets if (x.trace_id, x.span_id) in recorded_ns]
-    assert [(x.start_ns, x.end_ns) for x in known] == [recorded_ns[x.trace_id, x.span_id] for x in known]
+    assert [(x.start_ns, x.end_ns) for x in known] == [
+        recorded_ns[x.trace_id, x.span_id] for x in known
+    ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=name)

@@ -1,4 +1,6 @@
-"""What is rebuilt from our own recordings against what was said in them: nothing missing, nothing invented."""
+"""What is rebuilt from our own recordings against what was said in them: nothing missing, nothing
+invented.
+"""
 
 import gzip
 import json
@@ -14,9 +16,15 @@ from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all
 
 KNOWN = [(framework, case) for framework in frameworks() for case in framework.cases]
-FIELDS = {"user_input": "user_input", "final_output": "final_output", "system": "system_instructions"}
+FIELDS = {
+    "user_input": "user_input",
+    "final_output": "final_output",
+    "system": "system_instructions",
+}
 FIELDS |= {"tools_offered": "available_tools", "tool_results": "tool_calls", "plan": "plan"}
-MACHINE = re.compile(rb"(?<![\w.-])/(?:root/|Users/|tmp/|home/(?!app/))|\\Users\\|Linux-[0-9]|host\.name|process\.pid")
+MACHINE = re.compile(
+    rb"(?<![\w.-])/(?:root/|Users/|tmp/|home/(?!app/))|\\Users\\|Linux-[0-9]|host\.name|process\.pid"
+)
 CASES = sorted(x.parent for x in GOLDEN.glob("*/*/SOURCE"))
 RECORDED = [(x, y) for x, y in KNOWN if x.golden(y).is_dir()]
 
@@ -35,7 +43,9 @@ def rebuilt():
         folder = framework.golden(case)
         if folder not in known:
             telemetry = files.load(sorted(folder.glob("*.pb.gz")))
-            known[folder] = json.loads(json.dumps([x.to_json() for x in rebuild_all(telemetry.spans, telemetry.logs)]))
+            known[folder] = json.loads(
+                json.dumps([x.to_json() for x in rebuild_all(telemetry.spans, telemetry.logs)])
+            )
         return known[folder]
 
     return traces
@@ -53,7 +63,9 @@ def test_each_turn_is_one_agent_trace(recorded, rebuilt):
 def test_a_fact_is_what_was_said_and_null_where_it_was_not_recorded(recorded, fact, rebuilt):
     framework, case = recorded
     traces = rebuilt(framework, case)
-    if fact not in case.truth.differs and len(traces) == len(CONVERSATIONS[framework.conversation].turns):
+    if fact not in case.truth.differs and len(traces) == len(
+        CONVERSATIONS[framework.conversation].turns
+    ):
         assert wrong(fact, traces, framework, case) == [], "turns where it is wrong"
 
 
@@ -62,7 +74,9 @@ def test_what_is_as_it_was_said_is_not_called_damaged(recorded, rebuilt):
     framework, case = recorded
     doubtful = {*case.truth.differs, *case.truth.not_recorded}
     whole = {field for fact, field in FIELDS.items() if fact not in doubtful}
-    assert [x["damaged"] for x in rebuilt(framework, case) if whole.intersection(x["damaged"])] == []
+    assert [
+        x["damaged"] for x in rebuilt(framework, case) if whole.intersection(x["damaged"])
+    ] == []
 
 
 @pytest.mark.parametrize("recorded", RECORDED, ids=name)
@@ -93,16 +107,24 @@ def test_every_case_that_can_be_recorded_has_been():
 
 
 def test_every_recording_of_ours_can_be_recorded_again():
-    ours = {x.parent for x in GOLDEN.glob("*/*/SOURCE") if "tests/recording" in x.read_text(encoding="utf-8")}
+    ours = {
+        x.parent
+        for x in GOLDEN.glob("*/*/SOURCE")
+        if "tests/recording" in x.read_text(encoding="utf-8")
+    }
     assert ours <= {x.golden(y) for x, y in KNOWN}
 
 
 def test_every_folder_of_a_framework_says_how_it_is_run():
-    assert [x.name for x in FRAMEWORKS.iterdir() if x.is_dir() and not (x / "recording.toml").exists()] == []
+    assert [
+        x.name for x in FRAMEWORKS.iterdir() if x.is_dir() and not (x / "recording.toml").exists()
+    ] == []
 
 
 @pytest.mark.parametrize(
-    "case", sorted(x.parent for x in GOLDEN.glob("*/*/SOURCE")), ids=lambda x: f"{x.parent.name}/{x.name}"
+    "case",
+    sorted(x.parent for x in GOLDEN.glob("*/*/SOURCE")),
+    ids=lambda x: f"{x.parent.name}/{x.name}",
 )
 def test_a_recording_holds_nothing_of_a_machine(case):
     content = b"".join(gzip.decompress(x.read_bytes()) for x in case.glob("*.pb.gz"))

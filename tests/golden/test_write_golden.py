@@ -24,8 +24,23 @@ def copy(tmp_path):
 
 def run(copy, *options):
     folder = copy.parents[2]
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", HERE.parents[1] / "pyproject.toml"]
-    chosen = ["--rootdir", folder, folder / "test_golden.py", "-k", "gives_its_agent_traces", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        HERE.parents[1] / "pyproject.toml",
+    ]
+    chosen = [
+        "--rootdir",
+        folder,
+        folder / "test_golden.py",
+        "-k",
+        "gives_its_agent_traces",
+        *options,
+    ]
     return subprocess.run([*command, *chosen], capture_output=True, text=True, check=False)
 
 

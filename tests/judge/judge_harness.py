@@ -1,4 +1,6 @@
-"""What the judge's tests share: a question, its answer's schema, a clock that sleeping moves, and a judge to ask."""
+"""What the judge's tests share: a question, its answer's schema, a clock that sleeping moves, and a
+judge to ask.
+"""
 
 import asyncio
 
@@ -42,7 +44,9 @@ class World:
 def config_for(server, **settings):
     """`server` is a ScriptedServer or an address."""
     base = server if isinstance(server, str) else server.url
-    return Config.model_validate({"model": "openai/scripted", "api_base": base, "api_key": KEY, **settings})
+    return Config.model_validate(
+        {"model": "openai/scripted", "api_base": base, "api_key": KEY, **settings}
+    )
 
 
 def judge_for(server, *, world=None, cache=None, **settings):
@@ -52,7 +56,9 @@ def judge_for(server, *, world=None, cache=None, **settings):
 
 def ask(server, *, prompt=PROMPT, models=(), world=None, cache=None, **settings):
     """Ask a judge of its own, in an event loop of its own."""
-    return asyncio.run(judge_for(server, world=world, cache=cache, **settings).ask(prompt, Verdict, models=models))
+    return asyncio.run(
+        judge_for(server, world=world, cache=cache, **settings).ask(prompt, Verdict, models=models)
+    )
 
 
 def trace(**facts):

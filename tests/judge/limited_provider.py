@@ -1,4 +1,6 @@
-"""Providers with a rate limit, on a virtual clock: a bucket that fills, a window that turns, a window that slides."""
+"""Providers with a rate limit, on a virtual clock: a bucket that fills, a window that turns, a
+window that slides.
+"""
 
 import asyncio
 import math
@@ -81,7 +83,9 @@ def in_seconds(after_s: float) -> dict[str, str]:
 
 
 class LimitedProvider:
-    """Answers after `latency_s` give or take a half, refuses at once; `done_s` are the times of the answers."""
+    """Answers after `latency_s` give or take a half, refuses at once; `done_s` are the times of the
+    answers.
+    """
 
     def __init__(
         self,
@@ -91,7 +95,13 @@ class LimitedProvider:
         size: float = 1.0,
         stated: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        self.limit, self.latency_s, self.hint, self.size, self.stated = limit, latency_s, hint, size, stated
+        self.limit, self.latency_s, self.hint, self.size, self.stated = (
+            limit,
+            latency_s,
+            hint,
+            size,
+            stated,
+        )
         self.refused = 0
         self.under_way = self.most_at_once = 0
         self.done_s: list[float] = []
@@ -108,7 +118,9 @@ class LimitedProvider:
             if after_s is not None:
                 self.refused += 1
                 await asyncio.sleep(self._chance.uniform(0.002, 0.02))
-                raise CallError("slow down", status=429, headers={**self.hint(after_s), **self.stated()})
+                raise CallError(
+                    "slow down", status=429, headers={**self.hint(after_s), **self.stated()}
+                )
             self.order.append(number)
             stated = self.stated()
             await asyncio.sleep(self._chance.uniform(0.5, 1.5) * self.latency_s)
@@ -118,6 +130,8 @@ class LimitedProvider:
             self.under_way -= 1
 
     def share_of(self, rate: float) -> float:
-        """How much of `rate` was reached once the first fifth was done: the rest is warm by then."""
+        """How much of `rate` was reached once the first fifth was done: the rest is warm by
+        then.
+        """
         warm = self.done_s[len(self.done_s) // 5 :]
         return (len(warm) - 1) / (warm[-1] - warm[0]) / rate

@@ -13,7 +13,8 @@ from typing import Any, Self
 class Reply:
     """What the server does with one call.
 
-    `status` 0 closes the connection without an answer; `delay_s` holds the answer back, at most until the server stops.
+    `status` 0 closes the connection without an answer; `delay_s` holds the answer back, at most
+    until the server stops.
     """
 
     body: str
@@ -22,7 +23,9 @@ class Reply:
     delay_s: float = 0.0
 
 
-def answer(text: str | dict, *, input_tokens: int = 100, output_tokens: int = 20, delay_s: float = 0.0) -> Reply:
+def answer(
+    text: str | dict, *, input_tokens: int = 100, output_tokens: int = 20, delay_s: float = 0.0
+) -> Reply:
     """A completion whose message is `text`, or a dict as JSON."""
     completion = {
         "id": "chatcmpl-1",
@@ -33,7 +36,10 @@ def answer(text: str | dict, *, input_tokens: int = 100, output_tokens: int = 20
             {
                 "index": 0,
                 "finish_reason": "stop",
-                "message": {"role": "assistant", "content": text if isinstance(text, str) else json.dumps(text)},
+                "message": {
+                    "role": "assistant",
+                    "content": text if isinstance(text, str) else json.dumps(text),
+                },
             }
         ],
         "usage": {
@@ -45,8 +51,12 @@ def answer(text: str | dict, *, input_tokens: int = 100, output_tokens: int = 20
     return Reply(json.dumps(completion), delay_s=delay_s)
 
 
-def declined(message: str | None = None, *, finish_reason: str = "stop", text: str = "", **facts: Any) -> Reply:
-    """A completion without an answer: with the model's refusal, or ended for `finish_reason`; `facts` of the choice."""
+def declined(
+    message: str | None = None, *, finish_reason: str = "stop", text: str = "", **facts: Any
+) -> Reply:
+    """A completion without an answer: with the model's refusal, or ended for `finish_reason`;
+    `facts` of the choice.
+    """
     reply = json.loads(answer(text).body)
     spoken = {"role": "assistant", "content": text, "refusal": message}
     reply["choices"][0] |= {"message": spoken, "finish_reason": finish_reason, **facts}
@@ -56,7 +66,9 @@ def declined(message: str | None = None, *, finish_reason: str = "stop", text: s
 def refusal(status: int, message: str = "no", code: str | None = None, **headers: str) -> Reply:
     """An error as OpenAI words it; `retry_after="1"` becomes the header Retry-After."""
     body = json.dumps({"error": {"message": message, "type": "error", "param": None, "code": code}})
-    return Reply(body, status, {name.replace("_", "-").title(): value for name, value in headers.items()})
+    return Reply(
+        body, status, {name.replace("_", "-").title(): value for name, value in headers.items()}
+    )
 
 
 DROPPED = Reply("", status=0)
@@ -67,10 +79,11 @@ HANGING = Reply("{}", delay_s=3600)
 
 
 class ScriptedServer:
-    """Gives the replies in order, the last one for ever; a callable is given the request's body and makes the reply.
+    """Gives the replies in order, the last one for ever; a callable is given the request's body and
+    makes the reply.
 
-    `calls` holds the parsed body of every request, `headers` its headers, `most_at_once` the peak of open requests;
-    `called` is set with the first.
+    `calls` holds the parsed body of every request, `headers` its headers, `most_at_once` the peak
+    of open requests; `called` is set with the first.
     """
 
     def __init__(self, *script: Reply | Callable[[dict[str, Any]], Reply]) -> None:
@@ -83,7 +96,9 @@ class ScriptedServer:
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
 
     @property
     def url(self) -> str:

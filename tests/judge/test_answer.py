@@ -35,13 +35,19 @@ def shown(answer):
 def test_every_object_of_a_strict_schema_requires_all_it_has():
     schema = shown(Nested)["schema"]
 
-    assert (schema["required"], schema["$defs"]["Item"]["required"]) == (["items", "note"], ["title", "verdict"])
+    assert (schema["required"], schema["$defs"]["Item"]["required"]) == (
+        ["items", "note"],
+        ["title", "verdict"],
+    )
 
 
 def test_every_object_of_a_strict_schema_allows_nothing_else():
     schema = shown(Nested)["schema"]
 
-    assert (schema["additionalProperties"], schema["$defs"]["Item"]["additionalProperties"]) == (False, False)
+    assert (schema["additionalProperties"], schema["$defs"]["Item"]["additionalProperties"]) == (
+        False,
+        False,
+    )
 
 
 def test_bounds_are_left_to_our_own_validation():
@@ -77,7 +83,9 @@ def test_the_reason_names_each_field_that_is_wrong():
         read('{"score": "high"}', Verdict)
 
 
-@pytest.mark.parametrize("score", ["true", '"0.8"', "NaN", "Infinity", "-Infinity", "1.2", "-0.1", "null", "[0.5]"])
+@pytest.mark.parametrize(
+    "score", ["true", '"0.8"', "NaN", "Infinity", "-Infinity", "1.2", "-0.1", "null", "[0.5]"]
+)
 def test_what_is_no_number_on_the_scale_is_no_judgement(score):
     with pytest.raises(UnusableAnswerError, match="score"):
         read(f'{{"reason": "fine", "score": {score}}}', Judgement)

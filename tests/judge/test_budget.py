@@ -1,4 +1,6 @@
-"""What is reserved counts at once; what was not needed comes back; a small budget is used up to the last call."""
+"""What is reserved counts at once; what was not needed comes back; a small budget is used up to the
+last call.
+"""
 
 import asyncio
 
@@ -108,7 +110,9 @@ async def call(purse, need, tokens):
 
 
 async def all_at_once(purse, count, need, tokens):
-    return await asyncio.gather(*(call(purse, need, tokens) for _ in range(count)), return_exceptions=True)
+    return await asyncio.gather(
+        *(call(purse, need, tokens) for _ in range(count)), return_exceptions=True
+    )
 
 
 NEED = Need(input_tokens=800, least_output=200, most_output=4096)
@@ -189,12 +193,17 @@ def test_a_total_budget_does_not_begin_anew():
     budget = TotalBudget(Limits(max_tokens=100, per="hour"))
     budget.reserve(100, 0.0, 0)
 
-    with pytest.raises(BudgetExhaustedError, match=r"budget.max_tokens = 100 is spent \(100\); raise it and retry"):
+    with pytest.raises(
+        BudgetExhaustedError, match=r"budget.max_tokens = 100 is spent \(100\); raise it and retry"
+    ):
         budget.reserve(1, 0.0, 10**18)
 
 
 def test_a_total_budget_counts_what_was_spent_before():
-    assert TotalBudget(Limits(max_tokens=100, max_usd=2.0), 30, 0.5).left(0) == {"tokens": (70, 100), "usd": (1.5, 2.0)}
+    assert TotalBudget(Limits(max_tokens=100, max_usd=2.0), 30, 0.5).left(0) == {
+        "tokens": (70, 100),
+        "usd": (1.5, 2.0),
+    }
 
 
 def spends(budget, tenant, tokens, now_ns=0):
@@ -233,7 +242,9 @@ def test_no_share_is_kept_for_a_tenant_whose_spending_is_several_windows_old():
 
 
 def shared(spent_before):
-    """A budget of 100 tokens an hour in its second hour, with shares for the tenants that spent in the first one."""
+    """A budget of 100 tokens an hour in its second hour, with shares for the tenants that spent in
+    the first one.
+    """
     budget = Budget(Limits(max_tokens=100, per="hour"))
     for tenant, tokens in spent_before.items():
         spends(budget, tenant, tokens)
@@ -246,14 +257,19 @@ def test_the_error_of_a_spent_share_contains_the_share_and_what_a_call_may_take(
 
     with pytest.raises(
         BudgetExhaustedError,
-        match=r"the tenant's share of judge.budget.max_tokens = 100 for this hour is 50, of which 45 is spent, "
-        r"and one call may take 10; the next begins in 60 min",
+        match=(
+            r"the tenant's share of judge.budget.max_tokens = 100 for this hour is 50, of which 45"
+            r" is spent, "
+            r"and one call may take 10; the next begins in 60 min"
+        ),
     ):
         budget.reserve(10, 0.0, HOUR_NS, "a")
 
 
 def test_the_error_of_a_call_that_no_share_covers_asks_for_a_higher_limit():
-    with pytest.raises(BudgetExhaustedError, match=r"= 100 is 50, less than one call may take \(60\); raise it"):
+    with pytest.raises(
+        BudgetExhaustedError, match=r"= 100 is 50, less than one call may take \(60\); raise it"
+    ):
         shared({"a": 10, "b": 10}).reserve(60, 0.0, HOUR_NS, "a")
 
 
@@ -261,7 +277,10 @@ def test_the_error_of_a_tenant_that_came_too_late_calls_no_share_of_its_own_spen
     budget = Budget(Limits(max_tokens=100, per="hour"))
     spends(budget, "b", 80)
     spends(budget, "c", 10)
-    with pytest.raises(BudgetExhaustedError, match=r"what is left of .* is kept for other tenants, and one call may"):
+    with pytest.raises(
+        BudgetExhaustedError,
+        match=r"what is left of .* is kept for other tenants, and one call may",
+    ):
         budget.reserve(8, 0.0, 0, "a")
 
 
@@ -311,7 +330,9 @@ def test_a_tenant_whose_share_is_reserved_waits_for_its_own_calls_alone():
 def test_a_new_tenant_waits_for_the_calls_under_way_and_not_for_those_that_follow():
     purse = Purse(Budget(Limits(max_tokens=100_000)), lambda: 0)
     spends(purse.budget, "a", 99_000)
-    outcome, took_s = run(beside_steady(purse, "a", purse.reserve(lambda: Need(2000, 50, 100), "b")))
+    outcome, took_s = run(
+        beside_steady(purse, "a", purse.reserve(lambda: Need(2000, 50, 100), "b"))
+    )
 
     assert isinstance(outcome, BudgetExhaustedError)
     assert took_s <= 1

@@ -1,4 +1,6 @@
-"""What asking a model amounts to is counted: calls by outcome, tokens, cost, time, retries, and what was kept."""
+"""What asking a model amounts to is counted: calls by outcome, tokens, cost, time, retries, and
+what was kept.
+"""
 
 import asyncio
 
@@ -13,7 +15,10 @@ from spanscore.judge.litellm import LiteLLM
 from spanscore.telemetry import Meter, declared
 
 PRICES = {
-    "openai/scripted": {"input_usd_per_million_tokens": 10_000.0, "output_usd_per_million_tokens": 50_000.0},
+    "openai/scripted": {
+        "input_usd_per_million_tokens": 10_000.0,
+        "output_usd_per_million_tokens": 50_000.0,
+    },
 }
 MODEL = "openai/scripted"
 
@@ -67,13 +72,20 @@ def test_each_call_has_its_time(scripted):
 
 def test_a_retry_is_a_call_of_its_own(scripted):
     found = asked(scripted(refusal(429), refusal(503), answer(GOOD)))
-    assert found[declared.JUDGE_CALLS] == {(MODEL, "rate_limited"): 1, (MODEL, "unavailable"): 1, (MODEL, "ok"): 1}
+    assert found[declared.JUDGE_CALLS] == {
+        (MODEL, "rate_limited"): 1,
+        (MODEL, "unavailable"): 1,
+        (MODEL, "ok"): 1,
+    }
     assert found[declared.JUDGE_RETRIES] == {(MODEL,): 2}
 
 
 def test_what_is_refused_is_not_tried_again(scripted):
     found = asked(scripted(refusal(400)))
-    assert (found[declared.JUDGE_CALLS], found[declared.JUDGE_RETRIES]) == ({(MODEL, "refused"): 1}, {})
+    assert (found[declared.JUDGE_CALLS], found[declared.JUDGE_RETRIES]) == (
+        {(MODEL, "refused"): 1},
+        {},
+    )
 
 
 def test_a_repair_is_counted(scripted):
@@ -82,7 +94,10 @@ def test_a_repair_is_counted(scripted):
 
 def test_what_was_kept_is_a_hit(scripted):
     found = asked(scripted(answer(GOOD)), times=3)
-    assert (found[declared.JUDGE_CACHE_MISSES], found[declared.JUDGE_CACHE_HITS]) == ({(MODEL,): 1}, {(MODEL,): 2})
+    assert (found[declared.JUDGE_CACHE_MISSES], found[declared.JUDGE_CACHE_HITS]) == (
+        {(MODEL,): 1},
+        {(MODEL,): 2},
+    )
 
 
 def test_what_is_left_of_the_budget_is_told(scripted):

@@ -21,7 +21,11 @@ def test_what_is_not_set_stays_as_configured():
 
 def test_parameters_are_changed_one_by_one():
     changed = Changes(samples=3, max_output_tokens=100).applied(JUDGE)
-    assert (changed.samples, changed.max_output_tokens, changed.max_transcript_tokens) == (3, 100, 9000)
+    assert (changed.samples, changed.max_output_tokens, changed.max_transcript_tokens) == (
+        3,
+        100,
+        9000,
+    )
 
 
 def test_a_temperature_can_be_set_to_the_models_own():
@@ -29,7 +33,10 @@ def test_a_temperature_can_be_set_to_the_models_own():
 
 
 def test_further_parameters_are_added_to_the_configured_ones():
-    assert Changes(extra={"top_p": 0.5}).applied(JUDGE).extra == {"reasoning_effort": "low", "top_p": 0.5}
+    assert Changes(extra={"top_p": 0.5}).applied(JUDGE).extra == {
+        "reasoning_effort": "low",
+        "top_p": 0.5,
+    }
 
 
 def test_a_model_of_the_same_provider_keeps_key_and_fallbacks():

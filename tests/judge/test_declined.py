@@ -1,4 +1,6 @@
-"""A refusal, a content filter or a prompt that does not fit is named as such, and the next model is asked."""
+"""A refusal, a content filter or a prompt that does not fit is named as such, and the next model is
+asked.
+"""
 
 import pytest
 from judge_harness import GOOD, KEY, ask
@@ -6,8 +8,14 @@ from scripted_server import ScriptedServer, answer, declined, refusal
 
 from spanscore.errors import JudgeAnswerError, JudgeError, JudgeRefusedError, JudgeTooLongError
 
-FILTERED = {"hate": {"filtered": True, "severity": "high"}, "violence": {"filtered": False, "severity": "safe"}}
-TOO_LONG = "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens."
+FILTERED = {
+    "hate": {"filtered": True, "severity": "high"},
+    "violence": {"filtered": False, "severity": "safe"},
+}
+TOO_LONG = (
+    "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000"
+    " tokens."
+)
 
 
 def failure_of(server, **settings):
@@ -27,10 +35,16 @@ def test_a_models_refusal_is_the_reason_of_the_failure():
 
 
 def test_a_content_filter_is_named_with_what_it_found():
-    with ScriptedServer(declined(finish_reason="content_filter", content_filter_results=FILTERED)) as server:
+    with ScriptedServer(
+        declined(finish_reason="content_filter", content_filter_results=FILTERED)
+    ) as server:
         error = failure_of(server)
 
-    assert (type(error), "content filter ended the answer" in str(error), "hate (high)" in str(error)) == (
+    assert (
+        type(error),
+        "content filter ended the answer" in str(error),
+        "hate (high)" in str(error),
+    ) == (
         JudgeRefusedError,
         True,
         True,
@@ -39,7 +53,11 @@ def test_a_content_filter_is_named_with_what_it_found():
 
 @pytest.mark.parametrize(
     "reply",
-    [declined("No."), declined(finish_reason="content_filter"), declined(finish_reason="content_filter", text="{")],
+    [
+        declined("No."),
+        declined(finish_reason="content_filter"),
+        declined(finish_reason="content_filter", text="{"),
+    ],
 )
 def test_what_was_declined_is_not_asked_for_again(reply):
     with ScriptedServer(reply) as server:
@@ -53,7 +71,11 @@ def test_a_prompt_that_a_filter_rejects_is_a_refusal(code):
     with ScriptedServer(refusal(400, "rejected by our safety system", code)) as server:
         error = failure_of(server)
 
-    assert (type(error), "safety system" in str(error), len(server.calls)) == (JudgeRefusedError, True, 1)
+    assert (type(error), "safety system" in str(error), len(server.calls)) == (
+        JudgeRefusedError,
+        True,
+        1,
+    )
 
 
 def test_the_next_model_is_asked_when_one_declines():
@@ -64,7 +86,9 @@ def test_the_next_model_is_asked_when_one_declines():
 
 
 def test_a_valid_answer_counts_whatever_ended_it():
-    with ScriptedServer(declined(finish_reason="content_filter", text='{"score": 0.5, "reason": "x"}')) as server:
+    with ScriptedServer(
+        declined(finish_reason="content_filter", text='{"score": 0.5, "reason": "x"}')
+    ) as server:
         assert ask(server).value.score == 0.5
 
 
@@ -84,7 +108,10 @@ def test_an_empty_answer_is_called_empty():
     with ScriptedServer(answer("")) as server:
         error = failure_of(server)
 
-    assert (type(error), "The answer was empty (finish_reason: stop)" in str(error)) == (JudgeAnswerError, True)
+    assert (type(error), "The answer was empty (finish_reason: stop)" in str(error)) == (
+        JudgeAnswerError,
+        True,
+    )
 
 
 def test_an_answer_that_reasoning_used_up_says_so():
@@ -104,7 +131,10 @@ def test_an_answer_in_prose_is_quoted():
     [
         refusal(400, TOO_LONG, "context_length_exceeded"),
         refusal(400, "prompt is too long: 210000 tokens > 200000 maximum"),
-        refusal(429, "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 40000"),
+        refusal(
+            429,
+            "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 40000",
+        ),
     ],
     ids=["openai", "anthropic", "tokens_a_minute"],
 )

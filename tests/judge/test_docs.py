@@ -1,4 +1,6 @@
-"""docs/judge.md says what is so: its configurations load, every key and kind is named, every default is right."""
+"""docs/judge.md says what is so: its configurations load, every key and kind is named, every
+default is right.
+"""
 
 import re
 from pathlib import Path
@@ -37,7 +39,9 @@ def test_every_key_is_documented(key):
     assert key in SHOWN
 
 
-@pytest.mark.parametrize(("key", "default"), [x for x in keys(Config) if isinstance(x[1], str | bool)])
+@pytest.mark.parametrize(
+    ("key", "default"), [x for x in keys(Config) if isinstance(x[1], str | bool)]
+)
 def test_a_default_is_what_the_docs_say(key, default):
     assert SHOWN[key].strip("`") == (str(default).lower() if isinstance(default, bool) else default)
 

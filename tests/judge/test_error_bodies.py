@@ -17,7 +17,12 @@ from spanscore.judge.litellm import _without_body
             None,
             "APIError: no such model",
         ),
-        ("APIError: Error code: 400 - {'error': {'message': 'too long'}}", "a/x", None, "APIError: too long"),
+        (
+            "APIError: Error code: 400 - {'error': {'message': 'too long'}}",
+            "a/x",
+            None,
+            "APIError: too long",
+        ),
         ('APIError: {"secret": 1}', "a/x", None, "APIError (HTTP 500)"),
         ("APIError: <!DOCTYPE html><p>secret", "a/x", None, "APIError (HTTP 500)"),
         ("APIError: secret", "openai/x", "secret", "APIError (HTTP 500)"),

@@ -1,4 +1,6 @@
-"""What of a long transcript stays is chosen: what decides comes before what stands in the middle."""
+"""What of a long transcript stays is chosen: what decides comes before what stands in the
+middle.
+"""
 
 import re
 
@@ -66,7 +68,10 @@ def test_what_is_cited_of_one_long_result_stays_wherever_it_stands(at):
 def test_japanese_that_is_cited_stays():
     text = "あいうえおかきくけこ" * 300
     call = ToolCall(None, "read", {}, f"{text}予約番号は桜木町駅前です。{text}")
-    assert "桜木町駅前" in render(trace(tool_calls=(call,), final_output="桜木町駅前"), max_tokens=700).text
+    assert (
+        "桜木町駅前"
+        in render(trace(tool_calls=(call,), final_output="桜木町駅前"), max_tokens=700).text
+    )
 
 
 def test_the_first_and_the_last_step_stay():
@@ -95,12 +100,17 @@ def test_the_older_messages_go_before_the_newer_ones():
 
 
 def test_documents_are_counted_when_they_are_left_out():
-    found = render(trace(retrieved=(Retrieval("d" * 16, "q", tuple("z" * 500 for _ in range(90))),)), max_tokens=600)
+    found = render(
+        trace(retrieved=(Retrieval("d" * 16, "q", tuple("z" * 500 for _ in range(90))),)),
+        max_tokens=600,
+    )
     assert found.left_out["documents"] > 0
 
 
 def test_all_the_calls_of_a_batch_are_shown_with_whole_arguments():
-    calls = tuple(ToolCall(None, "fill", {"n": n, "text": f"{n} " + "t" * 300}, "r" * 900) for n in range(300))
+    calls = tuple(
+        ToolCall(None, "fill", {"n": n, "text": f"{n} " + "t" * 300}, "r" * 900) for n in range(300)
+    )
     agent_trace = trace(tool_calls=calls)
     shown = set()
     for start in range(0, 300, 20):
@@ -115,20 +125,28 @@ def test_what_a_call_in_focus_rests_on_stays():
     calls = [reading(n, f"row {n} has the code QX{n:04} " + "r" * 600) for n in range(200)]
     calls.append(ToolCall(None, "fill", {"code": "QX0090"}, "ok"))
     calls += [reading(n) for n in range(200)]
-    assert "code QX0090" in render(trace(tool_calls=tuple(calls)), max_tokens=4000, focus=(200,)).text
+    assert (
+        "code QX0090" in render(trace(tool_calls=tuple(calls)), max_tokens=4000, focus=(200,)).text
+    )
 
 
 def test_an_error_that_is_the_result_is_not_repeated():
-    call = ToolCall(None, "read", {}, "Error: no such file", error="Error: no such file", error_inferred=True)
+    call = ToolCall(
+        None, "read", {}, "Error: no such file", error="Error: no such file", error_inferred=True
+    )
     assert render(trace(tool_calls=(call,)), max_tokens=500).text.count("no such file") == 1
 
 
-@pytest.mark.parametrize("name", ["book", "cancel_order", "sendEmail", "fs.write", "execute_sql", "予約する"])
+@pytest.mark.parametrize(
+    "name", ["book", "cancel_order", "sendEmail", "fs.write", "execute_sql", "予約する"]
+)
 def test_a_tool_that_does_not_say_that_it_reads_may_change_something(name):
     assert may_change(name)
 
 
-@pytest.mark.parametrize("name", ["get_user", "listFiles", "web-search", "db.query", "calculate", "user_lookup"])
+@pytest.mark.parametrize(
+    "name", ["get_user", "listFiles", "web-search", "db.query", "calculate", "user_lookup"]
+)
 def test_a_tool_that_reads_changes_nothing(name):
     assert not may_change(name)
 
@@ -137,7 +155,9 @@ TEXTS = st.text(max_size=40) | st.sampled_from(
     ["a@x.com", "TP1 4711", "[REDACTED:email]", FILLER, "日本語" * 300, "\n"]
 )
 CALLS = st.builds(
-    lambda name, given_text, result, error: ToolCall(None, name, {"x": given_text}, result, error=error),
+    lambda name, given_text, result, error: ToolCall(
+        None, name, {"x": given_text}, result, error=error
+    ),
     st.sampled_from(["read", "book", "x"]),
     TEXTS,
     TEXTS,
@@ -162,7 +182,9 @@ TRACES = st.builds(
 @settings(max_examples=80, deadline=None)
 @given(TRACES, st.integers(150, 3000), st.sets(st.integers(0, 11)))
 def test_it_fits_any_budget(agent_trace, max_tokens, focus):
-    assert estimate_tokens(render(agent_trace, max_tokens=max_tokens, focus=focus).text) <= max_tokens
+    assert (
+        estimate_tokens(render(agent_trace, max_tokens=max_tokens, focus=focus).text) <= max_tokens
+    )
 
 
 @settings(max_examples=80, deadline=None)
@@ -176,7 +198,9 @@ def test_every_mark_in_a_fitted_transcript_is_whole_and_genuine(agent_trace, max
 
 @settings(max_examples=60, deadline=None)
 @given(TRACES, st.integers(150, 3000))
-def test_a_call_that_counts_as_shown_has_its_number_and_its_arguments_there(agent_trace, max_tokens):
+def test_a_call_that_counts_as_shown_has_its_number_and_its_arguments_there(
+    agent_trace, max_tokens
+):
     found = render(agent_trace, max_tokens=max_tokens, rules=())
     heads = re.findall(r"^(\d+)\. the tool .*\n   arguments: ", found.text, re.MULTILINE)
     assert {str(found.call_numbers[place]) for place in found.shown_calls} <= set(heads)
@@ -185,13 +209,19 @@ def test_a_call_that_counts_as_shown_has_its_number_and_its_arguments_there(agen
 @settings(max_examples=60, deadline=None)
 @given(st.lists(TRACES, min_size=1, max_size=4), st.integers(150, 3000))
 def test_a_session_fits_any_budget(traces, max_tokens):
-    assert estimate_tokens(render(Session("s", tuple(traces)), max_tokens=max_tokens).text) <= max_tokens
+    assert (
+        estimate_tokens(render(Session("s", tuple(traces)), max_tokens=max_tokens).text)
+        <= max_tokens
+    )
 
 
 @given(st.text(max_size=600), st.integers(60, 400), st.lists(st.integers(0, 590), max_size=5))
 def test_an_elided_text_has_no_more_bytes_than_it_may(text, max_bytes, starts):
     places = [Place(x, x + 3, 1.0) for x in starts if x + 3 <= len(text)]
-    assert len(elide(text, max_bytes, " #bcdfghjklmnp", places).encode("utf-8", "replace")) <= max_bytes
+    assert (
+        len(elide(text, max_bytes, " #bcdfghjklmnp", places).encode("utf-8", "replace"))
+        <= max_bytes
+    )
 
 
 def test_many_marks_in_a_long_text_take_no_quadratic_time():

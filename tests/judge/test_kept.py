@@ -1,4 +1,6 @@
-"""Answers are kept between runs in a file that is private, bounded and safe with several processes at once."""
+"""Answers are kept between runs in a file that is private, bounded and safe with several processes
+at once.
+"""
 
 import logging
 import os
@@ -77,7 +79,13 @@ def test_what_was_not_used_for_longest_goes_first(path):
     now_ns = 41 * DAY_NS
     cache.put("k4", "x" * 250)
 
-    assert [cache.get(f"k{number}") is not None for number in range(5)] == [True, False, True, True, True]
+    assert [cache.get(f"k{number}") is not None for number in range(5)] == [
+        True,
+        False,
+        True,
+        True,
+        True,
+    ]
 
 
 def test_the_file_does_not_grow_beyond_its_bound(path):
@@ -86,10 +94,15 @@ def test_the_file_does_not_grow_beyond_its_bound(path):
         cache.put(f"k{number}", "x" * 100)
 
     with sqlite3.connect(path) as connection:
-        assert connection.execute("SELECT sum(length(key) + length(value)) FROM answers").fetchone()[0] <= 10_000
+        assert (
+            connection.execute("SELECT sum(length(key) + length(value)) FROM answers").fetchone()[0]
+            <= 10_000
+        )
 
 
-@pytest.mark.parametrize("damage", [b"no database at all, but long enough to be read as a header" * 20])
+@pytest.mark.parametrize(
+    "damage", [b"no database at all, but long enough to be read as a header" * 20]
+)
 def test_a_damaged_file_is_named_once_and_loses_no_score(path, damage, caplog):
     path.parent.mkdir()
     path.write_bytes(damage)
@@ -110,13 +123,17 @@ def test_a_folder_that_cannot_be_made_loses_no_score(tmp_path, caplog):
 
 def test_threads_share_it(path):
     cache = FileCache(path, 10**6)
-    threads = [threading.Thread(target=cache.put, args=(f"k{number}", str(number))) for number in range(20)]
+    threads = [
+        threading.Thread(target=cache.put, args=(f"k{number}", str(number))) for number in range(20)
+    ]
     for each in threads:
         each.start()
     for each in threads:
         each.join()
 
-    assert [cache.get(f"k{number}") for number in range(20)] == [str(number) for number in range(20)]
+    assert [cache.get(f"k{number}") for number in range(20)] == [
+        str(number) for number in range(20)
+    ]
 
 
 WRITER = """

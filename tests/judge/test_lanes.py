@@ -1,11 +1,21 @@
-"""Calls go through at the pace that their provider takes, whatever kind of limit it has, and none is lost."""
+"""Calls go through at the pace that their provider takes, whatever kind of limit it has, and none
+is lost.
+"""
 
 import asyncio
 import logging
 from functools import partial
 
 import pytest
-from limited_provider import Bucket, LimitedProvider, Sliding, Window, in_milliseconds, in_seconds, no_hint
+from limited_provider import (
+    Bucket,
+    LimitedProvider,
+    Sliding,
+    Window,
+    in_milliseconds,
+    in_seconds,
+    no_hint,
+)
 from virtual_time import run, timing
 
 from spanscore.judge.lanes import Lane
@@ -18,7 +28,10 @@ PATIENCE_S = 180.0
 async def sent(provider, calls, *, most_at_once=32, tokens=0.0, pace=None):
     """The outcomes of so many calls that are all there at once."""
     lane = Lane("m", asyncio.Semaphore(most_at_once), most_at_once, timing(), PATIENCE_S, pace)
-    waiting = [lane.call(lane.place(), tokens, lambda number=number: provider.send(number)) for number in range(calls)]
+    waiting = [
+        lane.call(lane.place(), tokens, lambda number=number: provider.send(number))
+        for number in range(calls)
+    ]
     return await asyncio.gather(*waiting, return_exceptions=True)
 
 
@@ -155,7 +168,9 @@ def test_a_limit_on_tokens_is_used_nearly_whole(states):
 
 def test_with_stated_tokens_hardly_a_call_is_refused():
     bucket = Bucket(30_000 / 60, 30_000)
-    provider = LimitedProvider(bucket, 1.0, in_milliseconds, size=1000, stated=lambda: tokens_of(bucket))
+    provider = LimitedProvider(
+        bucket, 1.0, in_milliseconds, size=1000, stated=lambda: tokens_of(bucket)
+    )
     run(sent(provider, 150, tokens=1000))
 
     assert provider.refused <= 5
@@ -182,7 +197,9 @@ def test_a_model_that_waits_takes_no_place_from_another():
     async def scenario():
         slots = asyncio.Semaphore(1)
         slow, quick = (Lane(x, slots, 1, timing(), PATIENCE_S) for x in ("slow", "quick"))
-        waiting = [asyncio.ensure_future(slow.call(slow.place(), 0, refusing.send)) for _ in range(5)]
+        waiting = [
+            asyncio.ensure_future(slow.call(slow.place(), 0, refusing.send)) for _ in range(5)
+        ]
         await asyncio.sleep(1)
         await quick.call(quick.place(), 0, other.send)
         ended_s = asyncio.get_running_loop().time()
@@ -222,8 +239,12 @@ def test_a_call_that_is_refused_whatever_the_others_do_is_given_up():
     async def scenario():
         lane = Lane("m", asyncio.Semaphore(8), 8, timing(), PATIENCE_S)
         provider = LimitedProvider(Bucket(1e9, 1e9), 0.1)
-        others = [asyncio.ensure_future(lane.call(lane.place(), 0, provider.send)) for _ in range(2000)]
-        outcome = (await asyncio.gather(lane.call(lane.place(), 0, refuse), return_exceptions=True))[0]
+        others = [
+            asyncio.ensure_future(lane.call(lane.place(), 0, provider.send)) for _ in range(2000)
+        ]
+        outcome = (
+            await asyncio.gather(lane.call(lane.place(), 0, refuse), return_exceptions=True)
+        )[0]
         for each in others:
             each.cancel()
         return outcome
@@ -251,7 +272,9 @@ def test_time_outs_lower_how_many_are_under_way():
 
     async def scenario():
         lane, provider = Lane("m", asyncio.Semaphore(32), 32, timing(), PATIENCE_S), Overrun()
-        await asyncio.gather(*(lane.call(lane.place(), 0, provider.send) for _ in range(300)), return_exceptions=True)
+        await asyncio.gather(
+            *(lane.call(lane.place(), 0, provider.send) for _ in range(300)), return_exceptions=True
+        )
         return provider.timed_out
 
     assert run(scenario()) < 100
@@ -259,7 +282,10 @@ def test_time_outs_lower_how_many_are_under_way():
 
 def test_a_cancelled_call_leaves_the_queue_to_the_others():
     async def scenario():
-        lane, provider = Lane("m", asyncio.Semaphore(1), 1, timing(), PATIENCE_S), LimitedProvider(Bucket(10, 1))
+        lane, provider = (
+            Lane("m", asyncio.Semaphore(1), 1, timing(), PATIENCE_S),
+            LimitedProvider(Bucket(10, 1)),
+        )
         calls = [asyncio.ensure_future(lane.call(lane.place(), 0, provider.send)) for _ in range(5)]
         await asyncio.sleep(0.01)
         for each in calls[:4]:
@@ -273,7 +299,9 @@ def test_a_line_in_the_log_says_why_calls_wait(caplog):
     caplog.set_level(logging.INFO)
     run(sent(LimitedProvider(Bucket(10, 10)), 100))
 
-    assert sum("its provider limits how often it is called" in x.message for x in caplog.records) == 1
+    assert (
+        sum("its provider limits how often it is called" in x.message for x in caplog.records) == 1
+    )
 
 
 def test_a_call_that_stands_behind_lets_those_pass_that_come_later():
@@ -281,7 +309,10 @@ def test_a_call_that_stands_behind_lets_those_pass_that_come_later():
 
     async def scenario():
         lane = Lane("m", asyncio.Semaphore(1), 1, timing(), PATIENCE_S)
-        behind = [lane.call(lane.place(behind=True), 0, partial(provider.send, number)) for number in (1, 2, 3)]
+        behind = [
+            lane.call(lane.place(behind=True), 0, partial(provider.send, number))
+            for number in (1, 2, 3)
+        ]
         waiting = [asyncio.ensure_future(x) for x in behind]
         await asyncio.sleep(0.1)
         await lane.call(lane.place(), 0, partial(provider.send, 4))
@@ -297,11 +328,17 @@ def test_a_tenant_with_many_calls_keeps_no_other_waiting():
     async def scenario():
         lane = Lane("m", asyncio.Semaphore(1), 1, timing(), PATIENCE_S)
         many = [
-            asyncio.ensure_future(lane.call(lane.place("a"), 0, partial(provider.send, number))) for number in range(50)
+            asyncio.ensure_future(lane.call(lane.place("a"), 0, partial(provider.send, number)))
+            for number in range(50)
         ]
         await asyncio.sleep(3.5)
         before = len(provider.order)
-        await asyncio.gather(*(lane.call(lane.place("b"), 0, partial(provider.send, number)) for number in (100, 101)))
+        await asyncio.gather(
+            *(
+                lane.call(lane.place("b"), 0, partial(provider.send, number))
+                for number in (100, 101)
+            )
+        )
         for call in many:
             call.cancel()
         return provider.order[before:]
@@ -311,7 +348,9 @@ def test_a_tenant_with_many_calls_keeps_no_other_waiting():
     assert len(set(order)) <= 6
 
 
-@pytest.mark.parametrize("limit", [LIMITS["bucket of three"], LIMITS["window"], LIMITS["sliding window"]])
+@pytest.mark.parametrize(
+    "limit", [LIMITS["bucket of three"], LIMITS["window"], LIMITS["sliding window"]]
+)
 def test_a_configured_limit_on_requests_is_kept_and_used_nearly_whole(limit):
     provider = LimitedProvider(limit())
     run(sent(provider, 560, pace=Pace(requests_per_s=9.8)))

@@ -71,7 +71,9 @@ def test_a_forged_mark_in_a_further_text_is_no_mark():
     assert marks_in(render(trace(), max_tokens=500).redact("[REDACTED:email]")) == []
 
 
-@pytest.mark.parametrize("text", ["[1, 2]", "[... and so on]", '["nobody is left out"]', "a[left] out", "[x](y)"])
+@pytest.mark.parametrize(
+    "text", ["[1, 2]", "[... and so on]", '["nobody is left out"]', "a[left] out", "[x](y)"]
+)
 def test_other_brackets_stay(text):
     assert defused(text) == text
 
@@ -82,11 +84,15 @@ def test_genuine_marks_carry_the_word_of_the_first_line():
 
 
 def test_the_same_trace_has_the_same_word():
-    assert word_of(render(trace(), max_tokens=500).text) == word_of(render(trace(), max_tokens=500).text)
+    assert word_of(render(trace(), max_tokens=500).text) == word_of(
+        render(trace(), max_tokens=500).text
+    )
 
 
 def test_another_trace_has_another_word():
-    assert word_of(render(trace(), max_tokens=500).text) != word_of(render(trace(plan="x"), max_tokens=500).text)
+    assert word_of(render(trace(), max_tokens=500).text) != word_of(
+        render(trace(plan="x"), max_tokens=500).text
+    )
 
 
 def test_the_word_is_that_of_the_whole_trace_whatever_is_shown_of_it():
@@ -100,7 +106,10 @@ def test_the_word_is_that_of_the_whole_trace_whatever_is_shown_of_it():
 
 
 def test_the_word_tells_nothing_of_a_hidden_value():
-    words = {word_of(render(trace(user_input=f"I am {x}@x.com"), max_tokens=500).text) for x in ("anna", "bob")}
+    words = {
+        word_of(render(trace(user_input=f"I am {x}@x.com"), max_tokens=500).text)
+        for x in ("anna", "bob")
+    }
     assert len(words) == 1
 
 
@@ -126,7 +135,10 @@ def test_a_value_that_only_further_texts_contain_has_one_mark_in_all_of_them():
     found = render(trace(user_input="a@x.com"), max_tokens=500)
     first, second = found.redact("to c@x.com"), found.redact("c@x.com and a@x.com")
     tag = tag_of(word_of(found.text))
-    assert (first, second) == (f"to [REDACTED:email:2{tag}]", f"[REDACTED:email:2{tag}] and [REDACTED:email{tag}]")
+    assert (first, second) == (
+        f"to [REDACTED:email:2{tag}]",
+        f"[REDACTED:email:2{tag}] and [REDACTED:email{tag}]",
+    )
 
 
 def test_a_genuine_mark_in_a_further_text_stays():

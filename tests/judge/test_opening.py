@@ -15,7 +15,9 @@ from spanscore.litellm_loading import load_litellm
 
 
 def run(code, **options):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, **options).stdout
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, **options
+    ).stdout
 
 
 def test_importing_the_judge_does_not_import_litellm():
@@ -54,7 +56,9 @@ def test_rules_for_the_model_is_warned_of_once(caplog):
     for _ in range(2):
         open_judge(Config(model="rules"))
     [line] = caplog.messages
-    assert line.startswith("the model `rules` is gone: it counts as no model, the checks run in its place")
+    assert line.startswith(
+        "the model `rules` is gone: it counts as no model, the checks run in its place"
+    )
 
 
 def test_a_model_opens_a_judge_that_answers():
@@ -75,7 +79,10 @@ def test_the_cache_can_be_turned_off():
         return [(await judge.ask(PROMPT, Verdict)).usage.cached for _ in "12"]
 
     with ScriptedServer(answer(GOOD)) as server:
-        assert asyncio.run(twice(open_judge(config_for(server, cache={"enabled": False})))) == [0, 0]
+        assert asyncio.run(twice(open_judge(config_for(server, cache={"enabled": False})))) == [
+            0,
+            0,
+        ]
 
 
 def test_callbacks_registered_with_litellm_do_not_see_the_judges_calls():

@@ -32,7 +32,11 @@ def answered(**changes):
 def test_a_whole_answer_is_valid_in_all_parts():
     answer = answered()
 
-    assert (answer.task, answer.verdict.score, [x.call for x in answer.each]) == (TASK, 0.5, [1, 2, 3])
+    assert (answer.task, answer.verdict.score, [x.call for x in answer.each]) == (
+        TASK,
+        0.5,
+        [1, 2, 3],
+    )
 
 
 @pytest.mark.parametrize("wrong", [7, None, ["to know"]])
@@ -46,7 +50,11 @@ def test_a_part_that_is_wrong_leaves_the_others(wrong):
 def test_a_part_that_is_missing_leaves_the_others():
     answer = read(json.dumps({"task": TASK}), SCHEMA)
 
-    assert (answer.task, answer.verdict, answer.each) == (TASK, Invalid("It is missing."), Invalid("It is missing."))
+    assert (answer.task, answer.verdict, answer.each) == (
+        TASK,
+        Invalid("It is missing."),
+        Invalid("It is missing."),
+    )
 
 
 def test_an_element_that_is_wrong_leaves_the_others():
@@ -56,7 +64,10 @@ def test_an_element_that_is_wrong_leaves_the_others():
 
 
 def test_what_is_wrong_with_a_part_is_told():
-    assert "less than or equal to 1" in answered(verdict={"score": 7, "reason": "much"}).verdict.problem
+    assert (
+        "less than or equal to 1"
+        in answered(verdict={"score": 7, "reason": "much"}).verdict.problem
+    )
 
 
 def test_an_answer_without_any_valid_part_is_of_no_use():
@@ -89,10 +100,14 @@ def test_whatever_an_answer_breaks_off_at_nothing_wrong_is_taken(end):
     taken = {"task": answer.task, "verdict": answer.verdict}
     right = {"task": TASK, "verdict": Verdict(**VERDICT)}
     assert all(isinstance(x, Invalid) or x == right[name] for name, x in taken.items())
-    assert isinstance(answer.each, Invalid) or list(answer.each) == [Each(**x) for x in EACH[: len(answer.each)]]
+    assert isinstance(answer.each, Invalid) or list(answer.each) == [
+        Each(**x) for x in EACH[: len(answer.each)]
+    ]
 
 
-@pytest.mark.parametrize("text", [json.dumps(WHOLE), json.dumps({**WHOLE, "task": 7}), json.dumps(WHOLE)[:-12]])
+@pytest.mark.parametrize(
+    "text", [json.dumps(WHOLE), json.dumps({**WHOLE, "task": 7}), json.dumps(WHOLE)[:-12]]
+)
 def test_an_answer_that_was_kept_is_read_as_it_was(text):
     answer = read(text, SCHEMA)
 

@@ -1,4 +1,6 @@
-"""A judge under pressure, through litellm's real client: rate limits and small budgets cost time, and no score."""
+"""A judge under pressure, through litellm's real client: rate limits and small budgets cost time,
+and no score.
+"""
 
 import asyncio
 import threading
@@ -26,7 +28,9 @@ class Opening:
 
 async def many(judge, count):
     prompts = [Prompt("s", "t", f"question {number}") for number in range(count)]
-    return await asyncio.gather(*(judge.ask(prompt, Verdict) for prompt in prompts), return_exceptions=True)
+    return await asyncio.gather(
+        *(judge.ask(prompt, Verdict) for prompt in prompts), return_exceptions=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,7 +56,11 @@ def test_a_small_budget_is_spent_and_then_named():
     with ScriptedServer(answer(GOOD, input_tokens=100, output_tokens=20)) as server:
         outcomes = asyncio.run(many(judge_for(server, budget={"max_tokens": 6000}), 60))
 
-    spent = sum(x.usage.input_tokens + x.usage.output_tokens for x in outcomes if not isinstance(x, BaseException))
+    spent = sum(
+        x.usage.input_tokens + x.usage.output_tokens
+        for x in outcomes
+        if not isinstance(x, BaseException)
+    )
     skipped = [x for x in outcomes if isinstance(x, BaseException)]
     assert (5500 < spent <= 6000, {type(x) for x in skipped}) == (True, {BudgetExhaustedError})
 
@@ -68,7 +76,11 @@ def test_what_is_left_of_a_budget_is_the_limit_of_the_last_answer():
     with ScriptedServer(answer(GOOD)) as server:
         (given,) = asyncio.run(many(judge_for(server, budget={"max_tokens": 2000}), 1))
 
-    assert (given.value.score, len(server.calls), server.calls[0]["max_tokens"] < 2000) == (0.5, 1, True)
+    assert (given.value.score, len(server.calls), server.calls[0]["max_tokens"] < 2000) == (
+        0.5,
+        1,
+        True,
+    )
 
 
 def test_a_provider_that_wants_to_be_left_alone_for_an_hour_is_left_alone():
@@ -76,4 +88,7 @@ def test_a_provider_that_wants_to_be_left_alone_for_an_hour_is_left_alone():
         judge = judge_for(server)
         outcomes = asyncio.run(many(judge, 60))
 
-    assert (all(isinstance(x, JudgeError) for x in outcomes), len(server.calls) < 60) == (True, True)
+    assert (all(isinstance(x, JudgeError) for x in outcomes), len(server.calls) < 60) == (
+        True,
+        True,
+    )

@@ -20,16 +20,24 @@ def test_every_provider_is_one_of_litellms():
     litellm = load_litellm()
     of_data_files = price_list._providers() - {x.value for x in litellm.LlmProviders}
     assert len(price_list._providers()) > 20
-    assert {x for x in of_data_files if litellm.get_llm_provider(f"{x}/some-model")[1] != x} == set()
+    assert {
+        x for x in of_data_files if litellm.get_llm_provider(f"{x}/some-model")[1] != x
+    } == set()
 
 
-@pytest.mark.parametrize("model", ["gpt-4o", "openai/gpt-4o-mini", "claude-sonnet-4-5", "gemini/gemini-2.5-flash"])
+@pytest.mark.parametrize(
+    "model", ["gpt-4o", "openai/gpt-4o-mini", "claude-sonnet-4-5", "gemini/gemini-2.5-flash"]
+)
 def test_prices_are_litellms(model):
-    expected = sum(load_litellm().cost_per_token(model=model, prompt_tokens=2000, completion_tokens=300))
+    expected = sum(
+        load_litellm().cost_per_token(model=model, prompt_tokens=2000, completion_tokens=300)
+    )
     assert price_list.cost_usd(model, 2000, 300) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("model", ["no-such-model", "nobody/none", "text-embedding-3-small", "openai/dall-e-3"])
+@pytest.mark.parametrize(
+    "model", ["no-such-model", "nobody/none", "text-embedding-3-small", "openai/dall-e-3"]
+)
 def test_of_what_is_not_plain_no_price_is_told(model):
     assert price_list.cost_usd(model, 1, 1) is None
 
@@ -70,4 +78,6 @@ def test_a_command_that_asks_no_model_imports_no_litellm(words, code, tmp_path, 
 
 def test_a_missing_key_is_named_without_litellm(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert "no key to call it with: set OPENAI_API_KEY, or judge.api_key" in _without_key("eval", _RECORDING)
+    assert "no key to call it with: set OPENAI_API_KEY, or judge.api_key" in _without_key(
+        "eval", _RECORDING
+    )

@@ -19,7 +19,9 @@ MODEL = "openai/m"
 
 
 class Answering:
-    """A provider that answers every call after a second, and notes when it came; `errors` are for the first calls."""
+    """A provider that answers every call after a second, and notes when it came; `errors` are for
+    the first calls.
+    """
 
     def __init__(self, errors=()):
         self.errors = list(errors)
@@ -39,7 +41,9 @@ class Answering:
         return Completion('{"score": 1, "reason": "done"}', tokens, 0, 0.0)
 
     async def knows(self, _model):
-        """The last step before a call waits in its queue: all questions are here before the first is sent."""
+        """The last step before a call waits in its queue: all questions are here before the first
+        is sent.
+        """
         self.expected -= 1
         if self.expected == 0:
             self.all_there.set()
@@ -56,16 +60,25 @@ class Answering:
 
 
 def asked(provider, count, *configs):
-    """Have the judges of these configurations, each beside the first one, asked so many questions in turn."""
+    """Have the judges of these configurations, each beside the first one, asked so many questions
+    in turn.
+    """
 
     provider.expected = count
 
     async def all_at_once():
         judges = []
         for config in configs:
-            judges.append(ModelJudge(config, provider, timing=timing(), beside=judges[0] if judges else None))
-        questions = [Prompt(PROMPT.instructions, PROMPT.transcript, f"q{number:02}") for number in range(count)]
-        await asyncio.gather(*(judges[i % len(judges)].ask(x, Verdict) for i, x in enumerate(questions)))
+            judges.append(
+                ModelJudge(config, provider, timing=timing(), beside=judges[0] if judges else None)
+            )
+        questions = [
+            Prompt(PROMPT.instructions, PROMPT.transcript, f"q{number:02}")
+            for number in range(count)
+        ]
+        await asyncio.gather(
+            *(judges[i % len(judges)].ask(x, Verdict) for i, x in enumerate(questions))
+        )
 
     run(all_at_once())
     return provider
@@ -95,9 +108,13 @@ def test_judges_beside_each_other_keep_one_limit_of_a_model():
     assert provider.seconds == pytest.approx(19, rel=0.05)
 
 
-@pytest.mark.parametrize("changes", [{"model": "openai/n"}, {"api_base": "http://localhost:1"}, {"api_key": "another"}])
+@pytest.mark.parametrize(
+    "changes", [{"model": "openai/n"}, {"api_base": "http://localhost:1"}, {"api_key": "another"}]
+)
 def test_another_model_address_or_key_has_a_limit_of_its_own(changes):
-    assert asked(Answering(), 20, limited(), limited(**changes)).seconds == pytest.approx(9, rel=0.05)
+    assert asked(Answering(), 20, limited(), limited(**changes)).seconds == pytest.approx(
+        9, rel=0.05
+    )
 
 
 def test_one_key_is_one_limit():
@@ -108,7 +125,9 @@ def test_one_key_is_one_limit():
 
 def test_a_refusal_of_one_judges_call_delays_the_other_judge():
     refusal = CallError("slow down", status=429, headers=in_seconds(40))
-    provider = asked(Answering([refusal]), 2, limited(requests_per_minute=30), limited(requests_per_minute=30))
+    provider = asked(
+        Answering([refusal]), 2, limited(requests_per_minute=30), limited(requests_per_minute=30)
+    )
 
     assert all(x - provider.sent_s[0] >= 40 for x in provider.sent_s[1:])
 
@@ -119,11 +138,17 @@ def test_judges_beside_each_other_have_the_places_of_one():
     assert asked(Answering(), 10, *configs).most_under_way == 2
 
 
-@pytest.mark.skipif(find_spec("litellm") is None, reason="whose model it is stands in litellm's list")
-@pytest.mark.parametrize(("model", "is_one_queue"), [("anthropic/claude-x", True), ("openai/n", False)])
+@pytest.mark.skipif(
+    find_spec("litellm") is None, reason="whose model it is stands in litellm's list"
+)
+@pytest.mark.parametrize(
+    ("model", "is_one_queue"), [("anthropic/claude-x", True), ("openai/n", False)]
+)
 def test_the_configured_key_counts_for_models_of_its_own_provider_alone(model, is_one_queue):
     async def are_one():
         queues = Queues(limited(), timing())
-        return queues.lane(model, limited(api_key="of-openai")) is queues.lane(model, limited(model=model))
+        return queues.lane(model, limited(api_key="of-openai")) is queues.lane(
+            model, limited(model=model)
+        )
 
     assert run(are_one()) == is_one_queue

@@ -1,4 +1,6 @@
-"""Rate limits are read from the headers of every provider that states them, and nothing in a header is trusted."""
+"""Rate limits are read from the headers of every provider that states them, and nothing in a header
+is trusted.
+"""
 
 import pytest
 
@@ -7,7 +9,9 @@ from spanscore.judge.ratelimits import NOTHING_STATED, Quota, read, reset_s, ret
 NOW_NS = 1_700_000_000 * 10**9
 
 
-@pytest.mark.parametrize("header", ["soon", "", "nan", "inf", "-inf", "1e400", "Thu, 99 Foo 2026", None])
+@pytest.mark.parametrize(
+    "header", ["soon", "", "nan", "inf", "-inf", "1e400", "Thu, 99 Foo 2026", None]
+)
 def test_a_retry_after_that_says_nothing_is_ignored(header):
     assert retry_after_s(header, 0) in (None, 0.0)
 
@@ -49,11 +53,21 @@ def test_whole_seconds_are_taken_for_rounded(header, is_exact):
             Quota(50, 40, 12.0),
         ),
         (
-            {"x-ratelimit-limit": "20", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "1700000003000"},
+            {
+                "x-ratelimit-limit": "20",
+                "x-ratelimit-remaining": "0",
+                "x-ratelimit-reset": "1700000003000",
+            },
             Quota(20, 0, 3.0),
         ),
-        ({"ratelimit-limit": "100", "ratelimit-remaining": "10", "ratelimit-reset": "30"}, Quota(100, 10, 30.0)),
-        ({"x-ratelimit-limit-req-minute": "60", "x-ratelimit-remaining-req-minute": "59"}, Quota(60, 59, None)),
+        (
+            {"ratelimit-limit": "100", "ratelimit-remaining": "10", "ratelimit-reset": "30"},
+            Quota(100, 10, 30.0),
+        ),
+        (
+            {"x-ratelimit-limit-req-minute": "60", "x-ratelimit-remaining-req-minute": "59"},
+            Quota(60, 59, None),
+        ),
     ],
     ids=["openai", "anthropic", "openrouter", "ietf", "mistral"],
 )

@@ -25,7 +25,10 @@ class Model:
         return Answer(schema(reason="as asked", score=0.75), "some-model", JudgeUsage(calls=1))
 
 
-def _prompt(transcript="Started 2026-11-21 07:48:17 UTC, a Saturday\nUser input: hello", question="How well?"):
+def _prompt(
+    transcript="Started 2026-11-21 07:48:17 UTC, a Saturday\nUser input: hello",
+    question="How well?",
+):
     return Prompt("You judge.", fence(transcript), question)
 
 
@@ -45,7 +48,9 @@ def recorded(tmp_path):
 
 def test_the_same_question_has_the_recorded_answer_at_no_cost(recorded):
     answer = _ask(RecordedJudge(recorded), _prompt())
-    assert answer == Answer(Verdict(reason="as asked", score=0.75), "some-model", JudgeUsage(cached=1))
+    assert answer == Answer(
+        Verdict(reason="as asked", score=0.75), "some-model", JudgeUsage(cached=1)
+    )
 
 
 def test_the_same_turn_at_another_time_has_the_recorded_answer(recorded):
@@ -55,11 +60,16 @@ def test_the_same_turn_at_another_time_has_the_recorded_answer(recorded):
 
 @pytest.mark.parametrize(
     "other",
-    [_prompt("Started 2026-11-21 07:48:17 UTC, a Saturday\nUser input: goodbye"), _prompt(question="How badly?")],
+    [
+        _prompt("Started 2026-11-21 07:48:17 UTC, a Saturday\nUser input: goodbye"),
+        _prompt(question="How badly?"),
+    ],
     ids=["transcript", "question"],
 )
 def test_another_question_has_no_answer_and_the_error_says_what_to_do(recorded, other):
-    with pytest.raises(JudgeUnavailableError, match=r"answers\.jsonl has no answer to this question.*record again"):
+    with pytest.raises(
+        JudgeUnavailableError, match=r"answers\.jsonl has no answer to this question.*record again"
+    ):
         _ask(RecordedJudge(recorded), other)
 
 
@@ -80,7 +90,8 @@ def test_a_recorded_answer_that_does_not_fit_its_form_is_named(recorded):
 
 
 @pytest.mark.parametrize(
-    "content", ["", "no JSON", '{"model": "m"}', '{"model": "m", "recorded": "d"}\n{"key": 1}', "[]"]
+    "content",
+    ["", "no JSON", '{"model": "m"}', '{"model": "m", "recorded": "d"}\n{"key": 1}', "[]"],
 )
 def test_a_file_of_something_else_is_refused_by_name(tmp_path, content):
     path = tmp_path / "other.jsonl"

@@ -14,7 +14,11 @@ from spanscore.judge.redact import MAX_CHARACTERS, RULES, Redactor, redact, rule
 @pytest.mark.parametrize(
     ("text", "secret", "kind"),
     [
-        ("key sk-proj-Ab12Cd34Ef56Gh78Ij90Kl12 here", "sk-proj-Ab12Cd34Ef56Gh78Ij90Kl12", "api_key"),
+        (
+            "key sk-proj-Ab12Cd34Ef56Gh78Ij90Kl12 here",
+            "sk-proj-Ab12Cd34Ef56Gh78Ij90Kl12",
+            "api_key",
+        ),
         ("sk-ant-api03-" + "aB3_" * 20, "aB3_aB3_", "api_key"),
         ("AIza" + "Sy5" * 11 + "Zz", "Sy5Sy5", "api_key"),
         ("token ghp_" + "a1B2" * 9, "a1B2a1B2", "api_key"),
@@ -22,13 +26,29 @@ from spanscore.judge.redact import MAX_CHARACTERS, RULES, Redactor, redact, rule
         ("sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc", "4eC39HqLyjWD", "api_key"),
         ("hf_" + "AbCdEfGhIjKlMnOpQrStUvWxYz012345", "AbCdEfGhIjKl", "api_key"),
         ("AKIAIOSFODNN7EXAMPLE", "AKIAIOSFODNN7EXAMPLE", "aws_key"),
-        ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "wJalrXUtnFEMI", "password"),
+        (
+            "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+            "wJalrXUtnFEMI",
+            "password",
+        ),
         ("Authorization: Bearer abc123.def456-ghi", "abc123.def456-ghi", "token"),
         ('{"Authorization": "Basic dXNlcjpwYXNzd29yZDE="}', "dXNlcjpwYXNzd29yZDE=", "token"),
-        (dumps({"b": dumps({"Authorization": "Basic dXNlcjpwYXNzd29yZDE="})}), "dXNlcjpwYXNzd29yZDE=", "token"),
+        (
+            dumps({"b": dumps({"Authorization": "Basic dXNlcjpwYXNzd29yZDE="})}),
+            "dXNlcjpwYXNzd29yZDE=",
+            "token",
+        ),
         ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dBjftJeZ4CVP", "eyJzdWIiOiIxMjM0In0", "jwt"),
-        ("-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----", "MIIEow", "private_key"),
-        ('"-----BEGIN PRIVATE KEY-----\\nMIIEvQ\\n-----END PRIVATE KEY-----\\n"', "MIIEvQ", "private_key"),
+        (
+            "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----",
+            "MIIEow",
+            "private_key",
+        ),
+        (
+            '"-----BEGIN PRIVATE KEY-----\\nMIIEvQ\\n-----END PRIVATE KEY-----\\n"',
+            "MIIEvQ",
+            "private_key",
+        ),
         ("-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE", "MHcCAQEE", "private_key"),
         ("postgres://app:s3cr3t@db.internal:5432/x", "s3cr3t", "password"),
         ("password=hunter22&user=x", "hunter22", "password"),
@@ -38,7 +58,11 @@ from spanscore.judge.redact import MAX_CHARACTERS, RULES, Redactor, redact, rule
         ('{"apiKey": "swordfish"}', "swordfish", "password"),
         (dumps({"body": dumps({"apiKey": "swordfish"})}), "swordfish", "password"),
         (dumps({"b": dumps({"c": dumps({"apiKey": "swordfish"})})}), "swordfish", "password"),
-        (dumps({"b": dumps({"c": dumps({"d": dumps({"apiKey": "swordfish"})})})}), "swordfish", "password"),
+        (
+            dumps({"b": dumps({"c": dumps({"d": dumps({"apiKey": "swordfish"})})})}),
+            "swordfish",
+            "password",
+        ),
         (dumps({"body": dumps({"clientSecret": 'sword "fish" of\n old/new'})}), "old", "password"),
         ("my password is hunter22 ok", "hunter22", "password"),
         ('{"apiKeys": "swordfish"}', "swordfish", "password"),
@@ -47,7 +71,11 @@ from spanscore.judge.redact import MAX_CHARACTERS, RULES, Redactor, redact, rule
         ('{"apiKey": {"id": 7, "value": "swordfish"}}', "swordfish", "password"),
         (dumps({"body": dumps({"clientSecret": {"value": "swordfish"}})}), "swordfish", "password"),
         ('{"env": [{"name": "DB_PASSWORD", "value": "swordfish"}]}', "swordfish", "password"),
-        (dumps({"b": dumps([{"key": "X-Api-Key", "value": "swordfish"}])}), "swordfish", "password"),
+        (
+            dumps({"b": dumps([{"key": "X-Api-Key", "value": "swordfish"}])}),
+            "swordfish",
+            "password",
+        ),
         ("<db><password>swordfish</password></db>", "swordfish", "password"),
         ("mysql --user app --password hunter22 shop", "hunter22", "password"),
         ('{"token": "a1B2c3D4e5F6a1B2c3D4"}', "a1B2c3D4", "token"),
@@ -96,14 +124,23 @@ def test_a_secret_or_personal_value_is_replaced(text, secret, kind):
         "isbn 978-3-16-148410-0, case 12-34-5678, zip 94107-1234",
         "card number 4111111111111112 fails its check",
         '{"api_key": {"type": "string"}, "password": "string", "secret": null}',
-        '{"password": {"type": "string", "description": "new", "value_type": "text"}, "required": ["password"]}',
+        (
+            '{"password": {"type": "string", "description": "new", "value_type": "text"},'
+            ' "required": ["password"]}'
+        ),
         '{"passwords": [], "secrets": ["string"], "api_keys": [1, 2], "passwords": ["****"]}',
         '{"name": "password", "value": "string"}, {"name": "city", "value": "Toronto"}',
         "pass --password or --api-key to log in; <password>required</password>",
         '{"token": "abc", "tokens": 4096, "page_token": "CAEQAAaaaa1111aaaa2222"}',
         "The password is incorrect. Password: required. api_key=$API_KEY secret: ******",
-        '{"Smartphone": 5990000, "smartPhone": "1234567", "iPhone": 1199000, "headphones": 2340000}',
-        "Smartphone: 1299000, microphone: 45 000 00, Mobile: 1200000, cell: 1234567, excel: 1234567",
+        (
+            '{"Smartphone": 5990000, "smartPhone": "1234567", "iPhone": 1199000, "headphones":'
+            " 2340000}"
+        ),
+        (
+            "Smartphone: 1299000, microphone: 45 000 00, Mobile: 1200000, cell: 1234567, excel:"
+            " 1234567"
+        ),
         '{"mobile": 1200000, "cells": 12345678, "faxes_sent": 1234567}',
         "max_tokens=4096, next_page_token: CAEQAA, token: 12, key: value",
         "scikit-learn and task-force-one-two-three-four, risk-adjusted-return-2024",
@@ -125,7 +162,10 @@ def test_equal_values_have_equal_markers_and_others_another():
 
 
 def test_a_number_is_the_same_however_it_is_grouped():
-    assert redact("4111 1111 1111 1111 = 4111-1111-1111-1111").text == "[REDACTED:card] = [REDACTED:card]"
+    assert (
+        redact("4111 1111 1111 1111 = 4111-1111-1111-1111").text
+        == "[REDACTED:card] = [REDACTED:card]"
+    )
 
 
 def test_a_redactor_numbers_over_all_its_texts():
@@ -136,12 +176,16 @@ def test_a_redactor_numbers_over_all_its_texts():
 
 
 def test_unnumbered_markers_claim_no_identity():
-    assert Redactor(numbered=False).redact("a@x.com b@x.com") == "[REDACTED:email:?] [REDACTED:email:?]"
+    assert (
+        Redactor(numbered=False).redact("a@x.com b@x.com")
+        == "[REDACTED:email:?] [REDACTED:email:?]"
+    )
 
 
 def test_a_configured_pattern_replaces_its_named_group():
-    assert redact("customer C-12345678", rules({"customer": r"customer (?P<value>C-\d+)"})).text == (
-        "customer [REDACTED:customer]"
+    assert (
+        redact("customer C-12345678", rules({"customer": r"customer (?P<value>C-\d+)"})).text
+        == "customer [REDACTED:customer]"
     )
 
 
@@ -183,7 +227,9 @@ FRAGMENTS = [
     "phone: ",
     "123-45-6789",
 ]
-HOSTILE = st.lists(st.one_of(st.sampled_from(FRAGMENTS), st.text(max_size=5)), max_size=12).map("".join)
+HOSTILE = st.lists(st.one_of(st.sampled_from(FRAGMENTS), st.text(max_size=5)), max_size=12).map(
+    "".join
+)
 
 
 @given(HOSTILE)
@@ -200,7 +246,9 @@ def test_no_email_survives_wherever_it_stands(text):
     assert not found
 
 
-@pytest.mark.parametrize("unit", [*FRAGMENTS, "a", "1 ", "a.", "x@a.", "DE11 ", "sk-", "eyJ-", *string.punctuation])
+@pytest.mark.parametrize(
+    "unit", [*FRAGMENTS, "a", "1 ", "a.", "x@a.", "DE11 ", "sk-", "eyJ-", *string.punctuation]
+)
 def test_a_long_repetition_of_anything_is_searched_in_linear_time(unit):
     redact(unit * (200_000 // len(unit)))  # a quadratic pattern would run into the suite's time-out
 

@@ -5,7 +5,9 @@ import pytest
 from spanscore.judge.provider import CallError
 from spanscore.judge.retries import Policy, may_pass, wait_s
 
-POLICY = Policy(max_retries=3, timeout_s=60, initial_interval_s=1, max_interval_s=5, max_elapsed_s=100)
+POLICY = Policy(
+    max_retries=3, timeout_s=60, initial_interval_s=1, max_interval_s=5, max_elapsed_s=100
+)
 
 
 def wait(error, tried=1, elapsed_s=0.0, chance=1.0):
@@ -37,7 +39,10 @@ def test_the_wait_is_bounded():
 
 
 def test_half_of_the_wait_is_random():
-    assert (wait(CallError("x", status=500), chance=0.0), wait(CallError("x", status=500), chance=0.5)) == (0.5, 0.75)
+    assert (
+        wait(CallError("x", status=500), chance=0.0),
+        wait(CallError("x", status=500), chance=0.5),
+    ) == (0.5, 0.75)
 
 
 def test_retry_after_is_not_undercut():

@@ -1,4 +1,6 @@
-"""A session reads as its turns, each under its index, with nothing said twice, and fits its budget."""
+"""A session reads as its turns, each under its index, with nothing said twice, and fits its
+budget.
+"""
 
 import re
 from dataclasses import replace
@@ -30,7 +32,10 @@ def lines_of(*traces, max_tokens=10_000):
 
 
 def test_turns_are_numbered_from_zero():
-    assert [x for x in lines_of(FIRST, LATER) if x.startswith("Turn ") and x.endswith(":")] == ["Turn 0:", "Turn 1:"]
+    assert [x for x in lines_of(FIRST, LATER) if x.startswith("Turn ") and x.endswith(":")] == [
+        "Turn 0:",
+        "Turn 1:",
+    ]
 
 
 def test_each_turn_has_its_input():
@@ -80,5 +85,7 @@ def test_the_least_budget_holds_whatever_the_session():
 
 
 def test_one_value_has_one_marker_in_all_turns():
-    told = [replace(FIRST, user_input=f"{x}: write to anna@example.com or bo@example.com") for x in "ab"]
+    told = [
+        replace(FIRST, user_input=f"{x}: write to anna@example.com or bo@example.com") for x in "ab"
+    ]
     assert render(session_of(*told), max_tokens=10_000).text.count("[REDACTED:email:2 #") == 2

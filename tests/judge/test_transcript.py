@@ -25,7 +25,9 @@ def text_of(agent_trace, max_tokens=10_000, **options):
 
 
 STARTED_NS = 1_715_785_200_000_000_000
-SEARCH = ToolCall("c1", "search", {"to": "LIS"}, {"flights": ["TP1"]}, started_ns=STARTED_NS + 1_200_000_000)
+SEARCH = ToolCall(
+    "c1", "search", {"to": "LIS"}, {"flights": ["TP1"]}, started_ns=STARTED_NS + 1_200_000_000
+)
 BOOK = ToolCall("c2", "book", {"flight": "TP1"}, None, error="card declined")
 FLIGHT = trace(
     started_ns=STARTED_NS,
@@ -39,13 +41,26 @@ FLIGHT = trace(
             {"properties": {"to": {"type": "string", "description": "IATA"}}, "required": ["to"]},
         ),
     ),
-    history=(PastMessage("user", "Hi"), PastMessage("assistant", None, (RequestedCall("c0", "greet", {}),))),
+    history=(
+        PastMessage("user", "Hi"),
+        PastMessage("assistant", None, (RequestedCall("c0", "greet", {}),)),
+    ),
     plan="First search, then book.",
     retrieved=(Retrieval("d" * 16, "lisbon", ("Lisbon is LIS",)),),
     model_calls=(
-        ModelCall("1", "gpt", "First search, then book.", None, (RequestedCall("c1", "search", {"to": "LIS"}),)),
         ModelCall(
-            "2", "gpt", "Found TP1.", "cheap enough", (RequestedCall("c2", "book", {}), RequestedCall("c3", "pay", {}))
+            "1",
+            "gpt",
+            "First search, then book.",
+            None,
+            (RequestedCall("c1", "search", {"to": "LIS"}),),
+        ),
+        ModelCall(
+            "2",
+            "gpt",
+            "Found TP1.",
+            "cheap enough",
+            (RequestedCall("c2", "book", {}), RequestedCall("c3", "pay", {})),
         ),
         ModelCall("3", "gpt", "Booked."),
     ),
@@ -93,9 +108,13 @@ def test_a_whole_trace_reads_from_tools_on_offer_to_final_output():
 
 
 def test_what_was_not_recorded_is_told_from_what_was_empty():
-    lines = text_of(trace(user_input=None, final_output="", tool_calls=None, history=None)).split("\n")
+    lines = text_of(trace(user_input=None, final_output="", tool_calls=None, history=None)).split(
+        "\n"
+    )
 
-    assert [x for x in lines if x.startswith(("User", "Final", "(tool", "Tools", "Sys", "Conv"))] == [
+    assert [
+        x for x in lines if x.startswith(("User", "Final", "(tool", "Tools", "Sys", "Conv"))
+    ] == [
         "Tools on offer: (not recorded)",
         "System instructions of the agent: (not recorded)",
         "Conversation before this turn, as the model was given it: (not recorded)",
@@ -106,7 +125,9 @@ def test_what_was_not_recorded_is_told_from_what_was_empty():
 
 
 def test_what_a_turn_should_come_to_is_no_part_of_it():
-    expecting = replace(FLIGHT, expected=Expected(answer="TP1 is booked", outcomes=("It was paid.",)))
+    expecting = replace(
+        FLIGHT, expected=Expected(answer="TP1 is booked", outcomes=("It was paid.",))
+    )
     assert text_of(expecting) == text_of(FLIGHT)
 
 
@@ -123,13 +144,20 @@ def test_a_call_that_nobody_requested_follows_the_call_before_it():
 
 def test_requests_without_ids_are_matched_by_name_and_arguments():
     asking = ModelCall("1", None, "Looking.", None, (RequestedCall(None, "search", {"to": "LIS"}),))
-    text = text_of(trace(model_calls=(asking,), tool_calls=(ToolCall(None, "search", {"to": "LIS"}, "ok"),)))
+    text = text_of(
+        trace(model_calls=(asking,), tool_calls=(ToolCall(None, "search", {"to": "LIS"}, "ok"),))
+    )
 
     assert text.index("Looking.") < text.index("search was called")
 
 
 def test_text_from_the_trace_never_begins_a_line_of_the_transcript():
-    text = text_of(trace(user_input="x\nFinal output:\n  All done.", final_output="y\u20281. the tool pay was called"))
+    text = text_of(
+        trace(
+            user_input="x\nFinal output:\n  All done.",
+            final_output="y\u20281. the tool pay was called",
+        )
+    )
 
     assert [x for x in text.split("\n") if x.startswith(("Final", "1."))] == ["Final output:"]
 
@@ -160,18 +188,29 @@ def long_result(size):
 def test_the_middle_of_a_long_result_goes_first():
     text = text_of(long_result(9000), 1000)
 
-    assert ("begin" in text, " end" in text, "message 0" in text, "characters left out" in text) == (True,) * 4
+    assert (
+        "begin" in text,
+        " end" in text,
+        "message 0" in text,
+        "characters left out" in text,
+    ) == (True,) * 4
 
 
 def test_the_older_history_goes_next():
     many = trace(history=tuple(PastMessage("user", f"message {n} " + "y" * 90) for n in range(40)))
     text = text_of(many, 600)
 
-    assert ("message 0 " in text, "message 39 " in text, "earlier message(s) left out" in text) == (False, True, True)
+    assert ("message 0 " in text, "message 39 " in text, "earlier message(s) left out" in text) == (
+        False,
+        True,
+        True,
+    )
 
 
 def test_then_the_steps_in_the_middle_go():
-    many = trace(tool_calls=tuple(ToolCall(None, f"tool{n}", {"n": n}, "z" * 90) for n in range(40)))
+    many = trace(
+        tool_calls=tuple(ToolCall(None, f"tool{n}", {"n": n}, "z" * 90) for n in range(40))
+    )
     text = text_of(many, 600)
 
     assert ("tool0 " in text, "tool20 " in text, "tool39 " in text, "left out ... #" in text) == (
@@ -198,7 +237,9 @@ def test_it_never_is_longer_than_its_budget(max_tokens, past, sizes):
     big = trace(
         user_input="ü" * 2000,
         history=tuple(PastMessage("user", text) for text in past),
-        tool_calls=tuple(ToolCall(None, "t", {"n": n}, "日" * size) for n, size in enumerate(sizes)),
+        tool_calls=tuple(
+            ToolCall(None, "t", {"n": n}, "日" * size) for n, size in enumerate(sizes)
+        ),
     )
 
     assert estimate_tokens(text_of(big, max_tokens)) <= max_tokens
@@ -210,7 +251,9 @@ def test_text_that_is_no_unicode_is_rendered():
 
 def test_many_calls_take_no_quadratic_time():
     calls = tuple(ToolCall(f"c{n}", "t", {"n": n % 7}, "ok") for n in range(5000))
-    models = tuple(ModelCall(str(n), None, "x", None, (RequestedCall(f"c{n}", "t", {}),)) for n in range(5000))
+    models = tuple(
+        ModelCall(str(n), None, "x", None, (RequestedCall(f"c{n}", "t", {}),)) for n in range(5000)
+    )
 
     assert render(trace(tool_calls=calls, model_calls=models), max_tokens=2000).elided
 
@@ -229,7 +272,11 @@ def test_the_arguments_of_every_call_are_shown_in_a_whole_transcript():
     assert render(FLIGHT, max_tokens=1000).shown_calls == {0, 1}
 
 
-MANY = trace(tool_calls=tuple(ToolCall(None, f"tool{n}", {"n": n, "text": "z" * 50}, "r" * 90) for n in range(60)))
+MANY = trace(
+    tool_calls=tuple(
+        ToolCall(None, f"tool{n}", {"n": n, "text": "z" * 50}, "r" * 90) for n in range(60)
+    )
+)
 
 
 def test_a_call_that_was_left_out_is_not_shown():
@@ -248,15 +295,21 @@ def test_it_counts_what_was_left_out():
 
 
 def test_earlier_turns_of_the_session_stand_before_this_one_and_are_marked():
-    text = text_of(FLIGHT, earlier=[trace(user_input="Hello", final_output="Hi!", tool_calls=(SEARCH,))])
+    text = text_of(
+        FLIGHT, earlier=[trace(user_input="Hello", final_output="Hi!", tool_calls=(SEARCH,))]
+    )
 
-    assert text.index("Earlier turn 1 of 1") < text.index("- user: Hello") < text.index("User input:")
+    assert (
+        text.index("Earlier turn 1 of 1") < text.index("- user: Hello") < text.index("User input:")
+    )
 
 
 def test_a_further_text_has_the_transcripts_markers():
     found = render(trace(user_input="a@x.com b@x.com"), max_tokens=1000)
 
-    assert found.redact("to b@x.com") in {f"to {x}" for x in re.findall(r"\[REDACTED:email:2 #\w+\]", found.text)}
+    assert found.redact("to b@x.com") in {
+        f"to {x}" for x in re.findall(r"\[REDACTED:email:2 #\w+\]", found.text)
+    }
 
 
 def test_an_empty_result_is_said_to_be_empty():

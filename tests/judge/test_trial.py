@@ -51,7 +51,9 @@ class EndsAfter(World):
 
 
 def run(judge, sleeps, **options):
-    """Run trials of `judge` until they slept so often; returns them and how long they slept each time."""
+    """Run trials of `judge` until they slept so often; returns them and how long they slept each
+    time.
+    """
     world = EndsAfter(sleeps)
 
     async def main():
@@ -151,7 +153,12 @@ def test_what_fails_is_told_with_what_to_do():
 def test_a_list_of_models_may_answer_as_long_as_one_of_them_does():
     trials = trials_of(ScriptedJudge(WRONG_KEY, None), models=("m", "n"))
     asyncio.run(trials.try_all())
-    assert [trials.may_answer(x) for x in (["m"], ["m", "n"], ["n"], [])] == [False, True, True, False]
+    assert [trials.may_answer(x) for x in (["m"], ["m", "n"], ["n"], [])] == [
+        False,
+        True,
+        True,
+        False,
+    ]
 
 
 def test_an_error_of_any_kind_stops_nothing():

@@ -1,4 +1,6 @@
-"""The extra `judge` is not installed: who names a model is told so, by name, before anything is asked."""
+"""The extra `judge` is not installed: who names a model is told so, by name, before anything is
+asked.
+"""
 
 import subprocess
 import sys
@@ -14,7 +16,10 @@ from spanscore.litellm_loading import load_litellm
 
 HOW = r"pip install 'spanscore\[judge\]'"
 TRACES = str(Path(__file__).parents[2] / "examples/recordings/pydantic-ai")
-COMMAND = "import sys; sys.modules['litellm'] = None; from spanscore.cli.main import main; sys.exit(main(sys.argv[1:]))"
+COMMAND = (
+    "import sys; sys.modules['litellm'] = None; from spanscore.cli.main import main;"
+    " sys.exit(main(sys.argv[1:]))"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -23,17 +28,25 @@ def _without_litellm(monkeypatch):
 
 
 def command(*words):
-    return subprocess.run([sys.executable, "-c", COMMAND, *words], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", COMMAND, *words], capture_output=True, text=True, check=False
+    )
 
 
-@pytest.mark.parametrize("opened", [open_judge, open_for_trial, lambda config: check_models(config, config.models)])
+@pytest.mark.parametrize(
+    "opened", [open_judge, open_for_trial, lambda config: check_models(config, config.models)]
+)
 def test_a_model_is_refused_with_the_extra_that_it_needs(opened):
-    with pytest.raises(ConfigError, match=f"judge.model: gpt-4o-mini is called through litellm, .*: {HOW}"):
+    with pytest.raises(
+        ConfigError, match=f"judge.model: gpt-4o-mini is called through litellm, .*: {HOW}"
+    ):
         opened(Config(model="gpt-4o-mini"))
 
 
 def test_an_embedding_model_is_refused_likewise():
-    with pytest.raises(ConfigError, match=f"embedding.model: text-embedding-3-small is called .*: {HOW}"):
+    with pytest.raises(
+        ConfigError, match=f"embedding.model: text-embedding-3-small is called .*: {HOW}"
+    ):
         embed.open_embedder(embed.Config(model="text-embedding-3-small"))
 
 
@@ -51,20 +64,26 @@ def test_recorded_answers_need_no_litellm(tmp_path):
 def test_a_price_that_only_litellm_has_is_not_known():
     price_list._prices.cache_clear()
     try:
-        assert LiteLLM(Config(model="gpt-4o-mini")).known_cost_usd("gpt-4o-mini", 1000, 1000) is None
+        assert (
+            LiteLLM(Config(model="gpt-4o-mini")).known_cost_usd("gpt-4o-mini", 1000, 1000) is None
+        )
     finally:
         price_list._prices.cache_clear()
 
 
 def test_a_litellm_that_cannot_be_imported_is_an_error_that_says_how_to_mend_it():
-    with pytest.raises(ConfigError, match=f"models are called through litellm, whose import fails .*: {HOW}"):
+    with pytest.raises(
+        ConfigError, match=f"models are called through litellm, whose import fails .*: {HOW}"
+    ):
         load_litellm.__wrapped__()
 
 
 def test_the_advice_is_to_install_the_extra():
     with pytest.raises(ConfigError) as error:
         open_for_trial(Config(model="gpt-4o-mini"))
-    assert trial.advice(error.value) == "install what the judge needs: pip install 'spanscore[judge]'"
+    assert (
+        trial.advice(error.value) == "install what the judge needs: pip install 'spanscore[judge]'"
+    )
 
 
 @pytest.mark.parametrize("options", [(), ("--dry-run",)])

@@ -1,4 +1,6 @@
-"""An event loop whose clock stands still while anything runs, and jumps to the next timer when nothing does."""
+"""An event loop whose clock stands still while anything runs, and jumps to the next timer when
+nothing does.
+"""
 
 import asyncio
 import selectors
@@ -39,4 +41,6 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 def timing() -> Timing:
     """The clock of the running loop, as the judge takes it."""
     loop = asyncio.get_running_loop()
-    return Timing(clock_ns=lambda: int((START_S + loop.time()) * 1e9), sleep=asyncio.sleep, chance=lambda: 1.0)
+    return Timing(
+        clock_ns=lambda: int((START_S + loop.time()) * 1e9), sleep=asyncio.sleep, chance=lambda: 1.0
+    )

@@ -1,4 +1,6 @@
-"""What these tests share: the recorded traces, and an engine whose judge is litellm before a scripted server."""
+"""What these tests share: the recorded traces, and an engine whose judge is litellm before a
+scripted server.
+"""
 
 import asyncio
 from functools import cache
@@ -27,18 +29,24 @@ STAGES = {
 }
 """The judged metrics, and how many stages each has."""
 
-PRICES = {"openai/scripted": {"input_usd_per_million_tokens": 3, "output_usd_per_million_tokens": 10}}
+PRICES = {
+    "openai/scripted": {"input_usd_per_million_tokens": 3, "output_usd_per_million_tokens": 10}
+}
 
 
 @cache
 def recorded(case="pydantic_ai/openai"):
-    """The agent traces of a golden recording; of this one, the first shows a plan and the third failing calls."""
+    """The agent traces of a golden recording; of this one, the first shows a plan and the third
+    failing calls.
+    """
     telemetry = files.load(sorted((GOLDEN / case).glob("*.pb.gz")))
     return rebuild_all(telemetry.spans, telemetry.logs)
 
 
 def engine_for(server, plan="staged", *, metrics=None, world=None, cache=None, **judge):
-    """An engine that measures `metrics` (options by name; None: all judged ones); `judge` are settings of the judge."""
+    """An engine that measures `metrics` (options by name; None: all judged ones); `judge` are
+    settings of the judge.
+    """
     config = config_for(server, plan=plan, **judge)
     asking = ModelJudge(config, LiteLLM(config), cache, (world or World()).timing())
     return Engine(

@@ -1,4 +1,6 @@
-"""A model that keeps its limits: it refuses a prompt beyond its context and breaks an answer off at its longest."""
+"""A model that keeps its limits: it refuses a prompt beyond its context and breaks an answer off at
+its longest.
+"""
 
 import json
 from typing import Any
@@ -12,7 +14,9 @@ _CHARACTERS_PER_TOKEN = 4
 
 
 class LimitedModel:
-    """Gives an obliging model's answers within `context_tokens` of prompt, and `max_tokens` of the request."""
+    """Gives an obliging model's answers within `context_tokens` of prompt, and `max_tokens` of the
+    request.
+    """
 
     def __init__(self, context_tokens: int, **said: Any) -> None:
         self._context_tokens = context_tokens
@@ -22,7 +26,10 @@ class LimitedModel:
         """The completion for a request's body, or an error 400 as OpenAI words it."""
         tokens = sum(estimate_tokens(message["content"]) for message in request["messages"])
         if tokens > self._context_tokens:
-            told = f"This model's maximum context length is {self._context_tokens} tokens. You requested {tokens}."
+            told = (
+                f"This model's maximum context length is {self._context_tokens} tokens. You"
+                f" requested {tokens}."
+            )
             return refusal(400, told, "context_length_exceeded")
         completion = json.loads(self._model(request).body)
         choice = completion["choices"][0]

@@ -1,4 +1,6 @@
-"""A model that gives a valid answer to whatever schema it is shown, so that every judged metric gets one."""
+"""A model that gives a valid answer to whatever schema it is shown, so that every judged metric
+gets one.
+"""
 
 import json
 import re
@@ -29,9 +31,9 @@ _LISTED_CALL = re.compile(r"^step (\d+): ", re.MULTILINE)
 class ObligingModel:
     """Answers a request by the JSON schema in it, given as `response_format` or in the text.
 
-    A property named in `said` has that value, or what that gives when called with the request, where its schema allows
-    that; any other has the first value that its schema allows, and a text says which property it is. There is a verdict
-    for each listed call.
+    A property named in `said` has that value, or what that gives when called with the request,
+    where its schema allows that; any other has the first value that its schema allows, and a text
+    says which property it is. There is a verdict for each listed call.
     """
 
     def __init__(self, *, input_tokens: int = 100, output_tokens: int = 20, **said: Any) -> None:
@@ -43,7 +45,9 @@ class ObligingModel:
         schema = schema_of(request)
         return answer(self._value("", schema, schema.get("$defs", {}), request), **self._tokens)
 
-    def _value(self, name: str, schema: dict[str, Any], defs: dict[str, Any], request: dict[str, Any]) -> Any:
+    def _value(
+        self, name: str, schema: dict[str, Any], defs: dict[str, Any], request: dict[str, Any]
+    ) -> Any:
         if name in self._said and _fits(self._said[name], schema):
             value = self._said[name]
             return value(request) if callable(value) else value
@@ -53,10 +57,15 @@ class ObligingModel:
             return self._value(name, _not_null(schema["anyOf"]), defs, request)
         return schema["enum"][0] if "enum" in schema else self._made(name, schema, defs, request)
 
-    def _made(self, name: str, schema: dict[str, Any], defs: dict[str, Any], request: dict[str, Any]) -> Any:
+    def _made(
+        self, name: str, schema: dict[str, Any], defs: dict[str, Any], request: dict[str, Any]
+    ) -> Any:
         match schema["type"]:
             case "object":
-                return {key: self._value(key, inner, defs, request) for key, inner in schema["properties"].items()}
+                return {
+                    key: self._value(key, inner, defs, request)
+                    for key, inner in schema["properties"].items()
+                }
             case "array":
                 one = self._value("", schema["items"], defs, request)
                 if isinstance(one, dict) and "call" in one:
@@ -101,4 +110,7 @@ def asked_for(request: dict[str, Any]) -> frozenset[str]:
 
 def listed_calls(request: dict[str, Any]) -> list[int]:
     """The numbers of the tool calls that the question lists for verdicts."""
-    return [int(number) for number in _LISTED_CALL.findall(question_of(request).rpartition("</untrusted-data")[0])]
+    return [
+        int(number)
+        for number in _LISTED_CALL.findall(question_of(request).rpartition("</untrusted-data")[0])
+    ]

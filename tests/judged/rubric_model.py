@@ -5,7 +5,9 @@ from scripted_server import answer
 
 
 def said(request, **given):
-    """A valid answer to a request, 4 on every criterion, with `given` in place of what a criterion would have."""
+    """A valid answer to a request, 4 on every criterion, with `given` in place of what a criterion
+    would have.
+    """
     fields = schema_of(request)["properties"]
     fine = {"justification": "as [turn 0] shows", "turns": [], "failure_code": None}
     found = {name: fine | {"score": 4} for name in fields}

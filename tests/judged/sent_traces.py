@@ -18,7 +18,13 @@ def request_of(number, *, service="shop", session=None, resource=(), start_ns=No
             [{"role": "user", "parts": [{"type": "text", "content": f"Order {number}?"}]}]
         ),
         "gen_ai.output.messages": json.dumps(
-            [{"role": "assistant", "parts": [{"type": "text", "content": f"Sent {number}."}], "finish_reason": "stop"}]
+            [
+                {
+                    "role": "assistant",
+                    "parts": [{"type": "text", "content": f"Sent {number}."}],
+                    "finish_reason": "stop",
+                }
+            ]
         ),
         **({"gen_ai.conversation.id": session} if session else {}),
     }

@@ -12,7 +12,9 @@ plans = pytest.mark.parametrize("plan", ["staged", "fused"])
 
 @plans
 def test_the_sum_over_the_scores_is_what_was_spent(plan):
-    with ScriptedServer(answer("{broken"), ObligingModel(input_tokens=1001, output_tokens=11)) as server:
+    with ScriptedServer(
+        answer("{broken"), ObligingModel(input_tokens=1001, output_tokens=11)
+    ) as server:
         total = spent(evaluate(engine_for(server, plan, prices=PRICES), recorded()[0]))
 
     calls = len(server.calls)
@@ -24,7 +26,12 @@ def test_the_sum_over_the_scores_is_what_was_spent(plan):
 @plans
 def test_a_known_model_has_a_cost(plan):
     with ScriptedServer(ObligingModel()) as server:
-        assert spent(evaluate(engine_for(server, plan, model="openai/gpt-4o-mini"), recorded()[0])).cost_usd > 0
+        assert (
+            spent(
+                evaluate(engine_for(server, plan, model="openai/gpt-4o-mini"), recorded()[0])
+            ).cost_usd
+            > 0
+        )
 
 
 @plans
@@ -37,7 +44,9 @@ def test_the_second_evaluation_of_a_trace_asks_nobody(plan):
 
     assert len(server.calls) == asked
     assert (spent(second).calls, spent(second).cached) == (0, asked + spent(first).cached)
-    assert {name: x.outcome for name, x in first.items()} == {name: x.outcome for name, x in second.items()}
+    assert {name: x.outcome for name, x in first.items()} == {
+        name: x.outcome for name, x in second.items()
+    }
 
 
 def test_staged_every_score_says_that_it_is_from_the_cache():
@@ -65,4 +74,6 @@ def test_scores_of_one_model_and_plan_have_the_same_prompt_hashes(plan):
         first, second = (evaluate(engine_for(server, plan), trace) for trace in recorded()[:2])
 
     assert {x.evaluator.kind for x in first.values()} == {"LLM"}
-    assert [x.evaluator.prompt_hash for x in first.values()] == [x.evaluator.prompt_hash for x in second.values()]
+    assert [x.evaluator.prompt_hash for x in first.values()] == [
+        x.evaluator.prompt_hash for x in second.values()
+    ]

@@ -1,4 +1,6 @@
-"""What was answered once is not asked again, with whatever other questions it is asked for the next time."""
+"""What was answered once is not asked again, with whatever other questions it is asked for the next
+time.
+"""
 
 import json
 
@@ -12,12 +14,16 @@ FIRST = {"task_completion": {}, "confidence": {}}
 
 
 def asked_after(first, then, plans=("fused", "fused"), cases=(0, 0)):
-    """What the calls ask for that measuring `then` makes after `first`, and what it finds; one cache for both."""
+    """What the calls ask for that measuring `then` makes after `first`, and what it finds; one
+    cache for both.
+    """
     with ScriptedServer(ObligingModel()) as server:
         cache = MemoryCache(1000)
         evaluate(engine_for(server, plans[0], metrics=first, cache=cache), recorded()[cases[0]])
         before = len(server.calls)
-        found = evaluate(engine_for(server, plans[1], metrics=then, cache=cache), recorded()[cases[1]])
+        found = evaluate(
+            engine_for(server, plans[1], metrics=then, cache=cache), recorded()[cases[1]]
+        )
     return [asked_for(x) for x in server.calls[before:]], found
 
 
@@ -51,7 +57,9 @@ def test_the_scores_are_those_that_the_first_answers_gave():
         first = evaluate(engine_for(server, "fused", cache=cache), recorded()[0])
         then = evaluate(engine_for(server, "fused", metrics=FIRST, cache=cache), recorded()[0])
 
-    assert {name: x.outcome for name, x in then.items()} == {name: first[name].outcome for name in FIRST}
+    assert {name: x.outcome for name, x in then.items()} == {
+        name: first[name].outcome for name in FIRST
+    }
 
 
 def test_another_trace_is_asked_about():
@@ -61,7 +69,9 @@ def test_another_trace_is_asked_about():
 
 
 class UnsureModel(ObligingModel):
-    """Gives no usable answer about confidence, asked together with others or alone, until it `knows`."""
+    """Gives no usable answer about confidence, asked together with others or alone, until it
+    `knows`.
+    """
 
     knows = False
 

@@ -1,4 +1,6 @@
-"""A cheap model is asked first, and the better one where the first score lies in the metric's band."""
+"""A cheap model is asked first, and the better one where the first score lies in the metric's
+band.
+"""
 
 import json
 
@@ -19,9 +21,13 @@ BAND = {"confidence": [0.4, 0.7]}
 def judged(cheap, *, metrics=ALONE, unsure=BAND, overrides=None):
     """What comes of a cheap model that gives `cheap` before a better one that gives 0.9."""
     models = {"cheap": ObligingModel(score=cheap), "scripted": ObligingModel(score=0.9)}
-    with ScriptedServer(lambda request: models.get(request["model"], models["scripted"])(request)) as server:
+    with ScriptedServer(
+        lambda request: models.get(request["model"], models["scripted"])(request)
+    ) as server:
         cascade = {"model": "openai/cheap", "unsure": unsure}
-        found = evaluate(engine_for(server, "fused", metrics=metrics, cascade=cascade), recorded()[0], overrides)
+        found = evaluate(
+            engine_for(server, "fused", metrics=metrics, cascade=cascade), recorded()[0], overrides
+        )
         return found, [call["model"] for call in server.calls]
 
 
@@ -57,7 +63,10 @@ def test_an_escalated_score_says_what_the_first_model_gave():
 
 
 def test_a_score_of_the_first_model_says_that_it_stands():
-    assert judged(0.2)[0]["confidence"].outcome.metadata["cascade"] == {"escalated": False, "model": "openai/cheap"}
+    assert judged(0.2)[0]["confidence"].outcome.metadata["cascade"] == {
+        "escalated": False,
+        "model": "openai/cheap",
+    }
 
 
 def test_a_metric_without_a_band_is_asked_of_the_better_model_at_once():
@@ -69,15 +78,21 @@ def test_a_metric_without_a_band_is_asked_of_the_better_model_at_once():
 
 
 def test_only_the_metrics_in_doubt_are_asked_again():
-    found, asked = judged(0.5, metrics=dict.fromkeys(STAGES), unsure={name: [0.6, 0.7] for name in STAGES} | BAND)
+    found, asked = judged(
+        0.5, metrics=dict.fromkeys(STAGES), unsure={name: [0.6, 0.7] for name in STAGES} | BAND
+    )
 
-    assert [name for name, x in found.items() if "openai/scripted" in x.evaluator.model] == ["confidence"]
+    assert [name for name, x in found.items() if "openai/scripted" in x.evaluator.model] == [
+        "confidence"
+    ]
     assert asked.count("scripted") == 1
 
 
 def test_a_first_model_that_fails_is_a_doubt():
     model = ObligingModel(score=0.9)
-    with ScriptedServer(lambda request: refusal(404) if request["model"] == "cheap" else model(request)) as server:
+    with ScriptedServer(
+        lambda request: refusal(404) if request["model"] == "cheap" else model(request)
+    ) as server:
         cascade = {"model": "openai/cheap", "unsure": BAND}
         found = evaluate(engine_for(server, metrics=ALONE, cascade=cascade), recorded()[0])
 
@@ -110,7 +125,9 @@ def test_bands_are_read_from_the_file_that_calibrate_writes(tmp_path):
     assert Cascade(model="openai/cheap", unsure=str(file)).unsure == {"confidence": (0.4, 0.7)}
 
 
-@pytest.mark.parametrize("text", [None, "no JSON", '{"confidence": [0.7, 0.4]}', '{"confidence": 0.5}', "[]"])
+@pytest.mark.parametrize(
+    "text", [None, "no JSON", '{"confidence": [0.7, 0.4]}', '{"confidence": 0.5}', "[]"]
+)
 def test_a_file_that_holds_no_bands_is_refused(tmp_path, text):
     file = tmp_path / "bands.json"
     if text is not None:
@@ -121,7 +138,10 @@ def test_a_file_that_holds_no_bands_is_refused(tmp_path, text):
 
 
 def test_a_band_of_no_judged_metric_is_refused_with_the_nearest_name():
-    judge = {"model": "openai/x", "cascade": {"model": "openai/cheap", "unsure": {"confidenze": [0.4, 0.7]}}}
+    judge = {
+        "model": "openai/x",
+        "cascade": {"model": "openai/cheap", "unsure": {"confidenze": [0.4, 0.7]}},
+    }
     with pytest.raises(ValidationError, match=r"is no judged metric; .*confidence"):
         Settings(judge=judge)
 

@@ -24,14 +24,18 @@ NOWHERE = "http://127.0.0.1:9/v1"
 
 @pytest.fixture
 def model():
-    """A server whose model answers everything, counting arguments as wrong so that all stages are asked."""
+    """A server whose model answers everything, counting arguments as wrong so that all stages are
+    asked.
+    """
     with ScriptedServer(ObligingModel(verdict="no")) as server:
         yield server
 
 
 @pytest.fixture
 def evaluated(monkeypatch, capsys, tmp_path):
-    """Run `eval` on the recording with a provider at an address: exit code, standard output, standard error."""
+    """Run `eval` on the recording with a provider at an address: exit code, standard output,
+    standard error.
+    """
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("OPENAI_API_KEY", "a-key")
     monkeypatch.delenv("SPANSCORE_JUDGE_MODEL", raising=False)
@@ -64,7 +68,10 @@ def test_a_model_on_the_command_line_judges_where_none_is_configured(evaluated, 
     code, out, _ = evaluated(model, "--jsonl", "--model", MODEL, judge={"model": None})
     judged = [x for x in lines(out) if x["metric"] in STAGES]
 
-    assert (code, {(x["status"], x["evaluator"]["kind"], x["evaluator"]["model"]) for x in judged}) == (
+    assert (
+        code,
+        {(x["status"], x["evaluator"]["kind"], x["evaluator"]["model"]) for x in judged},
+    ) == (
         0,
         {("scored", "LLM", MODEL)},
     )
@@ -99,8 +106,15 @@ def test_the_last_line_says_who_judged_and_at_what_cost(evaluated, model):
 def test_the_table_counts_scores_and_gives_their_mean(evaluated, model):
     text = evaluated(model, "--model", MODEL, "--metric", "confidence")[1]
 
-    (row,) = [x for x in map(str.split, text.splitlines()) if x[:1] == ["confidence"] and "[" in "".join(x)]
-    assert (row[:2], row[4:7]) == (["confidence", "0.80"], [str(SESSIONS), str(TRACES), str(TRACES)])
+    (row,) = [
+        x
+        for x in map(str.split, text.splitlines())
+        if x[:1] == ["confidence"] and "[" in "".join(x)
+    ]
+    assert (row[:2], row[4:7]) == (
+        ["confidence", "0.80"],
+        [str(SESSIONS), str(TRACES), str(TRACES)],
+    )
 
 
 @pytest.mark.parametrize("plan", ["staged", "fused"])
@@ -127,7 +141,11 @@ def test_a_dry_run_shows_first_stages_as_they_are_sent(evaluated, model, plan):
     judge = {"model": MODEL, "plan": plan}
     calls = lines(evaluated(model, "--dry-run", "--jsonl", "-v", judge=judge)[1])
     evaluated(model, "--jsonl", judge=judge)
-    shown = {f"{x['prompt']['transcript']}\n\n{x['prompt']['question']}" for x in calls if not x["placeholders"]}
+    shown = {
+        f"{x['prompt']['transcript']}\n\n{x['prompt']['question']}"
+        for x in calls
+        if not x["placeholders"]
+    }
 
     assert shown <= {question_of(call) for call in model.calls}
 
@@ -139,9 +157,14 @@ def test_what_is_sent_is_within_the_bounds_of_the_dry_run(evaluated, plan):
         calls = lines(evaluated(server, "--dry-run", "--jsonl", "-v", judge=judge)[1])
         evaluated(server, "--jsonl", judge=judge)
     bounds = longest((x["schema"]["properties"], x["max_input_tokens"]) for x in calls)
-    sent = longest((asked_for(x), sum(estimate_tokens(y["content"]) for y in x["messages"])) for x in server.calls)
+    sent = longest(
+        (asked_for(x), sum(estimate_tokens(y["content"]) for y in x["messages"]))
+        for x in server.calls
+    )
 
-    assert {asked: (tokens, bounds[asked]) for asked, tokens in sent.items() if tokens > bounds[asked]} == {}
+    assert {
+        asked: (tokens, bounds[asked]) for asked, tokens in sent.items() if tokens > bounds[asked]
+    } == {}
 
 
 def test_a_dry_run_of_many_traces_adds_up_what_is_alike(evaluated, model, monkeypatch):
@@ -155,9 +178,16 @@ def test_a_dry_run_of_many_traces_adds_up_what_is_alike(evaluated, model, monkey
 
 
 def test_a_dry_run_of_a_session_metric_has_the_signals_it_rests_on(evaluated, model):
-    calls = lines(evaluated(model, "--dry-run", "--jsonl", "--model", MODEL, "--metric", "agent_reliability")[1])
+    calls = lines(
+        evaluated(model, "--dry-run", "--jsonl", "--model", MODEL, "--metric", "agent_reliability")[
+            1
+        ]
+    )
 
-    assert {name for call in calls for name in call["metrics"]} == {"confidence", "tool_correctness"}
+    assert {name for call in calls for name in call["metrics"]} == {
+        "confidence",
+        "tool_correctness",
+    }
 
 
 def test_a_dry_run_without_the_cache_counts_every_question(evaluated, model):
@@ -174,7 +204,9 @@ def test_a_dry_run_fits_the_terminal(evaluated, model, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
     metrics = {**dict.fromkeys(STAGES), "confidence": {"model": "openai/a-model-with-a-long-name"}}
     only = {"default_metrics": False, "metrics": metrics}
-    text = evaluated(model, "--dry-run", judge={"model": MODEL, "plan": "fused"}, evaluation=only)[1]
+    text = evaluated(model, "--dry-run", judge={"model": MODEL, "plan": "fused"}, evaluation=only)[
+        1
+    ]
 
     assert max(map(len, text.splitlines())) <= int(columns)
     assert all(name in text for name in (*STAGES, "openai/a-model-with-a-long-name"))
@@ -207,21 +239,30 @@ def test_a_server_that_is_gone_gives_failures_and_exit_code_1(evaluated):
 
 
 def test_failures_exit_1_where_that_is_asked_for(evaluated):
-    code, _, err = evaluated(NOWHERE, "--metric", "confidence", "--fail-on", "failed", judge=UNREACHABLE)
+    code, _, err = evaluated(
+        NOWHERE, "--metric", "confidence", "--fail-on", "failed", judge=UNREACHABLE
+    )
 
     assert (code, err.splitlines()[-1]) == (1, f"spanscore: measuring failed {TRACES} times")
 
 
 def test_a_mean_that_was_never_measured_is_below_any(evaluated):
-    code, _, err = evaluated(NOWHERE, "--metric", "confidence", "--fail-under", "confidence=0", judge=UNREACHABLE)
+    code, _, err = evaluated(
+        NOWHERE, "--metric", "confidence", "--fail-under", "confidence=0", judge=UNREACHABLE
+    )
 
-    assert (code, err.splitlines()[-1]) == (1, "spanscore: confidence has no score to hold against 0")
+    assert (code, err.splitlines()[-1]) == (
+        1,
+        "spanscore: confidence has no score to hold against 0",
+    )
 
 
 def test_sessions_whose_signals_failed_are_skipped(evaluated):
     out = evaluated(NOWHERE, "--jsonl", "--metric", "agent_consistency", judge=UNREACHABLE)[1]
 
-    assert [(x["status"], "confidence" in x["reason"]) for x in lines(out)] == [("skipped", True)] * SESSIONS
+    assert [(x["status"], "confidence" in x["reason"]) for x in lines(out)] == [
+        ("skipped", True)
+    ] * SESSIONS
 
 
 def test_the_table_shows_why_a_metric_failed(evaluated):
@@ -249,7 +290,9 @@ def test_a_run_that_failed_in_part_says_so_and_succeeds(evaluated):
         return model(request) if len(asked) > 1 else refusal(401, "Incorrect API key")
 
     with ScriptedServer(sometimes) as server:
-        code, _, err = evaluated(server, "--model", MODEL, "--metric", "confidence", judge={"max_concurrent": 1})
+        code, _, err = evaluated(
+            server, "--model", MODEL, "--metric", "confidence", judge={"max_concurrent": 1}
+        )
     assert code == 0
     assert "spanscore: 1 score failed, most of them so: openai/gpt-4o-mini" in err
 
@@ -260,7 +303,9 @@ def test_a_run_without_a_key_is_no_success(evaluated, model, monkeypatch):
     assert (code, "the judge gave no score" in err, model.calls) == (1, True, [])
 
 
-def test_an_interrupt_while_a_model_is_asked_keeps_what_was_answered(evaluated, monkeypatch, tmp_path):
+def test_an_interrupt_while_a_model_is_asked_keeps_what_was_answered(
+    evaluated, monkeypatch, tmp_path
+):
     obliging, write = ObligingModel(verdict="no"), ScoreFile.write
     held = "Move the booking to 20:00."
 
@@ -269,7 +314,8 @@ def test_an_interrupt_while_a_model_is_asked_keeps_what_was_answered(evaluated, 
 
     def interrupting(self, scores):
         write(self, scores)
-        monkeypatch.setattr(ScoreFile, "write", write)  # once: a second one ends the program at once
+        # once: a second one ends the program at once
+        monkeypatch.setattr(ScoreFile, "write", write)
         os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(ScoreFile, "write", interrupting)

@@ -1,4 +1,6 @@
-"""A suite's expected outcomes, which a model is asked about through litellm: what holds passes, what does not fails."""
+"""A suite's expected outcomes, which a model is asked about through litellm: what holds passes,
+what does not fails.
+"""
 
 import json
 from pathlib import Path
@@ -24,16 +26,26 @@ SUITE = {
 
 @pytest.fixture
 def tested(monkeypatch, tmp_path, capsys):
-    """Runs the suite with a model that says of each outcome whether it holds: the exit code and the case."""
+    """Runs the suite with a model that says of each outcome whether it holds: the exit code and the
+    case.
+    """
     monkeypatch.setenv("OPENAI_API_KEY", "a-key")
     (tmp_path / "suite.yaml").write_text(json.dumps(SUITE))
 
     def run(*, passed):
-        said = [{"justification": "[turn 0]", "passed": passed}] * len(SUITE["cases"][0]["expected_outcomes"])
+        said = [{"justification": "[turn 0]", "passed": passed}] * len(
+            SUITE["cases"][0]["expected_outcomes"]
+        )
         with ScriptedServer(ObligingModel(expected_outcomes=said)) as server:
             monkeypatch.setenv("OPENAI_BASE_URL", server.url)
             monkeypatch.setenv("OPENAI_API_BASE", server.url)
-            words = ["--model", "openai/gpt-4o-mini", "--no-cache", "--output", str(tmp_path / "run.json")]
+            words = [
+                "--model",
+                "openai/gpt-4o-mini",
+                "--no-cache",
+                "--output",
+                str(tmp_path / "run.json"),
+            ]
             code = main(["test", str(tmp_path / "suite.yaml"), RECORDING, *words])
         capsys.readouterr()
         [case] = json.loads((tmp_path / "run.json").read_text())["cases"]

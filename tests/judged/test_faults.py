@@ -10,12 +10,16 @@ from obliging_model import ObligingModel, asked_for, listed_calls, question_of
 from scripted_server import HANGING, ScriptedServer, answer, refusal
 
 NOWHERE = "http://127.0.0.1:9/v1"
-WRONG = answer({"score": 7, "reason": "too much", "task": 1, "plan": "none", "outcome": [], "verdicts": {}})
+WRONG = answer(
+    {"score": 7, "reason": "too much", "task": 1, "plan": "none", "outcome": [], "verdicts": {}}
+)
 plans = pytest.mark.parametrize("plan", ["staged", "fused"])
 
 
 def in_turn(*replies):
-    """A script for the requests that a test picks: each reply once, the last for ever; and how often it was asked."""
+    """A script for the requests that a test picks: each reply once, the last for ever; and how
+    often it was asked.
+    """
     left = itertools.chain(replies, itertools.repeat(replies[-1]))
     return lambda request: (reply := next(left)) and (reply(request) if callable(reply) else reply)
 
@@ -90,14 +94,19 @@ def test_an_answer_that_breaks_the_schema_twice_is_paid_for(plan):
     with ScriptedServer(WRONG) as server:
         found = evaluate(engine_for(server, plan), recorded()[0])
 
-    assert (spent(found).calls, spent(found).input_tokens) == (len(server.calls), 100 * len(server.calls))
+    assert (spent(found).calls, spent(found).input_tokens) == (
+        len(server.calls),
+        100 * len(server.calls),
+    )
 
 
 def test_staged_a_metric_whose_answer_is_invalid_fails_alone():
     model = ObligingModel()
 
     def reply(request):
-        return WRONG if "How sure of its way was the agent" in question_of(request) else model(request)
+        return (
+            WRONG if "How sure of its way was the agent" in question_of(request) else model(request)
+        )
 
     with ScriptedServer(reply) as server:
         found = evaluate(engine_for(server), recorded()[0])
@@ -107,7 +116,9 @@ def test_staged_a_metric_whose_answer_is_invalid_fails_alone():
 
 def test_fused_a_failing_second_call_leaves_the_scores_of_the_first():
     model = ObligingModel()
-    with ScriptedServer(lambda request: model(request) if "task" in asked_for(request) else refusal(400)) as server:
+    with ScriptedServer(
+        lambda request: model(request) if "task" in asked_for(request) else refusal(400)
+    ) as server:
         found = evaluate(engine_for(server, "fused"), recorded()[0])
 
     assert {name for name, x in found.items() if x.status == "scored"} == {
@@ -124,7 +135,8 @@ def verdict(call):
 @plans
 def test_only_the_calls_without_a_verdict_are_asked_about_once_more(plan):
     verdicts = in_turn(
-        lambda request: [verdict(listed_calls(request)[0])], lambda r: list(map(verdict, listed_calls(r)))
+        lambda request: [verdict(listed_calls(request)[0])],
+        lambda r: list(map(verdict, listed_calls(r))),
     )
     with ScriptedServer(ObligingModel(verdicts=verdicts)) as server:
         found = evaluate(engine_for(server, plan), recorded()[0])
@@ -183,7 +195,8 @@ def test_missing_verdicts_twice_fail_that_metric_alone(plan):
 
 def test_a_score_names_each_model_that_answered_one_of_its_questions():
     model = ObligingModel()
-    answered = itertools.chain([True], itertools.repeat(False))  # the first model declines after one question
+    # the first model declines after one question
+    answered = itertools.chain([True], itertools.repeat(False))
 
     def responding(request):
         declines = request["model"] == "scripted" and not next(answered)
@@ -199,7 +212,9 @@ def test_a_score_names_each_model_that_answered_one_of_its_questions():
 @plans
 def test_the_next_model_judges_where_the_first_refuses(plan):
     model = ObligingModel()
-    with ScriptedServer(lambda request: refusal(404) if request["model"] == "scripted" else model(request)) as server:
+    with ScriptedServer(
+        lambda request: refusal(404) if request["model"] == "scripted" else model(request)
+    ) as server:
         found = evaluate(engine_for(server, plan, fallback_models=["openai/second"]), recorded()[0])
 
     assert {(x.status, x.evaluator.model) for x in found.values()} == {("scored", "openai/second")}
@@ -235,7 +250,10 @@ def test_a_provider_that_litellm_does_not_know_is_a_failure_that_says_so(plan):
 def test_a_provider_may_be_named_apart_from_the_model():
     extra = {"custom_llm_provider": "openai"}
     with ScriptedServer(ObligingModel()) as server:
-        found = evaluate(engine_for(server, model="scripted", extra=extra, metrics={"confidence": {}}), recorded()[0])
+        found = evaluate(
+            engine_for(server, model="scripted", extra=extra, metrics={"confidence": {}}),
+            recorded()[0],
+        )
 
     assert found["confidence"].value == 0.8
 
@@ -249,9 +267,9 @@ def test_an_answer_far_beyond_its_bound_is_none():
 
 def test_a_provider_that_counts_fewer_than_no_tokens_is_not_believed():
     with ScriptedServer(ObligingModel(input_tokens=-100, output_tokens=-20)) as server:
-        usage = evaluate(engine_for(server, metrics={"confidence": {}}, prices=PRICES), recorded()[0])[
-            "confidence"
-        ].usage
+        usage = evaluate(
+            engine_for(server, metrics={"confidence": {}}, prices=PRICES), recorded()[0]
+        )["confidence"].usage
 
     assert min(usage.input_tokens, usage.output_tokens, usage.cost_usd) > 0
 
@@ -259,7 +277,9 @@ def test_a_provider_that_counts_fewer_than_no_tokens_is_not_believed():
 def test_a_missing_key_is_told_without_trying_again(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     world = World()
-    found = evaluate(engine_for(NOWHERE, api_key=None, world=world, metrics={"confidence": {}}), recorded()[0])
+    found = evaluate(
+        engine_for(NOWHERE, api_key=None, world=world, metrics={"confidence": {}}), recorded()[0]
+    )
 
     assert (world.sleeps, "OPENAI_API_KEY" in found["confidence"].reason) == ([], True)
 
@@ -267,7 +287,10 @@ def test_a_missing_key_is_told_without_trying_again(monkeypatch):
 @plans
 def test_a_turn_without_tool_calls_needs_no_judge_for_arguments(plan, make_trace):
     with ScriptedServer(ObligingModel()) as server:
-        found = evaluate(engine_for(server, plan, metrics={"argument_correctness": {}}), make_trace(tool_calls=()))
+        found = evaluate(
+            engine_for(server, plan, metrics={"argument_correctness": {}}),
+            make_trace(tool_calls=()),
+        )
 
     assert (found["argument_correctness"].outcome.cause, server.calls) == ("not_applicable", [])
 
@@ -278,7 +301,11 @@ def test_what_was_not_recorded_is_skipped_and_asks_nobody(plan, make_trace):
     with ScriptedServer(ObligingModel()) as server:
         found = evaluate(engine_for(server, plan), make_trace(**nothing))
 
-    assert ({x.status for x in found.values()}, len(found), server.calls) == ({"skipped"}, len(STAGES), [])
+    assert ({x.status for x in found.values()}, len(found), server.calls) == (
+        {"skipped"},
+        len(STAGES),
+        [],
+    )
 
 
 def test_every_line_is_json():
@@ -308,7 +335,10 @@ def test_fused_a_bad_part_is_asked_for_once_more_and_alone(name, bad):
 
 @pytest.mark.parametrize(("name", "bad"), BAD_FIELDS.items())
 def test_fused_a_part_that_stays_bad_fails_its_metric_alone(name, bad):
-    model, alone = ObligingModel(**{name: bad}), answer(bad if isinstance(bad, dict) else {"x": bad})
+    model, alone = (
+        ObligingModel(**{name: bad}),
+        answer(bad if isinstance(bad, dict) else {"x": bad}),
+    )
 
     def reply(request):
         return alone if asked_for(request) == {"reason", "score"} else model(request)
@@ -316,14 +346,19 @@ def test_fused_a_part_that_stays_bad_fails_its_metric_alone(name, bad):
     with ScriptedServer(reply) as server:
         found = evaluate(engine_for(server, "fused"), recorded()[0])
 
-    assert [(x, found[x].outcome.type) for x in found if found[x].status != "scored"] == [(name, "JudgeAnswerError")]
+    assert [(x, found[x].outcome.type) for x in found if found[x].status != "scored"] == [
+        (name, "JudgeAnswerError")
+    ]
 
 
 def test_fused_a_bad_extraction_fails_what_needs_it_alone():
     with ScriptedServer(ObligingModel(plan=lambda _: "none")) as server:
         found = evaluate(engine_for(server, "fused"), recorded()[0])
 
-    assert {name for name, x in found.items() if x.status == "failed"} == {"plan_adherence", "plan_quality"}
+    assert {name for name, x in found.items() if x.status == "failed"} == {
+        "plan_adherence",
+        "plan_quality",
+    }
 
 
 def test_what_was_wrong_with_a_part_is_told_when_it_is_asked_for_again():
@@ -331,7 +366,11 @@ def test_what_was_wrong_with_a_part_is_told_when_it_is_asked_for_again():
     with ScriptedServer(ObligingModel(confidence=said)) as server:
         evaluate(engine_for(server, "fused"), recorded()[0])
 
-    told = [question_of(call) for call in server.calls if "could not be used: confidence: score" in question_of(call)]
+    told = [
+        question_of(call)
+        for call in server.calls
+        if "could not be used: confidence: score" in question_of(call)
+    ]
     assert len(told) == 1
 
 
@@ -340,4 +379,7 @@ def test_parts_that_are_asked_for_again_are_paid_for():
     with ScriptedServer(ObligingModel(confidence=said)) as server:
         found = evaluate(engine_for(server, "fused"), recorded()[0])
 
-    assert (spent(found).calls, spent(found).input_tokens) == (len(server.calls), 100 * len(server.calls))
+    assert (spent(found).calls, spent(found).input_tokens) == (
+        len(server.calls),
+        100 * len(server.calls),
+    )

@@ -24,7 +24,9 @@ def model():
 
 @pytest.fixture
 def run(model, monkeypatch, capsys, tmp_path):
-    """Run a command on the recording; gives how many calls it made, its exit code and its standard output."""
+    """Run a command on the recording; gives how many calls it made, its exit code and its standard
+    output.
+    """
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.delenv("SPANSCORE_JUDGE_MODEL", raising=False)
 

@@ -1,4 +1,6 @@
-"""Traces of one to thousands of tool calls before a model that keeps its limits: each verdict is of a call it saw."""
+"""Traces of one to thousands of tool calls before a model that keeps its limits: each verdict is of
+a call it saw.
+"""
 
 import re
 
@@ -12,29 +14,43 @@ from scripted_server import ScriptedServer
 from spanscore.model.trace import ToolCall
 
 CONTEXT = 24_000
-LONGEST_SENTENCE = "The city is taken from the user's list, where it is the one that comes next after it. "
+LONGEST_SENTENCE = (
+    "The city is taken from the user's list, where it is the one that comes next after it. "
+)
 
 
 def calls(count):
     """Of every ten calls one has the wrong city."""
-    return tuple(ToolCall(f"c{n}", "get_weather", {"city": f"city {n}"}, f"sunny in city {n}") for n in range(count))
+    return tuple(
+        ToolCall(f"c{n}", "get_weather", {"city": f"city {n}"}, f"sunny in city {n}")
+        for n in range(count)
+    )
 
 
 def verdicts(request):
-    """A verdict of about forty tokens on each listed call, by the arguments that the transcript shows of it."""
+    """A verdict of about forty tokens on each listed call, by the arguments that the transcript
+    shows of it.
+    """
     shown = {int(step): int(city) for step, city in SHOWN.findall(question_of(request))}
     return [
-        {"call": step, "reason": LONGEST_SENTENCE, "verdict": "no" if shown[step] % 10 == 0 else "yes"}
+        {
+            "call": step,
+            "reason": LONGEST_SENTENCE,
+            "verdict": "no" if shown[step] % 10 == 0 else "yes",
+        }
         for step in listed_calls(request)
     ]
 
 
 SHOWN = re.compile(
-    r"^(\d+)\. the tool get_weather was called.*?\n   arguments: \{\"city\":\"city (\d+)\"\}$", re.MULTILINE
+    r"^(\d+)\. the tool get_weather was called.*?\n   arguments: \{\"city\":\"city (\d+)\"\}$",
+    re.MULTILINE,
 )
 
 
-def judged(make_trace, count, *, plan="fused", metrics=("argument_correctness",), context=CONTEXT, **judge):
+def judged(
+    make_trace, count, *, plan="fused", metrics=("argument_correctness",), context=CONTEXT, **judge
+):
     """The evaluations of a trace of `count` calls, and the server that was asked."""
     with ScriptedServer(LimitedModel(context, verdicts=verdicts)) as server:
         engine = engine_for(server, plan, metrics=dict.fromkeys(metrics), **judge)
@@ -42,7 +58,9 @@ def judged(make_trace, count, *, plan="fused", metrics=("argument_correctness",)
 
 
 def answered(server):
-    """The numbers of the calls that were asked about, over all requests that the model did not refuse."""
+    """The numbers of the calls that were asked about, over all requests that the model did not
+    refuse.
+    """
     return [call for request in server.calls for call in listed_calls(request)]
 
 
@@ -76,7 +94,9 @@ def test_of_thousands_of_calls_a_sample_is_judged(thousands):
 
 
 def test_the_reason_says_that_a_sample_was_judged(thousands):
-    assert "300 of 300 drawn at random of 5000 calls were judged. Of all calls 8" in thousands.reason
+    assert (
+        "300 of 300 drawn at random of 5000 calls were judged. Of all calls 8" in thousands.reason
+    )
 
 
 def test_the_interval_of_a_sample_holds_the_share_of_right_calls(thousands):
@@ -87,7 +107,10 @@ def test_the_interval_of_a_sample_holds_the_share_of_right_calls(thousands):
 
 
 def test_the_same_sample_is_drawn_at_every_run(make_trace):
-    one, other = (judged(make_trace, 1000, max_verdicts=20)[0]["argument_correctness"].outcome for _ in range(2))
+    one, other = (
+        judged(make_trace, 1000, max_verdicts=20)[0]["argument_correctness"].outcome
+        for _ in range(2)
+    )
 
     assert one == other
 
@@ -96,7 +119,9 @@ def test_another_trace_has_another_sample(make_trace):
     with ScriptedServer(LimitedModel(CONTEXT, verdicts=verdicts)) as server:
         engine = engine_for(server, metrics={"argument_correctness": {}}, max_verdicts=20)
         one, other = (
-            evaluate(engine, make_trace(number, tool_calls=calls(1000)))["argument_correctness"].outcome.metadata
+            evaluate(engine, make_trace(number, tool_calls=calls(1000)))[
+                "argument_correctness"
+            ].outcome.metadata
             for number in (1, 2)
         )
 
@@ -147,9 +172,12 @@ def test_a_model_that_can_read_nothing_is_a_failure_that_says_so(make_trace):
 
 
 def test_a_model_that_can_write_nothing_is_a_failure_after_few_calls(make_trace):
-    with ScriptedServer(LimitedModel(CONTEXT, verdicts=lambda _: [{"reason": "x" * 100_000}])) as server:
+    with ScriptedServer(
+        LimitedModel(CONTEXT, verdicts=lambda _: [{"reason": "x" * 100_000}])
+    ) as server:
         found = evaluate(
-            engine_for(server, "fused", metrics={"argument_correctness": {}}), make_trace(tool_calls=calls(300))
+            engine_for(server, "fused", metrics={"argument_correctness": {}}),
+            make_trace(tool_calls=calls(300)),
         )
 
     assert found["argument_correctness"].outcome.type == "JudgeAnswerError"
@@ -159,8 +187,12 @@ def test_a_model_that_can_write_nothing_is_a_failure_after_few_calls(make_trace)
 def test_calls_too_long_to_be_shown_are_not_judged_and_widen_the_interval(make_trace):
     short, long = calls(8), (ToolCall("x", "send", {"text": "word " * 20_000}, "sent"),) * 2
     with ScriptedServer(LimitedModel(CONTEXT, verdicts=verdicts)) as server:
-        engine = engine_for(server, metrics={"argument_correctness": {}}, max_transcript_tokens=2000)
-        score = evaluate(engine, make_trace(tool_calls=short + long))["argument_correctness"].outcome
+        engine = engine_for(
+            server, metrics={"argument_correctness": {}}, max_transcript_tokens=2000
+        )
+        score = evaluate(engine, make_trace(tool_calls=short + long))[
+            "argument_correctness"
+        ].outcome
 
     assert (score.metadata["judged"], score.metadata["interval"]) == (8, [0.7, 0.9])
     assert "2 are too long to be shown whole to the judge" in score.reason

@@ -1,4 +1,6 @@
-"""Every judged metric over recorded traces, staged and fused: how often a model is asked, and what comes of it."""
+"""Every judged metric over recorded traces, staged and fused: how often a model is asked, and what
+comes of it.
+"""
 
 import pytest
 from judged_harness import STAGES, engine_for, evaluate, recorded
@@ -21,7 +23,9 @@ plans = pytest.mark.parametrize("plan", ["staged", "fused"])
 
 
 @plans
-@pytest.mark.parametrize("model", ["openai/scripted", "openai/gpt-4o-mini"], ids=["schema in text", "response_format"])
+@pytest.mark.parametrize(
+    "model", ["openai/scripted", "openai/gpt-4o-mini"], ids=["schema in text", "response_format"]
+)
 @pytest.mark.parametrize("case", ["pydantic_ai/openai", "openinference/langgraph"])
 def test_every_judged_metric_scores_every_recorded_trace(plan, model, case):
     with ScriptedServer(ObligingModel()) as server:
@@ -42,9 +46,13 @@ def test_metadata_is_what_the_metric_says(plan):
 
 def test_both_plans_give_the_same_scores():
     with ScriptedServer(ObligingModel(**WRONG)) as server:
-        staged, fused = (evaluate(engine_for(server, plan), recorded()[0]) for plan in ("staged", "fused"))
+        staged, fused = (
+            evaluate(engine_for(server, plan), recorded()[0]) for plan in ("staged", "fused")
+        )
 
-    assert {name: x.outcome for name, x in staged.items()} == {name: x.outcome for name, x in fused.items()}
+    assert {name: x.outcome for name, x in staged.items()} == {
+        name: x.outcome for name, x in fused.items()
+    }
 
 
 @pytest.mark.parametrize(("name", "stages"), STAGES.items())
@@ -59,7 +67,10 @@ def test_staged_asks_what_metrics_share_once():
     with ScriptedServer(ObligingModel(**WRONG)) as server:
         evaluate(engine_for(server), recorded()[0])
 
-    assert (len(server.calls), [asked_for(x) for x in server.calls].count({"plan"})) == (sum(STAGES.values()) - 3, 1)
+    assert (len(server.calls), [asked_for(x) for x in server.calls].count({"plan"})) == (
+        sum(STAGES.values()) - 3,
+        1,
+    )
 
 
 def test_fused_asks_twice_for_all_metrics():
@@ -68,7 +79,13 @@ def test_fused_asks_twice_for_all_metrics():
 
     assert [asked_for(x) for x in server.calls] == [
         {"task", "outcome", "plan", "verdicts", "tool_correctness", "confidence"},
-        {"task_completion", "argument_correctness", "step_efficiency", "plan_adherence", "plan_quality"},
+        {
+            "task_completion",
+            "argument_correctness",
+            "step_efficiency",
+            "plan_adherence",
+            "plan_quality",
+        },
     ]
 
 
@@ -78,7 +95,9 @@ def test_every_call_begins_with_the_same_words(plan):
         evaluate(engine_for(server, plan), recorded()[0])
 
     begins = {call["messages"][0]["content"] for call in server.calls}
-    transcripts = {call["messages"][1]["content"].partition("</untrusted-data")[0] for call in server.calls}
+    transcripts = {
+        call["messages"][1]["content"].partition("</untrusted-data")[0] for call in server.calls
+    }
     assert (len(begins), len(transcripts)) == (1, 1)
 
 
@@ -89,7 +108,9 @@ def test_a_metrics_own_model_is_asked_for_that_metric(plan):
         found = evaluate(engine_for(server, plan, metrics=metrics), recorded()[0])
 
     assert [asked_for(x) for x in server.calls if x["model"] == "big"] == [{"reason", "score"}]
-    assert [name for name, x in found.items() if x.evaluator.model == "openai/big"] == ["confidence"]
+    assert [name for name, x in found.items() if x.evaluator.model == "openai/big"] == [
+        "confidence"
+    ]
 
 
 def test_fused_asks_twice_a_model():
@@ -113,10 +134,13 @@ def test_the_model_of_a_run_judges_every_metric(plan):
 def test_a_threshold_changes_labels_and_neither_scores_nor_questions(plan):
     with ScriptedServer(ObligingModel()) as server:
         low, high = (
-            evaluate(engine_for(server, plan), recorded()[0], Overrides(threshold=threshold)) for threshold in (0.1, 1)
+            evaluate(engine_for(server, plan), recorded()[0], Overrides(threshold=threshold))
+            for threshold in (0.1, 1)
         )
 
-    assert {name: x.outcome for name, x in low.items()} == {name: x.outcome for name, x in high.items()}
+    assert {name: x.outcome for name, x in low.items()} == {
+        name: x.outcome for name, x in high.items()
+    }
     assert (low["confidence"].label, high["confidence"].label) == ("pass", "fail")
     half = len(server.calls) // 2
     assert sorted(map(str, server.calls[:half])) == sorted(map(str, server.calls[half:]))
@@ -126,20 +150,28 @@ def test_a_threshold_changes_labels_and_neither_scores_nor_questions(plan):
 @pytest.mark.parametrize("announced", [[], ["look it up"]], ids=["nothing", "one step"])
 def test_without_a_plan_of_two_steps_what_judges_plans_does_not_apply(plan, announced):
     with ScriptedServer(ObligingModel(plan=announced)) as server:
-        found = evaluate(engine_for(server, plan, metrics={"plan_adherence": {}, "plan_quality": {}}), recorded()[0])
+        found = evaluate(
+            engine_for(server, plan, metrics={"plan_adherence": {}, "plan_quality": {}}),
+            recorded()[0],
+        )
 
     assert {x.outcome.cause for x in found.values()} == {"not_applicable"}
 
 
 @plans
 def test_the_score_of_arguments_is_the_share_of_right_calls(plan):
-    said = [{"reason": "given by the user", "verdict": "yes"}, {"reason": "made up", "verdict": "no"}]
+    said = [
+        {"reason": "given by the user", "verdict": "yes"},
+        {"reason": "made up", "verdict": "no"},
+    ]
 
     def verdicts(request):
         return [{"call": call, **x} for call, x in zip(listed_calls(request), said, strict=False)]
 
     with ScriptedServer(ObligingModel(verdicts=verdicts)) as server:
-        found = evaluate(engine_for(server, plan, metrics={"argument_correctness": {}}), recorded()[0])
+        found = evaluate(
+            engine_for(server, plan, metrics={"argument_correctness": {}}), recorded()[0]
+        )
 
     score = found["argument_correctness"].outcome
     assert (score.value, [x["verdict"] for x in score.metadata["verdicts"]]) == (0.5, ["yes", "no"])
@@ -148,7 +180,9 @@ def test_the_score_of_arguments_is_the_share_of_right_calls(plan):
 @plans
 def test_a_verdict_names_its_call_as_the_transcript_does(plan):
     with ScriptedServer(ObligingModel()) as server:
-        found = evaluate(engine_for(server, plan, metrics={"argument_correctness": {}}), recorded()[0])
+        found = evaluate(
+            engine_for(server, plan, metrics={"argument_correctness": {}}), recorded()[0]
+        )
 
     transcript = question_of(server.calls[0]).partition("</untrusted-data")[0]
     named = [f"\n{x['call']}. the tool {x['tool']} " in transcript for x in verdicts_of(found)]

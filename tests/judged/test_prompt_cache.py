@@ -1,4 +1,6 @@
-"""What providers' prompt caches are told: Claude's keeps what a request marks, the others find it by themselves."""
+"""What providers' prompt caches are told: Claude's keeps what a request marks, the others find it
+by themselves.
+"""
 
 import json
 
@@ -21,7 +23,12 @@ class ClaudeLike:
         self._model = ObligingModel()
 
     def __call__(self, request):
-        asked = {"messages": [{}, {"content": "".join(x["text"] for x in request["messages"][0]["content"])}]}
+        asked = {
+            "messages": [
+                {},
+                {"content": "".join(x["text"] for x in request["messages"][0]["content"])},
+            ]
+        }
         text = json.loads(self._model(asked).body)["choices"][0]["message"]["content"]
         message = {
             "id": "msg_1",
@@ -42,7 +49,12 @@ def marked(request):
 
 def asked_of_claude(metrics=None, **judge):
     with ScriptedServer(ClaudeLike()) as server:
-        judge = {"model": CLAUDE, "api_base": server.url.removesuffix("/v1"), "json_schema": "never", **judge}
+        judge = {
+            "model": CLAUDE,
+            "api_base": server.url.removesuffix("/v1"),
+            "json_schema": "never",
+            **judge,
+        }
         found = evaluate(engine_for(server, metrics=metrics, **judge), recorded()[0])
     assert {x.status for x in found.values()} == {"scored"}
     return server.calls
@@ -83,4 +95,6 @@ def test_other_models_get_the_prompt_as_one_text():
     with ScriptedServer(ObligingModel()) as server:
         evaluate(engine_for(server, "fused"), recorded()[0])
 
-    assert {type(message["content"]) for call in server.calls for message in call["messages"]} == {str}
+    assert {type(message["content"]) for call in server.calls for message in call["messages"]} == {
+        str
+    }

@@ -87,9 +87,13 @@ def test_what_is_wrong_twice_is_a_failure_of_that_criterion_and_of_the_whole():
     with ScriptedServer(wrong(turns=[4])) as server:
         found = graded(server)
     assert len(server.calls) == 2
-    assert {name for name, x in found.items() if isinstance(x.outcome, Failure)} == {"tool_routing", "overall"}
+    assert {name for name, x in found.items() if isinstance(x.outcome, Failure)} == {
+        "tool_routing",
+        "overall",
+    }
     assert (
-        "no valid answer on tool_routing, not even after one repair: tool_routing.turns.0: " in found["overall"].reason
+        "no valid answer on tool_routing, not even after one repair: tool_routing.turns.0: "
+        in found["overall"].reason
     )
 
 
@@ -135,7 +139,9 @@ def test_part_of_an_answer_is_not_kept_for_the_next_time():
     with ScriptedServer(wrong(score=9)) as server:
         config = config_for(server)
         asking = ModelJudge(config, LiteLLM(config), MemoryCache(16), World().timing())
-        engine = Engine(Config(default_metrics=False, rubric={}), asking, open_embedder(EmbedConfig()))
+        engine = Engine(
+            Config(default_metrics=False, rubric={}), asking, open_embedder(EmbedConfig())
+        )
         session = Session("s", tuple(recorded()))
 
         async def twice():
@@ -146,20 +152,25 @@ def test_part_of_an_answer_is_not_kept_for_the_next_time():
 
 
 def test_expected_outcomes_and_the_override_are_in_the_one_request():
-    case = {"expected_outcomes": ["A table is booked."], "evaluation_criteria_override": "The time matters."}
+    case = {
+        "expected_outcomes": ["A table is booked."],
+        "evaluation_criteria_override": "The time matters.",
+    }
     with ScriptedServer(said) as server:
         found = graded(server, case=case)
     assert "1. A table is booked." in question_of(server.calls[0])
-    assert question_of(server.calls[0]).index("untrusted-data") < question_of(server.calls[0]).index(
-        "The time matters."
-    )
+    assert question_of(server.calls[0]).index("untrusted-data") < question_of(
+        server.calls[0]
+    ).index("The time matters.")
     assert found["overall"].outcome.metadata["decided_by"] == "expected_outcomes"
 
 
 def test_a_session_is_cut_to_the_budget_and_the_scores_say_so():
     with ScriptedServer(said) as server:
         found = graded(server, max_transcript_tokens=500)
-    assert len(server.calls[0]["messages"][1]["content"].split("</untrusted-data")[0].encode()) < 1600
+    assert (
+        len(server.calls[0]["messages"][1]["content"].split("</untrusted-data")[0].encode()) < 1600
+    )
     assert found["tool_routing"].outcome.metadata["transcript_elided"]
 
 
@@ -168,7 +179,11 @@ def limited(context_tokens):
 
     def reply(request):
         tokens = sum(estimate_tokens(message["content"]) for message in request["messages"])
-        return said(request) if tokens <= context_tokens else refusal(400, "too long", "context_length_exceeded")
+        return (
+            said(request)
+            if tokens <= context_tokens
+            else refusal(400, "too long", "context_length_exceeded")
+        )
 
     return reply
 
@@ -202,7 +217,9 @@ def test_the_same_session_is_not_paid_for_twice():
     with ScriptedServer(said) as server:
         config = config_for(server)
         asking = ModelJudge(config, LiteLLM(config), MemoryCache(16), World().timing())
-        engine = Engine(Config(default_metrics=False, rubric={}), asking, open_embedder(EmbedConfig()))
+        engine = Engine(
+            Config(default_metrics=False, rubric={}), asking, open_embedder(EmbedConfig())
+        )
         session = Session("s", tuple(recorded()))
 
         async def twice():

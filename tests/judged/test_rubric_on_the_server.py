@@ -1,4 +1,6 @@
-"""The rubric on a running server: one evaluation for each criterion and one overall, in every form that leaves."""
+"""The rubric on a running server: one evaluation for each criterion and one overall, in every form
+that leaves.
+"""
 
 import json
 import runpy
@@ -26,16 +28,28 @@ SESSIONS = 2
 
 
 def worse(request):
-    fault = {"justification": "[turn 1]", "turns": [1], "score": 1, "failure_code": "wrong_tool_selected"}
+    fault = {
+        "justification": "[turn 1]",
+        "turns": [1],
+        "score": 1,
+        "failure_code": "wrong_tool_selected",
+    }
     return said(request, tool_routing=fault)
 
 
 @pytest.fixture(scope="module")
 def scored(tmp_path_factory):
-    """What a server that a session's spans were sent to has written, and the requests that its judge got."""
+    """What a server that a session's spans were sent to has written, and the requests that its
+    judge got.
+    """
     folder = tmp_path_factory.mktemp("rubric")
     with ScriptedServer(worse) as model:
-        judge = {"model": "openai/gpt-4o-mini", "api_base": model.url, "api_key": "a-key", "try_at_start": False}
+        judge = {
+            "model": "openai/gpt-4o-mini",
+            "api_base": model.url,
+            "api_key": "a-key",
+            "try_at_start": False,
+        }
         running = LIVE["RunningServer"](
             folder, judge=judge, evaluation={"default_metrics": False, "rubric": RUBRIC}
         ).start()
@@ -65,7 +79,11 @@ def test_the_labels_leave_as_they_are(scored):
         (y["gen_ai.evaluation.name"], y["gen_ai.evaluation.score.label"])
         for y in map(attributes, scored[0].exported("spans"))
     }
-    assert found == {("rubric.tool_routing", "fail"), ("rubric.kindness", "good"), ("rubric.overall", "fail")}
+    assert found == {
+        ("rubric.tool_routing", "fail"),
+        ("rubric.kindness", "good"),
+        ("rubric.overall", "fail"),
+    }
 
 
 def test_events_leave_with_the_same_scores(scored):
@@ -79,5 +97,9 @@ def test_the_histogram_has_the_values_as_shares_of_their_scale(scored):
         for group in json.loads(line).get("resourceMetrics", []):
             for metric in (x for scoped in group["scopeMetrics"] for x in scoped["metrics"]):
                 for point in metric["histogram"]["dataPoints"]:
-                    points[attributes(point)["gen_ai.evaluation.name"]] = point["sum"] / float(point["count"])
-    assert points == pytest.approx({"rubric.tool_routing": 0.2, "rubric.kindness": 0.8, "rubric.overall": 0.661538})
+                    points[attributes(point)["gen_ai.evaluation.name"]] = point["sum"] / float(
+                        point["count"]
+                    )
+    assert points == pytest.approx(
+        {"rubric.tool_routing": 0.2, "rubric.kindness": 0.8, "rubric.overall": 0.661538}
+    )

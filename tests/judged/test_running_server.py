@@ -1,4 +1,6 @@
-"""A running server whose judge is a model: it is never in the way of spans, and its answers outlive a crash."""
+"""A running server whose judge is a model: it is never in the way of spans, and its answers outlive
+a crash.
+"""
 
 import contextlib
 import json
@@ -51,7 +53,13 @@ def gated():
 
 def judged_by(model, **settings):
     """The server's settings for a judge at `model`."""
-    return {"model": "openai/gpt-4o-mini", "api_base": model.url, "api_key": "a-key", "try_at_start": False, **settings}
+    return {
+        "model": "openai/gpt-4o-mini",
+        "api_base": model.url,
+        "api_key": "a-key",
+        "try_at_start": False,
+        **settings,
+    }
 
 
 def export(running, request):
@@ -65,7 +73,9 @@ def answers_kept(running):
 
 
 def entries(call):
-    """How many answers are kept of one call: all of it, and where it asked several questions each by itself."""
+    """How many answers are kept of one call: all of it, and where it asked several questions each
+    by itself.
+    """
     questions = asked_for(call)
     return 1 if len(questions) == 1 or questions == {"reason", "score"} else 1 + len(questions)
 
@@ -86,7 +96,8 @@ def test_a_silent_judge_delays_neither_spans_nor_stopping(server, recording, gat
     running = server(judge=judged_by(model, plan="fused"), shutdown_timeout="1s").start()
     export(running, recording("pydantic_ai/openai").traces)
     wait_for(lambda: model.calls)
-    export(running, recording("openinference/langgraph").traces)  # returns when they are acknowledged
+    # returns when they are acknowledged
+    export(running, recording("openinference/langgraph").traces)
     assert running.stop() == 0
 
 
@@ -95,7 +106,12 @@ def test_a_kill_while_judging_scores_once_and_pays_once(server, recording, gated
     gate, model = gated(free)
     running = server(judge=judged_by(model, max_concurrent=1)).start()
     export(running, recording("pydantic_ai/openai").traces)
-    wait_for(lambda: len(model.calls) > free and answers_kept(running) == sum(map(entries, model.calls[:free])))
+    wait_for(
+        lambda: (
+            len(model.calls) > free
+            and answers_kept(running) == sum(map(entries, model.calls[:free]))
+        )
+    )
     running.kill()
     before = len(model.calls)
     gate.open.set()
@@ -103,7 +119,11 @@ def test_a_kill_while_judging_scores_once_and_pays_once(server, recording, gated
     running.wait_until_finished(TRACES)
     running.stop()
     spans = running.exported("spans")
-    judged = [(x["traceId"], name) for x in spans if (name := attributes(x)["gen_ai.evaluation.name"]) in STAGES]
+    judged = [
+        (x["traceId"], name)
+        for x in spans
+        if (name := attributes(x)["gen_ai.evaluation.name"]) in STAGES
+    ]
     assert len(set(judged)) == len(judged) == TRACES * len(STAGES)
     answered = {question_of(call) for call in model.calls[:free]}
     assert answered.isdisjoint(question_of(call) for call in model.calls[before:])
@@ -115,16 +135,22 @@ def test_a_kill_while_judging_scores_once_and_pays_once(server, recording, gated
 def test_what_a_wrong_key_cost_is_made_up_for_after_a_restart_with_the_right_one(server, recording):
     works = threading.Event()
     obliging = ObligingModel(verdict="no", right=True)
-    with ScriptedServer(lambda request: obliging(request) if works.is_set() else refusal(401, "wrong key")) as model:
+    with ScriptedServer(
+        lambda request: obliging(request) if works.is_set() else refusal(401, "wrong key")
+    ) as model:
         running = server(judge=judged_by(model, try_at_start=True)).start()
         running.wait_until(lambda state: "wrong key" in state.get("notice", ""))
         export(running, recording("pydantic_ai/openai").traces)
         running.wait_until_finished(TRACES)
         assert running.stop() == 0
-        failed = sum(x.status == "failed" and x.scope == "trace" for x in running.committed().values())
+        failed = sum(
+            x.status == "failed" and x.scope == "trace" for x in running.committed().values()
+        )
         works.set()
         running.start()
-        running.wait_until(lambda state: state["counters"].get("evaluations_asked_again", 0) >= failed)
+        running.wait_until(
+            lambda state: state["counters"].get("evaluations_asked_again", 0) >= failed
+        )
         running.wait_until(lambda state: state["counters"].get("sessions_evaluated", 0) >= SESSIONS)
         assert "notice" not in running.state()
         running.stop()
@@ -136,13 +162,16 @@ def test_what_a_wrong_key_cost_is_made_up_for_after_a_restart_with_the_right_one
 
 
 @pytest.mark.postgresql
-def test_a_second_server_does_not_pay_for_what_the_first_was_answered(server, recording, postgresql_server):
+def test_a_second_server_does_not_pay_for_what_the_first_was_answered(
+    server, recording, postgresql_server
+):
     settings = {"cache": {"url": postgresql_server.create()}}
     asked = []
     with ScriptedServer(ObligingModel(verdict="no", right=True)) as model:
         for _ in range(2):
             running = server(judge=judged_by(model, **settings)).start()
-            export(running, recording("genkit/flow").traces)  # one turn: no other one may come before it or not
+            # one turn: no other one may come before it or not
+            export(running, recording("genkit/flow").traces)
             running.wait_until_finished(1)
             running.stop()
             asked.append(len(model.calls))

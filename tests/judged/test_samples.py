@@ -1,4 +1,6 @@
-"""Several samples of each judgement: the score is their mean, and its metadata have their spread."""
+"""Several samples of each judgement: the score is their mean, and its metadata have their
+spread.
+"""
 
 import asyncio
 import itertools
@@ -46,16 +48,22 @@ def test_the_spread_of_the_samples_is_on_the_score():
 
 def test_a_score_of_which_two_models_gave_samples_names_both():
     model = ObligingModel(score=0.5)
-    answered = itertools.chain([True], itertools.repeat(False))  # the first model declines after one sample
+    # the first model declines after one sample
+    answered = itertools.chain([True], itertools.repeat(False))
 
     def responding(request):
         declines = request["model"] == "scripted" and not next(answered)
         return refusal(404) if declines else model(request)
 
     with ScriptedServer(responding) as server:
-        engine = engine_for(server, "fused", metrics=ALONE, samples=2, fallback_models=["openai/second"])
+        engine = engine_for(
+            server, "fused", metrics=ALONE, samples=2, fallback_models=["openai/second"]
+        )
         found = evaluate(engine, recorded()[0])
-    assert set(found["confidence"].evaluator.model.split(", ")) == {"openai/scripted", "openai/second"}
+    assert set(found["confidence"].evaluator.model.split(", ")) == {
+        "openai/scripted",
+        "openai/second",
+    }
 
 
 def test_the_label_is_of_the_mean():
@@ -92,7 +100,8 @@ def test_samples_come_from_the_cache_when_they_are_asked_for_again():
     cache = MemoryCache(100)
     with ScriptedServer(in_turn(0.4, 0.6)) as server:
         one, other = (
-            evaluate(engine_for(server, metrics=ALONE, cache=cache, samples=2), recorded()[0]) for _ in range(2)
+            evaluate(engine_for(server, metrics=ALONE, cache=cache, samples=2), recorded()[0])
+            for _ in range(2)
         )
 
     assert one["confidence"].outcome.metadata["samples"]["standard_deviation"] > 0
@@ -102,7 +111,9 @@ def test_samples_come_from_the_cache_when_they_are_asked_for_again():
 def test_a_sample_without_a_score_is_left_out_and_counted():
     model, left = in_turn(0.4, 0.6), itertools.chain("no", itertools.repeat(""))
     with ScriptedServer(lambda request: answer("no") if next(left) else model(request)) as server:
-        found = evaluate(engine_for(server, metrics=ALONE, samples=3, max_concurrent=1), recorded()[0])
+        found = evaluate(
+            engine_for(server, metrics=ALONE, samples=3, max_concurrent=1), recorded()[0]
+        )
 
     assert found["confidence"].value == 0.5
     assert found["confidence"].outcome.metadata["samples"]["without_score"] == 1

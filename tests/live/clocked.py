@@ -1,6 +1,8 @@
-"""`spanscore` by a clock that a test sets: `python clocked.py serve -c FILE`; the file `clock` beside FILE is its face.
+"""`spanscore` by a clock that a test sets: `python clocked.py serve -c FILE`; the file `clock`
+beside FILE is its face.
 
-In the file are the time it shows and, where it runs, the real time at which it showed that, both in Unix nanoseconds.
+In the file are the time it shows and, where it runs, the real time at which it showed that, both in
+Unix nanoseconds.
 """
 
 import sys

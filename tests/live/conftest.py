@@ -23,7 +23,8 @@ from spanscore.store.store import Store
 
 HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "golden"
-sys.path[:0] = [str(HERE.parent / "judged"), str(HERE.parent / "judge")]  # the model that a judge asks
+# the model that a judge asks
+sys.path[:0] = [str(HERE.parent / "judged"), str(HERE.parent / "judge")]
 SUMMARIES = ("spanscore: ", "spanscore session: ")
 DEADLINE_S = 300
 """For whatever a test waits for: no machine is as slow, and nothing waits longer than it must."""
@@ -41,9 +42,15 @@ class Recording:
 
     def __init__(self, case):
         folder = GOLDEN / case
-        self.traces = ExportTraceServiceRequest.FromString(gzip.decompress((folder / "traces.pb.gz").read_bytes()))
+        self.traces = ExportTraceServiceRequest.FromString(
+            gzip.decompress((folder / "traces.pb.gz").read_bytes())
+        )
         logs = folder / "logs.pb.gz"
-        self.logs = ExportLogsServiceRequest.FromString(gzip.decompress(logs.read_bytes())) if logs.exists() else None
+        self.logs = (
+            ExportLogsServiceRequest.FromString(gzip.decompress(logs.read_bytes()))
+            if logs.exists()
+            else None
+        )
         self.expected = json.loads((folder / "expected.json").read_text())
 
     def spans_one_by_one(self):
@@ -57,7 +64,9 @@ class Recording:
                     yield request
 
     def copies(self, count):
-        """The spans one by one, `count` times, each time under other trace ids and sessions, shuffled."""
+        """The spans one by one, `count` times, each time under other trace ids and sessions,
+        shuffled.
+        """
         requests = []
         for number in range(count):
             salt = number.to_bytes(2, "big")
@@ -88,7 +97,11 @@ class RunningServer:
             "api": {"endpoint": f"127.0.0.1:{self.api}"},
             "journal": {"path": str(folder / "journal.db")},
             "store": {"url": f"sqlite:///{folder}/store.db"},
-            "assemble": {"complete_after": "700ms", "idle_after": "700ms", "session_idle_after": "1s"},
+            "assemble": {
+                "complete_after": "700ms",
+                "idle_after": "700ms",
+                "session_idle_after": "1s",
+            },
             "embedding": {"provider": "ngrams"},
             "shutdown_timeout": "100s",
             "export": {"exporters": {"otlp_json_file": {"path": str(self.scores)}}, "spans": "all"},
@@ -99,20 +112,26 @@ class RunningServer:
 
     def start(self):
         with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(self._command("serve"), stdout=log, stderr=log, env=_environ())
+            self.process = subprocess.Popen(
+                self._command("serve"), stdout=log, stderr=log, env=_environ()
+            )
         self.wait_until(lambda _: True)
         return self
 
     def run(self, command="serve", *arguments):
         """Run a command with its configuration to the end, such as a server that does not start."""
         words = [*self._command(command), *arguments]
-        return subprocess.run(words, capture_output=True, text=True, env=_environ(), timeout=DEADLINE_S, check=False)
+        return subprocess.run(
+            words, capture_output=True, text=True, env=_environ(), timeout=DEADLINE_S, check=False
+        )
 
     def _command(self, name):
         return [sys.executable, *self.program, name, "-c", str(self.folder / "config.yaml")]
 
     def stop_clock(self):
-        """Have its time stand still, so that nothing in it grows old; call it first before `start`."""
+        """Have its time stand still, so that nothing in it grows old; call it first before
+        `start`.
+        """
         if self.process is None:
             self.program = [str(HERE / "clocked.py")]
         self._set_clock(self._shown_ns())
@@ -147,9 +166,12 @@ class RunningServer:
     def _asked(self):
         """What the health endpoint says; None where it does not answer."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.health}/", timeout=DEADLINE_S) as answer:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.health}/", timeout=DEADLINE_S
+            ) as answer:
                 return json.load(answer)
-        except urllib.error.HTTPError as refused:  # it says what it is doing while it takes no requests, too
+        # it says what it is doing while it takes no requests, too
+        except urllib.error.HTTPError as refused:
             return json.load(refused)
         except OSError:
             return None
@@ -159,7 +181,9 @@ class RunningServer:
         deadline = time.monotonic() + DEADLINE_S
         while (state := self._asked()) is None or not holds(state):
             assert self.process.poll() is None, (self.folder / "log").read_text()
-            assert time.monotonic() < deadline, f"still {state}\n{(self.folder / 'log').read_text()}"
+            assert time.monotonic() < deadline, (
+                f"still {state}\n{(self.folder / 'log').read_text()}"
+            )
             time.sleep(0.05)
 
     def wait_until_finished(self, traces):
@@ -168,7 +192,10 @@ class RunningServer:
         def finished(state):
             if state["counters"].get("traces_finished", 0) < traces:
                 return False
-            waiting = sum(state[x] for x in ("open_traces", "waiting_traces", "waiting_parts", "open_sessions"))
+            waiting = sum(
+                state[x]
+                for x in ("open_traces", "waiting_traces", "waiting_parts", "open_sessions")
+            )
             return not waiting and not any(state["scores_to_export"].values())
 
         self.wait_until(finished)
@@ -196,12 +223,18 @@ class RunningServer:
         return found
 
     def exported(self, kind):
-        """The exported `spans`, but those that sum up a trace, or `logRecords`, in the order of the file."""
+        """The exported `spans`, but those that sum up a trace, or `logRecords`, in the order of the
+        file.
+        """
         found = []
         for line in self.scores.read_text().splitlines():
-            for group in json.loads(line).get({"spans": "resourceSpans", "logRecords": "resourceLogs"}[kind], []):
+            for group in json.loads(line).get(
+                {"spans": "resourceSpans", "logRecords": "resourceLogs"}[kind], []
+            ):
                 for scoped in group.get("scopeSpans", group.get("scopeLogs")):
-                    found += [x for x in scoped[kind] if not x.get("name", "").startswith(SUMMARIES)]
+                    found += [
+                        x for x in scoped[kind] if not x.get("name", "").startswith(SUMMARIES)
+                    ]
         return found
 
 
@@ -217,20 +250,26 @@ def laid_over(config, settings):
     if "export" in settings:
         settings = settings | {"export": {"spans": "all", **settings["export"]}}
     deep = {
-        k: v for k, v in settings.items() if k != "export" and isinstance(v, dict) and isinstance(config.get(k), dict)
+        k: v
+        for k, v in settings.items()
+        if k != "export" and isinstance(v, dict) and isinstance(config.get(k), dict)
     }
     return config | settings | {key: laid_over(config[key], value) for key, value in deep.items()}
 
 
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-_PORTS = iter(random.SystemRandom().sample(range(10_000 + _WORKER % 4 * 5_500, 15_500 + _WORKER % 4 * 5_500), 5_500))
+_PORTS = iter(
+    random.SystemRandom().sample(
+        range(10_000 + _WORKER % 4 * 5_500, 15_500 + _WORKER % 4 * 5_500), 5_500
+    )
+)
 
 
 def free_ports(count):
     """Ports that nobody has, nor gets while a server is started or restarted.
 
-    Each is given once, and each worker has ports of its own: a server may be started long after its ports were found.
-    Clients' are from 32768 on.
+    Each is given once, and each worker has ports of its own: a server may be started long after its
+    ports were found. Clients' are from 32768 on.
     """
     found = {}
     with contextlib.ExitStack() as stack:

@@ -1,7 +1,8 @@
-"""`spanscore` that is killed at a point: `python killed.py serve -c FILE`, where the file `kill` beside FILE names it.
+"""`spanscore` that is killed at a point: `python killed.py serve -c FILE`, where the file `kill`
+beside FILE names it.
 
-It contains `MODULE CLASS METHOD before`, or `after`: the process ends when the method is called, or has done its work.
-The file is removed first, so that the next process goes on.
+It contains `MODULE CLASS METHOD before`, or `after`: the process ends when the method is called, or
+has done its work. The file is removed first, so that the next process goes on.
 """
 
 import functools

@@ -47,7 +47,10 @@ def test_a_trace_evaluated_again_is_the_next_revision_and_leaves(scored, recordi
     running.wait_until_finished(TRACES)
     assert running.stop() == 0
     revisions = [
-        x for span in running.exported("spans") for x in span["attributes"] if x["key"] == "spanscore.revision"
+        x
+        for span in running.exported("spans")
+        for x in span["attributes"]
+        if x["key"] == "spanscore.revision"
     ]
     assert sum(x["value"]["intValue"] == "2" for x in revisions) == 1
 
@@ -56,6 +59,9 @@ def test_a_session_evaluated_again_takes_other_weights(scored, recording):
     _, control = scored
     session_id = recording("pydantic_ai/openai").expected[0]["session_id"]
     weights = {"coherence": 0.0, "loop_detection": 0.0, "confidence": 0.0, "tool_correctness": 0.0}
-    request = pb.EvaluateRequest(session_id=session_id, metrics=["agent_reliability"], signal_weights=weights)
+    request = pb.EvaluateRequest(
+        session_id=session_id, metrics=["agent_reliability"], signal_weights=weights
+    )
     (score,) = control.Evaluate(request).scores
-    assert (score.status, score.skip_cause) == (STATUS_SKIPPED, "no_signals")  # nothing of weight is left to rest on
+    # nothing of weight is left to rest on
+    assert (score.status, score.skip_cause) == (STATUS_SKIPPED, "no_signals")

@@ -1,4 +1,6 @@
-"""A disk that is full, a store that cannot be used, a second server: what is acknowledged is kept, and goes on."""
+"""A disk that is full, a store that cannot be used, a second server: what is acknowledged is kept,
+and goes on.
+"""
 
 import contextlib
 import os
@@ -52,7 +54,9 @@ def small_disk(tmp_path):
     mount, umount = shutil.which("mount"), shutil.which("umount")
     if (
         not mount
-        or subprocess.run([mount, "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)], check=False).returncode
+        or subprocess.run(
+            [mount, "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)], check=False
+        ).returncode
     ):
         pytest.skip("mounting needs root")
     yield folder
@@ -72,18 +76,26 @@ def test_a_server_goes_on_by_itself_after_its_disk_was_full(server, recording, s
     running = server(
         journal={"path": str(small_disk / "journal.db")},
         store={"url": f"sqlite:///{small_disk}/store.db"},
-        assemble={"complete_after": "700ms", "idle_after": "700ms", "session_idle_after": "1s", "late_window": "1s"},
+        assemble={
+            "complete_after": "700ms",
+            "idle_after": "700ms",
+            "session_idle_after": "1s",
+            "late_window": "1s",
+        },
     ).start()
     requests = recording("semconv/message-attributes").copies(6)
     assert send(running, requests[:60]) == 60
     ballast = fill(small_disk)
     refused = send(running, requests[60:]) < len(requests) - 60
     ballast.unlink()
-    running.wait_until(lambda state: state["status"] == "Server available" and state["store"] == "ok")
+    running.wait_until(
+        lambda state: state["status"] == "Server available" and state["store"] == "ok"
+    )
     assert refused
     assert send(running, requests) == len(requests)
     running.wait_until_finished(len(traces_of(requests)))
-    running.wait_until(lambda state: not state["journal_bytes"])  # also what could not be removed meanwhile
+    # also what could not be removed meanwhile
+    running.wait_until(lambda state: not state["journal_bytes"])
     assert running.stop() == 0
 
 
@@ -93,7 +105,9 @@ def test_a_store_that_cannot_be_used_costs_no_request(server, recording):
     other = sqlite3.connect(running.folder / "store.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     assert send(running, requests) == len(requests)
-    running.wait_until(lambda state: "locked" in state["store"] and state["status"] == "Server available")
+    running.wait_until(
+        lambda state: "locked" in state["store"] and state["status"] == "Server available"
+    )
     told = ready(running)
     other.close()
     running.wait_until_finished(len(traces_of(requests)))
@@ -131,7 +145,9 @@ def test_the_next_server_starts_at_once_after_a_kill(server):
     running = server().start()
     running.kill()
     assert (
-        (running.folder / "store.db.lock").read_text().startswith(f"process {running.process.pid} on {os.uname()[1]}")
+        (running.folder / "store.db.lock")
+        .read_text()
+        .startswith(f"process {running.process.pid} on {os.uname()[1]}")
     )
     running.start()
 
@@ -148,7 +164,11 @@ def killed(server, recording):
 def lost(running):
     with urllib.request.urlopen(f"http://127.0.0.1:{running.health}/metrics") as answer:
         page = answer.read().decode()
-    return [line.rsplit(" ", 1)[1] for line in page.splitlines() if line.startswith("spanscore_journal_lost_requests")]
+    return [
+        line.rsplit(" ", 1)[1]
+        for line in page.splitlines()
+        if line.startswith("spanscore_journal_lost_requests")
+    ]
 
 
 def test_a_flipped_byte_in_the_journals_log_loses_nothing(killed):
@@ -157,7 +177,9 @@ def test_a_flipped_byte_in_the_journals_log_loses_nothing(killed):
     content[len(content) // 2] ^= 1
     log.write_bytes(content)
     killed.start()
-    assert killed.state()["counters"]["journal_replayed_requests"] + sum(map(int, lost(killed))) == 60
+    assert (
+        killed.state()["counters"]["journal_replayed_requests"] + sum(map(int, lost(killed))) == 60
+    )
     assert killed.state()["counters"]["journal_replayed_requests"] >= 59
 
 
@@ -199,20 +221,25 @@ def create_until_refused(runs, request):
 
 def test_runs_go_on_by_themselves_after_the_disk_was_full(server, small_disk):
     running = server(
-        journal={"path": str(small_disk / "journal.db")}, store={"url": f"sqlite:///{small_disk}/store.db"}
+        journal={"path": str(small_disk / "journal.db")},
+        store={"url": f"sqlite:///{small_disk}/store.db"},
     )
     store = Store.open(Config(url=f"sqlite:///{small_disk}/store.db"))
     store.commit([StoredTrace(agent_trace(user_input=str(n)), 1, "") for n in range(5)], [])
     store.close()
     running.start()
-    request = pb.CreateRunRequest(run=pb.Run(measure=pb.RunMeasure(metrics=["check.answer_present"])))
+    request = pb.CreateRunRequest(
+        run=pb.Run(measure=pb.RunMeasure(metrics=["check.answer_present"]))
+    )
     with grpc.insecure_channel(f"127.0.0.1:{running.api}") as channel:
         runs = RunServiceStub(channel)
         created = [runs.CreateRun(request, wait_for_ready=True)]
         ballast = fill(small_disk)
         more, code = create_until_refused(runs, request)
         ballast.unlink()
-        ended = [list(runs.WatchRun(pb.WatchRunRequest(name=x.name)))[-1] for x in [*created, *more]]
+        ended = [
+            list(runs.WatchRun(pb.WatchRunRequest(name=x.name)))[-1] for x in [*created, *more]
+        ]
 
     assert code == grpc.StatusCode.UNAVAILABLE
     assert {(x.state, x.progress.done) for x in ended} == {(pb.RUN_STATE_SUCCEEDED, 5)}
@@ -224,11 +251,15 @@ def test_ticks_of_monitors_that_a_full_disk_has_stopped_are_made_up_for(server, 
     running = server(store={"url": url}).stop_clock().start()
     monitor = monitor_pb.Monitor(
         schedule=monitor_pb.MonitorSchedule(every_s=10.0),
-        run=monitor_pb.MonitorRun(measure=pb.RunMeasure(metrics=["coherence"]), only_if_changed=True),
+        run=monitor_pb.MonitorRun(
+            measure=pb.RunMeasure(metrics=["coherence"]), only_if_changed=True
+        ),
     )
     with grpc.insecure_channel(f"127.0.0.1:{running.api}") as channel:
         service = MonitorServiceStub(channel)
-        service.CreateMonitor(monitor_pb.CreateMonitorRequest(monitor=monitor, monitor_id="m"), wait_for_ready=True)
+        service.CreateMonitor(
+            monitor_pb.CreateMonitorRequest(monitor=monitor, monitor_id="m"), wait_for_ready=True
+        )
     running.stop()
     store = Store.open(Config(url=url))
     traces = [agent_trace(user_input=f"question {n}", final_output="blue") for n in range(20)]
@@ -237,14 +268,18 @@ def test_ticks_of_monitors_that_a_full_disk_has_stopped_are_made_up_for(server, 
     running.start()
     ballast = fill(small_disk)
     running.pass_time(10)
-    running.wait_until(lambda _: "monitors: the store cannot be used" in (running.folder / "log").read_text())
+    running.wait_until(
+        lambda _: "monitors: the store cannot be used" in (running.folder / "log").read_text()
+    )
     ballast.unlink()
     running.run_clock()
 
     with grpc.insecure_channel(f"127.0.0.1:{running.api}") as channel:
         listed = monitor_pb.ListMonitorTicksRequest(parent="monitors/m")
         service = MonitorServiceStub(channel)
-        running.wait_until(lambda _: any(x.run_progress.done == 20 for x in service.ListMonitorTicks(listed).ticks))
+        running.wait_until(
+            lambda _: any(x.run_progress.done == 20 for x in service.ListMonitorTicks(listed).ticks)
+        )
         found = service.ListMonitorTicks(listed).ticks
     running.stop()
     assert sum(x.run_progress.done for x in found) == 20

@@ -26,7 +26,9 @@ SIGNALS = {"resourceSpans": "traces", "resourceLogs": "logs", "resourceMetrics":
 
 
 class Sent:
-    """What a server sent of a recording, request by request, as `(signal, request)`; `killed` in the middle, say."""
+    """What a server sent of a recording, request by request, as `(signal, request)`; `killed` in
+    the middle, say.
+    """
 
     def __init__(self, folder, *, killed=False, **settings):
         self.recorded = Recording(CASE)
@@ -37,21 +39,36 @@ class Sent:
             self.server.wait_until(lambda state: state["counters"].get("traces_finished", 0) > 1)
             self.server.kill()
             self.server.start()
-            self.server.wait_until(lambda state: not state["open_traces"] and not state["waiting_traces"])
+            self.server.wait_until(
+                lambda state: not state["open_traces"] and not state["waiting_traces"]
+            )
         self.server.wait_until_finished(0 if killed else TRACES)
         self.server.stop()
 
     def requests(self):
         lines = self.server.scores.read_text().splitlines()
-        signals = [next(signal for key, signal in SIGNALS.items() if key in line[:40]) for line in lines]
-        return [(signal, otlp_json.parse(signal, line)) for signal, line in zip(signals, lines, strict=True)]
+        signals = [
+            next(signal for key, signal in SIGNALS.items() if key in line[:40]) for line in lines
+        ]
+        return [
+            (signal, otlp_json.parse(signal, line))
+            for signal, line in zip(signals, lines, strict=True)
+        ]
 
     def spans(self):
-        return list(spans_of(x for _, x in self.requests() if isinstance(x, ExportTraceServiceRequest)))
+        return list(
+            spans_of(x for _, x in self.requests() if isinstance(x, ExportTraceServiceRequest))
+        )
 
     def records(self):
         requests = [x for _, x in self.requests() if isinstance(x, ExportLogsServiceRequest)]
-        return [x for r in requests for g in r.resource_logs for s in g.scope_logs for x in s.log_records]
+        return [
+            x
+            for r in requests
+            for g in r.resource_logs
+            for s in g.scope_logs
+            for x in s.log_records
+        ]
 
     def points(self):
         requests = [x for _, x in self.requests() if isinstance(x, ExportMetricsServiceRequest)]
@@ -60,7 +77,9 @@ class Sent:
 
     def received(self):
         """The recording's spans by trace id and span id, each with its resource."""
-        return {(x.trace_id, x.span_id): (group, x) for group, _, x in spans_of([self.recorded.traces])}
+        return {
+            (x.trace_id, x.span_id): (group, x) for group, _, x in spans_of([self.recorded.traces])
+        }
 
     def evaluations(self):
         store = Store.open(Config(url=f"sqlite:///{self.server.folder}/store.db"))
@@ -70,7 +89,13 @@ class Sent:
 
 
 def spans_of(requests):
-    return [(g, s.scope, x) for r in requests for g in r.resource_spans for s in g.scope_spans for x in s.spans]
+    return [
+        (g, s.scope, x)
+        for r in requests
+        for g in r.resource_spans
+        for s in g.scope_spans
+        for x in s.spans
+    ]
 
 
 def facts(item):
@@ -112,7 +137,9 @@ def test_no_trace_is_longer_than_it_was(sent):
 
 
 def test_none_has_a_status_or_a_link_and_all_are_internal(sent):
-    assert {(x.HasField("status"), len(x.links), x.kind) for _, _, x in sent.spans()} == {(False, 0, 1)}
+    assert {(x.HasField("status"), len(x.links), x.kind) for _, _, x in sent.spans()} == {
+        (False, 0, 1)
+    }
 
 
 def test_among_them_are_passes_and_fails(sent):
@@ -145,7 +172,9 @@ def test_each_comes_under_its_parents_resource(sent):
 
 
 def test_the_scope_is_spanscore_with_its_version(sent):
-    assert {(scope.name, scope.version) for _, scope, _ in sent.spans()} == {("spanscore", spanscore.__version__)}
+    assert {(scope.name, scope.version) for _, scope, _ in sent.spans()} == {
+        ("spanscore", spanscore.__version__)
+    }
 
 
 def test_the_summary_is_the_first_attribute(sent):
@@ -163,7 +192,9 @@ def test_nothing_looks_like_tokens_of_the_users(sent):
 
 
 def test_each_span_has_its_event_with_the_same_id_and_target(sent):
-    spans = {x.span_id.hex(): (x.trace_id, x.parent_span_id) for _, _, x in sent.spans() if is_score(x)}
+    spans = {
+        x.span_id.hex(): (x.trace_id, x.parent_span_id) for _, _, x in sent.spans() if is_score(x)
+    }
     events = {facts(x)["log.record.uid"]: (x.trace_id, x.span_id) for x in sent.records()}
     assert events == spans
 
@@ -173,7 +204,9 @@ def test_a_sessions_scores_are_on_the_root_of_its_last_trace(sent):
     assert sessions
     roots = [x for _, x in sent.received().values() if not x.parent_span_id]
     for x in sessions:
-        of_session = [r for r in roots if facts(r).get("gen_ai.conversation.id") == facts(x)["session.id"]]
+        of_session = [
+            r for r in roots if facts(r).get("gen_ai.conversation.id") == facts(x)["session.id"]
+        ]
         last = max(of_session, key=lambda r: r.start_time_unix_nano)
         assert (x.trace_id, x.parent_span_id) == (last.trace_id, last.span_id)
 
@@ -215,11 +248,18 @@ def test_a_failed_evaluation_says_so_without_an_error_status_and_its_event_warns
     from scripted_server import ScriptedServer, refusal
 
     with ScriptedServer(refusal(400)) as model:
-        judge = {"model": "openai/gpt-4o-mini", "api_base": model.url, "api_key": "a-key", "timeout": "5m"}
+        judge = {
+            "model": "openai/gpt-4o-mini",
+            "api_base": model.url,
+            "api_key": "a-key",
+            "timeout": "5m",
+        }
         sent = Sent(tmp_path, judge=judge)
     spans = [x for _, _, x in sent.spans() if "error.type" in facts(x)]
     records = [x for x in sent.records() if "error.type" in facts(x)]
-    assert {(facts(x)["error.type"], x.HasField("status")) for x in spans} == {("JudgeUnavailableError", False)}
+    assert {(facts(x)["error.type"], x.HasField("status")) for x in spans} == {
+        ("JudgeUnavailableError", False)
+    }
     assert {x.severity_text for x in records} == {"WARN"}
     assert {facts(x)["log.record.uid"] for x in records} == {x.span_id.hex() for x in spans}
 
@@ -227,11 +267,18 @@ def test_a_failed_evaluation_says_so_without_an_error_status_and_its_event_warns
 def test_linked_each_is_in_a_trace_of_its_own_with_a_link_to_its_target(tmp_path):
     sent = Sent(
         tmp_path,
-        export={"placement": "linked", "exporters": {"otlp_json_file": {"path": str(tmp_path / "scores.jsonl")}}},
+        export={
+            "placement": "linked",
+            "exporters": {"otlp_json_file": {"path": str(tmp_path / "scores.jsonl")}},
+        },
     )
     traces = [x.trace_id for _, _, x in sent.spans()]
     assert len(set(traces)) == len(traces)
-    assert all((link.trace_id, link.span_id) in sent.received() for _, _, x in sent.spans() for link in x.links)
+    assert all(
+        (link.trace_id, link.span_id) in sent.received()
+        for _, _, x in sent.spans()
+        for link in x.links
+    )
     assert {len(x.links) for _, _, x in sent.spans()} == {1}
 
 
@@ -239,7 +286,9 @@ def test_inline_no_evaluation_span_leaves_before_its_trace(tmp_path):
     sent = Sent(tmp_path, mode="inline", inline={"max_delay": "0"})
     there = set()
     for _, request in sent.requests():
-        for _, _, x in spans_of([request] if isinstance(request, ExportTraceServiceRequest) else []):
+        for _, _, x in spans_of(
+            [request] if isinstance(request, ExportTraceServiceRequest) else []
+        ):
             if "spanscore.emitted" in facts(x):
                 assert (x.trace_id, x.parent_span_id) in there
             there.add((x.trace_id, x.span_id))

@@ -28,11 +28,16 @@ def received(recorded):
 
 
 def passed_on(server):
-    return [span for span in server.exported("spans") if "spanscore.emitted" not in attributes(span)]
+    return [
+        span for span in server.exported("spans") if "spanscore.emitted" not in attributes(span)
+    ]
 
 
 def test_every_span_leaves_once_and_the_root_with_its_scores(server, recording):
-    recorded, running = recording("semconv/message-attributes"), server(mode="inline").stop_clock().start()
+    recorded, running = (
+        recording("semconv/message-attributes"),
+        server(mode="inline").stop_clock().start(),
+    )
     export(running, recorded.spans_one_by_one())
     running.run_clock()
     running.wait_until_finished(TRACES)
@@ -44,18 +49,28 @@ def test_every_span_leaves_once_and_the_root_with_its_scores(server, recording):
 
 
 def test_trace_scores_on_the_root_are_not_sent_as_spans_too(server, recording, unjudged):
-    recorded, running = recording("semconv/message-attributes"), server(mode="inline", evaluation=unjudged).start()
+    recorded, running = (
+        recording("semconv/message-attributes"),
+        server(mode="inline", evaluation=unjudged).start(),
+    )
     export(running, [recorded.traces])
     running.wait_until_finished(TRACES)
     running.stop()
-    emitted = [attributes(span) for span in running.exported("spans") if "spanscore.emitted" in attributes(span)]
+    emitted = [
+        attributes(span)
+        for span in running.exported("spans")
+        if "spanscore.emitted" in attributes(span)
+    ]
     names = {x["gen_ai.evaluation.name"]["stringValue"] for x in emitted}
     assert names == {"loop_detection", "agent_reliability"}
 
 
 def test_a_root_whose_time_is_up_leaves_without_scores_and_they_follow(server, recording):
     settings = {"mode": "inline", "inline": {"max_delay": "0"}}
-    recorded, running = recording("semconv/message-attributes"), server(**settings).stop_clock().start()
+    recorded, running = (
+        recording("semconv/message-attributes"),
+        server(**settings).stop_clock().start(),
+    )
     export(running, [recorded.traces])
     running.wait_until(lambda state: not state["held_roots"])
     running.run_clock()
@@ -63,7 +78,9 @@ def test_a_root_whose_time_is_up_leaves_without_scores_and_they_follow(server, r
     running.stop()
     assert sorted(span["spanId"] for span in passed_on(running)) == received(recorded)
     assert not any("spanscore.coherence.score" in attributes(span) for span in passed_on(running))
-    emitted = [attributes(x) for x in running.exported("spans") if "spanscore.emitted" in attributes(x)]
+    emitted = [
+        attributes(x) for x in running.exported("spans") if "spanscore.emitted" in attributes(x)
+    ]
     assert "coherence" in {x["gen_ai.evaluation.name"]["stringValue"] for x in emitted}
 
 
@@ -71,7 +88,9 @@ def test_spans_without_genai_leave_at_once(server):
     slow = {"complete_after": "1h", "idle_after": "1h", "session_idle_after": "1h"}
     running = server(mode="inline", assemble=slow).start()
     request = ExportTraceServiceRequest()
-    request.resource_spans.add().scope_spans.add().spans.add(name="GET", trace_id=b"t" * 16, span_id=b"s" * 8)
+    request.resource_spans.add().scope_spans.add().spans.add(
+        name="GET", trace_id=b"t" * 16, span_id=b"s" * 8
+    )
     export(running, [request])
     running.wait_until(lambda state: state["counters"].get("exporter_sent_requests"))
     assert [span["name"] for span in running.exported("spans")] == ["GET"]
@@ -87,7 +106,10 @@ def test_metrics_are_passed_on(server):
 
 
 def test_roots_held_back_leave_after_a_kill(server, recording):
-    recorded, running = recording("semconv/message-attributes"), server(mode="inline").stop_clock().start()
+    recorded, running = (
+        recording("semconv/message-attributes"),
+        server(mode="inline").stop_clock().start(),
+    )
     export(running, [recorded.traces])
     running.kill()
     running.run_clock()
@@ -107,7 +129,10 @@ def test_an_agent_under_an_http_server_leaves_with_its_scores(server, recording)
             .scope_spans.add()
             .spans.add(name="POST /chat", trace_id=trace_id, span_id=b"http" + trace_id[:4])
         )
-        http.start_time_unix_nano, http.end_time_unix_nano = agent.start_time_unix_nano, agent.end_time_unix_nano
+        http.start_time_unix_nano, http.end_time_unix_nano = (
+            agent.start_time_unix_nano,
+            agent.end_time_unix_nano,
+        )
         agent.parent_span_id = http.span_id
     export(running, [recorded.traces])
     running.wait_until_finished(TRACES)

@@ -18,7 +18,9 @@ SCORES = TRACES_OF_A_RECORDING * TRACE_METRICS - FIRST_TURNS + SESSIONS * SESSIO
 
 
 def post(server, path, body, content_type):
-    request = urllib.request.Request(f"http://127.0.0.1:{server.http}{path}", body, {"content-type": content_type})
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{server.http}{path}", body, {"content-type": content_type}
+    )
     with urllib.request.urlopen(request) as answer:
         assert answer.status == 200
 
@@ -48,7 +50,12 @@ def check(server, recording):
 
 @pytest.mark.parametrize(
     "case",
-    ["semconv/message-attributes", "openinference/langgraph", "openllmetry/indexed-messages", "pydantic_ai/openai"],
+    [
+        "semconv/message-attributes",
+        "openinference/langgraph",
+        "openllmetry/indexed-messages",
+        "pydantic_ai/openai",
+    ],
 )
 def test_grpc_gives_the_traces_of_the_file(server, recording, case):
     recorded, running = recording(case), server().start()
@@ -97,7 +104,11 @@ def test_logs_that_come_before_their_spans_are_joined(server, recording, case):
 def test_a_late_span_gives_the_next_revision(server, recording):
     recorded, running = recording("semconv/message-attributes"), server().start()
     spans = list(recorded.spans_one_by_one())
-    late = next(x for x in spans if x.resource_spans[0].scope_spans[0].spans[0].name.startswith("execute_tool"))
+    late = next(
+        x
+        for x in spans
+        if x.resource_spans[0].scope_spans[0].spans[0].name.startswith("execute_tool")
+    )
     spans.remove(late)
     export(running, spans)
     running.wait_until_finished(TRACES_OF_A_RECORDING)
@@ -138,7 +149,9 @@ def test_scores_sent_back_to_the_server_open_nothing(server, recording):
 def test_spans_without_genai_are_let_go_unread(server):
     running = server().start()
     request = ExportTraceServiceRequest()
-    request.resource_spans.add().scope_spans.add().spans.add(name="GET", trace_id=b"t" * 16, span_id=b"s" * 8)
+    request.resource_spans.add().scope_spans.add().spans.add(
+        name="GET", trace_id=b"t" * 16, span_id=b"s" * 8
+    )
     export(running, [request])
     running.wait_until(lambda state: state["counters"].get("traces_finished") == 1)
     assert running.state()["counters"]["traces_without_genai"] == 1

@@ -1,4 +1,6 @@
-"""Monitors of a real server: killed at each step from a due tick to a sent alert, and through changes of the clock."""
+"""Monitors of a real server: killed at each step from a due tick to a sent alert, and through
+changes of the clock.
+"""
 
 import json
 import threading
@@ -27,11 +29,16 @@ LIVE = pb.MonitorWatch(metric=METRIC, floor=0.99, heaviest=1.0)
 MONITOR = pb.Monitor(
     schedule=pb.MonitorSchedule(every_s=10.0),
     run=pb.MonitorRun(
-        measure=run_pb.RunMeasure(metrics=[METRIC]), overlap=pb.MONITOR_OVERLAP_QUEUE, only_if_changed=True
+        measure=run_pb.RunMeasure(metrics=[METRIC]),
+        overlap=pb.MONITOR_OVERLAP_QUEUE,
+        only_if_changed=True,
     ),
     watch=LIVE,
 )
-TABLES, STORE = "spanscore.store.monitor_tables MonitorTables", "spanscore.store.monitors MonitorStore"
+TABLES, STORE = (
+    "spanscore.store.monitor_tables MonitorTables",
+    "spanscore.store.monitors MonitorStore",
+)
 POINTS = {
     "a tick is due": f"{TABLES} add_tick before",
     "the tick is written, its run is not": "spanscore.store.runs RunTables create before",
@@ -83,11 +90,17 @@ def webhook():
 
 def ask(running, method, request):
     with grpc.insecure_channel(f"127.0.0.1:{running.api}") as channel:
-        return getattr(MonitorServiceStub(channel), method)(request, timeout=DEADLINE_S, wait_for_ready=True)
+        return getattr(MonitorServiceStub(channel), method)(
+            request, timeout=DEADLINE_S, wait_for_ready=True
+        )
 
 
 def ticks(running, monitor="m"):
-    return list(ask(running, "ListMonitorTicks", pb.ListMonitorTicksRequest(parent=f"monitors/{monitor}")).ticks)
+    return list(
+        ask(
+            running, "ListMonitorTicks", pb.ListMonitorTicksRequest(parent=f"monitors/{monitor}")
+        ).ticks
+    )
 
 
 def wait_until(holds):
@@ -100,7 +113,10 @@ def wait_until(holds):
 def keep(folder, count):
     """Store so many traces, while no server runs; their ids."""
     store = Store.open(Config(url=f"sqlite:///{folder}/store.db"))
-    made = [agent_trace(user_input=f"Where is order {n}?", final_output="Blue whales sing.") for n in range(count)]
+    made = [
+        agent_trace(user_input=f"Where is order {n}?", final_output="Blue whales sing.")
+        for n in range(count)
+    ]
     store.commit([StoredTrace(x, 1, "digest") for x in made], [])
     store.close()
     return sorted(x.id for x in made)
@@ -124,7 +140,9 @@ def scored(folder, found):
     """How often each trace was scored by the runs of these ticks."""
     store = Store.open(Config(url=f"sqlite:///{folder}/store.db"))
     runs = [x.run.removeprefix("runs/") for x in found if x.run]
-    scores = [y for x in runs for y in store.list_scores(ScoreQuery(run=x, skipped=True), 100_000).items]
+    scores = [
+        y for x in runs for y in store.list_scores(ScoreQuery(run=x, skipped=True), 100_000).items
+    ]
     store.close()
     return Counter(x.subject_id for x in scores)
 
@@ -172,7 +190,8 @@ ZONES = {
     "abroad": ("30 1 * * *", "America/New_York"),
 }
 CHANGES = {
-    # Clocks go forward at 01:00 UTC: what falls into the hour that there is not comes right after it.
+    # Clocks go forward at 01:00 UTC: what falls into the hour that there is not comes right after
+    # it.
     "forward": (
         "2026-03-28T23:50",
         {
@@ -207,7 +226,9 @@ def test_monitors_tick_as_their_zones_clocks_go(server, change):
     for _ in range(7):
         running.pass_time(30 * 60)
         now_ns = running._shown_ns()
-        due = {name: {utc(x) for x in times if utc(x) <= now_ns} for name, times in expected.items()}
+        due = {
+            name: {utc(x) for x in times if utc(x) <= now_ns} for name, times in expected.items()
+        }
         wait_until(lambda due=due: all(times <= dues(running, name) for name, times in due.items()))
     found = {name: dues(running, name) for name in ZONES}
     running.stop()

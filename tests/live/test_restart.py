@@ -18,7 +18,8 @@ def traces_of(requests):
 
 
 def test_every_trace_acknowledged_before_a_kill_is_scored_once(server, recording):
-    running = server().stop_clock().start()  # a slow sender's trace would be cut before its last spans were sent
+    # a slow sender's trace would be cut before its last spans were sent
+    running = server().stop_clock().start()
     requests = recording("semconv/message-attributes").copies(CONVERSATIONS)
     half = len(requests) // 2
     with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
@@ -36,7 +37,8 @@ def test_every_trace_acknowledged_before_a_kill_is_scored_once(server, recording
     scored = [
         (span["traceId"], span["name"].split(":")[0])
         for span in running.exported("spans")
-        if attribute(span, "spanscore.scope") == "trace" and attribute(span, "spanscore.revision") == "1"
+        if attribute(span, "spanscore.scope") == "trace"
+        and attribute(span, "spanscore.revision") == "1"
     ]
     assert len({trace_id for trace_id, _ in scored}) == expected
     assert len(set(scored)) == len(scored)
@@ -71,9 +73,15 @@ def test_stopping_keeps_an_unfinished_trace_for_the_next_start(server, recording
 
 
 def test_a_full_journal_sends_the_sender_away_to_come_back(server, tmp_path):
-    running = server(journal={"path": str(tmp_path / "small.db"), "max_bytes": 100}).stop_clock().start()
+    running = (
+        server(journal={"path": str(tmp_path / "small.db"), "max_bytes": 100}).stop_clock().start()
+    )
     request = ExportTraceServiceRequest()
-    span = request.resource_spans.add().scope_spans.add().spans.add(trace_id=b"t" * 16, span_id=b"s" * 8)
+    span = (
+        request.resource_spans.add()
+        .scope_spans.add()
+        .spans.add(trace_id=b"t" * 16, span_id=b"s" * 8)
+    )
     span.name = os.urandom(100).hex()
     with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
         TraceServiceStub(channel).Export(request)  # an empty journal takes whatever comes

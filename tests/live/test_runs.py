@@ -1,4 +1,6 @@
-"""Evaluation runs of a real server that is killed in the middle: nothing is lost, and no answer is paid for twice."""
+"""Evaluation runs of a real server that is killed in the middle: nothing is lost, and no answer is
+paid for twice.
+"""
 
 import os
 from collections import Counter
@@ -39,7 +41,10 @@ class Asked(Counter):
 def stored(folder, count, **facts):
     """A store with so many traces, each of another question; their ids."""
     store = Store.open(Config(url=f"sqlite:///{folder}/store.db"))
-    traces = [agent_trace(user_input=f"question {n}", final_output=f"answer {n}", **facts) for n in range(count)]
+    traces = [
+        agent_trace(user_input=f"question {n}", final_output=f"answer {n}", **facts)
+        for n in range(count)
+    ]
     store.commit([StoredTrace(x, 1, "digest") for x in traces], [])
     store.close()
     return {x.id for x in traces}
@@ -47,14 +52,18 @@ def stored(folder, count, **facts):
 
 def scores_of(folder, run):
     store = Store.open(Config(url=f"sqlite:///{folder}/store.db"))
-    found = store.list_scores(ScoreQuery(run=run.name.removeprefix("runs/"), skipped=True), 100_000).items
+    found = store.list_scores(
+        ScoreQuery(run=run.name.removeprefix("runs/"), skipped=True), 100_000
+    ).items
     store.close()
     return found
 
 
 def ask(running, method, request):
     with grpc.insecure_channel(f"127.0.0.1:{running.api}") as channel:
-        answer = getattr(RunServiceStub(channel), method)(request, timeout=DEADLINE_S, wait_for_ready=True)
+        answer = getattr(RunServiceStub(channel), method)(
+            request, timeout=DEADLINE_S, wait_for_ready=True
+        )
         return list(answer) if method == "WatchRun" else answer
 
 
@@ -62,7 +71,9 @@ def worked_off(running, run, count):
     """Wait until so many items of a run are worked off."""
     with grpc.insecure_channel(f"127.0.0.1:{running.api}") as channel:
         service = RunServiceStub(channel)
-        for found in service.WatchRun(pb.WatchRunRequest(name=run.name), timeout=DEADLINE_S, wait_for_ready=True):
+        for found in service.WatchRun(
+            pb.WatchRunRequest(name=run.name), timeout=DEADLINE_S, wait_for_ready=True
+        ):
             if found.progress.done >= count:
                 return found
     return found
@@ -77,8 +88,15 @@ def model():
 
 @pytest.fixture
 def judged(server, model, tmp_path):
-    """A server whose judge is the scripted model, and that evaluates nothing by itself; `archive` is a folder."""
-    judge = {"model": "openai/scripted", "api_base": model[0].url, "api_key": "k", "try_at_start": False}
+    """A server whose judge is the scripted model, and that evaluates nothing by itself; `archive`
+    is a folder.
+    """
+    judge = {
+        "model": "openai/scripted",
+        "api_base": model[0].url,
+        "api_key": "k",
+        "try_at_start": False,
+    }
     sources = {"archive": {"url": f"file://{tmp_path}/archive"}}
     return server(judge=judge, evaluation={"runs": {"max_concurrent": AT_ONCE, "sources": sources}})
 
@@ -93,7 +111,10 @@ def test_a_run_that_is_killed_again_and_again_scores_everything_once(judged, mod
         worked_off(judged, run, TRACES * kill // (KILLS + 2))
         judged.kill()
         judged.start()
-    assert ask(judged, "CreateRun", pb.CreateRunRequest(run=created, request_id="nightly")).name == run.name
+    assert (
+        ask(judged, "CreateRun", pb.CreateRunRequest(run=created, request_id="nightly")).name
+        == run.name
+    )
     ended = ask(judged, "WatchRun", pb.WatchRunRequest(name=run.name))[-1]
     judged.stop()
 
@@ -101,13 +122,18 @@ def test_a_run_that_is_killed_again_and_again_scores_everything_once(judged, mod
     assert (ended.state, ended.progress.done) == (pb.RUN_STATE_SUCCEEDED, TRACES)
     assert sorted(x.subject_id for x in found) == sorted(ids)
     asked_again = [question for question, count in model[1].items() if count > 1]
-    assert len(asked_again) <= KILLS * AT_ONCE  # whose answers were on their way when the process ended
+    # whose answers were on their way when the process ended
+    assert len(asked_again) <= KILLS * AT_ONCE
 
 
 def test_a_second_server_leaves_a_run_to_the_first(judged, server):
     stored(judged.folder, 20)
     judged.start()
-    run = ask(judged, "CreateRun", pb.CreateRunRequest(run=pb.Run(measure=pb.RunMeasure(metrics=[METRIC]))))
+    run = ask(
+        judged,
+        "CreateRun",
+        pb.CreateRunRequest(run=pb.Run(measure=pb.RunMeasure(metrics=[METRIC]))),
+    )
     second = server(store={"url": f"sqlite:///{judged.folder}/store.db"})
     refused = second.run()
     ended = ask(judged, "WatchRun", pb.WatchRunRequest(name=run.name))[-1]
@@ -119,7 +145,8 @@ def test_a_second_server_leaves_a_run_to_the_first(judged, server):
 def test_a_run_of_sessions_stores_their_signals_through_a_kill(judged):
     store = Store.open(Config(url=f"sqlite:///{judged.folder}/store.db"))
     traces = [
-        agent_trace(user_input=f"question {n}", final_output=f"answer {n}", session_id=f"s{n % 20}") for n in range(60)
+        agent_trace(user_input=f"question {n}", final_output=f"answer {n}", session_id=f"s{n % 20}")
+        for n in range(60)
     ]
     store.commit([StoredTrace(x, 1, "digest") for x in traces], [])
     store.close()
@@ -139,9 +166,13 @@ def test_a_run_of_sessions_stores_their_signals_through_a_kill(judged):
     assert found["trace", "confidence"] == found["trace", "tool_correctness"] == 60
 
 
-def test_a_run_over_a_source_asks_once_for_each_of_its_traces_through_kills(judged, model, tmp_path):
+def test_a_run_over_a_source_asks_once_for_each_of_its_traces_through_kills(
+    judged, model, tmp_path
+):
     (tmp_path / "archive").mkdir()
-    (tmp_path / "archive" / "traces.jsonl").write_text(lines_of(request_of(n) for n in range(TRACES)))
+    (tmp_path / "archive" / "traces.jsonl").write_text(
+        lines_of(request_of(n) for n in range(TRACES))
+    )
     judged.start()
     created = pb.Run(target=pb.RunTarget(source="archive"), measure=pb.RunMeasure(metrics=[METRIC]))
     estimate = ask(judged, "EstimateRun", pb.EstimateRunRequest(run=created))

@@ -1,4 +1,6 @@
-"""A turn that is spread over several traces is scored once, when its traces are there, whatever happens meanwhile."""
+"""A turn that is spread over several traces is scored once, when its traces are there, whatever
+happens meanwhile.
+"""
 
 import random
 
@@ -6,7 +8,12 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
-WAITS = {"complete_after": "300ms", "idle_after": "300ms", "session_idle_after": "1s", "stitch_window": "1h"}
+WAITS = {
+    "complete_after": "300ms",
+    "idle_after": "300ms",
+    "session_idle_after": "1s",
+    "stitch_window": "1h",
+}
 PROXY = "litellm/requests"
 PARTS = 3
 HOUR_S = 3600
@@ -20,7 +27,9 @@ def export(server, requests):
 
 
 def facts(traces):
-    return [{key: value for key, value in trace.items() if key != "completeness"} for trace in traces]
+    return [
+        {key: value for key, value in trace.items() if key != "completeness"} for trace in traces
+    ]
 
 
 def by_trace(recorded):
@@ -54,8 +63,12 @@ MEASURED = {
 
 
 def scored_alone(server, recorded):
-    """A server that has scored the recording's first part, since nothing came; its time stands still."""
-    running = server(assemble=WAITS | {"stitch_window": "1m"}, evaluation=MEASURED).stop_clock().start()
+    """A server that has scored the recording's first part, since nothing came; its time stands
+    still.
+    """
+    running = (
+        server(assemble=WAITS | {"stitch_window": "1m"}, evaluation=MEASURED).stop_clock().start()
+    )
     export(running, by_trace(recorded)[:1])
     running.pass_time(1)
     running.wait_until(parts_wait(1))
@@ -100,7 +113,9 @@ def test_what_comes_after_a_part_was_scored_is_the_turns_next_revision(server, r
 
 
 @pytest.mark.parametrize("known", [1, 2])
-def test_parts_that_waited_when_the_process_was_killed_are_stitched_after_it(server, recording, known):
+def test_parts_that_waited_when_the_process_was_killed_are_stitched_after_it(
+    server, recording, known
+):
     recorded, running = recording(PROXY), server(assemble=WAITS).start()
     parts = by_trace(recorded)
     export(running, parts[:known])
@@ -134,7 +149,8 @@ def test_in_inline_mode_the_roots_of_all_parts_leave_once(server, recording):
     running.stop()
     passed_on = [x["spanId"] for x in running.exported("spans") if not emitted(x)]
     assert sorted(passed_on) == sorted(
-        x.resource_spans[0].scope_spans[0].spans[0].span_id.hex() for x in recorded.spans_one_by_one()
+        x.resource_spans[0].scope_spans[0].spans[0].span_id.hex()
+        for x in recorded.spans_one_by_one()
     )
 
 
@@ -152,9 +168,12 @@ def emitted(span):
 def sides(recorded):
     """The application's traces, and those of its gateway, each a request."""
     services = [
-        (x, {y.value.string_value for y in x.resource_spans[0].resource.attributes}) for x in by_trace(recorded)
+        (x, {y.value.string_value for y in x.resource_spans[0].resource.attributes})
+        for x in by_trace(recorded)
     ]
-    return [x for x, names in services if "shop" in names], [x for x, names in services if "models" in names]
+    return [x for x, names in services if "shop" in names], [
+        x for x, names in services if "models" in names
+    ]
 
 
 def stored(server, requests):
@@ -163,9 +182,15 @@ def stored(server, requests):
     return sum(x is not None for x in server.agent_traces(ids))
 
 
-def test_what_waited_when_the_process_was_killed_is_known_as_the_gateways_after_it(server, recording):
+def test_what_waited_when_the_process_was_killed_is_known_as_the_gateways_after_it(
+    server, recording
+):
     application, gateway = sides(recording(GATEWAY))
-    running = server(assemble=WAITS | {"complete_after": "2s", "idle_after": "300ms"}).stop_clock().start()
+    running = (
+        server(assemble=WAITS | {"complete_after": "2s", "idle_after": "300ms"})
+        .stop_clock()
+        .start()
+    )
     export(running, gateway)
     running.pass_time(3)
     running.wait_until(lambda state: state["waiting_parts"] == CALLS)
@@ -178,7 +203,9 @@ def test_what_waited_when_the_process_was_killed_is_known_as_the_gateways_after_
     assert (stored(running, application), stored(running, gateway)) == (AGENTS, 0)
 
 
-def test_an_application_with_a_part_of_its_gateways_traces_is_known_to_the_rest_after_a_kill(server, recording):
+def test_an_application_with_a_part_of_its_gateways_traces_is_known_to_the_rest_after_a_kill(
+    server, recording
+):
     application, gateway = sides(recording(GATEWAY))
     running = server(assemble=WAITS).stop_clock().start()
     export(running, [*application, *gateway[::2]])
@@ -194,13 +221,21 @@ def test_an_application_with_a_part_of_its_gateways_traces_is_known_to_the_rest_
     assert (stored(running, application), stored(running, gateway)) == (AGENTS, 0)
 
 
-def test_in_inline_mode_the_gateways_roots_leave_without_scores_and_the_applications_with_them(server, recording):
+def test_in_inline_mode_the_gateways_roots_leave_without_scores_and_the_applications_with_them(
+    server, recording
+):
     running = server(mode="inline", assemble=WAITS).start()
-    export(running, [recording(GATEWAY).traces])  # in one: a gateway's traces wait for the others only briefly
+    # in one: a gateway's traces wait for the others only briefly
+    export(running, [recording(GATEWAY).traces])
     running.wait_until_finished(AGENTS + CALLS)
     running.stop()
     passed_on = [x for x in running.exported("spans") if not emitted(x)]
     scored = {
-        x["traceId"] for x in passed_on if any(y["key"].startswith("spanscore.") for y in x.get("attributes", []))
+        x["traceId"]
+        for x in passed_on
+        if any(y["key"].startswith("spanscore.") for y in x.get("attributes", []))
     }
-    assert (len(passed_on), len(scored)) == (len(list(recording(GATEWAY).spans_one_by_one())), AGENTS)
+    assert (len(passed_on), len(scored)) == (
+        len(list(recording(GATEWAY).spans_one_by_one())),
+        AGENTS,
+    )

@@ -1,4 +1,6 @@
-"""Headers of requests leave with what passes through, and with the scores of what they came with."""
+"""Headers of requests leave with what passes through, and with the scores of what they came
+with.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,7 +11,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceS
 
 TENANT = "x-scope-orgid"
 SETTINGS = {
-    "extensions": {"headers_setter": {"headers": [{"key": "X-Scope-OrgID", "from_context": "X-Scope-OrgID"}]}},
+    "extensions": {
+        "headers_setter": {"headers": [{"key": "X-Scope-OrgID", "from_context": "X-Scope-OrgID"}]}
+    },
     "receive": {"grpc": {"include_metadata": True}},
 }
 
@@ -52,7 +56,9 @@ def backend():
 
 
 def of_tenant(recorded, tenant):
-    """The recording's spans under trace ids of this tenant's own, in sessions with the ids that the other has too."""
+    """The recording's spans under trace ids of this tenant's own, in sessions with the ids that the
+    other has too.
+    """
     requests = []
     for request in recorded.spans_one_by_one():
         span = request.resource_spans[0].scope_spans[0].spans[0]
@@ -88,9 +94,13 @@ def test_each_tenant_gets_its_own(server, recording, backend, mode, is_killed):
 
 
 @pytest.mark.parametrize("mode", ["branch", "inline"])
-def test_a_tenant_that_its_token_names_is_named_to_the_backend(server, recording, backend, tmp_path, mode):
+def test_a_tenant_that_its_token_names_is_named_to_the_backend(
+    server, recording, backend, tmp_path, mode
+):
     tokens = tmp_path / "tokens"
-    tokens.write_text("".join(f"of-{tenant} tenant={tenant}\n" for tenant in "ab"), encoding="utf-8")
+    tokens.write_text(
+        "".join(f"of-{tenant} tenant={tenant}\n" for tenant in "ab"), encoding="utf-8"
+    )
     exporter = {
         "endpoint": f"127.0.0.1:{backend.port}",
         "tls": {"insecure": True},
@@ -106,7 +116,9 @@ def test_a_tenant_that_its_token_names_is_named_to_the_backend(server, recording
     with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
         for tenant in "ab":
             for request in of_tenant(recording("semconv/message-attributes"), tenant):
-                TraceServiceStub(channel).Export(request, metadata=(("authorization", f"Bearer of-{tenant}"),))
+                TraceServiceStub(channel).Export(
+                    request, metadata=(("authorization", f"Bearer of-{tenant}"),)
+                )
     running.wait_until(lambda _: all(backend.has_session_score(tenant) for tenant in "ab"))
     assert running.stop() == 0
     assert set(backend.spans) | set(backend.others) == {"a", "b"}

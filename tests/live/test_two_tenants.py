@@ -1,4 +1,6 @@
-"""Two tenants of a real server send the same trace ids, session ids and content, and aim at each other."""
+"""Two tenants of a real server send the same trace ids, session ids and content, and aim at each
+other.
+"""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -59,18 +61,27 @@ def running(server, model, tmp_path):
         extensions={"bearertokenauth": {"filename": str(tokens)}},
         receive={"grpc": auth, "http": auth},
         api=auth,
-        judge={"model": "openai/scripted", "api_base": model.url, "api_key": "k", "try_at_start": False},
+        judge={
+            "model": "openai/scripted",
+            "api_base": model.url,
+            "api_key": "k",
+            "try_at_start": False,
+        },
         evaluation={"default_metrics": False, "metrics": {METRIC: {}, "agent_reliability": {}}},
     ).start()
 
 
 def ids_of(request):
-    spans = [x for group in request.resource_spans for scoped in group.scope_spans for x in scoped.spans]
+    spans = [
+        x for group in request.resource_spans for scoped in group.scope_spans for x in scoped.spans
+    ]
     return {x.trace_id for x in spans}, {x.span_id for x in spans}
 
 
 def aimed(request, trace_id, span_id):
-    """The request of an attacker: its spans claim another tenant, link to a span of another's and lie under it."""
+    """The request of an attacker: its spans claim another tenant, link to a span of another's and
+    lie under it.
+    """
     made = ExportTraceServiceRequest()
     made.CopyFrom(request)
     for group in made.resource_spans:
@@ -90,7 +101,9 @@ def verdicts(trace_ids, session_id):
     group.resource.attributes.add(key="spanscore.header.:tenant").value.string_value = "acme"
     records = group.scope_logs.add().log_records
     for trace_id in (*trace_ids, b""):
-        record = records.add(event_name="gen_ai.evaluation.result", trace_id=trace_id, time_unix_nano=1)
+        record = records.add(
+            event_name="gen_ai.evaluation.result", trace_id=trace_id, time_unix_nano=1
+        )
         record.attributes.add(key="gen_ai.evaluation.name").value.string_value = "defaced"
         record.attributes.add(key="gen_ai.evaluation.score.value").value.double_value = 0.0
         record.attributes.add(key="session.id").value.string_value = session_id
@@ -108,11 +121,17 @@ def stored(running):
 def facts(trace):
     """What a trace says, but for what differs between tenants."""
     shown = trace.to_json()
-    return {key: x for key, x in shown.items() if key not in {"id", "session_key", "target", "completeness"}}
+    return {
+        key: x
+        for key, x in shown.items()
+        if key not in {"id", "session_key", "target", "completeness"}
+    }
 
 
 def seen_by(running, tenant):
-    """What a tenant's token reaches by the API: names of traces and sessions, and the metrics of scores."""
+    """What a tenant's token reaches by the API: names of traces and sessions, and the metrics of
+    scores.
+    """
     with Client(f"127.0.0.1:{running.api}", token=f"of-{tenant}") as client:
         traces = list(client.pages(client.traces.ListTraces, traces_pb.ListTracesRequest()))
         sessions = list(client.pages(client.traces.ListSessions, traces_pb.ListSessionsRequest()))
@@ -144,10 +163,15 @@ def test_each_tenant_has_its_own_whatever_the_other_sends(running, model, record
     seen = {tenant: seen_by(running, tenant) for tenant in TENANTS}
     running.stop()
     found = stored(running)
-    plain = [{key: x for key, x in one.items() if key in facts(found["acme"][0])} for one in recorded.expected]
+    plain = [
+        {key: x for key, x in one.items() if key in facts(found["acme"][0])}
+        for one in recorded.expected
+    ]
 
     assert found[""] == []
-    assert sorted(map(str, map(facts, found["acme"]))) == sorted(str({**facts(found["acme"][0]), **x}) for x in plain)
+    assert sorted(map(str, map(facts, found["acme"]))) == sorted(
+        str({**facts(found["acme"][0]), **x}) for x in plain
+    )
     assert {x.id for x in found["acme"]}.isdisjoint(x.id for x in found["blue"])
     assert seen["acme"][0] == {x.id for x in found["acme"]}
     assert seen["blue"][0] == {x.id for x in found["blue"]}
@@ -175,8 +199,13 @@ def attributes(span):
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_in_inline_mode_the_same_span_leaves_once_for_each_tenant_with_its_scores(server, recording, is_killed):
-    recorded, running = recording(CASE), server(mode="inline", tenancy={"enabled": True}).stop_clock().start()
+def test_in_inline_mode_the_same_span_leaves_once_for_each_tenant_with_its_scores(
+    server, recording, is_killed
+):
+    recorded, running = (
+        recording(CASE),
+        server(mode="inline", tenancy={"enabled": True}).stop_clock().start(),
+    )
     trace_ids, _ = ids_of(recorded.traces)
     with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
         for request in recorded.spans_one_by_one():
@@ -197,7 +226,12 @@ def test_in_inline_mode_the_same_span_leaves_once_for_each_tenant_with_its_score
 
 
 def test_who_shows_no_token_is_refused(running, recording):
-    with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel, pytest.raises(grpc.RpcError) as refused:
-        TraceServiceStub(channel).Export(recording(CASE).traces, metadata=(("x-scope-orgid", "acme"),))
+    with (
+        grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel,
+        pytest.raises(grpc.RpcError) as refused,
+    ):
+        TraceServiceStub(channel).Export(
+            recording(CASE).traces, metadata=(("x-scope-orgid", "acme"),)
+        )
     running.stop()
     assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED

@@ -33,7 +33,12 @@ class Backend(grpc.GenericRpcHandler):
                 context.abort(grpc.StatusCode.INTERNAL, "the disk is read-only")
             if signal == "traces":
                 request = ExportTraceServiceRequest.FromString(body)
-                self.spans.update(x.span_id for r in request.resource_spans for s in r.scope_spans for x in s.spans)
+                self.spans.update(
+                    x.span_id
+                    for r in request.resource_spans
+                    for s in r.scope_spans
+                    for x in s.spans
+                )
             return WIRE[signal].response().SerializeToString()
 
         return grpc.unary_unary_rpc_method_handler(answer)
@@ -47,7 +52,15 @@ def backend():
 
 
 def scores(running, *words):
-    command = [sys.executable, "-m", "spanscore.cli.main", "scores", "-c", str(running.folder / "config.yaml"), *words]
+    command = [
+        sys.executable,
+        "-m",
+        "spanscore.cli.main",
+        "scores",
+        "-c",
+        str(running.folder / "config.yaml"),
+        *words,
+    ]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
 
 
@@ -61,10 +74,15 @@ def test_what_a_backend_failed_at_is_listed_and_sent_again_once(server, recordin
     with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
         TraceServiceStub(channel).Export(recording("semconv/message-attributes").traces)
     running.wait_until(
-        lambda state: state["scores_undelivered"]["otlp_grpc"] > 0 and not any(state["scores_to_export"].values())
+        lambda state: (
+            state["scores_undelivered"]["otlp_grpc"] > 0
+            and not any(state["scores_to_export"].values())
+        )
     )
     listed = [json.loads(line) for line in scores(running, "--undelivered", "--json").splitlines()]
-    assert {(x["reason"], x["error"]) for x in listed} == {("fault", "INTERNAL: the disk is read-only")}
+    assert {(x["reason"], x["error"]) for x in listed} == {
+        ("fault", "INTERNAL: the disk is read-only")
+    }
 
     backend.works.set()
     scores(running, "--resend")

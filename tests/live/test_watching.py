@@ -1,4 +1,6 @@
-"""The real server, watched: what it did is on its page of metrics and arrives by OTLP; machines can read its log."""
+"""The real server, watched: what it did is on its page of metrics and arrives by OTLP; machines can
+read its log.
+"""
 
 import json
 import urllib.error
@@ -20,7 +22,9 @@ def scrape(running):
 def send(running, recorded):
     for body in (recorded.traces.SerializeToString(), b"\xff not OTLP"):
         request = urllib.request.Request(
-            f"http://127.0.0.1:{running.http}/v1/traces", body, {"Content-Type": "application/x-protobuf"}
+            f"http://127.0.0.1:{running.http}/v1/traces",
+            body,
+            {"Content-Type": "application/x-protobuf"},
         )
         urllib.request.urlopen(request).close()
 
@@ -36,7 +40,11 @@ def watched(server, recording):
 
 def test_the_page_tells_of_every_stage(watched):
     found = scrape(watched)
-    totals = {name: sum(x.value for x in family.samples) for name, family in found.items() if family.type == "counter"}
+    totals = {
+        name: sum(x.value for x in family.samples)
+        for name, family in found.items()
+        if family.type == "counter"
+    }
     did = (
         "receiver_requests",
         "receiver_accepted_spans",
@@ -61,7 +69,9 @@ def test_the_page_has_every_declared_metric_with_its_labels(watched):
 
 def test_gauges_are_told_as_they_are(watched):
     found = scrape(watched)
-    gauges = {name: x.samples[0].value for name, x in found.items() if x.type == "gauge" and x.samples}
+    gauges = {
+        name: x.samples[0].value for name, x in found.items() if x.type == "gauge" and x.samples
+    }
     assert gauges["spanscore_journal_capacity_bytes"] == 2 * 2**30
     assert gauges["spanscore_traces_open"] == 0
     (waiting,) = found["spanscore_exporter_waiting_scores"].samples
@@ -79,7 +89,9 @@ def test_a_hundred_bad_requests_in_a_row_are_a_line(server):
     running = server().start()
     for _ in range(100):
         request = urllib.request.Request(
-            f"http://127.0.0.1:{running.http}/v1/traces", b"\xff", {"Content-Type": "application/x-protobuf"}
+            f"http://127.0.0.1:{running.http}/v1/traces",
+            b"\xff",
+            {"Content-Type": "application/x-protobuf"},
         )
         urllib.request.urlopen(request).close()
     lines = [x for x in (running.folder / "log").read_text().splitlines() if "put aside" in x]
@@ -90,7 +102,9 @@ def test_metrics_leave_by_otlp_and_come_in_elsewhere(server):
     receiver = server().start()
     otlp = {"endpoint": f"http://127.0.0.1:{receiver.http}"}
     sender = server(
-        telemetry={"metrics": {"readers": [{"periodic": {"interval": "50ms", "exporter": {"otlp": otlp}}}]}}
+        telemetry={
+            "metrics": {"readers": [{"periodic": {"interval": "50ms", "exporter": {"otlp": otlp}}}]}
+        }
     )
     sender.start()
     receiver.wait_until(lambda state: state["counters"].get("receiver_requests", 0) >= 2)
@@ -111,7 +125,10 @@ def test_a_full_journal_is_told_until_there_is_room(server, tmp_path, recording)
     body = recording(CASE).traces.SerializeToString()
     journal = {"path": str(tmp_path / "j.db"), "max_bytes": len(body) * 3 // 2}
     running = server(journal=journal, assemble={"late_window": "1s"}).stop_clock().start()
-    url, headers = f"http://127.0.0.1:{running.http}/v1/traces", {"Content-Type": "application/x-protobuf"}
+    url, headers = (
+        f"http://127.0.0.1:{running.http}/v1/traces",
+        {"Content-Type": "application/x-protobuf"},
+    )
     urllib.request.urlopen(urllib.request.Request(url, body, headers)).close()
     with pytest.raises(urllib.error.HTTPError):
         urllib.request.urlopen(urllib.request.Request(url, body, headers))
@@ -126,8 +143,12 @@ def test_inline_mode_tells_of_what_it_held_and_let_go(server, recording):
     recorded, running = recording(CASE), server(mode="inline").start()
     send(running, recorded)
     running.wait_until_finished(len(recorded.expected))
-    running.wait_until(lambda state: state["counters"].get("inline_released_roots", 0) >= len(recorded.expected))
+    running.wait_until(
+        lambda state: state["counters"].get("inline_released_roots", 0) >= len(recorded.expected)
+    )
     found = scrape(running)
-    assert {x.labels["reason"] for x in found["spanscore_inline_released_roots"].samples} == {"scored"}
+    assert {x.labels["reason"] for x in found["spanscore_inline_released_roots"].samples} == {
+        "scored"
+    }
     assert found["spanscore_inline_held_roots"].samples[0].value == 0
     assert found["spanscore_exporter_queue_capacity"].samples[0].value == 1000

@@ -9,7 +9,12 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
-CASES = ["semconv/message-attributes", "openinference/langgraph", "openllmetry/indexed-messages", "pydantic_ai/openai"]
+CASES = [
+    "semconv/message-attributes",
+    "openinference/langgraph",
+    "openllmetry/indexed-messages",
+    "pydantic_ai/openai",
+]
 COPIES = 30
 DEADLINE_S = 300
 
@@ -63,7 +68,10 @@ def test_two_workers_give_the_traces_of_the_file(server, recording, case):
 def scores(running):
     """What is scored, and how it came out, without when."""
     found = running.committed().values()
-    return sorted((x.uid, x.metric, x.scope, repr(x.outcome), x.rank, repr(x.tally), x.supersedes) for x in found)
+    return sorted(
+        (x.uid, x.metric, x.scope, repr(x.outcome), x.rank, repr(x.tally), x.supersedes)
+        for x in found
+    )
 
 
 def test_two_workers_give_the_scores_of_none(server, recording, unjudged):
@@ -94,7 +102,9 @@ def test_a_worker_that_is_killed_under_load_loses_and_doubles_nothing(server, re
     running.run_clock()
     killed = set()
     for finished in (1, expected // 3, expected // 2):
-        running.wait_until(lambda state, n=finished: state["counters"].get("traces_finished", 0) >= n)
+        running.wait_until(
+            lambda state, n=finished: state["counters"].get("traces_finished", 0) >= n
+        )
         for pid in pids(running)[:1]:
             with suppress(ProcessLookupError):  # of the one before, whose death was not noticed yet
                 os.kill(pid, signal.SIGKILL)
@@ -105,13 +115,19 @@ def test_a_worker_that_is_killed_under_load_loses_and_doubles_nothing(server, re
     running.stop()
     spans = running.exported("spans")
     assert len({span["spanId"] for span in spans}) == len(spans)
-    assert {span["traceId"] for span in spans} == {trace_id.hex() for trace_id in traces_of(requests)}
+    assert {span["traceId"] for span in spans} == {
+        trace_id.hex() for trace_id in traces_of(requests)
+    }
 
 
-def test_a_trace_that_kills_workers_is_put_aside_and_others_are_scored(server, recording, tmp_path, monkeypatch):
+def test_a_trace_that_kills_workers_is_put_aside_and_others_are_scored(
+    server, recording, tmp_path, monkeypatch
+):
     (tmp_path / "poison.py").write_text(POISON)
     (tmp_path / "poison-1.dist-info").mkdir()
-    (tmp_path / "poison-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: poison\nVersion: 1\n")
+    (tmp_path / "poison-1.dist-info/METADATA").write_text(
+        "Metadata-Version: 2.1\nName: poison\nVersion: 1\n"
+    )
     points = "[spanscore.dialects]\npoison = poison:dialect\n"
     (tmp_path / "poison-1.dist-info/entry_points.txt").write_text(points)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

@@ -1,4 +1,6 @@
-"""A conversation against what a test expects: right only as a whole, and of unknown outcome where facts are missing."""
+"""A conversation against what a test expects: right only as a whole, and of unknown outcome where
+facts are missing.
+"""
 
 import pytest
 
@@ -12,9 +14,9 @@ from spanscore.model.trace import ModelCall, RequestedCall, Session, ToolCall
 RIGHT, WRONG = Score(0.9, "fits"), Score(0.2, "something else")
 WEATHER = (ExpectedCall("get_weather", {"city": "Rome"}),)
 OUTPUT = (
-    "session_id total_interactions correct_interactions is_fully_correct threshold correctness_scores correct_indices "
-    "tool_correctness_scores k pass_at_k pass_at_k_ci_low pass_at_k_ci_high pass_pow_k pass_pow_k_ci_low "
-    "pass_pow_k_ci_high"
+    "session_id total_interactions correct_interactions is_fully_correct threshold"
+    " correctness_scores correct_indices tool_correctness_scores k pass_at_k pass_at_k_ci_low"
+    " pass_at_k_ci_high pass_pow_k pass_pow_k_ci_low pass_pow_k_ci_high"
 )
 
 
@@ -30,7 +32,10 @@ def assessed(make_trace):
 
 
 def test_a_conversation_is_right_only_if_all_its_interactions_are(assessed):
-    values = [Agentic().conversation("s", assessed(*x), (1, 1)).value for x in ((RIGHT, RIGHT), (RIGHT, WRONG))]
+    values = [
+        Agentic().conversation("s", assessed(*x), (1, 1)).value
+        for x in ((RIGHT, RIGHT), (RIGHT, WRONG))
+    ]
     assert values == [1.0, 0.0]
 
 
@@ -44,7 +49,8 @@ def test_the_output_has_all_that_it_should_have(assessed):
 
 def test_odds_of_interactions_say_in_the_reason_what_they_count(assessed):
     by_turns, by_trials = (
-        Agentic(unit=unit).conversation("s", assessed(RIGHT, WRONG), (4, 2)) for unit in ("interaction", "conversation")
+        Agentic(unit=unit).conversation("s", assessed(RIGHT, WRONG), (4, 2))
+        for unit in ("interaction", "conversation")
     )
     assert "n and c count the interactions of this one conversation" in by_turns.reason
     assert "interactions of this one conversation" not in by_trials.reason
@@ -62,7 +68,9 @@ def test_wrong_tools_make_an_interaction_wrong(assessed):
 
 
 def test_wrong_tools_can_be_reported_only(assessed):
-    [found] = assessed(RIGHT, expected_tools=(ExpectedCall("get_weather", {"city": "Oslo"}),), tools_decide=False)
+    [found] = assessed(
+        RIGHT, expected_tools=(ExpectedCall("get_weather", {"city": "Oslo"}),), tools_decide=False
+    )
     assert (found.is_correct, found.tools.is_correct) == (True, False)
 
 
@@ -83,8 +91,14 @@ def test_where_tools_are_all_that_is_expected_one_must_be_used(make_trace):
         ({"final_output": None}, "did not record final_output"),
         ({"damaged": ("final_output",)}, "arrived cut or redacted"),
         ({"tool_calls": None}, "did not record tool_calls"),
-        ({"tool_calls": (ToolCall("1", "get_weather"),)}, "did not record the arguments of get_weather"),
-        ({"tool_calls": (ToolCall("1", "get_weather", {"city": "Rome"}),)}, "did not record what the tools returned"),
+        (
+            {"tool_calls": (ToolCall("1", "get_weather"),)},
+            "did not record the arguments of get_weather",
+        ),
+        (
+            {"tool_calls": (ToolCall("1", "get_weather", {"city": "Rome"}),)},
+            "did not record what the tools returned",
+        ),
     ],
 )
 def test_what_was_not_recorded_cannot_be_measured(make_trace, fields, told):
@@ -96,12 +110,20 @@ def test_what_was_not_recorded_cannot_be_measured(make_trace, fields, told):
 def test_results_need_not_be_recorded_where_their_use_does_not_count(make_trace):
     weights = ToolWeights(0.5, 0.25, 0.25, 0.0)
     trace = make_trace(tool_calls=(ToolCall("1", "get_weather", {"city": "Rome"}),))
-    assert Agentic(tool_weights=weights).unmeasurable_interaction(Interaction(trace, "sunny", WEATHER)) is None
+    assert (
+        Agentic(tool_weights=weights).unmeasurable_interaction(Interaction(trace, "sunny", WEATHER))
+        is None
+    )
 
 
 @pytest.mark.parametrize(
     ("output", "label", "value"),
-    [("It is sunny.", None, 1), ("No idea.", None, 0), ("No idea.", True, 1), ("It is sunny.", False, 0)],
+    [
+        ("It is sunny.", None, 1),
+        ("No idea.", None, 0),
+        ("No idea.", True, 1),
+        ("It is sunny.", False, 0),
+    ],
 )
 def test_utilisation_is_the_label_else_what_the_trace_shows(make_trace, output, label, value):
     interaction = Interaction(make_trace(final_output=output), None, WEATHER, uses_tools=label)
@@ -117,7 +139,10 @@ def test_calls_of_one_model_answer_are_known_to_be(make_trace):
 
 
 def test_calls_whose_ids_the_model_answers_lack_are_known_by_their_names(make_trace):
-    answers = [ModelCall("a" * 16, tool_calls=(RequestedCall(None, "get_weather", {}),) * count) for count in (2, 1)]
+    answers = [
+        ModelCall("a" * 16, tool_calls=(RequestedCall(None, "get_weather", {}),) * count)
+        for count in (2, 1)
+    ]
     calls = tuple(ToolCall(x, "get_weather", {}) for x in ("c1", "c2", "c3"))
     found = used_calls(make_trace(model_calls=tuple(answers), tool_calls=calls))
     assert [x.answer for x in found] == [0, 0, 1]

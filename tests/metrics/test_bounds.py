@@ -1,4 +1,6 @@
-"""What is left out of a trace that is larger than any should be, so that it holds up nobody else."""
+"""What is left out of a trace that is larger than any should be, so that it holds up nobody
+else.
+"""
 
 from spanscore.metrics import Evidence
 from spanscore.metrics._evidence import MAX_CALLS, MAX_CALLS_CHARS
@@ -7,7 +9,9 @@ from spanscore.model.trace import ToolCall
 
 
 def many(count, result="sunny", error=None):
-    return tuple(ToolCall(None, "get_weather", {"city": f"Rome {i}"}, result, error) for i in range(count))
+    return tuple(
+        ToolCall(None, "get_weather", {"city": f"Rome {i}"}, result, error) for i in range(count)
+    )
 
 
 def test_only_so_many_calls_are_looked_at(make_trace):

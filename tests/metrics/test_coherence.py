@@ -28,7 +28,10 @@ class Table:
     name = "table-1"
 
     def __init__(self, **vectors):
-        self.vectors = {text: np.array(v, dtype=np.float32) / (np.linalg.norm(v) or 1) for text, v in vectors.items()}
+        self.vectors = {
+            text: np.array(v, dtype=np.float32) / (np.linalg.norm(v) or 1)
+            for text, v in vectors.items()
+        }
 
     async def embed(self, texts):
         return np.stack([self.vectors[text] for text in texts])
@@ -51,7 +54,9 @@ QUESTION, ANSWER = [0.3, 0.5, -0.2], [0.4, 0.1, 0.7]
 
 
 def test_the_score_is_the_cosine_rounded_to_four_places():
-    assert measured(Table(question=QUESTION, answer=ANSWER)).value == round(cosine(QUESTION, ANSWER), 4)
+    assert measured(Table(question=QUESTION, answer=ANSWER)).value == round(
+        cosine(QUESTION, ANSWER), 4
+    )
 
 
 def test_the_gap_is_the_cosine_distance():
@@ -109,7 +114,11 @@ def test_the_reason_says_what_is_usual_where_no_model_embeds():
 
 def test_a_threshold_may_be_given_for_each_embedding():
     metric = Coherence(threshold={"ngrams": 0.15, "litellm": 0.4})
-    assert [metric.threshold_for(x) for x in ("ngrams-1", "litellm/small", "model2vec/x")] == [0.15, 0.4, None]
+    assert [metric.threshold_for(x) for x in ("ngrams-1", "litellm/small", "model2vec/x")] == [
+        0.15,
+        0.4,
+        None,
+    ]
 
 
 def test_n_grams_have_no_threshold_of_their_own():

@@ -59,9 +59,17 @@ def measured(metric, trace, judgement=Judgement(reason="as it is", score=0.5)): 
 def answers(metric, trace, judgement):
     """An answer to each question of a judged metric."""
     calls = len(trace.tool_calls or ())
-    given = {place: Verdict(call=place + 1, reason="from the input", verdict="yes") for place in range(calls)}
+    given = {
+        place: Verdict(call=place + 1, reason="from the input", verdict="yes")
+        for place in range(calls)
+    }
     verdicts = OfCalls(given, total=calls, asked=calls)
-    known = {"task": "to know", "outcome": "it is known", "plan": ["look", "tell"], "verdicts": verdicts}
+    known = {
+        "task": "to know",
+        "outcome": "it is known",
+        "plan": ["look", "tell"],
+        "verdicts": verdicts,
+    }
     return {metric.name: judgement, **known}
 
 
@@ -93,7 +101,11 @@ def test_the_file_bears_the_metrics_name(name, metric):
 @every
 def test_the_class_is_a_frozen_dataclass_with_a_doctest(name, metric):
     assert metric.__dataclass_params__.frozen
-    assert doctest.DocTestFinder(recurse=False).find(metric, globs=vars(sys.modules[metric.__module__]))[0].examples
+    assert (
+        doctest.DocTestFinder(recurse=False)
+        .find(metric, globs=vars(sys.modules[metric.__module__]))[0]
+        .examples
+    )
 
 
 @every
@@ -132,7 +144,8 @@ def test_where_nothing_happened_a_metric_has_a_score_or_does_not_apply(name, met
 def test_a_score_lies_on_the_scale_and_says_why(name, metric, make_trace):
     outcome = measured(metric(), make_trace())
     if issubclass(metric, Check) and isinstance(outcome, Skip):
-        assert outcome.cause == "not_applicable"  # nothing failed, was repeated, or is claimed there
+        # nothing failed, was repeated, or is claimed there
+        assert outcome.cause == "not_applicable"
         return
     assert isinstance(outcome, Score)
     assert metric.scale[0] <= outcome.value <= metric.scale[1]
@@ -160,7 +173,9 @@ def test_questions_quote_only_what_is_there(name, metric, make_trace):
     quotes = set(metric().quotes(make_trace(), {}))
     for question in (x for stage in metric.stages for x in stage):
         listed = {"calls"} if question.of_calls else set()
-        assert set(string.Template(question.text).get_identifiers()) <= quotes | listed | set(question.needs)
+        assert set(string.Template(question.text).get_identifiers()) <= quotes | listed | set(
+            question.needs
+        )
 
 
 @every_judged
@@ -171,7 +186,8 @@ def test_what_a_question_needs_is_asked_in_an_earlier_stage(name, metric):
         known |= {x.key for x in stage}
 
 
-OF_SIGNALS = [(n, x) for n, x in ALL if issubclass(x, SessionMetric) and n != "agentic"]  # which rests on a test's case
+# which rests on a test's case
+OF_SIGNALS = [(n, x) for n, x in ALL if issubclass(x, SessionMetric) and n != "agentic"]
 
 
 @pytest.mark.parametrize(("name", "metric"), OF_SIGNALS)

@@ -1,4 +1,6 @@
-"""Tool calls held against those expected: the four aspects, the pairing of repeated calls, the tolerance of floats."""
+"""Tool calls held against those expected: the four aspects, the pairing of repeated calls, the
+tolerance of floats.
+"""
 
 import pytest
 from hypothesis import given
@@ -19,13 +21,21 @@ from spanscore.metrics.expected_tools import (
 
 
 def calls(*given):
-    """Calls that each have a model answer of their own; one is a name, or a name with parameters."""
+    """Calls that each have a model answer of their own; one is a name, or a name with
+    parameters.
+    """
     named = [(x, {}) if isinstance(x, str) else x for x in given]
     return [UsedCall(name, parameters, place) for place, (name, parameters) in enumerate(named)]
 
 
 def measured(expected, used, **options):
-    given = {"sequence_matters": True, "results_used": True, "weights": EQUAL_WEIGHTS, "threshold": 1.0, **options}
+    given = {
+        "sequence_matters": True,
+        "results_used": True,
+        "weights": EQUAL_WEIGHTS,
+        "threshold": 1.0,
+        **options,
+    }
     return measure_tools(expected, used, **given)
 
 
@@ -103,7 +113,10 @@ def test_the_order_counts_where_it_matters(matters, value):
 
 
 def test_steps_may_count_from_0():
-    assert measured([ExpectedCall("a", None, 0), ExpectedCall("b", None, 1)], calls("a", "b")).sequence == 1.0
+    assert (
+        measured([ExpectedCall("a", None, 0), ExpectedCall("b", None, 1)], calls("a", "b")).sequence
+        == 1.0
+    )
 
 
 def test_calls_that_are_asked_for_together_are_one_step_where_steps_are_shared():
@@ -123,7 +136,9 @@ def test_weights_that_add_up_in_floats_reach_one():
 
 
 def test_weights_count_each_aspect():
-    found = measured([ExpectedCall("a")], calls("a"), results_used=False, weights=ToolWeights(0.5, 0.2, 0.2, 0.1))
+    found = measured(
+        [ExpectedCall("a")], calls("a"), results_used=False, weights=ToolWeights(0.5, 0.2, 0.2, 0.1)
+    )
     assert (round(found.overall, 9), found.is_correct) == (0.9, False)
 
 
@@ -146,7 +161,11 @@ def test_deep_parameters_do_not_exhaust_the_stack():
     assert measured([ExpectedCall("a", {"x": deep})], calls(("a", {"x": deep}))).parameters < 1
 
 
-@given(st.lists(st.lists(st.sampled_from([0, 0.25, 0.5, 1]), min_size=4, max_size=4), min_size=1, max_size=7))
+@given(
+    st.lists(
+        st.lists(st.sampled_from([0, 0.25, 0.5, 1]), min_size=4, max_size=4), min_size=1, max_size=7
+    )
+)
 def test_no_pairing_is_worth_more(worth):
     from scipy.optimize import linear_sum_assignment
 
@@ -160,11 +179,15 @@ def test_no_pairing_is_worth_more(worth):
 
 
 @given(
-    st.lists(st.sampled_from("abc"), min_size=1, max_size=6), st.lists(st.sampled_from("abc"), min_size=1, max_size=6)
+    st.lists(st.sampled_from("abc"), min_size=1, max_size=6),
+    st.lists(st.sampled_from("abc"), min_size=1, max_size=6),
 )
 def test_every_aspect_is_a_share(expected, used):
     found = measured([ExpectedCall(x) for x in expected], calls(*used))
-    assert all(0 <= getattr(found, x) <= 1 for x in ("selection", "parameters", "sequence", "utilisation", "overall"))
+    assert all(
+        0 <= getattr(found, x) <= 1
+        for x in ("selection", "parameters", "sequence", "utilisation", "overall")
+    )
 
 
 @pytest.mark.parametrize(

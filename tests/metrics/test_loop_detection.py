@@ -18,7 +18,9 @@ VECTORS = {REFUND: [0.9, 0.1, 0.2], REFUND_AGAIN: [0.8, 0.3, 0.2], WEATHER: [-0.
 
 
 class Table:
-    """An embedder with a vector of length 1 for each text it knows, which remembers what it was asked."""
+    """An embedder with a vector of length 1 for each text it knows, which remembers what it was
+    asked.
+    """
 
     name = "table-1"
 
@@ -27,7 +29,9 @@ class Table:
 
     async def embed(self, texts):
         self.asked += texts
-        return np.array([np.array(VECTORS[x]) / np.linalg.norm(VECTORS[x]) for x in texts], dtype=np.float32)
+        return np.array(
+            [np.array(VECTORS[x]) / np.linalg.norm(VECTORS[x]) for x in texts], dtype=np.float32
+        )
 
 
 class Unreachable:
@@ -52,7 +56,9 @@ def trace(output):
 
 def measured(output, *earlier, embedder=None, window=3):
     traces = [x if isinstance(x, AgentTrace) else trace(x) for x in earlier]
-    return asyncio.run(LoopDetection(window=window).measure(trace(output), traces, embedder or Table()))
+    return asyncio.run(
+        LoopDetection(window=window).measure(trace(output), traces, embedder or Table())
+    )
 
 
 def cosine(one, other):
@@ -61,8 +67,11 @@ def cosine(one, other):
 
 
 def test_the_score_is_one_minus_cosine_times_jaccard():
-    # {refund, granted, again, card} and {refund, granted, card, today}: "again", "to" and "your" are stop words.
-    assert measured(REFUND_AGAIN, REFUND).value == pytest.approx(1 - cosine(REFUND, REFUND_AGAIN) * 3 / 4)
+    # {refund, granted, again, card} and {refund, granted, card, today}: "again", "to" and "your"
+    # are stop words.
+    assert measured(REFUND_AGAIN, REFUND).value == pytest.approx(
+        1 - cosine(REFUND, REFUND_AGAIN) * 3 / 4
+    )
 
 
 def test_the_nearest_of_the_earlier_outputs_counts():
@@ -97,7 +106,9 @@ def test_only_the_window_is_compared():
 
 
 def test_the_window_can_be_set():
-    assert measured(REFUND, REFUND, WEATHER, WEATHER, WEATHER, window=4).value == pytest.approx(0.0, abs=1e-6)
+    assert measured(REFUND, REFUND, WEATHER, WEATHER, WEATHER, window=4).value == pytest.approx(
+        0.0, abs=1e-6
+    )
 
 
 def test_the_window_is_in_the_metadata():
@@ -144,7 +155,9 @@ def test_earlier_outputs_that_were_not_recorded_are_a_skip():
 
 
 def test_earlier_outputs_that_were_redacted_are_a_skip():
-    assert isinstance(measured(REFUND, replace(trace("[redacted]"), damaged=("final_output",))), Skip)
+    assert isinstance(
+        measured(REFUND, replace(trace("[redacted]"), damaged=("final_output",))), Skip
+    )
 
 
 def test_recorded_outputs_count_beside_ones_that_were_not():
@@ -152,7 +165,12 @@ def test_recorded_outputs_count_beside_ones_that_were_not():
 
 
 def test_the_same_output_of_stop_words_alone_is_a_loop():
-    assert measured("It is that.", "It is that.", "It is that.", "It is that.", embedder=Ngrams()).value == 0.0
+    assert (
+        measured(
+            "It is that.", "It is that.", "It is that.", "It is that.", embedder=Ngrams()
+        ).value
+        == 0.0
+    )
 
 
 def test_the_same_output_without_any_word_is_a_loop():
@@ -182,7 +200,11 @@ def test_other_answers_of_stop_words_alone_are_no_loop():
 @pytest.mark.parametrize(
     ("text", "repeated", "other"),
     [
-        ("您的退款已经处理完毕,三天内到账。", "您的退款已经处理完毕,五天内到账。", "明天巴黎有雨,气温十二度。"),
+        (
+            "您的退款已经处理完毕,三天内到账。",
+            "您的退款已经处理完毕,五天内到账。",
+            "明天巴黎有雨,气温十二度。",
+        ),
         (
             "ご予約を確認しました。明日の十時です。",
             "ご予約を確認しました。明日の九時です。",
@@ -198,8 +220,12 @@ def test_scripts_without_spaces_are_compared_by_characters(text, repeated, other
 
 
 def test_a_nearly_repeated_chinese_output_scores_below_a_new_one():
-    again = measured("您的退款已经处理完毕,五天内到账。", "您的退款已经处理完毕,三天内到账。", embedder=Ngrams())
-    new = measured("明天巴黎有雨,气温十二度。", "您的退款已经处理完毕,三天内到账。", embedder=Ngrams())
+    again = measured(
+        "您的退款已经处理完毕,五天内到账。", "您的退款已经处理完毕,三天内到账。", embedder=Ngrams()
+    )
+    new = measured(
+        "明天巴黎有雨,气温十二度。", "您的退款已经处理完毕,三天内到账。", embedder=Ngrams()
+    )
     assert again.value < 0.5 < new.value
 
 

@@ -1,4 +1,6 @@
-"""What judges are asked: levels that can be told apart and agree with the threshold, in texts of bounded length."""
+"""What judges are asked: levels that can be told apart and agree with the threshold, in texts of
+bounded length.
+"""
 
 import re
 
@@ -40,7 +42,9 @@ def levels(text):
 
 
 def test_every_score_that_a_judge_gives_has_a_guide():
-    judged = {x.name for x in available().values() if issubclass(x, Judged)} - {"argument_correctness"}
+    judged = {x.name for x in available().values() if issubclass(x, Judged)} - {
+        "argument_correctness"
+    }
     assert judged | {"conversation_completion"} <= set(GUIDED)
 
 
@@ -92,7 +96,10 @@ def test_the_default_rubric_has_a_bounded_length():
 
 @pytest.mark.parametrize("answer", [Judgement, Completion])
 def test_a_judge_is_told_to_begin_with_what_counts_against_full_marks(answer):
-    assert "begin with what keeps it from 1.0" in answer.model_json_schema()["properties"]["reason"]["description"]
+    assert (
+        "begin with what keeps it from 1.0"
+        in answer.model_json_schema()["properties"]["reason"]["description"]
+    )
 
 
 @pytest.mark.parametrize("answer", [Judgement, Completion])
@@ -108,4 +115,6 @@ def test_each_criterion_but_the_delivery_says_when_it_does_not_apply():
 @pytest.mark.parametrize("score", ["true", '"0.8"', "NaN", "Infinity", "1.2", "-0.1", "null"])
 def test_what_is_no_number_on_the_scale_is_no_score_of_a_conversation(score):
     with pytest.raises(ValidationError):
-        Completion.model_validate_json(f'{{"task": "t", "outcome": "o", "reason": "r", "score": {score}}}')
+        Completion.model_validate_json(
+            f'{{"task": "t", "outcome": "o", "reason": "r", "score": {score}}}'
+        )

@@ -22,13 +22,23 @@ WEIGHTS = {
     "task_completion": 0.0,
 }
 TIERS = {
-    "execution": {"tool_routing", "parameter_extraction", "result_interpretation", "task_completion"},
+    "execution": {
+        "tool_routing",
+        "parameter_extraction",
+        "result_interpretation",
+        "task_completion",
+    },
     "knowledge": {"grounding_fidelity", "instruction_compliance"},
     "process": {"information_gathering", "conversation_management"},
     "delivery": {"response_delivery"},
 }
 every = pytest.mark.parametrize("criterion", CRITERIA.values(), ids=CRITERIA)
-NEED_A_MODEL = {"instruction_compliance", "conversation_management", "response_delivery", "task_completion"}
+NEED_A_MODEL = {
+    "instruction_compliance",
+    "conversation_management",
+    "response_delivery",
+    "task_completion",
+}
 DECIDED = sorted(CRITERIA.keys() - NEED_A_MODEL)
 
 
@@ -84,7 +94,9 @@ def test_a_damaged_fact_is_a_skip(criterion, make_trace):
 
 
 def test_instructions_that_no_turn_recorded_are_a_skip(make_trace):
-    skip = CRITERIA["instruction_compliance"].unmeasurable(Session("s", (make_trace(1), make_trace(2))))
+    skip = CRITERIA["instruction_compliance"].unmeasurable(
+        Session("s", (make_trace(1), make_trace(2)))
+    )
     assert skip == Skip("The session did not record system_instructions.", "not_recorded")
 
 
@@ -103,4 +115,6 @@ def test_the_overall_score_weighs_the_levels():
 
 
 def test_all_excellent_is_one_hundred():
-    assert weighed((x.weight, 5) for x in CRITERIA.values() if x.in_defaults) == pytest.approx(100.0)
+    assert weighed((x.weight, 5) for x in CRITERIA.values() if x.in_defaults) == pytest.approx(
+        100.0
+    )

@@ -5,10 +5,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanscore.metrics._schema import MAX_SCHEMA_VALUES, MAX_STEPS, MAX_VIOLATIONS, TooLargeError, violations
+from spanscore.metrics._schema import (
+    MAX_SCHEMA_VALUES,
+    MAX_STEPS,
+    MAX_VIOLATIONS,
+    TooLargeError,
+    violations,
+)
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 5) | st.floats(-5, 5) | st.sampled_from(["", "a", "red", "long text"]),
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.floats(-5, 5)
+    | st.sampled_from(["", "a", "red", "long text"]),
     lambda x: st.lists(x, max_size=3) | st.dictionaries(st.sampled_from("abc"), x, max_size=3),
     max_leaves=8,
 )
@@ -45,10 +55,14 @@ schemas = st.recursive(
 
 @given(values, schemas)
 def test_it_agrees_with_jsonschema(value, schema):
-    assert (not violations(value, schema)) == jsonschema.Draft202012Validator(schema).is_valid(value)
+    assert (not violations(value, schema)) == jsonschema.Draft202012Validator(schema).is_valid(
+        value
+    )
 
 
-@pytest.mark.parametrize("schema", [None, "text", 7, [], {"type": 3}, {"properties": 1, "required": 2}, {"anyOf": 5}])
+@pytest.mark.parametrize(
+    "schema", [None, "text", 7, [], {"type": 3}, {"properties": 1, "required": 2}, {"anyOf": 5}]
+)
 def test_what_is_no_schema_forbids_nothing(schema):
     assert violations({"a": 1}, schema) == []
 
@@ -95,9 +109,13 @@ def test_each_comparison_costs_some_of_the_one_budget(value, schema):
 
 
 def test_of_a_large_value_only_the_beginning_is_quoted():
-    (found,) = violations(7, {"enum": [["a"] * 5, *({"name": "b" * 9} for _ in range(MAX_SCHEMA_VALUES))]})
-    assert found == (
-        "the whole must be one of [['a', 'a', 'a', 'a', 'a'], {'name': 'bbbbbbbbb'}, {'name': ... and is 7"
+    (found,) = violations(
+        7, {"enum": [["a"] * 5, *({"name": "b" * 9} for _ in range(MAX_SCHEMA_VALUES))]}
+    )
+    assert (
+        found
+        == "the whole must be one of [['a', 'a', 'a', 'a', 'a'], {'name': 'bbbbbbbbb'}, {'name':"
+        " ... and is 7"
     )
 
 

@@ -39,7 +39,9 @@ def session_of(count: int) -> Session:
 def signals_of(session: Session, table) -> Signals:
     return Signals(
         {
-            trace.id: {name: value for name, value in zip(NAMES, row, strict=True) if value is not None}
+            trace.id: {
+                name: value for name, value in zip(NAMES, row, strict=True) if value is not None
+            }
             for trace, row in zip(session.traces, table, strict=True)
         }
     )
@@ -64,7 +66,10 @@ def test_the_worked_example_gives_its_consistency(example):
     score = AgentConsistency().measure(*example, SIGNAL_WEIGHTS)
     assert score.value == pytest.approx(0.261548, abs=5e-7)
     rms = np.sqrt((0.01937664 + 1.60655625 + 0.01) / 3)
-    assert score.metadata["aggregation"] == {"method": "weighted_rms", "rms_value": pytest.approx(rms, abs=1e-9)}
+    assert score.metadata["aggregation"] == {
+        "method": "weighted_rms",
+        "rms_value": pytest.approx(rms, abs=1e-9),
+    }
 
 
 def test_the_worked_example_flags_only_its_second_trace(example):
@@ -75,7 +80,9 @@ def test_the_worked_example_flags_only_its_second_trace(example):
 
 def test_each_trace_shows_its_risks_and_null_for_what_is_missing(example):
     session, signals = example
-    shown = AgentReliability().measure(session, signals, SIGNAL_WEIGHTS).metadata["per_trace_signals"]
+    shown = (
+        AgentReliability().measure(session, signals, SIGNAL_WEIGHTS).metadata["per_trace_signals"]
+    )
     assert shown[session.traces[2].trace_ids[0]] == {
         "confidence_risk": pytest.approx(0.1),
         "loop_risk": None,
@@ -87,9 +94,13 @@ def test_each_trace_shows_its_risks_and_null_for_what_is_missing(example):
 
 def test_each_trace_shows_its_penalty_and_uncertainty(example):
     session, signals = example
-    shown = AgentConsistency().measure(session, signals, SIGNAL_WEIGHTS).metadata["per_trace_signals"]
+    shown = (
+        AgentConsistency().measure(session, signals, SIGNAL_WEIGHTS).metadata["per_trace_signals"]
+    )
     second = shown[session.traces[1].trace_ids[0]]
-    assert (second["situational_penalty"], second["weighted_uncertainty"]) == pytest.approx((0.95, 1.2675))
+    assert (second["situational_penalty"], second["weighted_uncertainty"]) == pytest.approx(
+        (0.95, 1.2675)
+    )
 
 
 @given(rows, weights)
@@ -130,9 +141,12 @@ def test_a_session_that_rests_on_no_signal_is_a_skip(metric, count):
 
 def test_consistency_needs_a_confidence():
     session = session_of(1)
-    outcome = AgentConsistency().measure(session, signals_of(session, [(None, 0.2, None, None)]), SIGNAL_WEIGHTS)
+    outcome = AgentConsistency().measure(
+        session, signals_of(session, [(None, 0.2, None, None)]), SIGNAL_WEIGHTS
+    )
     assert outcome == Skip(
-        "No trace of the session has the signals to evaluate: confidence was not measured.", "no_signals"
+        "No trace of the session has the signals to evaluate: confidence was not measured.",
+        "no_signals",
     )
 
 
@@ -156,7 +170,11 @@ def test_a_score_says_on_how_many_signals_it_rests(metric):
     score = metric.measure(session, signals_of(session, [(0.9, None, None, None)]), SIGNAL_WEIGHTS)
     assert "It rests on 1 of 4 signals (confidence)" in score.reason
     assert score.metadata["rests_on"] == ["confidence"]
-    assert set(score.metadata["missing_signals"]) == {"loop_detection", "tool_correctness", "coherence"}
+    assert set(score.metadata["missing_signals"]) == {
+        "loop_detection",
+        "tool_correctness",
+        "coherence",
+    }
 
 
 @BOTH
@@ -182,7 +200,9 @@ def test_a_signal_that_applies_to_no_trace_is_said_to_be(metric):
     signals = signals_of(session, [(0.9, None, 0.9, 0.9)])
     inapplicable = {session.traces[0].id: {"loop_detection": "The session has no earlier output."}}
     score = metric.measure(session, Signals(signals.values, {}, inapplicable), SIGNAL_WEIGHTS)
-    assert score.metadata["missing_signals"] == {"loop_detection": "does not apply (The session has no earlier output)"}
+    assert score.metadata["missing_signals"] == {
+        "loop_detection": "does not apply (The session has no earlier output)"
+    }
 
 
 @BOTH
@@ -190,7 +210,9 @@ def test_turns_of_one_trace_are_told_apart(metric):
     turns = session_of(2).traces
     shared = replace(turns[1], target=turns[0].target, opening_span_id="b" * 16)
     session = Session("s", (turns[0], shared))
-    shown = metric.measure(session, signals_of(session, [(0.9,) * 4] * 2), SIGNAL_WEIGHTS).metadata["per_trace_signals"]
+    shown = metric.measure(session, signals_of(session, [(0.9,) * 4] * 2), SIGNAL_WEIGHTS).metadata[
+        "per_trace_signals"
+    ]
     assert set(shown) == {f"{0:032x}/{'a' * 16}", f"{0:032x}/{'b' * 16}"}
 
 
@@ -206,14 +228,18 @@ def test_turns_of_one_trace_are_told_apart(metric):
 )
 def test_consistency_reads_its_score_in_words(confidence, reading):
     session = session_of(1)
-    score = AgentConsistency().measure(session, signals_of(session, [(confidence, None, None, None)]), SIGNAL_WEIGHTS)
+    score = AgentConsistency().measure(
+        session, signals_of(session, [(confidence, None, None, None)]), SIGNAL_WEIGHTS
+    )
     assert f"{reading}: the weighted uncertainty" in score.reason
 
 
 def test_where_an_agent_is_unstable_the_reason_begins_with_the_worst_trace(example):
     session, signals = example
     reason = AgentConsistency().measure(session, signals, SIGNAL_WEIGHTS).reason
-    assert reason.startswith(f"Least certain is trace {session.traces[1].trace_ids[0]}: confidence ")
+    assert reason.startswith(
+        f"Least certain is trace {session.traces[1].trace_ids[0]}: confidence "
+    )
 
 
 def test_where_a_trace_is_flagged_the_reason_begins_with_the_riskiest_and_its_signal():
@@ -226,7 +252,11 @@ def test_where_a_trace_is_flagged_the_reason_begins_with_the_riskiest_and_its_si
 
 def test_where_no_trace_is_flagged_the_reason_begins_with_how_it_reads():
     session = session_of(1)
-    reason = AgentReliability().measure(session, signals_of(session, [(0.95,) * 4]), SIGNAL_WEIGHTS).reason
+    reason = (
+        AgentReliability()
+        .measure(session, signals_of(session, [(0.95,) * 4]), SIGNAL_WEIGHTS)
+        .reason
+    )
     assert reason.startswith("No elevated risk anywhere: ")
 
 
@@ -242,13 +272,18 @@ def test_signals_that_failed_give_a_skip_that_names_them(metric):
     absent = {session.traces[0].id: {"confidence": "failed: the judge could not be reached"}}
     outcome = metric.measure(session, Signals({}, absent), SIGNAL_WEIGHTS)
     assert isinstance(outcome, Skip)
-    assert "confidence is missing in 1 of 1 trace (failed: the judge could not be reached)" in outcome.reason
+    assert (
+        "confidence is missing in 1 of 1 trace (failed: the judge could not be reached)"
+        in outcome.reason
+    )
 
 
 def test_a_signal_missing_beside_others_is_left_out_and_said():
     session = session_of(1)
     trace_id = session.traces[0].id
-    signals = Signals({trace_id: {"coherence": 0.9}}, {trace_id: {"confidence": "failed: time-out"}})
+    signals = Signals(
+        {trace_id: {"coherence": 0.9}}, {trace_id: {"confidence": "failed: time-out"}}
+    )
     score = AgentReliability().measure(session, signals, SIGNAL_WEIGHTS)
     assert score.value == pytest.approx(0.9)
     assert "(coherence); confidence is missing in 1 of 1 trace (failed: time-out)" in score.reason
@@ -256,5 +291,7 @@ def test_a_signal_missing_beside_others_is_left_out_and_said():
 
 def test_one_trace_is_evaluated_like_any_other():
     session = session_of(1)
-    score = AgentReliability().measure(session, signals_of(session, [(0.4, None, None, None)]), SIGNAL_WEIGHTS)
+    score = AgentReliability().measure(
+        session, signals_of(session, [(0.4, None, None, None)]), SIGNAL_WEIGHTS
+    )
     assert score.value == pytest.approx(0.4)

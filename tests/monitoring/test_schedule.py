@@ -56,9 +56,14 @@ def test_what_falls_into_the_time_that_there_is_twice_comes_once(zone, cron, aft
         ("Europe/Berlin", "30 3 * * *", "2026-10-25T01:10", "25 02:30"),
     ],
 )
-def test_a_time_that_there_is_twice_does_not_come_again_in_the_second_of_the_two_hours(zone, cron, after, expected):
+def test_a_time_that_there_is_twice_does_not_come_again_in_the_second_of_the_two_hours(
+    zone, cron, after, expected
+):
     schedule, after_ns = Schedule("a", cron=cron, time_zone=zone), ns(after)
-    assert datetime.fromtimestamp(schedule.next_after(after_ns) / 1e9, UTC).strftime("%d %H:%M") == expected
+    assert (
+        datetime.fromtimestamp(schedule.next_after(after_ns) / 1e9, UTC).strftime("%d %H:%M")
+        == expected
+    )
     assert schedule.last_until(after_ns + 60 * 10**9, after_ns) is None
 
 
@@ -79,9 +84,12 @@ def test_an_interval_has_the_same_times_after_a_restart():
 
 def test_jitter_is_the_same_for_one_monitor_and_less_than_asked_for():
     later = {
-        name: Schedule(name, every_ns=HOUR, jitter_ns=HOUR // 6).next_after(ns("2026-01-01T10:30")) for name in "abcdef"
+        name: Schedule(name, every_ns=HOUR, jitter_ns=HOUR // 6).next_after(ns("2026-01-01T10:30"))
+        for name in "abcdef"
     }
-    assert later["a"] == Schedule("a", every_ns=HOUR, jitter_ns=HOUR // 6).next_after(ns("2026-01-01T10:30"))
+    assert later["a"] == Schedule("a", every_ns=HOUR, jitter_ns=HOUR // 6).next_after(
+        ns("2026-01-01T10:30")
+    )
     assert len(set(later.values())) == 6
     assert all(ns("2026-01-01T11:00") <= x < ns("2026-01-01T11:10") for x in later.values())
 
@@ -99,7 +107,9 @@ def test_each_time_is_the_last_until_the_next(given, jitter_ns):
 
 def test_the_last_time_is_found_after_a_year():
     schedule = Schedule("a", cron="0 9 1 1 *", time_zone="Europe/Berlin")
-    assert schedule.last_until(ns("2026-12-01T00:00"), ns("2025-06-01T00:00")) == ns("2026-01-01T08:00")
+    assert schedule.last_until(ns("2026-12-01T00:00"), ns("2025-06-01T00:00")) == ns(
+        "2026-01-01T08:00"
+    )
 
 
 @pytest.mark.parametrize(

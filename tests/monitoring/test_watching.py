@@ -63,11 +63,17 @@ def test_an_alarm_lasts_while_the_mean_is_low():
 def test_a_second_drop_is_a_second_alarm():
     low, high = units(0.3, 400, 2), units(0.9, 400)
     _, changes = watched(FLOOR, high, low, high, low)
-    assert [(x.status, x.state.alarms) for x in changes] == [("firing", 1), ("resolved", 1), ("firing", 2)]
+    assert [(x.status, x.state.alarms) for x in changes] == [
+        ("firing", 1),
+        ("resolved", 1),
+        ("firing", 2),
+    ]
 
 
 def test_the_chances_of_all_alarms_together_are_alpha():
-    assert sum(alpha_of(FLOOR, alarms) for alarms in range(100_000)) == pytest.approx(FLOOR.alpha, rel=1e-4)
+    assert sum(alpha_of(FLOOR, alarms) for alarms in range(100_000)) == pytest.approx(
+        FLOOR.alpha, rel=1e-4
+    )
 
 
 def test_a_state_is_the_same_after_it_was_stored():

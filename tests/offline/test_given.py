@@ -34,7 +34,9 @@ def scores():
 def turns(make_trace):
     """Two turns of one trace and one session, each with a model call."""
     trace = make_trace(1, session_id="s")
-    return [replace(trace, opening_span_id=x * 16, model_calls=(ModelCall(2 * x * 8),)) for x in "ab"]
+    return [
+        replace(trace, opening_span_id=x * 16, model_calls=(ModelCall(2 * x * 8),)) for x in "ab"
+    ]
 
 
 def test_one_that_is_read_before_its_trace_is_of_it(scores, make_trace):
@@ -54,7 +56,9 @@ def test_one_that_is_read_after_its_trace_is_of_it(scores, make_trace):
 @pytest.mark.parametrize("is_first", [True, False])
 def test_one_that_names_a_response_is_of_the_turn_that_has_it(scores, make_trace, is_first):
     trace = replace(make_trace(1), model_calls=(ModelCall("c" * 16, response_id="resp-1"),))
-    score = replace(given(trace), subject_id="resp-1", target=Target("", "", 0, 0, response_id="resp-1"))
+    score = replace(
+        given(trace), subject_id="resp-1", target=Target("", "", 0, 0, response_id="resp-1")
+    )
     scores.add([score] if is_first else [], [] if is_first else [trace])
     scores.add([] if is_first else [score], [trace] if is_first else [])
     assert ([x.subject_id for x in scores.of(trace)], scores.notices) == ([trace.id], [])
@@ -94,4 +98,6 @@ def test_who_changes_their_mind_in_a_later_part_counts_once(scores, make_trace):
 
 def test_what_is_of_no_trace_that_is_there_is_said(scores, make_trace):
     scores.add([given(make_trace(1)), given(make_trace(2), at_ns=6)], [])
-    assert scores.notices == ["2 external scores (helpful) are of a trace or a response that is not in these files"]
+    assert scores.notices == [
+        "2 external scores (helpful) are of a trace or a response that is not in these files"
+    ]

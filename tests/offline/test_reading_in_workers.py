@@ -41,7 +41,10 @@ def test_all_golden_recordings_in_their_order_with_what_is_said_of_them(in_windo
 
 
 def test_attributes_that_rules_read_come_with_the_traces(in_windows, pool):
-    folder, options = ROOT / "examples" / "recordings" / "pydantic-ai", {"attributes": ["gen_ai.request.model"]}
+    folder, options = (
+        ROOT / "examples" / "recordings" / "pydantic-ai",
+        {"attributes": ["gen_ai.request.model"]},
+    )
     [*batches], _, _ = read(folder, pool=pool, **options)
     assert any(trace.attributes for batch in batches for trace in batch)
     assert (batches, [], []) == read(folder, **options)
@@ -54,7 +57,9 @@ def test_a_damaged_line_is_refused_by_its_place(in_windows, pool, tmp_path):
         read(file, pool=pool)
 
 
-def test_of_documents_with_parts_of_open_traces_these_parts_are_kept_alone(in_windows, pool, monkeypatch):
+def test_of_documents_with_parts_of_open_traces_these_parts_are_kept_alone(
+    in_windows, pool, monkeypatch
+):
     whole = read(GOLDEN / "pydantic_ai")
     monkeypatch.setattr(closing, "_MAX_KEPT_BYTES", 0)
     assert read(GOLDEN / "pydantic_ai", pool=pool) == whole

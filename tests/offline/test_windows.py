@@ -17,7 +17,9 @@ from spanscore.offline.recordings import Recordings
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples" / "recordings" / "pydantic-ai"
 GOLDEN = ROOT / "tests" / "golden"
-SPREAD = sorted(x.parent for x in GOLDEN.rglob("traces.pb.gz") if (x.parent / "logs.pb.gz").exists())[:6]
+SPREAD = sorted(
+    x.parent for x in GOLDEN.rglob("traces.pb.gz") if (x.parent / "logs.pb.gz").exists()
+)[:6]
 
 
 def in_hex(item):
@@ -33,7 +35,12 @@ def in_hex(item):
 def request(resource, scope, span):
     scoped = {**{key: x for key, x in scope.items() if key != "spans"}, "spans": [span]}
     return {
-        "resourceSpans": [{**{key: x for key, x in resource.items() if key != "scopeSpans"}, "scopeSpans": [scoped]}]
+        "resourceSpans": [
+            {
+                **{key: x for key, x in resource.items() if key != "scopeSpans"},
+                "scopeSpans": [scoped],
+            }
+        ]
     }
 
 
@@ -46,7 +53,11 @@ def lines():
         body = gzip.decompress(content) if path.suffix == ".gz" else content
         whole = in_hex(MessageToDict(ExportTraceServiceRequest.FromString(body)))
         for resource in whole["resourceSpans"]:
-            found += [json.dumps(request(resource, x, span)) for x in resource["scopeSpans"] for span in x["spans"]]
+            found += [
+                json.dumps(request(resource, x, span))
+                for x in resource["scopeSpans"]
+                for span in x["spans"]
+            ]
     return found
 
 
@@ -59,7 +70,10 @@ def small(monkeypatch):
 
 
 def traces(*paths):
-    return sorted((x for batch in Recordings(paths).batches() for x in batch), key=lambda x: (x.started_ns, x.id))
+    return sorted(
+        (x for batch in Recordings(paths).batches() for x in batch),
+        key=lambda x: (x.started_ns, x.id),
+    )
 
 
 @pytest.fixture

@@ -29,7 +29,9 @@ def request_of(*spans):
     ],
 )
 def test_a_span_with_an_invalid_id_is_refused(fields, reason):
-    assert check.remove_damaged(request_of({**GOOD, "name": "chat", **fields})) == [Refusal("chat", reason)]
+    assert check.remove_damaged(request_of({**GOOD, "name": "chat", **fields})) == [
+        Refusal("chat", reason)
+    ]
 
 
 def test_the_other_spans_stay_in_their_order():
@@ -55,7 +57,11 @@ def test_a_long_name_is_cut():
 
 
 def test_of_very_many_damaged_spans_the_sound_ones_stay_in_their_order():
-    request = request_of(*[{**GOOD, "name": str(i)} if i % 3 else {"name": str(i)} for i in range(30_000)])
+    request = request_of(
+        *[{**GOOD, "name": str(i)} if i % 3 else {"name": str(i)} for i in range(30_000)]
+    )
     refused = check.remove_damaged(request)
-    assert [int(x.name) for x in request.resource_spans[0].scope_spans[0].spans] == [i for i in range(30_000) if i % 3]
+    assert [int(x.name) for x in request.resource_spans[0].scope_spans[0].spans] == [
+        i for i in range(30_000) if i % 3
+    ]
     assert [int(x.name) for x in refused] == list(range(0, 30_000, 3))

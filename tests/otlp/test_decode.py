@@ -34,8 +34,13 @@ def test_every_fact_of_a_span_is_read():
     )
     message.status.code, message.status.message = 2, "boom"
     encode.fill(message.attributes, {"a": 1})
-    encode.fill(message.events.add(name="e", time_unix_nano=11, dropped_attributes_count=7).attributes, {"b": "x"})
-    encode.fill(message.links.add(trace_id=b"\x04" * 16, span_id=b"\x05" * 8).attributes, {"c": True})
+    encode.fill(
+        message.events.add(name="e", time_unix_nano=11, dropped_attributes_count=7).attributes,
+        {"b": "x"},
+    )
+    encode.fill(
+        message.links.add(trace_id=b"\x04" * 16, span_id=b"\x05" * 8).attributes, {"c": True}
+    )
     assert list(decode.spans(request)) == [
         Span(
             trace_id="01" * 16,
@@ -118,7 +123,8 @@ def test_a_log_record_without_ids_has_empty_ids():
 
 
 @pytest.mark.parametrize(
-    "value", ["", "text", 0, -1, 0.0, 1.5, True, False, b"", b"\x00", [], {}, [None, [1, {"a": []}]]]
+    "value",
+    ["", "text", 0, -1, 0.0, 1.5, True, False, b"", b"\x00", [], {}, [None, [1, {"a": []}]]],
 )
 def test_a_value_survives_encoding_and_decoding(value):
     read = decode.value(encode.value(value))
@@ -130,7 +136,8 @@ def test_an_empty_value_is_none():
 
 
 @pytest.mark.skipif(
-    "string_value_strindex" not in AnyValue.DESCRIPTOR.fields_by_name, reason="opentelemetry-proto is older than it"
+    "string_value_strindex" not in AnyValue.DESCRIPTOR.fields_by_name,
+    reason="opentelemetry-proto is older than it",
 )
 def test_an_index_into_the_table_of_profiles_is_none():
     assert decode.value(AnyValue(string_value_strindex=3)) is None
@@ -157,7 +164,9 @@ def test_a_value_nested_beyond_the_bound_is_left_out_when_encoding():
 def test_a_resource_has_no_attributes_under_names_that_are_spanscores_own():
     request = ExportTraceServiceRequest()
     group = request.resource_spans.add()
-    encode.fill(group.resource.attributes, {"service.name": "shop", "spanscore.header.:tenant": "acme"})
+    encode.fill(
+        group.resource.attributes, {"service.name": "shop", "spanscore.header.:tenant": "acme"}
+    )
     group.scope_spans.add().spans.add()
     [span] = decode.spans(request)
     assert span.resource.attributes == {"service.name": "shop"}

@@ -1,4 +1,6 @@
-"""Every kind of file that recorded telemetry comes in, and what is said of a file that is not one."""
+"""Every kind of file that recorded telemetry comes in, and what is said of a file that is not
+one.
+"""
 
 import gzip
 import json as stdlib_json
@@ -83,7 +85,9 @@ def test_json_lines_may_mix_traces_and_logs(tmp_path):
 
 
 def test_json_lines_may_have_the_ending_json(tmp_path):
-    assert names(write(tmp_path, "out.json", f"{json.encode(traces('a'))}\n{json.encode(traces('b'))}\n")) == ["a", "b"]
+    assert names(
+        write(tmp_path, "out.json", f"{json.encode(traces('a'))}\n{json.encode(traces('b'))}\n")
+    ) == ["a", "b"]
 
 
 @pytest.mark.parametrize("name", ["out.jsonl.gz", "out.jsonl"])
@@ -104,7 +108,10 @@ def test_a_span_that_no_trace_can_hold_is_left_out_and_named(tmp_path):
     request.resource_spans[0].scope_spans[0].spans[0].trace_id = b""
     path = write(tmp_path, "1.pb", request.SerializeToString())
     found = files.load([path])
-    assert ([x.name for x in found.spans], found.refused) == (["good"], [f"{path}: 'bad': it has no trace id"])
+    assert ([x.name for x in found.spans], found.refused) == (
+        ["good"],
+        [f"{path}: 'bad': it has no trace id"],
+    )
 
 
 def test_a_binary_request_with_text_cut_within_a_character_is_read(tmp_path):
@@ -113,7 +120,11 @@ def test_a_binary_request_with_text_cut_within_a_character_is_read(tmp_path):
 
 
 def test_a_binary_request_with_text_that_is_not_utf_8_is_named(tmp_path):
-    path = write(tmp_path, "1.pb", traces("cut here").SerializeToString().replace(b"cut here", b"cut her\xc3"))
+    path = write(
+        tmp_path,
+        "1.pb",
+        traces("cut here").SerializeToString().replace(b"cut here", b"cut her\xc3"),
+    )
     told = f"{path}: bytes that are not UTF-8, in 1 place; U+FFFD stands for them"
     assert files.load([path]).refused == [told]
 
@@ -121,7 +132,9 @@ def test_a_binary_request_with_text_that_is_not_utf_8_is_named(tmp_path):
 @pytest.fixture
 def with_a_line_that_is_not_utf_8(tmp_path):
     lines = [json.encode(traces(x)).encode() for x in ("first", "cut here", "last")]
-    return write(tmp_path, "1.jsonl", b"\n".join(lines).replace(b"cut here", b"cut \xc3 her\xff\xfe"))
+    return write(
+        tmp_path, "1.jsonl", b"\n".join(lines).replace(b"cut here", b"cut \xc3 her\xff\xfe")
+    )
 
 
 def test_a_json_line_that_is_not_utf_8_costs_only_these_characters(with_a_line_that_is_not_utf_8):
@@ -129,7 +142,10 @@ def test_a_json_line_that_is_not_utf_8_costs_only_these_characters(with_a_line_t
 
 
 def test_a_json_line_that_is_not_utf_8_is_named(with_a_line_that_is_not_utf_8):
-    told = f"{with_a_line_that_is_not_utf_8}:2: bytes that are not UTF-8, in 2 places; U+FFFD stands for them"
+    told = (
+        f"{with_a_line_that_is_not_utf_8}:2: bytes that are not UTF-8, in 2 places; U+FFFD stands"
+        " for them"
+    )
     assert files.load([with_a_line_that_is_not_utf_8]).refused == [told]
 
 
@@ -148,7 +164,9 @@ def test_a_tempo_export_is_read():
 
 
 def test_the_answer_of_tempos_second_api_is_read(tmp_path):
-    assert names(write(tmp_path, "tempo2.json", stdlib_json.dumps({"trace": json.to_object(traces("a"))}))) == ["a"]
+    assert names(
+        write(tmp_path, "tempo2.json", stdlib_json.dumps({"trace": json.to_object(traces("a"))}))
+    ) == ["a"]
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +186,10 @@ def test_a_jaeger_reference_becomes_the_parent(jaeger):
 
 
 def test_a_jaeger_process_becomes_the_resource(jaeger):
-    assert jaeger[0].resource.attributes == {"service.name": "helm_agent", "service.namespace": "kagent"}
+    assert jaeger[0].resource.attributes == {
+        "service.name": "helm_agent",
+        "service.namespace": "kagent",
+    }
 
 
 def test_what_opentelemetry_keeps_in_fields_is_taken_out_of_jaegers_tags(jaeger):
@@ -208,12 +229,16 @@ def test_jaeger_ids_get_their_leading_zeros_back(tmp_path):
 
 
 def test_a_jaeger_reference_to_another_trace_becomes_a_link(tmp_path):
-    span = jaeger_span(tmp_path, references=[{"refType": "CHILD_OF", "traceID": "99", "spanID": "98"}])
+    span = jaeger_span(
+        tmp_path, references=[{"refType": "CHILD_OF", "traceID": "99", "spanID": "98"}]
+    )
     assert (span.parent_span_id, [x.trace_id for x in span.links]) == ("", ["99".zfill(32)])
 
 
 def test_a_jaeger_reference_that_follows_is_the_parent_where_there_is_no_other(tmp_path):
-    span = jaeger_span(tmp_path, references=[{"refType": "FOLLOWS_FROM", "traceID": "1f", "spanID": "98"}])
+    span = jaeger_span(
+        tmp_path, references=[{"refType": "FOLLOWS_FROM", "traceID": "1f", "spanID": "98"}]
+    )
     assert span.parent_span_id == "98".zfill(16)
 
 
@@ -240,7 +265,11 @@ def test_jaeger_tags_keep_their_types(tmp_path):
         ("a.json", '{"resourceSpans": [', "a.json: "),
         ("a.jsonl", f"{json.encode(traces('a'))}\n{{broken\n", "a.jsonl:2: "),
         ("a.jsonl", '{"resourceSpans": 5}', "a.jsonl:1: resourceSpans: expected a list, found 5"),
-        ("a.json", '{"hello": 1}', "a.json:1: neither OTLP, Jaeger nor Tempo: the object has 'hello'"),
+        (
+            "a.json",
+            '{"hello": 1}',
+            "a.json:1: neither OTLP, Jaeger nor Tempo: the object has 'hello'",
+        ),
         ("a.json", "[[[1]]]", "a.json:1: expected a JSON object, found list"),
         ("a.json", '{"spans": [{}], "processes": {}}', "a.json:1: 'traceID' is missing"),
         ("a.json", '{"data": [5]}', "a.json:1: "),
@@ -256,7 +285,9 @@ def test_a_refusal_is_one_line(tmp_path):
 
 
 def test_a_path_that_does_not_exist_is_refused(tmp_path):
-    assert "nowhere.json: cannot be read (No such file or directory)" in refusal(tmp_path / "nowhere.json")
+    assert "nowhere.json: cannot be read (No such file or directory)" in refusal(
+        tmp_path / "nowhere.json"
+    )
 
 
 def test_a_folder_without_telemetry_is_refused(tmp_path):
@@ -277,7 +308,10 @@ def test_an_empty_file_in_a_folder_of_telemetry_is_passed_over_and_named(tmp_pat
     write(tmp_path, "1.json", json.encode(traces("a")))
     write(tmp_path, "2.json", b"\n")
     found = files.load([tmp_path])
-    assert ([x.name for x in found.spans], "2.json: the file is empty" in found.refused[0]) == (["a"], True)
+    assert ([x.name for x in found.spans], "2.json: the file is empty" in found.refused[0]) == (
+        ["a"],
+        True,
+    )
 
 
 @pytest.mark.parametrize("name", ["1.pb", "1.json", "logs.pb", "1.jsonl.gz"])
@@ -297,7 +331,9 @@ def test_json_of_another_kind_that_was_asked_for_is_refused(tmp_path):
         files.load([path])
 
 
-@pytest.mark.parametrize("given", [str, Path, lambda x: [str(x)], lambda x: (x,), lambda x: iter([x])])
+@pytest.mark.parametrize(
+    "given", [str, Path, lambda x: [str(x)], lambda x: (x,), lambda x: iter([x])]
+)
 def test_a_path_may_be_a_text_a_path_or_one_of_several(given, tmp_path):
     path = tmp_path / "traces.json"
     path.write_text('{"resourceSpans": []}')

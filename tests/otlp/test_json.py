@@ -1,4 +1,6 @@
-"""OTLP/JSON both ways, with protobuf's own parser as the oracle where OTLP does not differ from it."""
+"""OTLP/JSON both ways, with protobuf's own parser as the oracle where OTLP does not differ from
+it.
+"""
 
 import base64
 import json as stdlib_json
@@ -22,7 +24,9 @@ VALUES = st.recursive(
     | st.floats(allow_nan=False)
     | st.text()
     | st.binary(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 ATTRIBUTES = st.dictionaries(st.text(max_size=8), VALUES, max_size=4)
@@ -68,7 +72,9 @@ def test_a_request_survives_printing_and_parsing(request):
 @given(trace_requests())
 def test_protobufs_own_parser_reads_what_is_printed_once_ids_are_base64(request):
     shown = json.to_object(request)
-    for span in (span for r in shown["resourceSpans"] for s in r["scopeSpans"] for span in s.get("spans", ())):
+    for span in (
+        span for r in shown["resourceSpans"] for s in r["scopeSpans"] for span in s.get("spans", ())
+    ):
         for owner in (span, *span.get("links", ())):
             for key in ("traceId", "spanId", "parentSpanId"):
                 if key in owner:
@@ -79,7 +85,12 @@ def test_protobufs_own_parser_reads_what_is_printed_once_ids_are_base64(request)
 @given(trace_requests())
 def test_the_names_of_the_proto_file_are_read_as_well(request):
     shown = json_format.MessageToDict(request, preserving_proto_field_name=True)
-    for span in (span for r in shown["resource_spans"] for s in r["scope_spans"] for span in s.get("spans", ())):
+    for span in (
+        span
+        for r in shown["resource_spans"]
+        for s in r["scope_spans"]
+        for span in s.get("spans", ())
+    ):
         for owner in (span, *span.get("links", ())):
             for key in ("trace_id", "span_id", "parent_span_id"):
                 if key in owner:
@@ -94,7 +105,16 @@ def test_the_names_of_the_proto_file_are_read_as_well(request):
             st.lists(x)
             | st.dictionaries(
                 st.sampled_from(
-                    ["resourceSpans", "scopeSpans", "spans", "attributes", "value", "traceId", "kind", "events"]
+                    [
+                        "resourceSpans",
+                        "scopeSpans",
+                        "spans",
+                        "attributes",
+                        "value",
+                        "traceId",
+                        "kind",
+                        "events",
+                    ]
                 ),
                 x,
             )
@@ -112,7 +132,9 @@ def test_any_json_is_read_or_refused_with_a_value_error(document):
 def test_metrics_survive_printing_and_parsing():
     request = ExportMetricsServiceRequest()
     metric = request.resource_metrics.add().scope_metrics.add().metrics.add(name="latency")
-    point = metric.histogram.data_points.add(count=3, sum=math.inf, bucket_counts=[1, 2], explicit_bounds=[0.5])
+    point = metric.histogram.data_points.add(
+        count=3, sum=math.inf, bucket_counts=[1, 2], explicit_bounds=[0.5]
+    )
     point.exemplars.add(as_double=0.1, span_id=b"12345678", trace_id=b"1" * 16)
     assert json.parse("metrics", json.encode(request)) == request
 
@@ -120,7 +142,9 @@ def test_metrics_survive_printing_and_parsing():
 def test_logs_survive_printing_and_parsing():
     request = ExportLogsServiceRequest()
     record = (
-        request.resource_logs.add().scope_logs.add().log_records.add(event_name="gen_ai.choice", trace_id=b"1" * 16)
+        request.resource_logs.add()
+        .scope_logs.add()
+        .log_records.add(event_name="gen_ai.choice", trace_id=b"1" * 16)
     )
     encode.put(record.body, {"message": [{"role": "user", "n": 2**40}]})
     assert json.parse("logs", json.encode(request)) == request
@@ -158,7 +182,9 @@ def test_an_id_that_is_no_id_is_read_as_empty(text):
     assert parsed_span(spanId=text).span_id == b""
 
 
-@pytest.mark.parametrize(("number", "read"), [(0.5, 0.5), (2, 2.0), ("1e3", 1000.0), ("-Infinity", -math.inf)])
+@pytest.mark.parametrize(
+    ("number", "read"), [(0.5, 0.5), (2, 2.0), ("1e3", 1000.0), ("-Infinity", -math.inf)]
+)
 def test_a_double_is_read_from_a_number_or_a_string(number, read):
     span = parsed_span(attributes=[{"key": "k", "value": {"doubleValue": number}}])
     assert span.attributes[0].value.double_value == read
@@ -216,14 +242,20 @@ def test_json_nested_beyond_any_measure_is_refused():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"name": 5}, r"resourceSpans\[0\].scopeSpans\[0\].spans\[0\].name: expected text, found 5"),
+        (
+            {"name": 5},
+            r"resourceSpans\[0\].scopeSpans\[0\].spans\[0\].name: expected text, found 5",
+        ),
         ({"startTimeUnixNano": -1}, r"spans\[0\].startTimeUnixNano: expected an integer from 0"),
         ({"startTimeUnixNano": True}, "expected an integer"),
         ({"startTimeUnixNano": "9" * 5000}, "expected an integer"),
         ({"attributes": {"k": "v"}}, r"spans\[0\].attributes: expected a list, found {'k'"),
         ({"attributes": ["k"]}, r"attributes\[0\]: expected an object"),
         ({"status": 2}, r"spans\[0\].status: expected an object"),
-        ({"attributes": [{"value": {"doubleValue": "x"}}]}, r"attributes\[0\].value.doubleValue: expected a number"),
+        (
+            {"attributes": [{"value": {"doubleValue": "x"}}]},
+            r"attributes\[0\].value.doubleValue: expected a number",
+        ),
         ({"attributes": [{"value": {"doubleValue": True}}]}, "expected a number, found True"),
         ({"attributes": [{"value": {"boolValue": "true"}}]}, "expected true or false"),
         ({"attributes": [{"value": {"bytesValue": "*"}}]}, "expected base64"),

@@ -38,7 +38,9 @@ def test_an_older_version_gets_the_field(monkeypatch):
     monkeypatch.setattr(logs, "logs_pb2", Module)
     record = GetMessageClass(logs.with_event_name().FindMessageTypeByName(RECORD))
 
-    sent = logs.LogRecord(event_name="gen_ai.evaluation.result", severity_text="INFO").SerializeToString()
+    sent = logs.LogRecord(
+        event_name="gen_ai.evaluation.result", severity_text="INFO"
+    ).SerializeToString()
     assert record.FromString(sent).event_name == "gen_ai.evaluation.result"
 
 

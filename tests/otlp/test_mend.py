@@ -16,7 +16,9 @@ def traces(*names):
     request = ExportTraceServiceRequest()
     by_scope = request.resource_spans.add().scope_spans.add()
     for name in names:
-        by_scope.spans.add(name=name, trace_id=b"t" * 16).attributes.add(key="k").value.string_value = "placeholder"
+        by_scope.spans.add(name=name, trace_id=b"t" * 16).attributes.add(
+            key="k"
+        ).value.string_value = "placeholder"
     return request
 
 
@@ -48,14 +50,22 @@ def test_text_is_mended_at_any_depth():
 
 def test_log_records_are_mended_too():
     mended = mend("logs", request_of(field(3, CUT)))
-    record = ExportLogsServiceRequest.FromString(mended.body).resource_logs[0].scope_logs[0].log_records[0]
+    record = (
+        ExportLogsServiceRequest.FromString(mended.body)
+        .resource_logs[0]
+        .scope_logs[0]
+        .log_records[0]
+    )
     assert record.severity_text == "Z\ufffd"
 
 
 def test_a_span_that_cannot_be_saved_is_taken_out_by_name():
     broken = field(5, b"broken") + b"\xff"
     mended = mend("traces", request_of(field(5, b"a"), broken, field(5, b"b")))
-    assert (names(mended.body), mended.refused) == (["a", "b"], [Refusal("broken", "it cannot be decoded")])
+    assert (names(mended.body), mended.refused) == (
+        ["a", "b"],
+        [Refusal("broken", "it cannot be decoded")],
+    )
 
 
 def test_a_span_nested_beyond_any_measure_is_taken_out():
@@ -77,7 +87,9 @@ def _varint(number):
     return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + _varint(number >> 7)
 
 
-@pytest.mark.parametrize("body", [b"\xff\xff\xff", b"\x0a\x05ab", b"\x0b", b"hello", b"\xfa" + b"\xff" * 8 + b"\x01"])
+@pytest.mark.parametrize(
+    "body", [b"\xff\xff\xff", b"\x0a\x05ab", b"\x0b", b"hello", b"\xfa" + b"\xff" * 8 + b"\x01"]
+)
 def test_what_is_no_request_at_all_is_refused(body):
     with pytest.raises(ValueError):  # noqa: PT011 - protobuf's faults have many texts
         mend("traces", body)

@@ -1,4 +1,6 @@
-"""A request passes if and only if one of the byte strings is in it, which a plain search says too."""
+"""A request passes if and only if one of the byte strings is in it, which a plain search says
+too.
+"""
 
 import gzip
 from functools import cache
@@ -13,7 +15,14 @@ from spanscore.otlp.prefilter import Prefilter
 
 RECORDED = sorted((Path(__file__).parents[1] / "golden").glob("*/*/*.pb.gz"))
 OF_DIALECTS = tuple(mark for x in dialects.all_dialects() for mark in x.prefilters)
-OF_SCORES = (b"evaluation", b"guardrail", b"annotation", b"EVALUATOR", b"logfire.feedback", b"eval_root")
+OF_SCORES = (
+    b"evaluation",
+    b"guardrail",
+    b"annotation",
+    b"EVALUATOR",
+    b"logfire.feedback",
+    b"eval_root",
+)
 PREFILTERS = {wanted: Prefilter(wanted) for wanted in (OF_DIALECTS, OF_SCORES)}
 LARGE = 5000
 

@@ -15,12 +15,16 @@ def messages_in(message):
     found = 0
     for field, content in message.ListFields():
         if field.message_type:
-            found += sum(1 + messages_in(x) for x in ([content] if isinstance(content, Message) else content))
+            found += sum(
+                1 + messages_in(x) for x in ([content] if isinstance(content, Message) else content)
+            )
     return found
 
 
 def values_in(parsed):
-    inside = parsed.values() if isinstance(parsed, dict) else parsed if isinstance(parsed, list) else ()
+    inside = (
+        parsed.values() if isinstance(parsed, dict) else parsed if isinstance(parsed, list) else ()
+    )
     return 1 + sum(map(values_in, inside))
 
 
@@ -57,7 +61,9 @@ def test_json_inside_a_string_is_one_value():
     assert (weight.json_values(text) > 1000, weight.has_more_values(text, 10)) == (True, False)
 
 
-@pytest.mark.parametrize("text", [b"[" * 10**6, b"[" + b"{}," * 10**6, b'["",' * 10**6, b'"' + b"{" * 10**6])
+@pytest.mark.parametrize(
+    "text", [b"[" * 10**6, b"[" + b"{}," * 10**6, b'["",' * 10**6, b'"' + b"{" * 10**6]
+)
 def test_texts_made_of_brackets_have_more_values_than_a_limit(text):
     assert weight.has_more_values(text, 1000)
 
@@ -74,4 +80,7 @@ def test_any_bytes_can_be_counted(body):
 
 def test_empty_messages_weigh_many_times_their_bytes_and_text_hardly_more():
     empty, text = b"\x0a\x00" * 1000, b"long text " * 1000
-    assert (weight.decoded_bytes(empty) > 20 * len(empty), weight.decoded_bytes(text) < 2 * len(text)) == (True, True)
+    assert (
+        weight.decoded_bytes(empty) > 20 * len(empty),
+        weight.decoded_bytes(text) < 2 * len(text),
+    ) == (True, True)

@@ -1,4 +1,6 @@
-"""A criterion in plain words: what the judge is asked, which answers it may give, and what becomes of them."""
+"""A criterion in plain words: what the judge is asked, which answers it may give, and what becomes
+of them.
+"""
 
 import asyncio
 import json
@@ -28,7 +30,9 @@ class Judge:
         self.asked.append((prompt, schema, models))
         said = {"reason": "because", "score": self.score}
         alone = "score" in schema.model_fields
-        value = read(json.dumps(said if alone else dict.fromkeys(schema.model_fields, said)), schema)
+        value = read(
+            json.dumps(said if alone else dict.fromkeys(schema.model_fields, said)), schema
+        )
         return Answer(value, models[0] if models else "scripted", JudgeUsage(1, 100, 10, 0.01))
 
 
@@ -37,18 +41,28 @@ def asked_about(criterion):
 
 
 def answer(criterion, score):
-    return read(json.dumps({"reason": "because", "score": score}), asked_about(criterion).answer).score
+    return read(
+        json.dumps({"reason": "because", "score": score}), asked_about(criterion).answer
+    ).score
 
 
 def test_a_criterion_is_among_the_metrics():
     spanscore.criterion("kind", "Is the answer kind?")
-    assert (available()["kind"].summary, available()["kind"].method) == ("Is the answer kind?", "judge")
+    assert (available()["kind"].summary, available()["kind"].method) == (
+        "Is the answer kind?",
+        "judge",
+    )
 
 
 def test_a_judge_scores_it(measured):
     spanscore.criterion("kind", "Is the answer kind?")
     found = measured("kind", judge=Judge(0.75))
-    assert (found.value, found.reason, found.label, found.evaluator.kind) == (0.75, "because", "pass", "LLM")
+    assert (found.value, found.reason, found.label, found.evaluator.kind) == (
+        0.75,
+        "because",
+        "pass",
+        "LLM",
+    )
 
 
 def test_what_is_asked_stands_after_the_fenced_transcript(measured):
@@ -56,7 +70,9 @@ def test_what_is_asked_stands_after_the_fenced_transcript(measured):
     judge = Judge(5)
     measured("kind", judge=judge)
     [(prompt, _, _)] = judge.asked
-    assert prompt.question.startswith("Is the answer kind to $name?\nscore: a whole number from 0 to 10.")
+    assert prompt.question.startswith(
+        "Is the answer kind to $name?\nscore: a whole number from 0 to 10."
+    )
     assert "- 10: kind\n- 0: rude" in prompt.question
     assert "The weather in Rome is sunny" in prompt.transcript
 
@@ -78,7 +94,9 @@ def test_it_shares_a_call_with_the_metrics_of_a_fused_plan(make_trace):
 def test_a_criterion_of_sessions_is_judged_of_the_whole(measured, make_trace):
     spanscore.criterion("kind", "Was the agent kind throughout?", scope="session")
     judge = Judge(0.5)
-    session = Session("s", tuple(make_trace(n, session_id="s", final_output=f"answer {n}") for n in (1, 2)))
+    session = Session(
+        "s", tuple(make_trace(n, session_id="s", final_output=f"answer {n}") for n in (1, 2))
+    )
     found = measured("kind", session, judge=judge)
     assert (found.scope, found.value) == ("session", 0.5)
     assert all(text in judge.asked[0][0].transcript for text in ("answer 1", "answer 2"))
@@ -96,7 +114,9 @@ def test_a_fact_that_it_needs_and_was_not_recorded_is_a_skip(measured, make_trac
 
 
 def test_the_judge_may_say_that_it_does_not_apply(measured):
-    spanscore.criterion("sorry", "Did it say sorry?", not_applicable="the user had nothing to complain of")
+    spanscore.criterion(
+        "sorry", "Did it say sorry?", not_applicable="the user had nothing to complain of"
+    )
     judge = Judge("not_applicable")
     assert measured("sorry", judge=judge).outcome.cause == "not_applicable"
     assert "it does not apply: the user had nothing to complain of" in judge.asked[0][0].question
@@ -116,7 +136,8 @@ def test_a_long_scale_is_answered_in_whole_numbers():
 
 
 @pytest.mark.parametrize(
-    "given", [{"scale": "yes/no"}, {"anchors": {True: "kind", False: "rude"}}, {"anchors": {"yes": "kind"}}]
+    "given",
+    [{"scale": "yes/no"}, {"anchors": {True: "kind", False: "rude"}}, {"anchors": {"yes": "kind"}}],
 )
 def test_yes_or_no_is_answered_with_true_or_false(measured, given):
     criterion = spanscore.criterion("kind", "Is it kind?", **given)
@@ -178,7 +199,9 @@ def test_a_criterion_of_the_configuration_runs(measured):
 
 
 def test_a_configuration_may_give_options_to_its_own_criterion():
-    config = Config(default_metrics=False, criteria={"kind": {"ask": "?"}}, metrics={"kind": {"threshold": 0.9}})
+    config = Config(
+        default_metrics=False, criteria={"kind": {"ask": "?"}}, metrics={"kind": {"threshold": 0.9}}
+    )
     assert [x.threshold for x in config.build()] == [0.9]
 
 

@@ -1,4 +1,6 @@
-"""A metric made from a function: what it may take and return, and what is said where that cannot be."""
+"""A metric made from a function: what it may take and return, and what is said where that cannot
+be.
+"""
 
 import contextvars
 import re
@@ -81,7 +83,9 @@ def test_a_configuration_may_set_up_to_where_it_passes(measured):
 
 
 def test_where_lower_is_better_a_label_of_ones_own_is_kept(measured):
-    spanscore.metric(name="faults", better="lower")(lambda trace: spanscore.Score(0.1, "", {}, "few"))
+    spanscore.metric(name="faults", better="lower")(
+        lambda trace: spanscore.Score(0.1, "", {}, "few")
+    )
     assert measured("faults").label == "few"
 
 
@@ -102,7 +106,9 @@ def test_true_is_the_upper_end_of_the_scale(measured):
     assert measured(returning(value=True, scale=(1, 5))).value == 5.0
 
 
-@pytest.mark.parametrize(("value", "reason"), [(None, "given returned None"), ((None, "no tool"), "no tool")])
+@pytest.mark.parametrize(
+    ("value", "reason"), [(None, "given returned None"), ((None, "no tool"), "no tool")]
+)
 def test_none_means_that_the_metric_does_not_apply(measured, value, reason):
     outcome = measured(returning(value)).outcome
     assert outcome.cause == "not_applicable"
@@ -114,7 +120,19 @@ def test_a_skip_is_a_skip(measured):
 
 
 @pytest.mark.parametrize(
-    "value", ["0.5", [0.5], {"score": 1}, (0.5, 0.5), (0.5, "a", "b"), object(), Decimal("0.5"), np.ones(3), 1j, b"1"]
+    "value",
+    [
+        "0.5",
+        [0.5],
+        {"score": 1},
+        (0.5, 0.5),
+        (0.5, "a", "b"),
+        object(),
+        Decimal("0.5"),
+        np.ones(3),
+        1j,
+        b"1",
+    ],
 )
 def test_anything_else_fails_and_says_what_to_return(measured, value):
     found = measured(returning(value))
@@ -125,7 +143,10 @@ def test_anything_else_fails_and_says_what_to_return(measured, value):
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1, 1.1, (7, "much")])
 def test_a_number_off_the_scale_fails_and_says_the_scale(measured, value):
     found = measured(returning(value))
-    assert (found.status, "a score is a finite number from 0 to 1" in found.reason) == ("failed", True)
+    assert (found.status, "a score is a finite number from 0 to 1" in found.reason) == (
+        "failed",
+        True,
+    )
 
 
 def test_a_generator_is_no_score(measured):
@@ -149,7 +170,9 @@ def test_a_score_that_cannot_be_stored_fails(measured, score, what):
 
 
 def test_metadata_is_kept_as_json(measured):
-    assert measured(returning(spanscore.Score(0.5, "a", {"seen": (1, 2)}))).outcome.metadata == {"seen": [1, 2]}
+    assert measured(returning(spanscore.Score(0.5, "a", {"seen": (1, 2)}))).outcome.metadata == {
+        "seen": [1, 2]
+    }
 
 
 def test_metadata_that_holds_itself_fails(measured):
@@ -168,7 +191,9 @@ def test_an_exception_is_a_failed_score_with_its_name(measured):
     assert re.search(r"unsupported operand .* \(test_functions\.py, line \d+\)$", found.reason)
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), StopIteration(), GeneratorExit()])
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), KeyboardInterrupt(), StopIteration(), GeneratorExit()]
+)
 def test_a_function_that_would_end_the_process_fails_alone(measured, error):
     @spanscore.metric
     def ends(trace):
@@ -265,7 +290,9 @@ def test_a_mistyped_option_is_answered_with_the_options_alone():
     def short(trace, *, limit: int = 5):
         return True
 
-    with pytest.raises(ValueError, match=r"short has no option 'zzz'; there are threshold, limit \["):
+    with pytest.raises(
+        ValueError, match=r"short has no option 'zzz'; there are threshold, limit \["
+    ):
         Config(metrics={"short": {"zzz": 1}})
 
 
@@ -468,13 +495,17 @@ def test_a_metric_that_a_function_makes_takes_the_place_of_an_earlier_one():
 
 def test_two_functions_of_a_module_cannot_bear_one_name():
     spanscore.metric(name="twice")(good)
-    with pytest.raises(InputError, match=r"two metrics are named 'twice': good in .*, and annotated_as_a_text in"):
+    with pytest.raises(
+        InputError, match=r"two metrics are named 'twice': good in .*, and annotated_as_a_text in"
+    ):
         spanscore.metric(name="twice")(annotated_as_a_text)
 
 
 def test_a_metric_is_named_by_its_name_its_class_or_its_function():
     spanscore.metric(good)
-    assert {name_of(x) for x in ("good", good, available()["good"], available()["good"]())} == {"good"}
+    assert {name_of(x) for x in ("good", good, available()["good"], available()["good"]())} == {
+        "good"
+    }
 
 
 def test_what_is_no_metric_has_no_name():

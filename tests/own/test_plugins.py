@@ -44,16 +44,23 @@ def parsed(text):
 
 
 def test_a_metric_that_is_named_runs_beside_the_defaults():
-    assert names(parsed("{metrics: {check.answer_present: {}}}")) == [*FAMILY, "check.answer_present"]
+    assert names(parsed("{metrics: {check.answer_present: {}}}")) == [
+        *FAMILY,
+        "check.answer_present",
+    ]
 
 
 def test_naming_a_default_gives_it_options_and_keeps_the_others():
-    found = {x.name: x for x in parsed("{metrics: {coherence: {threshold: 0.9}}}").evaluation.build()}
+    found = {
+        x.name: x for x in parsed("{metrics: {coherence: {threshold: 0.9}}}").evaluation.build()
+    }
     assert (list(found), found["coherence"].threshold) == ([*FAMILY], 0.9)
 
 
 def test_without_the_defaults_only_what_is_named_runs():
-    assert names(parsed("{default_metrics: false, metrics: {check.answer_present: {}}}")) == ["check.answer_present"]
+    assert names(parsed("{default_metrics: false, metrics: {check.answer_present: {}}}")) == [
+        "check.answer_present"
+    ]
 
 
 def test_a_default_can_be_left_out():
@@ -68,17 +75,25 @@ def test_no_options_are_the_defaults_of_the_metric(options):
 
 
 def test_a_criterion_that_is_left_out_does_not_run():
-    text = "{default_metrics: false, criteria: {kind: {ask: 'Is it kind?'}}, metrics: {kind: false}}"
+    text = (
+        "{default_metrics: false, criteria: {kind: {ask: 'Is it kind?'}}, metrics: {kind: false}}"
+    )
     assert names(parsed(text)) == []
 
 
 def test_yaml_keys_of_yes_and_no_are_anchors():
-    text = "{default_metrics: false, criteria: {kind: {ask: 'Is it kind?', anchors: {yes: kind, no: rude}}}}"
+    text = (
+        "{default_metrics: false, criteria: {kind: {ask: 'Is it kind?', anchors: {yes: kind, no:"
+        " rude}}}}"
+    )
     assert [x.criterion.is_yes_no for x in parsed(text).evaluation.build()] == [True]
 
 
 def test_a_mistyped_key_of_a_criterion_is_answered_with_the_right_one():
-    with pytest.raises(ConfigError, match=r"evaluation\.criteria\.kind\.treshold: unknown key; did you mean threshold"):
+    with pytest.raises(
+        ConfigError,
+        match=r"evaluation\.criteria\.kind\.treshold: unknown key; did you mean threshold",
+    ):
         parsed("{criteria: {kind: {ask: 'Is it?', treshold: 1}}}")
 
 
@@ -125,7 +140,10 @@ def test_a_file_may_hold_a_metric_as_a_class(loaded):
 @pytest.mark.parametrize(
     ("code", "what"),
     [
-        ("import spanscore\nspanscore.metrik\n", r"mine\.py, line 2: AttributeError: .*; mend it, or take it out"),
+        (
+            "import spanscore\nspanscore.metrik\n",
+            r"mine\.py, line 2: AttributeError: .*; mend it, or take it out",
+        ),
         ("def f(:\n", r"mine\.py, line 1: SyntaxError"),
         ("raise SystemExit(3)\n", r"mine\.py, line 1: SystemExit: 3"),
         ("import no_such_module_at_all\n", r"mine\.py, line 1: ModuleNotFoundError"),
@@ -148,12 +166,16 @@ def test_a_file_that_is_wrong_is_told_once(loaded):
 
 
 def test_a_file_that_is_not_there_is_told_with_its_place(tmp_path):
-    with pytest.raises(ConfigError, match=r"\./mine\.py: No such file or directory \(.*/mine\.py\)"):
+    with pytest.raises(
+        ConfigError, match=r"\./mine\.py: No such file or directory \(.*/mine\.py\)"
+    ):
         config.parse(NAMES_SHORT, environ={}, folder=tmp_path)
 
 
 def test_a_module_that_is_not_there_is_told_with_what_to_do():
-    with pytest.raises(ConfigError, match="shop_metrics: there is no such module; install the package"):
+    with pytest.raises(
+        ConfigError, match="shop_metrics: there is no such module; install the package"
+    ):
         parsed("{plugins: [shop_metrics]}")
 
 
@@ -182,7 +204,9 @@ def entry_point(monkeypatch):
     def lead_to(item):
         point = SimpleNamespace(name="mine", value="mine:thing", load=lambda: item)
         monkeypatch.setattr(
-            discovery, "entry_points", lambda group: [point] if group == "spanscore.metrics" else before(group=group)
+            discovery,
+            "entry_points",
+            lambda group: [point] if group == "spanscore.metrics" else before(group=group),
         )
         metrics._standing.cache_clear()
 
@@ -214,7 +238,9 @@ def test_an_entry_point_may_lead_to_a_module(entry_point):
 
 def test_an_entry_point_that_leads_to_no_metric_is_refused(entry_point):
     entry_point(short.__code__)
-    with pytest.raises(ConfigError, match=r"entry point 'mine' of group 'spanscore\.metrics' is no metric"):
+    with pytest.raises(
+        ConfigError, match=r"entry point 'mine' of group 'spanscore\.metrics' is no metric"
+    ):
         available()
 
 
@@ -229,4 +255,6 @@ def test_a_metric_of_the_name_of_an_installed_one_is_refused(entry_point):
 
 def test_the_configuration_may_name_one_of_its_own_only(monkeypatch):
     spanscore.metric(short)
-    assert [x.name for x in Config(default_metrics=False, metrics={"short": {}}).build()] == ["short"]
+    assert [x.name for x in Config(default_metrics=False, metrics={"short": {}}).build()] == [
+        "short"
+    ]

@@ -1,4 +1,6 @@
-"""Functions of other people run in a few threads, which are neither blocked for good nor multiplied."""
+"""Functions of other people run in a few threads, which are neither blocked for good nor
+multiplied.
+"""
 
 import asyncio
 import threading
@@ -73,7 +75,9 @@ def test_a_call_that_was_cancelled_before_its_turn_is_not_made(hanging):
 def test_a_function_that_hangs_gives_its_place_to_the_next(hanging, is_cancelled):
     async def main():
         threads = Threads(at_once=1)
-        running = asyncio.create_task(called(threads, hanging, timeout_s=60.0 if is_cancelled else 0.01))
+        running = asyncio.create_task(
+            called(threads, hanging, timeout_s=60.0 if is_cancelled else 0.01)
+        )
         await hanging.begun()
         if is_cancelled:
             running.cancel()

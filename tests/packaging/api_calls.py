@@ -1,4 +1,6 @@
-"""Run by an environment's own Python: a server answers each form of the API, whatever version of protobuf is there."""
+"""Run by an environment's own Python: a server answers each form of the API, whatever version of
+protobuf is there.
+"""
 
 import json
 import subprocess
@@ -16,7 +18,14 @@ from spanscore.api.v1.monitor_service_pb2 import (
     MonitorWatch,
     UpdateMonitorRequest,
 )
-from spanscore.api.v1.run_service_pb2 import CreateRunRequest, ListRunsRequest, Run, RunMeasure, RunSampling, RunTarget
+from spanscore.api.v1.run_service_pb2 import (
+    CreateRunRequest,
+    ListRunsRequest,
+    Run,
+    RunMeasure,
+    RunSampling,
+    RunTarget,
+)
 from spanscore.cli import demo_server
 
 RUN = Run(
@@ -61,7 +70,9 @@ def ask_by_http(url: str) -> None:
     """JSON and protobuf, and an error with its details."""
     assert posted(f"{url}RunService/ListRuns", b"{}")[0] == 200
     assert posted(f"{url}RunService/ListRuns", b"", "application/proto")[0] == 200
-    status, body = posted(f"{url}RunService/CreateRun", b'{"run": {"target": {"sampling": {"share": 7}}}}')
+    status, body = posted(
+        f"{url}RunService/CreateRun", b'{"run": {"target": {"sampling": {"share": 7}}}}'
+    )
     assert (status, b"run.target.sampling.share" in body) == (400, True), body
 
 

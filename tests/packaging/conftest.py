@@ -26,7 +26,18 @@ def wheel(sdist, tmp_path_factory):
 @pytest.fixture(scope="session")
 def registry():
     """Skips where no package registry answers."""
-    words = [UV, "pip", "install", "-q", "--dry-run", "--refresh-package", "six", "--target", "none", "six"]
+    words = [
+        UV,
+        "pip",
+        "install",
+        "-q",
+        "--dry-run",
+        "--refresh-package",
+        "six",
+        "--target",
+        "none",
+        "six",
+    ]
     if subprocess.run(words, capture_output=True, check=False).returncode:
         pytest.skip("no package registry answers, from which an environment could be installed")
 

@@ -13,11 +13,19 @@ UV = Path(sys.executable).with_name("uv")
 def run(*words, cwd=None):
     """The output of a program that must succeed."""
     environment = {
-        k: v for k, v in os.environ.items() if not k.startswith(("SPANSCORE_", "PYTEST_", "OTEL_", "PYTHON"))
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("SPANSCORE_", "PYTEST_", "OTEL_", "PYTHON"))
     }
     environment.pop("OPENAI_API_KEY", None)
     done = subprocess.run(
-        [str(x) for x in words], cwd=cwd, capture_output=True, text=True, check=False, env=environment, timeout=900
+        [str(x) for x in words],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        timeout=900,
     )
     assert done.returncode == 0, f"{words}: {done.stdout[-2000:]} {done.stderr[-4000:]}"
     return done.stdout
@@ -52,7 +60,9 @@ class Environment:
 
     def packages(self):
         """Each package and its version."""
-        lines = self.python("-m", "pip", "list", "--format=freeze", "--disable-pip-version-check").split()
+        lines = self.python(
+            "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check"
+        ).split()
         return dict(line.split("==") for line in lines)
 
     def megabytes(self):

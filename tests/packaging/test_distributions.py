@@ -34,7 +34,9 @@ def test_the_wheel_contains_what_the_program_reads(files, name):
 
 
 def test_the_wheel_contains_one_package(files):
-    assert {x.partition("/")[0].removesuffix(".dist-info").partition("-")[0] for x in files} == {"spanscore"}
+    assert {x.partition("/")[0].removesuffix(".dist-info").partition("-")[0] for x in files} == {
+        "spanscore"
+    }
 
 
 def test_the_wheel_has_the_licence(files):

@@ -1,4 +1,6 @@
-"""spanscore installed as a user does: beside an agent's packages, none of which it changes, and by itself."""
+"""spanscore installed as a user does: beside an agent's packages, none of which it changes, and by
+itself.
+"""
 
 import subprocess
 import sys
@@ -37,7 +39,11 @@ def expected():
 
 
 def changed(before, after):
-    return {name: (version, after.get(name)) for name, version in before.items() if after.get(name) != version}
+    return {
+        name: (version, after.get(name))
+        for name, version in before.items()
+        if after.get(name) != version
+    }
 
 
 def test_the_newest_frameworks_keep_their_versions(environment, wheel, expected):
@@ -72,7 +78,17 @@ def test_the_api_answers_with_each_version_of_protobuf(environment, wheel, versi
 
 def test_the_lowest_versions_rebuild_and_score_the_same(environment, wheel, expected, tmp_path):
     lowest = tmp_path / "lowest.txt"
-    run(UV, "pip", "compile", "-q", "--resolution", "lowest-direct", ROOT / "pyproject.toml", "-o", lowest)
+    run(
+        UV,
+        "pip",
+        "compile",
+        "-q",
+        "--resolution",
+        "lowest-direct",
+        ROOT / "pyproject.toml",
+        "-o",
+        lowest,
+    )
     environment.install_first("-r", lowest, "--no-deps", wheel)
 
     assert seen(environment.folder / "bin/spanscore") == expected
@@ -98,7 +114,9 @@ def test_by_itself_it_is_light_and_names_the_extra_that_a_model_needs(environmen
 def test_the_installed_package_has_types(environment, wheel):
     environment.install_first("mypy", wheel)
     program = environment.folder / "program.py"
-    program.write_text("import spanscore\n\nreveal_type(spanscore.load)\nreveal_type(spanscore.turn)\n")
+    program.write_text(
+        "import spanscore\n\nreveal_type(spanscore.load)\nreveal_type(spanscore.turn)\n"
+    )
 
     told = environment.python("-m", "mypy", "--strict", program.name)
     assert "Telemetry" in told

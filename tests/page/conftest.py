@@ -62,12 +62,16 @@ def guarded(serve, tmp_path):
     """A server that asks for a token."""
     (tmp_path / "tokens").write_text(_TOKENS)
     extension = {"bearertokenauth/api": {"filename": str(tmp_path / "tokens")}}
-    return serve(extensions=extension, api={"auth": {"authenticator": "bearertokenauth/api"}}).start()
+    return serve(
+        extensions=extension, api={"auth": {"authenticator": "bearertokenauth/api"}}
+    ).start()
 
 
 @pytest.fixture
 def show(browser):
-    """Opens the page of a server; it has `complaints`, what its console said and which other servers it asked."""
+    """Opens the page of a server; it has `complaints`, what its console said and which other
+    servers it asked.
+    """
     pages = []
 
     def show(served, at="", *, width=1400, dark=False, ready=".row, .nothing, .enter"):
@@ -78,7 +82,12 @@ def show(browser):
         page.on("console", lambda message: page.complaints.append(message.text))
         page.on("pageerror", lambda error: page.complaints.append(str(error)))
         page.on("dialog", lambda dialog: (page.complaints.append("a dialog"), dialog.dismiss()))
-        page.on("request", lambda x: None if x.url.startswith((served.url, "data:")) else page.complaints.append(x.url))
+        page.on(
+            "request",
+            lambda x: (
+                None if x.url.startswith((served.url, "data:")) else page.complaints.append(x.url)
+            ),
+        )
         page.goto(f"{served.url}/ui/{at}")
         page.locator(ready).first.wait_for(state="attached")
         pages.append(page)

@@ -1,7 +1,8 @@
 """How well text stands out from what is behind it, as WCAG 2 computes it."""
 
 LOW_CONTRAST = """() => {
-  const channel = (x) => (x / 255 <= 0.03928 ? x / 255 / 12.92 : ((x / 255 + 0.055) / 1.055) ** 2.4);
+  const channel = (x) => (x / 255 <= 0.03928 ? x / 255 / 12.92 : ((x / 255 + 0.055) / 1.055) ** \
+2.4);
   const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
   const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
   const rgba = (text) => {
@@ -14,10 +15,12 @@ LOW_CONTRAST = """() => {
   const over = (top, below) => below.map((x, i) => top[i] * top[3] + x * (1 - top[3]));
   const backdrop = (element) => {
     const layers = [];
-    for (let x = element; x; x = x.parentElement) layers.unshift(rgba(getComputedStyle(x).backgroundColor));
+    for (let x = element; x; x = x.parentElement) \
+layers.unshift(rgba(getComputedStyle(x).backgroundColor));
     return layers.reduce((below, layer) => over(layer, below), [255, 255, 255]);
   };
-  const isSeen = (element) => element.checkVisibility({ visibilityProperty: true, opacityProperty: true });
+  const isSeen = (element) => \
+element.checkVisibility({ visibilityProperty: true, opacityProperty: true });
   const found = new Set();
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (texts.nextNode()) {
@@ -30,7 +33,8 @@ LOW_CONTRAST = """() => {
     const size = parseFloat(style.fontSize);
     const isLarge = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700);
     const ratio = (high + 0.05) / (low + 0.05);
-    if (ratio < (isLarge ? 3 : 4.5)) found.add(`${element.className || element.tagName}: ${ratio.toFixed(2)}`);
+    if (ratio < (isLarge ? 3 : 4.5)) found.add(`${element.className || element.tagName}: \
+${ratio.toFixed(2)}`);
   }
   return [...found];
 }"""

@@ -1,4 +1,5 @@
-"""A store with as many turns, sessions and scores as are wanted, written at once: filled_store.py FOLDER TURNS.
+"""A store with as many turns, sessions and scores as are wanted, written at once: filled_store.py
+FOLDER TURNS.
 
 Afterwards `spanscore serve -c FOLDER/config.yaml` shows them.
 """
@@ -31,7 +32,10 @@ _QUESTIONS = (
 _REASONS = {
     "task_completion": (
         "The user asked for a departure after 10 am. Step 3 booked LH-401, which leaves at 06:15.",
-        'The user asked where the order is. Step 3 failed with "upstream timeout", and the answer does not mention it.',
+        (
+            'The user asked where the order is. Step 3 failed with "upstream timeout", and the'
+            " answer does not mention it."
+        ),
         "The refund was not made: step 3 failed, and no other step tried again.",
     ),
     "tool_correctness": (
@@ -72,7 +76,17 @@ def turn(number: int, end_ns: int, *, failing: bool, **facts) -> AgentTrace:
     asked = [(RequestedCall(x.call_id, x.name, x.arguments),) for x in calls]
     answer = f"I booked flight LH-401 for you, booking B-{number}."
     models = (
-        ModelCall("m1", "gpt-4o", None, "They want the cheapest one.", asked[0], 820, 41, start, start + 2 * S),
+        ModelCall(
+            "m1",
+            "gpt-4o",
+            None,
+            "They want the cheapest one.",
+            asked[0],
+            820,
+            41,
+            start,
+            start + 2 * S,
+        ),
         ModelCall("m2", "gpt-4o", None, None, asked[1], 1120, 38, start + 4 * S, start + 5 * S),
         ModelCall("m3", "gpt-4o", answer, None, (), 1290, 52, start + 7 * S, end_ns),
     )
@@ -109,14 +123,25 @@ def scores(trace: AgentTrace, *, failing: bool, chance: random.Random) -> Iterat
         _reason("task_completion", trace, failing),
     )
     wrong = failing and chance.random() < 0.3
-    yield score(trace, "tool_correctness", 0.0 if wrong else 1.0, _reason("tool_correctness", trace, wrong))
-    finding = {"call": 2, "tool": "book_flight", "argument": None, "text": 'failed with "upstream timeout"'}
+    yield score(
+        trace, "tool_correctness", 0.0 if wrong else 1.0, _reason("tool_correctness", trace, wrong)
+    )
+    finding = {
+        "call": 2,
+        "tool": "book_flight",
+        "argument": None,
+        "text": 'failed with "upstream timeout"',
+    }
     reason = _reason("check.errors_recovered", trace, failing)
     findings = {"findings": [finding]} if failing else {}
     yield score(trace, "check.errors_recovered", 0.0 if failing else 1.0, reason, findings, _CODE)
-    yield measured(trace, "coherence", Skip("no embedding is configured", cause="no_embedding"), _CODE)
+    yield measured(
+        trace, "coherence", Skip("no embedding is configured", cause="no_embedding"), _CODE
+    )
     if chance.random() < 0.02:
-        yield measured(trace, "confidence", Failure("JudgeError", "the model answered 500 three times"), _JUDGE)
+        yield measured(
+            trace, "confidence", Failure("JudgeError", "the model answered 500 three times"), _JUDGE
+        )
 
 
 def _reason(metric: str, trace: AgentTrace, failing: bool) -> str:
@@ -150,7 +175,9 @@ def measured(trace: AgentTrace, metric: str, outcome, by: Evaluator) -> Evaluati
     )
 
 
-def fill(url: str, turns: int, *, until_ns: int | None = None, every_s: float = 7.0, seed: int = 1) -> None:
+def fill(
+    url: str, turns: int, *, until_ns: int | None = None, every_s: float = 7.0, seed: int = 1
+) -> None:
     """Write `turns` turns, one every `every_s` seconds until `until_ns`; a tenth of them fails."""
     chance = random.Random(seed)
     end = until_ns or time.time_ns() - 60 * S

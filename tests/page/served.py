@@ -16,7 +16,9 @@ _DEADLINE_S = 120
 
 
 class Served:
-    """A server of the page, its data in `folder`; `settings` are further sections of its configuration."""
+    """A server of the page, its data in `folder`; `settings` are further sections of its
+    configuration.
+    """
 
     def __init__(self, folder: Path, **settings) -> None:
         self.folder = folder
@@ -50,7 +52,14 @@ class Served:
 
     def start(self) -> "Served":
         """Start, and wait until it answers."""
-        command = [sys.executable, "-m", "spanscore.cli.main", "serve", "-c", str(self.folder / "config.yaml")]
+        command = [
+            sys.executable,
+            "-m",
+            "spanscore.cli.main",
+            "serve",
+            "-c",
+            str(self.folder / "config.yaml"),
+        ]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         deadline = time.monotonic() + _DEADLINE_S
@@ -71,7 +80,9 @@ class Served:
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": "sender",
             "gen_ai.input.messages": json.dumps([_message("user", user_input)]),
-            "gen_ai.output.messages": json.dumps([_message("assistant", "Done.") | {"finish_reason": "stop"}]),
+            "gen_ai.output.messages": json.dumps(
+                [_message("assistant", "Done.") | {"finish_reason": "stop"}]
+            ),
         }
         span = {
             "traceId": f"{now:024x}{number:08x}",
@@ -80,7 +91,9 @@ class Served:
             "kind": 1,
             "startTimeUnixNano": str(now - 10**9),
             "endTimeUnixNano": str(now),
-            "attributes": [{"key": name, "value": {"stringValue": text}} for name, text in texts.items()],
+            "attributes": [
+                {"key": name, "value": {"stringValue": text}} for name, text in texts.items()
+            ],
         }
         _post(self._otlp, {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]})
 
@@ -109,7 +122,9 @@ def _message(role: str, text: str) -> dict:
 
 
 def _post(url: str, content: dict, token: str = "") -> dict:
-    headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {token}"} if token else {})
+    headers = {"content-type": "application/json"} | (
+        {"authorization": f"Bearer {token}"} if token else {}
+    )
     request = urllib.request.Request(url, data=json.dumps(content).encode(), headers=headers)
     with urllib.request.urlopen(request, timeout=_DEADLINE_S) as answer:
         return json.load(answer)

@@ -138,7 +138,9 @@ def test_what_is_taken_for_one_metric_is_not_labelled_for_another(show, served):
     page.evaluate("location.hash = '#/annotate?metric=tool_correctness'")
     page.wait_for_selector(".label-bar:not([hidden])")
     with page.expect_response("**/*LeaseAnnotationItems"):
-        slow[0].fulfill(json={"items": [{"subjectId": "of-another-metric", "scope": "SCOPE_TRACE"}]})
+        slow[0].fulfill(
+            json={"items": [{"subjectId": "of-another-metric", "scope": "SCOPE_TRACE"}]}
+        )
     first = _title(page)
     page.locator(".main").click()
     page.keyboard.press("y")
@@ -151,7 +153,9 @@ def test_the_label_of_another_metric_is_not_taken_back(annotate, served):
     page.keyboard.press("y")
     _said(page, "pass is saved")
     page.evaluate("location.hash = '#/annotate?metric=tool_correctness'")
-    page.locator(".wide-filters [role=status]", has_text=re.compile("^$")).wait_for(state="attached")
+    page.locator(".wide-filters [role=status]", has_text=re.compile("^$")).wait_for(
+        state="attached"
+    )
     page.wait_for_selector(".label-bar:not([hidden])")
     page.keyboard.press("u")
     _said(page, "There is nothing to take back")

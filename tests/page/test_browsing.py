@@ -1,4 +1,6 @@
-"""The page in a real browser: what fails and why, lists, turns and sessions, by mouse and by keys."""
+"""The page in a real browser: what fails and why, lists, turns and sessions, by mouse and by
+keys.
+"""
 
 import re
 import time
@@ -16,7 +18,10 @@ pytestmark = pytest.mark.browser
 
 _RUN = "document.title='owned'"
 _OVERRIDE = "\u202egnp.exe\u2066"
-_NASTY = f'"\'></script><script>{_RUN}</script><img src=x onerror="{_RUN}"><style>*{{display:none}}{_OVERRIDE}'
+_NASTY = (
+    f"\"'></script><script>{_RUN}</script><img src=x"
+    f' onerror="{_RUN}"><style>*{{display:none}}{_OVERRIDE}'
+)
 
 
 def _titles(page):
@@ -40,7 +45,9 @@ def test_the_first_page_has_the_metrics_that_fail_with_the_judges_reasons(show, 
     page = show(server)
     page.wait_for_selector(".why-list")
     parts = page.locator(".reasons-part")
-    named = dict(zip(parts.locator(".metric").all_inner_texts(), parts.all_inner_texts(), strict=True))
+    named = dict(
+        zip(parts.locator(".metric").all_inner_texts(), parts.all_inner_texts(), strict=True)
+    )
     assert "The user asked for a departure after 10 am" in named["task_completion"]
     assert re.search(r"\d+ failing", named["task_completion"])
     assert page.title() == "Failing · spanscore"
@@ -51,7 +58,8 @@ def test_a_failing_metric_has_its_pass_rate_with_n_and_an_interval(show, server)
     page = show(server)
     text = page.locator(".reasons-part h2", has_text="task_completion").inner_text()
     assert re.search(
-        r"[89]\d(\.\d)? % 8\d(\.\d)? % to 9\d(\.\d)? % n = \d+ scores in 100 sessions", " ".join(text.split())
+        r"[89]\d(\.\d)? % 8\d(\.\d)? % to 9\d(\.\d)? % n = \d+ scores in 100 sessions",
+        " ".join(text.split()),
     )
 
 
@@ -151,7 +159,9 @@ def test_a_filter_that_cannot_be_right_says_what_to_write(show, server):
 
 def test_sessions_are_listed_worst_first(show, server):
     page = show(server, "#/sessions")
-    shares = [float(x.removesuffix(" %")) for x in page.locator(".row .row-facts").all_inner_texts()]
+    shares = [
+        float(x.removesuffix(" %")) for x in page.locator(".row .row-facts").all_inner_texts()
+    ]
     assert shares == sorted(shares, reverse=True)
     assert shares[0] > 0
     page.get_by_label("Order").select_option("newest")
@@ -200,7 +210,8 @@ def test_what_has_the_focus_is_seen_to_have_it(show, server):
     for _ in range(30):
         page.keyboard.press("Tab")
         name, outline = page.evaluate(
-            "[document.activeElement].map(x => [x.className || x.textContent, getComputedStyle(x).outlineStyle])[0]"
+            "[document.activeElement].map(x => [x.className || x.textContent,"
+            " getComputedStyle(x).outlineStyle])[0]"
         )
         seen.add(name)
         assert outline != "none" or page.evaluate("document.activeElement === document.body"), name
@@ -210,12 +221,20 @@ def test_what_has_the_focus_is_seen_to_have_it(show, server):
 def test_nothing_that_a_trace_contains_is_run_or_loaded(show, serve):
     served = serve()
     now = 1_790_000_000 * S
-    names = "user_input final_output agent_name service_name system_instructions session_id user_id plan"
+    names = (
+        "user_input final_output agent_name service_name system_instructions session_id user_id"
+        " plan"
+    )
     nasty = dict.fromkeys(names.split(), _NASTY)
     trace = turn(1, now, failing=True, **nasty)
     _write(served, (trace, score(trace, _NASTY, 0.0, _NASTY, {_NASTY: _NASTY, "x": [_NASTY]})))
     page = show(served.start())
-    for at in ("#/failing", f"#/traces?turn={trace.id}", f"#/failing?search={_NASTY}&turn=<img>", "#/sessions"):
+    for at in (
+        "#/failing",
+        f"#/traces?turn={trace.id}",
+        f"#/failing?search={_NASTY}&turn=<img>",
+        "#/sessions",
+    ):
         page.evaluate("at => { location.hash = at; }", at)
         page.wait_for_timeout(400)
         page.evaluate("document.querySelectorAll('details').forEach(x => { x.open = true; })")
@@ -228,11 +247,18 @@ def test_nothing_that_a_trace_contains_is_run_or_loaded(show, serve):
 
 def test_text_that_turns_the_direction_of_writing_stays_in_its_place(show, serve):
     served = serve()
-    trace = turn(1, 1_790_000_000 * S, failing=True, agent_name=f"agent{_OVERRIDE}", service_name="plain-service")
+    trace = turn(
+        1,
+        1_790_000_000 * S,
+        failing=True,
+        agent_name=f"agent{_OVERRIDE}",
+        service_name="plain-service",
+    )
     _write(served, (trace, score(trace, "task_completion", 0.0, "It failed.")))
     page = show(served.start(), f"#/traces?turn={trace.id}", ready=".page.turn")
     isolated = page.evaluate(
-        "[...document.querySelectorAll('.meta span')].every(x => getComputedStyle(x).unicodeBidi === 'isolate')"
+        "[...document.querySelectorAll('.meta span')].every(x => getComputedStyle(x).unicodeBidi"
+        " === 'isolate')"
     )
     assert isolated
     assert "plain-service" in page.locator(".meta").inner_text()
@@ -260,7 +286,15 @@ def test_fifty_thousand_turns_are_filtered(show, large_server):
 
 
 @pytest.mark.parametrize(
-    "at", ["#/failing", "#/traces", "#/sessions", "#/trends?range=24h", "#/runs?new=1", "#/monitors?new=1"]
+    "at",
+    [
+        "#/failing",
+        "#/traces",
+        "#/sessions",
+        "#/trends?range=24h",
+        "#/runs?new=1",
+        "#/monitors?new=1",
+    ],
 )
 @pytest.mark.parametrize("dark", [False, True])
 def test_text_has_the_contrast_that_wcag_asks_for(show, server, at, dark):
@@ -278,6 +312,8 @@ def test_on_a_narrow_screen_list_and_page_take_turns_and_nothing_is_cut_off(show
     page.locator(".row").first.click()
     page.wait_for_selector(".page.turn")
     assert page.locator(".list").is_hidden()
-    assert page.evaluate("document.querySelector('.main').scrollWidth <= document.documentElement.clientWidth")
+    assert page.evaluate(
+        "document.querySelector('.main').scrollWidth <= document.documentElement.clientWidth"
+    )
     page.locator(".to-list").click()
     assert page.locator(".list").is_visible()

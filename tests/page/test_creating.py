@@ -44,7 +44,10 @@ def test_a_run_is_created_by_keys_after_its_cost_was_shown(show, served):
     page.keyboard.press("Enter")
     page.locator(".page.run .page-head", has_text="done").wait_for()
     (run,) = served.ask("RunService/ListRuns")["runs"]
-    assert (run["displayName"], run["measure"]["metrics"]) == ("by keys", ["check.errors_recovered"])
+    assert (run["displayName"], run["measure"]["metrics"]) == (
+        "by keys",
+        ["check.errors_recovered"],
+    )
     page.locator(".row", has_text="by keys").wait_for()
     assert page.complaints == []
 
@@ -104,7 +107,9 @@ def test_a_run_that_is_started_twice_is_made_once(new_run, served):
     ("label", "text", "problem"),
     [("Filter", "color = red", "color"), ("Other metrics", "task_completio", "task_completion")],
 )
-def test_what_is_wrong_with_a_run_is_shown_and_nothing_is_made(new_run, served, label, text, problem):
+def test_what_is_wrong_with_a_run_is_shown_and_nothing_is_made(
+    new_run, served, label, text, problem
+):
     page = new_run
     page.get_by_label(label).fill(text)
     page.get_by_role("button", name="What does it cost?").click()

@@ -1,4 +1,6 @@
-"""The page beside a server that goes on: what is new, runs, tokens, and a server that does not answer."""
+"""The page beside a server that goes on: what is new, runs, tokens, and a server that does not
+answer.
+"""
 
 import pytest
 from harness.browser import until
@@ -28,10 +30,14 @@ def test_where_nothing_is_stored_the_page_says_what_to_do(show, serve):
 
 
 def test_where_nothing_is_scored_the_page_says_why(show, serve):
-    served = serve(evaluation={"default_metrics": False, "metrics": {"task_completion": {}}}).start()
+    served = serve(
+        evaluation={"default_metrics": False, "metrics": {"task_completion": {}}}
+    ).start()
     served.send_turn("a question", 1)
     page = show(served)
-    assert until(lambda: page.keyboard.press("r") or "no_judge" in page.locator(".all-well").inner_text())
+    assert until(
+        lambda: page.keyboard.press("r") or "no_judge" in page.locator(".all-well").inner_text()
+    )
     assert "No turn of these has a score" in page.locator(".all-well").inner_text()
 
 
@@ -45,7 +51,9 @@ def test_what_is_new_comes_by_itself_and_moves_nothing(show, serve):
     for number in range(40):
         served.send_turn(f"question {number}", number)
     page = show(served, "#/traces")
-    assert until(lambda: page.keyboard.press("r") or "40 turns" in page.locator(".found").inner_text())
+    assert until(
+        lambda: page.keyboard.press("r") or "40 turns" in page.locator(".found").inner_text()
+    )
     page.keyboard.press("j")
     page.wait_for_selector(".page.turn")
     page.locator(".scroller").focus()
@@ -140,7 +148,8 @@ def test_a_monitor_is_triggered_paused_and_resumed(show, serve):
     page.locator(".nothing", has_text="spanscore monitors create").wait_for()
     watch = {"metric": "task_completion", "floor": 0.8}
     served.ask(
-        "MonitorService/CreateMonitor", monitor={"displayName": "mine", "watch": watch, "schedule": {"everyS": 3600}}
+        "MonitorService/CreateMonitor",
+        monitor={"displayName": "mine", "watch": watch, "schedule": {"everyS": 3600}},
     )
     page.keyboard.press("r")
     page.locator(".row", has_text="mine").click()

@@ -15,9 +15,15 @@ _HTML = FILES[PAGE].content.decode()
 
 @pytest.mark.parametrize("path", FILES)
 def test_every_file_permits_nothing_but_its_own_server(path):
-    policy = dict(x.strip().split(" ", 1) for x in FILES[path].headers["content-security-policy"].split(";"))
+    policy = dict(
+        x.strip().split(" ", 1) for x in FILES[path].headers["content-security-policy"].split(";")
+    )
     assert policy["default-src"] == "'none'"
-    assert (policy["script-src"], policy["style-src"], policy["connect-src"]) == ("'self'", "'self'", "'self'")
+    assert (policy["script-src"], policy["style-src"], policy["connect-src"]) == (
+        "'self'",
+        "'self'",
+        "'self'",
+    )
     assert (policy["frame-ancestors"], policy["form-action"]) == ("'none'", "'none'")
     assert FILES[path].headers["x-content-type-options"] == "nosniff"
 
@@ -38,15 +44,20 @@ def test_what_a_module_imports_is_there_and_exported(path):
     text = FILES[path].content.decode()
     for names, source in re.findall(r'^import \{ (.*?) \} from "(.*?)";$', text, re.MULTILINE):
         other = FILES[urljoin(path, source)].content.decode()
-        exported = re.findall(r"^export (?:async )?(?:function|const|class) (\w+)", other, re.MULTILINE)
+        exported = re.findall(
+            r"^export (?:async )?(?:function|const|class) (\w+)", other, re.MULTILINE
+        )
         assert set(names.split(", ")) <= set(exported), source
-    assert len(re.findall(r"^import ", text, re.MULTILINE)) == len(re.findall(r"^import \{ .*;$", text, re.MULTILINE))
+    assert len(re.findall(r"^import ", text, re.MULTILINE)) == len(
+        re.findall(r"^import \{ .*;$", text, re.MULTILINE)
+    )
 
 
 @pytest.mark.parametrize("path", SCRIPTS)
 def test_text_is_never_made_markup(path):
     assert not re.search(
-        rb"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", FILES[path].content
+        rb"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function",
+        FILES[path].content,
     )
 
 

@@ -1,4 +1,5 @@
-"""A PostgreSQL of the tests' own, on loopback and in a temporary folder, by the binaries that are installed here.
+"""A PostgreSQL of the tests' own, on loopback and in a temporary folder, by the binaries that are
+installed here.
 
 As a program: exits with 0 where it can be started, or with 3 and a line that says why not.
 """
@@ -14,7 +15,8 @@ import uuid
 from pathlib import Path
 
 _USER = "spanscore"
-_INSTALLED = Path("/usr/lib/postgresql")  # Debian's, a folder a version, which it does not put on the PATH
+# Debian's, a folder a version, which it does not put on the PATH
+_INSTALLED = Path("/usr/lib/postgresql")
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -32,7 +34,10 @@ class Server:
     """A server that runs until `stop`."""
 
     def __init__(self) -> None:
-        """Start it. Raises NotInstalledError, or CalledProcessError where PostgreSQL does not start."""
+        """Start it.
+
+        Raises NotInstalledError, or CalledProcessError where PostgreSQL does not start.
+        """
         self._bin = binaries()
         self._as_user = unprivileged()
         self._folder = Path(tempfile.mkdtemp(prefix="spanscore-postgresql-"))
@@ -41,11 +46,25 @@ class Server:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port = free.getsockname()[1]
-        self._run("initdb", "-D", self._data, "-U", _USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        self._run(
+            "initdb",
+            "-D",
+            self._data,
+            "-U",
+            _USER,
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--locale=C",
+            "--no-sync",
+        )
         self.start()
 
     def create(self) -> str:
-        """Make a schema of its own for a test, sooner than a database, and return the store URL that leads there."""
+        """Make a schema of its own for a test, sooner than a database, and return the store URL
+        that leads there.
+        """
         import psycopg
 
         name = f"test_{uuid.uuid4().hex}"
@@ -59,7 +78,18 @@ class Server:
         settings = " ".join(f"-c {name}='{value}'" for name, value in _SETTINGS.items())
         log = self._folder / "log"
         try:
-            self._run("pg_ctl", "start", "-w", "-s", "-D", self._data, "-l", log, "-o", f"-p {self._port} {settings}")
+            self._run(
+                "pg_ctl",
+                "start",
+                "-w",
+                "-s",
+                "-D",
+                self._data,
+                "-l",
+                log,
+                "-o",
+                f"-p {self._port} {settings}",
+            )
         except subprocess.CalledProcessError:
             sys.stderr.write(log.read_text() if log.exists() else "")
             raise
@@ -81,7 +111,12 @@ class Server:
         command = [self._bin / program, *arguments]
         environment = {**os.environ, "LC_ALL": "C"}
         subprocess.run(
-            command, check=True, cwd=self._folder, env=environment, stdout=subprocess.DEVNULL, **self._as_user
+            command,
+            check=True,
+            cwd=self._folder,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            **self._as_user,
         )
 
 
@@ -89,14 +124,21 @@ def binaries() -> Path:
     """The folder of the programs, the newest version first. Raises NotInstalledError."""
     if found := shutil.which("initdb"):
         return Path(found).resolve().parent
-    versions = [x for x in _INSTALLED.glob("*/bin") if (x / "initdb").exists() and x.parent.name.isdigit()]
+    versions = [
+        x for x in _INSTALLED.glob("*/bin") if (x / "initdb").exists() and x.parent.name.isdigit()
+    ]
     if not versions:
-        raise NotInstalledError(f"no initdb on the PATH or in {_INSTALLED}; install PostgreSQL (Debian: postgresql)")
+        raise NotInstalledError(
+            f"no initdb on the PATH or in {_INSTALLED}; install PostgreSQL (Debian: postgresql)"
+        )
     return max(versions, key=lambda x: int(x.parent.name))
 
 
 def unprivileged() -> dict:
-    """How a program is run as another user than root, whom PostgreSQL refuses. Raises NotInstalledError."""
+    """How a program is run as another user than root, whom PostgreSQL refuses.
+
+    Raises NotInstalledError.
+    """
     if os.geteuid() != 0:
         return {}
     for name in ("postgres", "nobody"):
@@ -105,7 +147,9 @@ def unprivileged() -> dict:
         except KeyError:
             continue
         return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-    raise NotInstalledError("PostgreSQL refuses root, and there is neither a user postgres nor nobody")
+    raise NotInstalledError(
+        "PostgreSQL refuses root, and there is neither a user postgres nor nobody"
+    )
 
 
 if __name__ == "__main__":

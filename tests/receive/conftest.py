@@ -62,23 +62,31 @@ class FakeIntake:
 
 @pytest.fixture
 def serve():
-    """`async with serve(http={...}) as up`: the server, its intake and meter, and a client for each protocol."""
+    """`async with serve(http={...}) as up`: the server, its intake and meter, and a client for each
+    protocol.
+    """
 
     @asynccontextmanager
-    async def running(*, extensions=None, headers=(), tenancy=None, max_bytes_in_flight="256MiB", **overrides):
+    async def running(
+        *, extensions=None, headers=(), tenancy=None, max_bytes_in_flight="256MiB", **overrides
+    ):
         protocols = {name: {**FREE_PORTS[name], **overrides.get(name, {})} for name in FREE_PORTS}
         config = Config.model_validate({**protocols, "max_bytes_in_flight": max_bytes_in_flight})
         intake, meter = FakeIntake(), Meter()
         tenants = Tenancy.model_validate(tenancy or {})
         tokens = open_authenticators(extensions or {}, has_tenants=tenants.enabled)
-        server = Server(config, intake, meter, tokens=tokens, tenancy=tenants, headers=frozenset(headers))
+        server = Server(
+            config, intake, meter, tokens=tokens, tenancy=tenants, headers=frozenset(headers)
+        )
         await server.start()
         try:
             async with (
                 aiohttp.ClientSession(f"http://127.0.0.1:{server.http_port}") as http,
                 grpc.aio.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel,
             ):
-                yield SimpleNamespace(server=server, intake=intake, meter=meter, http=http, channel=channel)
+                yield SimpleNamespace(
+                    server=server, intake=intake, meter=meter, http=http, channel=channel
+                )
         finally:
             intake.gate.set()
             await server.stop(5.0)
@@ -94,7 +102,9 @@ def traces():
         request = ExportTraceServiceRequest()
         by_scope = request.resource_spans.add().scope_spans.add()
         for name in names or ("chat",):
-            by_scope.spans.add(name=name, trace_id=b"" if name == "bad" else b"t" * 16, span_id=b"s" * 8)
+            by_scope.spans.add(
+                name=name, trace_id=b"" if name == "bad" else b"t" * 16, span_id=b"s" * 8
+            )
         return request
 
     return make

@@ -1,4 +1,6 @@
-"""Compressed bodies: what was compressed comes back, and nothing grows past what a request may have."""
+"""Compressed bodies: what was compressed comes back, and nothing grows past what a request may
+have.
+"""
 
 import gzip
 import zlib

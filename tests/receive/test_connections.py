@@ -67,7 +67,9 @@ def test_what_was_closed_is_counted_no_more():
 
 
 async def send_head_slowly(port):
-    """A connection that sends part of a request's headers and waits; returns when the server closes it."""
+    """A connection that sends part of a request's headers and waits; returns when the server closes
+    it.
+    """
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nX-Slow: a")
     try:
@@ -84,7 +86,9 @@ def closed_connections(up):
 
 
 def open_connections(up):
-    return next(x.values[()] for x in up.meter.collect() if x.metric is declared.RECEIVER_HTTP_CONNECTIONS)
+    return next(
+        x.values[()] for x in up.meter.collect() if x.metric is declared.RECEIVER_HTTP_CONNECTIONS
+    )
 
 
 async def test_a_connection_whose_headers_do_not_arrive_in_time_is_closed(serve):
@@ -99,7 +103,9 @@ async def test_a_connection_too_many_is_served_and_a_silent_one_closed(serve, tr
         while not open_connections(up):  # noqa: ASYNC110 # the server has no event for it
             await asyncio.sleep(0)
         headers = {"Content-Type": "application/x-protobuf"}
-        async with up.http.post("/v1/traces", data=traces().SerializeToString(), headers=headers) as answer:
+        async with up.http.post(
+            "/v1/traces", data=traces().SerializeToString(), headers=headers
+        ) as answer:
             assert answer.status == 200
         assert await silent == b""
         assert closed_connections(up) == {"connections": 1}

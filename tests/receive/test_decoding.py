@@ -1,4 +1,6 @@
-"""Requests that are costly to decode: what they cost is bounded, and others do not wait for them."""
+"""Requests that are costly to decode: what they cost is bounded, and others do not wait for
+them.
+"""
 
 import asyncio
 import threading
@@ -23,7 +25,9 @@ EMPTY_MESSAGES = {
 async def test_a_request_with_too_many_parts_is_not_decoded(body, monkeypatch):
     monkeypatch.setattr(decoding, "decode", None)
     monkeypatch.setattr(decoding, "decode_slowly", None)
-    with pytest.raises(ValueError, match=r"more than 100,000 .* in one request \(receive.max_elements\)"):
+    with pytest.raises(
+        ValueError, match=r"more than 100,000 .* in one request \(receive.max_elements\)"
+    ):
         await Decoder(100_000).decode("traces", body, as_json=body[:1] in b"{[")
 
 
@@ -41,7 +45,9 @@ async def test_a_request_with_too_many_parts_is_put_aside(serve):
     assert "send smaller batches" in up.intake.set_aside[0][2]
 
 
-async def test_a_small_request_does_not_wait_for_a_large_one_to_be_decoded(serve, traces, monkeypatch):
+async def test_a_small_request_does_not_wait_for_a_large_one_to_be_decoded(
+    serve, traces, monkeypatch
+):
     begun, done, real = threading.Event(), threading.Event(), decoding.decode_slowly
 
     def slow(signal, body, *, as_json):

@@ -21,7 +21,9 @@ TRACES = "opentelemetry.proto.collector.trace.v1.TraceService"
 
 
 async def send_bytes(channel, body):
-    return ExportTraceServiceResponse.FromString(await channel.unary_unary(f"/{TRACES}/Export")(body))
+    return ExportTraceServiceResponse.FromString(
+        await channel.unary_unary(f"/{TRACES}/Export")(body)
+    )
 
 
 async def refusal(channel, request):
@@ -33,7 +35,8 @@ async def refusal(channel, request):
 
 
 async def test_the_bytes_are_handed_over_as_they_came(serve, traces):
-    body = traces("a").SerializeToString() + b"\xfa\x07\x01x"  # a field that this version does not know
+    # a field that this version does not know
+    body = traces("a").SerializeToString() + b"\xfa\x07\x01x"
     async with serve() as up:
         await send_bytes(up.channel, body)
     assert [(signal, kept) for signal, kept, _ in up.intake.accepted] == [("traces", body)]
@@ -75,7 +78,10 @@ async def test_a_damaged_span_is_a_partial_success_that_names_it(serve, traces):
     async with serve() as up:
         answer = await TraceServiceStub(up.channel).Export(traces("good", "bad"))
     assert answer.partial_success.rejected_spans == 1
-    assert answer.partial_success.error_message == "1 span refused, the rest is kept: 'bad' (it has no trace id)"
+    assert (
+        answer.partial_success.error_message
+        == "1 span refused, the rest is kept: 'bad' (it has no trace id)"
+    )
 
 
 async def test_the_other_spans_of_a_request_are_kept(serve, traces):
@@ -87,7 +93,9 @@ async def test_the_other_spans_of_a_request_are_kept(serve, traces):
 async def test_what_cannot_be_decoded_is_put_aside_as_it_came(serve):
     async with serve() as up:
         await send_bytes(up.channel, b"\xff\xff\xff")
-    assert [(signal, body) for signal, body, _ in up.intake.set_aside] == [("traces", b"\xff\xff\xff")]
+    assert [(signal, body) for signal, body, _ in up.intake.set_aside] == [
+        ("traces", b"\xff\xff\xff")
+    ]
 
 
 async def test_what_cannot_be_decoded_is_acknowledged_with_a_message(serve):
@@ -153,7 +161,9 @@ async def test_a_quarantine_that_is_not_possible_now_is_unavailable(serve):
 
 
 @pytest.mark.parametrize("compression", [grpc.Compression.NoCompression, grpc.Compression.Gzip])
-async def test_a_request_above_the_limit_is_refused_by_grpc_compressed_or_not(serve, traces, compression):
+async def test_a_request_above_the_limit_is_refused_by_grpc_compressed_or_not(
+    serve, traces, compression
+):
     async with serve(grpc={"max_recv_msg_size_mib": 1}) as up:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await TraceServiceStub(up.channel).Export(traces("x" * 2**21), compression=compression)
@@ -177,13 +187,17 @@ async def test_what_was_read_is_not_counted_as_refused(serve, traces):
 @pytest.mark.parametrize("service", ["", TRACES])
 async def test_health_is_serving_overall_and_for_each_service(serve, service):
     async with serve() as up:
-        answer = await health_pb2_grpc.HealthStub(up.channel).Check(health_pb2.HealthCheckRequest(service=service))
+        answer = await health_pb2_grpc.HealthStub(up.channel).Check(
+            health_pb2.HealthCheckRequest(service=service)
+        )
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
 async def test_a_health_watch_is_told_when_the_server_stops(serve):
     async with serve() as up:
-        watch = health_pb2_grpc.HealthStub(up.channel).Watch(health_pb2.HealthCheckRequest(service=TRACES))
+        watch = health_pb2_grpc.HealthStub(up.channel).Watch(
+            health_pb2.HealthCheckRequest(service=TRACES)
+        )
         first = await watch.read()
         await up.server.stop(1.0)
         second = await watch.read()
@@ -205,7 +219,9 @@ async def test_reflection_describes_a_service(serve):
         stub = reflection_pb2_grpc.ServerReflectionStub(up.channel)
         asked = iter([reflection_pb2.ServerReflectionRequest(file_containing_symbol=TRACES)])
         answers = [answer async for answer in stub.ServerReflectionInfo(asked)]
-    assert b"ExportTraceServiceRequest" in answers[0].file_descriptor_response.file_descriptor_proto[0]
+    assert (
+        b"ExportTraceServiceRequest" in answers[0].file_descriptor_response.file_descriptor_proto[0]
+    )
 
 
 def test_keepalive_reaches_grpc_in_milliseconds():

@@ -27,7 +27,10 @@ SERVICES = [
 
 
 async def get(port, path="/"):
-    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as answer:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{port}{path}") as answer,
+    ):
         return answer.status, await answer.text()
 
 
@@ -44,7 +47,9 @@ async def while_draining(up, traces, ask):
 
 
 async def grpc_status(up, service=""):
-    return (await HealthStub(up.channel).Check(health_pb2.HealthCheckRequest(service=service))).status
+    return (
+        await HealthStub(up.channel).Check(health_pb2.HealthCheckRequest(service=service))
+    ).status
 
 
 async def test_it_answers_as_the_collector_does(serve):
@@ -88,7 +93,9 @@ async def test_while_it_drains_it_is_alive_and_not_ready(serve, traces, path, st
     assert found[0] == status
 
 
-@pytest.mark.parametrize(("path", "status"), [("/", 503), ("/readyz", 503), ("/livez", 200), ("/metrics", 200)])
+@pytest.mark.parametrize(
+    ("path", "status"), [("/", 503), ("/readyz", 503), ("/livez", 200), ("/metrics", 200)]
+)
 async def test_while_the_journal_is_full_it_is_alive_and_not_ready(serve, path, status):
     async with serve() as up:
         up.intake.trouble = "the journal is full"
@@ -100,7 +107,10 @@ async def test_what_is_not_ready_says_why(serve):
     async with serve() as up:
         up.intake.trouble = "the journal is full"
         state, ready = [(await get(up.server.health_port, path))[1] for path in ("/", "/readyz")]
-    assert (json.loads(state)["status"], json.loads(state)["reason"]) == ("Server not available", "the journal is full")
+    assert (json.loads(state)["status"], json.loads(state)["reason"]) == (
+        "Server not available",
+        "the journal is full",
+    )
     assert ready == "the journal is full\n"
 
 
@@ -135,9 +145,13 @@ async def test_refused_requests_are_counted_by_reason(serve, traces):
         up.intake.error = ZeroDivisionError()
         with pytest.raises(grpc.aio.AioRpcError):
             await TraceServiceStub(up.channel).Export(traces())
-        async with up.http.post("/v1/traces", data=b"", headers={"Content-Type": "text/plain"}) as answer:
+        async with up.http.post(
+            "/v1/traces", data=b"", headers={"Content-Type": "text/plain"}
+        ) as answer:
             await answer.read()
-        found = next(x for x in up.meter.collect() if x.metric is declared.RECEIVER_REFUSED_REQUESTS)
+        found = next(
+            x for x in up.meter.collect() if x.metric is declared.RECEIVER_REFUSED_REQUESTS
+        )
     assert found.values == {("grpc", "traces", "fault"): 1, ("http", "traces", "not_otlp"): 1}
 
 
@@ -146,7 +160,10 @@ async def test_a_default_port_that_is_taken_is_not_the_end(monkeypatch, caplog):
         endpoint = f"127.0.0.1:{taken.getsockname()[1]}"
         monkeypatch.setattr("spanscore.receive.health.ELSEWHERE", "127.0.0.1:0")
         server = HealthServer(
-            Health.model_construct(endpoint=endpoint, path="/", _fields_set=set()), *[None] * 2, Meter(), {}
+            Health.model_construct(endpoint=endpoint, path="/", _fields_set=set()),
+            *[None] * 2,
+            Meter(),
+            {},
         )
         assert await server.start() == "127.0.0.1:0"
         await server.stop()

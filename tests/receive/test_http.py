@@ -25,7 +25,8 @@ async def post(up, body, headers=PROTOBUF, path="/v1/traces"):
 
 
 async def test_protobuf_is_handed_over_as_it_came(serve, traces):
-    body = traces("a").SerializeToString() + b"\xfa\x07\x01x"  # a field that this version does not know
+    # a field that this version does not know
+    body = traces("a").SerializeToString() + b"\xfa\x07\x01x"
     async with serve() as up:
         await post(up, body)
     assert [(signal, kept) for signal, kept, _ in up.intake.accepted] == [("traces", body)]
@@ -68,13 +69,17 @@ async def test_a_json_span_whose_id_is_no_hex_is_refused_alone(serve, traces):
     shown["resourceSpans"][0]["scopeSpans"][0]["spans"][1]["traceId"] = "no hex"
     async with serve() as up:
         _, _, body = await post(up, stdlib_json.dumps(shown), JSON)
-    assert "'broken' (it has no trace id)" in stdlib_json.loads(body)["partialSuccess"]["errorMessage"]
+    assert (
+        "'broken' (it has no trace id)" in stdlib_json.loads(body)["partialSuccess"]["errorMessage"]
+    )
     assert up.intake.accepted[0][2] == traces("good")
 
 
 async def test_json_text_that_is_not_utf_8_is_replaced_and_the_sender_told(serve, traces):
     async with serve() as up:
-        _, _, body = await post(up, json.encode(traces("cut here")).encode().replace(b"cut here", b"cut her\xc3"), JSON)
+        _, _, body = await post(
+            up, json.encode(traces("cut here")).encode().replace(b"cut here", b"cut her\xc3"), JSON
+        )
     assert up.intake.accepted[0][2] == traces("cut her\ufffd")
     assert "mended with U+FFFD: 1" in stdlib_json.loads(body)["partialSuccess"]["errorMessage"]
 
@@ -94,7 +99,12 @@ async def test_a_content_type_may_have_parameters(serve, traces):
 
 @pytest.mark.parametrize(
     ("encoding", "compress"),
-    [("gzip", gzip.compress), ("deflate", zlib.compress), ("zlib", zlib.compress), ("ZSTD", cramjam.zstd.compress)],
+    [
+        ("gzip", gzip.compress),
+        ("deflate", zlib.compress),
+        ("zlib", zlib.compress),
+        ("ZSTD", cramjam.zstd.compress),
+    ],
 )
 async def test_compressed_bodies_are_taken(serve, traces, encoding, compress):
     body = traces("a").SerializeToString()
@@ -170,7 +180,9 @@ async def test_a_body_just_within_the_limit_is_read(serve):
 async def test_a_wrongly_chunked_body_is_400(serve):
     async with serve() as up:
         reader, writer = await asyncio.open_connection("127.0.0.1", up.server.http_port)
-        writer.write(b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n")
+        writer.write(
+            b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
+        )
         writer.write(b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nno size\r\n")
         assert b" 400 " in await reader.readline()
         writer.close()
@@ -180,7 +192,9 @@ async def test_a_wrongly_chunked_body_is_400(serve):
 async def test_a_client_that_hangs_up_within_its_body_leaves_nothing_behind(serve):
     async with serve() as up:
         _, writer = await asyncio.open_connection("127.0.0.1", up.server.http_port)
-        writer.write(b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n")
+        writer.write(
+            b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
+        )
         writer.write(b"Content-Length: 100\r\n\r\nabc")
         await writer.drain()
         writer.close()
@@ -199,13 +213,16 @@ async def test_a_body_that_does_not_arrive_in_time_is_503(serve):
         up.intake.entered.set()
 
 
-@pytest.mark.parametrize("content_type", ["text/plain", "application/octet-stream", "application/x-thrift"])
+@pytest.mark.parametrize(
+    "content_type", ["text/plain", "application/octet-stream", "application/x-thrift"]
+)
 async def test_another_content_type_is_415(serve, content_type):
     async with serve() as up:
         status, _, body = await post(up, b"x", {"Content-Type": content_type})
     assert status == 415
-    assert body.decode() == (
-        f"Content-Type {content_type} is not OTLP: use application/x-protobuf or application/json\n"
+    assert (
+        body.decode() == f"Content-Type {content_type} is not OTLP: use application/x-protobuf or"
+        " application/json\n"
     )
 
 
@@ -213,16 +230,20 @@ async def test_another_content_encoding_is_415_and_told_the_right_ones(serve):
     async with serve() as up:
         status, _, body = await post(up, b"x", PROTOBUF | {"Content-Encoding": "br"})
     assert status == 415
-    assert body.decode() == (
-        "Content-Encoding 'br' is not known here: use one of gzip, deflate, zlib, zstd, snappy, x-snappy-framed, lz4, "
-        "or none\n"
+    assert (
+        body.decode()
+        == "Content-Encoding 'br' is not known here: use one of gzip, deflate, zlib, zstd, snappy,"
+        " x-snappy-framed, lz4, or none\n"
     )
 
 
 async def test_another_path_is_404_and_told_the_right_ones(serve):
     async with serve() as up:
         status, _, body = await post(up, b"x", path="/api/traces")
-    assert (status, body) == (404, b"nothing is here: OTLP is taken at /v1/traces, /v1/logs, /v1/metrics\n")
+    assert (status, body) == (
+        404,
+        b"nothing is here: OTLP is taken at /v1/traces, /v1/logs, /v1/metrics\n",
+    )
 
 
 async def test_another_method_is_405_and_told_the_right_one(serve):

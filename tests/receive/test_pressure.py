@@ -17,7 +17,10 @@ def test_what_is_turned_away_is_told_at_once_and_then_once_a_minute(caplog):
     pressure = Pressure(clock)
     for clock.now_s in (0.0, 1.0, 59.0, 60.0):
         pressure.note("http", "slow")
-    assert [x.split("(")[1].split(")")[0] for x in caplog.messages] == ["http slow: 1", "http slow: 3"]
+    assert [x.split("(")[1].split(")")[0] for x in caplog.messages] == [
+        "http slow: 1",
+        "http slow: 3",
+    ]
 
 
 def test_what_is_the_senders_fault_is_not_told_as_pressure(caplog):

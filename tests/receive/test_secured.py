@@ -69,7 +69,10 @@ async def post(up, request, context=None, **headers):
     scheme = "http" if context is None else "https"
     url = f"{scheme}://localhost:{up.server.http_port}/v1/traces"
     body, given = request.SerializeToString(), {"Content-Type": "application/x-protobuf", **headers}
-    async with aiohttp.ClientSession() as session, session.post(url, data=body, headers=given, ssl=context) as answer:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(url, data=body, headers=given, ssl=context) as answer,
+    ):
         return answer.status
 
 
@@ -121,9 +124,13 @@ async def test_a_half_written_certificate_leaves_the_old_one_in_use(serve, trace
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
-async def test_a_certificate_that_cannot_be_used_is_refused_at_the_start(serve, certificates, protocol):
+async def test_a_certificate_that_cannot_be_used_is_refused_at_the_start(
+    serve, certificates, protocol
+):
     certificates.cert_file.write_text("no certificate")
-    with pytest.raises(ConfigError, match=rf"receive\.{protocol}\.tls: .*server\.pem.*: cannot be used"):
+    with pytest.raises(
+        ConfigError, match=rf"receive\.{protocol}\.tls: .*server\.pem.*: cannot be used"
+    ):
         async with serve(**{protocol: certificates.settings()}):
             pass
 
@@ -134,12 +141,16 @@ async def test_only_a_known_token_may_send_by_grpc(serve, traces):
             with pytest.raises(grpc.aio.AioRpcError) as refused:
                 await TraceServiceStub(up.channel).Export(traces(), metadata=given)
             assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
-        await TraceServiceStub(up.channel).Export(traces(), metadata=(("authorization", "Bearer right"),))
+        await TraceServiceStub(up.channel).Export(
+            traces(), metadata=(("authorization", "Bearer right"),)
+        )
         assert len(up.intake.accepted) == 1
 
 
 async def test_only_a_known_token_may_send_by_http(serve, traces):
-    async with serve(http={"auth": AUTH}, extensions={"bearertokenauth": BearerToken(tokens=["a", "right"])}) as up:
+    async with serve(
+        http={"auth": AUTH}, extensions={"bearertokenauth": BearerToken(tokens=["a", "right"])}
+    ) as up:
         assert await post(up, traces()) == 401
         assert await post(up, traces(), Authorization="Bearer wrong") == 401
         assert await post(up, traces(), Authorization="Bearer right") == 200
@@ -149,7 +160,9 @@ async def test_tokens_of_a_file_follow_the_file(serve, traces, tmp_path, monkeyp
     monkeypatch.setattr("spanscore.receive.auth._LOOK_EVERY_S", 0.0)
     file = tmp_path / "tokens"
     file.write_text("old\n")
-    async with serve(http={"auth": AUTH}, extensions={"bearertokenauth": BearerToken(filename=file)}) as up:
+    async with serve(
+        http={"auth": AUTH}, extensions={"bearertokenauth": BearerToken(filename=file)}
+    ) as up:
         file.write_text("newer\nsecond\n")
         assert await post(up, traces(), Authorization="Bearer old") == 401
         assert await post(up, traces(), Authorization="Bearer second") == 200
@@ -162,14 +175,18 @@ async def test_tokens_that_cannot_be_told_make_senders_come_back(serve, traces, 
     async with serve(grpc={"auth": AUTH}, extensions=ONE_TOKEN) as up:
         monkeypatch.setattr("spanscore.watched.Watched.get", fail)
         with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await TraceServiceStub(up.channel).Export(traces(), metadata=(("authorization", "Bearer right"),))
+            await TraceServiceStub(up.channel).Export(
+                traces(), metadata=(("authorization", "Bearer right"),)
+            )
         assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
 def test_a_file_of_tokens_that_is_empty_is_refused(tmp_path):
     file = tmp_path / "tokens"
     file.write_text("\n")
-    with pytest.raises(ConfigError, match=r"extensions.bearertokenauth.filename: .*tokens: no token in it"):
+    with pytest.raises(
+        ConfigError, match=r"extensions.bearertokenauth.filename: .*tokens: no token in it"
+    ):
         open_authenticators({"bearertokenauth": BearerToken(filename=file)})
 
 
@@ -185,7 +202,10 @@ def test_a_file_of_tokens_that_is_empty_is_refused(tmp_path):
         ("token tenant=a/b", "line 2: tenant=a/b: a tenant is 1 to 128 printable ASCII characters"),
         ("token tenant=ümlaut", "line 2: tenant=ümlaut: a tenant is"),
         (f"token tenant={'a' * 129}", f"line 2: tenant={'a' * 40}: a tenant is"),
-        ("first tenant=acme", "line 2: this token is given before, with other scopes or another tenant; give it once"),
+        (
+            "first tenant=acme",
+            "line 2: this token is given before, with other scopes or another tenant; give it once",
+        ),
         ("first scopes=read", "line 2: this token is given before"),
     ],
 )
@@ -200,7 +220,9 @@ def test_a_line_of_a_file_of_tokens_that_is_wrong_is_named_without_its_token(tmp
 def test_a_tenant_of_a_token_is_refused_at_the_start_of_a_server_without_tenants(tmp_path):
     file = tmp_path / "tokens"
     file.write_text("first\nsecond tenant=acme\n")
-    with pytest.raises(ConfigError, match=r"tokens: line 2: tenant=… needs `tenancy` in the configuration"):
+    with pytest.raises(
+        ConfigError, match=r"tokens: line 2: tenant=… needs `tenancy` in the configuration"
+    ):
         open_authenticators({"bearertokenauth": BearerToken(filename=file)})
 
 
@@ -223,8 +245,12 @@ def test_a_file_of_nothing_but_comments_has_no_token(tmp_path):
 
 def test_a_line_names_scopes_and_tenant_of_a_token_in_any_order(tmp_path):
     file = tmp_path / "tokens"
-    file.write_text("a\nb tenant=acme\nc tenant=acme scopes=read\nd scopes=read tenant=acme\nb tenant=acme\n")
-    known = open_authenticators({"bearertokenauth": BearerToken(filename=file)}, has_tenants=True)["bearertokenauth"]
+    file.write_text(
+        "a\nb tenant=acme\nc tenant=acme scopes=read\nd scopes=read tenant=acme\nb tenant=acme\n"
+    )
+    known = open_authenticators({"bearertokenauth": BearerToken(filename=file)}, has_tenants=True)[
+        "bearertokenauth"
+    ]
     found = [known.check([f"Bearer {x}"], "read") for x in "abcd"]
     assert [x.tenant for x in found] == [None, "acme", "acme", "acme"]
     assert [len(x.scopes) for x in found] == [3, 3, 1, 1]
@@ -233,11 +259,15 @@ def test_a_line_names_scopes_and_tenant_of_a_token_in_any_order(tmp_path):
 async def test_a_token_that_may_only_read_sends_nothing(serve, traces, tmp_path):
     file = tmp_path / "tokens"
     file.write_text("right scopes=read")
-    async with serve(http={"auth": AUTH}, extensions={"bearertokenauth": BearerToken(filename=file)}) as up:
+    async with serve(
+        http={"auth": AUTH}, extensions={"bearertokenauth": BearerToken(filename=file)}
+    ) as up:
         assert await post(up, traces(), Authorization="Bearer right") == 401
 
 
-@pytest.mark.parametrize(("settings", "said"), [({}, "give token"), ({"token": ""}, "a token is empty")])
+@pytest.mark.parametrize(
+    ("settings", "said"), [({}, "give token"), ({"token": ""}, "a token is empty")]
+)
 def test_an_authenticator_without_a_token_is_refused(settings, said):
     with pytest.raises(ValueError, match=said):
         BearerToken(**settings)
@@ -251,8 +281,12 @@ async def test_an_exposed_address_with_tls_and_tokens_is_not_warned_of(serve, ce
 
 async def test_the_headers_that_exporters_need_are_kept_where_metadata_are_included(serve, traces):
     wanted = {"x-scope-orgid"}
-    async with serve(headers=wanted, grpc={"include_metadata": True}, http={"include_metadata": True}) as up:
-        await TraceServiceStub(up.channel).Export(traces(), metadata=(("x-scope-orgid", "a"), ("other", "b")))
+    async with serve(
+        headers=wanted, grpc={"include_metadata": True}, http={"include_metadata": True}
+    ) as up:
+        await TraceServiceStub(up.channel).Export(
+            traces(), metadata=(("x-scope-orgid", "a"), ("other", "b"))
+        )
         assert await post(up, traces(), **{"X-Scope-OrgID": "c", "Other": "d"}) == 200
     assert up.intake.headers == [(("x-scope-orgid", "a"),), (("x-scope-orgid", "c"),)]
 
@@ -265,7 +299,9 @@ async def test_without_metadata_no_header_is_kept(serve, traces):
 
 
 def test_an_exporter_shows_the_first_token():
-    show = open_authenticators({"bearertokenauth": BearerToken(tokens=["first", "second"])})["bearertokenauth"]
+    show = open_authenticators({"bearertokenauth": BearerToken(tokens=["first", "second"])})[
+        "bearertokenauth"
+    ]
     assert show({"x": "y"}, ()) == {"x": "y", "authorization": "Bearer first"}
 
 

@@ -36,16 +36,24 @@ def send_one_span(exporter):
 async def test_the_grpc_exporter_of_the_sdk_is_understood(serve, compression):
     async with serve() as up:
         endpoint = f"http://127.0.0.1:{up.server.grpc_port}"
-        await asyncio.to_thread(send_one_span, GrpcExporter(endpoint, insecure=True, compression=compression))
-    assert [x.name for x in up.intake.accepted[0][2].resource_spans[0].scope_spans[0].spans] == ["chat"]
+        await asyncio.to_thread(
+            send_one_span, GrpcExporter(endpoint, insecure=True, compression=compression)
+        )
+    assert [x.name for x in up.intake.accepted[0][2].resource_spans[0].scope_spans[0].spans] == [
+        "chat"
+    ]
 
 
-@pytest.mark.parametrize("compression", [Compression.NoCompression, Compression.Gzip, Compression.Deflate])
+@pytest.mark.parametrize(
+    "compression", [Compression.NoCompression, Compression.Gzip, Compression.Deflate]
+)
 async def test_the_http_exporter_of_the_sdk_is_understood(serve, compression):
     async with serve() as up:
         endpoint = f"http://127.0.0.1:{up.server.http_port}/v1/traces"
         await asyncio.to_thread(send_one_span, HttpExporter(endpoint, compression=compression))
-    assert [x.name for x in up.intake.accepted[0][2].resource_spans[0].scope_spans[0].spans] == ["chat"]
+    assert [x.name for x in up.intake.accepted[0][2].resource_spans[0].scope_spans[0].spans] == [
+        "chat"
+    ]
 
 
 async def test_the_exporter_of_the_sdk_sends_again_what_could_not_be_taken(serve):
@@ -53,7 +61,9 @@ async def test_the_exporter_of_the_sdk_sends_again_what_could_not_be_taken(serve
         up.intake.error = RetryableError("not now", retry_after_s=0.01)
         up.intake.gate.clear()
         endpoint = f"http://127.0.0.1:{up.server.grpc_port}"
-        sending = asyncio.create_task(asyncio.to_thread(send_one_span, GrpcExporter(endpoint, insecure=True)))
+        sending = asyncio.create_task(
+            asyncio.to_thread(send_one_span, GrpcExporter(endpoint, insecure=True))
+        )
         await up.intake.entered.wait()
         up.intake.entered.clear()
         up.intake.gate.set()
@@ -82,7 +92,9 @@ async def test_a_request_under_way_is_finished_while_new_ones_are_told_to_come_b
 
 async def test_an_http_request_under_way_is_finished(serve, traces):
     async def send():
-        async with up.http.post("/v1/traces", data=traces().SerializeToString(), headers=PROTOBUF) as answer:
+        async with up.http.post(
+            "/v1/traces", data=traces().SerializeToString(), headers=PROTOBUF
+        ) as answer:
             return answer.status
 
     async with serve() as up:
@@ -124,12 +136,17 @@ async def test_after_the_stop_nothing_listens(serve):
 async def test_an_endpoint_that_is_taken_is_refused_with_its_key(serve, taken):
     async with serve() as up:
         port = getattr(up.server, f"{taken}_port")
-        with pytest.raises(ConfigError, match=f"receive.{taken}.endpoint: cannot listen on 127.0.0.1:{port}"):
+        with pytest.raises(
+            ConfigError, match=f"receive.{taken}.endpoint: cannot listen on 127.0.0.1:{port}"
+        ):
             async with serve(**{taken: {"endpoint": f"127.0.0.1:{port}"}}):
                 pass
 
 
-@pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("localhost", False), ("0.0.0.0", True)])  # noqa: S104 - what the warning is about
+@pytest.mark.parametrize(
+    ("host", "warned"),
+    [("127.0.0.1", False), ("localhost", False), ("0.0.0.0", True)],  # noqa: S104 - what the warning is about
+)
 async def test_an_address_that_others_reach_is_warned_of(serve, caplog, host, warned):
     caplog.set_level(logging.WARNING)
     async with serve(http={"endpoint": f"{host}:0"}):
@@ -156,7 +173,10 @@ async def test_a_request_that_crashes_the_decoder_is_put_aside(serve, traces, mo
 
 async def test_what_a_damaged_request_says_is_not_logged(serve, caplog):
     body = b'{"resourceSpans": "the words of a user"}'
-    async with serve() as up, up.http.post("/v1/traces", data=body, headers={"Content-Type": "application/json"}):
+    async with (
+        serve() as up,
+        up.http.post("/v1/traces", data=body, headers={"Content-Type": "application/json"}),
+    ):
         pass
     assert caplog.messages[-1] == "traces: a request was put aside: resourceSpans: expected a list"
 
@@ -184,7 +204,9 @@ def test_an_endpoint_is_host_and_port(endpoint, parts):
     assert split_endpoint(endpoint) == parts
 
 
-@pytest.mark.parametrize("endpoint", ["4327", "127.0.0.1", "http://127.0.0.1:4327", "::1:4327", "host:99999", ""])
+@pytest.mark.parametrize(
+    "endpoint", ["4327", "127.0.0.1", "http://127.0.0.1:4327", "::1:4327", "host:99999", ""]
+)
 def test_anything_else_is_no_endpoint(endpoint):
     with pytest.raises(ValueError, match="is no endpoint: write host:port"):
         Config.model_validate({"grpc": {"endpoint": endpoint}})
@@ -198,4 +220,6 @@ def test_the_example_of_the_docs_spells_out_the_defaults():
 
 def test_the_docs_name_every_status_of_the_table():
     page = (Path(__file__).parents[2] / "docs" / "receiving.md").read_text()
-    assert [x for _, code, http in status.TABLE for x in (code.name, str(http)) if x not in page] == []
+    assert [
+        x for _, code, http in status.TABLE for x in (code.name, str(http)) if x not in page
+    ] == []

@@ -35,7 +35,9 @@ async def over_grpc(up, request, *metadata):
 async def over_http(up, request, *headers):
     """Send a request with these headers, in whatever case; its status, as gRPC would name it."""
     given = [("Content-Type", "application/x-protobuf"), *((x.title(), y) for x, y in headers)]
-    async with up.http.post("/v1/traces", data=request.SerializeToString(), headers=given) as answer:
+    async with up.http.post(
+        "/v1/traces", data=request.SerializeToString(), headers=given
+    ) as answer:
         return {200: "OK", 401: "UNAUTHENTICATED"}[answer.status]
 
 
@@ -139,7 +141,9 @@ async def test_what_cannot_be_decoded_is_put_aside_with_its_tenants_name(serve, 
         if send is over_http:
             await send(up, Broken(), (HEADER, "acme"))
         else:
-            export = up.channel.unary_unary("/opentelemetry.proto.collector.trace.v1.TraceService/Export")
+            export = up.channel.unary_unary(
+                "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+            )
             await export(b"\xff\xff", metadata=((HEADER, "acme"),))
         [(_, _, reason)] = up.intake.set_aside
         assert reason.startswith("of tenant acme: ")
@@ -149,7 +153,10 @@ async def test_what_cannot_be_decoded_is_put_aside_with_its_tenants_name(serve, 
     ("values", "told"),
     [
         ([], "no tenant: name one in the header x-scope-orgid, or show a tenant's token"),
-        (["a/b"], "the header x-scope-orgid: 'a/b': a tenant is 1 to 128 printable ASCII characters"),
+        (
+            ["a/b"],
+            "the header x-scope-orgid: 'a/b': a tenant is 1 to 128 printable ASCII characters",
+        ),
         (["ac\tme"], "the header x-scope-orgid: 'ac\\tme': a tenant is"),
         (["a", "b"], "the header x-scope-orgid names several tenants: send it once"),
         ([b"\xe4"], "the header x-scope-orgid: 'ä': a tenant is"),
@@ -167,7 +174,13 @@ def test_a_header_that_names_it_twice_names_it():
 
 @pytest.mark.parametrize(
     "given",
-    [{"default": "a/b"}, {"header": "no header"}, {"header": "X-Team-Bin"}, {"default": ""}, {"tenant": "acme"}],
+    [
+        {"default": "a/b"},
+        {"header": "no header"},
+        {"header": "X-Team-Bin"},
+        {"default": ""},
+        {"tenant": "acme"},
+    ],
 )
 def test_what_cannot_be_configured_is_refused(given):
     with pytest.raises(ValidationError):

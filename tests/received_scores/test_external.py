@@ -21,12 +21,32 @@ def result(name="relevance", value=0.8, **more):
     }
 
 
-def log(attributes, *, scope="openlit.score", event=EVENT, body=None, trace_id=TRACE, span_id=AGENT, at_ns=7):
+def log(
+    attributes,
+    *,
+    scope="openlit.score",
+    event=EVENT,
+    body=None,
+    trace_id=TRACE,
+    span_id=AGENT,
+    at_ns=7,
+):
     return LogRecord(trace_id, span_id, at_ns, event, body, attributes, SHOP, Scope(scope))
 
 
-def span(attributes, *, scope="my.evals", name="evaluation relevance", parent=AGENT, links=(), events=(), span_id=OWN):
-    return Span(TRACE, span_id, parent, name, 1, 5, 9, 0, "", attributes, SHOP, Scope(scope), events, links)
+def span(
+    attributes,
+    *,
+    scope="my.evals",
+    name="evaluation relevance",
+    parent=AGENT,
+    links=(),
+    events=(),
+    span_id=OWN,
+):
+    return Span(
+        TRACE, span_id, parent, name, 1, 5, 9, 0, "", attributes, SHOP, Scope(scope), events, links
+    )
 
 
 def only(*items):
@@ -58,7 +78,9 @@ def test_its_source_is_the_library_that_emitted_it():
 
 
 def test_an_event_of_a_span_is_the_same():
-    found = only(span({"gen_ai.operation.name": "chat"}, events=[Event(EVENT, 7, result())], span_id=AGENT))
+    found = only(
+        span({"gen_ai.operation.name": "chat"}, events=[Event(EVENT, 7, result())], span_id=AGENT)
+    )
     assert (found.value, found.target.span_id, found.evaluated_at_ns) == (0.8, AGENT, 7)
 
 
@@ -67,12 +89,21 @@ def test_a_span_of_its_own_is_a_score_of_its_parent():
 
 
 def test_a_span_that_links_is_a_score_of_what_it_links_to():
-    found = only(span({"gen_ai.operation.name": "evaluation", **result()}, parent="", links=[Link("d" * 32, "e" * 16)]))
+    found = only(
+        span(
+            {"gen_ai.operation.name": "evaluation", **result()},
+            parent="",
+            links=[Link("d" * 32, "e" * 16)],
+        )
+    )
     assert (found.target.trace_id, found.target.span_id) == ("d" * 32, "e" * 16)
 
 
 def test_attributes_on_the_evaluated_span_itself_are_a_score_of_it():
-    assert only(span({"gen_ai.operation.name": "chat", **result()}, span_id=AGENT)).target.span_id == AGENT
+    assert (
+        only(span({"gen_ai.operation.name": "chat", **result()}, span_id=AGENT)).target.span_id
+        == AGENT
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,23 +134,35 @@ def test_an_evaluation_that_went_wrong_is_a_failure():
 
 
 def test_an_event_of_no_trace_is_of_the_session_it_names():
-    found = only(log({**result(), "gen_ai.conversation.id": "chat-7"}, trace_id="", span_id="0" * 16))
+    found = only(
+        log({**result(), "gen_ai.conversation.id": "chat-7"}, trace_id="", span_id="0" * 16)
+    )
     assert (found.scope, found.session_id, found.subject_id) == ("session", "chat-7", "chat-7")
 
 
 def test_an_event_that_names_only_a_response_is_of_that():
     found = only(log({**result(), "gen_ai.response.id": "resp-1"}, trace_id="", span_id=""))
-    assert (found.scope, found.subject_id, found.target.response_id) == ("trace", "resp-1", "resp-1")
+    assert (found.scope, found.subject_id, found.target.response_id) == (
+        "trace",
+        "resp-1",
+        "resp-1",
+    )
 
 
 def test_a_response_says_more_closely_what_an_event_is_of_than_its_session():
     named = {"gen_ai.response.id": "resp-1", "gen_ai.conversation.id": "chat-7"}
     found = only(log({**result(), **named}, trace_id="", span_id=""))
-    assert (found.scope, found.target.response_id, found.session_id) == ("trace", "resp-1", "chat-7")
+    assert (found.scope, found.target.response_id, found.session_id) == (
+        "trace",
+        "resp-1",
+        "chat-7",
+    )
 
 
 def test_events_of_two_responses_at_one_moment_are_two_scores():
-    logs = [log({**result(), "gen_ai.response.id": f"resp-{x}"}, trace_id="", span_id="") for x in "12"]
+    logs = [
+        log({**result(), "gen_ai.response.id": f"resp-{x}"}, trace_id="", span_id="") for x in "12"
+    ]
     assert len(read_external([], logs)) == 2
 
 
@@ -130,7 +173,11 @@ def test_in_a_trace_that_names_a_session_it_stays_a_score_of_the_trace():
 
 def test_pydantics_evaluator_is_named_by_its_source():
     source = json.dumps({"name": "LLMJudge", "arguments": None})
-    attributes = {**result(), "gen_ai.evaluation.evaluator.source": source, "gen_ai.evaluation.evaluator.version": "2"}
+    attributes = {
+        **result(),
+        "gen_ai.evaluation.evaluator.source": source,
+        "gen_ai.evaluation.evaluator.version": "2",
+    }
     found = only(log(attributes, scope="pydantic-evals"))
     assert (found.evaluator.source, found.evaluator.name, found.evaluator.version) == (
         "pydantic-evals",
@@ -154,13 +201,24 @@ def test_microsofts_property_bag_has_verdict_bounds_and_evaluator():
     }
     found = only(log(attributes, event="", scope="azure.ai.evaluation._evaluate._evaluate"))
     assert (found.scale, found.threshold, found.passed) == ((1.0, 5.0), 3.0, True)
-    assert (found.evaluator.source, found.evaluator.name) == ("azure-ai-evaluation", "builtin.coherence")
+    assert (found.evaluator.source, found.evaluator.name) == (
+        "azure-ai-evaluation",
+        "builtin.coherence",
+    )
 
 
 def test_splunks_event_has_several_results():
-    body = {"gen_ai.evaluations": [result("bias", 0.1), {**result("toxicity", 0.0), "gen_ai.evaluation.passed": True}]}
+    body = {
+        "gen_ai.evaluations": [
+            result("bias", 0.1),
+            {**result("toxicity", 0.0), "gen_ai.evaluation.passed": True},
+        ]
+    }
     found = read_external([], [log({}, event="gen_ai.evaluation.results", body=body)])
-    assert sorted((x.metric, x.value, x.passed) for x in found) == [("bias", 0.1, None), ("toxicity", 0.0, True)]
+    assert sorted((x.metric, x.value, x.passed) for x in found) == [
+        ("bias", 0.1, None),
+        ("toxicity", 0.0, True),
+    ]
 
 
 # What the SDK of this project writes
@@ -178,7 +236,11 @@ def recorded(**more):
 def test_a_persons_score_has_who_gave_it():
     attributes = recorded(**{"spanscore.score.source": "human", "spanscore.score.author": "ada"})
     found = only(span(attributes, scope="spanscore.sdk"))
-    assert (found.evaluator.kind, found.evaluator.source, found.evaluator.author) == ("HUMAN", "human", "ada")
+    assert (found.evaluator.kind, found.evaluator.source, found.evaluator.author) == (
+        "HUMAN",
+        "human",
+        "ada",
+    )
 
 
 def test_a_score_of_a_session_is_of_no_trace():
@@ -202,10 +264,27 @@ def annotated(prefix, **facts):
 
 @pytest.mark.parametrize("prefix", ["annotations", "evaluations"])
 def test_openinferences_annotations_are_scores_of_the_span_they_are_on(prefix):
-    facts = annotated(prefix, name="tone", score=0.5, label="polite", explanation="says please", annotator_kind="LLM")
+    facts = annotated(
+        prefix,
+        name="tone",
+        score=0.5,
+        label="polite",
+        explanation="says please",
+        annotator_kind="LLM",
+    )
     found = only(span({"openinference.span.kind": "LLM", **facts}, span_id=AGENT, scope="phoenix"))
-    assert (found.metric, *outcome(found), found.reason) == ("tone", 0.5, "polite", None, "says please")
-    assert (found.target.span_id, found.evaluator.kind, found.evaluator.source) == (AGENT, "LLM", "phoenix")
+    assert (found.metric, *outcome(found), found.reason) == (
+        "tone",
+        0.5,
+        "polite",
+        None,
+        "says please",
+    )
+    assert (found.target.span_id, found.evaluator.kind, found.evaluator.source) == (
+        AGENT,
+        "LLM",
+        "phoenix",
+    )
 
 
 @pytest.mark.parametrize(("kind", "source"), [("HUMAN", "human"), ("CODE", "programmatic")])
@@ -227,7 +306,9 @@ def test_annotations_of_trace_and_session_are_of_these():
 
 def test_an_evaluator_that_is_a_span_has_its_score_as_output():
     output = json.dumps({"score": 0, "label": "hallucinated", "explanation": "no such flight"})
-    found = only(span({"openinference.span.kind": "EVALUATOR", "output.value": output}, name="hallucination"))
+    found = only(
+        span({"openinference.span.kind": "EVALUATOR", "output.value": output}, name="hallucination")
+    )
     assert (found.metric, found.value, found.label, found.target.span_id) == (
         "hallucination",
         0.0,
@@ -237,18 +318,30 @@ def test_an_evaluator_that_is_a_span_has_its_score_as_output():
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"), [(True, (1.0, None, True)), (3, (3.0, None, None)), ("rude", (None, "rude", None))]
+    ("value", "expected"),
+    [(True, (1.0, None, True)), (3, (3.0, None, None)), ("rude", (None, "rude", None))],
 )
 def test_logfires_feedback_is_a_score_of_its_parent(value, expected):
-    attributes = {"logfire.feedback.name": "polite", "polite": value, "logfire.feedback.comment": "said please"}
+    attributes = {
+        "logfire.feedback.name": "polite",
+        "polite": value,
+        "logfire.feedback.comment": "said please",
+    }
     found = only(span(attributes, scope="logfire.feedback", name="feedback: polite"))
     assert outcome(found) == expected
     assert (found.metric, found.reason, found.target.span_id) == ("polite", "said please", AGENT)
 
 
 def test_langwatchs_evaluation_span_is_a_score():
-    output = json.dumps({"type": "evaluation_result", "value": {"status": "processed", "passed": False, "score": 0.2}})
-    found = only(span({"langwatch.span.type": "evaluation", "langwatch.output": output}, name="pii"))
+    output = json.dumps(
+        {
+            "type": "evaluation_result",
+            "value": {"status": "processed", "passed": False, "score": 0.2},
+        }
+    )
+    found = only(
+        span({"langwatch.span.type": "evaluation", "langwatch.output": output}, name="pii")
+    )
     assert (found.metric, *outcome(found)) == ("pii", 0.2, None, False)
 
 
@@ -271,7 +364,10 @@ def test_what_a_spanscore_exported_is_not_anothers(how):
 
 def test_what_a_spanscore_wrote_on_the_agents_span_is_not_anothers():
     facts = annotated("evaluations", name="task_completion", score=1, identifier="spanscore")
-    assert read_external([span({"spanscore.task_completion.score": 1.0, **facts}, span_id=AGENT)]) == []
+    assert (
+        read_external([span({"spanscore.task_completion.score": 1.0, **facts}, span_id=AGENT)])
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -289,7 +385,10 @@ def test_an_evaluation_span_is_no_step_of_the_agent(attributes):
 
 
 def test_a_step_that_a_score_was_put_on_stays_a_step():
-    step = span({"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-4o", **result()}, span_id=AGENT)
+    step = span(
+        {"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-4o", **result()},
+        span_id=AGENT,
+    )
     assert [x.span.span_id for x in read_dialects([step]).steps] == [AGENT]
 
 
@@ -313,7 +412,10 @@ def test_what_is_given_again_later_is_another_score():
         {**result(), "gen_ai.evaluation.score.value": "9" * 5000},
         {"annotations.999999.annotation.name": "a", "annotations.999999.annotation.score": []},
         {"openinference.span.kind": "EVALUATOR", "output.value": "[" * 5000},
-        {"langwatch.span.type": "evaluation", "langwatch.output": '{"type": "evaluation_result", "value": 3}'},
+        {
+            "langwatch.span.type": "evaluation",
+            "langwatch.output": '{"type": "evaluation_result", "value": 3}',
+        },
         {"logfire.feedback.name": "logfire.feedback.name"},
     ],
 )

@@ -7,7 +7,16 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 from spanscore.export import attributes, events, spans
-from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Result, Score, Skip, Tally
+from spanscore.model.score import (
+    Evaluation,
+    Evaluator,
+    Failure,
+    JudgeUsage,
+    Result,
+    Score,
+    Skip,
+    Tally,
+)
 from spanscore.model.span import Resource, Scope
 from spanscore.model.trace import Target, Trial
 from spanscore.otlp import decode
@@ -37,13 +46,22 @@ def score(metric="task_completion", outcome=None, **facts):
 
 
 def session_score(outcome=None, **facts):
-    named = {"scope": "session", "subject_id": "s-1", "session_key": "s-1", "scale": (0.0, 100.0), "threshold": None}
+    named = {
+        "scope": "session",
+        "subject_id": "s-1",
+        "session_key": "s-1",
+        "scale": (0.0, 100.0),
+        "threshold": None,
+    }
     return score("agentic", outcome or Score(71.0, "fine"), **{**named, **facts})
 
 
 def without(spans, attribute):
     """As a spanscore exported them that did not write the attribute yet."""
-    return [replace(x, attributes={key: y for key, y in x.attributes.items() if key != attribute}) for x in spans]
+    return [
+        replace(x, attributes={key: y for key, y in x.attributes.items() if key != attribute})
+        for x in spans
+    ]
 
 
 def as_spans(*evaluations, placement="child"):
@@ -52,7 +70,9 @@ def as_spans(*evaluations, placement="child"):
 
 
 def as_events(*evaluations):
-    return list(decode.log_records(ExportLogsServiceRequest.FromString(events.request(evaluations, 8192))))
+    return list(
+        decode.log_records(ExportLogsServiceRequest.FromString(events.request(evaluations, 8192)))
+    )
 
 
 def inline(*evaluations):
@@ -110,7 +130,10 @@ def test_a_score_in_several_forms_is_there_once_and_in_the_fullest():
 
 
 def test_of_several_revisions_the_newest_counts():
-    first, second = score(), score(outcome=Score(0.1, "no"), revision=2, evaluated_at_ns=END_NS + 20 * 10**9)
+    first, second = (
+        score(),
+        score(outcome=Score(0.1, "no"), revision=2, evaluated_at_ns=END_NS + 20 * 10**9),
+    )
     assert [x.value for x in read_own(as_spans(second, first))] == [0.1]
 
 
@@ -132,7 +155,12 @@ def test_runs_of_a_suite_keep_their_scores():
 def test_scores_on_the_agents_own_span_are_read():
     one = score("check.claims_backed_by_calls", Score(0.83, "because"))
     [found] = read_own([inline(one)])
-    assert (found.metric, found.value, found.label, found.reason) == (one.metric, 0.83, "pass", "because")
+    assert (found.metric, found.value, found.label, found.reason) == (
+        one.metric,
+        0.83,
+        "pass",
+        "because",
+    )
     assert (found.target.span_id, found.latency_s) == (TARGET.span_id, one.latency_s)
 
 
@@ -142,7 +170,10 @@ def test_a_failure_on_the_agents_own_span_is_read():
 
 
 def test_what_has_no_span_of_its_own_is_read_from_the_summary():
-    passing, failing = Result("coherence", 0.9, "pass", 0.5), Result("task_completion", 0.2, "fail", 0.5)
+    passing, failing = (
+        Result("coherence", 0.9, "pass", 0.5),
+        Result("task_completion", 0.2, "fail", 0.5),
+    )
     one = replace(score(outcome=Score(0.2, "no")), tally=Tally((failing, passing)))
     found = {x.metric: (x.value, x.label, x.subject_id, x.reason) for x in read_own(as_spans(one))}
     assert found == {
@@ -169,7 +200,9 @@ def test_the_session_is_that_of_the_namespace():
 
 
 def test_what_others_emitted_is_not_ours():
-    theirs = [replace(x, scope=Scope("deepeval")) for x in without(as_spans(score()), "spanscore.emitted")]
+    theirs = [
+        replace(x, scope=Scope("deepeval")) for x in without(as_spans(score()), "spanscore.emitted")
+    ]
     assert read_own(theirs) == []
 
 

@@ -17,7 +17,9 @@ def recorded(monkeypatch):
     """Calls `record_score` and reads what it emitted."""
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr("opentelemetry.trace.get_tracer", lambda name, *_args, **_more: provider.get_tracer(name))
+    monkeypatch.setattr(
+        "opentelemetry.trace.get_tracer", lambda name, *_args, **_more: provider.get_tracer(name)
+    )
 
     def record(*words, **options):
         spanscore.record_score(*words, **options)
@@ -28,13 +30,26 @@ def recorded(monkeypatch):
 
 
 def test_a_thumbs_up_is_a_pass_of_the_turn_by_a_person(recorded):
-    found = recorded("helpful", True, comment="my flight", author="ada", trace=f"00-{TRACE}-{PARENT}-01")
-    assert (found.metric, found.value, found.passed, found.reason) == ("helpful", 1.0, True, "my flight")
-    assert (found.evaluator.source, found.evaluator.kind, found.evaluator.author) == ("human", "HUMAN", "ada")
+    found = recorded(
+        "helpful", True, comment="my flight", author="ada", trace=f"00-{TRACE}-{PARENT}-01"
+    )
+    assert (found.metric, found.value, found.passed, found.reason) == (
+        "helpful",
+        1.0,
+        True,
+        "my flight",
+    )
+    assert (found.evaluator.source, found.evaluator.kind, found.evaluator.author) == (
+        "human",
+        "HUMAN",
+        "ada",
+    )
     assert (found.target.trace_id, found.target.span_id) == (TRACE, PARENT)
 
 
-@pytest.mark.parametrize(("value", "expected"), [(4, (4.0, None, None)), ("formal", (None, "formal", None))])
+@pytest.mark.parametrize(
+    ("value", "expected"), [(4, (4.0, None, None)), ("formal", (None, "formal", None))]
+)
 def test_a_number_and_a_word_stay_what_they_are(recorded, value, expected):
     found = recorded("tone", value, trace=TRACE)
     assert (found.value, found.label, found.passed) == expected

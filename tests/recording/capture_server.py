@@ -1,4 +1,6 @@
-"""An OTLP receiver on loopback, HTTP (protobuf and JSON) and gRPC, that keeps what a framework's script exports."""
+"""An OTLP receiver on loopback, HTTP (protobuf and JSON) and gRPC, that keeps what a framework's
+script exports.
+"""
 
 import gzip
 import threading
@@ -16,7 +18,9 @@ from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 
 
 class CaptureServer:
-    """Keeps all spans and log records in the order of their arrival; metrics are accepted and thrown away."""
+    """Keeps all spans and log records in the order of their arrival; metrics are accepted and
+    thrown away.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[Signal, Message] = {x: WIRE[x].request() for x in SIGNALS}
@@ -29,7 +33,9 @@ class CaptureServer:
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._http.daemon_threads = True
         threading.Thread(target=self._http.serve_forever, daemon=True).start()
-        self._grpc = grpc.server(futures.ThreadPoolExecutor(2), options=[("grpc.max_receive_message_length", 64 << 20)])
+        self._grpc = grpc.server(
+            futures.ThreadPoolExecutor(2), options=[("grpc.max_receive_message_length", 64 << 20)]
+        )
         self._grpc.add_generic_rpc_handlers((_Grpc(self._keep),))
         self._grpc_port = self._grpc.add_insecure_port("127.0.0.1:0")
         self._grpc.start()
@@ -77,9 +83,15 @@ class _Handler(BaseHTTPRequestHandler):
         if signal is None:
             self._reply(404, "text/plain", b"no such signal")
             return
-        request = json.parse(signal, content) if is_json else WIRE[signal].request.FromString(content)
+        request = (
+            json.parse(signal, content) if is_json else WIRE[signal].request.FromString(content)
+        )
         self.keep(signal, request)
-        self._reply(200, "application/json" if is_json else "application/x-protobuf", b"{}" if is_json else b"")
+        self._reply(
+            200,
+            "application/json" if is_json else "application/x-protobuf",
+            b"{}" if is_json else b"",
+        )
 
     def _reply(self, status: int, kind: str, content: bytes) -> None:
         self.send_response(status)

@@ -1,8 +1,10 @@
-"""The conversations that every recorded framework runs, as data: what is said, which tools are called and return what.
+"""The conversations that every recorded framework runs, as data: what is said, which tools are
+called and return what.
 
-This file is copied beside each framework's script, so it needs nothing but Python; `python conversation.py` prints it
-all as JSON, for scripts in other languages. The agents' scripts use `turns`, `tools` and `instructions`; the model
-server plays `Turn.steps`; the tests hold what is rebuilt against the same data.
+This file is copied beside each framework's script, so it needs nothing but Python; `python
+conversation.py` prints it all as JSON, for scripts in other languages. The agents' scripts use
+`turns`, `tools` and `instructions`; the model server plays `Turn.steps`; the tests hold what is
+rebuilt against the same data.
 """
 
 import json
@@ -23,7 +25,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One answer of the model: text, and the tools it asks for; without any, the agent has finished."""
+    """One answer of the model: text, and the tools it asks for; without any, the agent has
+    finished.
+    """
 
     text: str = ""
     calls: tuple[Call, ...] = ()
@@ -87,7 +91,11 @@ def reserve(sku: str, quantity: int, pickup: bool = False) -> dict[str, Any] | s
     """Reserve units of an article for a customer."""
     if pickup or sku != "00107":
         return f"Error: article {sku} is locked for stocktaking"
-    return {"result": "reserved", "content": {"sku": sku, "quantity": quantity, "shelf": "Ä-7"}, "error": None}
+    return {
+        "result": "reserved",
+        "content": {"sku": sku, "quantity": quantity, "shelf": "Ä-7"},
+        "error": None,
+    }
 
 
 def on_sale(sku: str) -> bool:
@@ -102,7 +110,11 @@ def opening_hours(day: str) -> str:
 
 def track_parcel(parcel: str) -> dict[str, Any]:
     """Look up where a parcel is."""
-    return {"status": "in transit", "result": None, "content": f"Parcel {parcel} left Århus at 07:40."}
+    return {
+        "status": "in transit",
+        "result": None,
+        "content": f"Parcel {parcel} left Århus at 07:40.",
+    }
 
 
 def called(tool: Callable[..., Any], **arguments: Any) -> Call:
@@ -117,22 +129,30 @@ SHOP = Conversation(
     (
         Agent(
             "warehouse_helper",
-            "You help the staff of a small warehouse. Look things up with the tools; never guess a number.",
+            "You help the staff of a small warehouse. Look things up with the tools; never guess a"
+            " number.",
             (stock_level, article_note, find_articles, reserve, on_sale),
         ),
     ),
     (
-        Turn(  # a plan beside parallel calls; 0, null and [] are results; a default argument; text beyond ASCII
+        # a plan beside parallel calls; 0, null and [] are results; a default argument; text beyond
+        # ASCII
+        Turn(
             "floor-7",
             "clerk-0042",
-            "Is the tea pot 00042 in stock, and did anyone leave a note on it? If not, find a green one.",
+            "Is the tea pot 00042 in stock, and did anyone leave a note on it? If not, find a green"
+            " one.",
             (
                 Step(
-                    "Plan: 1. count 00042 and read its note. 2. search the catalogue for a green one.",
+                    "Plan: 1. count 00042 and read its note. 2. search the catalogue for a green"
+                    " one.",
                     (called(stock_level, sku="00042"), called(article_note, sku="00042")),
                 ),
                 Step("", (called(find_articles, query="Teekanne grün – 1,2 l"),)),  # noqa: RUF001  # the dash is meant
-                Step("Article 00042 is out of stock and has no note. I found no green “Teekanne” either. ☕"),
+                Step(
+                    "Article 00042 is out of stock and has no note. I found no green “Teekanne”"
+                    " either. ☕"
+                ),
             ),
         ),
         Turn(  # two calls alike at once; an empty text; an error that is returned as text
@@ -150,7 +170,8 @@ SHOP = Conversation(
                 Step("", (called(article_note, sku="00311"),)),
                 Step("", (called(reserve, sku="00042", quantity=2),)),
                 Step(
-                    "The north site has 17 of 00042, but they are locked for stocktaking; the note on 00311 is empty."
+                    "The north site has 17 of 00042, but they are locked for stocktaking; the note"
+                    " on 00311 is empty."
                 ),
             ),
         ),
@@ -178,17 +199,24 @@ SHOP = Conversation(
 )
 
 HAND_OVER = "hand_over"
-"""Stands for the tool by which the front desk reaches the parcel clerk: each framework has its own (see README.md)."""
+"""Stands for the tool by which the front desk reaches the parcel clerk: each framework has its own
+(see README.md).
+"""
 
 DESK = Conversation(
     "desk",
     (
         Agent(
             "front_desk",
-            "You are the front desk of a shop. Leave all that concerns parcels to the parcel clerk.",
+            "You are the front desk of a shop. Leave all that concerns parcels to the parcel"
+            " clerk.",
             (opening_hours,),
         ),
-        Agent("parcel_clerk", "You are the parcel clerk. You find out where parcels are.", (track_parcel,)),
+        Agent(
+            "parcel_clerk",
+            "You are the parcel clerk. You find out where parcels are.",
+            (track_parcel,),
+        ),
     ),
     (
         Turn(
@@ -199,7 +227,9 @@ DESK = Conversation(
                 Step("I ask the parcel clerk.", (Call(HAND_OVER, {}, None),), "front_desk"),
                 Step("", (called(track_parcel, parcel="00731"),), "parcel_clerk"),
                 Step("Parcel 00731 left Århus this morning.", (), "parcel_clerk"),
-                Step("Your parcel 00731 is on its way: it left Århus this morning.", (), "front_desk"),
+                Step(
+                    "Your parcel 00731 is on its way: it left Århus this morning.", (), "front_desk"
+                ),
             ),
         ),
         Turn(
@@ -228,7 +258,11 @@ def schema(tool: Callable[..., Any]) -> dict[str, Any]:
         name: {"type": _TYPES[kind], **({"default": defaults[name]} if name in defaults else {})}
         for name, kind in given.items()
     }
-    return {"type": "object", "properties": properties, "required": [x for x in given if x not in defaults]}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [x for x in given if x not in defaults],
+    }
 
 
 def as_json(conversation: Conversation) -> dict[str, Any]:
@@ -239,7 +273,10 @@ def as_json(conversation: Conversation) -> dict[str, Any]:
             {
                 "name": agent.name,
                 "instructions": agent.instructions,
-                "tools": [{"name": x.__name__, "description": x.__doc__, "parameters": schema(x)} for x in agent.tools],
+                "tools": [
+                    {"name": x.__name__, "description": x.__doc__, "parameters": schema(x)}
+                    for x in agent.tools
+                ],
             }
             for agent in conversation.agents
         ],
@@ -248,4 +285,9 @@ def as_json(conversation: Conversation) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    json.dump({name: as_json(x) for name, x in CONVERSATIONS.items()}, sys.stdout, indent=1, ensure_ascii=False)
+    json.dump(
+        {name: as_json(x) for name, x in CONVERSATIONS.items()},
+        sys.stdout,
+        indent=1,
+        ensure_ascii=False,
+    )

@@ -1,4 +1,6 @@
-"""What a framework's recording.toml says: how it is run, and what its set-up is known not to record."""
+"""What a framework's recording.toml says: how it is run, and what its set-up is known not to
+record.
+"""
 
 import tomllib
 from collections.abc import Iterator
@@ -18,9 +20,13 @@ class Truth:
     """How a case's agent traces may differ from the conversation; the table `[case.truth]`."""
 
     not_recorded: dict[str, str] = field(default_factory=dict)
-    """Fact -> why the set-up does not record it; the rebuilt fact is then null, never something else."""
+    """Fact -> why the set-up does not record it; the rebuilt fact is then null, never something
+    else.
+    """
     differs: dict[str, str] = field(default_factory=dict)
-    """Fact -> why it is recorded otherwise than it was said, so that it cannot be held against the conversation."""
+    """Fact -> why it is recorded otherwise than it was said, so that it cannot be held against the
+    conversation.
+    """
     tool_prefix: str = ""
     """What the framework puts before the tools' names."""
     own_sessions: bool = False
@@ -46,7 +52,9 @@ class Framework:
 
     folder: Path
     runtime: str
-    """`python` (requirements.txt, perhaps `python_version`), `node` (package.json and its lock) or `java` (pom.xml)."""
+    """`python` (requirements.txt, perhaps `python_version`), `node` (package.json and its lock) or
+    `java` (pom.xml).
+    """
     command: tuple[str, ...]
     versions: tuple[str, ...]
     """The packages whose versions are worth naming."""
@@ -58,9 +66,13 @@ class Framework:
     environment: dict[str, str] = field(default_factory=dict)
     model: Options = field(default_factory=Options)
     rewrite: str = ""
-    """A file of the folder with `rewrite(answer, body)`, where the prompt asks for a form of its own."""
+    """A file of the folder with `rewrite(answer, body)`, where the prompt asks for a form of its
+    own.
+    """
     leaves_out: tuple[str, ...] = ()
-    """Attributes that are left out of the recording, since they hold a text that is not ours to give away."""
+    """Attributes that are left out of the recording, since they hold a text that is not ours to
+    give away.
+    """
     scripts_of: str = ""
     """The framework whose scripts are run, where this is only another set-up or version of it."""
     exclude_newer: str = ""

@@ -1,4 +1,6 @@
-"""A model server on loopback that answers from a script, in the APIs of OpenAI, Anthropic, Google and Amazon."""
+"""A model server on loopback that answers from a script, in the APIs of OpenAI, Anthropic, Google
+and Amazon.
+"""
 
 import json
 import threading
@@ -11,7 +13,14 @@ from typing import Any, ClassVar
 from protocols import anthropic, bedrock, gemini, openai_chat, openai_responses
 from script import Answer, Script
 
-MODELS = ("gpt-4o-mini", "gpt-4.1", "gpt-5", "claude-sonnet-4-5", "claude-haiku-4-5", "gemini-2.5-flash")
+MODELS = (
+    "gpt-4o-mini",
+    "gpt-4.1",
+    "gpt-5",
+    "claude-sonnet-4-5",
+    "claude-haiku-4-5",
+    "gemini-2.5-flash",
+)
 
 PROTOCOLS: tuple[tuple[str, ModuleType], ...] = (
     ("/chat/completions", openai_chat),
@@ -38,7 +47,8 @@ def read_body(handler: BaseHTTPRequestHandler) -> bytes:
 
 
 class ModelServer:
-    """Serves `script` until it is closed; what it was asked is appended to `journal`, for a look when a script stalls.
+    """Serves `script` until it is closed; what it was asked is appended to `journal`, for a look
+    when a script stalls.
 
     `rewrite`, where a framework needs it, puts an answer into the form that its prompt asks for.
     """
@@ -47,7 +57,11 @@ class ModelServer:
         class Handler(_Handler):
             pass
 
-        Handler.script, Handler.journal, Handler.rewrite = script, journal, staticmethod(rewrite) if rewrite else None
+        Handler.script, Handler.journal, Handler.rewrite = (
+            script,
+            journal,
+            staticmethod(rewrite) if rewrite else None,
+        )
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -78,7 +92,10 @@ class _Handler(BaseHTTPRequestHandler):
         if "/models" not in self.path:
             self._send({"ok": True})
             return
-        listed = [{"id": x, "object": "model", "type": "model", "display_name": x, "created": 0} for x in MODELS]
+        listed = [
+            {"id": x, "object": "model", "type": "model", "display_name": x, "created": 0}
+            for x in MODELS
+        ]
         gemini_models = [{"name": f"models/{x}", "displayName": x} for x in MODELS]
         self._send({"object": "list", "data": listed, "models": gemini_models, "has_more": False})
 
@@ -100,7 +117,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, path: str, body: dict[str, Any]) -> None:
         protocol = next((x for end, x in PROTOCOLS if path.endswith(end)), None)
         if protocol is None:
-            self._send({"error": {"message": f"no such route: {path}", "type": "invalid_request_error"}}, 404)
+            self._send(
+                {"error": {"message": f"no such route: {path}", "type": "invalid_request_error"}},
+                404,
+            )
             return
         answer = self.script.next(body, protocol.offered(body))
         if self.rewrite is not None:
@@ -126,7 +146,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         for name, data in events:
             line = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-            self.wfile.write((f"event: {name}\n" if name else "").encode() + f"data: {line}\n\n".encode())
+            self.wfile.write(
+                (f"event: {name}\n" if name else "").encode() + f"data: {line}\n\n".encode()
+            )
             self.wfile.flush()
         self.close_connection = True
 

@@ -1,4 +1,5 @@
-"""Lists which recordings are behind their framework's release, and which cannot be recorded again (network).
+"""Lists which recordings are behind their framework's release, and which cannot be recorded again
+(network).
 
 python tests/recording/outdated.py [NAME ...]
 """
@@ -31,7 +32,8 @@ class Behind:
 
     @property
     def by(self) -> str:
-        """Which part of the version is behind: `major`, `minor` or `patch`; "" where it is the newest.
+        """Which part of the version is behind: `major`, `minor` or `patch`; "" where it is the
+        newest.
 
         >>> Behind("langgraph", "1.2.22", "1.4.0").by
         'minor'
@@ -46,8 +48,12 @@ class Behind:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help="frameworks; without any, all that are not kept old on purpose")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "names", nargs="*", help="frameworks; without any, all that are not kept old on purpose"
+    )
     names = parser.parse_args().names
     known = {x.name: x for x in frameworks()}
     if unknown := set(names) - set(known):
@@ -63,17 +69,24 @@ def main() -> int:
 
 
 def describe(framework: Framework, newest: Mapping[tuple[str, str], str]) -> Iterable[str]:
-    """A line for each package that is behind, below a line with the framework and its command; none where none is."""
+    """A line for each package that is behind, below a line with the framework and its command; none
+    where none is.
+    """
     pinned = pins(framework)
     packages = [Behind(x, pinned[x], newest.get((framework.runtime, x), pinned[x])) for x in pinned]
     late = [x for x in packages if x.by]
     if late:
-        yield f"{framework.name}, recorded {recorded_on(framework)}: make record NAME={framework.name}"
+        yield (
+            f"{framework.name}, recorded {recorded_on(framework)}: make record"
+            f" NAME={framework.name}"
+        )
         yield from (f"  {x.by}: {x.package} {x.recorded} -> {x.newest}" for x in late)
 
 
 def pins(framework: Framework) -> dict[str, str]:
-    """The recorded version of each package whose version matters, of those that the framework's files pin."""
+    """The recorded version of each package whose version matters, of those that the framework's
+    files pin.
+    """
     if framework.runtime == "python":
         text = (framework.folder / "requirements.txt").read_text(encoding="utf-8")
         found = dict(re.findall(r"^([\w.-]+)(?:\[[^\]]*\])?==([^\s;]+)", text, re.MULTILINE))
@@ -98,8 +111,19 @@ def _newest_of_pypi(names: list[str]) -> dict[str, str]:
     if not names:
         return {}
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
-    prereleases = ["--prerelease", "if-necessary"]  # OpenTelemetry's instrumentations have no other releases
-    command = [uv, "pip", "compile", "-q", "--no-deps", "--no-header", "--no-annotate", *prereleases, "-"]
+    # OpenTelemetry's instrumentations have no other releases
+    prereleases = ["--prerelease", "if-necessary"]
+    command = [
+        uv,
+        "pip",
+        "compile",
+        "-q",
+        "--no-deps",
+        "--no-header",
+        "--no-annotate",
+        *prereleases,
+        "-",
+    ]
     found = dict(re.findall(r"^([\w.-]+)==(\S+)", _output(command, "\n".join(names)), re.MULTILINE))
     return {name: found[name.lower()] for name in names if name.lower() in found}
 
@@ -121,16 +145,23 @@ def summary(known: Iterable[Framework]) -> Iterable[str]:
     known = list(known)
     yield f"kept old on purpose: {', '.join(x.name for x in known if kept_old(x))}"
     java = [x.name for x in known if x.runtime == "java"]
-    yield f"not compared (run `mvn versions:display-dependency-updates` in {FRAMEWORKS.name}/NAME): {', '.join(java)}"
+    yield (
+        f"not compared (run `mvn versions:display-dependency-updates` in {FRAMEWORKS.name}/NAME):"
+        f" {', '.join(java)}"
+    )
     recorded = {x.golden(case) for x in known for case in x.cases}
     others = sorted(
-        x.parent.relative_to(GOLDEN).as_posix() for x in GOLDEN.glob("*/*/SOURCE") if x.parent not in recorded
+        x.parent.relative_to(GOLDEN).as_posix()
+        for x in GOLDEN.glob("*/*/SOURCE")
+        if x.parent not in recorded
     )
     yield f"cannot be recorded again, since no framework here gives them: {', '.join(others)}"
 
 
 def _output(command: list[str], given: str | None = None) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True, input=given).stdout.strip()
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True, input=given
+    ).stdout.strip()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Records golden cases anew: runs real frameworks against the scripted model server and keeps what they export.
+"""Records golden cases anew: runs real frameworks against the scripted model server and keeps what
+they export.
 
 python tests/recording/record.py [--list] [--out DIR] [NAME | NAME/CASE ...]
 """
@@ -34,17 +35,29 @@ class FailedError(Exception):
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help="frameworks, or framework/case; without any, all")
     parser.add_argument("--list", action="store_true", help="show what can be recorded")
-    parser.add_argument("--out", type=Path, help="a folder to write to instead of tests/golden, to look first")
-    parser.add_argument("--anyway", action="store_true", help="write even if the conversation was not finished")
+    parser.add_argument(
+        "--out", type=Path, help="a folder to write to instead of tests/golden, to look first"
+    )
+    parser.add_argument(
+        "--anyway", action="store_true", help="write even if the conversation was not finished"
+    )
     args = parser.parse_args()
     known = [(x, case) for x in frameworks() for case in x.cases]
     unknown = {*args.names} - {x.name for x, _ in known} - {f"{x.name}/{y.name}" for x, y in known}
     if unknown:
-        parser.error(f"no such framework or case: {', '.join(sorted(unknown))}; --list shows what there is")
-    chosen = [(x, y) for x, y in known if not args.names or {x.name, f"{x.name}/{y.name}"} & set(args.names)]
+        parser.error(
+            f"no such framework or case: {', '.join(sorted(unknown))}; --list shows what there is"
+        )
+    chosen = [
+        (x, y)
+        for x, y in known
+        if not args.names or {x.name, f"{x.name}/{y.name}"} & set(args.names)
+    ]
     if args.list:
         print("\n".join(f"{x.name}/{y.name}: {y.shows}" for x, y in known))
         return 0
@@ -67,12 +80,17 @@ def record(framework: Framework, case: Case, folder: Path, *, anyway: bool) -> N
     model = ModelServer(script, environment.work / "asked.jsonl", rewrite(framework))
     capture = CaptureServer()
     try:
-        fault = run(framework, case, environment, variables(framework, case, environment, model, capture))
+        fault = run(
+            framework, case, environment, variables(framework, case, environment, model, capture)
+        )
     finally:
         model.close()
         capture.close()
     if not fault and script.turns_answered < len(talk.turns):
-        fault = f"{script.turns_answered} of {len(talk.turns)} turns; asked: {environment.work}/asked.jsonl"
+        fault = (
+            f"{script.turns_answered} of {len(talk.turns)} turns; asked:"
+            f" {environment.work}/asked.jsonl"
+        )
     if fault and not anyway:
         raise FailedError(fault)
     write(framework, case, folder, environment, capture)
@@ -82,14 +100,20 @@ def rewrite(framework: Framework) -> Rewrite | None:
     """The framework's own way to put an answer, if it has one."""
     if not framework.rewrite:
         return None
-    spec: Any = importlib.util.spec_from_file_location("rewriting", framework.folder / framework.rewrite)
+    spec: Any = importlib.util.spec_from_file_location(
+        "rewriting", framework.folder / framework.rewrite
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.rewrite  # type: ignore[no-any-return]  # what recording.toml promises
 
 
 def variables(
-    framework: Framework, case: Case, environment: Environment, model: ModelServer, capture: CaptureServer
+    framework: Framework,
+    case: Case,
+    environment: Environment,
+    model: ModelServer,
+    capture: CaptureServer,
 ) -> dict[str, str]:
     """The script's environment: nothing of the caller's but the search path."""
     otlp = capture.grpc_url if framework.protocol == "grpc" else capture.http_url
@@ -126,7 +150,9 @@ def variables(
     return own
 
 
-def run(framework: Framework, case: Case, environment: Environment, variables: dict[str, str]) -> str:
+def run(
+    framework: Framework, case: Case, environment: Environment, variables: dict[str, str]
+) -> str:
     """Run the script in its working folder; if it failed, what it said last."""
     command = [*(case.command or framework.command)]
     with (environment.work / "output.txt").open("w+", encoding="utf-8") as output:
@@ -163,10 +189,17 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def write(framework: Framework, case: Case, folder: Path, environment: Environment, capture: CaptureServer) -> None:
+def write(
+    framework: Framework, case: Case, folder: Path, environment: Environment, capture: CaptureServer
+) -> None:
     """Write what was exported, without the machine, and where it comes from."""
     installed = environment.programs.parent
-    places = {environment.work: "/app", installed: "/app/env", cache(): "/app", HERE.parents[1]: "/app"}
+    places = {
+        environment.work: "/app",
+        installed: "/app/env",
+        cache(): "/app",
+        HERE.parents[1]: "/app",
+    }
     scrubber = Scrubber(places, framework.leaves_out)
     folder.mkdir(parents=True, exist_ok=True)
     for signal_ in SIGNALS:
@@ -189,9 +222,11 @@ def source(framework: Framework, case: Case, environment: Environment) -> str:
     return f"""\
 Recorded by tests/recording (framework {framework.name}) on {today}: {case.shows}.
 Versions: {versions}.
-The conversation `{framework.conversation}` of tests/recording/conversation.py, against a model that answers from a
+The conversation `{framework.conversation}` of tests/recording/conversation.py, against a model \
+that answers from a
 script: no provider, no person's data.
-Export requests as sent, merged into one file a signal and gzipped; of the resource only the service's and SDK's name
+Export requests as sent, merged into one file a signal and gzipped; of the resource only the \
+service's and SDK's name
 are kept, and paths are replaced.
 {without}Licence: Apache-2.0, like the rest of this repository.
 """

@@ -1,4 +1,6 @@
-"""Which answer of a conversation comes next, whatever a framework sends along: it is found by counting model calls."""
+"""Which answer of a conversation comes next, whatever a framework sends along: it is found by
+counting model calls.
+"""
 
 import json
 import re
@@ -9,7 +11,9 @@ from typing import Any
 from conversation import HAND_OVER, Agent, Conversation, Step
 
 ASIDE_TEXT = "Warehouse questions"
-"""What a model call that offers no tools is told: a title, or whatever else a framework asks on the side."""
+"""What a model call that offers no tools is told: a title, or whatever else a framework asks on the
+side.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +46,13 @@ class Options:
     hands_off: bool = False
     """Whether the clerk answers the user itself, so that the front desk is not asked again."""
     without_tools: bool = False
-    """Whether calls that offer no tools belong to the conversation too: the framework describes its tools in text."""
+    """Whether calls that offer no tools belong to the conversation too: the framework describes its
+    tools in text.
+    """
     answer_tool: str = ""
-    """The tool by which the framework wants the final answer, and its argument, as in `final_answer.answer`."""
+    """The tool by which the framework wants the final answer, and its argument, as in
+    `final_answer.answer`.
+    """
 
 
 @dataclass(slots=True)
@@ -57,12 +65,16 @@ class _Place:
 
 
 def tokens(turn: int, step: int) -> tuple[int, int]:
-    """(input, output) tokens of one model call, both counted from 0: no two calls and no two sums are alike."""
+    """(input, output) tokens of one model call, both counted from 0: no two calls and no two sums
+    are alike.
+    """
     return 101 + 40 * turn + 7 * step, 11 + 5 * turn + step
 
 
 class Script:
-    """The conversation's answers, each given once, in order; of several agents, in each one's own order."""
+    """The conversation's answers, each given once, in order; of several agents, in each one's own
+    order.
+    """
 
     def __init__(self, conversation: Conversation, options: Options) -> None:
         self._conversation = conversation
@@ -79,13 +91,17 @@ class Script:
         """The answer to a request that offers these tools."""
         said = json.dumps(body, ensure_ascii=False)
         with self._lock:
-            if self._place.turn >= len(self._conversation.turns) or not self._belongs(said, offered):
+            if self._place.turn >= len(self._conversation.turns) or not self._belongs(
+                said, offered
+            ):
                 self._asides += 1
                 return Answer(f"aside{self._asides}", ASIDE_TEXT)
             return self._advance(self._agent(said, offered), offered)
 
     def _belongs(self, said: str, offered: list[str]) -> bool:
-        if self._options.without_tools or any(_is(name, tool.__name__) for name in offered for tool in self._tools()):
+        if self._options.without_tools or any(
+            _is(name, tool.__name__) for name in offered for tool in self._tools()
+        ):
             return True
         return any(x in said for x in self._place.pending)
 
@@ -93,11 +109,15 @@ class Script:
         return self._conversation.tools
 
     def _agent(self, said: str, offered: list[str]) -> Agent:
-        """Whose model call it is: the agent whose instructions are in it, else the one whose tools are on offer."""
+        """Whose model call it is: the agent whose instructions are in it, else the one whose tools
+        are on offer.
+        """
         agents = self._conversation.agents
         named = [x for x in agents if x.instructions in said] or list(agents)
         if len(named) > 1:
-            named = [x for x in named if any(_is(y, tool.__name__) for y in offered for tool in x.tools)] or named
+            named = [
+                x for x in named if any(_is(y, tool.__name__) for y in offered for tool in x.tools)
+            ] or named
         return named[0]
 
     def _advance(self, agent: Agent, offered: list[str]) -> Answer:
@@ -114,7 +134,9 @@ class Script:
         return answer
 
     def _ends(self, steps: tuple[Step, ...], number: int) -> bool:
-        """Whether the turn is over with this step: the last one, or the clerk's own where he answers the user."""
+        """Whether the turn is over with this step: the last one, or the clerk's own where he
+        answers the user.
+        """
         return number == len(steps) - 1 or (self._options.hands_off and number == len(steps) - 2)
 
     def _answer(self, turn: int, number: int, step: Step, offered: list[str]) -> Answer:
@@ -134,5 +156,9 @@ class Script:
 
 
 def _is(name: str, tool: str) -> bool:
-    """Whether `name` is the tool's, with or without the framework's prefix: `mcp__shop__reserve`, `shop-reserve`."""
-    return name == tool or (bool(tool) and re.search(rf"[^A-Za-z0-9]{re.escape(tool)}$", name) is not None)
+    """Whether `name` is the tool's, with or without the framework's prefix: `mcp__shop__reserve`,
+    `shop-reserve`.
+    """
+    return name == tool or (
+        bool(tool) and re.search(rf"[^A-Za-z0-9]{re.escape(tool)}$", name) is not None
+    )

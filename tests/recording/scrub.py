@@ -10,14 +10,20 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
-KEPT_OF_RESOURCE: Final = ("service.name", "telemetry.sdk.name", "telemetry.sdk.language", "telemetry.sdk.version")
+KEPT_OF_RESOURCE: Final = (
+    "service.name",
+    "telemetry.sdk.name",
+    "telemetry.sdk.language",
+    "telemetry.sdk.version",
+)
 _MACHINE_KEYS: Final = ("process.", "host.", "os.")
 _COMMON_NAMES: Final = frozenset({"root", "user", "app", "runner", "localhost"})
 """Names that say nothing of a machine and are words elsewhere."""
 
 
 class Scrubber:
-    """Replaces the machine's own strings everywhere in a message; `places` maps folders to what stands for them.
+    """Replaces the machine's own strings everywhere in a message; `places` maps folders to what
+    stands for them.
 
     Attributes named in `leaves_out` are left out.
     """
@@ -31,9 +37,14 @@ class Scrubber:
             platform.version(): "0",
             sys.base_prefix: "/usr",
         }
-        known |= {x: "machine" for x in (socket.gethostname(), getpass.getuser()) if x not in _COMMON_NAMES}
+        known |= {
+            x: "machine"
+            for x in (socket.gethostname(), getpass.getuser())
+            if x not in _COMMON_NAMES
+        }
         home = str(Path.home())
-        # a home right below the root (`/root`) may be a word by itself, and says nothing of a machine
+        # a home right below the root (`/root`) may be a word by itself, and says nothing of a
+        # machine
         known |= {f"{home}/": "/home/app/"} if home.count("/") == 1 else {home: "/home/app"}
         self._known = {x: known[x] for x in sorted(known, key=len, reverse=True) if x}
         whole = r"(?![A-Za-z0-9_])"
@@ -42,7 +53,10 @@ class Scrubber:
 
     def scrub(self, request: Any) -> None:
         """Change an export request in place."""
-        for resource in [*getattr(request, "resource_spans", ()), *getattr(request, "resource_logs", ())]:
+        for resource in [
+            *getattr(request, "resource_spans", ()),
+            *getattr(request, "resource_logs", ()),
+        ]:
             _keep(resource.resource.attributes, lambda key: key in KEPT_OF_RESOURCE)
             resource.resource.ClearField("entity_refs")
         self._message(request)
@@ -54,7 +68,10 @@ class Scrubber:
         for field, held in message.ListFields():
             name = field.name
             if name == "attributes":
-                _keep(held, lambda key: not key.startswith(_MACHINE_KEYS) and key not in self._leaves_out)
+                _keep(
+                    held,
+                    lambda key: not key.startswith(_MACHINE_KEYS) and key not in self._leaves_out,
+                )
             if field.message_type:
                 for inner in held if field.is_repeated else (held,):
                     self._message(inner)

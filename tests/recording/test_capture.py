@@ -1,4 +1,6 @@
-"""What a framework exports is kept as it was sent, and says nothing of the machine it was sent from."""
+"""What a framework exports is kept as it was sent, and says nothing of the machine it was sent
+from.
+"""
 
 import gzip
 import urllib.request
@@ -25,7 +27,11 @@ def capture():
 def request(name="chat", **attributes):
     shown = [{"key": key, "value": {"stringValue": value}} for key, value in attributes.items()]
     span = {"traceId": "01" * 16, "spanId": "02" * 8, "name": name, "attributes": shown}
-    resource = {"attributes": [{"key": key, "value": {"stringValue": "x"}} for key in ("service.name", "host.name")]}
+    resource = {
+        "attributes": [
+            {"key": key, "value": {"stringValue": "x"}} for key in ("service.name", "host.name")
+        ]
+    }
     spans = {"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": [span]}]}]}
     return json.from_object("traces", spans)
 
@@ -41,20 +47,31 @@ def names(kept):
 
 
 def test_protobuf_over_http_is_kept(capture):
-    post(f"{capture.http_url}/v1/traces", request().SerializeToString(), content_type="application/x-protobuf")
+    post(
+        f"{capture.http_url}/v1/traces",
+        request().SerializeToString(),
+        content_type="application/x-protobuf",
+    )
     assert capture.kept("traces") == request()
 
 
 def test_gzipped_json_over_http_is_kept(capture):
     content = gzip.compress(json.encode(request()).encode())
-    post(f"{capture.http_url}/v1/traces", content, content_type="application/json", content_encoding="gzip")
+    post(
+        f"{capture.http_url}/v1/traces",
+        content,
+        content_type="application/json",
+        content_encoding="gzip",
+    )
     assert capture.kept("traces") == request()
 
 
 def test_grpc_is_kept(capture):
     with grpc.insecure_channel(capture.grpc_url.removeprefix("http://")) as channel:
         method = f"/{WIRE_TRACES.service}/Export"
-        channel.unary_unary(method, lambda x: x.SerializeToString(), WIRE_TRACES.response.FromString)(request())
+        channel.unary_unary(
+            method, lambda x: x.SerializeToString(), WIRE_TRACES.response.FromString
+        )(request())
     assert capture.kept("traces") == request()
 
 
@@ -79,7 +96,9 @@ def test_of_the_resource_only_what_names_service_and_sdk_stays():
 
 
 def test_paths_are_replaced_in_attributes():
-    (span,) = scrubbed(code="/somewhere/cache/x/work/agent.py").resource_spans[0].scope_spans[0].spans
+    (span,) = (
+        scrubbed(code="/somewhere/cache/x/work/agent.py").resource_spans[0].scope_spans[0].spans
+    )
     assert [x.value.string_value for x in span.attributes] == ["/app/agent.py"]
 
 
@@ -92,5 +111,10 @@ def test_the_home_folder_is_replaced():
 
 
 def test_attributes_of_the_machine_are_dropped():
-    (span,) = scrubbed(**{"process.command": "python", "kept": "x"}).resource_spans[0].scope_spans[0].spans
+    (span,) = (
+        scrubbed(**{"process.command": "python", "kept": "x"})
+        .resource_spans[0]
+        .scope_spans[0]
+        .spans
+    )
     assert [x.key for x in span.attributes] == ["kept"]

@@ -38,7 +38,9 @@ def test_a_framework_that_is_not_behind_is_not_listed():
     assert list(describe(framework, newest)) == []
 
 
-@pytest.mark.parametrize("framework", [x for x in KNOWN.values() if x.runtime != "java"], ids=lambda x: x.name)
+@pytest.mark.parametrize(
+    "framework", [x for x in KNOWN.values() if x.runtime != "java"], ids=lambda x: x.name
+)
 def test_each_framework_has_a_version_that_is_compared(framework):
     assert pins(framework)
 

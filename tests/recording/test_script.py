@@ -26,7 +26,11 @@ def test_all_turns_are_answered_at_the_end():
 
 def test_a_call_on_the_side_takes_nothing_from_the_conversation():
     script = Script(SHOP, Options())
-    texts = [script.next({}, []).text, script.next({}, ["web_search"]).text, script.next({}, OFFERED).text]
+    texts = [
+        script.next({}, []).text,
+        script.next({}, ["web_search"]).text,
+        script.next({}, OFFERED).text,
+    ]
     assert texts == [ASIDE_TEXT, ASIDE_TEXT, SHOP.turns[0].steps[0].text]
 
 
@@ -56,7 +60,10 @@ def test_the_answer_comes_by_the_tool_that_the_framework_wants():
 
 def test_no_two_model_calls_report_the_same_tokens():
     counts = [
-        tokens(i, j) for talk in (SHOP, DESK) for i, turn in enumerate(talk.turns) for j in range(len(turn.steps))
+        tokens(i, j)
+        for talk in (SHOP, DESK)
+        for i, turn in enumerate(talk.turns)
+        for j in range(len(turn.steps))
     ]
     assert len({x for x, _ in counts}) == len({(i, j) for i, j in counts})
 

@@ -31,7 +31,9 @@ class Expected:
 
     @property
     def steps(self) -> list[tuple[int, Step]]:
-        """The steps that were played, with their numbers: of a hand-off, without the front desk's last word."""
+        """The steps that were played, with their numbers: of a hand-off, without the front desk's
+        last word.
+        """
         steps = list(enumerate(self.turn.steps))
         return steps[:-1] if self.framework.model.hands_off and self._hands_over else steps
 
@@ -48,7 +50,11 @@ class Expected:
     def agents(self) -> list[Agent]:
         """Who acts in the turn, the one whom the user talks to first."""
         acting = {x.agent for _, x in self.steps}
-        return [x for x in self.conversation.agents if len(self.conversation.agents) == 1 or x.name in acting]
+        return [
+            x
+            for x in self.conversation.agents
+            if len(self.conversation.agents) == 1 or x.name in acting
+        ]
 
     def bare(self, name: str) -> str:
         return name.removeprefix(self.case.truth.tool_prefix)
@@ -78,7 +84,8 @@ def _system(trace: Trace, expected: Expected) -> bool:
 
 def _plan(trace: Trace, expected: Expected) -> bool:
     said = next((x.text for _, x in expected.steps if x.text and x.calls), None)
-    return trace["plan"] == (said if said and "1." in said else None)  # one announced step is no plan
+    # one announced step is no plan
+    return trace["plan"] == (said if said and "1." in said else None)
 
 
 def _session(trace: Trace, expected: Expected) -> bool:
@@ -93,7 +100,10 @@ def _user(trace: Trace, expected: Expected) -> bool:
 
 def _tokens(trace: Trace, expected: Expected) -> bool:
     counts = [tokens(expected.number, i) for i, _ in expected.steps]
-    return trace["usage"] == {"input_tokens": sum(x for x, _ in counts), "output_tokens": sum(x for _, x in counts)}
+    return trace["usage"] == {
+        "input_tokens": sum(x for x, _ in counts),
+        "output_tokens": sum(x for _, x in counts),
+    }
 
 
 def _tools_offered(trace: Trace, expected: Expected) -> bool:
@@ -103,11 +113,15 @@ def _tools_offered(trace: Trace, expected: Expected) -> bool:
 
 def _tool_descriptions(trace: Trace, expected: Expected) -> bool:
     said = {expected.bare(x["name"]): x["description"] for x in trace["available_tools"] or []}
-    return all(_begins(said.get(x.__name__), x.__doc__) for agent in expected.agents for x in agent.tools)
+    return all(
+        _begins(said.get(x.__name__), x.__doc__) for agent in expected.agents for x in agent.tools
+    )
 
 
 def _begins(said: str | None, description: str) -> bool:
-    """Whether it is the description; some frameworks put the arguments after it, or the signature before."""
+    """Whether it is the description; some frameworks put the arguments after it, or the signature
+    before.
+    """
     return description in (said or "")
 
 
@@ -124,7 +138,12 @@ def _tool_arguments(trace: Trace, expected: Expected) -> bool:
             return canonical([name, arguments])
         names = [x for x in tools[name].__annotations__ if x != "return"]
         values = tools[name].__defaults__ or ()
-        return canonical([name, {**dict(zip(names[len(names) - len(values) :], values, strict=True)), **arguments}])
+        return canonical(
+            [
+                name,
+                {**dict(zip(names[len(names) - len(values) :], values, strict=True)), **arguments},
+            ]
+        )
 
     return _agree(
         trace,
@@ -166,7 +185,10 @@ def _tool_errors(trace: Trace, expected: Expected) -> bool:
 
 
 def _agree(
-    trace: Trace, expected: Expected, shown: Callable[[dict[str, Any]], str], said: Callable[[Call], str]
+    trace: Trace,
+    expected: Expected,
+    shown: Callable[[dict[str, Any]], str],
+    said: Callable[[Call], str],
 ) -> bool:
     """Whether the calls agree step by step; calls of one step are at once, so in any order."""
     calls = [shown(x) for x in expected.shown_calls(trace)]
@@ -183,7 +205,9 @@ _MISSING = object()
 
 
 def same_result(shown: Any, returned: Any) -> bool:
-    """Whether what is shown is what the tool returned, or its text as a framework would write it."""
+    """Whether what is shown is what the tool returned, or its text as a framework would write
+    it.
+    """
     if canonical(shown) == canonical(returned):
         return True
     if not isinstance(shown, str) or isinstance(returned, str):
@@ -195,7 +219,9 @@ def same_result(shown: Any, returned: Any) -> bool:
 
 
 def canonical(value: Any) -> str:
-    """A text that is alike exactly for values alike in JSON, where 24 and 24.0 are one number, 0 and false are not."""
+    """A text that is alike exactly for values alike in JSON, where 24 and 24.0 are one number, 0
+    and false are not.
+    """
 
     def plain(x: Any) -> Any:
         if isinstance(x, dict):
@@ -233,11 +259,18 @@ FACTS: dict[str, tuple[Holds, Absent]] = {
 
 
 def wrong(fact: str, traces: Iterable[Trace], framework: Framework, case: Case) -> list[int]:
-    """The turns, from 1, of which `fact` is not what it should be; every turn, if the traces are not one each."""
-    turns, traces = CONVERSATIONS[framework.conversation].turns, sorted(traces, key=lambda x: x["started_ns"])
+    """The turns, from 1, of which `fact` is not what it should be; every turn, if the traces are
+    not one each.
+    """
+    turns, traces = (
+        CONVERSATIONS[framework.conversation].turns,
+        sorted(traces, key=lambda x: x["started_ns"]),
+    )
     if len(turns) != len(traces):
         return list(range(1, len(turns) + 1))
     holds, absent = FACTS[fact]
     if fact in case.truth.not_recorded:
         return [i for i, x in enumerate(traces, start=1) if not absent(x)]
-    return [i for i, x in enumerate(traces, start=1) if not holds(x, Expected(framework, case, i - 1))]
+    return [
+        i for i, x in enumerate(traces, start=1) if not holds(x, Expected(framework, case, i - 1))
+    ]

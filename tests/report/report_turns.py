@@ -18,12 +18,21 @@ def agent_trace(number=1, *, calls=None, session_id=None, **facts):
     start = 1_700_000_000 * _S + number * 60 * _S
     if calls is None:
         calls = (
-            ToolCall("c1", "weather", {"city": "Oslo"}, "7C, rain", started_ns=start + _S, ended_ns=start + 2 * _S),
+            ToolCall(
+                "c1",
+                "weather",
+                {"city": "Oslo"},
+                "7C, rain",
+                started_ns=start + _S,
+                ended_ns=start + 2 * _S,
+            ),
         )
     asked = tuple(RequestedCall(x.call_id, x.name, x.arguments) for x in calls)
     models = (
         ModelCall("m1", "gpt-x", tool_calls=asked, started_ns=start, ended_ns=start + _S),
-        ModelCall("m2", "gpt-x", "It is 7C in Oslo.", started_ns=start + 2 * _S, ended_ns=start + 3 * _S),
+        ModelCall(
+            "m2", "gpt-x", "It is 7C in Oslo.", started_ns=start + 2 * _S, ended_ns=start + 3 * _S
+        ),
     )
     made = AgentTrace(
         trace_ids=(trace_id,),
@@ -79,5 +88,7 @@ class Opened:
         return self.detail(next(x for x in self.index["turns"] if x["id"] == trace.id))
 
     def _block(self, name):
-        packed = re.search(rf'<script type="text/plain" id="{name}">([A-Za-z0-9+/=]*)</script>', self.html)[1]
+        packed = re.search(
+            rf'<script type="text/plain" id="{name}">([A-Za-z0-9+/=]*)</script>', self.html
+        )[1]
         return json.loads(zlib.decompress(base64.b64decode(packed), 31))

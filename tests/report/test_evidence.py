@@ -1,4 +1,6 @@
-"""What a score is said to rest on: steps by the judge's numbers, calls of findings, texts that are quoted."""
+"""What a score is said to rest on: steps by the judge's numbers, calls of findings, texts that are
+quoted.
+"""
 
 import pytest
 from report_turns import agent_trace, evaluation
@@ -41,7 +43,10 @@ def test_all_of_a_text_is_kept():
 
 def test_a_step_has_the_number_that_the_judge_reads(opened):
     calls = (ToolCall("c1", "search", {"q": 1}, "x"), ToolCall("c2", "book", {"q": 2}, "y"))
-    models = (ModelCall("m1", "gpt-x", "Let me look."), ModelCall("m2", "gpt-x", "It is 7C in Oslo."))
+    models = (
+        ModelCall("m1", "gpt-x", "Let me look."),
+        ModelCall("m2", "gpt-x", "It is 7C in Oslo."),
+    )
     trace = agent_trace(calls=calls, model_calls=models)
     steps = opened([trace]).turn(trace)["steps"]
     transcript = render(trace, max_tokens=10_000).text
@@ -52,24 +57,37 @@ def test_a_step_has_the_number_that_the_judge_reads(opened):
 
 def test_a_score_leads_to_the_steps_that_its_reason_names(opened):
     trace = agent_trace()
-    found = opened([trace], [evaluation(trace, value=0.0, reason="Step 1 is of the wrong town.")]).turn(trace)
+    found = opened(
+        [trace], [evaluation(trace, value=0.0, reason="Step 1 is of the wrong town.")]
+    ).turn(trace)
     [place] = found["scores"][0]["places"]
     assert found["steps"][place["step"]]["name"] == "weather"
 
 
 def test_a_finding_counts_tool_calls_and_not_steps(opened):
-    models = (ModelCall("m1", "gpt-x", "First I think."), ModelCall("m2", "gpt-x", "Then I answer."))
+    models = (
+        ModelCall("m1", "gpt-x", "First I think."),
+        ModelCall("m2", "gpt-x", "Then I answer."),
+    )
     trace = agent_trace(model_calls=models)
     finding = {"call": 1, "tool": "weather", "argument": "city", "text": "is from nowhere"}
-    score = evaluation(trace, "check.arguments_grounded", outcome=Score(0.0, "x", {"findings": [finding]}))
+    score = evaluation(
+        trace, "check.arguments_grounded", outcome=Score(0.0, "x", {"findings": [finding]})
+    )
     found = opened([trace], [score]).turn(trace)
     [note] = found["scores"][0]["notes"]
-    assert (found["steps"][note["step"]]["name"], note["argument"], note["ok"]) == ("weather", "city", False)
+    assert (found["steps"][note["step"]]["name"], note["argument"], note["ok"]) == (
+        "weather",
+        "city",
+        False,
+    )
 
 
 def test_a_verdict_of_one_call_stands_at_that_call(opened):
     trace = agent_trace()
-    verdicts = [{"call": 1, "tool": "weather", "verdict": "no", "reason": "Oslo was not asked for."}]
+    verdicts = [
+        {"call": 1, "tool": "weather", "verdict": "no", "reason": "Oslo was not asked for."}
+    ]
     found = opened([trace], [evaluation(trace, metadata={"verdicts": verdicts})]).turn(trace)
     assert found["scores"][0]["notes"][0]["text"] == "Oslo was not asked for."
 
@@ -83,7 +101,13 @@ def test_what_is_quoted_is_marked_only_where_it_is_there(opened):
 
 def test_a_session_score_leads_to_the_step_of_the_right_turn(opened):
     turns = [agent_trace(x, session_id="s") for x in (1, 2)]
-    score = evaluation(turns[-1], "conversation_completion", scope="session", subject_id="s", reason="Step 2 is late.")
+    score = evaluation(
+        turns[-1],
+        "conversation_completion",
+        scope="session",
+        subject_id="s",
+        reason="Step 2 is late.",
+    )
     found = opened(turns, [score])
     [place] = found.detail(found.index["sessions"][0])["scores"][0]["places"]
     assert place["turn"] == turns[1].id
@@ -91,9 +115,13 @@ def test_a_session_score_leads_to_the_step_of_the_right_turn(opened):
 
 def test_a_turn_of_a_session_is_counted_from_0_as_for_the_judge(opened):
     turns = [agent_trace(x, session_id="s") for x in (1, 2)]
-    score = evaluation(turns[-1], "rubric.x", scope="session", subject_id="s", reason="It repeats itself [turn 1].")
+    score = evaluation(
+        turns[-1], "rubric.x", scope="session", subject_id="s", reason="It repeats itself [turn 1]."
+    )
     found = opened(turns, [score])
-    assert found.detail(found.index["sessions"][0])["scores"][0]["places"] == [{"turn": turns[1].id}]
+    assert found.detail(found.index["sessions"][0])["scores"][0]["places"] == [
+        {"turn": turns[1].id}
+    ]
 
 
 def test_a_score_that_is_malformed_is_refused(opened):

@@ -1,4 +1,6 @@
-"""The report as a file: what it holds, in which order, how large it becomes, and what it keeps from running."""
+"""The report as a file: what it holds, in which order, how large it becomes, and what it keeps from
+running.
+"""
 
 import random
 import re
@@ -25,14 +27,21 @@ def test_a_turn_that_fails_comes_before_one_that_passes(opened):
 
 def test_of_turns_that_fail_the_one_with_more_failing_scores_is_first(opened):
     one, two = agent_trace(1), agent_trace(2)
-    scores = [evaluation(one, value=0), evaluation(two, value=0), evaluation(two, "confidence", value=0)]
+    scores = [
+        evaluation(one, value=0),
+        evaluation(two, value=0),
+        evaluation(two, "confidence", value=0),
+    ]
     assert opened([one, two], scores).index["turns"][0]["id"] == two.id
 
 
 def test_scores_as_json_give_the_same_as_values(opened):
     trace = agent_trace()
     made = evaluation(trace, value=0.2, reason="Step 1 failed.")
-    assert opened([trace], [made.to_json()]).turn(trace)["scores"] == opened([trace], [made]).turn(trace)["scores"]
+    assert (
+        opened([trace], [made.to_json()]).turn(trace)["scores"]
+        == opened([trace], [made]).turn(trace)["scores"]
+    )
 
 
 def test_turns_that_share_a_span_have_each_their_own_scores(opened):
@@ -64,9 +73,13 @@ def test_each_metric_has_its_pass_rate_with_an_interval(opened):
 
 def test_nothing_of_a_trace_is_markup(opened):
     call = ToolCall("c1", _NASTY, {_NASTY: _NASTY}, _NASTY, error=_NASTY)
-    trace = agent_trace(calls=(call,), user_input=_NASTY, final_output=_NASTY, agent_name=_NASTY, session_id=_NASTY)
+    trace = agent_trace(
+        calls=(call,), user_input=_NASTY, final_output=_NASTY, agent_name=_NASTY, session_id=_NASTY
+    )
     html = opened([trace], [evaluation(trace, reason=_NASTY)], name=_NASTY, notes=(_NASTY,)).html
-    assert "alert(" not in html.replace("&lt;script&gt;alert(1)&lt;/script&gt;&lt;img src=x onerror=alert(2)&gt;", "")
+    assert "alert(" not in html.replace(
+        "&lt;script&gt;alert(1)&lt;/script&gt;&lt;img src=x onerror=alert(2)&gt;", ""
+    )
 
 
 def test_the_policy_forbids_every_other_script_and_any_network(opened):
@@ -88,7 +101,9 @@ def test_integers_are_shown_with_all_their_digits(opened):
 
 
 def test_a_lone_surrogate_spoils_nothing(opened):
-    trace = agent_trace(user_input="\ud800 hello", calls=(ToolCall("c1", "x", {"a": "\udfff"}, "y"),))
+    trace = agent_trace(
+        user_input="\ud800 hello", calls=(ToolCall("c1", "x", {"a": "\udfff"}, "y"),)
+    )
     assert "hello" in opened([trace]).turn(trace)["input"]
 
 
@@ -100,9 +115,14 @@ def test_a_long_text_is_cut_and_says_by_how_much(opened):
 
 
 def test_past_its_size_what_passes_is_listed_without_steps(opened):
-    turns = [agent_trace(x, final_output=" ".join(str(y * x) for y in range(3_000))) for x in range(1, 200)]
+    turns = [
+        agent_trace(x, final_output=" ".join(str(y * x) for y in range(3_000)))
+        for x in range(1, 200)
+    ]
     failing = turns[-1]
-    found = opened(turns, [evaluation(x, value=float(x is not failing)) for x in turns], max_bytes=300_000)
+    found = opened(
+        turns, [evaluation(x, value=float(x is not failing)) for x in turns], max_bytes=300_000
+    )
     rows = found.index["turns"]
     assert (rows[0]["id"], rows[0]["at"]) == (failing.id, [0, 0])
     assert rows[-1]["at"] is None
@@ -112,9 +132,12 @@ def test_past_its_size_what_passes_is_listed_without_steps(opened):
 
 def test_texts_are_redacted_where_that_is_asked_for(opened):
     trace = agent_trace(
-        user_input="I am a@b.example", calls=(ToolCall("c1", "mail", {"to": "a@b.example"}, "a@b.example"),)
+        user_input="I am a@b.example",
+        calls=(ToolCall("c1", "mail", {"to": "a@b.example"}, "a@b.example"),),
     )
-    score = evaluation(trace, outcome=Score(0.1, "It wrote to a@b.example", {"task": "mail a@b.example"}))
+    score = evaluation(
+        trace, outcome=Score(0.1, "It wrote to a@b.example", {"task": "mail a@b.example"})
+    )
     found = opened([trace], [score], redact=lambda text: text.replace("a@b.example", "[REDACTED]"))
     assert "a@b.example" not in str(found.turn(trace)) + str(found.index)
 
@@ -144,7 +167,10 @@ def test_a_test_leads_to_the_turns_of_its_trials(opened):
     ]
     found = opened(turns, cases=[report.Case(name="oslo", status="fail", trials=trials)])
     [row] = found.index["cases"]
-    of_trials = [[found.index["turns"][place]["id"] for place in x["turns"]] for x in found.detail(row)["trials"]]
+    of_trials = [
+        [found.index["turns"][place]["id"] for place in x["turns"]]
+        for x in found.detail(row)["trials"]
+    ]
     assert of_trials == [[turns[0].id], [turns[1].id]]
 
 
@@ -157,8 +183,14 @@ def test_a_turn_stands_beside_that_of_the_same_question_in_the_baseline(opened):
 
 
 def test_questions_that_were_asked_twice_pair_nothing(opened):
-    own, *others = agent_trace(1), agent_trace(8, user_input="How?"), agent_trace(9, user_input="How?")
-    found = opened([replace(own, user_input="How?")], baseline=report.Results(name="before", traces=others))
+    own, *others = (
+        agent_trace(1),
+        agent_trace(8, user_input="How?"),
+        agent_trace(9, user_input="How?"),
+    )
+    found = opened(
+        [replace(own, user_input="How?")], baseline=report.Results(name="before", traces=others)
+    )
     assert "was" not in found.index["turns"][0]
 
 
@@ -176,14 +208,20 @@ def test_a_turn_stands_beside_that_of_the_same_test_and_trial(opened):
 
 def _case_of(turns):
     return report.Case(
-        name="x", status="pass", trials=[report.Trial(status="pass", trace_ids=x.trace_ids) for x in turns]
+        name="x",
+        status="pass",
+        trials=[report.Trial(status="pass", trace_ids=x.trace_ids) for x in turns],
     )
 
 
 def test_what_a_person_gave_is_shown_and_is_no_verdict_of_the_turn(opened):
     trace = agent_trace()
-    given = evaluation(trace, "helpful", value=0, outcome=Annotation(0, "fail", "no"), scale=None, threshold=None)
-    given = replace(given, evaluator=Evaluator("HUMAN", "helpful", "", source="human", author="ada"))
+    given = evaluation(
+        trace, "helpful", value=0, outcome=Annotation(0, "fail", "no"), scale=None, threshold=None
+    )
+    given = replace(
+        given, evaluator=Evaluator("HUMAN", "helpful", "", source="human", author="ada")
+    )
     found = opened([trace], [evaluation(trace), given])
     [row] = found.index["turns"]
     by = [(x.get("source"), x.get("author")) for x in found.turn(trace)["scores"]]
@@ -198,7 +236,12 @@ def test_the_turns_that_pass_have_an_interval_over_sessions(opened):
 
 def test_a_test_that_fails_comes_before_one_that_passes(opened):
     cases = [report.Case(name=x, status=x) for x in ("pass", "skipped", "fail", "error")]
-    assert [x["name"] for x in opened(cases=cases).index["cases"]] == ["fail", "error", "skipped", "pass"]
+    assert [x["name"] for x in opened(cases=cases).index["cases"]] == [
+        "fail",
+        "error",
+        "skipped",
+        "pass",
+    ]
 
 
 def test_the_share_of_turns_that_pass_is_as_sure_as_that_of_a_metric(opened):

@@ -1,4 +1,6 @@
-"""Health checks and reflection over a real connection, as the published packages' clients ask for them."""
+"""Health checks and reflection over a real connection, as the published packages' clients ask for
+them.
+"""
 
 import asyncio
 import contextlib
@@ -15,7 +17,8 @@ from spanscore.rpc.reflection import reflection_handlers
 
 CONTROL = control_service_pb2.DESCRIPTOR.services_by_name["ControlService"].full_name
 SERVING, NOT_SERVING, SERVICE_UNKNOWN = (
-    getattr(health_pb2.HealthCheckResponse, name) for name in ("SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
+    getattr(health_pb2.HealthCheckResponse, name)
+    for name in ("SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
 )
 
 
@@ -50,7 +53,10 @@ def test_a_check_says_whether_requests_are_taken():
     async def talk(channel, health):
         await health.show("busy", serving=False)
         stub = health_pb2_grpc.HealthStub(channel)
-        return [(await stub.Check(health_pb2.HealthCheckRequest(service=x))).status for x in ("", "busy")]
+        return [
+            (await stub.Check(health_pb2.HealthCheckRequest(service=x))).status
+            for x in ("", "busy")
+        ]
 
     assert asked(talk) == [SERVING, NOT_SERVING]
 
@@ -58,7 +64,9 @@ def test_a_check_says_whether_requests_are_taken():
 def test_a_check_of_no_service_is_not_found():
     async def talk(channel, _):
         with pytest.raises(grpc.aio.AioRpcError) as error:
-            await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service="none"))
+            await health_pb2_grpc.HealthStub(channel).Check(
+                health_pb2.HealthCheckRequest(service="none")
+            )
         return error.value.code()
 
     assert asked(talk) is grpc.StatusCode.NOT_FOUND
@@ -66,7 +74,9 @@ def test_a_check_of_no_service_is_not_found():
 
 def test_a_watch_has_each_change():
     async def talk(channel, health):
-        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service="later"))
+        watch = health_pb2_grpc.HealthStub(channel).Watch(
+            health_pb2.HealthCheckRequest(service="later")
+        )
         seen = await statuses(watch, 1)
         for serving in (True, False):
             await health.show("later", serving=serving)
@@ -80,7 +90,9 @@ def test_at_the_end_nothing_serves_whatever_is_shown_after():
     async def talk(channel, health):
         await health.end()
         await health.show("", serving=True)
-        return (await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())).status
+        return (
+            await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+        ).status
 
     assert asked(talk) == NOT_SERVING
 
@@ -112,17 +124,28 @@ def test_reflection_lists_the_services_and_itself(version):
 
 
 @pytest.mark.parametrize(
-    "symbol", [SERVICE, CONTROL, f"{SERVICE}.Check", "grpc.health.v1.HealthCheckResponse", "spanscore.v1.Score"]
+    "symbol",
+    [
+        SERVICE,
+        CONTROL,
+        f"{SERVICE}.Check",
+        "grpc.health.v1.HealthCheckResponse",
+        "spanscore.v1.Score",
+    ],
 )
 def test_a_symbol_comes_with_all_files_that_it_needs(symbol):
     answer = asked(lambda channel, _: reflected(channel, file_containing_symbol=symbol))
-    files = map(FileDescriptorProto.FromString, answer.file_descriptor_response.file_descriptor_proto)
+    files = map(
+        FileDescriptorProto.FromString, answer.file_descriptor_response.file_descriptor_proto
+    )
     by_name = {file.name: file for file in files}
 
     assert {needed for file in by_name.values() for needed in file.dependency} <= by_name.keys()
 
 
-@pytest.mark.parametrize("request_", [{"file_by_filename": "none.proto"}, {"file_containing_symbol": "none"}])
+@pytest.mark.parametrize(
+    "request_", [{"file_by_filename": "none.proto"}, {"file_containing_symbol": "none"}]
+)
 def test_what_is_not_there_is_not_found(request_):
     answer = asked(lambda channel, _: reflected(channel, **request_))
 
@@ -138,7 +161,9 @@ def test_extensions_are_not_looked_for():
 def test_the_generated_stub_of_the_published_reflection_is_answered():
     async def talk(channel, _):
         stub = reflection_pb2_grpc.ServerReflectionStub(channel)
-        asked_for = iter([reflection_pb2.ServerReflectionRequest(file_by_filename="grpc/health/v1/health.proto")])
+        asked_for = iter(
+            [reflection_pb2.ServerReflectionRequest(file_by_filename="grpc/health/v1/health.proto")]
+        )
         return await stub.ServerReflectionInfo(asked_for).read()
 
     [data] = asked(talk).file_descriptor_response.file_descriptor_proto

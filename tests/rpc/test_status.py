@@ -27,14 +27,18 @@ def published(code, message, *details):
 def test_the_published_messages_read_what_is_written(status):
     read = status_pb2.Status.FromString(write_status(status))
     info = error_details_pb2.RetryInfo()
-    found = [info.retry_delay.ToNanoseconds() / 1e9 for detail in read.details if detail.Unpack(info)]
+    found = [
+        info.retry_delay.ToNanoseconds() / 1e9 for detail in read.details if detail.Unpack(info)
+    ]
 
     assert (read.code, read.message) == (status.code, status.message)
     assert found == ([] if status.retry_after_s is None else [pytest.approx(status.retry_after_s)])
 
 
 def test_the_published_messages_read_the_reason_and_the_wrong_fields():
-    status = Status(3, "no", None, ErrorInfo("BAD", "spanscore", {"a": "b"}), (FieldViolation("filter", "odd"),))
+    status = Status(
+        3, "no", None, ErrorInfo("BAD", "spanscore", {"a": "b"}), (FieldViolation("filter", "odd"),)
+    )
     read = status_pb2.Status.FromString(write_status(status))
     info, bad = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
     assert read.details[0].Unpack(info)
@@ -46,7 +50,9 @@ def test_the_published_messages_read_the_reason_and_the_wrong_fields():
 def test_the_reason_and_the_wrong_fields_are_read():
     info = error_details_pb2.ErrorInfo(reason="BAD", domain="d", metadata={"a": "b"})
     bad = error_details_pb2.BadRequest(field_violations=[{"field": "filter", "description": "odd"}])
-    status = Status(3, "no", None, ErrorInfo("BAD", "d", {"a": "b"}), (FieldViolation("filter", "odd"),))
+    status = Status(
+        3, "no", None, ErrorInfo("BAD", "d", {"a": "b"}), (FieldViolation("filter", "odd"),)
+    )
     assert read_status(published(3, "no", info, bad).SerializeToString()) == status
 
 

@@ -36,7 +36,11 @@ class Application:
         return cls(tracer_provider, logger_provider, spans, logs)
 
     def instrument(self, **options):
-        given = {"metrics": METRICS, "tracer_provider": self.tracer_provider, "logger_provider": self.logger_provider}
+        given = {
+            "metrics": METRICS,
+            "tracer_provider": self.tracer_provider,
+            "logger_provider": self.logger_provider,
+        }
         return spanscore.instrument(**{**given, **options})
 
     @property
@@ -46,7 +50,9 @@ class Application:
     def turn(self, question="Where is my order?", answer="It is on its way.", **attributes):
         """One turn of an agent with a model call; gives the root's context."""
         with self.tracer.start_as_current_span("invoke_agent shop") as root:
-            root.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "shop", **attributes})
+            root.set_attributes(
+                {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "shop", **attributes}
+            )
             with self.tracer.start_as_current_span("chat m") as chat:
                 chat.set_attributes(chatted(question, answer))
         return root.context
@@ -54,7 +60,11 @@ class Application:
     @property
     def emitted(self):
         """The evaluation spans that left."""
-        return [x for x in self.spans.get_finished_spans() if x.instrumentation_scope.name == "spanscore"]
+        return [
+            x
+            for x in self.spans.get_finished_spans()
+            if x.instrumentation_scope.name == "spanscore"
+        ]
 
 
 def chatted(question, answer):

@@ -1,4 +1,6 @@
-"""Lets the tests in this folder import what they share: pytest's importlib mode adds no folder to the path."""
+"""Lets the tests in this folder import what they share: pytest's importlib mode adds no folder to
+the path.
+"""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""What exporters that hold spans back know of their scores, also where `instrument` is called again."""
+"""What exporters that hold spans back know of their scores, also where `instrument` is called
+again.
+"""
 
 import threading
 
@@ -104,7 +106,12 @@ def test_nothing_is_to_leave_on_a_span_where_none_is_held():
 
 
 def test_a_key_does_not_go_to_another_providers_model():
-    config = Config(model="anthropic/claude-x", api_key="secret", api_base="http://a", fallback_models=("anthropic/y",))
+    config = Config(
+        model="anthropic/claude-x",
+        api_key="secret",
+        api_base="http://a",
+        fallback_models=("anthropic/y",),
+    )
     other = config.with_model("openai/gpt-4o-mini")
     assert (other.api_key, other.api_base, other.fallback_models) == (None, None, ())
 

@@ -1,4 +1,6 @@
-"""Spans belong to the work that they were emitted for, whoever made their provider and whatever runs beside it."""
+"""Spans belong to the work that they were emitted for, whoever made their provider and whatever
+runs beside it.
+"""
 
 import asyncio
 import contextvars
@@ -133,7 +135,11 @@ def test_it_waits_for_a_span_that_a_thread_has_still_to_end(captures, tracer):
 
 
 def test_it_does_not_wait_for_the_span_in_which_the_caller_is(captures, tracer):
-    with captures.running() as capture, tracer.start_as_current_span("test"), tracer.start_as_current_span("step"):
+    with (
+        captures.running() as capture,
+        tracer.start_as_current_span("test"),
+        tracer.start_as_current_span("step"),
+    ):
         assert capture.open_spans() == 0
 
 

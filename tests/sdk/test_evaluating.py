@@ -104,7 +104,9 @@ def test_printed_it_is_a_table_of_the_metrics(report):
 
 
 def test_printed_it_lists_what_fails():
-    failing = repr(spanscore.evaluate(FOLDER, metrics=["loop_detection"], threshold=1.0)).split("failing: ")[1]
+    failing = repr(spanscore.evaluate(FOLDER, metrics=["loop_detection"], threshold=1.0)).split(
+        "failing: "
+    )[1]
     assert "loop_detection 0." in failing
 
 
@@ -125,7 +127,11 @@ def test_what_no_model_judges_is_said_in_a_sentence_not_in_a_row():
 def test_a_row_says_what_was_asked_and_how_it_was_scored(report):
     row = report.to_rows()[0]
     assert row["input"] == report.traces[0].user_input
-    assert (row["metric"], row["value"], row["passed"]) == ("loop_detection", report.evaluations[0].value, None)
+    assert (row["metric"], row["value"], row["passed"]) == (
+        "loop_detection",
+        report.evaluations[0].value,
+        None,
+    )
 
 
 def test_the_rows_become_a_data_frame(report, monkeypatch):
@@ -164,10 +170,12 @@ def test_a_metric_may_be_named_by_its_function(make_trace):
 
 def test_the_rules_of_a_configuration_hold(tmp_path):
     file = tmp_path / "spanscore.yaml"
-    looked_up = "{name: looked-up, when: {tool: weather_lookup}, thresholds: {check.answer_present: 0.5}}"
+    looked_up = (
+        "{name: looked-up, when: {tool: weather_lookup}, thresholds: {check.answer_present: 0.5}}"
+    )
     rules = f"[{looked_up}, {{name: rest, metrics: none}}]"
     file.write_text(f"evaluation: {{rules: {rules}, metrics: {{check.answer_present: }}}}")
     found = spanscore.evaluate(FOLDER, config=file)
-    assert {(x.rule, x.threshold) for x in found.evaluations if x.metric == "check.answer_present"} == {
-        ("looked-up", 0.5)
-    }
+    assert {
+        (x.rule, x.threshold) for x in found.evaluations if x.metric == "check.answer_present"
+    } == {("looked-up", 0.5)}

@@ -66,7 +66,11 @@ def test_a_case_may_say_how_often_itself():
 
 def test_the_turns_are_those_that_the_instrumentation_emitted():
     [trace, _] = run().traces
-    assert (trace.user_input, trace.final_output, trace.tool_calls[0].name) == ("What is 2 + 3?", "5", "add")
+    assert (trace.user_input, trace.final_output, trace.tool_calls[0].name) == (
+        "What is 2 + 3?",
+        "5",
+        "add",
+    )
 
 
 def test_an_agent_that_emits_nothing_is_known_by_what_it_returns():
@@ -118,21 +122,30 @@ def test_an_agent_that_raises_has_failed_the_trial_with_its_error():
         raise ValueError("no such order")
 
     [case] = run(CASES[:1], broken).run.cases
-    assert (case.status, case.trials[0].reasons) == ("fail", ("the agent raised ValueError: no such order",))
+    assert (case.status, case.trials[0].reasons) == (
+        "fail",
+        ("the agent raised ValueError: no such order",),
+    )
 
 
 def test_a_conversation_has_one_session_in_each_trial():
     def talking(question, session_id):
         return emitted(question, session_id, ["add"])
 
-    case = {"id": "two", "turns": [{"input": "a"}, {"input": "b", "expected_tools": [{"tool_name": "add"}]}]}
+    case = {
+        "id": "two",
+        "turns": [{"input": "a"}, {"input": "b", "expected_tools": [{"tool_name": "add"}]}],
+    }
     traces = run([case], talking, trials=2).traces
     assert [x.user_input for x in traces] == ["a", "b", "a", "b"]
     assert len({x.final_output for x in traces}) == 2
 
 
 def test_texts_are_cases_of_which_only_thresholds_expect_something():
-    assert statuses(run(["Hello", "Hello"], thresholds={"tool_correctness": 0.5})).keys() == {"Hello", "Hello (2)"}
+    assert statuses(run(["Hello", "Hello"], thresholds={"tool_correctness": 0.5})).keys() == {
+        "Hello",
+        "Hello (2)",
+    }
 
 
 def test_a_file_of_a_suite_is_run(tmp_path):
@@ -214,7 +227,9 @@ def delegating(question):
             with tracer.start_as_current_span("invoke_agent flights", context=Context()) as other:
                 other.set_attribute("gen_ai.operation.name", "invoke_agent")
                 other.set_attribute("gen_ai.input.messages", said("user", asked))
-                other.set_attribute("gen_ai.output.messages", said("assistant", "Two, at 7:00 and at 9:30."))
+                other.set_attribute(
+                    "gen_ai.output.messages", said("assistant", "Two, at 7:00 and at 9:30.")
+                )
             tool.set_attribute("gen_ai.tool.call.result", "Two, at 7:00 and at 9:30.")
         span.set_attribute("gen_ai.output.messages", said("assistant", "Two flights."))
     return "Two flights."

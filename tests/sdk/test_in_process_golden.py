@@ -17,7 +17,12 @@ from spanscore.sdk.worker import Worker
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = sorted(x.parent for x in GOLDEN.glob("*/*/SOURCE"))
 METRICS = (
-    *("check.answer_present", "check.repeated_calls", "check.arguments_grounded", "check.errors_recovered"),
+    *(
+        "check.answer_present",
+        "check.repeated_calls",
+        "check.arguments_grounded",
+        "check.errors_recovered",
+    ),
     *("coherence", "loop_detection", "agent_reliability", "agent_consistency"),
 )
 

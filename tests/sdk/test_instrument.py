@@ -1,4 +1,6 @@
-"""An application's own traces are scored in its process, and the scores leave by its own exporters."""
+"""An application's own traces are scored in its process, and the scores leave by its own
+exporters.
+"""
 
 import os
 import subprocess
@@ -83,7 +85,10 @@ def test_a_session_around_a_frameworks_agent_is_that_of_its_turn(application, in
 
 
 def test_a_session_that_a_framework_names_itself_stays(application, instrumented):
-    with spanscore.session("chat-7"), application.tracer.start_as_current_span("x", attributes={"session.id": "own"}):
+    with (
+        spanscore.session("chat-7"),
+        application.tracer.start_as_current_span("x", attributes={"session.id": "own"}),
+    ):
         pass
     (span,) = application.spans.get_finished_spans()
     assert span.attributes["session.id"] == "own"
@@ -93,10 +98,15 @@ def test_content_in_log_records_is_read(application, instrumented):
     with application.tracer.start_as_current_span("chat m") as span:
         span.set_attributes({"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"})
         application.logger_provider.get_logger("an.agent").emit(
-            event_name="gen_ai.client.inference.operation.details", attributes=chatted("Where is it?", "On its way.")
+            event_name="gen_ai.client.inference.operation.details",
+            attributes=chatted("Where is it?", "On its way."),
         )
     instrumented.force_flush()
-    (score,) = [x for x in instrumented.scores(trace_id=f"{span.context.trace_id:032x}") if x.metric == METRICS[0]]
+    (score,) = [
+        x
+        for x in instrumented.scores(trace_id=f"{span.context.trace_id:032x}")
+        if x.metric == METRICS[0]
+    ]
     assert score.label == "pass"
 
 
@@ -110,8 +120,12 @@ def test_a_score_that_a_person_gives_stands_beside_ours(application, instrumente
     with application.tracer.start_as_current_span("invoke_agent shop") as root:
         root.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "shop"})
         with application.tracer.start_as_current_span("evaluation helpful") as given:
-            given.set_attributes({"gen_ai.operation.name": "evaluation", "gen_ai.evaluation.name": "helpful"})
-            given.set_attributes({"gen_ai.evaluation.score.value": 1.0, "spanscore.score.source": "human"})
+            given.set_attributes(
+                {"gen_ai.operation.name": "evaluation", "gen_ai.evaluation.name": "helpful"}
+            )
+            given.set_attributes(
+                {"gen_ai.evaluation.score.value": 1.0, "spanscore.score.source": "human"}
+            )
     instrumented.force_flush()
     scores = instrumented.scores(trace_id=f"{root.context.trace_id:032x}")
     assert [x.metric for x in scores if x.evaluator.source == "human"] == ["helpful"]
@@ -121,12 +135,18 @@ def test_a_score_that_a_person_gives_stands_beside_ours(application, instrumente
 def test_a_score_that_a_person_gives_is_a_signal_of_the_session(application, value):
     config = parse("evaluation: {external_signals: {helpful: {scale: [0, 1]}}}")
     found = []
-    instrumentation = application.instrument(metrics=["agent_reliability"], config=config, on_scores=found.extend)
+    instrumentation = application.instrument(
+        metrics=["agent_reliability"], config=config, on_scores=found.extend
+    )
     with application.tracer.start_as_current_span("invoke_agent shop") as root:
         root.set_attributes({"gen_ai.operation.name": "invoke_agent", "session.id": "s"})
         with application.tracer.start_as_current_span("evaluation helpful") as given:
-            given.set_attributes({"gen_ai.operation.name": "evaluation", "gen_ai.evaluation.name": "helpful"})
-            given.set_attributes({"gen_ai.evaluation.score.value": value, "spanscore.score.source": "human"})
+            given.set_attributes(
+                {"gen_ai.operation.name": "evaluation", "gen_ai.evaluation.name": "helpful"}
+            )
+            given.set_attributes(
+                {"gen_ai.evaluation.score.value": value, "spanscore.score.source": "human"}
+            )
     instrumentation.shutdown()
     [reliability] = [x for x in found if x.metric == "agent_reliability"]
     assert reliability.value == value
@@ -153,7 +173,9 @@ def test_an_on_scores_that_fails_costs_no_score(application):
 
 
 def test_a_session_is_scored_at_the_end(application):
-    instrumentation = application.instrument(metrics=["loop_detection"], embedding={"provider": "ngrams"})
+    instrumentation = application.instrument(
+        metrics=["loop_detection"], embedding={"provider": "ngrams"}
+    )
     for answer in ("It is on its way.", "It is on its way."):
         application.turn(answer=answer, **{"gen_ai.conversation.id": "s"})
     instrumentation.force_flush()
@@ -166,10 +188,14 @@ def test_a_session_is_scored_at_the_end(application):
 
 def test_a_trace_of_which_a_span_still_runs_is_not_complete(application, instrumented):
     tracer = application.tracer
-    root = tracer.start_span("invoke_agent shop", attributes={"gen_ai.operation.name": "invoke_agent"})
+    root = tracer.start_span(
+        "invoke_agent shop", attributes={"gen_ai.operation.name": "invoke_agent"}
+    )
     from opentelemetry import trace
 
-    late = tracer.start_span("chat m", context=trace.set_span_in_context(root), attributes=chatted("Where?", "There."))
+    late = tracer.start_span(
+        "chat m", context=trace.set_span_in_context(root), attributes=chatted("Where?", "There.")
+    )
     root.end()
     instrumented.force_flush()
     before = list(application.emitted)
@@ -406,9 +432,14 @@ else:
 """
 
 
-@pytest.mark.parametrize("process", [OF_MULTIPROCESSING, OF_CELERY], ids=["multiprocessing", "celery"])
+@pytest.mark.parametrize(
+    "process", [OF_MULTIPROCESSING, OF_CELERY], ids=["multiprocessing", "celery"]
+)
 def test_a_process_that_ends_without_exit_handlers_sends_its_scores(process):
-    assert run(EXPORTED + process).stdout.splitlines() == ["invoke_agent", "spanscore: all 1 passed"]
+    assert run(EXPORTED + process).stdout.splitlines() == [
+        "invoke_agent",
+        "spanscore: all 1 passed",
+    ]
 
 
 def test_nothing_is_scored_where_the_sdk_is_disabled():
@@ -422,10 +453,13 @@ def test_a_fork_scores_its_own_spans_and_not_those_of_its_parent():
 def test_the_rules_of_a_configuration_hold_for_attributes_of_spans(application, tmp_path):
     file = tmp_path / "spanscore.yaml"
     file.write_text(
-        "evaluation: {rules: [{name: gold, when: {attributes: {plan: gold}}}, {name: rest, metrics: none}]}"
+        "evaluation: {rules: [{name: gold, when: {attributes: {plan: gold}}}, {name: rest, metrics:"
+        " none}]}"
     )
     found = []
-    instrumentation = application.instrument(config=file, metrics=["check.answer_present"], on_scores=found.extend)
+    instrumentation = application.instrument(
+        config=file, metrics=["check.answer_present"], on_scores=found.extend
+    )
     application.turn(plan="gold")
     application.turn(plan="silver")
     instrumentation.force_flush()

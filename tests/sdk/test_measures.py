@@ -24,7 +24,9 @@ def evaluated(metrics, make_trace):
 
 
 def tried(metrics, make_trace):
-    found = spanscore.experiment(["Hi"], lambda _: make_trace().final_output, metrics=metrics, progress=False)
+    found = spanscore.experiment(
+        ["Hi"], lambda _: make_trace().final_output, metrics=metrics, progress=False
+    )
     scores = [y for x in found.run.cases for trial in x.trials for y in trial.evaluations]
     return {x.metric: x.outcome.value for x in scores if x.metric == "brief"}
 
@@ -57,7 +59,8 @@ def test_a_metric_is_named_in_the_same_ways_everywhere(scored, brief, given, val
 
 @pytest.mark.parametrize("scored", [evaluated, tried, instrumented])
 @pytest.mark.parametrize(
-    ("metrics", "told"), [({"brief": {"mots": 1}}, "most"), (["breif"], "brief"), ([3], "3 is no metric")]
+    ("metrics", "told"),
+    [({"brief": {"mots": 1}}, "most"), (["breif"], "brief"), ([3], "3 is no metric")],
 )
 def test_what_is_no_metric_or_option_is_refused(scored, metrics, told, make_trace):
     with pytest.raises((InputError, ConfigError), match=told):
@@ -77,5 +80,11 @@ def test_one_criterion_of_the_rubric_may_be_named():
 
 
 def test_no_others_are_measured_than_those_that_are_named():
-    found = narrowed(["brief"], "evaluation: {rubric: {}, rules: [{name: all, metrics: {coherence: {}}}]}")
-    assert ([x.name for x in found.build()], found.rubric, [x.metrics for x in found.rules]) == (["brief"], None, [{}])
+    found = narrowed(
+        ["brief"], "evaluation: {rubric: {}, rules: [{name: all, metrics: {coherence: {}}}]}"
+    )
+    assert ([x.name for x in found.build()], found.rubric, [x.metrics for x in found.rules]) == (
+        ["brief"],
+        None,
+        [{}],
+    )

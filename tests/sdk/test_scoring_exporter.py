@@ -46,7 +46,9 @@ def test_a_score_on_a_span_is_no_span_of_its_own():
 
 def test_only_the_root_waits():
     own = application()
-    instrumentation = own.instrument(attach="attributes", metrics=["task_completion"], judge=HangingJudge())
+    instrumentation = own.instrument(
+        attach="attributes", metrics=["task_completion"], judge=HangingJudge()
+    )
     own.turn()
     assert names(own) == [CHAT]
     instrumentation.shutdown(100)
@@ -75,7 +77,9 @@ def test_a_trace_without_genai_does_not_wait():
 
 def test_what_waits_leaves_at_the_shutdown():
     own = application()
-    instrumentation = own.instrument(attach="attributes", metrics=["task_completion"], judge=HangingJudge())
+    instrumentation = own.instrument(
+        attach="attributes", metrics=["task_completion"], judge=HangingJudge()
+    )
     own.turn()
     instrumentation.shutdown(100)
     own.tracer_provider.shutdown()

@@ -20,17 +20,23 @@ from spanscore.sdk.spans import to_log_record, to_span
 
 TEXTS = st.text(max_size=20)
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
-SCALARS = st.one_of(TEXTS, st.booleans(), NUMBERS, st.floats(allow_nan=False), st.binary(max_size=10), st.none())
+SCALARS = st.one_of(
+    TEXTS, st.booleans(), NUMBERS, st.floats(allow_nan=False), st.binary(max_size=10), st.none()
+)
 VALUES = st.recursive(
     SCALARS,
     lambda inner: st.one_of(
-        st.lists(inner, max_size=3), st.lists(inner, max_size=3).map(tuple), st.dictionaries(TEXTS, inner, max_size=3)
+        st.lists(inner, max_size=3),
+        st.lists(inner, max_size=3).map(tuple),
+        st.dictionaries(TEXTS, inner, max_size=3),
     ),
     max_leaves=10,
 )
 ATTRIBUTES = st.dictionaries(TEXTS, VALUES, max_size=5)
 TIMES = st.integers(0, 2**63)
-CONTEXTS = st.builds(SpanContext, st.integers(1, 2**128 - 1), st.integers(1, 2**64 - 1), st.booleans())
+CONTEXTS = st.builds(
+    SpanContext, st.integers(1, 2**128 - 1), st.integers(1, 2**64 - 1), st.booleans()
+)
 SCOPES = st.builds(InstrumentationScope, TEXTS, st.one_of(st.none(), TEXTS))
 SPANS = st.builds(
     ReadableSpan,
@@ -42,7 +48,10 @@ SPANS = st.builds(
     st.lists(st.builds(Event, TEXTS, ATTRIBUTES, TIMES), max_size=2),
     st.lists(st.builds(Link, CONTEXTS, ATTRIBUTES), max_size=2),
     st.sampled_from(SpanKind),
-    status=st.one_of(st.builds(Status, st.just(StatusCode.ERROR), TEXTS), st.builds(Status, st.just(StatusCode.OK))),
+    status=st.one_of(
+        st.builds(Status, st.just(StatusCode.ERROR), TEXTS),
+        st.builds(Status, st.just(StatusCode.OK)),
+    ),
     start_time=TIMES,
     end_time=TIMES,
     instrumentation_scope=SCOPES,
@@ -71,7 +80,11 @@ class Role(enum.StrEnum):
 
 def sent(span):
     """The span after its way through the SDK's own OTLP encoding."""
-    return next(decode.spans(type(encode_spans([span])).FromString(encode_spans([span]).SerializeToString())))
+    return next(
+        decode.spans(
+            type(encode_spans([span])).FromString(encode_spans([span]).SerializeToString())
+        )
+    )
 
 
 @given(SPANS)
@@ -84,8 +97,13 @@ def test_a_real_span_is_the_one_that_the_exporter_would_send():
     provider = TracerProvider(resource=Resource({"service.name": "shop"}))
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     tracer = provider.get_tracer("an.instrumentation", "1.2")
-    with tracer.start_as_current_span("turn"), tracer.start_as_current_span("chat", kind=SpanKind.CLIENT) as chat:
-        chat.set_attributes({"gen_ai.request.model": "m", "gen_ai.usage.input_tokens": 3, "stop": ["a", "b"]})
+    with (
+        tracer.start_as_current_span("turn"),
+        tracer.start_as_current_span("chat", kind=SpanKind.CLIENT) as chat,
+    ):
+        chat.set_attributes(
+            {"gen_ai.request.model": "m", "gen_ai.usage.input_tokens": 3, "stop": ["a", "b"]}
+        )
         chat.add_event("gen_ai.choice", {"index": 0})
         chat.record_exception(ValueError("no"))
         chat.set_status(Status(StatusCode.ERROR, "no"))
@@ -95,7 +113,9 @@ def test_a_real_span_is_the_one_that_the_exporter_would_send():
 
 @pytest.mark.parametrize("value", [object(), 2**64, {1, 2}, [object()], {"a": {1}}])
 def test_an_attribute_that_otlp_has_no_type_for_is_left_out(value):
-    span = ReadableSpan("chat", SpanContext(1, 2, is_remote=False), attributes={"odd": value, "plain": 1})
+    span = ReadableSpan(
+        "chat", SpanContext(1, 2, is_remote=False), attributes={"odd": value, "plain": 1}
+    )
     assert to_span(span).attributes == {"plain": 1}
 
 
@@ -120,12 +140,17 @@ def test_what_lies_too_deep_is_none():
 
 def test_spans_of_one_resource_share_the_model_of_it():
     resource = Resource({"service.name": "shop"})
-    spans = [ReadableSpan("chat", SpanContext(1, x, is_remote=False), resource=resource) for x in (2, 3)]
+    spans = [
+        ReadableSpan("chat", SpanContext(1, x, is_remote=False), resource=resource) for x in (2, 3)
+    ]
     assert to_span(spans[0]).resource is to_span(spans[1]).resource
 
 
 LOGGED = {
-    "an event": {"event_name": "gen_ai.choice", "body": {"message": {"role": "assistant", "parts": [1, None]}}},
+    "an event": {
+        "event_name": "gen_ai.choice",
+        "body": {"message": {"role": "assistant", "parts": [1, None]}},
+    },
     "a line": {"body": "hello", "timestamp": 5, "observed_timestamp": 6},
     "an event named by an attribute": {"attributes": {"event.name": "gen_ai.user.message", "n": 1}},
     "a record without a time of its own": {"observed_timestamp": 7},
@@ -144,7 +169,9 @@ def test_a_log_record_is_the_one_that_the_exporter_would_send(fields, in_span):
             logger.emit(**fields)
     else:
         logger.emit(**fields)
-    assert [to_log_record(x) for x in keep.emitted] == list(decode.log_records(encode_logs(keep.emitted)))
+    assert [to_log_record(x) for x in keep.emitted] == list(
+        decode.log_records(encode_logs(keep.emitted))
+    )
 
 
 def test_a_body_that_otlp_has_no_type_for_is_none():

@@ -17,7 +17,9 @@ NOW_NS = 1_700_000_000 * 10**9
 
 @dataclass
 class Backend:
-    """Answers on loopback by `answer(request)`, a coroutine function; `asked` has every request, in order."""
+    """Answers on loopback by `answer(request)`, a coroutine function; `asked` has every request, in
+    order.
+    """
 
     answer: object = None
     asked: list = field(default_factory=list)
@@ -61,14 +63,26 @@ def backend():
 @pytest.fixture
 def read():
     """Call it with a URL to get the traces that are stored there."""
-    return lambda url, **environ: list(loading.stored_traces(parse(url, environ=environ, now_ns=lambda: NOW_NS)))
+    return lambda url, **environ: list(
+        loading.stored_traces(parse(url, environ=environ, now_ns=lambda: NOW_NS))
+    )
 
 
 @pytest.fixture
 def make_span():
     """Call it to make a span, `started_s` seconds before now; what is not given is plain."""
 
-    def made(trace=1, span=1, *, started_s=60, took_s=1.0, service="shop", status=0, parent=0, **attributes):
+    def made(
+        trace=1,
+        span=1,
+        *,
+        started_s=60,
+        took_s=1.0,
+        service="shop",
+        status=0,
+        parent=0,
+        **attributes,
+    ):
         start_ns = NOW_NS - round(started_s * 10**9)
         return Span(
             f"{trace:032x}",
@@ -100,7 +114,10 @@ def request_of():
             by_scope = by_resource.scope_spans.add()
             by_scope.scope.name, by_scope.scope.version = span.scope.name, span.scope.version
             message = by_scope.spans.add(name=span.name, kind=span.kind)
-            message.trace_id, message.span_id = bytes.fromhex(span.trace_id), bytes.fromhex(span.span_id)
+            message.trace_id, message.span_id = (
+                bytes.fromhex(span.trace_id),
+                bytes.fromhex(span.span_id),
+            )
             message.parent_span_id = bytes.fromhex(span.parent_span_id)
             message.start_time_unix_nano, message.end_time_unix_nano = span.start_ns, span.end_ns
             message.status.code = span.status_code

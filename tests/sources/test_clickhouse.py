@@ -1,4 +1,6 @@
-"""What is sent to ClickHouse and made of its answers; tests/live/ui holds the statements against its real engine."""
+"""What is sent to ClickHouse and made of its answers; tests/live/ui holds the statements against
+its real engine.
+"""
 
 import json
 
@@ -18,7 +20,9 @@ def row(span, **others):
         "ResourceAttributes": span.resource.attributes,
         "ScopeName": span.scope.name,
         "ScopeVersion": span.scope.version,
-        "SpanAttributes": {k: v if isinstance(v, str) else json.dumps(v) for k, v in span.attributes.items()},
+        "SpanAttributes": {
+            k: v if isinstance(v, str) else json.dumps(v) for k, v in span.attributes.items()
+        },
         "Duration": str(span.end_ns - span.start_ns),
         "StatusCode": "Unset",
         "StatusMessage": "",
@@ -31,7 +35,9 @@ def row(span, **others):
 
 @pytest.fixture
 def clickhouse(backend):
-    """Call it with spans, and what a request for log records is answered; gives the statements that were sent."""
+    """Call it with spans, and what a request for log records is answered; gives the statements that
+    were sent.
+    """
 
     def made(spans, logs=None):
         statements = []
@@ -42,7 +48,9 @@ def clickhouse(backend):
             if "GROUP BY" in statement:
                 rows = [{"TraceId": x.trace_id, "Start": str(x.start_ns)} for x in reversed(spans)]
             elif "otel_logs" in statement and logs is None:
-                return web.Response(status=404, text="Code: 60. DB::Exception: no such table (UNKNOWN_TABLE)")
+                return web.Response(
+                    status=404, text="Code: 60. DB::Exception: no such table (UNKNOWN_TABLE)"
+                )
             elif "otel_logs" in statement:
                 rows = logs
             else:
@@ -55,15 +63,28 @@ def clickhouse(backend):
     return made
 
 
-def test_spans_come_as_they_were_sent_with_the_numbers_that_their_texts_are(backend, clickhouse, make_span, read):
-    spans = [make_span(2, 2, started_s=90), make_span(1, 1, count=3, share=0.5, cached=True, **{"session.id": "42"})]
+def test_spans_come_as_they_were_sent_with_the_numbers_that_their_texts_are(
+    backend, clickhouse, make_span, read
+):
+    spans = [
+        make_span(2, 2, started_s=90),
+        make_span(1, 1, count=3, share=0.5, cached=True, **{"session.id": "42"}),
+    ]
     clickhouse(spans)
-    assert [list(x.spans) for x in read(f"clickhouse://127.0.0.1:{backend.port}")] == [[spans[0]], [spans[1]]]
+    assert [list(x.spans) for x in read(f"clickhouse://127.0.0.1:{backend.port}")] == [
+        [spans[0]],
+        [spans[1]],
+    ]
 
 
-def test_names_and_values_of_a_query_are_never_in_the_statement(backend, clickhouse, make_span, read):
+def test_names_and_values_of_a_query_are_never_in_the_statement(
+    backend, clickhouse, make_span, read
+):
     statements = clickhouse([make_span(**{"a'b": "c'; DROP"})])
-    read(f"clickhouse://127.0.0.1:{backend.port}?service=shop&attribute.a'b=c'; DROP&errors=true&min_duration=0s")
+    read(
+        f"clickhouse://127.0.0.1:{backend.port}?service=shop&attribute.a'b=c';"
+        " DROP&errors=true&min_duration=0s"
+    )
     search, parameters = statements[0]
     assert "DROP" not in search
     assert (parameters["param_service"], parameters["param_name0"], parameters["param_value0"]) == (
@@ -91,10 +112,13 @@ def test_log_records_come_with_their_trace(backend, clickhouse, make_span, read)
     assert (record.body, record.event_name) == ({"content": "hello"}, "gen_ai.user.message")
 
 
-def test_a_database_without_log_records_is_asked_for_them_once(backend, clickhouse, make_span, read):
+def test_a_database_without_log_records_is_asked_for_them_once(
+    backend, clickhouse, make_span, read
+):
     statements = clickhouse([make_span(x, x) for x in range(1, 20)])
     assert len(read(f"clickhouse://127.0.0.1:{backend.port}")) == 19
-    assert sum("otel_logs" in statement for statement, _ in statements) <= 4  # as many as are fetched side by side
+    # as many as are fetched side by side
+    assert sum("otel_logs" in statement for statement, _ in statements) <= 4
 
 
 @pytest.mark.parametrize("option", ["table=a;b", "logs_table=a b", "table="])

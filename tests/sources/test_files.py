@@ -29,7 +29,14 @@ def memory():
 def lines(make_span, request_of):
     """Four traces as JSON Lines, one a line."""
     spans = [
-        make_span(x, x, started_s=60 * x, status=2 * (x == 3), service=f"service-{x % 2}", **{"session.id": str(x)})
+        make_span(
+            x,
+            x,
+            started_s=60 * x,
+            status=2 * (x == 3),
+            service=f"service-{x % 2}",
+            **{"session.id": str(x)},
+        )
         for x in range(1, 5)
     ]
     return [otlp_json.encode(request_of([x])).encode() + b"\n" for x in spans]
@@ -41,7 +48,8 @@ def trace_ids(*places):
 
 
 @pytest.mark.parametrize(
-    ("name", "packed"), [("a.jsonl", bytes), ("a.jsonl.gz", gzip.compress), ("a.jsonl.zst", cramjam.zstd.compress)]
+    ("name", "packed"),
+    [("a.jsonl", bytes), ("a.jsonl.gz", gzip.compress), ("a.jsonl.zst", cramjam.zstd.compress)],
 )
 def test_the_files_of_an_object_store_are_read_as_local_ones(memory, lines, name, packed):
     memory.pipe("/bucket/traces/" + name, bytes(packed(b"".join(lines))))
@@ -59,7 +67,12 @@ def test_a_trace_that_is_spread_over_files_is_read_as_one(memory, make_span, req
 
 @pytest.mark.parametrize(
     ("query", "wanted"),
-    [("service=service-1", [3, 1]), ("errors=true", [3]), ("limit=2", [2, 1]), ("service=service-0&limit=1", [2])],
+    [
+        ("service=service-1", [3, 1]),
+        ("errors=true", [3]),
+        ("limit=2", [2, 1]),
+        ("service=service-0&limit=1", [2]),
+    ],
 )
 def test_conditions_hold_for_files_too(memory, lines, query, wanted):
     memory.pipe("/bucket/a.jsonl", b"".join(lines))
@@ -135,7 +148,9 @@ def test_evaluate_takes_urls(memory, lines):
     assert len(spanscore.evaluate("memory://bucket", metrics=["loop_detection"]).traces) == 4
 
 
-def test_a_truncated_trace_is_rebuilt_as_such_and_said(backend, make_span, request_of, capsys, read):
+def test_a_truncated_trace_is_rebuilt_as_such_and_said(
+    backend, make_span, request_of, capsys, read
+):
     async def answer(request, _body):
         if request.path.startswith("/api/v3/"):
             spans = [make_span(1, x) for x in range(1, 10_001)]
@@ -196,7 +211,8 @@ def test_a_file_is_read_from_a_web_server(backend, lines):
 
 
 @pytest.mark.parametrize(
-    ("status", "error"), [(404, InputError), (403, InputError), (429, RetryableError), (503, RetryableError)]
+    ("status", "error"),
+    [(404, InputError), (403, InputError), (429, RetryableError), (503, RetryableError)],
 )
 def test_a_web_server_that_has_no_such_file_is_an_error_with_its_status(backend, status, error):
     async def answer(_request, _body):

@@ -15,7 +15,9 @@ CREDENTIALS = {"user": "me", "password": "secret"}
 
 @pytest.fixture
 def ask(backend):
-    """Call it to GET from a backend that answers with these statuses in turn; gives the answer and the waits."""
+    """Call it to GET from a backend that answers with these statuses in turn; gives the answer and
+    the waits.
+    """
 
     def asked(*statuses, headers=None, body="text", max_bytes=2**20, **connection):
         answers = iter(statuses)
@@ -29,7 +31,10 @@ def ask(backend):
 
         async def run():
             http = Http(
-                Connection(f"http://127.0.0.1:{backend.port}", **connection), "Jaeger", sleep=sleep, chance=lambda: 0.5
+                Connection(f"http://127.0.0.1:{backend.port}", **connection),
+                "Jaeger",
+                sleep=sleep,
+                chance=lambda: 0.5,
             )
             try:
                 return await http.get("/x", {"a": "1"}, max_bytes=max_bytes)
@@ -54,11 +59,15 @@ def test_the_wait_that_the_backend_asks_for_is_kept_within_a_minute(ask):
 
 
 def test_after_the_last_try_the_error_names_the_backend_and_what_it_said(ask):
-    with pytest.raises(RetryableError, match=r"Jaeger at http://127.*/x answered HTTP 503: text \(tried 2 times\)"):
+    with pytest.raises(
+        RetryableError, match=r"Jaeger at http://127.*/x answered HTTP 503: text \(tried 2 times\)"
+    ):
         ask(503, 503, retries=1)
 
 
-@pytest.mark.parametrize(("status", "hint"), [(401, "credentials"), (403, "may not"), (404, "address"), (400, "text")])
+@pytest.mark.parametrize(
+    ("status", "hint"), [(401, "credentials"), (403, "may not"), (404, "address"), (400, "text")]
+)
 def test_what_asking_again_does_not_mend_is_an_error_at_once(ask, status, hint):
     with pytest.raises(InputError, match=hint):
         ask(status)
@@ -92,7 +101,10 @@ def get_once(url, **connection):
 
 
 def test_no_connection_is_an_error_that_may_pass_and_has_the_reason():
-    with pytest.raises(RetryableError, match=r"cannot connect to 127\.0\.0\.1:1 \(Connection refused\); is it running"):
+    with pytest.raises(
+        RetryableError,
+        match=r"cannot connect to 127\.0\.0\.1:1 \(Connection refused\); is it running",
+    ):
         get_once("http://127.0.0.1:1")
 
 
@@ -111,7 +123,9 @@ def test_an_untrusted_certificate_is_an_error_that_names_the_option_for_it():
     async def run():
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
-        server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0, ssl=context)
+        server = await asyncio.start_server(
+            lambda _reader, writer: writer.close(), "127.0.0.1", 0, ssl=context
+        )
         port = server.sockets[0].getsockname()[1]
         http = Http(Connection(f"https://127.0.0.1:{port}", retries=0), "Jaeger")
         try:

@@ -11,7 +11,9 @@ from spanscore.sources import limits
 
 
 class Jaeger:
-    """Answers as Jaeger's query service does, of spans that a test gives; `v3` False: as one from before API v3."""
+    """Answers as Jaeger's query service does, of spans that a test gives; `v3` False: as one from
+    before API v3.
+    """
 
     def __init__(self, backend, request_of, spans, *, v3=True, errors=()):
         self.v3, self.errors, self._request_of = v3, errors, request_of
@@ -41,7 +43,9 @@ class Jaeger:
 
     def _of_one(self, spans):
         if spans is None:
-            return web.json_response({"data": None, "errors": [{"code": 404, "msg": "trace not found"}]}, status=404)
+            return web.json_response(
+                {"data": None, "errors": [{"code": 404, "msg": "trace not found"}]}, status=404
+            )
         return web.json_response({"data": [_as_jaeger(spans)], "errors": self.errors})
 
 
@@ -53,7 +57,9 @@ def _matches(span, query):
 
 
 def _as_jaeger(spans):
-    processes = {f"p{i}": {"serviceName": x.resource.service_name, "tags": []} for i, x in enumerate(spans)}
+    processes = {
+        f"p{i}": {"serviceName": x.resource.service_name, "tags": []} for i, x in enumerate(spans)
+    }
     types = {bool: "bool", int: "int64", float: "float64", str: "string"}
     listed = [
         {
@@ -85,13 +91,18 @@ def jaeger(backend, request_of):
 
 @pytest.mark.parametrize("v3", [True, False])
 def test_traces_come_as_they_were_sent_the_oldest_first(backend, jaeger, make_span, read, v3):
-    spans = [make_span(1, 1, started_s=60, count=3, share=0.5, cached=True), make_span(2, 2, started_s=90)]
+    spans = [
+        make_span(1, 1, started_s=60, count=3, share=0.5, cached=True),
+        make_span(2, 2, started_s=90),
+    ]
     jaeger(spans, v3=v3)
     found = read(f"jaeger://127.0.0.1:{backend.port}?service=shop")
     assert [list(x.spans) for x in found] == [[spans[1]], [spans[0]]]
 
 
-def test_all_traces_are_read_where_there_are_more_than_an_answer_has(backend, jaeger, make_span, read):
+def test_all_traces_are_read_where_there_are_more_than_an_answer_has(
+    backend, jaeger, make_span, read
+):
     jaeger([make_span(x, x, started_s=60 + x * 7) for x in range(1, 90)])
     found = read(f"jaeger://127.0.0.1:{backend.port}")
     assert [int(x.trace_id, 16) for x in found] == list(range(89, 0, -1))
@@ -128,11 +139,15 @@ def test_every_condition_holds_of_what_is_read(backend, jaeger, make_span, read,
     assert [int(x.trace_id, 16) for x in found] == wanted
 
 
-def test_what_jaeger_is_asked_for_and_what_is_filtered_here_is_said(backend, jaeger, make_span, read, caplog):
+def test_what_jaeger_is_asked_for_and_what_is_filtered_here_is_said(
+    backend, jaeger, make_span, read, caplog
+):
     caplog.set_level(logging.INFO, "spanscore.sources")
     jaeger([make_span()])
     read(f"jaeger://me:secret@127.0.0.1:{backend.port}?service=shop&attribute.a=b&errors=true")
-    assert "filtered by the backend: since, service, attribute.a; filtered here: errors" in caplog.text
+    assert (
+        "filtered by the backend: since, service, attribute.a; filtered here: errors" in caplog.text
+    )
     assert "secret" not in caplog.text
 
 
@@ -142,7 +157,9 @@ def test_a_trace_of_which_jaeger_reports_an_error_is_truncated(backend, jaeger, 
     assert "shard failed" in found.truncated
 
 
-def test_a_trace_with_as_many_spans_as_a_storage_gives_at_most_is_truncated(backend, jaeger, make_span, read):
+def test_a_trace_with_as_many_spans_as_a_storage_gives_at_most_is_truncated(
+    backend, jaeger, make_span, read
+):
     jaeger([make_span(1, x) for x in range(1, limits.MAX_TRACE_SPANS + 1)])
     [found] = read(f"jaeger://127.0.0.1:{backend.port}?trace_id=1")
     assert "give no more" in found.truncated
@@ -157,7 +174,9 @@ def test_of_a_larger_trace_the_first_spans_are_read(backend, jaeger, make_span, 
 
 
 @pytest.mark.parametrize("v3", [True, False])
-def test_of_a_longer_answer_the_beginning_is_read(backend, jaeger, make_span, read, monkeypatch, v3):
+def test_of_a_longer_answer_the_beginning_is_read(
+    backend, jaeger, make_span, read, monkeypatch, v3
+):
     monkeypatch.setattr(source, "MAX_TRACE_BYTES", 20_000)
     jaeger([make_span(1, x) for x in range(1, 1000)], v3=v3)
     [found] = read(f"jaeger://127.0.0.1:{backend.port}?trace_id=1")
@@ -167,7 +186,9 @@ def test_of_a_longer_answer_the_beginning_is_read(backend, jaeger, make_span, re
 
 def test_a_trace_that_is_gone_is_passed_over(backend, jaeger, make_span, read):
     jaeger([make_span(1, 1)])
-    assert [x.trace_id for x in read(f"jaeger://127.0.0.1:{backend.port}?trace_id=2&trace_id=1")] == [f"{1:032x}"]
+    assert [
+        x.trace_id for x in read(f"jaeger://127.0.0.1:{backend.port}?trace_id=2&trace_id=1")
+    ] == [f"{1:032x}"]
 
 
 def test_an_answer_that_is_not_jaegers_is_an_error_with_the_place(backend, read):

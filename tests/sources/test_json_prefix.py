@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 from spanscore.sources.json_prefix import whole_prefix
 
 TEXTS = st.text(alphabet='ab"\\{}[],: \n', max_size=8)
-SPANS = st.lists(st.dictionaries(TEXTS, TEXTS | st.lists(st.integers(), max_size=3), max_size=3), max_size=6)
+SPANS = st.lists(
+    st.dictionaries(TEXTS, TEXTS | st.lists(st.integers(), max_size=3), max_size=3), max_size=6
+)
 
 
 @given(SPANS, st.integers(0, 400))

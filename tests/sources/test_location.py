@@ -20,7 +20,12 @@ def test_a_url_names_the_backend_and_which_of_its_traces_are_wanted():
     )
     query = found.query
     assert (found.scheme, found.connection.base_url) == ("jaeger", "http://there:1")
-    assert (query.service, query.attributes, query.errors, query.limit) == ("shop", {"session.id": "a b"}, True, 5)
+    assert (query.service, query.attributes, query.errors, query.limit) == (
+        "shop",
+        {"session.id": "a b"},
+        True,
+        5,
+    )
     assert (query.since_ns, query.until_ns) == (NOW_NS - 3600 * 10**9, NOW_NS - 1800 * 10**9)
     assert (query.min_duration_ns, query.trace_ids) == (2 * 10**9, ("ab".zfill(32),))
 
@@ -58,7 +63,9 @@ def test_credentials_come_from_the_environment():
 
 
 def test_a_token_is_sent_as_a_bearer():
-    assert parsed("jaeger://there?token=${env:T}", T="abc").connection.headers == {"Authorization": "Bearer abc"}
+    assert parsed("jaeger://there?token=${env:T}", T="abc").connection.headers == {
+        "Authorization": "Bearer abc"
+    }
 
 
 def test_no_reference_is_filled_in_for_a_url_that_came_over_the_network():
@@ -101,7 +108,9 @@ def test_what_is_shown_of_a_url_has_no_credential(text):
         ("jaeger://there#traces", "it has # in its path"),
     ],
 )
-def test_a_url_that_cannot_be_used_is_refused_by_what_is_wrong_and_without_its_credentials(text, what):
+def test_a_url_that_cannot_be_used_is_refused_by_what_is_wrong_and_without_its_credentials(
+    text, what
+):
     with pytest.raises(InputError, match=r".") as caught:
         parsed(text)
     assert what in str(caught.value)
@@ -109,7 +118,9 @@ def test_a_url_that_cannot_be_used_is_refused_by_what_is_wrong_and_without_its_c
 
 
 @pytest.mark.parametrize("end", ["/", "?", "#", "?a=", "[", "]"])
-@pytest.mark.parametrize("start", ["jaeger://bob:secret", "tempo+https://bob:34", "ftp://bob:secret"])
+@pytest.mark.parametrize(
+    "start", ["jaeger://bob:secret", "tempo+https://bob:34", "ftp://bob:secret"]
+)
 def test_no_part_of_a_password_that_is_not_percent_encoded_is_shown(start, end):
     with pytest.raises(InputError, match=r"percent-encode|no parameter") as caught:
         parsed(f"{start}{end}hidden@127.0.0.1:1")
@@ -123,5 +134,8 @@ def test_an_address_of_s3_may_have_colons_and_an_at_sign():
 
 def test_a_file_may_have_a_number_sign_in_its_name():
     location = parsed("file:///data/a#b.jsonl?service=shop")
-    assert (location.url, str(location)) == ("file:///data/a#b.jsonl", "file:///data/a#b.jsonl?service=shop")
+    assert (location.url, str(location)) == (
+        "file:///data/a#b.jsonl",
+        "file:///data/a#b.jsonl?service=shop",
+    )
     assert objects.local_path(location) == Path("/data/a#b.jsonl")

@@ -1,4 +1,6 @@
-"""What MLflow is asked and what is made of its answers; tests/live/ui holds them against a real one."""
+"""What MLflow is asked and what is made of its answers; tests/live/ui holds them against a real
+one.
+"""
 
 import base64
 
@@ -35,15 +37,27 @@ def mlflow(backend):
         async def answer(request, body):
             if request.path.endswith("get-by-name"):
                 is_known = request.query["experiment_name"] == "shop"
-                return web.json_response({"experiment": {"experiment_id": "7"}}, status=200 if is_known else 404)
+                return web.json_response(
+                    {"experiment": {"experiment_id": "7"}}, status=200 if is_known else 404
+                )
             if request.path.endswith("/search"):
                 searches.append(body.decode())
-                info = {"trace_id": f"tr-{len(searches):032x}", "request_time": "2023-11-14T21:56:40Z"}
+                info = {
+                    "trace_id": f"tr-{len(searches):032x}",
+                    "request_time": "2023-11-14T21:56:40Z",
+                }
                 more = {"next_page_token": "more"} if len(searches) < pages else {}
                 return web.json_response({"traces": [info], **more})
-            location = {"type": "MLFLOW_EXPERIMENT", "mlflow_experiment": {"experiment_id": experiment}}
+            location = {
+                "type": "MLFLOW_EXPERIMENT",
+                "mlflow_experiment": {"experiment_id": experiment},
+            }
             located = {"trace_location": location} if experiment else {}
-            info = {**located, "state": state, "tags": {"service.name": "shop", "mlflow.x": "y", "team": "a"}}
+            info = {
+                **located,
+                "state": state,
+                "tags": {"service.name": "shop", "mlflow.x": "y", "team": "a"},
+            }
             return web.json_response({"trace": {"trace_info": info, "spans": spans}})
 
         backend.answer = answer
@@ -53,11 +67,26 @@ def mlflow(backend):
 
 
 def test_what_mlflow_parsed_is_text_again_and_what_it_added_is_gone(backend, mlflow, read):
-    parsed = {"array_value": {"values": [{"kvlist_value": {"values": [kept("role", {"string_value": "user"})]}}]}}
+    parsed = {
+        "array_value": {
+            "values": [{"kvlist_value": {"values": [kept("role", {"string_value": "user"})]}}]
+        }
+    }
     own = kept("mlflow.spanInputs", {"string_value": "x"})
-    mlflow([span(kept("gen_ai.input.messages", parsed), kept("gen_ai.usage.input_tokens", {"int_value": 3}), own)])
+    mlflow(
+        [
+            span(
+                kept("gen_ai.input.messages", parsed),
+                kept("gen_ai.usage.input_tokens", {"int_value": 3}),
+                own,
+            )
+        ]
+    )
     [found] = read(f"mlflow://127.0.0.1:{backend.port}?trace_id=1")
-    assert found.spans[0].attributes == {"gen_ai.input.messages": '[{"role": "user"}]', "gen_ai.usage.input_tokens": 3}
+    assert found.spans[0].attributes == {
+        "gen_ai.input.messages": '[{"role": "user"}]',
+        "gen_ai.usage.input_tokens": 3,
+    }
 
 
 def test_a_span_that_mlflow_itself_recorded_stays_as_it_is(backend, mlflow, read):
@@ -86,7 +115,9 @@ def test_an_experiment_is_known_by_its_name_and_pages_are_followed(backend, mlfl
     assert "timestamp_ms >= 1699913600000" in searches[0]
 
 
-@pytest.mark.parametrize(("experiment", "is_read"), [("7", True), ("0", False), ("70", False), (None, False)])
+@pytest.mark.parametrize(
+    ("experiment", "is_read"), [("7", True), ("0", False), ("70", False), (None, False)]
+)
 @pytest.mark.parametrize("asked", ["experiment=shop", "experiment=7", "experiment=3&experiment=7"])
 def test_a_trace_that_is_named_is_read_where_it_is_in_a_wanted_experiment(
     backend, mlflow, read, experiment, is_read, asked

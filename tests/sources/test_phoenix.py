@@ -1,4 +1,6 @@
-"""What Phoenix is asked and what is made of its answers; tests/live/ui holds them against a real one."""
+"""What Phoenix is asked and what is made of its answers; tests/live/ui holds them against a real
+one.
+"""
 
 import json
 
@@ -22,7 +24,9 @@ def span(number=1, kind="LLM", **attributes):
         "status_code": "ERROR",
         "status_message": "no",
         "attributes": attributes,
-        "events": [{"name": "exception", "timestamp": TIME, "attributes": {"exception.type": "ValueError"}}],
+        "events": [
+            {"name": "exception", "timestamp": TIME, "attributes": {"exception.type": "ValueError"}}
+        ],
     }
 
 
@@ -36,7 +40,9 @@ def phoenix(backend):
         async def answer(request, _body):
             asked.append((request.path, dict(request.query)))
             if request.path.endswith("/traces"):
-                return web.json_response({"data": [{"trace_id": f"{1:032x}", "start_time": TIME}], "next_cursor": None})
+                return web.json_response(
+                    {"data": [{"trace_id": f"{1:032x}", "start_time": TIME}], "next_cursor": None}
+                )
             start, size = int(request.query.get("cursor", 0)), int(request.query["limit"])
             more = str(start + size) if start + size < len(spans) else None
             return web.json_response({"data": spans[start : start + size], "next_cursor": more})
@@ -55,7 +61,11 @@ def attributes(read, backend):
 def test_a_span_has_what_phoenix_keeps_in_whole_microseconds(backend, phoenix, read):
     phoenix([span()])
     [[found]] = [x.spans for x in read(f"phoenix://127.0.0.1:{backend.port}?trace_id=1")]
-    assert (found.start_ns, found.status_code, found.status_message) == (1_699_999_000_123_456_000, 2, "no")
+    assert (found.start_ns, found.status_code, found.status_message) == (
+        1_699_999_000_123_456_000,
+        2,
+        "no",
+    )
     assert found.events[0].attributes == {"exception.type": "ValueError"}
 
 
@@ -65,7 +75,17 @@ def test_the_kind_of_openinference_is_with_its_attributes_again(backend, phoenix
 
 
 def test_what_phoenix_makes_of_genai_attributes_is_left_out(backend, phoenix, read):
-    phoenix([span(**{"gen_ai.request.model": "m", "llm.model_name": "m", "output.value": '{"id": "1"}'})])
+    phoenix(
+        [
+            span(
+                **{
+                    "gen_ai.request.model": "m",
+                    "llm.model_name": "m",
+                    "output.value": '{"id": "1"}',
+                }
+            )
+        ]
+    )
     assert attributes(read, backend) == {"gen_ai.request.model": "m"}
 
 

@@ -29,7 +29,9 @@ NOW_NS = 1_700_000_000 * 10**9
         (Query(trace_ids=(f"{2:032x}",)), False),
     ],
 )
-def test_a_trace_is_wanted_where_each_condition_holds_for_one_of_its_spans(make_span, query, is_wanted):
+def test_a_trace_is_wanted_where_each_condition_holds_for_one_of_its_spans(
+    make_span, query, is_wanted
+):
     spans = [
         make_span(1, 1, **{"session.id": "s"}),
         make_span(1, 2, status=2, count=3, cached=True),
@@ -39,7 +41,16 @@ def test_a_trace_is_wanted_where_each_condition_holds_for_one_of_its_spans(make_
 
 
 def test_a_trace_of_log_records_alone_is_held_by_these():
-    log = LogRecord(f"{1:032x}", "", NOW_NS, "", None, {"session.id": "s"}, Resource({"service.name": "shop"}), Scope())
+    log = LogRecord(
+        f"{1:032x}",
+        "",
+        NOW_NS,
+        "",
+        None,
+        {"session.id": "s"},
+        Resource({"service.name": "shop"}),
+        Scope(),
+    )
     assert Query(service="shop", attributes={"session.id": "s"}).accepts([], [log])
     assert not Query(service="other").accepts([], [log])
     assert not Query(errors=True).accepts([], [log])

@@ -17,7 +17,12 @@ def found(times, page, start_ns=0, end_ns=1000 * SECOND_NS):
         return inside[:page], len(inside) >= page
 
     async def collect():
-        return [x async for x in sliced(start_ns, end_ns, search, lambda low, high: overfull.append((low, high)))]
+        return [
+            x
+            async for x in sliced(
+                start_ns, end_ns, search, lambda low, high: overfull.append((low, high))
+            )
+        ]
 
     return asyncio.run(collect()), overfull, searches
 

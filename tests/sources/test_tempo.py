@@ -1,4 +1,6 @@
-"""A scripted Tempo, after the documentation of its HTTP API: no release of it can be had from a package registry."""
+"""A scripted Tempo, after the documentation of its HTTP API: no release of it can be had from a
+package registry.
+"""
 
 import pytest
 from aiohttp import web
@@ -31,12 +33,18 @@ class Tempo:
             return web.Response(status=404)
         made = self._request_of(spans)
         if request.headers["Accept"] == "application/json":
-            trace = {"trace": otlp_json.to_object(made), "status": "PARTIAL" if self.status else "COMPLETE"}
+            trace = {
+                "trace": otlp_json.to_object(made),
+                "status": "PARTIAL" if self.status else "COMPLETE",
+            }
             return web.json_response(trace)
         body = made.SerializeToString()
         if is_v2:
             body = (
-                field(1, body) + field(2, b"metrics") + bytes([3 << 3, self.status]) + field(4, self.message.encode())
+                field(1, body)
+                + field(2, b"metrics")
+                + bytes([3 << 3, self.status])
+                + field(4, self.message.encode())
             )
         return web.Response(body=body, content_type="application/protobuf")
 
@@ -44,7 +52,9 @@ class Tempo:
         self.searches.append(query)
         low, high = int(query["start"]), int(query["end"])
         if high - low > 25 * 3600:
-            return web.Response(status=400, text="range specified by start and end exceeds the maximum")
+            return web.Response(
+                status=400, text="range specified by start and end exceeds the maximum"
+            )
         found = [
             {"traceID": x[0].trace_id.lstrip("0"), "startTimeUnixNano": str(x[0].start_ns)}
             for x in self._traces.values()
@@ -73,14 +83,18 @@ def test_traces_come_as_they_were_sent_the_oldest_first(backend, tempo, make_spa
     assert [list(x.spans) for x in found] == [[spans[1]], [spans[0]]]
 
 
-def test_all_traces_are_found_where_there_are_more_than_an_answer_has(backend, tempo, make_span, read, monkeypatch):
+def test_all_traces_are_found_where_there_are_more_than_an_answer_has(
+    backend, tempo, make_span, read, monkeypatch
+):
     monkeypatch.setattr(source, "_PAGE", 5)
     tempo([make_span(x, x, started_s=60 + x * 7) for x in range(1, 60)])
     found = read(f"tempo://127.0.0.1:{backend.port}?until=0s&service=shop")
     assert [int(x.trace_id, 16) for x in found] == list(range(59, 0, -1))
 
 
-def test_more_traces_at_one_moment_than_a_search_gives_are_an_error(backend, tempo, make_span, read, monkeypatch):
+def test_more_traces_at_one_moment_than_a_search_gives_are_an_error(
+    backend, tempo, make_span, read, monkeypatch
+):
     monkeypatch.setattr(source, "_PAGE", 5)
     tempo([make_span(x, x) for x in range(1, 9)])
     with pytest.raises(InputError, match="give conditions that fewer fulfil"):
@@ -104,7 +118,9 @@ def test_a_trace_that_tempo_calls_partial_is_truncated(backend, tempo, make_span
     assert found.truncated == "Tempo says that it is partial: too large"
 
 
-def test_of_a_longer_answer_the_beginning_is_read_as_json(backend, tempo, make_span, read, monkeypatch):
+def test_of_a_longer_answer_the_beginning_is_read_as_json(
+    backend, tempo, make_span, read, monkeypatch
+):
     monkeypatch.setattr(source, "MAX_TRACE_BYTES", 20_000)
     tempo([make_span(1, x) for x in range(1, 1000)])
     [found] = read(f"tempo://127.0.0.1:{backend.port}?trace_id=1")
@@ -114,7 +130,9 @@ def test_of_a_longer_answer_the_beginning_is_read_as_json(backend, tempo, make_s
 
 def test_a_trace_that_is_gone_is_passed_over(backend, tempo, make_span, read):
     tempo([make_span()])
-    assert [x.trace_id for x in read(f"tempo://127.0.0.1:{backend.port}?trace_id=2&trace_id=1")] == [f"{1:032x}"]
+    assert [
+        x.trace_id for x in read(f"tempo://127.0.0.1:{backend.port}?trace_id=2&trace_id=1")
+    ] == [f"{1:032x}"]
 
 
 @pytest.mark.parametrize("body", [b"\xff\xff\xff", b"\x0a\x7f", b"\x0a\x02\xff\xff", b"\x0b"])
@@ -134,7 +152,10 @@ def test_an_answer_that_does_not_decode_is_an_error_with_the_trace(backend, read
         (Query(service='a"b\\'), '{ resource.service.name = "a\\"b\\\\" }'),
         (
             Query(service="s", attributes={"session.id": "x"}, errors=True),
-            '{ resource.service.name = "s" && status = error } && { resource.service.name = "s" && .session.id = "x" }',
+            (
+                '{ resource.service.name = "s" && status = error } && { resource.service.name = "s"'
+                ' && .session.id = "x" }'
+            ),
         ),
         (Query(attributes={"count": "3"}), '{ (.count = "3" || .count = 3) }'),
         (Query(attributes={"with space": "x"}), '{ ."with space" = "x" }'),

@@ -7,7 +7,9 @@ from scipy.stats import rankdata
 
 @pytest.fixture
 def placements():
-    """The share of the lower scores below each higher one, and of the higher above each lower; ties count half."""
+    """The share of the lower scores below each higher one, and of the higher above each lower; ties
+    count half.
+    """
 
     def of(high, low):
         m, n = high.shape[1], low.shape[1]

@@ -11,7 +11,9 @@ REPLICATIONS = 4000
 
 
 def cells(first, second, value):
-    """The shares of both yes, only the first, only the second, neither, for two rates of yes and a kappa."""
+    """The shares of both yes, only the first, only the second, neither, for two rates of yes and a
+    kappa.
+    """
     chance = first * second + (1 - first) * (1 - second)
     both = (value * (1 - chance) + chance - 1 + first + second) / 2
     return np.array([both, first - both, second - both, 1 - first - second + both])
@@ -21,14 +23,20 @@ def held(n, first, second, value):
     """How often the interval holds kappa, of the samples that have both classes."""
     shares = cells(first, second, value)
     assert (shares >= -1e-12).all(), "no two people can agree like this"
-    drawn = np.random.default_rng(n).multinomial(n, shares.clip(0) / shares.sum(), REPLICATIONS).astype(float)
+    drawn = (
+        np.random.default_rng(n)
+        .multinomial(n, shares.clip(0) / shares.sum(), REPLICATIONS)
+        .astype(float)
+    )
     drawn = drawn[(drawn[:, 0] < n) & (drawn[:, 3] < n)]
     low, high = kappa_limits(drawn.reshape(-1, 2, 2), 0.95)
     return ((low <= value + 1e-9) & (value <= high + 1e-9)).mean()
 
 
 @pytest.mark.parametrize("n", [100, 300])
-@pytest.mark.parametrize(("first", "second"), [(0.5, 0.5), (0.7, 0.6), (0.8, 0.7), (0.8, 0.8), (0.2, 0.3)])
+@pytest.mark.parametrize(
+    ("first", "second"), [(0.5, 0.5), (0.7, 0.6), (0.8, 0.7), (0.8, 0.8), (0.2, 0.3)]
+)
 @pytest.mark.parametrize("value", [0.0, 0.3, 0.6])
 def test_kappas_interval_covers(n, first, second, value):
     assert 0.93 <= held(n, first, second, value) <= 0.97
@@ -47,12 +55,15 @@ def test_kappas_interval_covers_where_nearly_all_agree(n, rate):
 
 
 def test_kappa_of_three_classes():
-    # Fleiss, Cohen and Everitt 1969, table 1, two judges and three classes: kappa .429 with a standard error of .053.
+    # Fleiss, Cohen and Everitt 1969, table 1, two judges and three classes: kappa .429 with a
+    # standard error of .053.
     shares = np.array([[0.53, 0.05, 0.02], [0.11, 0.14, 0.05], [0.01, 0.06, 0.03]])
     rows = [(i, j) for i in range(3) for j in range(3) for _ in range(round(200 * shares[i, j]))]
     found = kappa(*zip(*rows, strict=True))
     assert (found.n, found.value) == (200, pytest.approx(0.429, abs=5e-4))
-    assert (found.interval.high - found.interval.low) / (2 * 1.96) == pytest.approx(0.053, abs=0.002)
+    assert (found.interval.high - found.interval.low) / (2 * 1.96) == pytest.approx(
+        0.053, abs=0.002
+    )
 
 
 def test_a_confusion_has_the_kappa_of_its_verdicts():
@@ -72,7 +83,9 @@ def test_a_confusion_tells_the_two_ways_to_be_wrong_apart():
 
 
 def test_a_share_of_clustered_units_has_the_limits_of_as_many_as_tell_the_same():
-    found = Confusion(true_pass=60, false_fail=20, false_pass=5, true_fail=9).sensitivity(effect=2.0)
+    found = Confusion(true_pass=60, false_fail=20, false_pass=5, true_fail=9).sensitivity(
+        effect=2.0
+    )
     exact = binomtest(30, 40).proportion_ci(method="exact")
     assert (found.value, found.effective_n) == (0.75, 40)
     assert (found.interval.low, found.interval.high) == pytest.approx((exact.low, exact.high))

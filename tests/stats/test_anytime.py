@@ -1,4 +1,6 @@
-"""The test for a drop may be looked at after every unit, and the limits of a mean hold at all times at once."""
+"""The test for a drop may be looked at after every unit, and the limits of a mean hold at all times
+at once.
+"""
 
 import json
 
@@ -22,7 +24,9 @@ HEAVIEST = 12.0
 
 
 def sessions(rng, size, rate):
-    """The share of passed turns and the weight of sessions: turns are alike, one kind is drawn one time in three."""
+    """The share of passed turns and the weight of sessions: turns are alike, one kind is drawn one
+    time in three.
+    """
     turns = rng.integers(1, 6, size)
     is_rare = rng.random(size) < 0.3
     quality = rng.beta(2 * rate, 2 * (1 - rate), size)
@@ -139,7 +143,12 @@ def test_without_units_there_are_no_limits():
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [((2, 0.01, 1), "floor"), ((0.8, 0, 1), "alpha"), ((0.8, 1, 1), "alpha"), ((0.8, 0.01, 0), "heaviest")],
+    [
+        ((2, 0.01, 1), "floor"),
+        ((0.8, 0, 1), "alpha"),
+        ((0.8, 1, 1), "alpha"),
+        ((0.8, 0.01, 0), "heaviest"),
+    ],
 )
 def test_what_is_no_test_is_refused(given, message):
     with pytest.raises(ValueError, match=message):

@@ -3,10 +3,20 @@
 import numpy as np
 import pytest
 
-from spanscore.stats import Interval, NotEstimableError, mean, over_tasks, paired_difference, rate, unpaired_difference
+from spanscore.stats import (
+    Interval,
+    NotEstimableError,
+    mean,
+    over_tasks,
+    paired_difference,
+    rate,
+    unpaired_difference,
+)
 
 
-@pytest.mark.parametrize("estimate", [lambda: mean([]), lambda: rate(0, 0), lambda: over_tasks([], 1)])
+@pytest.mark.parametrize(
+    "estimate", [lambda: mean([]), lambda: rate(0, 0), lambda: over_tasks([], 1)]
+)
 def test_nothing_has_no_estimate(estimate):
     with pytest.raises(NotEstimableError, match=r"there (are no|is nothing)"):
         estimate()

@@ -1,4 +1,6 @@
-"""Units that come in clusters tell less, and intervals that know of it hold the truth as often as they say."""
+"""Units that come in clusters tell less, and intervals that know of it hold the truth as often as
+they say.
+"""
 
 import numpy as np
 import pytest
@@ -9,7 +11,8 @@ from spanscore.stats.clusters import effect_between
 from spanscore.stats.ranking import area_limits, area_pulls
 
 REPLICATIONS = 4000
-SHARES = np.array([0.5, 0.1, 0.1, 0.3])  # both pass, only the truth does, only the judge does, neither
+# both pass, only the truth does, only the judge does, neither
+SHARES = np.array([0.5, 0.1, 0.1, 0.3])
 KAPPA = (0.8 - 0.52) / (1 - 0.52)
 
 
@@ -20,11 +23,17 @@ def turns(rng, count):
 
 
 def tables(count, alike):
-    """Drawn tables, and the design effect in each; in a share of the sessions all turns are `alike`."""
+    """Drawn tables, and the design effect in each; in a share of the sessions all turns are
+    `alike`.
+    """
     rng = np.random.default_rng(count)
     of_turn, starts = turns(rng, count)
-    drawn, common = (rng.choice(4, (REPLICATIONS, size), p=SHARES) for size in (len(of_turn), count))
-    cells = np.where((rng.random((REPLICATIONS, count)) < alike)[:, of_turn], common[:, of_turn], drawn)
+    drawn, common = (
+        rng.choice(4, (REPLICATIONS, size), p=SHARES) for size in (len(of_turn), count)
+    )
+    cells = np.where(
+        (rng.random((REPLICATIONS, count)) < alike)[:, of_turn], common[:, of_turn], drawn
+    )
     counts = np.stack([(cells == x).sum(1) for x in range(4)], -1).reshape(-1, 2, 2).astype(float)
     pulls = np.take_along_axis(kappa_pulls(counts).reshape(-1, 4), cells, 1)
     return counts, effect_between(pulls, np.add.reduceat(pulls, starts, 1))
@@ -50,14 +59,19 @@ def test_kappas_interval_does_not_cover_where_turns_are_taken_as_independent():
 def test_an_areas_interval_covers_where_turns_of_a_session_are_alike(placements, count):
     rng = np.random.default_rng(count)
     area = 0.7602  # of normals 1 apart
-    own, common = rng.normal(size=(REPLICATIONS, count, 3)), rng.normal(size=(REPLICATIONS, count, 1))
+    own, common = (
+        rng.normal(size=(REPLICATIONS, count, 3)),
+        rng.normal(size=(REPLICATIONS, count, 1)),
+    )
     scores = 0.8**0.5 * common + 0.2**0.5 * own
     half = count // 2
     wins, losses = placements(
         1 + scores[:, :half].reshape(REPLICATIONS, -1), scores[:, half:].reshape(REPLICATIONS, -1)
     )
     pulls = area_pulls(wins, 1 - losses)
-    low, high = area_limits(wins, losses, 0.95, effect_between(pulls, pulls.reshape(REPLICATIONS, count, 3).sum(-1)))
+    low, high = area_limits(
+        wins, losses, 0.95, effect_between(pulls, pulls.reshape(REPLICATIONS, count, 3).sum(-1))
+    )
     assert 0.93 <= ((low <= area) & (area <= high)).mean() <= (0.97 if count >= 100 else 1)
 
 
@@ -85,5 +99,7 @@ def test_agreement_counts_clusters():
 
 def test_turns_of_few_sessions_leave_the_whole_scale_to_a_threshold():
     labels, scores = [True] * 20 + [False] * 20, [0.8] * 20 + [0.3] * 20
-    found = best_threshold(labels, scores, bounds=(0, 1), clusters=["a"] * 10 + ["b"] * 20 + ["c"] * 10)
+    found = best_threshold(
+        labels, scores, bounds=(0, 1), clusters=["a"] * 10 + ["b"] * 20 + ["c"] * 10
+    )
     assert (found.interval.low, found.interval.high, found.n) == (0, 1, 3)

@@ -1,4 +1,6 @@
-"""Differences of pass rates freed of the judge's error: how often their intervals contain the true difference."""
+"""Differences of pass rates freed of the judge's error: how often their intervals contain the true
+difference.
+"""
 
 import numpy as np
 import pytest
@@ -24,15 +26,21 @@ def _judged(value, low, high):
 
 
 def _drawn(rng, rates, sensitivity, specificity, labels):
-    """What a judge finds: verdicts of two groups with these true rates, and its table on labelled units."""
-    verdicts = [np.where(rng.random(300) < x, *_passes(rng, 300, sensitivity, specificity)) for x in rates]
+    """What a judge finds: verdicts of two groups with these true rates, and its table on labelled
+    units.
+    """
+    verdicts = [
+        np.where(rng.random(300) < x, *_passes(rng, 300, sensitivity, specificity)) for x in rates
+    ]
     right, wrong = rng.binomial(labels, [sensitivity, 1 - specificity])
     return verdicts, Confusion(right, labels - right, wrong, labels - wrong)
 
 
 def _passes(rng, n, sensitivity, specificity):
     """The judge's verdicts of n units, if they truly pass and if they truly fail."""
-    return (rng.random(n) < sensitivity).astype(float), (rng.random(n) < 1 - specificity).astype(float)
+    return (rng.random(n) < sensitivity).astype(float), (rng.random(n) < 1 - specificity).astype(
+        float
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,7 +53,9 @@ def _passes(rng, n, sensitivity, specificity):
         ((0.2, 0.9), 0.85, 0.8, 40),
     ],
 )
-def test_the_true_difference_is_in_the_interval_as_often_as_the_level_says(rates, sensitivity, specificity, labels):
+def test_the_true_difference_is_in_the_interval_as_often_as_the_level_says(
+    rates, sensitivity, specificity, labels
+):
     rng, hits = np.random.default_rng(7), 0
     for _ in range(RUNS):
         (old, new), judge = _drawn(rng, rates, sensitivity, specificity, labels)
@@ -69,11 +79,15 @@ def test_the_difference_of_two_calibrated_judges_is_covered():
 
 def test_a_judge_that_is_always_right_changes_nothing_but_for_its_labels():
     found = corrected_difference(_judged(0.2, 0.1, 0.3), Confusion(10**7, 0, 0, 10**7))
-    assert (found.value, found.interval.low, found.interval.high) == pytest.approx((0.2, 0.1, 0.3), abs=1e-5)
+    assert (found.value, found.interval.low, found.interval.high) == pytest.approx(
+        (0.2, 0.1, 0.3), abs=1e-5
+    )
 
 
 def test_exchanged_sides_have_the_same_difference_with_the_other_sign():
-    one, other = (corrected_difference(_judged(*x), JUDGE) for x in ((0.2, 0.1, 0.35), (-0.2, -0.35, -0.1)))
+    one, other = (
+        corrected_difference(_judged(*x), JUDGE) for x in ((0.2, 0.1, 0.35), (-0.2, -0.35, -0.1))
+    )
     assert (one.value, one.interval.low, one.interval.high) == pytest.approx(
         (-other.value, -other.interval.high, -other.interval.low)
     )

@@ -1,8 +1,9 @@
-"""How often 95 % intervals hold the truth: exactly, over all that can be, or by 4,000 simulated data sets each.
+"""How often 95 % intervals hold the truth: exactly, over all that can be, or by 4,000 simulated
+data sets each.
 
-What is exact is held to 93 and 97 % as they are. So is what is simulated, from a fixed seed: its coverage is known to a
-standard error of .004 at 93 %, .0034 at 95 % and .0027 at 97 %. That of kappa, of areas and of corrected and
-prediction-powered rates is in the tests of each.
+What is exact is held to 93 and 97 % as they are. So is what is simulated, from a fixed seed: its
+coverage is known to a standard error of .004 at 93 %, .0034 at 95 % and .0027 at 97 %. That of
+kappa, of areas and of corrected and prediction-powered rates is in the tests of each.
 """
 
 import itertools
@@ -47,7 +48,9 @@ def of_means(x, weights=None):
 def test_a_rate_is_covered_at_every_truth(n):
     limits = np.array([rate_limits(c, n, 0.95) for c in range(n + 1)])
     truths = np.linspace(0.002, 0.998, 499)
-    coverage = (binom.pmf(np.arange(n + 1)[:, None], n, truths) * inside(limits.T[:, :, None], truths)).sum(0)
+    coverage = (
+        binom.pmf(np.arange(n + 1)[:, None], n, truths) * inside(limits.T[:, :, None], truths)
+    ).sum(0)
     assert coverage.min() >= 0.95 - 1e-9
     if n >= 100:
         assert coverage[(truths >= 0.2) & (truths <= 0.8)].max() <= 0.97
@@ -74,7 +77,9 @@ SCORES = {
 @pytest.mark.parametrize("name", SCORES)
 def test_a_mean_of_bounded_scores_is_covered(name, n):
     draw, truth = SCORES[name]
-    assert_covers(inside(of_means(draw(np.random.default_rng(n), (REPEATS, n))), truth).mean(), n, truth)
+    assert_covers(
+        inside(of_means(draw(np.random.default_rng(n), (REPEATS, n))), truth).mean(), n, truth
+    )
 
 
 def test_what_never_showed_is_not_covered():
@@ -95,7 +100,8 @@ DRAWN = {
 @pytest.mark.parametrize("drawn", DRAWN)
 @pytest.mark.parametrize("scores", ["pass or fail", "graded", "unlike", "graded and unlike"])
 def test_a_mean_weighted_by_inverse_inclusion_probabilities_is_covered(scores, drawn, n):
-    """Of the population a share is kept with one chance and the rest always; `n` kept ones are seen.
+    """Of the population a share is kept with one chance and the rest always; `n` kept ones are
+    seen.
 
     How much they tell is Kish's effective n: to that the bound from above applies.
     """
@@ -120,7 +126,9 @@ def test_a_mean_weighted_by_inverse_inclusion_probabilities_is_covered(scores, d
 
 
 def test_what_stands_for_many_and_was_not_drawn_is_not_covered():
-    """The limit that docs/statistics.md tells: of 150 kept ones 1 or 2 stand for a tenth of all, unlike the rest."""
+    """The limit that docs/statistics.md tells: of 150 kept ones 1 or 2 stand for a tenth of all,
+    unlike the rest.
+    """
     rng = np.random.default_rng(2)
     rare = rng.random((REPEATS, 150)) < 0.01 / 0.91
     x = np.where(rare, rng.beta(2, 4, rare.shape), rng.beta(4, 2, rare.shape))
@@ -139,15 +147,21 @@ def test_a_rate_of_turns_in_sessions_is_covered(sessions):
 
 
 CHANGES = [
-    x for x in itertools.product((0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.475, 0.525, 0.7, 0.85), repeat=2) if sum(x) <= 1
+    x
+    for x in itertools.product((0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.475, 0.525, 0.7, 0.85), repeat=2)
+    if sum(x) <= 1
 ]
 
 
 @pytest.mark.parametrize("n", [2, 5, 10, 20, 29, 30, 50, 100])
 def test_a_paired_difference_of_rates_is_covered_whatever_changes(n):
-    counts = np.array([(up, down, n - up - down) for up in range(n + 1) for down in range(n + 1 - up)])
+    counts = np.array(
+        [(up, down, n - up - down) for up in range(n + 1) for down in range(n + 1 - up)]
+    )
     found = [
-        paired_difference([0] * up + [1] * down + [1] * same, [1] * up + [0] * down + [1] * same).interval
+        paired_difference(
+            [0] * up + [1] * down + [1] * same, [1] * up + [0] * down + [1] * same
+        ).interval
         for up, down, same in counts
     ]
     limits = np.array([(x.low, x.high) for x in found]).T
@@ -161,23 +175,33 @@ LEVEL_OF_THREE = 1 - 0.05 / 3
 
 
 PAGE = (Path(__file__).parents[2] / "docs/statistics.md").read_text(encoding="utf-8")
-OF_SESSIONS = re.findall(r"^\| (\d+) sessions with (\d+) turns \| ([\d.]+) % \| ([\d.]+) % \|$", PAGE, re.MULTILINE)
+OF_SESSIONS = re.findall(
+    r"^\| (\d+) sessions with (\d+) turns \| ([\d.]+) % \| ([\d.]+) % \|$", PAGE, re.MULTILINE
+)
 
 
 def tables_of(sessions):
     """How many sessions may gain, lose and stay."""
     return np.array(
-        [(up, down, sessions - up - down) for up in range(sessions + 1) for down in range(sessions + 1 - up)]
+        [
+            (up, down, sessions - up - down)
+            for up in range(sessions + 1)
+            for down in range(sessions + 1 - up)
+        ]
     )
 
 
 def limits_of_alike_turns(sessions, turns, *, clustered):
-    """The limits for each of `tables_of`, where a session has so many turns and all of them move alike."""
+    """The limits for each of `tables_of`, where a session has so many turns and all of them move
+    alike.
+    """
     clusters = np.repeat(np.arange(sessions), turns) if clustered else None
     found = []
     for up, down, same in turns * tables_of(sessions):
         before, after = [0] * up + [1] * down + [1] * same, [1] * up + [0] * down + [1] * same
-        found.append(paired_difference(before, after, level=LEVEL_OF_THREE, clusters=clusters).interval)
+        found.append(
+            paired_difference(before, after, level=LEVEL_OF_THREE, clusters=clusters).interval
+        )
     return np.array([(x.low, x.high) for x in found]).T
 
 
@@ -185,18 +209,25 @@ def limits_of_alike_turns(sessions, turns, *, clustered):
 def test_a_paired_difference_is_covered_where_all_turns_of_a_session_move_alike(sessions):
     limits = limits_of_alike_turns(sessions, 5, clustered=True)
     for up, down in CHANGES:
-        chances = multinomial.pmf(tables_of(sessions), sessions, [up, down, max(0.0, 1 - up - down)])
+        chances = multinomial.pmf(
+            tables_of(sessions), sessions, [up, down, max(0.0, 1 - up - down)]
+        )
         assert chances @ inside(limits, up - down) >= 0.97
 
 
 @pytest.mark.parametrize(("sessions", "turns", "clustered", "independent"), OF_SESSIONS)
-def test_the_coverages_of_turns_that_move_alike_are_right_in_the_docs(sessions, turns, clustered, independent):
+def test_the_coverages_of_turns_that_move_alike_are_right_in_the_docs(
+    sessions, turns, clustered, independent
+):
     count = int(sessions)
     chances = multinomial.pmf(tables_of(count), count, [0.2, 0.2, 0.6])
     found = [
-        chances @ inside(limits_of_alike_turns(count, int(turns) // count, clustered=x), 0.0) for x in (True, False)
+        chances @ inside(limits_of_alike_turns(count, int(turns) // count, clustered=x), 0.0)
+        for x in (True, False)
     ]
-    assert [100 * x for x in found] == pytest.approx([float(clustered), float(independent)], abs=0.06)
+    assert [100 * x for x in found] == pytest.approx(
+        [float(clustered), float(independent)], abs=0.06
+    )
 
 
 def test_the_docs_have_coverages_of_turns_that_move_alike():
@@ -218,7 +249,9 @@ MOVES = {
 @pytest.mark.parametrize("sessions", [6, 20, 100])
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("moves", MOVES)
-def test_a_paired_difference_is_covered_whatever_the_sizes_of_the_sessions_are(moves, sizes, sessions):
+def test_a_paired_difference_is_covered_whatever_the_sizes_of_the_sessions_are(
+    moves, sizes, sessions
+):
     rng, (draw, truth) = np.random.default_rng(sessions), MOVES[moves]
     turns = SIZES[sizes](rng, (REPEATS, sessions))
     low, high = of_means((draw(rng, turns.shape) + 1) / 2, turns.astype(float))
@@ -229,7 +262,9 @@ def test_a_paired_difference_where_all_change_is_one_way_is_covered_a_little_mor
     """What docs/statistics.md says of 100 pairs."""
     limits = np.array([paired_rate_limits(gained, 0, 100, 0.95) for gained in range(101)]).T
     truths = np.arange(0.2, 0.8, 0.005)
-    coverage = (binom.pmf(np.arange(101)[:, None], 100, truths) * inside(limits[:, :, None], truths)).sum(0)
+    coverage = (
+        binom.pmf(np.arange(101)[:, None], 100, truths) * inside(limits[:, :, None], truths)
+    ).sum(0)
     assert coverage.min() >= 0.93
     assert 0.97 < coverage.max() <= 0.973
 
@@ -257,7 +292,13 @@ def coverage_of_differences(n, m):
 
 @pytest.mark.parametrize(
     ("n", "m"),
-    [(1, 1), (2, 3), (3, 50), (4, 4), *itertools.combinations_with_replacement((5, 10, 20, 30, 50, 100, 200), 2)],
+    [
+        (1, 1),
+        (2, 3),
+        (3, 50),
+        (4, 4),
+        *itertools.combinations_with_replacement((5, 10, 20, 30, 50, 100, 200), 2),
+    ],
 )
 def test_an_unpaired_difference_of_rates_is_covered_at_every_pair_of_truths(n, m):
     coverage = coverage_of_differences(n, m)

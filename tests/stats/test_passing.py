@@ -36,11 +36,16 @@ def test_the_reference_forms(c, at, power):
     assert (pass_at_k(10, c, 3), pass_pow_k(10, c, 3)) == pytest.approx((at, power))
 
 
-# Yao et al. 2024, "tau-bench", gpt-4o (function calling) on airline: its trajectories give these by its formula.
-@pytest.mark.parametrize(("k", "power", "at"), [(1, 0.42, 0.42), (2, 0.2733, 0.5667), (3, 0.22, 0.66), (4, 0.2, 0.72)])
+# Yao et al. 2024, "tau-bench", gpt-4o (function calling) on airline: its trajectories give these by
+# its formula.
+@pytest.mark.parametrize(
+    ("k", "power", "at"), [(1, 0.42, 0.42), (2, 0.2733, 0.5667), (3, 0.22, 0.66), (4, 0.2, 0.72)]
+)
 def test_the_airline_tasks_of_tau_bench(k, power, at):
     assert over_tasks(airline(), k).value == pytest.approx(power, abs=5e-5)
-    assert over_tasks(airline(), k, estimator=unbiased_pass_at_k).value == pytest.approx(at, abs=5e-5)
+    assert over_tasks(airline(), k, estimator=unbiased_pass_at_k).value == pytest.approx(
+        at, abs=5e-5
+    )
 
 
 def test_the_trials_of_tau_bench_are_those_of_its_paper():
@@ -49,7 +54,9 @@ def test_the_trials_of_tau_bench_are_those_of_its_paper():
 
 
 # Chen et al. 2021, figure 3: the product form, 1 - prod(1 - k / i) for i from n - c + 1 to n.
-@pytest.mark.parametrize(("n", "c", "k"), [(200, 3, 1), (200, 3, 100), (20, 15, 10), (5, 5, 5), (200, 0, 10)])
+@pytest.mark.parametrize(
+    ("n", "c", "k"), [(200, 3, 1), (200, 3, 100), (20, 15, 10), (5, 5, 5), (200, 0, 10)]
+)
 def test_pass_at_k_is_that_of_the_codex_paper(n, c, k):
     product = 1.0 if n - c < k else 1 - np.prod(1 - k / np.arange(n - c + 1, n + 1))
     assert unbiased_pass_at_k(n, c, k) == pytest.approx(product)
@@ -65,11 +72,17 @@ def test_the_unbiased_forms_are_shares_of_all_draws_without_replacement(n, c, k)
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.93])
 def test_the_unbiased_forms_have_the_right_mean(p):
     chances = stats.binom.pmf(np.arange(9), 8, p)
-    assert sum(w * unbiased_pass_pow_k(8, c, 3) for c, w in enumerate(chances)) == pytest.approx(p**3)
-    assert sum(w * unbiased_pass_at_k(8, c, 3) for c, w in enumerate(chances)) == pytest.approx(1 - (1 - p) ** 3)
+    assert sum(w * unbiased_pass_pow_k(8, c, 3) for c, w in enumerate(chances)) == pytest.approx(
+        p**3
+    )
+    assert sum(w * unbiased_pass_at_k(8, c, 3) for c, w in enumerate(chances)) == pytest.approx(
+        1 - (1 - p) ** 3
+    )
 
 
-@pytest.mark.parametrize(("n", "c", "k", "prior"), [(10, 3, 2, (1, 1)), (5, 5, 8, (0.5, 0.5)), (0, 0, 3, (1, 1))])
+@pytest.mark.parametrize(
+    ("n", "c", "k", "prior"), [(10, 3, 2, (1, 1)), (5, 5, 8, (0.5, 0.5)), (0, 0, 3, (1, 1))]
+)
 def test_the_posterior_means_are_integrals_over_the_posterior(n, c, k, prior):
     posterior = stats.beta(prior[0] + c, prior[1] + n - c)
     power, _ = integrate.quad(lambda p: p**k * posterior.pdf(p), 0, 1)
@@ -82,7 +95,9 @@ def test_the_posterior_limits_are_quantiles_of_the_posterior():
     low, high = stats.beta(4, 8).ppf([0.05, 0.95])
     power, at = posterior_pass_pow_k(10, 3, 2, level=0.9), posterior_pass_at_k(10, 3, 2, level=0.9)
     assert (power.interval.low, power.interval.high) == pytest.approx((low**2, high**2))
-    assert (at.interval.low, at.interval.high) == pytest.approx((1 - (1 - low) ** 2, 1 - (1 - high) ** 2))
+    assert (at.interval.low, at.interval.high) == pytest.approx(
+        (1 - (1 - low) ** 2, 1 - (1 - high) ** 2)
+    )
 
 
 @pytest.mark.parametrize("estimator", [unbiased_pass_at_k, unbiased_pass_pow_k])
@@ -101,12 +116,16 @@ def test_a_bootstrap_over_tasks_is_that_of_scipy():
     counts = airline()
     found = over_tasks(counts, 2, method="bootstrap").interval
     values = [unbiased_pass_pow_k(n, c, 2) for n, c in counts]
-    oracle = stats.bootstrap((values,), np.mean, method="BCa", n_resamples=20_000, rng=1).confidence_interval
+    oracle = stats.bootstrap(
+        (values,), np.mean, method="BCa", n_resamples=20_000, rng=1
+    ).confidence_interval
     assert (found.low, found.high) == pytest.approx((oracle.low, oracle.high), abs=0.006)
 
 
 def test_a_bootstrap_over_tasks_is_the_same_again_with_the_same_seed():
-    one, same, other = (over_tasks(airline(), 3, method="bootstrap", seed=x).interval for x in (1, 1, 2))
+    one, same, other = (
+        over_tasks(airline(), 3, method="bootstrap", seed=x).interval for x in (1, 1, 2)
+    )
     assert one == same != other
 
 

@@ -1,4 +1,6 @@
-"""Prediction-powered means: their intervals cover, gain from a good judge, and lose nothing to a bad one."""
+"""Prediction-powered means: their intervals cover, gain from a good judge, and lose nothing to a
+bad one.
+"""
 
 import numpy as np
 import pytest
@@ -34,7 +36,9 @@ def test_the_interval_covers(labelled, others, rate, judge):
 @pytest.mark.parametrize(("labelled", "others"), [(10, 50), (20, 200), (50, 200)])
 @pytest.mark.parametrize("rate", [0.05, 0.5, 0.95])
 @pytest.mark.parametrize("judge", JUDGES, ids=str)
-def test_the_interval_covers_with_few_labels_or_a_rate_near_its_bounds(labelled, others, rate, judge):
+def test_the_interval_covers_with_few_labels_or_a_rate_near_its_bounds(
+    labelled, others, rate, judge
+):
     assert held(labelled, others, rate, judge) >= 0.93
 
 
@@ -62,7 +66,8 @@ def test_a_judge_that_knows_nothing_leaves_the_mean_of_the_labels():
 
 
 def test_the_estimate_is_what_the_formula_says():
-    # Angelopoulos, Duchi and Zrnic 2023: mean(y - t f) + t mean(F), t = cov(y, f) / ((1 + n / N) var(f)); var of all f.
+    # Angelopoulos, Duchi and Zrnic 2023: mean(y - t f) + t mean(F), t = cov(y, f) / ((1 + n / N)
+    # var(f)); var of all f.
     y, f, rest = [1, 1, 0, 0, 1, 0], [1, 1, 0, 1, 0, 0], [1, 0, 1, 1, 1, 0, 1, 1, 1]
     tuning = np.cov(y, f)[0, 1] / ((1 + 6 / 9) * np.var([*f, *rest], ddof=1))
     expected = np.mean(y) - tuning * np.mean(f) + tuning * np.mean(rest)

@@ -1,4 +1,6 @@
-"""The area under the ROC curve and the best threshold: their intervals hold the true value as often as they say."""
+"""The area under the ROC curve and the best threshold: their intervals hold the true value as often
+as they say.
+"""
 
 from statistics import NormalDist
 
@@ -14,7 +16,9 @@ NORMAL = NormalDist()
 
 
 def held(placements, m, n, area, *, spread=1.0, grades=None):
-    """How often the interval holds the area: m passes and n fails, normal, maybe of unequal spread or in grades."""
+    """How often the interval holds the area: m passes and n fails, normal, maybe of unequal spread
+    or in grades.
+    """
     rng = np.random.default_rng(m + n)
     shift = (1 + spread**2) ** 0.5 * NORMAL.inv_cdf(area)
     high, low = rng.normal(shift, spread, (REPLICATIONS, m)), rng.normal(0, 1, (REPLICATIONS, n))
@@ -29,7 +33,9 @@ def held(placements, m, n, area, *, spread=1.0, grades=None):
 
 @pytest.mark.parametrize(("m", "n"), [(50, 50), (30, 70)])
 @pytest.mark.parametrize("area", [0.6, 0.8])
-@pytest.mark.parametrize("how", [{}, {"spread": 2.0}, {"grades": [-1, 0, 1, 2]}, {"grades": [0.5, 2.5]}], ids=str)
+@pytest.mark.parametrize(
+    "how", [{}, {"spread": 2.0}, {"grades": [-1, 0, 1, 2]}, {"grades": [0.5, 2.5]}], ids=str
+)
 def test_the_interval_of_an_area_covers(placements, m, n, area, how):
     assert 0.93 <= held(placements, m, n, area, **how) <= 0.97
 
@@ -65,7 +71,8 @@ def test_turned_around_the_interval_is_too():
     assert (one.low, one.high) == pytest.approx((1 - other.high, 1 - other.low))
 
 
-# Labels of each class, what is best, and how far apart the scores are: two normals, whose densities cross there.
+# Labels of each class, what is best, and how far apart the scores are: two normals, whose densities
+# cross there.
 THRESHOLDS = {
     "50 and 50": (50, 50, "youden", 1.5),
     "agreement": (60, 40, "agreement", 1.5),
@@ -80,7 +87,9 @@ def threshold_held(m, n, by, apart):
     held = 0
     for _ in range(REPLICATIONS):
         scores = np.concatenate((rng.normal(apart, 1, m), rng.normal(0, 1, n)))
-        held += best in best_threshold(labels, scores, by=by, bounds=(-5, 8), resamples=120).interval
+        held += (
+            best in best_threshold(labels, scores, by=by, bounds=(-5, 8), resamples=120).interval
+        )
     return held / REPLICATIONS
 
 
@@ -95,12 +104,16 @@ def test_the_interval_of_a_threshold_covers_with_few_labels_of_a_class(name):
 
 
 def test_the_interval_of_a_threshold_between_grades_covers_more_often_than_it_says():
-    """Five grades of the normals above: there are four thresholds between them, of which the second is best."""
+    """Five grades of the normals above: there are four thresholds between them, of which the second
+    is best.
+    """
     rng = np.random.default_rng(5)
     labels = [True] * 50 + [False] * 50
     held = 0
     for _ in range(REPLICATIONS):
-        scores = np.digitize(np.concatenate((rng.normal(1.5, 1, 50), rng.normal(0, 1, 50))), [-0.5, 0.5, 1.3, 2.0])
+        scores = np.digitize(
+            np.concatenate((rng.normal(1.5, 1, 50), rng.normal(0, 1, 50))), [-0.5, 0.5, 1.3, 2.0]
+        )
         held += 1.5 in best_threshold(labels, scores, bounds=(0, 4), resamples=50).interval
     assert held / REPLICATIONS >= 0.97
 
@@ -133,7 +146,9 @@ def test_the_same_labels_give_the_same_interval():
 
 
 @pytest.mark.parametrize("measure", [auc, best_threshold])
-@pytest.mark.parametrize(("labels", "why"), [([True, True], "no label says fail"), ([False, False], "says pass")])
+@pytest.mark.parametrize(
+    ("labels", "why"), [([True, True], "no label says fail"), ([False, False], "says pass")]
+)
 def test_one_class_alone_is_refused(measure, labels, why):
     with pytest.raises(NotEstimableError, match=why):
         measure(labels, [0.1, 0.2])

@@ -1,4 +1,6 @@
-"""How often the intervals that docs/statistics.md turns down hold the truth at worst, by adding up all outcomes."""
+"""How often the intervals that docs/statistics.md turns down hold the truth at worst, by adding up
+all outcomes.
+"""
 
 import itertools
 import re
@@ -23,13 +25,20 @@ def worst_difference(limits, n, m):
     chances_a, chances_b = (binom.pmf(np.arange(k + 1), k, TRUTHS[:, None]) for k in (n, m))
     return min(
         a @ ((low <= q - p + 1e-9) & (q - p - 1e-9 <= high)) @ b
-        for (p, a), (q, b) in itertools.product(*(zip(TRUTHS, x, strict=True) for x in (chances_a, chances_b)))
+        for (p, a), (q, b) in itertools.product(
+            *(zip(TRUTHS, x, strict=True) for x in (chances_a, chances_b))
+        )
     )
 
 
 def wilsons_added(n, m):
     (a, a_low, a_high), (b, b_low, b_high) = (
-        np.array([(c / k, (x := binomtest(c, k).proportion_ci(method="wilson")).low, x.high) for c in range(k + 1)]).T
+        np.array(
+            [
+                (c / k, (x := binomtest(c, k).proportion_ci(method="wilson")).low, x.high)
+                for c in range(k + 1)
+            ]
+        ).T
         for k in (n, m)
     )
     a, a_low, a_high = a[:, None], a_low[:, None], a_high[:, None]
@@ -63,7 +72,11 @@ def lang_and_reiczigel(n, passes, fails, rate, judge):
         "i,j,k->ijk",
         *(
             binom.pmf(np.arange(k + 1), k, share)
-            for k, share in ((n, rate * judge[0] + (1 - rate) * judge[1]), (passes, judge[0]), (fails, judge[1]))
+            for k, share in (
+                (n, rate * judge[0] + (1 - rate) * judge[1]),
+                (passes, judge[0]),
+                (fails, judge[1]),
+            )
         ),
     )
     told = counts[1] / passes - counts[2] / fails > 1e-9
@@ -82,7 +95,9 @@ def worst(method, sizes):
     return lang_and_reiczigel(*n, 0.5, (1.0, 0.0))
 
 
-@pytest.mark.parametrize(("method", "sizes", "coverage"), ROWS, ids=[f"{x[0]}, {x[1]}" for x in ROWS])
+@pytest.mark.parametrize(
+    ("method", "sizes", "coverage"), ROWS, ids=[f"{x[0]}, {x[1]}" for x in ROWS]
+)
 def test_the_coverages_of_rejected_methods_are_right(method, sizes, coverage):
     assert worst(method, sizes) == pytest.approx(float(coverage), abs=0.0006)
 

@@ -1,4 +1,6 @@
-"""How often intervals over tasks hold the truth of the tasks' population, and docs/statistics.md's table of it."""
+"""How often intervals over tasks hold the truth of the tasks' population, and docs/statistics.md's
+table of it.
+"""
 
 import math
 import re
@@ -12,9 +14,12 @@ from spanscore.stats.tasks import bca_limits
 
 REPEATS, RESAMPLES = 4000, 300
 PAGE = (Path(__file__).parents[2] / "docs/statistics.md").read_text(encoding="utf-8")
-ROWS = re.findall(r"^\| (\w+) \| (\d+) x (\d+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", PAGE, re.MULTILINE)
+ROWS = re.findall(
+    r"^\| (\w+) \| (\d+) x (\d+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", PAGE, re.MULTILINE
+)
 
-TASKS = {  # (share of tasks, their chance to pass as a, b of a beta distribution; one number: all the same)
+# (share of tasks, their chance to pass as a, b of a beta distribution; one number: all the same)
+TASKS = {
     "mixed": [(0.3, 0), (0.2, 1), (0.5, (1, 1))],
     "even": [(1, (1, 1))],
     "extreme": [(1, (0.5, 0.5))],
@@ -29,14 +34,19 @@ def moment(chance, k):
     if not isinstance(chance, tuple):
         return chance**k
     a, b = chance
-    return math.exp(math.lgamma(a + k) + math.lgamma(a + b) - math.lgamma(a) - math.lgamma(a + b + k))
+    return math.exp(
+        math.lgamma(a + k) + math.lgamma(a + b) - math.lgamma(a) - math.lgamma(a + b + k)
+    )
 
 
 def simulated(name, tasks, trials, k):
     """The unbiased pass^k of each task, in many suites drawn from the population, and the truth."""
     parts, rng = TASKS[name], np.random.default_rng(tasks + k)
     which = rng.choice(len(parts), (REPEATS, tasks), p=[share for share, _ in parts])
-    drawn = [rng.beta(*x, which.shape) if isinstance(x, tuple) else np.full(which.shape, float(x)) for _, x in parts]
+    drawn = [
+        rng.beta(*x, which.shape) if isinstance(x, tuple) else np.full(which.shape, float(x))
+        for _, x in parts
+    ]
     passed = rng.binomial(trials, np.choose(which, drawn))
     of_count = np.array([math.comb(c, k) / math.comb(trials, k) for c in range(trials + 1)])
     return of_count[passed], sum(share * moment(x, k) for share, x in parts)
@@ -59,7 +69,11 @@ def of_bootstrap(x, truth):
     found = []
     for values in x:
         kinds, counts = np.unique(values, return_counts=True)
-        found.append(bca_limits(values, rng.multinomial(tasks, counts / tasks, RESAMPLES) @ kinds / tasks, 0.95))
+        found.append(
+            bca_limits(
+                values, rng.multinomial(tasks, counts / tasks, RESAMPLES) @ kinds / tasks, 0.95
+            )
+        )
     return held(np.array(found).T, truth)
 
 
@@ -75,14 +89,21 @@ def test_pass_pow_k_over_tasks_is_covered(name, k, tasks, trials):
 
 
 @pytest.mark.parametrize(
-    ("name", "tasks", "trials", "truth", "default", "bootstrap"), ROWS, ids=[" ".join(x[:3]) for x in ROWS]
+    ("name", "tasks", "trials", "truth", "default", "bootstrap"),
+    ROWS,
+    ids=[" ".join(x[:3]) for x in ROWS],
 )
 def test_the_coverages_in_the_table_are_right(name, tasks, trials, truth, default, bootstrap):
     x, of_population = simulated(name, int(tasks), int(trials), 4)
-    assert (of_population, of_default(x, of_population), of_bootstrap(x[: REPEATS // 2], of_population)) == (
+    assert (
+        of_population,
+        of_default(x, of_population),
+        of_bootstrap(x[: REPEATS // 2], of_population),
+    ) == (
         pytest.approx(float(truth), abs=0.0006),
         pytest.approx(float(default), abs=0.006),
-        pytest.approx(float(bootstrap), abs=0.012),  # half as many will do for what is not the default
+        # half as many will do for what is not the default
+        pytest.approx(float(bootstrap), abs=0.012),
     )
 
 

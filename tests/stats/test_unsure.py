@@ -1,4 +1,6 @@
-"""Scores on which a judge is unsure: found around its threshold, and as many errors outside as were allowed at most."""
+"""Scores on which a judge is unsure: found around its threshold, and as many errors outside as were
+allowed at most.
+"""
 
 import numpy as np
 import pytest
@@ -40,7 +42,10 @@ def test_a_judge_that_is_no_better_than_chance_is_sure_of_nothing():
 
 
 def test_many_sure_scores_far_above_do_not_make_an_unsure_one_sure():
-    labels, scores = [True, False] * 5 + [True] * 500 + [False] * 30, [0.6] * 10 + [1.0] * 500 + [0.0] * 30
+    labels, scores = (
+        [True, False] * 5 + [True] * 500 + [False] * 30,
+        [0.6] * 10 + [1.0] * 500 + [0.0] * 30,
+    )
     assert unsure_scores(labels, scores, threshold=0.5).limits == pytest.approx((0.3, 0.8))
 
 
@@ -72,7 +77,9 @@ def test_outside_the_limits_verdicts_are_wrong_no_more_often_than_was_allowed(n)
 def test_the_share_that_is_wrong_is_of_units_that_did_not_choose_the_limits():
     """People answer at random: limits that fit a few of them by chance do not look good."""
     rng = np.random.default_rng(3)
-    found = unsure_scores(list(rng.random(40) < 0.5), list(rng.random(40)), threshold=0.5, most_wrong=0.2)
+    found = unsure_scores(
+        list(rng.random(40) < 0.5), list(rng.random(40)), threshold=0.5, most_wrong=0.2
+    )
     assert found.wrong is None or found.wrong.value > 0.2
 
 

@@ -1,7 +1,7 @@
 """Weighted estimates: what they are by hand, and how often their intervals hold the truth.
 
-Simulated from fixed seeds; a coverage of 95 % is known to a standard error of .007, of .015 with `FEW` data sets. The
-longer simulations are in bench/weighted.py.
+Simulated from fixed seeds; a coverage of 95 % is known to a standard error of .007, of .015 with
+`FEW` data sets. The longer simulations are in bench/weighted.py.
 """
 
 import numpy as np
@@ -34,7 +34,9 @@ def holds(estimate, truth):
 
 
 def means(y, weights, least_chance):
-    """The limits that `weighted_mean` has for each row, of independent units; those of weight 0 were not drawn."""
+    """The limits that `weighted_mean` has for each row, of independent units; those of weight 0
+    were not drawn.
+    """
     total = weights.sum(1)
     center = (weights * y).sum(1) / total
     shares = weights / total[:, None]
@@ -91,7 +93,9 @@ def test_a_weighted_mean_of_turns_in_sessions_is_covered(sessions, alike):
         luck = np.where(rng.random(len(errs)) < alike, common, rng.random(len(errs)))
         kept = np.repeat(rng.random(sessions) < chance, turns) | errs
         y, chances = (luck < np.where(errs, 0.2, 0.8)).astype(float), np.where(errs, 1.0, chance)
-        found = moments(y[kept], chances[kept], clusters=np.repeat(range(sessions), turns)[kept].tolist())
+        found = moments(
+            y[kept], chances[kept], clusters=np.repeat(range(sessions), turns)[kept].tolist()
+        )
         hits += found.units == 0 or holds(weighted_mean(found, least_chance=chance), 0.62)
     assert hits / FEW >= 0.92
 
@@ -104,7 +108,9 @@ def test_the_value_and_the_effective_n_are_those_of_the_weighted_mean():
     values, chances, clusters = [0.2, 0.9, 1, 0.4], [1, 0.5, 0.5, 0.1], ["a", "a", "b", "c"]
     found = weighted_mean(moments(values, chances, clusters=clusters))
     known = mean(values, weights=[1 / x for x in chances], clusters=clusters)
-    assert (found.value, found.n, found.effective_n) == pytest.approx((known.value, known.n, known.effective_n))
+    assert (found.value, found.n, found.effective_n) == pytest.approx(
+        (known.value, known.n, known.effective_n)
+    )
 
 
 def test_moments_of_groups_that_share_no_session_add_up():
@@ -121,7 +127,10 @@ def test_scores_that_nearly_agree_do_not_lose_their_interval_to_rounding():
 
 def test_an_interval_is_wider_where_something_was_drawn_with_a_chance_of_which_nothing_was_seen():
     found = moments([1] * 200, [1] * 200)
-    assert weighted_mean(found, least_chance=0.02).interval.low < weighted_mean(found).interval.low - 0.1
+    assert (
+        weighted_mean(found, least_chance=0.02).interval.low
+        < weighted_mean(found).interval.low - 0.1
+    )
 
 
 def test_other_bounds_scale_the_estimate():
@@ -137,7 +146,12 @@ def test_without_units_there_is_no_mean():
 
 @pytest.mark.parametrize(
     ("values", "chances", "message"),
-    [([1, 0], [1], "a chance for each"), ([2], [1], "values"), ([float("nan")], [1], "values"), ([1], [0], "chances")],
+    [
+        ([1, 0], [1], "a chance for each"),
+        ([2], [1], "values"),
+        ([float("nan")], [1], "values"),
+        ([1], [0], "chances"),
+    ],
 )
 def test_what_is_no_value_or_chance_is_refused(values, chances, message):
     with pytest.raises(ValueError, match=message):
@@ -149,7 +163,10 @@ def test_what_is_no_value_or_chance_is_refused(values, chances, message):
 @pytest.mark.parametrize("chances", [(1.0, 0.05), (1.0, 0.3), (0.5, 0.5)])
 def test_a_weighted_total_is_covered(chances, share, total):
     rng, hits = np.random.default_rng(total), 0
-    y, chance = (rng.random(total) < share).astype(float), np.where(rng.random(total) < 0.3, *chances)
+    y, chance = (
+        (rng.random(total) < share).astype(float),
+        np.where(rng.random(total) < 0.3, *chances),
+    )
     for _ in range(FEW):
         kept = rng.random(total) < chance
         hits += holds(weighted_total(y[kept], chance[kept], least_chance=min(chances)), y.sum())
@@ -168,7 +185,9 @@ def test_a_total_of_sessions_that_were_drawn_as_wholes_is_covered():
     y = np.repeat(rng.random(80) < 0.2, turns).astype(float)
     for _ in range(FEW):
         kept = (rng.random(80) < 0.25)[of_turn]
-        found = weighted_total(y[kept], np.full(kept.sum(), 0.25), clusters=of_turn[kept].tolist(), least_chance=0.25)
+        found = weighted_total(
+            y[kept], np.full(kept.sum(), 0.25), clusters=of_turn[kept].tolist(), least_chance=0.25
+        )
         hits += holds(found, y.sum())
     assert hits / FEW >= 0.92
 
@@ -202,7 +221,10 @@ def test_a_difference_is_covered_whatever_share_of_the_sessions_is_in_both(sessi
     for _ in range(FEW):
         kind = rng.random((2, sessions))
         kind[1] = np.where(np.arange(sessions) < shared * sessions, kind[0], kind[1])
-        names = [np.arange(sessions), np.where(np.arange(sessions) < shared * sessions, 0, 1000) + np.arange(sessions)]
+        names = [
+            np.arange(sessions),
+            np.where(np.arange(sessions) < shared * sessions, 0, 1000) + np.arange(sessions),
+        ]
         groups = []
         for own, of, better in zip(kind, names, (0.0, 0.15), strict=True):
             chance = np.where(own < 0.4, 1.0, 0.4)
@@ -222,7 +244,10 @@ def test_sessions_that_both_have_make_a_difference_surer():
     y = np.random.default_rng(1).random(60)
     sums = by_cluster(y, np.ones(60), range(60)), by_cluster(y * 0.9, np.ones(60), range(60))
     groups = moments(y, np.ones(60)), moments(y * 0.9, np.ones(60))
-    paired, apart = weighted_difference(*groups, shared=crossed(*sums)), weighted_difference(*groups)
+    paired, apart = (
+        weighted_difference(*groups, shared=crossed(*sums)),
+        weighted_difference(*groups),
+    )
     assert paired.interval.high < 0 < apart.interval.high
 
 
@@ -239,7 +264,9 @@ JUDGE = Confusion(90, 10, 15, 85)
 def test_verdicts_of_equal_weight_are_corrected_as_their_counts_are():
     found = corrected_mean(moments([1] * 60 + [0] * 40, [0.5] * 100), JUDGE)
     known = corrected_rate(60, 100, JUDGE)
-    assert (found.value, found.interval.low) == pytest.approx((known.value, known.interval.low), abs=0.003)
+    assert (found.value, found.interval.low) == pytest.approx(
+        (known.value, known.interval.low), abs=0.003
+    )
 
 
 def test_a_corrected_rate_of_weighted_verdicts_in_sessions_is_covered():
@@ -253,7 +280,9 @@ def test_a_corrected_rate_of_weighted_verdicts_in_sessions_is_covered():
         y = (rng.random(len(passes)) < np.where(passes, 0.9, 0.15)).astype(float)
         kept = errs | np.repeat(rng.random(120) < 0.4, turns)
         chances = np.where(errs, 1.0, 0.4)
-        found = moments(y[kept], chances[kept], clusters=np.repeat(range(120), turns)[kept].tolist())
+        found = moments(
+            y[kept], chances[kept], clusters=np.repeat(range(120), turns)[kept].tolist()
+        )
         hits += holds(corrected_mean(found, judge), 0.62)
     assert hits / FEW >= 0.92
 
@@ -280,4 +309,6 @@ def test_means_in_one_go_are_those_that_each_has_alone():
         alone = [weighted_mean(x, least_chance=least_chance) for x in found]
         for one, other in zip(together, alone, strict=True):
             assert one.value == other.value
-            assert (one.interval.low, one.interval.high) == pytest.approx((other.interval.low, other.interval.high))
+            assert (one.interval.low, one.interval.high) == pytest.approx(
+                (other.interval.low, other.interval.high)
+            )

@@ -44,7 +44,9 @@ def make_score(trace, metric="coherence", value=0.75, **facts):
 
 @pytest.fixture
 def make():
-    """`make.trace(number, **facts)`, `make.score(trace, metric, value, **facts)`, `make.stored(trace, revision)`."""
+    """`make.trace(number, **facts)`, `make.score(trace, metric, value, **facts)`,
+    `make.stored(trace, revision)`.
+    """
 
     def stored(trace, revision=1):
         return StoredTrace(trace, revision, f"digest {revision}")
@@ -69,7 +71,9 @@ def clock():
 
 @pytest.fixture
 def open_store(database_url, clock):
-    """`open_store(**retention)`: the store in this test's database; every call opens it anew, as a restart does."""
+    """`open_store(**retention)`: the store in this test's database; every call opens it anew, as a
+    restart does.
+    """
     opened = []
 
     def open_it(**retention):
@@ -89,7 +93,9 @@ def store(open_store):
 
 @pytest.fixture
 def sql(database_url):
-    """`sql(statement, **parameters)` behind the store's back; returns the rows, where there are any."""
+    """`sql(statement, **parameters)` behind the store's back; returns the rows, where there are
+    any.
+    """
     engine = create_engine(database_url)
 
     def execute(statement, **parameters):

@@ -1,4 +1,6 @@
-"""What people label next: by doubt, by contradiction or at random, each item by one person at a time."""
+"""What people label next: by doubt, by contradiction or at random, each item by one person at a
+time.
+"""
 
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,17 +26,29 @@ def store(open_store):
 
 def queue(author=ADA, strategy="random", **facts):
     return Queue(
-        **{"tenant": "", "metric": "coherence", "label": "coherence", "author": author, "strategy": strategy, **facts}
+        **{
+            "tenant": "",
+            "metric": "coherence",
+            "label": "coherence",
+            "author": author,
+            "strategy": strategy,
+            **facts,
+        }
     )
 
 
 @pytest.fixture
 def fill(store, make):
-    """`fill(0.1, 0.9)`: traces 1, 2, … with these scores of coherence; returns their agent trace ids."""
+    """`fill(0.1, 0.9)`: traces 1, 2, … with these scores of coherence; returns their agent trace
+    ids.
+    """
 
     def put(*values, first=1, **facts):
         traces = [make.trace(number) for number in range(first, first + len(values))]
-        scores = [make.score(trace, value=value, **facts) for trace, value in zip(traces, values, strict=True)]
+        scores = [
+            make.score(trace, value=value, **facts)
+            for trace, value in zip(traces, values, strict=True)
+        ]
         store.commit([make.stored(x) for x in traces], scores)
         return [x.id for x in traces]
 
@@ -43,7 +57,9 @@ def fill(store, make):
 
 @pytest.fixture
 def label(store, make):
-    """`label(number, author, passed)`: what a person says of trace `number`; returns the label's uid."""
+    """`label(number, author, passed)`: what a person says of trace `number`; returns the label's
+    uid.
+    """
     given = iter(range(1, 10**6))
 
     def put(number, author=ADA, passed=True, source="human", **facts):
@@ -127,7 +143,9 @@ def test_pages_follow_each_other_whatever_is_scored_meanwhile(store, fill):
 def test_the_random_order_of_sessions_is_theirs(store, make):
     for number in range(1, 20):
         trace = make.trace(number, session_id=f"s{number}")
-        score = make.score(trace, scope="session", subject_id=f"s{number}", session_key=f"s{number}")
+        score = make.score(
+            trace, scope="session", subject_id=f"s{number}", session_key=f"s{number}"
+        )
         store.commit([make.stored(trace)], [score])
     found = listed(store, queue())
     assert sorted(found) == sorted(f"s{x}" for x in range(1, 20))
@@ -150,7 +168,9 @@ def test_why_a_score_is_doubtful_is_said(store, fill):
     assert item.reasons == ("the judge's score 0.52 is 0.02 from the threshold 0.5",)
 
 
-def test_a_score_whose_samples_lie_on_both_sides_of_the_threshold_comes_before_a_nearer_one(store, make):
+def test_a_score_whose_samples_lie_on_both_sides_of_the_threshold_comes_before_a_nearer_one(
+    store, make
+):
     near, spread = make.trace(1), make.trace(2)
     samples = Score(0.7, "", {"samples": {"values": [0.3, 1.0]}})
     store.commit(
@@ -164,7 +184,8 @@ def test_a_score_that_a_cascade_left_to_a_better_model_comes_first(store, make):
     near, left = make.trace(1), make.trace(2)
     outcome = Score(0.9, "", {"cascade": {"escalated": True}})
     store.commit(
-        [make.stored(near), make.stored(left)], [make.score(near, value=0.52), make.score(left, outcome=outcome)]
+        [make.stored(near), make.stored(left)],
+        [make.score(near, value=0.52), make.score(left, outcome=outcome)],
     )
     assert listed(store, queue(strategy="uncertain")) == [left.id, near.id]
 
@@ -210,7 +231,9 @@ def test_what_an_author_has_labelled_does_not_come_again(store, fill, label, str
     assert sorted(listed(store, queue(strategy=strategy))) == sorted([traces[0], traces[2]])
 
 
-def test_what_one_person_has_labelled_nobody_labels_again_unless_two_labels_are_wanted(store, fill, label):
+def test_what_one_person_has_labelled_nobody_labels_again_unless_two_labels_are_wanted(
+    store, fill, label
+):
     fill(0.1)
     label(1)
     assert listed(store, queue(BOB)) == []
@@ -264,7 +287,9 @@ def test_what_is_not_leased_cannot_be_given_back(store, fill):
 
 
 class Raced:
-    """The store's database, in which somebody else does something before the first transaction that writes."""
+    """The store's database, in which somebody else does something before the first transaction that
+    writes.
+    """
 
     def __init__(self, database, first):
         self._database = database
@@ -323,7 +348,9 @@ def test_what_people_were_asked_goes_with_retention(open_store, fill, clock):
         assert connection.execute(select(annotation_items)).all() == []
 
 
-def test_an_item_that_was_settled_is_passed_over_without_a_look_at_its_labels(store, fill, label, asked):
+def test_an_item_that_was_settled_is_passed_over_without_a_look_at_its_labels(
+    store, fill, label, asked
+):
     fill(*[0.5] * 60)
     for number in range(1, 51):
         label(number)

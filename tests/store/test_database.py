@@ -23,7 +23,9 @@ def serving(config):
 
 
 def test_a_second_server_on_the_same_store_is_refused_and_told_who_has_it(serving, config):
-    with pytest.raises(ConfigError, match=rf"in use by another spanscore \(process {os.getpid()} .*store\.url"):
+    with pytest.raises(
+        ConfigError, match=rf"in use by another spanscore \(process {os.getpid()} .*store\.url"
+    ):
         Store.open(config, alone=True)
 
 

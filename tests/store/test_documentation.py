@@ -1,4 +1,6 @@
-"""docs/store.md says what is so: its example loads, every key has its default, every table is named."""
+"""docs/store.md says what is so: its example loads, every key has its default, every table is
+named.
+"""
 
 import re
 from pathlib import Path
@@ -11,11 +13,16 @@ from spanscore.store.config import Config
 from spanscore.store.schema import tables
 
 TEXT = (Path(__file__).parents[2] / "docs" / "store.md").read_text(encoding="utf-8")
-SHOWN = {found[1]: found[2].strip("`") for found in re.finditer(r"^\| `([^`]+)` \| ([^|]*) \|", TEXT, re.MULTILINE)}
+SHOWN = {
+    found[1]: found[2].strip("`")
+    for found in re.finditer(r"^\| `([^`]+)` \| ([^|]*) \|", TEXT, re.MULTILINE)
+}
 
 
 def keys(model, path=""):
-    """The keys of a model and of the models in it, as they are written, each with its default as it is written."""
+    """The keys of a model and of the models in it, as they are written, each with its default as it
+    is written.
+    """
     for name, default in model.model_dump(mode="json").items():
         nested = getattr(model, name)
         if isinstance(nested, BaseModel):
@@ -34,6 +41,8 @@ def test_a_setting_is_documented_with_its_default(key, default):
     assert SHOWN.get(key) == default
 
 
-@pytest.mark.parametrize("table", sorted(set(tables.tables) - {"spanscore_schema", "alembic_version"}))
+@pytest.mark.parametrize(
+    "table", sorted(set(tables.tables) - {"spanscore_schema", "alembic_version"})
+)
 def test_a_table_is_documented(table):
     assert table in SHOWN

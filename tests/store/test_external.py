@@ -1,4 +1,6 @@
-"""Scores that others gave are kept beside ours, found by what they name, and never in the outbox."""
+"""Scores that others gave are kept beside ours, found by what they name, and never in the
+outbox.
+"""
 
 from dataclasses import replace
 
@@ -35,7 +37,9 @@ def given(trace_id, number=1, *, span_id="", at_ns=5, **facts):
 
 def of_session(session_id, number=1, *, session_key=None, **facts):
     named = {"session_id": session_id, "session_key": session_key or session_id}
-    return given("", number, scope="session", subject_id=session_key or session_id, **named, **facts)
+    return given(
+        "", number, scope="session", subject_id=session_key or session_id, **named, **facts
+    )
 
 
 @pytest.fixture
@@ -48,10 +52,17 @@ def test_a_score_of_a_stored_trace_is_found_by_the_agent_trace_it_is_of(store, m
     store.commit([make.stored(trace)], [])
     store.put_external([given(trace.trace_ids[0])])
     [found] = store.external_scores(trace_id=trace.id)
-    assert (found.subject_id, found.session_id, found.value, found.label) == (trace.id, "s", 1.0, "yes")
+    assert (found.subject_id, found.session_id, found.value, found.label) == (
+        trace.id,
+        "s",
+        1.0,
+        "yes",
+    )
 
 
-@pytest.mark.parametrize("outcome", [Annotation(None, "formal"), Annotation(7.0), Failure("Timeout", "no answer")])
+@pytest.mark.parametrize(
+    "outcome", [Annotation(None, "formal"), Annotation(7.0), Failure("Timeout", "no answer")]
+)
 def test_it_is_read_back_as_it_was_given(store, outcome):
     score = given("a" * 32, outcome=outcome)
     store.put_external([score])
@@ -77,7 +88,10 @@ def test_what_is_delivered_twice_is_there_once(store):
 
 
 def test_of_one_person_the_last_score_counts(store):
-    first, second = given("a" * 32, at_ns=1), given("a" * 32, 2, at_ns=2, outcome=Annotation(0.0, "no"))
+    first, second = (
+        given("a" * 32, at_ns=1),
+        given("a" * 32, 2, at_ns=2, outcome=Annotation(0.0, "no")),
+    )
     store.put_external([second, first])
     assert [x.label for x in store.external_scores(trace_id="a" * 32)] == ["no"]
 
@@ -116,7 +130,9 @@ def test_what_is_of_a_whole_trace_with_several_turns_is_found_by_that_trace(stor
     assert [x.subject_id for x in store.external_scores(trace_id=trace_id)] == [trace_id]
 
 
-def test_labels_of_a_whole_trace_with_several_turns_are_apart_from_those_of_a_turn(two_turns, database_url):
+def test_labels_of_a_whole_trace_with_several_turns_are_apart_from_those_of_a_turn(
+    two_turns, database_url
+):
     found = named(Config(url=database_url), "helpful")
     assert (found.scores, len(found.of_no_turn)) == ([], 1)
 
@@ -133,11 +149,17 @@ def answered(store, make):
 
 
 def of_response(response_id="resp-1", number=1, *, trace_id="", **facts):
-    target = Target(trace_id, "e" * 16 if trace_id else "", 0, 0, facts.pop("resource", {}), response_id)
-    return given(trace_id, number, **{"subject_id": trace_id or response_id, "target": target, **facts})
+    target = Target(
+        trace_id, "e" * 16 if trace_id else "", 0, 0, facts.pop("resource", {}), response_id
+    )
+    return given(
+        trace_id, number, **{"subject_id": trace_id or response_id, "target": target, **facts}
+    )
 
 
-def test_a_score_that_names_only_a_response_is_of_the_turn_and_the_span_in_which_it_was_given(store, answered):
+def test_a_score_that_names_only_a_response_is_of_the_turn_and_the_span_in_which_it_was_given(
+    store, answered
+):
     store.put_external([of_response()])
     [found] = store.external_scores(trace_id=answered.id)
     assert (found.subject_id, found.session_id) == (answered.id, "s")
@@ -166,7 +188,10 @@ def test_a_span_of_a_turn_is_believed_before_the_response(store, make, answered)
 
 def test_of_several_turns_in_a_trace_it_is_of_the_one_that_has_the_response(store, make):
     calls = [(ModelCall(x * 16, response_id=f"resp-{x}"),) for x in "cd"]
-    turns = [make.trace(1, opening_span_id=x * 16, model_calls=y) for x, y in zip("ab", calls, strict=True)]
+    turns = [
+        make.trace(1, opening_span_id=x * 16, model_calls=y)
+        for x, y in zip("ab", calls, strict=True)
+    ]
     store.commit([make.stored(x) for x in turns], [])
     store.put_external([of_response("resp-d", trace_id=turns[0].trace_ids[0])])
     assert [len(store.external_scores(trace_id=x.id)) for x in turns] == [0, 1]
@@ -200,14 +225,18 @@ def test_what_other_tenants_models_answer_makes_no_response_ambiguous(store, mak
     for number in range(2, 25):
         trace = make.trace(number, model_calls=(call,))
         resource = with_headers({}, ((":tenant", "other"),))
-        store.commit([make.stored(replace(trace, target=replace(trace.target, resource=resource)))], [])
+        store.commit(
+            [make.stored(replace(trace, target=replace(trace.target, resource=resource)))], []
+        )
     store.put_external([of_response()])
     assert [x.subject_id for x in store.external_scores(trace_id=answered.id)] == [answered.id]
 
 
 def test_a_score_of_a_response_is_a_label_of_its_turn(store, answered, database_url):
     store.put_external([of_response()])
-    assert [x.subject_id for x in named(Config(url=database_url), "helpful").scores] == [answered.id]
+    assert [x.subject_id for x in named(Config(url=database_url), "helpful").scores] == [
+        answered.id
+    ]
 
 
 @pytest.mark.parametrize("response_id", ["r" * 30_000, "nul\0", "half \ud83d"])
@@ -221,21 +250,30 @@ def test_a_response_id_of_any_form_is_found(store, make, response_id):
 def test_a_later_revision_names_its_own_responses(store, make, answered):
     changed = replace(answered, model_calls=(ModelCall("c" * 16, response_id="resp-2"),))
     store.commit([make.stored(changed, 2)], [])
-    store.put_external([of_response("resp-1", 1), of_response("resp-2", 2, evaluator=replace(ADA, author="bob"))])
+    store.put_external(
+        [of_response("resp-1", 1), of_response("resp-2", 2, evaluator=replace(ADA, author="bob"))]
+    )
     assert [x.target.response_id for x in store.external_scores(trace_id=answered.id)] == ["resp-2"]
 
 
 def test_retention_leaves_no_response_behind(open_store, make, clock, sql):
     store = open_store(max_age="1h")
-    store.commit([make.stored(make.trace(1, model_calls=(ModelCall("c" * 16, response_id="resp-1"),)))], [])
+    store.commit(
+        [make.stored(make.trace(1, model_calls=(ModelCall("c" * 16, response_id="resp-1"),)))], []
+    )
     store.put_external([of_response()])
     clock.now_ns += 3601 * 10**9
     store.prune(clock.now_ns)
-    assert sql("SELECT response_id FROM model_responses UNION SELECT response_id FROM response_scores") == []
+    assert (
+        sql("SELECT response_id FROM model_responses UNION SELECT response_id FROM response_scores")
+        == []
+    )
 
 
 def test_a_damaged_score_costs_no_other(store, sql):
-    store.put_external([given("a" * 32, n, evaluator=replace(ADA, author=str(n))) for n in range(3)])
+    store.put_external(
+        [given("a" * 32, n, evaluator=replace(ADA, author=str(n))) for n in range(3)]
+    )
     sql("UPDATE external_scores SET record = '[1' WHERE uid = '0000000000000001'")
     assert [x.evaluator.author for x in store.external_scores(trace_id="a" * 32)] == ["0", "2"]
 
@@ -247,23 +285,33 @@ def test_a_session_has_its_own_and_those_of_its_traces(store, make):
     assert [x.scope for x in store.external_scores(session_id="s")] == ["trace", "session"]
 
 
-def test_a_session_score_from_outside_its_namespace_is_of_the_only_session_with_that_id(store, make):
+def test_a_session_score_from_outside_its_namespace_is_of_the_only_session_with_that_id(
+    store, make
+):
     trace = make.trace(1, session_id="s", session_key="0123456789abcdef:s")
     store.commit([make.stored(trace)], [])
     store.put_external([of_session("s")])
-    assert [x.subject_id for x in store.external_scores(session_id=trace.session_key)] == [trace.session_key]
+    assert [x.subject_id for x in store.external_scores(session_id=trace.session_key)] == [
+        trace.session_key
+    ]
 
 
 def test_where_several_sessions_have_the_id_it_is_of_none_of_them(store, make):
     keys = ["0123456789abcdef:s", "fedcba9876543210:s"]
-    store.commit([make.stored(make.trace(n, session_id="s", session_key=x)) for n, x in enumerate(keys, 1)], [])
+    store.commit(
+        [make.stored(make.trace(n, session_id="s", session_key=x)) for n, x in enumerate(keys, 1)],
+        [],
+    )
     store.put_external([of_session("s")])
     assert [store.external_scores(session_id=x) for x in keys] == [[], []]
 
 
 def test_a_session_outside_of_every_namespace_keeps_its_own(store, make):
     keys = ["s", "0123456789abcdef:s"]
-    store.commit([make.stored(make.trace(n, session_id="s", session_key=x)) for n, x in enumerate(keys, 1)], [])
+    store.commit(
+        [make.stored(make.trace(n, session_id="s", session_key=x)) for n, x in enumerate(keys, 1)],
+        [],
+    )
     store.put_external([of_session("s")])
     assert [len(store.external_scores(session_key=x)) for x in keys] == [1, 0]
 
@@ -276,13 +324,20 @@ def test_the_key_of_a_session_stands_for_no_session_of_another_namespace(store, 
     assert [len(store.external_scores(session_key=x)) for x in keys] == [0, 2]
 
 
-def test_a_tenants_session_score_from_outside_its_namespace_is_of_its_only_session_with_that_id(store, make):
+def test_a_tenants_session_score_from_outside_its_namespace_is_of_its_only_session_with_that_id(
+    store, make
+):
     targets = {x: Target("", "", 5, 5, with_headers({}, of_tenant(x))) for x in ("acme", "blue")}
     keys = {x: session_key("s", scope_of(target.resource, ())) for x, target in targets.items()}
-    in_namespace = make.trace(1, session_id="s", session_key="acme/0123456789abcdef:s", target=targets["acme"])
+    in_namespace = make.trace(
+        1, session_id="s", session_key="acme/0123456789abcdef:s", target=targets["acme"]
+    )
     store.commit([make.stored(in_namespace)], [])
     store.put_external(
-        [of_session("s", n, session_key=keys[x], target=targets[x]) for n, x in enumerate(("acme", "blue"), 1)]
+        [
+            of_session("s", n, session_key=keys[x], target=targets[x])
+            for n, x in enumerate(("acme", "blue"), 1)
+        ]
     )
     found = store.external_scores(session_key=in_namespace.session_key, tenant="acme")
     assert [x.received_uid for x in found] == [f"{1:016x}"]
@@ -321,7 +376,9 @@ def test_what_one_tenant_sends_is_not_put_to_anothers_trace(store, make):
     trace = make.trace(1)
     store.commit([make.stored(trace)], [])
     resource = with_headers({}, (("x-tenant", "other"),))
-    store.put_external([given(trace.trace_ids[0], target=Target(trace.trace_ids[0], "", 0, 0, resource))])
+    store.put_external(
+        [given(trace.trace_ids[0], target=Target(trace.trace_ids[0], "", 0, 0, resource))]
+    )
     assert store.external_scores(trace_id=trace.id) == []
 
 
@@ -329,7 +386,9 @@ def test_what_one_tenant_sends_is_no_label_of_anothers_trace(store, make, databa
     trace = make.trace(1)
     store.commit([make.stored(trace)], [])
     resource = with_headers({}, (("x-tenant", "other"),))
-    store.put_external([given(trace.trace_ids[0], target=Target(trace.trace_ids[0], "", 0, 0, resource))])
+    store.put_external(
+        [given(trace.trace_ids[0], target=Target(trace.trace_ids[0], "", 0, 0, resource))]
+    )
     assert named(Config(url=database_url), "helpful") == ([], [])
 
 

@@ -53,16 +53,29 @@ def test_a_score_has_the_facts_of_its_trace(store, make, rows, sql):
         target=Target("0" * 31 + "1", "1" * 16, 1000, 3500, resource),
         session_id="s",
         model_calls=(ModelCall("2" * 16, None), ModelCall("3" * 16, "gpt-4o")),
-        tool_calls=(ToolCall("c1", "search", {}, ""), ToolCall("c2", "book", {}, ""), ToolCall("c3", "search", {}, "")),
+        tool_calls=(
+            ToolCall("c1", "search", {}, ""),
+            ToolCall("c2", "book", {}, ""),
+            ToolCall("c3", "search", {}, ""),
+        ),
     )
     judge = Evaluator("LLM", "task_completion", "1", model="judge-1", prompt_hash="abc")
     score = make.score(
-        trace, evaluator=judge, evaluated_at_ns=7, sampling=0.25, service_name="shop", agent_name="a", rule="r"
+        trace,
+        evaluator=judge,
+        evaluated_at_ns=7,
+        sampling=0.25,
+        service_name="shop",
+        agent_name="a",
+        rule="r",
     )
     store.commit([make.stored(trace)], [score])
     [row] = rows()
     found = row._asdict()
-    assert {name: found[name] for name in ("number", "evaluated_ns", "value", "label", "passing", "series")} == {
+    assert {
+        name: found[name]
+        for name in ("number", "evaluated_ns", "value", "label", "passing", "series")
+    } == {
         "number": 1,
         "evaluated_ns": 7,
         "value": 0.75,
@@ -118,26 +131,42 @@ def test_a_later_revision_takes_the_place_of_the_earlier(store, make, rows):
     trace = make.trace()
     store.commit([make.stored(trace)], [make.score(trace), make.score(trace, "other")])
     store.commit([make.stored(trace, 2)], [make.score(trace, value=0.1, revision=2)])
-    assert [(x.number, x.metric, x.value) for x in rows()] == [(2, "other", 0.75), (3, "coherence", 0.1)]
+    assert [(x.number, x.metric, x.value) for x in rows()] == [
+        (2, "other", 0.75),
+        (3, "coherence", 0.1),
+    ]
 
 
 def test_of_two_revisions_in_one_commit_the_later_stays(store, make, rows):
     trace = make.trace()
-    store.commit([make.stored(trace, 2)], [make.score(trace), make.score(trace, value=0.1, revision=2)])
+    store.commit(
+        [make.stored(trace, 2)], [make.score(trace), make.score(trace, value=0.1, revision=2)]
+    )
     assert [(x.number, x.value) for x in rows()] == [(2, 0.1)]
 
 
 def test_a_session_that_went_on_has_the_facts_of_its_last_evaluation(store, make, rows):
     for revision, value in ((1, 0.1), (2, 0.9)):
         own = {"scope": "session", "subject_id": "a:s", "session_id": "s", "session_key": "a:s"}
-        store.commit([], [make.score(make.trace(revision), "reliability", value, revision=revision, **own)])
+        store.commit(
+            [], [make.score(make.trace(revision), "reliability", value, revision=revision, **own)]
+        )
     assert [(x.scope, x.number, x.value) for x in rows()] == [("session", 2, 0.9)]
 
 
 def test_the_scores_of_a_session_and_of_its_traces_are_one_cluster(store, make, rows):
-    first, second, alone = make.trace(1, session_id="s"), make.trace(2, session_id="s"), make.trace(3)
-    store.commit([make.stored(x) for x in (first, second, alone)], [make.score(x) for x in (first, second, alone)])
-    store.commit([], [make.score(first, "reliability", scope="session", subject_id="s", session_key="s")])
+    first, second, alone = (
+        make.trace(1, session_id="s"),
+        make.trace(2, session_id="s"),
+        make.trace(3),
+    )
+    store.commit(
+        [make.stored(x) for x in (first, second, alone)],
+        [make.score(x) for x in (first, second, alone)],
+    )
+    store.commit(
+        [], [make.score(first, "reliability", scope="session", subject_id="s", session_key="s")]
+    )
     one, two, other, of_session = rows()
     assert one.cluster == two.cluster == of_session.cluster != other.cluster
     assert len({x.subject for x in rows()}) == 4
@@ -206,7 +235,11 @@ def test_they_go_with_the_scores_that_are_pruned(open_store, make, clock, sql):
     store.put_external([make.score(trace, **given(trace, 1.0, 1))])
     clock.now_ns += 2 * 10**9
     store.prune(clock.now_ns)
-    assert sql("SELECT count(*) FROM score_facts") == sql("SELECT count(*) FROM score_procedures") == [(0,)]
+    assert (
+        sql("SELECT count(*) FROM score_facts")
+        == sql("SELECT count(*) FROM score_procedures")
+        == [(0,)]
+    )
 
 
 def test_contexts_without_scores_go_when_they_are_many(open_store, make, clock, sql, monkeypatch):
@@ -242,7 +275,9 @@ def test_of_what_one_person_gave_the_last_counts_in_whatever_order_it_comes(stor
     trace = make.trace()
     for value, at_ns in ((0.0, 5), (1.0, 9), (0.5, 7)):
         store.put_external([make.score(trace, **given(trace, value, at_ns))])
-    store.put_external([make.score(trace, **given(trace, 0.25, 6, evaluator=replace(ADA, author="bob")))])
+    store.put_external(
+        [make.score(trace, **given(trace, 0.25, 6, evaluator=replace(ADA, author="bob")))]
+    )
     assert sorted((x.value, x.source) for x in rows()) == [(0.25, "human"), (1.0, "human")]
     assert len({x.subject for x in rows()}) == 1
 
@@ -260,8 +295,12 @@ def test_scores_of_two_responses_that_name_no_trace_are_of_two_subjects(store, m
 
 
 @pytest.mark.parametrize("is_trace_first", [True, False])
-def test_what_a_response_was_given_counts_with_the_turn_that_has_it(store, make, rows, is_trace_first):
-    trace = make.trace(session_id="s", model_calls=(ModelCall("3" * 16, "gpt-4o", response_id="resp-1"),))
+def test_what_a_response_was_given_counts_with_the_turn_that_has_it(
+    store, make, rows, is_trace_first
+):
+    trace = make.trace(
+        session_id="s", model_calls=(ModelCall("3" * 16, "gpt-4o", response_id="resp-1"),)
+    )
     writes = [
         lambda: store.commit([make.stored(trace)], [make.score(trace)]),
         lambda: store.put_external([of_response(make, "resp-1", 1.0, 5)]),
@@ -274,7 +313,9 @@ def test_what_a_response_was_given_counts_with_the_turn_that_has_it(store, make,
 
 def test_when_a_persons_last_score_is_deleted_the_one_before_counts_again(store, make, rows):
     trace = make.trace()
-    scores = [make.score(trace, **given(trace, value, at_ns)) for value, at_ns in ((0.5, 1), (0.75, 2))]
+    scores = [
+        make.score(trace, **given(trace, value, at_ns)) for value, at_ns in ((0.5, 1), (0.75, 2))
+    ]
     store.put_external(scores)
     store.given.remove("", scores[1].uid, lambda _score: None)
     assert [x.value for x in rows()] == [0.5]
@@ -284,9 +325,13 @@ def test_when_a_persons_last_score_is_deleted_the_one_before_counts_again(store,
 
 def test_a_persons_score_that_is_changed_has_the_facts_of_what_it_is_now(store, make, rows):
     trace = make.trace()
-    scores = [make.score(trace, **given(trace, value, at_ns)) for value, at_ns in ((0.5, 1), (0.75, 2))]
+    scores = [
+        make.score(trace, **given(trace, value, at_ns)) for value, at_ns in ((0.5, 1), (0.75, 2))
+    ]
     store.put_external(scores)
-    store.given.change("", scores[1].uid, lambda x: replace(x, outcome=replace(x.outcome, value=0.25)))
+    store.given.change(
+        "", scores[1].uid, lambda x: replace(x, outcome=replace(x.outcome, value=0.25))
+    )
     assert [x.value for x in rows()] == [0.25]
     store.given.change("", scores[1].uid, lambda x: replace(x, evaluated_at_ns=0))
     assert [x.value for x in rows()] == [0.5]
@@ -295,9 +340,13 @@ def test_a_persons_score_that_is_changed_has_the_facts_of_what_it_is_now(store, 
 def test_scores_of_two_tenants_have_nothing_in_common(store, make, rows):
     for tenant in ("", "acme"):
         resource = with_headers({"service.name": "shop"}, ((":tenant", tenant),) if tenant else ())
-        trace = make.trace(target=Target("0" * 31 + "1", "1" * 16, 1000, 3500, resource), session_id="s")
+        trace = make.trace(
+            target=Target("0" * 31 + "1", "1" * 16, 1000, 3500, resource), session_id="s"
+        )
         store.commit([make.stored(trace)], [make.score(trace)])
-        store.put_external([make.score(trace, **given(trace, 1.0, 1, received_uid=f"{tenant:0>16}"))])
+        store.put_external(
+            [make.score(trace, **given(trace, 1.0, 1, received_uid=f"{tenant:0>16}"))]
+        )
     by_tenant = {tenant: [x for x in rows() if x.tenant == tenant] for tenant in ("", "acme")}
     assert [len(x) for x in by_tenant.values()] == [2, 2]
     for column in ("procedure", "context", "cluster", "subject"):
@@ -307,7 +356,9 @@ def test_scores_of_two_tenants_have_nothing_in_common(store, make, rows):
 
 def test_an_external_score_may_lack_the_kind_of_its_evaluator(store, make, rows):
     trace = make.trace()
-    store.put_external([make.score(trace, **given(trace, 1.0, 1, evaluator=replace(ADA, kind=None)))])
+    store.put_external(
+        [make.score(trace, **given(trace, 1.0, 1, evaluator=replace(ADA, kind=None)))]
+    )
     assert [(x.evaluator_kind, x.value) for x in rows()] == [(None, 1.0)]
 
 

@@ -134,14 +134,19 @@ def test_a_request_whose_rest_has_left_says_so_and_what_stayed_behind(journal):
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_span_that_was_held_back_leaves_before_or_after_the_rest(journal, is_first):
     row = journal.append("traces", b"body", 0).result()
-    marks = [lambda: journal.mark_span_left(row, b"span"), lambda: journal.mark_rest_left(row, [b"span"])]
+    marks = [
+        lambda: journal.mark_span_left(row, b"span"),
+        lambda: journal.mark_rest_left(row, [b"span"]),
+    ]
     for mark in marks if is_first else reversed(marks):
         mark().result()
     assert journal.leaving(row) == Leaving(rest_left=True, left=frozenset([b"span"]))
 
 
 def test_headers_are_kept_with_their_request(journal):
-    row = journal.append("traces", b"body", 0, (("x-scope-orgid", "a"), ("x-scope-orgid", "b"))).result()
+    row = journal.append(
+        "traces", b"body", 0, (("x-scope-orgid", "a"), ("x-scope-orgid", "b"))
+    ).result()
     assert journal.read([row])[0].headers == (("x-scope-orgid", "a"), ("x-scope-orgid", "b"))
 
 
@@ -167,7 +172,12 @@ def test_a_journal_that_does_not_say_what_it_held_back_has_all_leave_again(confi
 def test_what_was_put_aside_is_listed_while_the_journal_is_open(journal, config):
     journal.quarantine("traces", b"\xff\xff", "not protobuf", 7).result()
     (entry,) = quarantine.listed(config.path)
-    assert (entry.signal, entry.reason, entry.size_bytes, entry.received_ns) == ("traces", "not protobuf", 2, 7)
+    assert (entry.signal, entry.reason, entry.size_bytes, entry.received_ns) == (
+        "traces",
+        "not protobuf",
+        2,
+        7,
+    )
 
 
 def test_what_was_put_aside_can_be_had_as_it_came(journal, config):
@@ -181,7 +191,10 @@ def test_the_oldest_of_too_many_put_aside_is_dropped(tmp_path):
     for number in range(3):
         journal.quarantine("traces", b"x", f"reason {number}", number).result()
     journal.close()
-    assert [entry.reason for entry in quarantine.listed(journal._config.path)] == ["reason 1", "reason 2"]
+    assert [entry.reason for entry in quarantine.listed(journal._config.path)] == [
+        "reason 1",
+        "reason 2",
+    ]
 
 
 def test_a_path_that_cannot_be_opened_names_the_setting(tmp_path):
@@ -205,7 +218,9 @@ def test_listing_without_a_journal_says_so(config):
 
 def test_only_the_owner_reads_the_journal(config, journal):
     journal.quarantine("traces", b"x", "not protobuf", 0).result()
-    files = [path for path in config.path.parent.glob(f"{config.path.name}*") if path.suffix != ".lock"]
+    files = [
+        path for path in config.path.parent.glob(f"{config.path.name}*") if path.suffix != ".lock"
+    ]
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
 
 
@@ -247,7 +262,9 @@ def test_requests_that_a_full_disk_kept_are_removed_once_it_has_room(journal, di
     assert (journal.size_bytes, journal.read([row])) == (0, [])
 
 
-def test_a_journal_that_could_not_be_written_finds_out_by_itself_that_it_can_be_again(journal, disk):
+def test_a_journal_that_could_not_be_written_finds_out_by_itself_that_it_can_be_again(
+    journal, disk
+):
     disk.refuses = True
     assert journal.append("traces", b"x", 0).exception() is not None
     assert "disk is full" in journal.trouble

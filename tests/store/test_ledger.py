@@ -1,4 +1,6 @@
-"""The ledger says which requests the journal must contain, whatever becomes of its own last bytes."""
+"""The ledger says which requests the journal must contain, whatever becomes of its own last
+bytes.
+"""
 
 import os
 from pathlib import Path

@@ -63,7 +63,12 @@ def test_scores_that_come_while_pages_are_read_move_nothing(store, make, commit)
         commit(make.score(make.trace(number), f"m{number}"))
     first = store.list_scores(ScoreQuery(), 2)
     commit(make.score(make.trace(9), "later"))
-    assert metrics_of(first) + metrics_of(store.list_scores(ScoreQuery(), 2, first.next)) == ["m3", "m2", "m1", "m0"]
+    assert metrics_of(first) + metrics_of(store.list_scores(ScoreQuery(), 2, first.next)) == [
+        "m3",
+        "m2",
+        "m1",
+        "m0",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +91,9 @@ def test_scores_that_come_while_pages_are_read_move_nothing(store, make, commit)
         ("metric:M2", ["m2"]),
     ],
 )
-def test_a_filter_is_met_by_what_the_database_and_the_record_contain(store, make, commit, text, wanted):
+def test_a_filter_is_met_by_what_the_database_and_the_record_contain(
+    store, make, commit, text, wanted
+):
     for number in range(3):
         commit(make.score(make.trace(number), f"m{number}", 0.1 + 0.3 * number))
     assert metrics_of(store.list_scores(ScoreQuery(filter=parse(text, SCORE_FIELDS)), 10)) == wanted
@@ -118,7 +125,10 @@ def test_sessions_come_page_by_page_those_that_went_on_last_first(store, make, c
     found, place = [], None
     while not found or place:
         page = store.list_sessions(SessionQuery(), 1, place)
-        found, place = found + [(x.session.id, len(x.session.traces)) for x in page.items], page.next
+        found, place = (
+            found + [(x.session.id, len(x.session.traces)) for x in page.items],
+            page.next,
+        )
     assert found == [("a", 2), ("c", 1), ("b", 1)]
 
 
@@ -134,7 +144,9 @@ def test_what_others_gave_is_listed_among_ours_by_its_time(store, make, commit, 
     trace = make.trace(1)
     commit(make.score(trace, "first"))
     clock.now_ns += 10**9
-    given = make.score(trace, "helpful", outcome=Annotation(1.0), threshold=None, scale=None, evaluator=HUMAN)
+    given = make.score(
+        trace, "helpful", outcome=Annotation(1.0), threshold=None, scale=None, evaluator=HUMAN
+    )
     store.put_external([replace(given, received_uid="ab" * 8)])
     commit(make.score(trace, "last"))
     pages = [store.list_scores(ScoreQuery(), 1)]
@@ -184,21 +196,40 @@ def test_a_condition_leaves_out_what_does_not_meet_it(store, make, commit, condi
     assert metrics_of(store.list_scores(ScoreQuery(**condition), 10)) == expected
 
 
-@pytest.mark.parametrize("name", ["shop", "50%_off", 'the "shop"', "a\\b", "a/b", "läden", "店", "tab\there"])
+@pytest.mark.parametrize(
+    "name", ["shop", "50%_off", 'the "shop"', "a\\b", "a/b", "läden", "店", "tab\there"]
+)
 def test_a_service_and_a_session_of_any_name_are_found(store, make, commit, name):
     commit(make.score(make.trace(1), "other"))
-    commit(replace(make.score(make.trace(2), "wanted"), service_name=name, session_id=name, session_key=name))
+    commit(
+        replace(
+            make.score(make.trace(2), "wanted"),
+            service_name=name,
+            session_id=name,
+            session_key=name,
+        )
+    )
     assert metrics_of(store.list_scores(ScoreQuery(service=name), 10)) == ["wanted"]
     assert metrics_of(store.list_scores(ScoreQuery(session_id=name), 10)) == ["wanted"]
 
 
-@pytest.mark.parametrize(("source", "expected"), [("spanscore", ["coherence"]), ("human", ["helpful"]), ("nobody", [])])
-def test_a_source_is_looked_for_only_where_it_can_be(store, make, commit, source, expected, monkeypatch):
+@pytest.mark.parametrize(
+    ("source", "expected"), [("spanscore", ["coherence"]), ("human", ["helpful"]), ("nobody", [])]
+)
+def test_a_source_is_looked_for_only_where_it_can_be(
+    store, make, commit, source, expected, monkeypatch
+):
     trace = make.trace(1)
     commit(make.score(trace), trace=trace)
-    human = replace(make.score(trace, "helpful"), evaluator=HUMAN, outcome=Annotation(1.0), received_uid="1" * 16)
+    human = replace(
+        make.score(trace, "helpful"),
+        evaluator=HUMAN,
+        outcome=Annotation(1.0),
+        received_uid="1" * 16,
+    )
     store.put_external([human])
-    monkeypatch.setattr(listing, "_MAX_LOOKED_AT", 1)  # a record of the other table would end the page
+    # a record of the other table would end the page
+    monkeypatch.setattr(listing, "_MAX_LOOKED_AT", 1)
     assert metrics_of(store.list_scores(ScoreQuery(source=source), 10)) == expected
 
 
@@ -213,7 +244,10 @@ def test_traces_are_listed_with_their_scores(store, make, commit):
     commit(make.score(first, value=0.1), trace=first)
     commit(make.score(second, value=0.9), trace=second)
     found = store.list_traces(TraceQuery(), 10).items
-    assert [(x.trace, [y.value for y in x.scores]) for x in found] == [(second, [0.9]), (first, [0.1])]
+    assert [(x.trace, [y.value for y in x.scores]) for x in found] == [
+        (second, [0.9]),
+        (first, [0.1]),
+    ]
 
 
 def test_pages_of_failing_traces_follow_each_other(store, make, commit):
@@ -232,10 +266,14 @@ def test_traces_of_a_session_are_found_by_its_id_and_its_key(store, make, commit
     commit(trace=trace)
     commit(trace=make.trace(2, session_id="other"))
     for name in ("s", "tenant:s"):
-        assert [x.trace for x in store.list_traces(TraceQuery(session_id=name), 10).items] == [trace]
+        assert [x.trace for x in store.list_traces(TraceQuery(session_id=name), 10).items] == [
+            trace
+        ]
 
 
-def test_a_page_ends_where_too_much_was_looked_at_and_the_next_goes_on(store, make, commit, monkeypatch):
+def test_a_page_ends_where_too_much_was_looked_at_and_the_next_goes_on(
+    store, make, commit, monkeypatch
+):
     monkeypatch.setattr(listing, "_MAX_LOOKED_AT", 2)
     for number, value in enumerate((0.1, 0.9, 0.9)):
         commit(make.score(make.trace(number), value=value))
@@ -263,14 +301,20 @@ def test_a_store_is_read_without_being_opened(store, make, commit, database_url)
     for number in range(5):
         commit(make.score(make.trace(number), f"m{number}"))
     config = Config(url=database_url)
-    found = listing.pages(config, lambda connection, place: listing.scores(connection, ScoreQuery(), 2, place), 3)
+    found = listing.pages(
+        config, lambda connection, place: listing.scores(connection, ScoreQuery(), 2, place), 3
+    )
     assert [x.metric for x in found] == ["m4", "m3", "m2"]
 
 
 def test_a_store_that_is_not_there_is_refused(tmp_path):
     config = Config(url=f"sqlite:///{tmp_path}/nowhere.db")
     with pytest.raises(ConfigError, match="no store there"):
-        next(listing.pages(config, lambda connection, place: listing.scores(connection, ScoreQuery(), 2, place)))
+        next(
+            listing.pages(
+                config, lambda connection, place: listing.scores(connection, ScoreQuery(), 2, place)
+            )
+        )
 
 
 def test_a_damaged_score_of_a_trace_costs_no_other(store, make, commit, sql):
@@ -282,7 +326,9 @@ def test_a_damaged_score_of_a_trace_costs_no_other(store, make, commit, sql):
 
 def searched(store, text):
     """The page's search for a text in what was asked and answered."""
-    query = TraceQuery(filter=parse(f'(user_input:"{text}" OR final_output:"{text}")', TRACE_FIELDS))
+    query = TraceQuery(
+        filter=parse(f'(user_input:"{text}" OR final_output:"{text}")', TRACE_FIELDS)
+    )
     return [x.trace.user_input for x in store.list_traces(query, 10).items]
 
 
@@ -304,7 +350,9 @@ def test_a_text_is_found_in_whatever_form_the_record_has_it(store, make, commit,
     assert searched(store, text) == [asked]
 
 
-def test_of_searched_traces_only_those_that_contain_the_text_are_decoded(store, make, commit, monkeypatch):
+def test_of_searched_traces_only_those_that_contain_the_text_are_decoded(
+    store, make, commit, monkeypatch
+):
     for number in range(1, 31):
         commit(trace=make.trace(number, user_input="zebra" if number == 1 else f"horse {number}"))
     decoded = []
@@ -314,7 +362,9 @@ def test_of_searched_traces_only_those_that_contain_the_text_are_decoded(store, 
     assert len(decoded) == 1
 
 
-def test_a_search_ends_its_page_where_many_records_were_read_and_goes_on(store, make, commit, monkeypatch):
+def test_a_search_ends_its_page_where_many_records_were_read_and_goes_on(
+    store, make, commit, monkeypatch
+):
     monkeypatch.setattr(listing, "_CHUNK", 10)
     monkeypatch.setattr(listing, "_MAX_READ", 10)
     for number in range(1, 31):
@@ -336,7 +386,9 @@ def test_a_search_ends_its_page_where_many_records_were_read_and_goes_on(store, 
         ("user_input = *ors*", [2]),
     ],
 )
-def test_a_filter_that_is_not_only_of_texts_is_met_by_what_meets_it(store, make, commit, text, wanted):
+def test_a_filter_that_is_not_only_of_texts_is_met_by_what_meets_it(
+    store, make, commit, text, wanted
+):
     one, two = make.trace(1), make.trace(2, user_input="horse", service_name="shop")
     commit(make.score(one, value=0.9), trace=one)
     commit(trace=two)

@@ -18,7 +18,16 @@ from sqlalchemy import Column, Integer, MetaData, Table, create_engine, inspect,
 from spanscore.errors import ConfigError
 from spanscore.model.score import Annotation, Evaluator
 from spanscore.model.trace import ModelCall, Target, ToolCall
-from spanscore.store import calibrations, connecting, external, facts, listing, migrating, schema, undelivered
+from spanscore.store import (
+    calibrations,
+    connecting,
+    external,
+    facts,
+    listing,
+    migrating,
+    schema,
+    undelivered,
+)
 from spanscore.store.config import Config
 from spanscore.store.locking import FileLock
 from spanscore.store.runs import Progress
@@ -34,13 +43,17 @@ def config(database_url):
 
 @pytest.fixture
 def older(config):
-    """A store as version 1 wrote it, with the traces and scores of `spanscore demo`; see older/make.py."""
+    """A store as version 1 wrote it, with the traces and scores of `spanscore demo`; see
+    older/make.py.
+    """
     load(config.url)
     return config
 
 
 def load(url):
-    """Write the older store's rows into an empty database, whose tables version 1 would have made."""
+    """Write the older store's rows into an empty database, whose tables version 1 would have
+    made.
+    """
     if url.startswith("sqlite"):
         with sqlite3.connect(url.removeprefix("sqlite:///")) as database:
             database.executescript(OLDER.read_text(encoding="utf-8"))
@@ -55,7 +68,9 @@ def load(url):
             table.create(connection)
             rows = made.execute(f"SELECT * FROM {table.name}").fetchall()  # noqa: S608 - a name of this project
             if rows:
-                connection.execute(table.insert(), [dict(zip(table.c.keys(), row, strict=True)) for row in rows])
+                connection.execute(
+                    table.insert(), [dict(zip(table.c.keys(), row, strict=True)) for row in rows]
+                )
     made.close()
     engine.dispose()
 
@@ -100,7 +115,9 @@ def test_its_sessions_are_found_with_their_scores(opened, written):
 
 
 def test_its_external_scores_are_found(opened, older, written):
-    ids = {x for (x,) in written.execute("SELECT trace_id FROM external_scores WHERE scope = 'trace'")}
+    ids = {
+        x for (x,) in written.execute("SELECT trace_id FROM external_scores WHERE scope = 'trace'")
+    }
     assert [x.outcome.value for id_ in ids for x in opened.external_scores(trace_id=id_)] == [0.0]
     assert len(external.named(older, "helpful").scores) == 2
 
@@ -109,14 +126,23 @@ def test_its_newest_scores_have_facts(opened, written):
     query = "SELECT max(seq) FROM evaluations GROUP BY subject_id, scope, metric ORDER BY 1"
     newest = written.execute(query).fetchall()
     with opened._database.reading() as connection:
-        scores = connection.execute(select(schema.score_facts).order_by(schema.score_facts.c.number)).all()
-        services = connection.execute(select(schema.score_contexts.c.service).distinct()).scalars().all()
+        scores = connection.execute(
+            select(schema.score_facts).order_by(schema.score_facts.c.number)
+        ).all()
+        services = (
+            connection.execute(select(schema.score_contexts.c.service).distinct()).scalars().all()
+        )
     assert [x.number for x in scores] == [-2, -1, *(seq for (seq,) in newest)]
     assert set(services) == {"pydantic-ai", None}
 
 
 def test_its_facts_are_those_that_would_be_written_with_the_scores_now(opened):
-    tables = (schema.score_facts, schema.score_procedures, schema.score_contexts, schema.context_tools)
+    tables = (
+        schema.score_facts,
+        schema.score_procedures,
+        schema.score_contexts,
+        schema.context_tools,
+    )
 
     def rows():
         with opened._database.reading() as connection:
@@ -167,10 +193,16 @@ def shape(url):
     found = inspect(engine)
     tables = {
         name: (
-            [(x["name"], str(x["type"]), x["nullable"], x["default"]) for x in found.get_columns(name)],
+            [
+                (x["name"], str(x["type"]), x["nullable"], x["default"])
+                for x in found.get_columns(name)
+            ],
             found.get_pk_constraint(name),
             sorted(map(str, found.get_unique_constraints(name))),
-            sorted((x["name"], x["column_names"], x["unique"], _where(x)) for x in found.get_indexes(name)),
+            sorted(
+                (x["name"], x["column_names"], x["unique"], _where(x))
+                for x in found.get_indexes(name)
+            ),
         )
         for name in found.get_table_names()
     }
@@ -185,7 +217,11 @@ def _where(index):
 def test_a_migrated_store_has_the_tables_of_a_new_one(older, tmp_path, request):
     Store.open(older).close()
     server = "postgresql" in older.url
-    new = request.getfixturevalue("postgresql_server").create() if server else f"sqlite:///{tmp_path}/new.db"
+    new = (
+        request.getfixturevalue("postgresql_server").create()
+        if server
+        else f"sqlite:///{tmp_path}/new.db"
+    )
     Store.open(Config(url=new)).close()
     assert shape(older.url) == shape(new)
 
@@ -207,10 +243,13 @@ def test_each_migration_has_its_number_in_its_files_name():
 
 
 @pytest.mark.parametrize(
-    "read", [calibrations.kept, lambda x: list(undelivered.kept(x)), lambda x: external.named(x, "a")]
+    "read",
+    [calibrations.kept, lambda x: list(undelivered.kept(x)), lambda x: external.named(x, "a")],
 )
 def test_a_command_that_only_reads_an_older_store_says_what_to_do(older, read):
-    with pytest.raises(ConfigError, match=r"version 1, this one reads version \d+\); run `spanscore migrate`"):
+    with pytest.raises(
+        ConfigError, match=r"version 1, this one reads version \d+\); run `spanscore migrate`"
+    ):
         read(older)
     assert connecting.version(older) == 1
 
@@ -219,7 +258,9 @@ def test_an_older_store_that_a_server_uses_is_left_as_it_is(tmp_path):
     config = Config(url=f"sqlite:///{tmp_path}/spanscore.db")
     load(config.url)
     lock = FileLock(tmp_path / "spanscore.db", "store", "store.url")
-    with pytest.raises(ConfigError, match=rf"while they are changed .*in use by .*process {os.getpid()}"):
+    with pytest.raises(
+        ConfigError, match=rf"while they are changed .*in use by .*process {os.getpid()}"
+    ):
         Store.open(config)
     lock.close()
     assert connecting.version(config) == 1
@@ -268,7 +309,9 @@ def test_a_fill_is_called_until_nothing_is_left_and_goes_on_after_a_kill(older, 
         return len(parts) < 4
 
     [first] = [x for x in migrating.scripts().walk_revisions() if x.down_revision is None]
-    script = SimpleNamespace(revision="0002", module=SimpleNamespace(fill=fill, upgrade=first.module.upgrade))
+    script = SimpleNamespace(
+        revision="0002", module=SimpleNamespace(fill=fill, upgrade=first.module.upgrade)
+    )
     scripts = migrating.scripts()
     monkeypatch.setattr(scripts, "iterate_revisions", lambda _upper, _lower: [script])
     monkeypatch.setattr(migrating, "scripts", lambda: scripts)
@@ -311,7 +354,10 @@ def test_the_ids_of_a_run_are_kept_apart_from_its_spec(older):
     scripts = migrating.scripts()
     for script in reversed(list(scripts.iterate_revisions("0009", "base"))):
         migrating._apply(engine, scripts, script)
-    spec = '{"name": "nightly", "target": {"scope": "trace", "trace_ids": ["a", "b"], "session_ids": []}}'
+    spec = (
+        '{"name": "nightly", "target": {"scope": "trace", "trace_ids": ["a", "b"], "session_ids":'
+        " []}}"
+    )
     row = {"id": "ab", "tenant": "", "state": "PAUSED", "created_ns": 1, "updated_ns": 1}
     with engine.begin() as connection:
         written = {**row, "spec": spec, "progress": Progress().to_json()}
@@ -323,13 +369,23 @@ def test_the_ids_of_a_run_are_kept_apart_from_its_spec(older):
     store.close()
 
     assert json.loads(ids) == {"trace_ids": ["a", "b"]}
-    assert json.loads(run.spec) == {"name": "nightly", "target": {"scope": "trace", "session_ids": []}}
-    assert (run.progress.named, run.progress.asked) == (2, hashlib.sha256(spec.encode()).hexdigest())
+    assert json.loads(run.spec) == {
+        "name": "nightly",
+        "target": {"scope": "trace", "session_ids": []},
+    }
+    assert (run.progress.named, run.progress.asked) == (
+        2,
+        hashlib.sha256(spec.encode()).hexdigest(),
+    )
 
 
-def test_scores_that_an_older_version_placed_wrongly_count_with_the_turns_that_they_are_of(store, database_url, make):
+def test_scores_that_an_older_version_placed_wrongly_count_with_the_turns_that_they_are_of(
+    store, database_url, make
+):
     one, other, third = (turn(make, n, x) for n, x in ((1, "a"), (1, "b"), (2, "c")))
-    store.commit([make.stored(x) for x in (one, other, third)], [make.score(x) for x in (one, other, third)])
+    store.commit(
+        [make.stored(x) for x in (one, other, third)], [make.score(x) for x in (one, other, third)]
+    )
     store.put_external(
         [
             given(make, 1, f"{1:032x}", "b" * 16),
@@ -341,17 +397,25 @@ def test_scores_that_an_older_version_placed_wrongly_count_with_the_turns_that_t
         ]
     )
     tables = (schema.score_facts, schema.score_contexts, schema.context_tools)
-    placed = [sorted(store.read(lambda x, table=table: x.execute(select(table)).all()), key=repr) for table in tables]
+    placed = [
+        sorted(store.read(lambda x, table=table: x.execute(select(table)).all()), key=repr)
+        for table in tables
+    ]
     store.close()
     engine = create_engine(database_url)
     with engine.begin() as connection:
-        connection.execute(text("UPDATE score_facts SET context = 7, cluster = 7, subject = 7 WHERE number < 0"))
+        connection.execute(
+            text("UPDATE score_facts SET context = 7, cluster = 7, subject = 7 WHERE number < 0")
+        )
         connection.execute(text("DROP TABLE scored_turns"))
         connection.execute(text("UPDATE spanscore_schema SET version = 16"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0016'"))
     engine.dispose()
     found = Store.open(Config(url=database_url))
-    migrated = [sorted(found.read(lambda x, table=table: x.execute(select(table)).all()), key=repr) for table in tables]
+    migrated = [
+        sorted(found.read(lambda x, table=table: x.execute(select(table)).all()), key=repr)
+        for table in tables
+    ]
     found.close()
     assert migrated == placed
 
@@ -359,7 +423,13 @@ def test_scores_that_an_older_version_placed_wrongly_count_with_the_turns_that_t
 def turn(make, number, letter):
     call = ModelCall(letter * 16, f"model-{letter}", response_id=f"resp-{letter}")
     tools = (ToolCall("call", "find", span_id=letter * 16),)
-    return make.trace(number, opening_span_id=letter * 16, model_calls=(call,), tool_calls=tools, session_id=letter)
+    return make.trace(
+        number,
+        opening_span_id=letter * 16,
+        model_calls=(call,),
+        tool_calls=tools,
+        session_id=letter,
+    )
 
 
 def given(make, number, trace_id, span_id="", response_id=None):

@@ -22,7 +22,9 @@ def monitors(any_store):
 
 
 def tick(number, **facts):
-    return Tick(**{"tenant": "", "monitor": "nightly", "due_ns": number, "looked_ns": number, **facts})
+    return Tick(
+        **{"tenant": "", "monitor": "nightly", "due_ns": number, "looked_ns": number, **facts}
+    )
 
 
 def add(monitors, *ticks):
@@ -30,7 +32,13 @@ def add(monitors, *ticks):
 
 
 def test_a_monitor_is_found_as_it_was_kept(monitors):
-    changed = replace(NIGHTLY, state="PAUSED", revision=2, until_row=7, progress=MonitorProgress("ab", 3, "digest"))
+    changed = replace(
+        NIGHTLY,
+        state="PAUSED",
+        revision=2,
+        until_row=7,
+        progress=MonitorProgress("ab", 3, "digest"),
+    )
     monitors.write(lambda x: x.change(changed))
     assert monitors.read(lambda x: (x.get("", "nightly"), x.of_request("", "once"), x.all())) == (
         changed,
@@ -41,7 +49,10 @@ def test_a_monitor_is_found_as_it_was_kept(monitors):
 
 def test_monitors_of_another_tenant_are_not_there(monitors):
     monitors.write(lambda x: x.create(replace(NIGHTLY, tenant="acme")))
-    assert monitors.read(lambda x: (x.get("other", "nightly"), x.of_request("other", "once"))) == (None, None)
+    assert monitors.read(lambda x: (x.get("other", "nightly"), x.of_request("other", "once"))) == (
+        None,
+        None,
+    )
     assert monitors.read(lambda x: (x.count(""), x.count("acme"), x.count("other"))) == (1, 1, 0)
 
 
@@ -57,14 +68,26 @@ def test_a_tick_of_a_time_is_kept_once(monitors):
 def test_ticks_come_the_newest_first(monitors):
     add(monitors, *map(tick, (5, 7, 6)))
     assert [x.due_ns for x in monitors.read(lambda x: x.ticks("", "nightly", 2))] == [7, 6]
-    assert [x.due_ns for x in monitors.read(lambda x: x.ticks("", "nightly", 9, before_ns=7))] == [6, 5]
+    assert [x.due_ns for x in monitors.read(lambda x: x.ticks("", "nightly", 9, before_ns=7))] == [
+        6,
+        5,
+    ]
 
 
 def test_a_tick_is_found_as_it_was_kept(monitors):
-    made = tick(5, outcome="running", run="ab", request_id="once", facts=TickFacts("manual", "why", None, 12))
+    made = tick(
+        5,
+        outcome="running",
+        run="ab",
+        request_id="once",
+        facts=TickFacts("manual", "why", None, 12),
+    )
     add(monitors, made)
     assert monitors.read(lambda x: x.tick_of_request("", "nightly", "once")) == made
-    assert monitors.read(lambda x: (x.open_ticks(), x.open_ticks_of("", "nightly"))) == ([made], [made])
+    assert monitors.read(lambda x: (x.open_ticks(), x.open_ticks_of("", "nightly"))) == (
+        [made],
+        [made],
+    )
     monitors.write(lambda x: x.change_tick(made.ended("done", 9)))
     assert monitors.read(lambda x: x.open_ticks()) == []
 
@@ -80,7 +103,9 @@ def test_the_history_is_bounded_and_what_is_open_stays(monitors):
     assert (len(kept), kept[-1], kept[-2]) == (1001, 1, 4)
 
 
-def test_a_new_tick_is_kept_where_the_clock_was_set_back_behind_all_that_are_kept(monitors, monkeypatch):
+def test_a_new_tick_is_kept_where_the_clock_was_set_back_behind_all_that_are_kept(
+    monitors, monkeypatch
+):
     monkeypatch.setattr(monitor_tables, "_KEPT_TICKS", 3)
     add(monitors, *(tick(x, outcome="done") for x in range(10, 14)), tick(5))
     assert monitors.read(lambda x: x.tick("", "nightly", 5)) == tick(5)
@@ -99,9 +124,17 @@ def test_rows_tell_what_was_stored_before_a_time_and_what_is_newer(any_store, ma
         monkeypatch.setattr(any_store, "_clock_ns", lambda now_ns=stored_ns: now_ns)
         any_store.commit([make.stored(trace)], [])
     read = any_store.monitors.read
-    assert read(lambda x: [x.row_before(time_ns) for time_ns in (5, 10, 11, 30, 99)]) == [0, 0, 1, 2, 3]
+    assert read(lambda x: [x.row_before(time_ns) for time_ns in (5, 10, 11, 30, 99)]) == [
+        0,
+        0,
+        1,
+        2,
+        3,
+    ]
     ids = [x.id for x in traces]
-    assert read(lambda x: [x.has_newer("", ids[:2], row, are_sessions=False) for row in (0, 1, 2)]) == [
+    assert read(
+        lambda x: [x.has_newer("", ids[:2], row, are_sessions=False) for row in (0, 1, 2)]
+    ) == [
         True,
         True,
         False,
@@ -141,4 +174,6 @@ def test_what_a_monitor_knows_goes_with_the_alerts_that_are_no_longer_true(monit
         return Advanced(known, "", [("webhook", "resolved", {"id": "nightly/1"})])
 
     monitors.write(lambda x: begin_anew(x, "", "nightly", 6, end))
-    assert [(x.status, x.record["id"]) for x in monitors.notices.due(6)] == [("resolved", "nightly/1")]
+    assert [(x.status, x.record["id"]) for x in monitors.notices.due(6)] == [
+        ("resolved", "nightly/1")
+    ]

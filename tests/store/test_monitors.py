@@ -30,7 +30,9 @@ class Looking:
             self.sessions.append([x.values for x in sessions])
             return Advanced({"looks": (kept or {"looks": 0})["looks"] + 1}, "watching", notices)
 
-        return self.store.monitors.look(Tick("", name, self.due_ns, 10**18), WANTED, until_ns, digest, advance)
+        return self.store.monitors.look(
+            Tick("", name, self.due_ns, 10**18), WANTED, until_ns, digest, advance
+        )
 
 
 @pytest.fixture

@@ -13,7 +13,13 @@ from spanscore.store.listing import ScoreQuery
 from spanscore.store.ordered_scores import FIELDS
 from spanscore.store.session_listing import SessionQuery
 
-ORDERS = ["value", "value desc", "evaluated_at_ns", "value desc, evaluated_at_ns", "evaluated_at_ns desc, value"]
+ORDERS = [
+    "value",
+    "value desc",
+    "evaluated_at_ns",
+    "value desc, evaluated_at_ns",
+    "evaluated_at_ns desc, value",
+]
 
 
 def _order(text):
@@ -32,14 +38,22 @@ def _all(store, query, text, limit):
 
 @pytest.fixture
 def filled(any_store, make):
-    """A store with 40 scores of few values and times, some of them skipped, and some given by a person."""
+    """A store with 40 scores of few values and times, some of them skipped, and some given by a
+    person.
+    """
     chance = random.Random(5)
     for number in range(40):
         trace = make.trace(number)
         outcome = (
-            Skip("none", cause="no_judge") if number % 7 == 0 else Score(chance.choice([-1.5, 0.0, 0.5, 2.25]), "")
+            Skip("none", cause="no_judge")
+            if number % 7 == 0
+            else Score(chance.choice([-1.5, 0.0, 0.5, 2.25]), "")
         )
-        score = replace(make.score(trace, "coherence"), outcome=outcome, evaluated_at_ns=chance.choice([5, 6, 7]))
+        score = replace(
+            make.score(trace, "coherence"),
+            outcome=outcome,
+            evaluated_at_ns=chance.choice([5, 6, 7]),
+        )
         any_store.commit([make.stored(trace)], [score])
     return any_store
 
@@ -51,7 +65,9 @@ def test_pages_have_all_scores_in_the_order_that_is_asked_for(filled, text, limi
     found = _all(filled, query, text, limit)
     wanted = ordering.arranged(filled.list_scores(query, 100).items, _order(text), FIELDS)
     keys = [x.field for x in _order(text)]
-    assert [[FIELDS[key](x) for key in keys] for x in found] == [[FIELDS[key](x) for key in keys] for x in wanted]
+    assert [[FIELDS[key](x) for key in keys] for x in found] == [
+        [FIELDS[key](x) for key in keys] for x in wanted
+    ]
     assert len({x.uid for x in found}) == 40
 
 
@@ -78,7 +94,9 @@ def test_what_another_tenant_has_is_not_listed(store, make):
 
 def test_scores_that_come_between_two_pages_move_nothing(store, make):
     for number in range(4):
-        store.commit([], [replace(make.score(make.trace(number), "m"), outcome=Score(number / 10, ""))])
+        store.commit(
+            [], [replace(make.score(make.trace(number), "m"), outcome=Score(number / 10, ""))]
+        )
     first = store.list_scores_in_order(ScoreQuery(), _order("value"), 2)
     store.commit([], [replace(make.score(make.trace(9), "m"), outcome=Score(0.05, ""))])
     second = store.list_scores_in_order(ScoreQuery(), _order("value"), 2, first.next)
@@ -87,11 +105,15 @@ def test_scores_that_come_between_two_pages_move_nothing(store, make):
 
 def test_the_source_is_a_condition_too(store, make):
     score = make.score(make.trace(1), "coherence")
-    given = replace(score, evaluator=Evaluator("HUMAN", "helpful", "", source="human"), metric="helpful")
+    given = replace(
+        score, evaluator=Evaluator("HUMAN", "helpful", "", source="human"), metric="helpful"
+    )
     store.commit([], [score])
     store.put_external([given])
     assert [x.metric for x in _all(store, ScoreQuery(source="human"), "value", 10)] == ["helpful"]
-    assert [x.metric for x in _all(store, ScoreQuery(source="spanscore"), "value", 10)] == ["coherence"]
+    assert [x.metric for x in _all(store, ScoreQuery(source="spanscore"), "value", 10)] == [
+        "coherence"
+    ]
     assert len(_all(store, ScoreQuery(), "value", 10)) == 2
 
 

@@ -1,4 +1,6 @@
-"""What others gave counts in analytics with the turn that it is of, and with none where that cannot be named."""
+"""What others gave counts in analytics with the turn that it is of, and with none where that cannot
+be named.
+"""
 
 from dataclasses import replace
 
@@ -17,7 +19,9 @@ ADA = Evaluator("HUMAN", "review", "1", source="human", author="ada")
 
 @pytest.fixture
 def placed(store):
-    """`placed()`: of each given score, in the order given, its (cluster, subject, model); `placed(trace)`: a turn's."""
+    """`placed()`: of each given score, in the order given, its (cluster, subject, model);
+    `placed(trace)`: a turn's.
+    """
     query = select(score_facts, score_contexts.c.model).join(
         score_contexts, score_contexts.c.id == score_facts.c.context
     )
@@ -25,7 +29,9 @@ def placed(store):
     def read(number=None):
         wanted = score_facts.c.number < 0 if number is None else score_facts.c.number == number
         with store._database.reading() as connection:
-            rows = connection.execute(query.where(wanted).order_by(score_facts.c.number.desc())).all()
+            rows = connection.execute(
+                query.where(wanted).order_by(score_facts.c.number.desc())
+            ).all()
         return [(x.cluster, x.subject, x.model) for x in rows]
 
     return read
@@ -48,7 +54,9 @@ def given(make, number, trace_id="", span_id="", response_id=None, **facts):
 
 def turn(make, letter, number=1, **facts):
     """A turn of OTel trace `number`, with the spans, the model and the response of its letter."""
-    call = ModelCall(letter * 16, f"model-{letter}", response_id=facts.pop("response_id", f"resp-{letter}"))
+    call = ModelCall(
+        letter * 16, f"model-{letter}", response_id=facts.pop("response_id", f"resp-{letter}")
+    )
     return make.trace(number, opening_span_id=letter * 16, model_calls=(call,), **facts)
 
 
@@ -57,7 +65,9 @@ def commit(store, make, *turns):
 
 
 @pytest.mark.parametrize("is_given_first", [True, False])
-def test_of_several_turns_in_a_trace_it_counts_with_the_one_that_has_the_span(store, make, placed, is_given_first):
+def test_of_several_turns_in_a_trace_it_counts_with_the_one_that_has_the_span(
+    store, make, placed, is_given_first
+):
     one, other = turn(make, "a", session_id="s"), turn(make, "b", session_id="t")
     score = given(make, 1, one.trace_ids[0], "b" * 16)
     if is_given_first:
@@ -70,7 +80,9 @@ def test_of_several_turns_in_a_trace_it_counts_with_the_one_that_has_the_span(st
 
 @pytest.mark.parametrize("trace_id", [f"{1:032x}", "f" * 32, ""])
 @pytest.mark.parametrize("is_given_first", [True, False])
-def test_it_counts_with_the_turn_that_has_the_response(store, make, placed, trace_id, is_given_first):
+def test_it_counts_with_the_turn_that_has_the_response(
+    store, make, placed, trace_id, is_given_first
+):
     one, other = turn(make, "a"), turn(make, "b")
     score = given(make, 1, trace_id, response_id="resp-b")
     if is_given_first:
@@ -113,7 +125,9 @@ def test_two_people_who_scored_two_turns_of_a_trace_scored_two_subjects(store, m
     assert placed() == placed(1) + placed(2)
 
 
-def test_what_a_person_gave_a_turn_again_takes_the_place_of_what_they_gave_before(store, make, placed):
+def test_what_a_person_gave_a_turn_again_takes_the_place_of_what_they_gave_before(
+    store, make, placed
+):
     commit(store, make, turn(make, "a"), turn(make, "b"))
     for number in (1, 2):
         store.put_external([given(make, number, f"{1:032x}", "b" * 16)])
@@ -131,24 +145,32 @@ def test_a_response_that_a_stub_gives_to_all_names_no_turn(store, make, placed, 
     assert placed()[0][2] is None
 
 
-def test_a_stubs_response_names_no_turn_though_another_score_names_one_that_has_it(store, make, placed):
+def test_a_stubs_response_names_no_turn_though_another_score_names_one_that_has_it(
+    store, make, placed
+):
     commit(store, make, *(turn(make, "a", n, response_id="mock") for n in range(1, 31)))
     store.put_external([given(make, 1, f"{1:032x}"), given(make, 2, "f" * 32, response_id="mock")])
     assert [x[2] for x in placed()] == ["model-a", None]
 
 
-def test_what_others_gave_to_a_stubs_response_is_not_read_with_each_commit(store, make, monkeypatch):
+def test_what_others_gave_to_a_stubs_response_is_not_read_with_each_commit(
+    store, make, monkeypatch
+):
     store.put_external([given(make, n, f"{n:032x}", response_id="mock") for n in range(1, 31)])
     commit(store, make, *(turn(make, "a", n, response_id="mock") for n in range(1, 31)))
     decoded = []
     decode = records.decode_evaluation
-    monkeypatch.setattr(records, "decode_evaluation", lambda record: decoded.append(1) or decode(record))
+    monkeypatch.setattr(
+        records, "decode_evaluation", lambda record: decoded.append(1) or decode(record)
+    )
     commit(store, make, turn(make, "a", 40, response_id="mock"))
     assert decoded == []
 
 
 @pytest.mark.parametrize("is_given_first", [True, False])
-def test_it_counts_with_the_model_of_an_imported_trace_that_has_no_scores(store, make, placed, is_given_first):
+def test_it_counts_with_the_model_of_an_imported_trace_that_has_no_scores(
+    store, make, placed, is_given_first
+):
     score = given(make, 1, f"{1:032x}")
     if is_given_first:
         store.put_external([score])
@@ -168,19 +190,27 @@ def test_a_score_of_another_owner_counts_with_no_turn(store, make, placed):
 
 
 def of_another_tenant(score):
-    return replace(score, target=replace(score.target, resource=with_headers({}, of_tenant("other"))))
+    return replace(
+        score, target=replace(score.target, resource=with_headers({}, of_tenant("other")))
+    )
 
 
-def test_what_other_tenants_gave_to_a_trace_id_leaves_room_for_what_its_owner_gave(store, make, placed, monkeypatch):
+def test_what_other_tenants_gave_to_a_trace_id_leaves_room_for_what_its_owner_gave(
+    store, make, placed, monkeypatch
+):
     monkeypatch.setattr(placing, "MAX_SCORES", 3)
     own = given(make, 1, f"{1:032x}")
     store.put_external([own])
-    store.put_external([of_another_tenant(given(make, n, f"{1:032x}", f"{n:016x}")) for n in range(2, 12)])
+    store.put_external(
+        [of_another_tenant(given(make, n, f"{1:032x}", f"{n:016x}")) for n in range(2, 12)]
+    )
     commit(store, make, turn(make, "a"))
     assert (placed()[0], {x[2] for x in placed()[1:]}) == (placed(1)[0], {None})
 
 
-def test_what_was_given_to_one_trace_leaves_room_for_what_was_given_to_another(store, make, placed, monkeypatch):
+def test_what_was_given_to_one_trace_leaves_room_for_what_was_given_to_another(
+    store, make, placed, monkeypatch
+):
     monkeypatch.setattr(placing, "MAX_SCORES", 3)
     store.put_external([given(make, 1, f"{1:032x}")])
     store.put_external([given(make, n, f"{2:032x}", f"{n:016x}") for n in range(2, 12)])
@@ -202,7 +232,9 @@ def test_a_commit_to_a_trace_with_many_turns_and_scores_reads_the_record_of_no_t
 ):
     turns = [turn(make, letter) for letter in "abcdef"]
     commit(store, make, *turns[:4])
-    store.put_external([given(make, n, f"{1:032x}", letter * 16) for n, letter in enumerate("abc", 1)])
+    store.put_external(
+        [given(make, n, f"{1:032x}", letter * 16) for n, letter in enumerate("abc", 1)]
+    )
     commit(store, make, turns[4])
     decoded = []
     decode = records.decode_trace

@@ -26,7 +26,9 @@ def serving(config):
 
 
 def test_a_second_server_on_the_same_database_is_refused_and_told_who_has_it(serving, config):
-    with pytest.raises(ConfigError, match=rf"in use by another spanscore \(spanscore: process {os.getpid()} "):
+    with pytest.raises(
+        ConfigError, match=rf"in use by another spanscore \(spanscore: process {os.getpid()} "
+    ):
         Store.open(config, alone=True)
 
 
@@ -35,7 +37,9 @@ def test_a_database_that_was_closed_is_free_for_the_next_server(serving, config)
     Store.open(config, alone=True).close()
 
 
-def test_a_server_that_lost_its_connection_takes_the_database_again(serving, config, make, monkeypatch):
+def test_a_server_that_lost_its_connection_takes_the_database_again(
+    serving, config, make, monkeypatch
+):
     monkeypatch.setattr(locking, "_LOOK_EVERY_S", 0.0)
     cut_connections(serving, config)
     serving.commit([make.stored(make.trace())], [make.score(make.trace())])
@@ -43,7 +47,9 @@ def test_a_server_that_lost_its_connection_takes_the_database_again(serving, con
         Store.open(config, alone=True)
 
 
-def test_a_server_whose_database_was_taken_over_writes_nothing_until_it_has_it_back(serving, config, make, monkeypatch):
+def test_a_server_whose_database_was_taken_over_writes_nothing_until_it_has_it_back(
+    serving, config, make, monkeypatch
+):
     monkeypatch.setattr(locking, "_LOOK_EVERY_S", 0.0)
     cut_connections(serving, config)
     other = Store.open(config, alone=True)
@@ -54,7 +60,9 @@ def test_a_server_whose_database_was_taken_over_writes_nothing_until_it_has_it_b
     assert serving.commit([], [make.score(make.trace(2))]) == [2]
 
 
-def test_a_database_that_crashed_has_lost_nothing_and_is_used_again(serving, postgresql_server, make, monkeypatch):
+def test_a_database_that_crashed_has_lost_nothing_and_is_used_again(
+    serving, postgresql_server, make, monkeypatch
+):
     monkeypatch.setattr(locking, "_LOOK_EVERY_S", 0.0)
     serving.commit([make.stored(make.trace(1))], [make.score(make.trace(1))])
     postgresql_server.crash()
@@ -70,5 +78,8 @@ def cut_connections(store, config):
     store._database.engine.pool.dispose()
     with create_engine(config.url).connect() as admin:
         admin.execute(
-            text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'spanscore%'")
+            text(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE"
+                " 'spanscore%'"
+            )
         )

@@ -17,7 +17,10 @@ def test_what_is_older_than_its_age_goes(open_store, make, clock):
     store = open_store(max_age="10s")
     traces = fill(store, make, clock, 5)
     pruned = store.prune(clock.now_ns + 8 * SECOND_NS)
-    assert (pruned, [store.trace(t.id) is None for t in traces]) == (2, [True, True, False, False, False])
+    assert (pruned, [store.trace(t.id) is None for t in traces]) == (
+        2,
+        [True, True, False, False, False],
+    )
 
 
 def test_the_scores_go_with_their_traces(open_store, make, clock):
@@ -35,7 +38,9 @@ def test_otel_trace_ids_go_with_their_traces(open_store, make, clock):
     assert store.trace(trace.trace_ids[0]) == trace
 
 
-def test_what_a_session_id_stands_for_goes_with_the_last_trace_of_the_session(open_store, make, clock):
+def test_what_a_session_id_stands_for_goes_with_the_last_trace_of_the_session(
+    open_store, make, clock
+):
     store = open_store(max_age="10s")
     for number, key in ((1, "a:s"), (2, "b:s"), (3, "a:s")):
         clock.now_ns += 5 * SECOND_NS
@@ -61,7 +66,12 @@ def test_too_many_bytes_push_out_the_oldest(open_store, make, clock):
     store = open_store(max_bytes=1_000_000)
     traces = fill(store, make, clock, 1100)
     pruned = store.prune(clock.now_ns)
-    assert (pruned > 0, store.size_bytes <= 1_000_000, store.trace(traces[0].id), store.trace(traces[-1].id)) == (
+    assert (
+        pruned > 0,
+        store.size_bytes <= 1_000_000,
+        store.trace(traces[0].id),
+        store.trace(traces[-1].id),
+    ) == (
         True,
         True,
         None,

@@ -1,4 +1,6 @@
-"""The worst sessions are named by what is stored of them, and a history has all that was said of its subject."""
+"""The worst sessions are named by what is stored of them, and a history has all that was said of
+its subject.
+"""
 
 from dataclasses import replace
 
@@ -51,14 +53,22 @@ def two_turns(store, make):
 
 
 def test_a_history_has_what_names_a_response_of_the_turn_alone(store, make, history, two_turns):
-    store.put_external([given(make, 1, response_id="resp-b"), given(make, 2, "f" * 32, response_id="resp-b")])
+    store.put_external(
+        [given(make, 1, response_id="resp-b"), given(make, 2, "f" * 32, response_id="resp-b")]
+    )
     assert [history(x.id) for x in two_turns] == [[], [1, 2]]
 
 
-def test_a_history_of_a_turn_has_nothing_of_another_turn_of_its_trace(store, make, history, two_turns):
+def test_a_history_of_a_turn_has_nothing_of_another_turn_of_its_trace(
+    store, make, history, two_turns
+):
     [trace_id] = two_turns[0].trace_ids
     store.put_external(
-        [given(make, 1, trace_id, "a" * 16), given(make, 2, trace_id, "b" * 16), given(make, 3, trace_id)]
+        [
+            given(make, 1, trace_id, "a" * 16),
+            given(make, 2, trace_id, "b" * 16),
+            given(make, 3, trace_id),
+        ]
     )
     assert [history(x.id) for x in two_turns] == [[1], [2]]
     assert history(trace_id) == [1, 2, 3]
@@ -70,7 +80,9 @@ def test_a_history_of_a_trace_that_never_came_has_what_was_given_to_it(store, ma
 
 
 @pytest.mark.parametrize("session", ["s", None])
-@pytest.mark.parametrize("named", [{"trace_id": f"{1:032x}", "span_id": "b" * 16}, {"response_id": "resp-b"}])
+@pytest.mark.parametrize(
+    "named", [{"trace_id": f"{1:032x}", "span_id": "b" * 16}, {"response_id": "resp-b"}]
+)
 def test_a_session_that_only_people_scored_is_named_by_its_turn(store, make, session, named):
     one, other = turn(make, "a"), replace(turn(make, "b"), session_id=session, session_key=session)
     store.commit([make.stored(one), make.stored(other)], [])

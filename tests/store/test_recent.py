@@ -42,7 +42,10 @@ def test_those_of_another_tenant_are_not_counted(open_store, make):
     of_acme = replace(target, resource=with_headers(target.resource, ((TENANT, "acme"),)))
     traces = [make.trace(1), make.trace(2, target=of_acme)]
     store.commit([make.stored(x) for x in traces], [])
-    assert [[x.id for x in store.stored_before(tenant, 2 * 10**18, 9)] for tenant in ("", "acme", "blue")] == [
+    assert [
+        [x.id for x in store.stored_before(tenant, 2 * 10**18, 9)]
+        for tenant in ("", "acme", "blue")
+    ] == [
         [traces[0].id],
         [traces[1].id],
         [],

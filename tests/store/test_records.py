@@ -30,7 +30,12 @@ JSON = st.recursive(
     max_leaves=6,
 )
 OTEL_VALUE = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | FLOAT | TEXT | st.binary(max_size=8),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | FLOAT
+    | TEXT
+    | st.binary(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
@@ -41,7 +46,15 @@ def many(item):
     return st.lists(item, max_size=2).map(tuple)
 
 
-TARGET = st.builds(Target, TEXT, TEXT, NUMBER, NUMBER, st.dictionaries(TEXT, OTEL_VALUE, max_size=3), st.none() | TEXT)
+TARGET = st.builds(
+    Target,
+    TEXT,
+    TEXT,
+    NUMBER,
+    NUMBER,
+    st.dictionaries(TEXT, OTEL_VALUE, max_size=3),
+    st.none() | TEXT,
+)
 TRACE = st.builds(
     AgentTrace,
     trace_ids=many(TEXT),
@@ -73,7 +86,9 @@ EVALUATION = st.builds(
     outcome=OUTCOME,
     threshold=st.none() | FLOAT,
     scale=st.tuples(FLOAT, FLOAT),
-    evaluator=st.builds(Evaluator, st.sampled_from(["LLM", "CODE"]), TEXT, TEXT, MAYBE, MAYBE, MAYBE),
+    evaluator=st.builds(
+        Evaluator, st.sampled_from(["LLM", "CODE"]), TEXT, TEXT, MAYBE, MAYBE, MAYBE
+    ),
     target=TARGET,
     session_id=MAYBE,
     usage=st.builds(JudgeUsage, NUMBER, NUMBER, NUMBER, st.none() | FLOAT, NUMBER),
@@ -114,7 +129,9 @@ def test_the_record_of_a_score_has_no_field_that_only_has_its_default(make):
 
 def test_evaluations_of_one_trace_share_their_target(make):
     trace = make.trace()
-    first, second = records.decode_evaluations(records.encode(make.score(trace, metric)) for metric in "ab")
+    first, second = records.decode_evaluations(
+        records.encode(make.score(trace, metric)) for metric in "ab"
+    )
     assert first.target is second.target
 
 
@@ -139,7 +156,9 @@ def test_arguments_nested_without_end_are_cut_and_not_an_error(make):
 
 def test_a_tuple_in_metadata_reads_back_as_a_list(make):
     evaluation = make.score(make.trace(), outcome=Score(1.0, "", {"pair": (1, 2)}))
-    assert records.decode_evaluations([records.encode(evaluation)])[0].outcome.metadata == {"pair": [1, 2]}
+    assert records.decode_evaluations([records.encode(evaluation)])[0].outcome.metadata == {
+        "pair": [1, 2]
+    }
 
 
 def test_more_scores_than_are_parsed_together_read_back_in_their_order(make):
@@ -150,4 +169,8 @@ def test_more_scores_than_are_parsed_together_read_back_in_their_order(make):
 
 def test_a_record_of_two_scores_is_damaged_and_costs_no_other(make):
     one = records.encode(make.score(make.trace()))
-    assert [len(found) for found in records.undamaged_evaluations([one, f"{one},{one}", one])] == [1, 0, 1]
+    assert [len(found) for found in records.undamaged_evaluations([one, f"{one},{one}", one])] == [
+        1,
+        0,
+        1,
+    ]

@@ -78,7 +78,9 @@ def test_looking_for_faults_takes_nothing_from_a_damaged_log(reopen, killed):
 
 def test_what_was_saved_has_its_headers(reopen, killed):
     flip(killed / "journal.db-wal", 10_000)
-    assert {request.headers[0][1] for request in reopen().replay()} >= {f"{n}" for n in range(5, COUNT)}
+    assert {request.headers[0][1] for request in reopen().replay()} >= {
+        f"{n}" for n in range(5, COUNT)
+    }
 
 
 def test_what_is_left_of_a_damaged_log_is_kept(reopen, killed):
@@ -95,7 +97,9 @@ def test_what_is_missing_in_a_log_that_was_cut_is_counted(reopen, killed, left):
     assert journal.lost["missing"].count == COUNT - len(bodies(journal)) > 0
 
 
-@pytest.mark.parametrize("gone", [["journal.db-wal"], ["journal.db-wal", "journal.db", "journal.db-shm"]])
+@pytest.mark.parametrize(
+    "gone", [["journal.db-wal"], ["journal.db-wal", "journal.db", "journal.db-shm"]]
+)
 def test_a_log_that_is_gone_is_no_silent_loss(reopen, killed, gone):
     for name in gone:
         (killed / name).unlink()
@@ -138,7 +142,10 @@ def test_a_request_that_was_changed_on_disk_is_put_aside_and_counted(reopen, kil
     journal = reopen()
     assert len(bodies(journal)) == COUNT - 1
     journal.delete([]).result()
-    assert (journal.lost["damaged"].count, quarantine.listed(killed / "journal.db")[0].signal) == (1, "traces")
+    assert (journal.lost["damaged"].count, quarantine.listed(killed / "journal.db")[0].signal) == (
+        1,
+        "traces",
+    )
     assert "its checksum differs" in caplog.text
 
 

@@ -36,10 +36,14 @@ def config(file):
 
 @pytest.fixture
 def filled(config, make):
-    """A store of 200 traces with a score each, some of them longer than a page; all is in the database itself."""
+    """A store of 200 traces with a score each, some of them longer than a page; all is in the
+    database itself.
+    """
     store = Store.open(config)
     for number in range(1, COUNT + 1):
-        trace = make.trace(number, session_id="s", user_input="long " * (8000 if number % 50 == 0 else 200))
+        trace = make.trace(
+            number, session_id="s", user_input="long " * (8000 if number % 50 == 0 else 200)
+        )
         store.commit([make.stored(trace)], [make.score(trace)])
     store.put("question", "answer")
     store.set_cursor("otlp_grpc", COUNT)
@@ -64,7 +68,10 @@ def test_a_damaged_store_has_a_fault_and_is_usable_after_the_repair(filled, conf
         with file.open("r+b") as opened:
             opened.truncate(size * 3 // 4 + 100)
     else:
-        overwrite(file, *{"header": (0, 50), "first page": (0, PAGE), "middle": (size // 2, 3 * PAGE)}[damage])
+        overwrite(
+            file,
+            *{"header": (0, 50), "first page": (0, PAGE), "middle": (size // 2, 3 * PAGE)}[damage],
+        )
     assert salvage.fault_of(file) is not None
     result = salvage.store(config, file)
     assert salvage.fault_of(file) is None
@@ -82,7 +89,11 @@ def test_without_its_first_page_a_store_loses_nothing(filled, config, file):
     overwrite(file, 0, PAGE)
     result = salvage.store(config, file)
     store = Store.open(config)
-    facts = (store.cursor("otlp_grpc"), store.get("question"), len(store.sessions(["s"])[0].session.traces))
+    facts = (
+        store.cursor("otlp_grpc"),
+        store.get("question"),
+        len(store.sessions(["s"])[0].session.traces),
+    )
     store.close()
     assert result.lost == {"evaluations": 0, "agent_traces": 0}
     assert facts == (COUNT, "answer", COUNT)
@@ -106,7 +117,9 @@ def test_what_others_gave_to_a_response_is_of_its_turn_again(filled, config, fil
     trace = replace(filled.trace(1), model_calls=(ModelCall("c" * 16, response_id="resp-1"),))
     store.commit([StoredTrace(trace, 2, "changed")], [])
     target = Target("", "", 0, 0, response_id="resp-1")
-    store.put_external([replace(filled.score(trace), target=target, subject_id="resp-1", received_uid="e" * 16)])
+    store.put_external(
+        [replace(filled.score(trace), target=target, subject_id="resp-1", received_uid="e" * 16)]
+    )
     store.close()
     overwrite(file, 0, PAGE)
     salvage.store(config, file)
@@ -118,7 +131,10 @@ def test_what_others_gave_to_a_response_is_of_its_turn_again(filled, config, fil
 
 def test_each_tenant_has_its_own_after_the_repair(filled, config, file):
     store = Store.open(config)
-    targets = [replace(filled.trace(1).target, resource=with_headers({}, of_tenant(x))) for x in ("acme", "blue")]
+    targets = [
+        replace(filled.trace(1).target, resource=with_headers({}, of_tenant(x)))
+        for x in ("acme", "blue")
+    ]
     traces = [filled.trace(1, target=x, session_id="s") for x in targets]
     store.commit([filled.stored(x) for x in traces], [filled.score(x) for x in traces])
     store.put_external([replace(filled.score(x), received_uid=f"{x.tenant:x<16}") for x in traces])
@@ -187,7 +203,9 @@ def test_nothing_of_nothing_is_saved(config, file):
 @pytest.fixture
 def journal_file(tmp_path):
     journal = Journal(JournalConfig(path=tmp_path / "journal.db"))
-    rows = [journal.append("traces", f"request {n} ".encode() * 100, n).result() for n in range(COUNT)]
+    rows = [
+        journal.append("traces", f"request {n} ".encode() * 100, n).result() for n in range(COUNT)
+    ]
     journal.delete(rows[:20]).result()
     journal.close_traces([(b"t" * 16, 5, 7)]).result()
     journal.quarantine("logs", b"\xff", "no protobuf", 1).result()
@@ -204,7 +222,11 @@ def test_a_damaged_journal_says_what_to_do_and_starts_after_the_repair(journal_f
     facts = (len(list(journal.replay())), journal.closed_traces(), journal.lost)
     journal.close()
     assert facts == (COUNT - 20, {b"t" * 16: (5, 7)}, {})
-    assert (result.saved["requests"], result.saved["quarantine"], result.lost) == (COUNT - 20, 1, {"requests": 0})
+    assert (result.saved["requests"], result.saved["quarantine"], result.lost) == (
+        COUNT - 20,
+        1,
+        {"requests": 0},
+    )
 
 
 def test_what_a_repaired_journal_lacks_is_counted_at_its_next_start(journal_file):
@@ -225,7 +247,11 @@ def test_a_journal_without_a_ledger_is_saved_as_it_is(journal_file):
 
 
 @settings(max_examples=50)
-@given(st.binary(max_size=3000), st.binary(max_size=3000), st.sampled_from([b"", b"SQLite format 3\0\x02\x00"]))
+@given(
+    st.binary(max_size=3000),
+    st.binary(max_size=3000),
+    st.sampled_from([b"", b"SQLite format 3\0\x02\x00"]),
+)
 def test_any_bytes_have_some_records_or_none(tmp_path_factory, main, log, header):
     folder = tmp_path_factory.mktemp("pages")
     (folder / "x.db").write_bytes(header + main)
@@ -237,10 +263,18 @@ def test_any_bytes_have_some_records_or_none(tmp_path_factory, main, log, header
 
 @settings(max_examples=30)
 @given(
-    st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.text(max_size=9000), st.binary(max_size=9000)), max_size=8)
+    st.lists(
+        st.tuples(
+            st.integers(-(2**63), 2**63 - 1), st.text(max_size=9000), st.binary(max_size=9000)
+        ),
+        max_size=8,
+    )
 )
 def test_records_are_what_sqlite_wrote(tmp_path_factory, rows):
-    rows = [(number, text.encode("utf-8", "replace").decode().replace("\0", ""), some) for number, text, some in rows]
+    rows = [
+        (number, text.encode("utf-8", "replace").decode().replace("\0", ""), some)
+        for number, text, some in rows
+    ]
     file = tmp_path_factory.mktemp("pages") / "x.db"
     db = sqlite3.connect(file)
     db.execute("PRAGMA page_size = 512")

@@ -1,4 +1,6 @@
-"""Several servers keep a judge's answers in one PostgreSQL: what one has paid for, none pays for again."""
+"""Several servers keep a judge's answers in one PostgreSQL: what one has paid for, none pays for
+again.
+"""
 
 import logging
 import select
@@ -55,7 +57,10 @@ def test_what_two_servers_keep_at_once_is_kept_once(opened):
 @pytest.mark.postgresql
 def test_servers_may_start_at_the_same_moment(opened, caplog):
     caches = [opened() for _ in range(6)]
-    threads = [threading.Thread(target=cache.put, args=(str(x), "answer")) for x, cache in enumerate(caches)]
+    threads = [
+        threading.Thread(target=cache.put, args=(str(x), "answer"))
+        for x, cache in enumerate(caches)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -84,7 +89,12 @@ def test_a_database_that_is_away_costs_no_answer_and_is_named_without_its_passwo
         found = cache.get("a")
     cache.close()
 
-    assert (found, len(caplog.records), "judge.cache.url" in caplog.text, "secret" in caplog.text) == (
+    assert (
+        found,
+        len(caplog.records),
+        "judge.cache.url" in caplog.text,
+        "secret" in caplog.text,
+    ) == (
         None,
         1,
         True,
@@ -93,14 +103,18 @@ def test_a_database_that_is_away_costs_no_answer_and_is_named_without_its_passwo
 
 
 class _SilentHost:
-    """A host that takes connections and never answers on them; and a cache behind it, whose seconds a test moves."""
+    """A host that takes connections and never answers on them; and a cache behind it, whose seconds
+    a test moves.
+    """
 
     def __init__(self):
         self._listening = socket.create_server(("127.0.0.1", 0))
         self._listening.settimeout(20)
         self.now_s = 0.0
         url = f"postgresql+psycopg://me@127.0.0.1:{self._listening.getsockname()[1]}/answers"
-        self.cache = SharedAnswers(f"{url}?sslmode=disable&gssencmode=disable", MIB, clock_s=lambda: self.now_s)
+        self.cache = SharedAnswers(
+            f"{url}?sslmode=disable&gssencmode=disable", MIB, clock_s=lambda: self.now_s
+        )
 
     def taken(self):
         """The connection that the cache opens, once it has."""
@@ -177,7 +191,9 @@ def test_a_key_that_is_no_text_finds_nothing(opened):
 
 
 @pytest.mark.postgresql
-def test_servers_that_keep_the_same_answers_in_different_orders_do_not_block_each_other(opened, caplog):
+def test_servers_that_keep_the_same_answers_in_different_orders_do_not_block_each_other(
+    opened, caplog
+):
     one, other = opened(), opened()
     keys = [f"{number:03}" for number in range(150)]
     one.get("a"), other.get("a")

@@ -37,13 +37,19 @@ def test_an_unknown_trace_is_none(store):
 
 
 def test_turns_of_another_tenant_are_no_turns_before(store, make):
-    turns = [make.trace(n, session_id="s", session_key=key) for n, key in ((1, "a:s"), (2, "b:s"), (3, "a:s"))]
+    turns = [
+        make.trace(n, session_id="s", session_key=key)
+        for n, key in ((1, "a:s"), (2, "b:s"), (3, "a:s"))
+    ]
     store.commit([make.stored(x) for x in turns], [])
     assert store.turns_before(turns[2], **BOUNDS) == [turns[0]]
 
 
 def test_a_session_id_stands_for_the_sessions_of_all_tenants_that_have_it(store, make):
-    turns = [make.trace(n, session_id="s", session_key=key) for n, key in ((1, "s"), (2, "a:s"), (3, "b:s"))]
+    turns = [
+        make.trace(n, session_id="s", session_key=key)
+        for n, key in ((1, "s"), (2, "a:s"), (3, "b:s"))
+    ]
     store.commit([make.stored(x) for x in turns], [make.score(x) for x in turns])
     assert store.session_keys("s") == ["s", "a:s", "b:s"]
     assert [x.target for x in store.evaluations(session_id="s")] == [x.target for x in turns]
@@ -56,7 +62,10 @@ def test_a_session_key_stands_for_one_session(store, make):
 
 
 def test_sessions_of_one_id_are_read_each_by_itself(store, make):
-    turns = [make.trace(n, session_id="s", session_key=key) for n, key in ((1, "a:s"), (2, "b:s"), (3, "a:s"))]
+    turns = [
+        make.trace(n, session_id="s", session_key=key)
+        for n, key in ((1, "a:s"), (2, "b:s"), (3, "a:s"))
+    ]
     store.commit([make.stored(x) for x in turns], [])
     found = store.sessions(["a:s", "b:s"])
     assert [(x.session.session_id, x.session.id, len(x.session.traces)) for x in found] == [
@@ -70,7 +79,10 @@ BOUNDS = {"limit": 10, "max_bytes": 10**6}
 
 def test_the_turns_before_a_trace_are_those_of_its_session_that_began_earlier(store, make):
     turns = [make.trace(n, session_id="s") for n in (1, 2, 3, 4)]
-    store.commit([make.stored(x) for x in (turns[1], turns[3], turns[0], make.trace(5, session_id="other"))], [])
+    store.commit(
+        [make.stored(x) for x in (turns[1], turns[3], turns[0], make.trace(5, session_id="other"))],
+        [],
+    )
     assert store.turns_before(turns[2], **BOUNDS) == turns[:2]
 
 
@@ -96,10 +108,15 @@ def test_a_later_revision_takes_the_place_of_the_earlier(store, make):
     store.commit([make.stored(trace)], [])
     changed = replace(trace, user_input="changed")
     store.commit([make.stored(changed, 2)], [])
-    assert (store.trace(trace.id), store.known([trace.id, "no"])) == (changed, {trace.id: (2, "digest 2")})
+    assert (store.trace(trace.id), store.known([trace.id, "no"])) == (
+        changed,
+        {trace.id: (2, "digest 2")},
+    )
 
 
-def test_a_later_revision_is_found_by_the_otel_traces_that_it_has_more_than_the_earlier(store, make):
+def test_a_later_revision_is_found_by_the_otel_traces_that_it_has_more_than_the_earlier(
+    store, make
+):
     trace = make.trace(trace_ids=("a" * 32,))
     store.commit([make.stored(trace)], [])
     grown = replace(trace, trace_ids=("a" * 32, "b" * 32))
@@ -125,7 +142,9 @@ def test_what_is_gone_takes_no_room(store, make):
 def test_left_over_are_the_agent_traces_of_otel_traces_but_for_those_that_are_known(store, make):
     traces = [make.trace(n) for n in (1, 2, 3)]
     store.commit([make.stored(x) for x in traces], [])
-    assert store.left_over([f"{n:032x}" for n in (1, 2)], [traces[0].id], tenant="") == [traces[1].id]
+    assert store.left_over([f"{n:032x}" for n in (1, 2)], [traces[0].id], tenant="") == [
+        traces[1].id
+    ]
 
 
 def test_an_agent_trace_that_has_another_otel_trace_besides_is_not_left_over(store, make):
@@ -135,7 +154,9 @@ def test_an_agent_trace_that_has_another_otel_trace_besides_is_not_left_over(sto
 
 def test_sequence_numbers_rise_by_one_over_commits(store, make):
     traces = [make.trace(n) for n in (1, 2)]
-    numbers = [store.commit([make.stored(t)], [make.score(t, "a"), make.score(t, "b")]) for t in traces]
+    numbers = [
+        store.commit([make.stored(t)], [make.score(t, "a"), make.score(t, "b")]) for t in traces
+    ]
     assert numbers == [[1, 2], [3, 4]]
 
 
@@ -200,7 +221,10 @@ def test_a_trace_has_the_newest_revision_of_each_metric(store, make):
     trace = make.trace()
     store.commit([make.stored(trace)], [make.score(trace, "a", 0.1), make.score(trace, "b", 0.2)])
     store.commit([], [make.score(trace, "a", 0.9, revision=2)])
-    assert [(x.metric, x.value) for x in store.evaluations(trace_id=trace.id)] == [("b", 0.2), ("a", 0.9)]
+    assert [(x.metric, x.value) for x in store.evaluations(trace_id=trace.id)] == [
+        ("b", 0.2),
+        ("a", 0.9),
+    ]
 
 
 def test_a_lower_revision_committed_later_is_not_the_newest(store, make):
@@ -225,9 +249,13 @@ def test_a_session_has_its_traces_oldest_first(store, make):
 
 def test_sessions_come_in_the_order_asked_for_each_with_its_own(store, make):
     traces = {name: make.trace(n, session_id=name) for n, name in enumerate("abc", 1)}
-    store.commit([make.stored(t) for t in traces.values()], [make.score(t) for t in traces.values()])
+    store.commit(
+        [make.stored(t) for t in traces.values()], [make.score(t) for t in traces.values()]
+    )
     found = store.sessions(["c", "unknown", "a"])
-    assert [(x.session.session_id, x.session.traces, [y.subject_id for y in x.scores]) for x in found] == [
+    assert [
+        (x.session.session_id, x.session.traces, [y.subject_id for y in x.scores]) for x in found
+    ] == [
         ("c", (traces["c"],), [traces["c"].id]),
         ("a", (traces["a"],), [traces["a"].id]),
     ]
@@ -284,7 +312,10 @@ def test_a_session_has_its_own_scores_and_those_of_its_traces(store, make):
 def test_a_session_has_the_newest_revision_of_each_score(store, make):
     trace = make.trace(session_id="s")
     old, new = (
-        [make.score(trace, x, scope=x, subject_id=y, revision=n) for x, y in (("trace", trace.id), ("session", "s"))]
+        [
+            make.score(trace, x, scope=x, subject_id=y, revision=n)
+            for x, y in (("trace", trace.id), ("session", "s"))
+        ]
         for n in (1, 2)
     )
     store.commit([make.stored(trace)], old)
@@ -326,7 +357,13 @@ def test_a_session_is_open_until_it_is_evaluated(store, make, clock):
 
 def test_a_session_that_goes_on_is_open_again(store, make, clock):
     trace = make.trace(session_id="s")
-    own = make.score(trace, scope="session", subject_id="s", evaluated_at_ns=clock.now_ns + 1, outcome=Skip("short"))
+    own = make.score(
+        trace,
+        scope="session",
+        subject_id="s",
+        evaluated_at_ns=clock.now_ns + 1,
+        outcome=Skip("short"),
+    )
     store.commit([make.stored(trace)], [own])
     clock.now_ns += 10
     store.commit([make.stored(make.trace(2, session_id="s"))], [])

@@ -17,7 +17,9 @@ HUMAN = Evaluator("HUMAN", "anna", "", source="human")
 
 def of_tenant(trace, tenant):
     """The trace as it is when this tenant sends it."""
-    target = replace(trace.target, resource=with_headers(trace.target.resource, ((TENANT, tenant),)))
+    target = replace(
+        trace.target, resource=with_headers(trace.target.resource, ((TENANT, tenant),))
+    )
     [found] = in_scope([replace(trace, target=target)], ())
     return found
 
@@ -25,7 +27,12 @@ def of_tenant(trace, tenant):
 def given(trace):
     """What a person gave to the OTel trace of `trace`."""
     uid = f"given {trace.tenant}"[:16]
-    return {"outcome": Annotation(1.0), "evaluator": HUMAN, "received_uid": uid, "subject_id": trace.target.trace_id}
+    return {
+        "outcome": Annotation(1.0),
+        "evaluator": HUMAN,
+        "received_uid": uid,
+        "subject_id": trace.target.trace_id,
+    }
 
 
 @pytest.fixture
@@ -37,7 +44,9 @@ def both(make):
 @pytest.fixture
 def store(any_store, make, both):
     """A store into which both have committed."""
-    any_store.commit([make.stored(x) for x in both], [make.score(x, session_key=x.session_key) for x in both])
+    any_store.commit(
+        [make.stored(x) for x in both], [make.score(x, session_key=x.session_key) for x in both]
+    )
     any_store.put_external([make.score(x, "helpful", **given(x)) for x in both])
     return any_store
 
@@ -56,7 +65,9 @@ def test_without_tenants_an_agent_traces_id_is_what_it_was(make):
     assert make.trace().id == "3264e9826a0a765224d7b5c26ff4236b"
 
 
-@pytest.mark.parametrize("table", ["agent_traces", "otel_traces", "session_keys", "evaluations", "external_scores"])
+@pytest.mark.parametrize(
+    "table", ["agent_traces", "otel_traces", "session_keys", "evaluations", "external_scores"]
+)
 def test_each_row_says_whose_it_is(store, table):
     assert rows(store, schema.tables.tables[table], "tenant") == [("acme",), ("blue",)]
 
@@ -93,15 +104,22 @@ def test_the_rows_of_one_tenant_are_found(store, tenant, count):
 
 
 @pytest.mark.parametrize(
-    ("table", "order"), [("agent_traces", "row"), ("evaluations", "seq"), ("external_scores", "row")]
+    ("table", "order"),
+    [("agent_traces", "row"), ("evaluations", "seq"), ("external_scores", "row")],
 )
 def test_a_tenants_newest_rows_are_found_by_an_index(tmp_path, table, order):
     store = Store.open(Config(url=f"sqlite:///{tmp_path}/spanscore.db"))
     rows_of = schema.tables.tables[table]
-    query = select(rows_of.c[order]).where(*tenants.is_of(rows_of, "acme")).order_by(rows_of.c[order].desc())
+    query = (
+        select(rows_of.c[order])
+        .where(*tenants.is_of(rows_of, "acme"))
+        .order_by(rows_of.c[order].desc())
+    )
     with store._database.reading() as connection:
         asked = query.compile(connection)
-        explained = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {asked}", tuple(asked.params.values()))
+        explained = connection.exec_driver_sql(
+            f"EXPLAIN QUERY PLAN {asked}", tuple(asked.params.values())
+        )
         plan = [x.detail for x in explained]
     store.close()
     assert plan == [f"SEARCH {table} USING COVERING INDEX {table}_by_tenant_{order} (tenant=?)"]

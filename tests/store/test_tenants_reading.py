@@ -1,4 +1,6 @@
-"""What a tenant asks the store for is found among what that tenant has, whatever ids, names and filters it gives."""
+"""What a tenant asks the store for is found among what that tenant has, whatever ids, names and
+filters it gives.
+"""
 
 from dataclasses import replace
 
@@ -21,7 +23,9 @@ HUMAN = Evaluator("HUMAN", "anna", "", source="human")
 
 def of_tenant(trace, tenant):
     """The trace as it is when this tenant sends it."""
-    target = replace(trace.target, resource=with_headers(trace.target.resource, ((TENANT, tenant),)))
+    target = replace(
+        trace.target, resource=with_headers(trace.target.resource, ((TENANT, tenant),))
+    )
     [found] = in_scope([replace(trace, target=target)], ())
     return found
 
@@ -34,15 +38,30 @@ def turns(make):
 
 @pytest.fixture
 def store(any_store, make, turns):
-    """What both have committed: a score of the trace, one of the session, and what a person gave to the trace."""
+    """What both have committed: a score of the trace, one of the session, and what a person gave to
+    the trace.
+    """
     for tenant, turn in turns.items():
-        of_session = {"scope": "session", "subject_id": turn.session_key, "session_key": turn.session_key}
+        of_session = {
+            "scope": "session",
+            "subject_id": turn.session_key,
+            "session_key": turn.session_key,
+        }
         any_store.commit(
             [make.stored(turn)],
-            [make.score(turn, session_key=turn.session_key), make.score(turn, "loop_detection", **of_session)],
+            [
+                make.score(turn, session_key=turn.session_key),
+                make.score(turn, "loop_detection", **of_session),
+            ],
         )
-        given = {"outcome": Annotation(1.0), "evaluator": HUMAN, "received_uid": f"given by {tenant}"}
-        any_store.put_external([make.score(turn, "helpful", **given | {"subject_id": turn.target.trace_id})])
+        given = {
+            "outcome": Annotation(1.0),
+            "evaluator": HUMAN,
+            "received_uid": f"given by {tenant}",
+        }
+        any_store.put_external(
+            [make.score(turn, "helpful", **given | {"subject_id": turn.target.trace_id})]
+        )
     return any_store
 
 
@@ -52,7 +71,9 @@ def tenants_of(found):
 
 @pytest.fixture
 def ids(turns):
-    """What a tenant may name: the OTel trace, the session, and what only spanscore has made, of either tenant."""
+    """What a tenant may name: the OTel trace, the session, and what only spanscore has made, of
+    either tenant.
+    """
     one, other = turns.values()
     return {
         "trace_id": [one.target.trace_id, one.id, other.id],
@@ -80,13 +101,23 @@ def test_a_session_is_found_by_what_its_tenant_knows_it_by(store, turns, ids, te
     keys = [store.session_keys(x, tenant=tenant) for x in ids["session_id"]]
     own = [turns[tenant].session_key]
     assert keys == [own, *(own if x == tenant else [] for x in TENANTS)]
-    assert [x.session.traces for x in store.sessions(ids["session_id"], tenant=tenant)] == [(turns[tenant],)]
+    assert [x.session.traces for x in store.sessions(ids["session_id"], tenant=tenant)] == [
+        (turns[tenant],)
+    ]
 
 
 @pytest.mark.parametrize("tenant", [*TENANTS, "", "a"])
 def test_a_score_is_found_by_its_tenant_alone(store, turns, tenant):
-    every = [x for turn in turns.values() for x in store.evaluations(trace_id=turn.id, tenant=turn.tenant)]
-    every += [x for turn in turns.values() for x in store.external_scores(trace_id=turn.id, tenant=turn.tenant)]
+    every = [
+        x
+        for turn in turns.values()
+        for x in store.evaluations(trace_id=turn.id, tenant=turn.tenant)
+    ]
+    every += [
+        x
+        for turn in turns.values()
+        for x in store.external_scores(trace_id=turn.id, tenant=turn.tenant)
+    ]
     found = [x for score in every if (x := store.score(score.uid, tenant=tenant)) is not None]
     assert len(every) == 4
     assert [x.uid for x in found] == [x.uid for x in every if x.tenant == tenant]
@@ -95,9 +126,15 @@ def test_a_score_is_found_by_its_tenant_alone(store, turns, tenant):
 @pytest.mark.parametrize("filter_", ["", "session_id = chat-7"])
 @pytest.mark.parametrize("tenant", [*TENANTS, "", "a"])
 def test_lists_have_what_is_the_tenants(store, turns, tenant, filter_):
-    scores = store.list_scores(ScoreQuery(tenant=tenant, filter=parse(filter_, SCORE_FIELDS)), 10).items
-    traces = store.list_traces(TraceQuery(tenant=tenant, filter=parse(filter_, TRACE_FIELDS)), 10).items
-    sessions = store.list_sessions(SessionQuery(tenant=tenant, filter=parse(filter_, SESSION_FIELDS)), 10).items
+    scores = store.list_scores(
+        ScoreQuery(tenant=tenant, filter=parse(filter_, SCORE_FIELDS)), 10
+    ).items
+    traces = store.list_traces(
+        TraceQuery(tenant=tenant, filter=parse(filter_, TRACE_FIELDS)), 10
+    ).items
+    sessions = store.list_sessions(
+        SessionQuery(tenant=tenant, filter=parse(filter_, SESSION_FIELDS)), 10
+    ).items
     own = [x for name, x in turns.items() if name == tenant]
     assert [x.trace for x in traces] == own
     assert [x.session.traces for x in sessions] == [(x,) for x in own]
@@ -109,8 +146,12 @@ def test_lists_have_what_is_the_tenants(store, turns, tenant, filter_):
 @pytest.mark.parametrize("tenant", TENANTS)
 def test_the_key_of_another_tenants_session_lists_nothing(store, turns, tenant):
     [other] = [x for name, x in turns.items() if name != tenant]
-    assert store.list_traces(TraceQuery(tenant=tenant, session_id=other.session_key), 10).items == []
-    assert store.list_scores(ScoreQuery(tenant=tenant, session_id=other.session_key), 10).items == []
+    assert (
+        store.list_traces(TraceQuery(tenant=tenant, session_id=other.session_key), 10).items == []
+    )
+    assert (
+        store.list_scores(ScoreQuery(tenant=tenant, session_id=other.session_key), 10).items == []
+    )
 
 
 @pytest.mark.parametrize("tenant", TENANTS)
@@ -127,8 +168,16 @@ def test_the_target_of_a_run_names_what_is_the_tenants(store, turns, ids, tenant
     def read(tables):
         traces = tables.traces(tenant, "", 10, max_bytes=10**6, stored_by_ns=LATE)
         sessions = tables.session_keys(tenant, "", 10, stored_by_ns=LATE)
-        unknown = tables.unknown_traces(tenant, ids["trace_id"]), tables.unknown_sessions(tenant, ids["session_id"])
-        return traces, sessions, unknown, tables.has_trace(tenant, other.session_key, lambda _: True)
+        unknown = (
+            tables.unknown_traces(tenant, ids["trace_id"]),
+            tables.unknown_sessions(tenant, ids["session_id"]),
+        )
+        return (
+            traces,
+            sessions,
+            unknown,
+            tables.has_trace(tenant, other.session_key, lambda _: True),
+        )
 
     traces, sessions, unknown, has_other = store.read_runs(read)
     assert (traces, sessions) == ([(own.id, own)], [own.session_key])
@@ -140,9 +189,15 @@ def test_what_a_target_names_by_id_is_the_tenants(store, turns, ids, tenant):
     def read(tables):
         turns_of = [tables.turns(tenant, x) for x in ids["trace_id"]]
         sessions_of = [tables.sessions_of(tenant, x) for x in ids["session_id"]]
-        return turns_of, sessions_of, [tables.turns_of_session(tenant, x) for x in ids["session_id"]]
+        return (
+            turns_of,
+            sessions_of,
+            [tables.turns_of_session(tenant, x) for x in ids["session_id"]],
+        )
 
     own = turns[tenant]
     mine = [True, *(x == tenant for x in TENANTS)]
-    expected = [[[x] if is_own else [] for is_own in mine] for x in (own.id, own.session_key, own.id)]
+    expected = [
+        [[x] if is_own else [] for is_own in mine] for x in (own.id, own.session_key, own.id)
+    ]
     assert list(store.read_runs(read)) == expected

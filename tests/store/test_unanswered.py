@@ -1,4 +1,6 @@
-"""What got no answer is kept with the evaluations, over restarts, until it has come out otherwise or is given up."""
+"""What got no answer is kept with the evaluations, over restarts, until it has come out otherwise
+or is given up.
+"""
 
 import pytest
 
@@ -19,8 +21,14 @@ def fail(store, make):
 
     def commit(number=1, *metrics, revision=1, into=store, **facts):
         trace = make.trace(number)
-        scored = [make.score(trace, x, outcome=NO_ANSWER, revision=revision) for x in metrics or ("a",)]
-        into.commit([make.stored(trace, revision)], scored, missing=[missing(trace, x.metric, **facts) for x in scored])
+        scored = [
+            make.score(trace, x, outcome=NO_ANSWER, revision=revision) for x in metrics or ("a",)
+        ]
+        into.commit(
+            [make.stored(trace, revision)],
+            scored,
+            missing=[missing(trace, x.metric, **facts) for x in scored],
+        )
         return trace
 
     return commit
@@ -33,7 +41,9 @@ def due_after(store, clock, minutes, limit=100):
 def test_what_is_missing_is_due_after_its_wait(store, fail, clock):
     trace = fail()
     assert due_after(store, clock, 0.99) == []
-    assert [(x.subject_id, x.metric, x.tries) for x in due_after(store, clock, 1)] == [(trace.id, "a", 0)]
+    assert [(x.subject_id, x.metric, x.tries) for x in due_after(store, clock, 1)] == [
+        (trace.id, "a", 0)
+    ]
 
 
 def test_it_is_still_known_after_a_restart(open_store, fail, clock):
@@ -119,7 +129,9 @@ def test_a_session_is_known_by_its_key(store, make, clock):
         ({"max_tries": 1}, 2),
     ],
 )
-def test_it_is_given_up_when_it_is_old_or_often_tried_or_there_is_too_much(store, fail, clock, bounds, left):
+def test_it_is_given_up_when_it_is_old_or_often_tried_or_there_is_too_much(
+    store, fail, clock, bounds, left
+):
     started_ns = clock.now_ns
     for number in (1, 2, 3):
         fail(number)

@@ -1,4 +1,6 @@
-"""What an exporter could not deliver is kept until it is sent again, forgotten, or deleted with its score."""
+"""What an exporter could not deliver is kept until it is sent again, forgotten, or deleted with its
+score.
+"""
 
 from dataclasses import replace
 
@@ -26,7 +28,12 @@ def config(store, make, database_url):
 def test_what_is_noted_with_a_place_is_listed_with_its_score(store, config):
     store.set_cursor("otlp_grpc", 3, [missed(2)])
     [(note, score, is_superseded)] = undelivered.kept(config)
-    assert (note, score.metric, is_superseded, store.cursor("otlp_grpc")) == (missed(2), "m2", False, 3)
+    assert (note, score.metric, is_superseded, store.cursor("otlp_grpc")) == (
+        missed(2),
+        "m2",
+        False,
+        3,
+    )
 
 
 def test_exporters_have_notes_of_their_own(store, config):
@@ -44,7 +51,10 @@ def test_nothing_is_sent_again_that_nobody_asked_for(store, config):
 def test_what_is_asked_for_beside_a_server_is_found_by_it(store, config):
     store.set_cursor("otlp_grpc", 3, [missed(1), missed(3)])
     assert undelivered.ask(config, ["otlp_grpc"]) == 2
-    assert [(note.seq, note.asked) for note, _, _ in store.to_send_again("otlp_grpc", 10)] == [(1, True), (3, True)]
+    assert [(note.seq, note.asked) for note, _, _ in store.to_send_again("otlp_grpc", 10)] == [
+        (1, True),
+        (3, True),
+    ]
 
 
 def test_only_those_of_the_exporters_that_are_named_are_asked_for(store, config):
@@ -56,7 +66,9 @@ def test_what_arrived_is_forgotten_and_what_did_not_is_noted_anew(store, config)
     store.set_cursor("otlp_grpc", 3, [missed(1), missed(2)])
     undelivered.ask(config)
     store.settle("otlp_grpc", [1, 2], [replace(missed(2), reason="refused")])
-    assert [(x.note.seq, x.note.reason, x.note.asked) for x in undelivered.kept(config)] == [(2, "refused", False)]
+    assert [(x.note.seq, x.note.reason, x.note.asked) for x in undelivered.kept(config)] == [
+        (2, "refused", False)
+    ]
 
 
 def test_what_is_forgotten_is_listed_no_more(store, config):
@@ -71,7 +83,9 @@ def test_a_score_with_a_later_revision_is_marked(store, config, make):
 
 
 @pytest.mark.parametrize(("first", "then"), [(None, "run1"), ("run1", None), ("run1", "run2")])
-def test_a_score_is_not_superseded_by_one_that_replaces_it_nowhere(store, make, database_url, first, then):
+def test_a_score_is_not_superseded_by_one_that_replaces_it_nowhere(
+    store, make, database_url, first, then
+):
     store.commit([], [make.score(make.trace(), run=first)])
     store.set_cursor("otlp_grpc", 1, [missed(1)])
     store.commit([], [make.score(make.trace(), run=then, revision=2)])

@@ -1,4 +1,6 @@
-"""Lets the tests in this folder import what they share, and gives them recordings and suites to vary."""
+"""Lets the tests in this folder import what they share, and gives them recordings and suites to
+vary.
+"""
 
 import asyncio
 import sys
@@ -19,10 +21,20 @@ from scripted_server import ScriptedServer  # noqa: E402 - likewise
 
 @pytest.fixture
 def said(make_trace):
-    """A recorded turn: what the user said and the agent answered; `case`, `run` and `status` are its test's."""
+    """A recorded turn: what the user said and the agent answered; `case`, `run` and `status` are
+    its test's.
+    """
 
     def make(
-        number, user_input="hi", answer="Rome is sunny", *, case=None, run=None, status=None, suite=None, **fields
+        number,
+        user_input="hi",
+        answer="Rome is sunny",
+        *,
+        case=None,
+        run=None,
+        status=None,
+        suite=None,
+        **fields,
     ):
         named = any((case, run, status, suite))
         trial = Trial(suite, run, case, status) if named else None
@@ -34,7 +46,9 @@ def said(make_trace):
 
 @pytest.fixture
 def suite():
-    """A suite of cases given as dicts; a case that is a text is one that is found by this id and expects sun."""
+    """A suite of cases given as dicts; a case that is a text is one that is found by this id and
+    expects sun.
+    """
 
     def make(*cases, **keys):
         given = [x if isinstance(x, dict) else {"id": x, "expected_answer": "sunny"} for x in cases]
@@ -47,14 +61,23 @@ def suite():
 def comparing():
     """Settings under which a model judges that compares answers by their words."""
     with ScriptedServer(compare) as server:
-        given = {"model": "openai/scripted", "api_base": server.url, "api_key": KEY, "max_retries": 0}
+        given = {
+            "model": "openai/scripted",
+            "api_base": server.url,
+            "api_key": KEY,
+            "max_retries": 0,
+        }
         judge = config.Judge.model_validate(given)
-        yield config.parse("embedding: {provider: ngrams}", environ={}).model_copy(update={"judge": judge})
+        yield config.parse("embedding: {provider: ngrams}", environ={}).model_copy(
+            update={"judge": judge}
+        )
 
 
 @pytest.fixture
 def run_of(comparing):
-    """A run of a suite over traces, whose answers are compared by their words unless `settings` say otherwise."""
+    """A run of a suite over traces, whose answers are compared by their words unless `settings` say
+    otherwise.
+    """
 
     def run(suite, traces, settings=None, **options):
         prepared = suites.prepare(suite, traces, **options)

@@ -1,7 +1,8 @@
 """What the JUnit schemas in use ask of a document, as far as it is more than being XML.
 
-The sources are Apache Ant's format as windyroad/JUnit-Schema states it (the strictest: it fixes the order, and asks for
-hostname, id, package and timestamp) and Jenkins' jenkins-junit.xsd: what is fine by this is fine by both.
+The sources are Apache Ant's format as windyroad/JUnit-Schema states it (the strictest: it fixes the
+order, and asks for hostname, id, package and timestamp) and Jenkins' jenkins-junit.xsd: what is
+fine by this is fine by both.
 """
 
 import re
@@ -28,14 +29,20 @@ _RULES = {
     ),
     "properties": ({}, {}, ("property*",)),
     "property": ({"name": _NAME, "value": _TEXT}, {}, ()),
-    "testcase": ({"name": _NAME, "classname": _NAME, "time": _TIME}, {}, ("skipped|error|failure",)),
+    "testcase": (
+        {"name": _NAME, "classname": _NAME, "time": _TIME},
+        {},
+        ("skipped|error|failure",),
+    ),
     "failure": ({"type": _NAME}, {"message": _TEXT}, ()),
     "error": ({"type": _NAME}, {"message": _TEXT}, ()),
     "skipped": ({}, {}, ()),
     "system-out": ({}, {}, ()),
     "system-err": ({}, {}, ()),
 }
-"""By element: the attributes that must be there, those that may, and the children in their order (* any, | one of)."""
+"""By element: the attributes that must be there, those that may, and the children in their order (*
+any, | one of).
+"""
 
 
 def parsed(document):
@@ -60,14 +67,26 @@ def _of(element):
             yield f"{element.tag} lacks {name}"
         elif not pattern.fullmatch(element.attrib[name]):
             yield f"{element.tag}/@{name} is {element.attrib[name]!r}"
-    yield from (f"{element.tag}/@{x} is unknown" for x in element.attrib if x not in {**required, **optional})
-    order = "".join(f"(({x.rstrip('*')}) ){'*' if x.endswith('*') else '?' if '|' in x else ''}" for x in children)
+    yield from (
+        f"{element.tag}/@{x} is unknown"
+        for x in element.attrib
+        if x not in {**required, **optional}
+    )
+    order = "".join(
+        f"(({x.rstrip('*')}) ){'*' if x.endswith('*') else '?' if '|' in x else ''}"
+        for x in children
+    )
     if not re.fullmatch(order, "".join(f"{x.tag} " for x in element)):
         yield f"{element.tag} holds {[x.tag for x in element]}"
 
 
 def _miscounted(root):
     for suite in root.iter("testsuite"):
-        for name, tag in (("tests", "testcase"), ("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        for name, tag in (
+            ("tests", "testcase"),
+            ("failures", "failure"),
+            ("errors", "error"),
+            ("skipped", "skipped"),
+        ):
             if int(suite.get(name, 0)) != len(list(suite.iter(tag))):
                 yield f"testsuite/@{name} is not the number of {tag} elements"

@@ -17,7 +17,9 @@ from spanscore.suites.best_of import Conversation, _Opinion, best_of_async, plan
 
 
 class Opinionated:
-    """A judge that decides by the texts of the two answers, in the order in which they are shown."""
+    """A judge that decides by the texts of the two answers, in the order in which they are
+    shown.
+    """
 
     def __init__(self, decide):
         self.prompts = []
@@ -38,7 +40,9 @@ def held(said):
     """A conversation of one turn as agents held it, by their answers."""
 
     def make(case="q", expected=None, **answers):
-        return Conversation(case, {name: [said(1, "How?", x)] for name, x in answers.items()}, expected)
+        return Conversation(
+            case, {name: [said(1, "How?", x)] for name, x in answers.items()}, expected
+        )
 
     return make
 
@@ -57,7 +61,11 @@ def longer(first, second):
 
 def test_the_better_answer_wins_both_ways_round(held):
     result = tournament(Opinionated(longer), held(a="good good", b="good"))
-    assert (result.winner, result.contests[0].agreed, result.contests[0].confidence) == ("a", True, 0.8)
+    assert (result.winner, result.contests[0].agreed, result.contests[0].confidence) == (
+        "a",
+        True,
+        0.8,
+    )
 
 
 def test_a_judge_that_prefers_the_first_place_makes_a_tie(held):
@@ -74,7 +82,10 @@ def test_a_winner_once_and_a_tie_once_is_a_tie(held):
 def test_every_pair_meets_once_and_is_asked_about_twice(held):
     judge = Opinionated(longer)
     result = tournament(judge, held(a="good", b="x", c="good good"))
-    assert ([x.agents for x in result.contests], len(judge.prompts)) == ([("a", "b"), ("a", "c"), ("b", "c")], 6)
+    assert ([x.agents for x in result.contests], len(judge.prompts)) == (
+        [("a", "b"), ("a", "c"), ("b", "c")],
+        6,
+    )
 
 
 def test_the_ranking_shares_a_place_between_equals(held):
@@ -84,12 +95,16 @@ def test_the_ranking_shares_a_place_between_equals(held):
 
 
 def test_points_add_up_over_conversations(held):
-    result = tournament(Opinionated(longer), held("q1", a="good", b="x"), held("q2", a="good", b="x"))
+    result = tournament(
+        Opinionated(longer), held("q1", a="good", b="x"), held("q2", a="good", b="x")
+    )
     assert [(x.agent, x.won, x.lost) for x in result.ranking] == [("a", 2, 0), ("b", 0, 2)]
 
 
 def test_the_points_per_contest_have_an_interval_over_the_conversations(held):
-    result = tournament(Opinionated(longer), *(held(x, a="good", b="x", c="x x") for x in ("q1", "q2")))
+    result = tournament(
+        Opinionated(longer), *(held(x, a="good", b="x", c="x x") for x in ("q1", "q2"))
+    )
     share = result.ranking[0].share
     assert (share.value, share.n, share.interval.high) == (1.0, 2, 1.0)
 
@@ -142,7 +157,9 @@ def test_in_a_tie_the_champion_stays_and_the_two_share_the_point(held):
 
 
 def test_equals_of_the_linear_mode_share_a_place(held):
-    result = linear(Opinionated(lambda *_: "tie"), *(held(x, a="x", b="y", c="z") for x in ("q1", "q2", "q3")))
+    result = linear(
+        Opinionated(lambda *_: "tie"), *(held(x, a="x", b="y", c="z") for x in ("q1", "q2", "q3"))
+    )
     assert ({x.rank for x in result.ranking}, result.winner) == ({1}, None)
 
 
@@ -166,7 +183,10 @@ def test_a_champion_whose_contest_nobody_judged_stays_without_a_point_for_it(hel
 def test_after_a_contest_that_nobody_judged_the_next_agent_still_meets_the_champion(held):
     said = iter([JudgeUnavailableError("gone"), "second", "first"])
     result = linear(Opinionated(lambda *_: next(said)), held(a="x", b="y", c="z"))
-    assert [(x.agents, x.winner) for x in result.contests] == [(("a", "b"), None), (("a", "c"), "c")]
+    assert [(x.agents, x.winner) for x in result.contests] == [
+        (("a", "b"), None),
+        (("a", "c"), "c"),
+    ]
 
 
 def test_the_points_per_conversation_of_the_linear_mode_have_an_interval(held):
@@ -182,7 +202,11 @@ def test_a_conversation_of_one_agent_is_no_contest(held):
 @pytest.mark.parametrize("mode", ["round_robin", "linear"])
 def test_the_planned_calls_are_those_that_are_made(held, mode):
     judge = Opinionated(longer)
-    conversations = [held("q1", a="good", b="x", c="y", d="z"), held("q2", a="x", b="good"), held("q3", a="x")]
+    conversations = [
+        held("q1", a="good", b="x", c="y", d="z"),
+        held("q2", a="x", b="good"),
+        held("q3", a="x"),
+    ]
     tournament(judge, *conversations, mode=mode)
     assert plan(conversations, mode).calls == len(judge.prompts)
 
@@ -198,7 +222,9 @@ def test_a_confidence_that_is_no_number_is_no_answer(confidence):
         _Opinion.model_validate({"reason": "r", "winner": "tie", "confidence": confidence})
 
 
-AGENTS = [f"{name}={Path(__file__).parents[2] / 'examples' / 'recordings'}" for name in ("a", "b", "c")]
+AGENTS = [
+    f"{name}={Path(__file__).parents[2] / 'examples' / 'recordings'}" for name in ("a", "b", "c")
+]
 SUITE = str(Path(__file__).parents[2] / "examples" / "suite" / "travel.yaml")
 
 
@@ -209,13 +235,17 @@ def test_the_command_says_how_many_calls_there_would_be_and_sends_nothing(capsys
 
 
 def test_the_command_says_how_many_calls_there_will_be_before_it_asks(tmp_path, capsys):
-    with ScriptedServer(answer({"winner": "tie", "confidence": 0.9, "reason": "the same"})) as server:
+    with ScriptedServer(
+        answer({"winner": "tie", "confidence": 0.9, "reason": "the same"})
+    ) as server:
         judge = {"model": "openai/scripted", "api_base": server.url, "api_key": KEY}
         (tmp_path / "c.yaml").write_text(json.dumps({"judge": judge}))
         words = ["best-of", SUITE, *AGENTS, "-c", tmp_path / "c.yaml", "--mode", "linear"]
         assert main([str(x) for x in words]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert out.startswith("linear: 6 contests on 3 cases, each judged both ways round: 12 calls of the judge")
+    assert out.startswith(
+        "linear: 6 contests on 3 cases, each judged both ways round: 12 calls of the judge"
+    )
 
 
 def test_the_command_holds_a_tournament_and_writes_it(tmp_path, capsys):
@@ -226,8 +256,19 @@ def test_the_command_holds_a_tournament_and_writes_it(tmp_path, capsys):
         judge = {"model": "openai/scripted", "api_base": server.url, "api_key": KEY}
         (tmp_path / "c.yaml").write_text(json.dumps({"judge": judge}))
         suite = root / "examples" / "suite" / "travel.yaml"
-        words = ["best-of", suite, *agents, "-c", tmp_path / "c.yaml", "--output", tmp_path / "out.json"]
+        words = [
+            "best-of",
+            suite,
+            *agents,
+            "-c",
+            tmp_path / "c.yaml",
+            "--output",
+            tmp_path / "out.json",
+        ]
         assert main([str(x) for x in words]) == 0
     result = json.loads((tmp_path / "out.json").read_text())
-    assert ("winner: nobody alone, of n = 3 contests" in capsys.readouterr().out, result["winner"]) == (True, None)
+    assert (
+        "winner: nobody alone, of n = 3 contests" in capsys.readouterr().out,
+        result["winner"],
+    ) == (True, None)
     assert [(x["rank"], x["points"]) for x in result["ranking"]] == [(1, 1.5), (1, 1.5)]

@@ -53,7 +53,9 @@ def test_what_left_is_no_recording_of_an_agent(suite, said, run_of, tmp_path):
 def test_a_backend_that_is_not_there_is_told_and_not_waited_for(suite, said, run_of, monkeypatch):
     monkeypatch.setattr("spanscore.suites.exporting._MAX_WAIT_S", 0.0)
     config = Config.model_validate({"exporters": {"otlp_http": {"endpoint": "http://127.0.0.1:9"}}})
-    problems = asyncio.run(suites.send(config, run_of(suite("a"), [said(1, case="a")]).evaluations, 1, 2))
+    problems = asyncio.run(
+        suites.send(config, run_of(suite("a"), [said(1, case="a")]).evaluations, 1, 2)
+    )
     assert {x.partition(" not delivered")[0] for x in problems} == {
         "otlp_http: traces",
         "otlp_http: logs",
@@ -62,7 +64,9 @@ def test_a_backend_that_is_not_there_is_told_and_not_waited_for(suite, said, run
 
 
 class Tool:
-    """A sink that has not got the traces in `lacking`, and raises `errors` one after the other first."""
+    """A sink that has not got the traces in `lacking`, and raises `errors` one after the other
+    first.
+    """
 
     def __init__(self, lacking=(), errors=()):
         self.lacking, self.errors, self.filed, self.closed = set(lacking), list(errors), [], False
@@ -84,7 +88,9 @@ def filed(monkeypatch, suite, said, run_of):
 
     def send(tool):
         monkeypatch.setattr("spanscore.suites.exporting._MAX_WAIT_S", 0.0)
-        monkeypatch.setattr("spanscore.suites.exporting.open_sinks", lambda config: {"phoenix": tool})
+        monkeypatch.setattr(
+            "spanscore.suites.exporting.open_sinks", lambda config: {"phoenix": tool}
+        )
         run = run_of(suite("a"), [said(1, case="a"), said(2, case="a")])
         return asyncio.run(suites.send(Config(), run.evaluations, 1, 2))
 

@@ -1,4 +1,6 @@
-"""A suite file is read strictly: what is wrong is told in a line, with the file, the line and the key."""
+"""A suite file is read strictly: what is wrong is told in a line, with the file, the line and the
+key.
+"""
 
 import json
 
@@ -24,33 +26,72 @@ CASE = "name: x\ncases:\n- id: a\n"
             f"{CASE}  expectd_answer: z\n",
             "s.yaml:4: cases.0.expectd_answer: unknown key; did you mean expected_answer?",
         ),
-        (f"{CASE}- id: a\n", "s.yaml:2: cases: two cases have the id 'a'; give each an id of its own"),
-        (f"{CASE}agentic: {{treshold: 2}}", "s.yaml:4: agentic.treshold: unknown key; did you mean threshold?"),
-        ("name: x\ncases:\n- id: no\n", "s.yaml:3: cases.0.id: false is no text here; put it in quotes"),
-        ("name: x\ncases: [\n", "s.yaml:3: not YAML: while parsing a flow node, expected the node content"),
-        ("name: x\ncases:\n", "s.yaml:2: cases: is a list, each item on a line under it that begins with `- `"),
+        (
+            f"{CASE}- id: a\n",
+            "s.yaml:2: cases: two cases have the id 'a'; give each an id of its own",
+        ),
+        (
+            f"{CASE}agentic: {{treshold: 2}}",
+            "s.yaml:4: agentic.treshold: unknown key; did you mean threshold?",
+        ),
+        (
+            "name: x\ncases:\n- id: no\n",
+            "s.yaml:3: cases.0.id: false is no text here; put it in quotes",
+        ),
+        (
+            "name: x\ncases: [\n",
+            "s.yaml:3: not YAML: while parsing a flow node, expected the node content",
+        ),
+        (
+            "name: x\ncases:\n",
+            "s.yaml:2: cases: is a list, each item on a line under it that begins with `- `",
+        ),
         ('name: x\ncases:\n- id: " "\n', "s.yaml:3: cases.0.id: must not be empty"),
         (f"{CASE}  k: 2\n  k: 3\n", "s.yaml:5: the key 'k' is there twice; keep one"),
-        (f"{CASE}thresholds: {{rubric: 3}}", "thresholds: rubric is many scores; name one, such as rubric.overall"),
-        (f"{CASE}thresholds: {{rubric.tone: 60}}", "s.yaml:4: thresholds: 60 is not on the scale of rubric.tone"),
+        (
+            f"{CASE}thresholds: {{rubric: 3}}",
+            "thresholds: rubric is many scores; name one, such as rubric.overall",
+        ),
+        (
+            f"{CASE}thresholds: {{rubric.tone: 60}}",
+            "s.yaml:4: thresholds: 60 is not on the scale of rubric.tone",
+        ),
         ("name: 2024-99-99", "s.yaml: not YAML: month must be in 1..12"),
-        ("name: 2024-09-09\ncases: [{id: a}]", "s.yaml:1: name: 2024-09-09 is no text here; put it in quotes"),
+        (
+            "name: 2024-09-09\ncases: [{id: a}]",
+            "s.yaml:1: name: 2024-09-09 is no text here; put it in quotes",
+        ),
         ("name: {a: 1}\ncases: [{id: a}]", "s.yaml:1: name: is a mapping; write a text"),
-        (f"{CASE}  session_id: [s, no]\n", "s.yaml:4: cases.0.session_id: false is no text here; put it in quotes"),
+        (
+            f"{CASE}  session_id: [s, no]\n",
+            "s.yaml:4: cases.0.session_id: false is no text here; put it in quotes",
+        ),
         (
             "name: x\ncases:\n\t- id: a\n",
             "s.yaml:3: not YAML: while scanning for the next token, found character '\\t'",
         ),
         ("name: " + "[" * 5000, "s.yaml: nested too deeply; this is no suite"),
-        (f"{CASE}thresholds: {{task_compl: 1}}", "s.yaml:4: thresholds: there is no metric 'task_compl'"),
-        (f"{CASE}thresholds: {{confidence: 2}}", "s.yaml:4: thresholds: 2 is not on the scale of confidence"),
+        (
+            f"{CASE}thresholds: {{task_compl: 1}}",
+            "s.yaml:4: thresholds: there is no metric 'task_compl'",
+        ),
+        (
+            f"{CASE}thresholds: {{confidence: 2}}",
+            "s.yaml:4: thresholds: 2 is not on the scale of confidence",
+        ),
         (
             f"{CASE}agentic: {{tool_weights: {{selection: 0.5}}}}",
-            "s.yaml:4: agentic.tool_weights: the weights of the four aspects add up to 1.25; let them add up to 1",
+            (
+                "s.yaml:4: agentic.tool_weights: the weights of the four aspects add up to 1.25;"
+                " let them add up to 1"
+            ),
         ),
         (
             f"{CASE}  expected_answer: z\n  turns: [{{input: q}}]\n",
-            "s.yaml:3: cases.0: input, expected_answer and expected_tools stand in the turns of a case that has turns",
+            (
+                "s.yaml:3: cases.0: input, expected_answer and expected_tools stand in the turns of"
+                " a case that has turns"
+            ),
         ),
     ],
 )
@@ -64,17 +105,24 @@ def test_what_is_wrong_is_told_in_one_line(text, told):
 def test_each_thing_that_is_wrong_has_its_line():
     with pytest.raises(InputError) as raised:
         suites.parse("name: x\ncases:\n- id: a\n  trails: 2\n- id: b\n  k: 0\n", "s.yaml")
-    assert [x.partition(": ")[0] for x in str(raised.value).splitlines()] == ["s.yaml:4", "s.yaml:6"]
+    assert [x.partition(": ")[0] for x in str(raised.value).splitlines()] == [
+        "s.yaml:4",
+        "s.yaml:6",
+    ]
 
 
 def test_anchors_that_multiply_are_refused_before_they_are_written_out():
-    rows = [f"{b}: &{b} [{','.join(['*' + a] * 9)}]" for a, b in zip("abcdefg", "bcdefgh", strict=True)]
+    rows = [
+        f"{b}: &{b} [{','.join(['*' + a] * 9)}]" for a, b in zip("abcdefg", "bcdefgh", strict=True)
+    ]
     with pytest.raises(InputError, match="anchors stand for more than"):
         suites.parse("\n".join(["a: &a [1]", *rows]))
 
 
 def test_an_anchor_shares_what_cases_have_in_common():
-    suite = suites.parse("name: x\ncases:\n- id: a\n  turns: &t [{input: q}]\n- {id: b, turns: *t}\n")
+    suite = suites.parse(
+        "name: x\ncases:\n- id: a\n  turns: &t [{input: q}]\n- {id: b, turns: *t}\n"
+    )
     assert suite.cases[0].turns == suite.cases[1].turns
 
 
@@ -85,7 +133,10 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_text_that_is_not_utf_8_is_told_with_what_to_do(tmp_path):
     (tmp_path / "s.yaml").write_bytes(b"name: \xff")
-    with pytest.raises(InputError, match=r"s\.yaml: not UTF-8 text \(invalid start byte at byte 6\); save it as UTF-8"):
+    with pytest.raises(
+        InputError,
+        match=r"s\.yaml: not UTF-8 text \(invalid start byte at byte 6\); save it as UTF-8",
+    ):
         suites.load(tmp_path / "s.yaml")
 
 
@@ -94,13 +145,18 @@ def test_a_tab_is_told_with_what_to_do():
         suites.parse("name: x\ncases:\n\t- id: a\n")
 
 
-@pytest.mark.parametrize(("text", "sessions"), [("s", ("s",)), ("[s, 7, s]", ("s", "7")), ("null", ()), ("7", ("7",))])
+@pytest.mark.parametrize(
+    ("text", "sessions"), [("s", ("s",)), ("[s, 7, s]", ("s", "7")), ("null", ()), ("7", ("7",))]
+)
 def test_a_session_may_be_one_or_a_list(text, sessions):
     assert suites.parse(f"{CASE}  session_id: {text}\n").cases[0].session_id == sessions
 
 
 def test_a_number_may_be_written_where_a_text_is_meant():
-    assert suites.parse("name: x\ncases: [{id: 7, expected_answer: 42}]").cases[0].expected_answer == "42"
+    assert (
+        suites.parse("name: x\ncases: [{id: 7, expected_answer: 42}]").cases[0].expected_answer
+        == "42"
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,7 +165,10 @@ def test_a_number_may_be_written_where_a_text_is_meant():
         ("trials: yes", "trials: true is no whole number; write one such as 3, without quotes"),
         ("k: '3'", "k: '3' is no whole number"),
         ("k: 2.0", "k: 2.0 is no whole number"),
-        ("required_pass_rate: true", "required_pass_rate: true is no number; write one such as 0.8, without quotes"),
+        (
+            "required_pass_rate: true",
+            "required_pass_rate: true is no number; write one such as 0.8, without quotes",
+        ),
         ("required_pass_rate: '0.8'", "required_pass_rate: '0.8' is no number"),
         ("required_pass_rate: .nan", "required_pass_rate: nan is no number that can be used"),
         ("required_pass_rate: .inf", "required_pass_rate: inf is no number that can be used"),
@@ -122,7 +181,10 @@ def test_a_number_may_be_written_where_a_text_is_meant():
         ("agentic: {k: true}", "agentic.k: true is no whole number"),
         ("agentic: {prior: [true, 1]}", "agentic.prior.0: true is no number"),
         ("agentic: {tools_decide: 'no'}", "agentic.tools_decide: 'no' is neither true nor false"),
-        ("agentic: {tool_weights: {selection: true}}", "agentic.tool_weights.selection: true is no number"),
+        (
+            "agentic: {tool_weights: {selection: true}}",
+            "agentic.tool_weights.selection: true is no number",
+        ),
     ],
 )
 def test_what_stands_where_a_number_belongs_is_refused_with_what_to_write(key, told):
@@ -147,7 +209,9 @@ def test_expected_parameters_that_no_call_can_have_are_refused(parameters, told)
 
 def test_expected_parameters_may_be_any_json():
     given = {"a": [None, 1, 2.5, True, {"b": "c"}]}
-    suite = suites.parse(f"{CASE}  expected_tools: [{{tool_name: a, parameters: {json.dumps(given)}}}]\n")
+    suite = suites.parse(
+        f"{CASE}  expected_tools: [{{tool_name: a, parameters: {json.dumps(given)}}}]\n"
+    )
     assert suite.cases[0].expected_tools[0].parameters == given
 
 
@@ -167,12 +231,16 @@ def test_a_weight_that_is_there_in_both_spellings_is_refused():
 def test_the_schema_accepts_both_spellings(spelling):
     validator = jsonschema.Draft202012Validator(suites.json_schema())
     weights = {"selection": 0.7, "parameters": 0.1, "sequence": 0.1, spelling: 0.1}
-    assert validator.is_valid({"name": "x", "agentic": {"tool_weights": weights}, "cases": [{"id": "a"}]})
+    assert validator.is_valid(
+        {"name": "x", "agentic": {"tool_weights": weights}, "cases": [{"id": "a"}]}
+    )
 
 
 def test_the_schema_accepts_a_suite_and_refuses_an_unknown_key():
     validator = jsonschema.Draft202012Validator(suites.json_schema())
-    data = yaml.safe_load("name: x\nagentic: {tool_weights: {selection: 1}}\ncases: [{id: a, turns: [{input: q}]}]")
+    data = yaml.safe_load(
+        "name: x\nagentic: {tool_weights: {selection: 1}}\ncases: [{id: a, turns: [{input: q}]}]"
+    )
     assert validator.is_valid(data)
     assert not validator.is_valid({**data, "casess": []})
 

@@ -5,11 +5,16 @@ import pytest
 from spanscore.errors import InputError
 from spanscore.suites.matching import match
 
-TALK = {"id": "talk", "turns": [{"input": "Hello"}, {"input": "How are you?", "expected_answer": "fine"}]}
+TALK = {
+    "id": "talk",
+    "turns": [{"input": "Hello"}, {"input": "How are you?", "expected_answer": "fine"}],
+}
 
 
 def trials(matched, case):
-    return [[x.started_ns for x in recording.traces] for recording in matched.recordings.get(case, ())]
+    return [
+        [x.started_ns for x in recording.traces] for recording in matched.recordings.get(case, ())
+    ]
 
 
 def test_a_case_id_comes_before_a_session_and_an_input(suite, said):
@@ -30,7 +35,11 @@ def test_an_input_matches_whatever_its_case_and_white_space(suite, said):
 
 def test_an_input_on_the_case_is_a_conversation_of_one_turn(suite, said):
     cases = suite({"id": "b", "input": "hi", "expected_answer": "x"})
-    traces = [said(1, "hi", session_id="s"), said(2, "bye", session_id="s"), said(3, "Hi", session_id="s")]
+    traces = [
+        said(1, "hi", session_id="s"),
+        said(2, "bye", session_id="s"),
+        said(3, "Hi", session_id="s"),
+    ]
     assert trials(match(cases, traces), "b") == [[1], [3]]
 
 
@@ -43,7 +52,11 @@ def test_attributes_select_by_the_resource_unless_spans_are_there(suite, said):
 
 
 def test_different_sessions_of_one_case_are_trials(suite, said):
-    traces = [said(1, session_id="s", case="a"), said(2, session_id="t", case="a"), said(3, session_id="s", case="a")]
+    traces = [
+        said(1, session_id="s", case="a"),
+        said(2, session_id="t", case="a"),
+        said(3, session_id="s", case="a"),
+    ]
     assert trials(match(suite("a"), traces), "a") == [[1, 3], [2]]
 
 
@@ -54,7 +67,10 @@ def test_each_session_of_a_list_is_a_trial(suite, said):
 
 
 def test_runs_that_use_the_same_session_id_are_trials(suite, said):
-    traces = [said(1, session_id="s", case="a", run="r1"), said(2, session_id="s", case="a", run="r2")]
+    traces = [
+        said(1, session_id="s", case="a", run="r1"),
+        said(2, session_id="s", case="a", run="r2"),
+    ]
     assert [x.run for x in match(suite("a"), traces).recordings["a"]] == ["r1", "r2"]
 
 
@@ -72,7 +88,10 @@ def test_turns_without_a_session_are_told_apart_by_what_is_said(suite, said):
 
 def test_turns_without_a_session_that_cannot_be_told_apart_are_an_error(suite, said):
     traces = [said(n, "something", case="talk") for n in (1, 2, 3)]
-    with pytest.raises(InputError, match=r"3 traces without a session, and the case has 2 turns; record session\.id"):
+    with pytest.raises(
+        InputError,
+        match=r"3 traces without a session, and the case has 2 turns; record session\.id",
+    ):
         match(suite(TALK), traces)
 
 
@@ -113,7 +132,8 @@ def test_another_suites_traces_are_left_alone(suite, said):
 def test_a_case_that_nothing_matches_says_what_was_sought_and_what_is_near(suite, said):
     cases = suite({"id": "refund", "session_id": "s", "turns": [{"input": "My money!"}]})
     told = match(cases, [said(1, case="refnd")]).told(cases.cases[0])
-    assert told == (
-        "case 'refund': nothing recorded matches it; sought was test.case.id 'refund', then the session 's', then the "
-        "input 'My money!'; there is test.case.id 'refnd', is it that?"
+    assert (
+        told
+        == "case 'refund': nothing recorded matches it; sought was test.case.id 'refund', then the"
+        " session 's', then the input 'My money!'; there is test.case.id 'refnd', is it that?"
     )

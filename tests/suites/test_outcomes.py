@@ -1,4 +1,6 @@
-"""Expected outcomes and the rubric in a suite: the judge answers each statement, and all must hold."""
+"""Expected outcomes and the rubric in a suite: the judge answers each statement, and all must
+hold.
+"""
 
 import contextlib
 import json
@@ -19,9 +21,14 @@ def rubric(score, verdicts=()):
         text = request["messages"][1]["content"].rpartition("JSON schema:\n")[2]
         fields = json.loads(text)["properties"]
         code = None if score >= 3 else "other"
-        found = {x: {"justification": "[turn 0]", "turns": [], "score": score, "failure_code": code} for x in fields}
+        found = {
+            x: {"justification": "[turn 0]", "turns": [], "score": score, "failure_code": code}
+            for x in fields
+        }
         if "expected_outcomes" in fields:
-            found["expected_outcomes"] = [{"justification": "[turn 0] says so", "passed": x} for x in verdicts]
+            found["expected_outcomes"] = [
+                {"justification": "[turn 0] says so", "passed": x} for x in verdicts
+            ]
         return answer(found)
 
     return reply
@@ -34,8 +41,16 @@ def by_rubric():
 
         def make(model, **evaluation):
             server = stack.enter_context(ScriptedServer(model))
-            judge = {"model": "openai/scripted", "api_base": server.url, "api_key": KEY, "json_schema": "never"}
-            changed = {"judge": config.Judge(**judge), "evaluation": config.Evaluation(**evaluation)}
+            judge = {
+                "model": "openai/scripted",
+                "api_base": server.url,
+                "api_key": KEY,
+                "json_schema": "never",
+            }
+            changed = {
+                "judge": config.Judge(**judge),
+                "evaluation": config.Evaluation(**evaluation),
+            }
             return server, config.default({}).model_copy(update=changed)
 
         yield make
@@ -48,7 +63,9 @@ def turn(said):
 
 
 @pytest.mark.parametrize(("verdicts", "status"), [((True, True), "pass"), ((True, False), "fail")])
-def test_a_trial_passes_when_every_expected_outcome_holds(suite, turn, run_of, by_rubric, verdicts, status):
+def test_a_trial_passes_when_every_expected_outcome_holds(
+    suite, turn, run_of, by_rubric, verdicts, status
+):
     _, settings = by_rubric(rubric(1, verdicts))
     [result] = run_of(suite({"id": "a", "expected_outcomes": STATEMENTS}), [turn], settings).cases
     assert result.status == status
@@ -67,7 +84,9 @@ def test_the_overall_score_is_the_trials_score(suite, turn, run_of, by_rubric):
 
 
 @pytest.mark.parametrize(("score", "status"), [(4, "pass"), (3, "fail")])
-def test_where_nothing_is_expected_the_rubrics_threshold_decides(suite, turn, run_of, by_rubric, score, status):
+def test_where_nothing_is_expected_the_rubrics_threshold_decides(
+    suite, turn, run_of, by_rubric, score, status
+):
     _, settings = by_rubric(rubric(score))
     assert run_of(suite({"id": "a"}), [turn], settings).cases[0].status == status
 
@@ -84,7 +103,11 @@ def test_an_answer_and_an_outcome_must_both_be_right(suite, turn, run_of, by_rub
 
 def test_what_matters_in_a_case_reaches_the_judge(suite, turn, run_of, by_rubric):
     server, settings = by_rubric(rubric(5))
-    case = {"id": "a", "expected_outcomes": [], "evaluation_criteria_override": "Brevity above all: {x} $y"}
+    case = {
+        "id": "a",
+        "expected_outcomes": [],
+        "evaluation_criteria_override": "Brevity above all: {x} $y",
+    }
     run_of(suite(case), [turn], settings)
     assert "Brevity above all: {x} $y" in server.calls[0]["messages"][1]["content"]
 
@@ -118,20 +141,32 @@ def test_the_rubric_is_told_which_tool_calls_are_expected(suite, turn, run_of, b
     server, settings = by_rubric(rubric(4, (True,)))
     case = {"id": "a", "expected_outcomes": STATEMENTS[:1], "expected_tools": CALLS}
     run_of(suite(case, tools=["get_weather", "send_mail"]), [turn], settings)
-    assert '1. get_weather with {"city":"Rome"}\n2. send_mail with any arguments\n</untrusted-data' in told(server)
+    assert (
+        '1. get_weather with {"city":"Rome"}\n2. send_mail with any arguments\n</untrusted-data'
+        in told(server)
+    )
     assert "the calls below, in this order." in told(server)
 
 
-def test_the_rubric_is_told_where_the_order_of_the_calls_does_not_matter(suite, turn, run_of, by_rubric):
+def test_the_rubric_is_told_where_the_order_of_the_calls_does_not_matter(
+    suite, turn, run_of, by_rubric
+):
     server, settings = by_rubric(rubric(4, (True,)))
-    case = {"id": "a", "expected_outcomes": STATEMENTS[:1], "expected_tools": CALLS, "tool_sequence_matters": False}
+    case = {
+        "id": "a",
+        "expected_outcomes": STATEMENTS[:1],
+        "expected_tools": CALLS,
+        "tool_sequence_matters": False,
+    }
     run_of(suite(case, tools=["get_weather", "send_mail"]), [turn], settings)
     assert "the calls below, in whatever order." in told(server)
 
 
 def test_what_a_case_expects_is_redacted_as_the_transcript_is(suite, said, run_of, by_rubric):
     server, settings = by_rubric(rubric(4, (True,)))
-    trace = said(1, "Write to ada@example.org", session_id="s", case="a", system_instructions="Be brief.")
+    trace = said(
+        1, "Write to ada@example.org", session_id="s", case="a", system_instructions="Be brief."
+    )
     case = {
         "id": "a",
         "expected_outcomes": ["A mail went to ada@example.org."],
@@ -153,7 +188,12 @@ def test_a_list_of_calls_cannot_end_its_fence(suite, turn, run_of, by_rubric):
 
 
 ONE = {"metrics": [{"metric": "tool_routing", "weight": 1}]}
-OTHER = {"metrics": [{"metric": "response_delivery", "weight": 3}, {"metric": "tool_routing", "weight": 1}]}
+OTHER = {
+    "metrics": [
+        {"metric": "response_delivery", "weight": 3},
+        {"metric": "tool_routing", "weight": 1},
+    ]
+}
 
 
 def criteria_of(result):
@@ -169,7 +209,9 @@ def test_a_suite_chooses_the_criteria_of_its_rubric(suite, turn, run_of, by_rubr
 
 def test_a_case_chooses_criteria_and_weights_in_place_of_its_suite(suite, turn, run_of, by_rubric):
     _, settings = by_rubric(rubric(4))
-    [result] = run_of(suite({"id": "a", "rubric": OTHER}, rubric=ONE, metrics=["rubric"]), [turn], settings).cases
+    [result] = run_of(
+        suite({"id": "a", "rubric": OTHER}, rubric=ONE, metrics=["rubric"]), [turn], settings
+    ).cases
     [overall] = [x for x in result.trials[0].evaluations if x.metric == "rubric.overall"]
     weights = {name: x["weight"] for name, x in overall.outcome.metadata["criteria"].items()}
     assert weights == {"response_delivery": 0.75, "tool_routing": 0.25}
@@ -177,7 +219,9 @@ def test_a_case_chooses_criteria_and_weights_in_place_of_its_suite(suite, turn, 
 
 def test_a_suite_sets_the_score_from_which_its_rubric_passes(suite, turn, run_of, by_rubric):
     _, settings = by_rubric(rubric(4))
-    [result] = run_of(suite({"id": "a"}, rubric={**ONE, "pass_threshold": 90}), [turn], settings).cases
+    [result] = run_of(
+        suite({"id": "a"}, rubric={**ONE, "pass_threshold": 90}), [turn], settings
+    ).cases
     assert result.status == "fail"
 
 
@@ -186,9 +230,15 @@ def test_a_suite_that_names_an_unknown_criterion_is_refused(suite):
         suite({"id": "a"}, rubric={"metrics": ["tool_rooting"]})
 
 
-def test_a_threshold_of_a_metric_that_does_not_apply_decides_nothing(suite, said, run_of, by_rubric):
+def test_a_threshold_of_a_metric_that_does_not_apply_decides_nothing(
+    suite, said, run_of, by_rubric
+):
     _, settings = by_rubric(rubric(4, (True,)))
     without_calls = said(1, case="a", tool_calls=())
-    case = {"id": "a", "thresholds": {"argument_correctness": 0.9}, "expected_outcomes": STATEMENTS[:1]}
+    case = {
+        "id": "a",
+        "thresholds": {"argument_correctness": 0.9},
+        "expected_outcomes": STATEMENTS[:1],
+    }
     [result] = run_of(suite(case), [without_calls], settings).cases
     assert result.status == "pass"

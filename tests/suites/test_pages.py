@@ -33,4 +33,8 @@ def test_every_key_of_a_run_file_is_documented(suite, said, run_of):
     content = suites.to_json(run_of(suite("a"), [said(1, case="a")]))
     [case] = content["cases"]
     keys = {*content, *content["overall"], *case, *case["trials"][0]}
-    assert [x for x in sorted(keys) if f"`{x}`" not in _SUITES and not x.endswith(("_ci_low", "_ci_high"))] == []
+    assert [
+        x
+        for x in sorted(keys)
+        if f"`{x}`" not in _SUITES and not x.endswith(("_ci_low", "_ci_high"))
+    ] == []

@@ -1,4 +1,6 @@
-"""Trials, cases and the whole: what passes, what fails, what cannot be told, and how sure that is."""
+"""Trials, cases and the whole: what passes, what fails, what cannot be told, and how sure that
+is.
+"""
 
 import pytest
 
@@ -29,21 +31,36 @@ def test_a_case_with_another_answer_fails_and_says_why(suite, said, run_of):
 
 def test_all_trials_must_pass_unless_the_suite_asks_for_less(suite, said, run_of):
     traces = trials_of(said, "sunny", "sunny", RAIN)
-    statuses = [run_of(suite("a", required_pass_rate=x), traces).cases[0].status for x in (1.0, 0.6)]
+    statuses = [
+        run_of(suite("a", required_pass_rate=x), traces).cases[0].status for x in (1.0, 0.6)
+    ]
     assert statuses == ["fail", "pass"]
 
 
 def test_n_and_c_count_trials_and_not_turns(suite, said, run_of):
-    turns = [{"input": "hi", "expected_answer": "sunny"}, {"input": "and now?", "expected_answer": "sunny"}]
-    traces = [said(n, ("hi", "and now?")[n % 2], session_id=f"s{n // 2}", case="a") for n in range(6)]
+    turns = [
+        {"input": "hi", "expected_answer": "sunny"},
+        {"input": "and now?", "expected_answer": "sunny"},
+    ]
+    traces = [
+        said(n, ("hi", "and now?")[n % 2], session_id=f"s{n // 2}", case="a") for n in range(6)
+    ]
     [result] = run_of(suite({"id": "a", "turns": turns}), traces).cases
     assert (result.odds["n"], result.odds["c"]) == (3, 3)
 
 
 def test_interactions_are_counted_only_where_that_is_asked_for_and_it_is_said(suite, said, run_of):
-    turns = [{"input": "hi", "expected_answer": "sunny"}, {"input": "and now?", "expected_answer": "sunny"}]
-    traces = [said(1, "hi", session_id="s", case="a"), said(2, "and now?", RAIN, session_id="s", case="a")]
-    [result] = run_of(suite({"id": "a", "turns": turns}, agentic={"unit": "interaction"}), traces).cases
+    turns = [
+        {"input": "hi", "expected_answer": "sunny"},
+        {"input": "and now?", "expected_answer": "sunny"},
+    ]
+    traces = [
+        said(1, "hi", session_id="s", case="a"),
+        said(2, "and now?", RAIN, session_id="s", case="a"),
+    ]
+    [result] = run_of(
+        suite({"id": "a", "turns": turns}, agentic={"unit": "interaction"}), traces
+    ).cases
     metadata = result.trials[0].evaluations[0].to_json()["metadata"]
     assert (metadata["unit"], metadata["n"], metadata["c"]) == ("interaction", 2, 1)
     assert "not independent trials" in metadata["note"]
@@ -65,7 +82,9 @@ def test_an_error_is_left_out_of_n_and_counted(suite, said, run_of):
     assert (result.status, result.odds["n"], result.odds["c"], result.errors) == ("error", 2, 2, 1)
 
 
-def test_a_case_of_which_nothing_can_be_told_is_left_out_of_the_share_that_passes(suite, said, run_of):
+def test_a_case_of_which_nothing_can_be_told_is_left_out_of_the_share_that_passes(
+    suite, said, run_of
+):
     traces = [said(1, case="a"), said(2, case="b", answer=None)]
     run = run_of(suite("a", "b"), traces)
     assert (run.cases_that_pass.value, run.cases_that_pass.n, run.case_pass_rate) == (1.0, 1, 0.5)
@@ -76,19 +95,30 @@ def test_an_error_does_not_hide_that_the_case_fails_whatever_it_was(suite, said,
 
 
 def test_a_turn_that_is_missing_makes_an_error_that_names_it(suite, said, run_of):
-    turns = [{"input": "hi", "expected_answer": "sunny"}, {"input": "and now?", "expected_answer": "sunny"}]
+    turns = [
+        {"input": "hi", "expected_answer": "sunny"},
+        {"input": "and now?", "expected_answer": "sunny"},
+    ]
     [result] = run_of(suite({"id": "a", "turns": turns}), trials_of(said, "sunny")).cases
-    assert result.reasons == ["trial 1: turn 1 ('and now?') is not in the recording, which has 1 of 2 turns"]
+    assert result.reasons == [
+        "trial 1: turn 1 ('and now?') is not in the recording, which has 1 of 2 turns"
+    ]
 
 
 def test_turns_in_other_words_are_taken_by_their_number(suite, said, run_of):
     turns = [{"input": "Hello"}, {"input": "The weather?", "expected_answer": "sunny"}]
-    traces = [said(1, "Good day", session_id="s", case="a"), said(2, "How is it?", session_id="s", case="a")]
+    traces = [
+        said(1, "Good day", session_id="s", case="a"),
+        said(2, "How is it?", session_id="s", case="a"),
+    ]
     assert run_of(suite({"id": "a", "turns": turns}), traces).cases[0].status == "pass"
 
 
 def test_a_case_with_an_input_is_the_turn_in_which_that_is_said(suite, said, run_of):
-    traces = [said(1, "hi", "It is sunny", session_id="s", case="a"), said(2, "bye", "Bye.", session_id="s", case="a")]
+    traces = [
+        said(1, "hi", "It is sunny", session_id="s", case="a"),
+        said(2, "bye", "Bye.", session_id="s", case="a"),
+    ]
     assert run_of(suite(weather(input="hi")), traces).cases[0].status == "pass"
 
 
@@ -115,12 +145,16 @@ def test_a_metric_that_is_only_named_decides_nothing(suite, said, run_of):
 
 
 def test_a_session_metric_is_measured_on_the_trial(suite, said, run_of):
-    [result] = run_of(suite(weather(), metrics=["agent_reliability"]), trials_of(said, "sunny")).cases
+    [result] = run_of(
+        suite(weather(), metrics=["agent_reliability"]), trials_of(said, "sunny")
+    ).cases
     assert [x.metric for x in result.trials[0].evaluations] == ["agentic", "agent_reliability"]
 
 
 def test_expected_outcomes_need_a_model_and_are_an_error_without(suite, said, run_of):
-    [result] = run_of(suite({"id": "a", "expected_outcomes": ["The user is happy."]}), trials_of(said, "x")).cases
+    [result] = run_of(
+        suite({"id": "a", "expected_outcomes": ["The user is happy."]}), trials_of(said, "x")
+    ).cases
     assert result.status == "error"
 
 
@@ -132,7 +166,8 @@ def test_a_verdict_in_the_recording_counts(suite, said, run_of):
 
 def test_two_cases_of_one_session_have_a_score_each_on_their_own_turn(suite, said, run_of):
     cases = suite(
-        {"id": "a", "input": "hi", "expected_answer": "x"}, {"id": "b", "input": "bye", "expected_answer": "x"}
+        {"id": "a", "input": "hi", "expected_answer": "x"},
+        {"id": "b", "input": "bye", "expected_answer": "x"},
     )
     run = run_of(cases, [said(1, "hi", session_id="s"), said(2, "bye", session_id="s")])
     assert [(x.scope, x.session_id) for x in run.evaluations] == [("trace", "s")] * 2
@@ -150,7 +185,12 @@ def test_scores_say_of_which_test_they_are_and_how_it_ended(suite, said, run_of)
     run = run_of(suite("a"), [said(1, case="a", run="nightly")])
     [evaluation] = run.evaluations
     origin = evaluation.trial
-    assert (origin.suite, origin.run, origin.case, origin.status) == ("weather", "nightly", "a", "pass")
+    assert (origin.suite, origin.run, origin.case, origin.status) == (
+        "weather",
+        "nightly",
+        "a",
+        "pass",
+    )
 
 
 def test_what_has_no_run_id_gets_that_of_the_run(suite, said, run_of):
@@ -164,7 +204,9 @@ def test_a_score_in_another_run_is_another_evaluation(suite, said, run_of):
 
 
 def test_a_score_in_the_run_that_was_recorded_stays_the_same_evaluation(suite, said, run_of):
-    uids = {run_of(suite("a"), [said(1, case="a", run="nightly")]).evaluations[0].uid for _ in range(2)}
+    uids = {
+        run_of(suite("a"), [said(1, case="a", run="nightly")]).evaluations[0].uid for _ in range(2)
+    }
     assert len(uids) == 1
 
 
@@ -181,33 +223,45 @@ def test_over_cases_the_unbiased_form_is_taken_where_there_are_k_trials(suite, s
 
 
 def test_cases_that_were_recorded_in_one_session_are_one_unit(suite, said, run_of):
-    run = run_of(suite("a", "b"), [said(x, case=case, session_id="s") for x, case in ((1, "a"), (2, "b"))])
+    run = run_of(
+        suite("a", "b"), [said(x, case=case, session_id="s") for x, case in ((1, "a"), (2, "b"))]
+    )
     found = [run.cases_that_pass, run.pass_rate, run.over_cases("pass_at_k")[0], run.mean_score]
     assert [x.n for x in found] == [1, 1, 1, 1]
 
 
 def test_cases_with_sessions_of_their_own_are_a_unit_each(suite, said, run_of):
-    run = run_of(suite("a", "b"), [said(x, case=case, session_id=case) for x, case in ((1, "a"), (2, "b"))])
+    run = run_of(
+        suite("a", "b"), [said(x, case=case, session_id=case) for x, case in ((1, "a"), (2, "b"))]
+    )
     found = [run.cases_that_pass, run.pass_rate, run.over_cases("pass_at_k")[0], run.mean_score]
     assert [x.n for x in found] == [2, 2, 2, 2]
 
 
 @pytest.mark.parametrize("statistics", ["frequentist", "bayesian"])
-def test_over_cases_of_fewer_trials_than_k_the_suites_statistics_hold(suite, said, run_of, statistics):
-    run = run_of(suite("a", k=3, agentic={"statistics": statistics}), trials_of(said, "sunny", RAIN))
+def test_over_cases_of_fewer_trials_than_k_the_suites_statistics_hold(
+    suite, said, run_of, statistics
+):
+    run = run_of(
+        suite("a", k=3, agentic={"statistics": statistics}), trials_of(said, "sunny", RAIN)
+    )
     assert run.over_cases("pass_at_k")[1] == statistics
 
 
 @pytest.mark.parametrize(("statistics", "limits"), [("frequentist", None), ("bayesian", float)])
 def test_intervals_are_there_in_the_bayesian_mode_alone(suite, said, run_of, statistics, limits):
-    [result] = run_of(suite("a", agentic={"statistics": statistics, "k": 2}), trials_of(said, "sunny", RAIN)).cases
+    [result] = run_of(
+        suite("a", agentic={"statistics": statistics, "k": 2}), trials_of(said, "sunny", RAIN)
+    ).cases
     found = {type(result.odds[x]) for x in ("pass_at_k_ci_low", "pass_pow_k_ci_high")}
     assert found == {type(None) if limits is None else limits}
 
 
 def test_every_aggregate_in_the_run_file_has_n_and_an_interval(suite, said, run_of):
     overall = suites.to_json(run_of(suite("a"), trials_of(said, "sunny", RAIN)))["overall"]
-    aggregates = [overall[x] for x in ("case_pass_rate", "pass_rate", "pass_at_k", "pass_pow_k", "mean_score")]
+    aggregates = [
+        overall[x] for x in ("case_pass_rate", "pass_rate", "pass_at_k", "pass_pow_k", "mean_score")
+    ]
     assert all(x["n"] >= 1 and x["low"] <= x["value"] <= x["high"] for x in aggregates)
 
 
@@ -217,7 +271,9 @@ def test_where_the_recording_says_how_it_came_out_the_rubric_is_not_asked(suite,
 
 
 def test_a_trial_without_a_score_is_named_in_the_run_file_all_the_same(suite, said, run_of):
-    content = suites.to_json(run_of(suite({"id": "a"}), [said(1, case="a", run="r7", status="fail")]))
+    content = suites.to_json(
+        run_of(suite({"id": "a"}), [said(1, case="a", run="r7", status="fail")])
+    )
     assert content["cases"][0]["trials"][0]["test"] == {
         "test.suite.name": "weather",
         "test.suite.run.id": "r7",
@@ -227,7 +283,9 @@ def test_a_trial_without_a_score_is_named_in_the_run_file_all_the_same(suite, sa
 
 
 def test_what_the_rubric_cannot_sum_up_is_no_score(suite, said, run_of):
-    [result] = run_of(suite({"id": "a", "expected_outcomes": ["All is well."]}), [said(1, case="a")]).cases
+    [result] = run_of(
+        suite({"id": "a", "expected_outcomes": ["All is well."]}), [said(1, case="a")]
+    ).cases
     assert result.trials[0].score is None
 
 
@@ -241,7 +299,10 @@ def test_what_the_rubric_cannot_sum_up_is_no_score(suite, said, run_of):
         ),
         (
             {"k": 2, "agentic": {"statistics": "unbiased", "unit": "interaction"}},
-            r"case 'a': k is 2 and n \(interactions of its conversation\) is 1; the unbiased form is for k up to n",
+            (
+                r"case 'a': k is 2 and n \(interactions of its conversation\) is 1; the unbiased"
+                r" form is for k up to n"
+            ),
         ),
     ],
 )
@@ -252,7 +313,10 @@ def test_too_few_trials_are_refused_before_anything_is_scored(suite, said, run_o
 
 def test_a_session_of_a_list_that_nothing_is_recorded_in_is_refused(suite, said, run_of):
     cases = suite({"id": "a", "session_id": ["s", "t"], "expected_answer": "sunny"})
-    with pytest.raises(InputError, match="case 'a': nothing is recorded in the session 't'; leave it out of its list"):
+    with pytest.raises(
+        InputError,
+        match="case 'a': nothing is recorded in the session 't'; leave it out of its list",
+    ):
         run_of(cases, [said(1, session_id="s")])
 
 
@@ -264,12 +328,16 @@ def test_what_several_trials_failed_by_is_told_once(suite, said, run_of):
 
 def test_a_tool_that_nobody_offers_or_calls_is_refused_with_the_nearest(suite, said, run_of):
     cases = suite({"id": "a", "expected_tools": [{"tool_name": "get_wether"}]})
-    with pytest.raises(InputError, match="case 'a': no recording offers or calls a tool 'get_wether'; did you mean"):
+    with pytest.raises(
+        InputError, match="case 'a': no recording offers or calls a tool 'get_wether'; did you mean"
+    ):
         run_of(cases, [said(1, case="a")])
 
 
 def test_a_tool_that_the_suite_declares_may_be_expected(suite, said, run_of):
-    cases = suite({"id": "a", "expected_tools": [{"tool_name": "get_wether"}]}, tools=["get_wether"])
+    cases = suite(
+        {"id": "a", "expected_tools": [{"tool_name": "get_wether"}]}, tools=["get_wether"]
+    )
     assert run_of(cases, [said(1, case="a")]).cases[0].status == "fail"
 
 
@@ -279,7 +347,9 @@ def test_a_case_that_nothing_matches_is_refused(suite, said, run_of):
 
 
 def test_a_case_that_is_recorded_for_another_suite_is_told_so(suite, said, run_of):
-    with pytest.raises(InputError, match=r"it is recorded with test\.suite\.name 'traffic', which is not"):
+    with pytest.raises(
+        InputError, match=r"it is recorded with test\.suite\.name 'traffic', which is not"
+    ):
         run_of(suite("a"), [said(1, case="a", suite="traffic")])
 
 

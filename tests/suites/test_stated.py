@@ -1,4 +1,6 @@
-"""Expectations that recordings state themselves: they complete a case, or stand in place of a suite."""
+"""Expectations that recordings state themselves: they complete a case, or stand in place of a
+suite.
+"""
 
 import pytest
 
@@ -15,7 +17,9 @@ def statuses(run):
 
 
 @pytest.mark.parametrize(("answer", "status"), [("Rome is sunny", "pass"), ("no idea", "fail")])
-def test_a_case_that_expects_nothing_is_held_to_what_its_recording_states(suite, said, run_of, answer, status):
+def test_a_case_that_expects_nothing_is_held_to_what_its_recording_states(
+    suite, said, run_of, answer, status
+):
     found = run_of(suite({"id": "a", "input": "hi"}), [said(1, answer=answer, expected=SUNNY)])
     assert statuses(found) == {"a": status}
 
@@ -27,14 +31,26 @@ def test_what_the_case_expects_wins(suite, said, run_of):
 
 def test_expected_tools_are_held_against_the_calls(suite, said, run_of):
     stated = Expected(tools=(ExpectedTool("look_up", {"city": "Rome"}),))
-    right = said(1, "one", expected=stated, tool_calls=(ToolCall("c", "look_up", {"city": "Rome"}, "sunny"),))
-    wrong = said(2, "two", expected=stated, tool_calls=(ToolCall("c", "look_up", {"city": "Paris"}, "sunny"),))
-    found = run_of(suite({"id": "right", "input": "one"}, {"id": "wrong", "input": "two"}), [right, wrong])
+    right = said(
+        1, "one", expected=stated, tool_calls=(ToolCall("c", "look_up", {"city": "Rome"}, "sunny"),)
+    )
+    wrong = said(
+        2,
+        "two",
+        expected=stated,
+        tool_calls=(ToolCall("c", "look_up", {"city": "Paris"}, "sunny"),),
+    )
+    found = run_of(
+        suite({"id": "right", "input": "one"}, {"id": "wrong", "input": "two"}), [right, wrong]
+    )
     assert statuses(found) == {"right": "pass", "wrong": "fail"}
 
 
 def test_each_turn_of_a_session_is_held_to_what_it_states(said, run_of):
-    turns = [said(1, "one", session_id="s", expected=SUNNY), said(2, "two", "no idea", session_id="s", expected=SUNNY)]
+    turns = [
+        said(1, "one", session_id="s", expected=SUNNY),
+        said(2, "two", "no idea", session_id="s", expected=SUNNY),
+    ]
     [case] = run_of(suites.suite_of(turns), turns).cases
     assert (case.status, case.trials[0].conversation.assessed[0].is_correct) == ("fail", True)
 

@@ -5,7 +5,10 @@ import pytest
 from spanscore import config
 from spanscore.model.trace import ToolCall
 
-WRONG_TOOL = {"id": "a", "turns": [{"expected_answer": "sunny", "expected_tools": [{"tool_name": "get_weather"}]}]}
+WRONG_TOOL = {
+    "id": "a",
+    "turns": [{"expected_answer": "sunny", "expected_tools": [{"tool_name": "get_weather"}]}],
+}
 
 
 @pytest.fixture
@@ -30,8 +33,13 @@ def test_right_tools_leave_open_what_only_a_judge_can_tell(suite, said, unjudged
     assert (run.cases[0].status, run.evaluations[0].outcome.cause) == ("error", "no_judge")
 
 
-def test_one_wrong_interaction_decides_a_conversation_of_which_another_cannot_be_told(suite, said, unjudged):
-    turns = [{"input": "one", "expected_answer": "sunny"}, {"input": "two", "expected_tools": [{"tool_name": "x"}]}]
+def test_one_wrong_interaction_decides_a_conversation_of_which_another_cannot_be_told(
+    suite, said, unjudged
+):
+    turns = [
+        {"input": "one", "expected_answer": "sunny"},
+        {"input": "two", "expected_tools": [{"tool_name": "x"}]},
+    ]
     traces = [said(1, "one", session_id="s", case="a"), said(2, "two", session_id="s", case="a")]
     [case] = unjudged(suite({"id": "a", "turns": turns}, tools=["x"]), traces).cases
     outcome = case.trials[0].evaluations[0].outcome
@@ -44,15 +52,23 @@ def test_rates_leave_out_trials_of_which_only_a_failure_could_be_told(suite, sai
     assert (run.cases[0].n, run.cases_that_pass, run.pass_rate) == (0, None, None)
 
 
-def test_an_interaction_that_cannot_be_told_is_no_trial_of_the_unit_interaction(suite, said, unjudged):
-    turns = [{"input": "one", "expected_answer": "sunny"}, {"input": "two", "expected_tools": [{"tool_name": "x"}]}]
+def test_an_interaction_that_cannot_be_told_is_no_trial_of_the_unit_interaction(
+    suite, said, unjudged
+):
+    turns = [
+        {"input": "one", "expected_answer": "sunny"},
+        {"input": "two", "expected_tools": [{"tool_name": "x"}]},
+    ]
     traces = [said(1, "one", session_id="s", case="a"), said(2, "two", session_id="s", case="a")]
-    [case] = unjudged(suite({"id": "a", "turns": turns}, tools=["x"], agentic={"unit": "interaction"}), traces).cases
+    [case] = unjudged(
+        suite({"id": "a", "turns": turns}, tools=["x"], agentic={"unit": "interaction"}), traces
+    ).cases
     assert (case.odds["n"], case.status) == (0, "fail")
 
 
 def test_tools_that_are_only_reported_decide_nothing(suite, said, unjudged):
     run = unjudged(
-        suite(WRONG_TOOL, agentic={"tools_decide": False}), [said(1, case="a", tool_calls=used("send_mail"))]
+        suite(WRONG_TOOL, agentic={"tools_decide": False}),
+        [said(1, case="a", tool_calls=used("send_mail"))],
     )
     assert run.cases[0].status == "error"

@@ -8,7 +8,8 @@ from spanscore.telemetry import environment
 
 COLLECTORS = """
 telemetry:
-  logs: {level: warn, encoding: json, sampling: {enabled: true, tick: 10s, initial: 10, thereafter: 100}}
+  logs: \
+{level: warn, encoding: json, sampling: {enabled: true, tick: 10s, initial: 10, thereafter: 100}}
   resource: {deployment.environment.name: production}
   metrics:
     readers:
@@ -27,7 +28,10 @@ ENDPOINT = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"
 def test_the_collectors_keys_are_known():
     metrics = config.parse(COLLECTORS, environ={}).telemetry.metrics
     (periodic,) = metrics.periodic
-    assert (periodic.interval, periodic.exporter.otlp.headers[0].name) == (10 * 10**9, "authorization")
+    assert (periodic.interval, periodic.exporter.otlp.headers[0].name) == (
+        10 * 10**9,
+        "authorization",
+    )
 
 
 def test_a_page_of_its_own_is_named_by_its_key():
@@ -41,11 +45,15 @@ def test_by_default_nothing_is_sent():
 
 @pytest.mark.parametrize("key", ["level: debug", "encoding: json"])
 def test_what_has_moved_says_where_to(key):
-    with pytest.raises(ConfigError, match=r"telemetry: \w+ has moved: write it under telemetry\.logs"):
+    with pytest.raises(
+        ConfigError, match=r"telemetry: \w+ has moved: write it under telemetry\.logs"
+    ):
         config.parse(f"telemetry: {{{key}}}", environ={})
 
 
-@pytest.mark.parametrize("reader", ["{}", "{periodic: {exporter: {otlp: {}}}, pull: {exporter: {prometheus: {}}}}"])
+@pytest.mark.parametrize(
+    "reader", ["{}", "{periodic: {exporter: {otlp: {}}}, pull: {exporter: {prometheus: {}}}}"]
+)
 def test_a_reader_is_one_thing(reader):
     with pytest.raises(ConfigError, match="either periodic or pull"):
         config.parse(f"telemetry: {{metrics: {{readers: [{reader}]}}}}", environ={})
@@ -69,7 +77,9 @@ def test_the_environment_is_followed():
 
 
 def test_the_file_comes_before_the_environment():
-    text = "telemetry: {metrics: {readers: [{periodic: {exporter: {otlp: {endpoint: 'http://a'}}}}]}}"
+    text = (
+        "telemetry: {metrics: {readers: [{periodic: {exporter: {otlp: {endpoint: 'http://a'}}}}]}}"
+    )
     (periodic,) = config.parse(text, environ={ENDPOINT: "http://b"}).telemetry.metrics.periodic
     assert periodic.exporter.otlp.endpoint == "http://a"
 

@@ -10,7 +10,9 @@ from spanscore.telemetry.prometheus import name
 
 SOURCE = Path(__file__).parents[2] / "src" / "spanscore"
 CODE = "\n".join(x.read_text() for x in SOURCE.rglob("*.py") if x.name != "declared.py")
-CONSTANTS = re.findall(r"^([A-Z_]+) = _", (SOURCE / "telemetry/declared.py").read_text(), re.MULTILINE)
+CONSTANTS = re.findall(
+    r"^([A-Z_]+) = _", (SOURCE / "telemetry/declared.py").read_text(), re.MULTILINE
+)
 
 
 def test_no_two_have_the_same_name():
@@ -48,4 +50,6 @@ def test_what_is_declared_is_counted_somewhere(constant):
 
 
 def test_a_counter_ends_in_total_and_a_unit_is_spelled_out():
-    assert {"spanscore_process_uptime_seconds_total", "spanscore_journal_size_bytes"} <= {name(x) for x in METRICS}
+    assert {"spanscore_process_uptime_seconds_total", "spanscore_journal_size_bytes"} <= {
+        name(x) for x in METRICS
+    }

@@ -1,4 +1,6 @@
-"""A log line says what happened, about which trace, a bounded number of times, and nothing of what users wrote."""
+"""A log line says what happened, about which trace, a bounded number of times, and nothing of what
+users wrote.
+"""
 
 import asyncio
 import io
@@ -46,8 +48,15 @@ def test_without_a_terminal_a_line_is_a_json_object(logged):
     lines = logged(resource={"service.instance.id": "1"})
     LOG.warning("too %s", "late")
     shown = json.loads(lines()[0])
-    assert (shown["level"], shown["logger"], shown["msg"]) == ("warn", "spanscore.tested", "too late")
-    assert (shown["resource"]["service.name"], shown["resource"]["service.instance.id"]) == ("spanscore", "1")
+    assert (shown["level"], shown["logger"], shown["msg"]) == (
+        "warn",
+        "spanscore.tested",
+        "too late",
+    )
+    assert (shown["resource"]["service.name"], shown["resource"]["service.instance.id"]) == (
+        "spanscore",
+        "1",
+    )
 
 
 def test_on_a_terminal_a_line_is_text(logged):
@@ -139,7 +148,9 @@ def said(sampling, times_ns):
     clock = iter(times_ns)
     repetition = Repetition(sampling, lambda: next(clock))
     records = [logging.LogRecord("a", logging.ERROR, "", 1, "down", (), None) for _ in times_ns]
-    return [(passes, getattr(x, "unsaid", 0)) for x in records for passes in (repetition.filter(x),)]
+    return [
+        (passes, getattr(x, "unsaid", 0)) for x in records for passes in (repetition.filter(x),)
+    ]
 
 
 def test_after_a_while_it_is_logged_again_with_how_many_were_not():

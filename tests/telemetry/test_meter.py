@@ -4,7 +4,11 @@ import pytest
 
 from spanscore.telemetry import Distribution, Meter, declared, meter
 
-REQUESTS, DURATION, SIZE = declared.RECEIVER_REQUESTS, declared.JUDGE_CALL_DURATION, declared.JOURNAL_SIZE
+REQUESTS, DURATION, SIZE = (
+    declared.RECEIVER_REQUESTS,
+    declared.JUDGE_CALL_DURATION,
+    declared.JOURNAL_SIZE,
+)
 
 
 def values(of, metric):
@@ -27,7 +31,9 @@ def test_what_is_not_declared_cannot_be_counted(counted):
         counted.add(declared.Declared("spanscore_made_up", "counter", "", "Made up."))
 
 
-@pytest.mark.parametrize("labels", [{}, {"transport": "grpc"}, {"transport": "grpc", "colour": "red"}])
+@pytest.mark.parametrize(
+    "labels", [{}, {"transport": "grpc"}, {"transport": "grpc", "colour": "red"}]
+)
 def test_the_labels_are_those_that_are_declared(counted, labels):
     with pytest.raises(KeyError):
         counted.add(REQUESTS, **labels)

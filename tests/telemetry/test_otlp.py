@@ -8,7 +8,9 @@ CUMULATIVE = 2
 
 
 def request(meter, started_ns=5, now_ns=9):
-    body = otlp.request(meter.collect(), {"service.name": "spanscore", "service.version": "1"}, started_ns, now_ns)
+    body = otlp.request(
+        meter.collect(), {"service.name": "spanscore", "service.version": "1"}, started_ns, now_ns
+    )
     (group,) = ExportMetricsServiceRequest.FromString(body).resource_metrics
     return group
 
@@ -24,7 +26,10 @@ def attributes(message):
 def test_the_resource_and_the_scope_say_who_it_is():
     group = request(Meter())
     assert attributes(group.resource) == {"service.name": "spanscore", "service.version": "1"}
-    assert (group.scope_metrics[0].scope.name, group.scope_metrics[0].scope.version) == ("spanscore", "1")
+    assert (group.scope_metrics[0].scope.name, group.scope_metrics[0].scope.version) == (
+        "spanscore",
+        "1",
+    )
 
 
 def test_a_counter_is_a_monotonic_cumulative_sum():

@@ -11,7 +11,10 @@ RESOURCE = {"service.name": "spanscore", "service.instance.id": "1", "k8s.pod.na
 
 
 def families(meter, resource=RESOURCE):
-    return {x.name: x for x in text_string_to_metric_families(prometheus.page(meter.collect(), resource))}
+    return {
+        x.name: x
+        for x in text_string_to_metric_families(prometheus.page(meter.collect(), resource))
+    }
 
 
 def samples(family):
@@ -20,7 +23,9 @@ def samples(family):
 
 def test_every_metric_is_on_the_page_though_it_has_no_value_yet():
     page = prometheus.page(Meter().collect(), {})
-    assert [x.name for x in declared.METRICS if f"# TYPE {prometheus.name(x)} {x.kind}\n" not in page] == []
+    assert [
+        x.name for x in declared.METRICS if f"# TYPE {prometheus.name(x)} {x.kind}\n" not in page
+    ] == []
 
 
 def test_help_and_type_come_before_the_values():
@@ -58,7 +63,10 @@ def test_a_label_that_is_no_text_harms_nothing():
 
 def test_the_resource_is_target_info():
     (sample,) = families(Meter())["target_info"].samples
-    assert (sample.labels["service_name"], sample.labels["k8s_pod_name"]) == ("spanscore", 'a"b\\c\nd')
+    assert (sample.labels["service_name"], sample.labels["k8s_pod_name"]) == (
+        "spanscore",
+        'a"b\\c\nd',
+    )
 
 
 def test_the_buckets_of_a_histogram_add_up():

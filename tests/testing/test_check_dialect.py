@@ -45,7 +45,9 @@ def test_the_pages_dialect_passes(parley, recorded):
 
 @pytest.fixture
 def barley():
-    """The distribution of the tests, with turns in log records and a quirk in OpenInference's spans."""
+    """The distribution of the tests, with turns in log records and a quirk in OpenInference's
+    spans.
+    """
     made = {"__name__": "barley_spanscore"}
     for name in ("__init__", "openinference"):
         exec((INSTALLED / f"barley_spanscore/{name}.py").read_text(encoding="utf-8"), made)  # noqa: S102 - likewise
@@ -59,19 +61,26 @@ def test_turns_in_log_records_are_held_to_the_same(barley):
 
 
 def test_a_quirk_is_held_to_the_same(barley):
-    [found] = testing.check_dialect(barley["QUIRK"], INSTALLED / "spans.json", [FACTS | {"agent_name": "helper"}])
+    [found] = testing.check_dialect(
+        barley["QUIRK"], INSTALLED / "spans.json", [FACTS | {"agent_name": "helper"}]
+    )
     assert found.dialects == ("openinference",)
 
 
 def test_a_quirk_that_is_used_for_no_span_is_wrong(barley):
     other = dataclasses.replace(barley["QUIRK"], scopes=("parley",))
-    with pytest.raises(AssertionError, match="barley is used for none of these spans, of which 3 are read as openinf"):
+    with pytest.raises(
+        AssertionError,
+        match="barley is used for none of these spans, of which 3 are read as openinf",
+    ):
         testing.check_dialect(other, INSTALLED / "spans.json")
 
 
 def test_a_quirk_needs_a_dialect_to_be_under(barley):
     with pytest.raises(AssertionError, match="there is no dialect 'openinferense'"):
-        testing.check_dialect(dataclasses.replace(barley["QUIRK"], under="openinferense"), INSTALLED / "spans.json")
+        testing.check_dialect(
+            dataclasses.replace(barley["QUIRK"], under="openinferense"), INSTALLED / "spans.json"
+        )
 
 
 def raising_parts(_unit, _spans, logs):
@@ -86,7 +95,10 @@ def unordered(_unit, _spans, logs):
     ("changed", "what"),
     [
         ({"prefilters": (b"parley",)}, "no prefilter is in log record 'barley.prompt'"),
-        ({"parts": raising_parts}, "log record 'barley.prompt' .*: reading raises KeyError: 'barley.thread'"),
+        (
+            {"parts": raising_parts},
+            "log record 'barley.prompt' .*: reading raises KeyError: 'barley.thread'",
+        ),
         ({"parts": unordered}, "log records in another order, or twice, give another agent trace"),
         ({"scopes": ()}, "no agent trace comes of this telemetry"),
     ],
@@ -112,12 +124,16 @@ def test_afterwards_the_dialect_is_not_installed(parley, recorded):
 
 
 def test_what_is_expected_and_not_read_is_told(parley, recorded):
-    with pytest.raises(AssertionError, match="agent trace 1: user_input is 'Is 00042 in stock\\?' where 'Hello' is"):
+    with pytest.raises(
+        AssertionError, match="agent trace 1: user_input is 'Is 00042 in stock\\?' where 'Hello' is"
+    ):
         testing.check_dialect(parley, recorded, [{"user_input": "Hello"}])
 
 
 def of(read, **facts):
-    return Dialect("parley", read, **{"scopes": ("parley.tracing",), "prefilters": (b"parley.",), **facts})
+    return Dialect(
+        "parley", read, **{"scopes": ("parley.tracing",), "prefilters": (b"parley.",), **facts}
+    )
 
 
 def raising(span, _context):
@@ -133,7 +149,11 @@ def loose(span, _context):
 
 
 def invented(span, _context):
-    return {"kind": "model", "input": messages([{"role": "user", "content": span.name}]).messages, "output": ()}
+    return {
+        "kind": "model",
+        "input": messages([{"role": "user", "content": span.name}]).messages,
+        "output": (),
+    }
 
 
 def misspelt(_span, _context):
@@ -150,7 +170,10 @@ def plain(span, _context):
         (of(plain, scopes=("parley.elsewhere",)), "it claims none of these spans"),
         (of(plain, prefilters=(b"barley",)), "no prefilter is in span 'run'"),
         (of(raising), "span 'run': reading raises KeyError: 'parley.request'"),
-        (of(strange), "span 'run': the kind is 'run', which is none of agent, workflow, model, tool"),
+        (
+            of(strange),
+            "span 'run': the kind is 'run', which is none of agent, workflow, model, tool",
+        ),
         (of(loose), "span 'run' with parley.agent = True: tool_name is True and no text"),
         (of(invented), "span 'run' without attributes still gives input"),
         (of(misspelt), "reading raises TypeError: .*inputs"),

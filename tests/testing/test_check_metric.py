@@ -13,7 +13,9 @@ from spanscore.metrics import Computed, Judged, Judgement, Question, built_in
 from spanscore.metrics.session.agentic import Agentic
 from spanscore.model.score import Score
 
-MEASURABLE = [x for x in built_in().values() if not x.name.startswith("rubric.") and x is not Agentic]
+MEASURABLE = [
+    x for x in built_in().values() if not x.name.startswith("rubric.") and x is not Agentic
+]
 
 
 @pytest.mark.parametrize("metric", MEASURABLE, ids=lambda x: x.name)
@@ -32,9 +34,13 @@ def test_a_function_that_takes_every_trace_passes(order):
     assert found["a turn that was cut off"].status == "skipped"
 
 
-@pytest.mark.parametrize("settings", [{}, {"scale": (1, 5)}, {"scale": "yes/no"}, {"scope": "session"}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"scale": (1, 5)}, {"scale": "yes/no"}, {"scope": "session"}]
+)
 def test_a_criterion_passes(settings):
-    testing.check_metric(spanscore.criterion("kind", "Is it kind?", not_applicable="nobody spoke", **settings))
+    testing.check_metric(
+        spanscore.criterion("kind", "Is it kind?", not_applicable="nobody spoke", **settings)
+    )
 
 
 def test_a_function_of_sessions_passes():
@@ -77,7 +83,10 @@ def without_reason(trace):
 @pytest.mark.parametrize(
     ("function", "what"),
     [
-        (broken, r"a turn of which nothing was recorded: it fails: TypeError: .*`needs` names facts"),
+        (
+            broken,
+            r"a turn of which nothing was recorded: it fails: TypeError: .*`needs` names facts",
+        ),
         (by_chance, "measured twice, it gives another outcome"),
         (changing, "a turn with a tool call: it changes what it measures"),
         (off_the_scale, "it fails: InvalidScoreError"),

@@ -64,13 +64,21 @@ def test_answers_go_to_the_metrics_that_they_are_for(order):
     spanscore.criterion("brief", "Is it brief?")
     judge = testing.ScriptedJudge({"kind": 0.25, "brief": (0.75, "three words")}, default=0.5)
     found = spanscore.evaluate([order], metrics=["kind", "brief", "confidence"], judge=judge)
-    assert {x.metric: x.value for x in found.evaluations} == {"kind": 0.25, "brief": 0.75, "confidence": 0.5}
+    assert {x.metric: x.value for x in found.evaluations} == {
+        "kind": 0.25,
+        "brief": 0.75,
+        "confidence": 0.5,
+    }
 
 
 def test_answers_may_come_in_turn(order):
     spanscore.criterion("kind", "Is it kind?")
     judge = testing.ScriptedJudge({"kind": [0.25, 0.75]})
-    assert [testing.measure("kind", order, judge=judge).value for _ in range(3)] == [0.25, 0.75, 0.75]
+    assert [testing.measure("kind", order, judge=judge).value for _ in range(3)] == [
+        0.25,
+        0.75,
+        0.75,
+    ]
 
 
 def test_a_judge_keeps_what_it_was_asked(order):
@@ -109,7 +117,9 @@ def test_a_judge_may_hang(order):
     judge = testing.HangingJudge()
 
     async def waited():
-        asking = asyncio.create_task(spanscore.evaluate_async([order], metrics=["confidence"], judge=judge))
+        asking = asyncio.create_task(
+            spanscore.evaluate_async([order], metrics=["confidence"], judge=judge)
+        )
         await asyncio.wait([asking], timeout=0.2)
         assert not asking.done()
         asking.cancel()

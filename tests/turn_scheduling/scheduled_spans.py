@@ -10,12 +10,19 @@ ANSWER = {"role": "assistant", "parts": [{"type": "text", "content": "Paris, by 
 REQUEST = {
     "role": "assistant",
     "parts": [
-        {"type": "tool_call", "id": "call_1", "name": "look", "arguments": {"request": ASK["parts"][0]["content"]}}
+        {
+            "type": "tool_call",
+            "id": "call_1",
+            "name": "look",
+            "arguments": {"request": ASK["parts"][0]["content"]},
+        }
     ],
 }
 RESULT = {
     "role": "tool",
-    "parts": [{"type": "tool_call_response", "id": "call_1", "response": "Paris, by four degrees."}],
+    "parts": [
+        {"type": "tool_call_response", "id": "call_1", "response": "Paris, by four degrees."}
+    ],
 }
 
 
@@ -41,7 +48,9 @@ def span(trace, number, parent, operation, start, end, *, service="shop", links=
 
 
 def agent(trace, number=1, start=0, end=100, **more):
-    return span(trace, number, 0, "invoke_agent", start, end, gen_ai__agent__name=f"agent {trace}", **more)
+    return span(
+        trace, number, 0, "invoke_agent", start, end, gen_ai__agent__name=f"agent {trace}", **more
+    )
 
 
 def chat(trace, number, parent, messages, produced, start=1, end=90, **more):

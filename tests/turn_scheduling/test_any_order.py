@@ -1,4 +1,6 @@
-"""Whatever comes in whatever order: nothing is scored twice, nothing is lost, and everything ends."""
+"""Whatever comes in whatever order: nothing is scored twice, nothing is lost, and everything
+ends.
+"""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,7 +28,18 @@ TRACES = {
     6: [agent(6), chat(6, 2, 1, [ASK], REQUEST, end=10), tool(6, 3, 1, 20, 80)],
     7: [agent(7, start=25, end=75), chat(7, 2, 1, [ASK], ANSWER, start=30, end=70)],
     # a trace that works for an ordinary one
-    8: [span(8, 1, 0, "execute_tool", 40, 60, gen_ai__tool__name="look", links=(Link(f"{1:032x}", "1" * 16),))],
+    8: [
+        span(
+            8,
+            1,
+            0,
+            "execute_tool",
+            40,
+            60,
+            gen_ai__tool__name="look",
+            links=(Link(f"{1:032x}", "1" * 16),),
+        )
+    ],
 }
 
 
@@ -55,7 +68,9 @@ class Run:
         trace = 1 + number % len(TRACES)
         key, row = trace.to_bytes(16, "big"), self.next_row
         self.next_row += 1
-        if self.assembler.push(Fragment(key, row, items=1, has_root=True, genai=True, span_ids={b"s"}), self.now_ns):
+        if self.assembler.push(
+            Fragment(key, row, items=1, has_root=True, genai=True, span_ids={b"s"}), self.now_ns
+        ):
             self.rows_of.setdefault(f"{trace:032x}", set()).add(row)
 
     def wait(self, number):
@@ -63,7 +78,11 @@ class Run:
 
     def hand_out(self, _number=0):
         jobs = self.scheduler.cut(self.now_ns)
-        in_work = [trace_id for job in (*self.handed_out, *self.scoring, *jobs) for trace_id in job.trace_ids]
+        in_work = [
+            trace_id
+            for job in (*self.handed_out, *self.scoring, *jobs)
+            for trace_id in job.trace_ids
+        ]
         assert len(in_work) == len(set(in_work)), "a trace is in two jobs at once"
         self.handed_out += jobs
         return len(jobs)
@@ -145,7 +164,9 @@ def test_no_request_is_needed_any_more_once_late_spans_are_not_waited_for(events
     run = run_of(events)
     run.now_ns += 2 * CONFIG.late_window
     run.hand_out()
-    assert sorted(run.assembler.released()) == sorted(row for rows in run.rows_of.values() for row in rows)
+    assert sorted(run.assembler.released()) == sorted(
+        row for rows in run.rows_of.values() for row in rows
+    )
 
 
 def test_all_kinds_of_jobs_are_handed_out():

@@ -1,4 +1,6 @@
-"""Each tenant's traces are read by themselves, and all tenants share what may be remembered of them."""
+"""Each tenant's traces are read by themselves, and all tenants share what may be remembered of
+them.
+"""
 
 import pytest
 
@@ -22,7 +24,9 @@ class Source:
 
     def come(self, tenant, now_ns, number=1):
         key = keys.with_tenant(number.to_bytes(16, "big"), tenant)
-        self.assembler.push(Fragment(key, next(self._rows), items=1, has_root=True, span_ids={b"s"}), now_ns)
+        self.assembler.push(
+            Fragment(key, next(self._rows), items=1, has_root=True, span_ids={b"s"}), now_ns
+        )
 
     def cut(self, now_ns):
         return self.assembler.cut(now_ns + self.config.complete_after)

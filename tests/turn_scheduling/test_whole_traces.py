@@ -1,4 +1,6 @@
-"""A trace that shows that nothing of it is missing is scored early, and again with what comes later all the same."""
+"""A trace that shows that nothing of it is missing is scored early, and again with what comes later
+all the same.
+"""
 
 import pytest
 from scheduled_spans import ANSWER, ASK, REQUEST, RESULT, SECOND, agent, chat, tool
@@ -8,7 +10,12 @@ from spanscore.assemble.config import Config
 from spanscore.assemble.fragments import Fragment
 from spanscore.turn_scheduling import TurnScheduler
 
-WHOLE = [agent(1), chat(1, 2, 1, [ASK], REQUEST, end=10), tool(1, 3, 1, 20, 40), chat(1, 4, 1, [ASK, RESULT], ANSWER)]
+WHOLE = [
+    agent(1),
+    chat(1, 2, 1, [ASK], REQUEST, end=10),
+    tool(1, 3, 1, 20, 40),
+    chat(1, 4, 1, [ASK, RESULT], ANSWER),
+]
 QUESTION_ALONE = [agent(1), chat(1, 2, 1, [ASK], {"role": "assistant", "parts": []})]
 
 
@@ -37,7 +44,9 @@ class Run:
         parents = {bytes.fromhex(span.parent_span_id) for span in spans if span.parent_span_id}
         root = any(not span.parent_span_id for span in spans)
         key = bytes.fromhex(spans[0].trace_id)
-        fragment = Fragment(key, row, len(spans), 100, has_root=root, span_ids=ids, parents=parents, genai=True)
+        fragment = Fragment(
+            key, row, len(spans), 100, has_root=root, span_ids=ids, parents=parents, genai=True
+        )
         self.assembler.push(fragment, at_s * SECOND)
 
     def scored(self, at_s):

@@ -1,4 +1,6 @@
-"""An agent in a trace of its own that a tool call asked is a step of the caller's turn, or is left apart."""
+"""An agent in a trace of its own that a tool call asked is a step of the caller's turn, or is left
+apart.
+"""
 
 import json
 import random
@@ -19,7 +21,9 @@ ANSWER = text("assistant", "Go to Paris.")
 
 
 def at(trace_id, spans, start=0, **attributes):
-    """Spans as a trace of their own, their times in milliseconds, from `start` on; ids are the trace's."""
+    """Spans as a trace of their own, their times in milliseconds, from `start` on; ids are the
+    trace's.
+    """
     named = {key.replace("__", "."): value for key, value in attributes.items()}
     return [
         replace(
@@ -36,11 +40,15 @@ def at(trace_id, spans, start=0, **attributes):
 
 
 def agent(span_id, name, end, parent=""):
-    return span(span_id, parent, 0, end, gen_ai__operation__name="invoke_agent", gen_ai__agent__name=name)
+    return span(
+        span_id, parent, 0, end, gen_ai__operation__name="invoke_agent", gen_ai__agent__name=name
+    )
 
 
 def desk(trace_id="desk", *, arguments=None, result=REPLY, start=0, calls=1, **attributes):
-    """A turn of an agent that asks another by a tool, from 20 to 80 ms; several calls are alike and at once."""
+    """A turn of an agent that asks another by a tool, from 20 to 80 ms; several calls are alike and
+    at once.
+    """
     arguments = {"request": QUESTION} if arguments is None else arguments
     asked = [call("ask_clerk", arguments, f"c{n}") for n in range(calls)]
     returned = [told(result, f"c{n}") for n in range(calls)]
@@ -57,7 +65,9 @@ def desk(trace_id="desk", *, arguments=None, result=REPLY, start=0, calls=1, **a
         for n in range(calls)
     ]
     spans = [agent("a", "desk", 100), chat("1", 1, [ASK], asked), *ran]
-    return at(trace_id, [*spans, chat("9", 90, [ASK, *asked, *returned], [ANSWER])], start, **attributes)
+    return at(
+        trace_id, [*spans, chat("9", 90, [ASK, *asked, *returned], [ANSWER])], start, **attributes
+    )
 
 
 def clerk(trace_id="clerk", *, question=QUESTION, reply=REPLY, start=30, lasting=40, **attributes):
@@ -67,7 +77,14 @@ def clerk(trace_id="clerk", *, question=QUESTION, reply=REPLY, start=30, lasting
     spans = [
         agent("a", "clerk", lasting),
         chat("1", 1, [given], [looked]),
-        tool("t", 3, "weather", call__id="w1", call__arguments='{"city": "Paris"}', call__result="15C"),
+        tool(
+            "t",
+            3,
+            "weather",
+            call__id="w1",
+            call__arguments='{"city": "Paris"}',
+            call__result="15C",
+        ),
         chat("2", 5, [given, looked, told("15C", "w1")], [text("assistant", reply)]),
     ]
     return at(trace_id, spans, start, **attributes)
@@ -85,7 +102,11 @@ TOGETHER, APART = [["desk", "clerk"]], [["desk"], ["clerk"]]
 
 def test_what_a_tool_call_had_done_by_an_agent_elsewhere_is_part_of_the_turn():
     (trace,) = rebuild_all([*desk(), *clerk()])
-    assert (trace.user_input, trace.final_output, trace.agent_name) == ("Paris or Berlin?", "Go to Paris.", "desk")
+    assert (trace.user_input, trace.final_output, trace.agent_name) == (
+        "Paris or Berlin?",
+        "Go to Paris.",
+        "desk",
+    )
     assert [(x.agent, x.name, x.result) for x in trace.tool_calls] == [
         ("desk", "ask_clerk", REPLY),
         ("clerk", "weather", "15C"),
@@ -180,7 +201,16 @@ def test_two_calls_alike_that_one_turn_made_at_once_each_had_theirs_done():
 def test_a_call_that_was_tried_again_leaves_apart_what_came_of_the_first_try():
     first = at(
         "desk",
-        [tool("t5", 5, "ask_clerk", end=19, call__arguments=json.dumps({"request": QUESTION}), status=2)],
+        [
+            tool(
+                "t5",
+                5,
+                "ask_clerk",
+                end=19,
+                call__arguments=json.dumps({"request": QUESTION}),
+                status=2,
+            )
+        ],
     )
     found = parts([*desk(), *first], clerk(), clerk("lost", start=6, lasting=9))
     assert found == [["desk", "clerk"], ["lost"]]
@@ -196,11 +226,18 @@ def test_a_call_in_which_an_agent_shows_asked_no_other():
 
 
 def test_a_trace_of_several_turns_is_not_one_calls_work():
-    first, second = clerk(lasting=18), clerk(start=50, lasting=18, question="And the day after, please?")
+    first, second = (
+        clerk(lasting=18),
+        clerk(start=50, lasting=18, question="And the day after, please?"),
+    )
     both = [
         *first,
         *(
-            replace(x, span_id=f"2{x.span_id}", parent_span_id=x.parent_span_id and f"2{x.parent_span_id}")
+            replace(
+                x,
+                span_id=f"2{x.span_id}",
+                parent_span_id=x.parent_span_id and f"2{x.parent_span_id}",
+            )
             for x in second
         ),
     ]
@@ -246,10 +283,20 @@ def test_an_agent_that_hands_on_what_it_was_asked_word_for_word_stands_between()
         asked = call("look_up", {"q": QUESTION}, "l1")
         given = text("user", QUESTION)
         ran = tool(
-            "t", 5, "look_up", end=45, call__id="l1", call__arguments=json.dumps({"q": QUESTION}), call__result=REPLY
+            "t",
+            5,
+            "look_up",
+            end=45,
+            call__id="l1",
+            call__arguments=json.dumps({"q": QUESTION}),
+            call__result=REPLY,
         )
         spans = [agent("a", "middle", 50), chat("1", 1, [given], [asked]), ran]
-        return at("mid", [*spans, chat("2", 46, [given, asked, told(REPLY, "l1")], [text("assistant", REPLY)])], start)
+        return at(
+            "mid",
+            [*spans, chat("2", 46, [given, asked, told(REPLY, "l1")], [text("assistant", REPLY)])],
+            start,
+        )
 
     (trace,) = rebuild_all([*desk(), *between(25), *clerk(start=32, lasting=30)])
     assert [(x.agent, x.name) for x in trace.tool_calls] == [
@@ -263,7 +310,11 @@ def test_an_agent_elsewhere_may_itself_be_a_trace_for_each_model_call():
     looked = call("weather", {"city": "Paris"}, "w1")
     given = text("user", QUESTION)
     first = at("m1", [chat("1", 0, [given], [looked], parent="")], 30)
-    second = at("m2", [chat("1", 0, [given, looked, told("15C", "w1")], [text("assistant", REPLY)], parent="")], 40)
+    second = at(
+        "m2",
+        [chat("1", 0, [given, looked, told("15C", "w1")], [text("assistant", REPLY)], parent="")],
+        40,
+    )
     assert parts(desk(), first, second) == [["desk", "m1", "m2"]]
 
 
@@ -276,14 +327,18 @@ def test_of_more_turns_than_can_be_looked_at_none_is_joined_to_a_call(monkeypatc
 
 
 @pytest.mark.parametrize(("bound", "found"), [(2, 2), (1, 4)])
-def test_of_more_calls_than_can_be_looked_at_none_has_a_turn_joined_to_it(monkeypatch, bound, found):
+def test_of_more_calls_than_can_be_looked_at_none_has_a_turn_joined_to_it(
+    monkeypatch, bound, found
+):
     monkeypatch.setattr(delegation, "_MAX_CALLERS", bound)
     assert len(parts(desk(), clerk(), desk("d2", start=5000), clerk("c2", start=5030))) == found
 
 
 def test_calls_that_ask_what_no_trace_was_asked_are_not_counted(monkeypatch):
     monkeypatch.setattr(delegation, "_MAX_CALLERS", 1)
-    looked = tool("t5", 5, "look", end=9, call__arguments='{"q": "Who is that?"}', call__result="Ada")
+    looked = tool(
+        "t5", 5, "look", end=9, call__arguments='{"q": "Who is that?"}', call__result="Ada"
+    )
     assert parts([*desk(), *at("desk", [looked])], clerk()) == TOGETHER
 
 
@@ -292,13 +347,21 @@ def test_the_work_grows_with_the_calls_and_not_with_their_square():
     asked = {"call__arguments": json.dumps(texts), "call__result": REPLY}
 
     def made(count):
-        calls = [tool(f"t{n}", 20, "ask_clerk", end=80, call__id=f"c{n}", **asked) for n in range(count)]
+        calls = [
+            tool(f"t{n}", 20, "ask_clerk", end=80, call__id=f"c{n}", **asked) for n in range(count)
+        ]
         turns = [
-            at(f"c{n}", [chat("1", 40, [text("user", texts[n % 20])], [text("assistant", REPLY)], "")])
+            at(
+                f"c{n}",
+                [chat("1", 40, [text("user", texts[n % 20])], [text("assistant", REPLY)], "")],
+            )
             for n in range(count)
         ]
         return functions_called(
-            [*at("desk", [agent("a", "desk", 100), chat("1", 1, [ASK]), *calls]), *(x for each in turns for x in each)]
+            [
+                *at("desk", [agent("a", "desk", 100), chat("1", 1, [ASK]), *calls]),
+                *(x for each in turns for x in each),
+            ]
         )
 
     assert made(200) < 2.5 * made(100)
@@ -324,9 +387,16 @@ ASKED = call("ask_clerk", {"request": QUESTION}, "c1")
 
 
 def test_a_call_without_a_span_ran_between_the_model_calls_around_it():
-    models = [chat("1", 1, [ASK], [ASKED], end=20), chat("2", 90, [ASK, ASKED, told(REPLY, "c1")], [ANSWER])]
+    models = [
+        chat("1", 1, [ASK], [ASKED], end=20),
+        chat("2", 90, [ASK, ASKED, told(REPLY, "c1")], [ANSWER]),
+    ]
     (trace,) = rebuild_all([*at("desk", [agent("a", "desk", 100), *models]), *clerk()])
-    assert (trace.user_input, trace.final_output, trace.agent_name) == ("Paris or Berlin?", "Go to Paris.", "desk")
+    assert (trace.user_input, trace.final_output, trace.agent_name) == (
+        "Paris or Berlin?",
+        "Go to Paris.",
+        "desk",
+    )
     assert [(x.agent, x.name, x.result, bool(x.span_id)) for x in trace.tool_calls] == [
         ("desk", "ask_clerk", REPLY, False),
         ("clerk", "weather", "15C", True),
@@ -335,7 +405,10 @@ def test_a_call_without_a_span_ran_between_the_model_calls_around_it():
 
 @pytest.mark.parametrize("start", [-30, 70])
 def test_an_agent_that_worked_before_or_after_a_call_without_a_span_is_not_the_one_it_asked(start):
-    models = [chat("1", 1, [ASK], [ASKED], end=20), chat("2", 80, [ASK, ASKED, told(REPLY, "c1")], [ANSWER])]
+    models = [
+        chat("1", 1, [ASK], [ASKED], end=20),
+        chat("2", 80, [ASK, ASKED, told(REPLY, "c1")], [ANSWER]),
+    ]
     short = clerk(start=start, question="Warmer?", reply="Paris")
     assert len(rebuild_all([*at("desk", [agent("a", "desk", 100), *models]), *short])) == 2
 
@@ -344,8 +417,15 @@ def test_a_trace_for_each_model_call_may_have_asked_an_agent_in_another_one():
     first = at("d1", [chat("1", 1, [ASK], [ASKED], parent="", end=20)])
     second = at("d2", [chat("1", 90, [ASK, ASKED, told(REPLY, "c1")], [ANSWER], parent="")])
     (trace,) = rebuild_all([*first, *second, *clerk()])
-    assert (trace.user_input, trace.final_output, trace.agent_name) == ("Paris or Berlin?", "Go to Paris.", None)
-    assert [(x.agent, x.name) for x in trace.tool_calls] == [(None, "ask_clerk"), ("clerk", "weather")]
+    assert (trace.user_input, trace.final_output, trace.agent_name) == (
+        "Paris or Berlin?",
+        "Go to Paris.",
+        None,
+    )
+    assert [(x.agent, x.name) for x in trace.tool_calls] == [
+        (None, "ask_clerk"),
+        ("clerk", "weather"),
+    ]
 
 
 def test_bare_model_calls_at_both_ends_are_one_turn():
@@ -353,10 +433,17 @@ def test_bare_model_calls_at_both_ends_are_one_turn():
     second = at("d2", [chat("1", 90, [ASK, ASKED, told(REPLY, "c1")], [ANSWER], parent="")])
     looked, given = call("weather", {"city": "Paris"}, "w1"), text("user", QUESTION)
     third = at("m1", [chat("1", 0, [given], [looked], parent="")], 30)
-    fourth = at("m2", [chat("1", 0, [given, looked, told("15C", "w1")], [text("assistant", REPLY)], parent="")], 40)
+    fourth = at(
+        "m2",
+        [chat("1", 0, [given, looked, told("15C", "w1")], [text("assistant", REPLY)], parent="")],
+        40,
+    )
     (trace,) = rebuild_all([*first, *second, *third, *fourth])
     assert (trace.user_input, trace.final_output) == ("Paris or Berlin?", "Go to Paris.")
-    assert [(x.name, x.result) for x in trace.tool_calls] == [("ask_clerk", REPLY), ("weather", "15C")]
+    assert [(x.name, x.result) for x in trace.tool_calls] == [
+        ("ask_clerk", REPLY),
+        ("weather", "15C"),
+    ]
 
 
 def said(spans):

@@ -38,12 +38,20 @@ ERRORS = [
     "Error while calling tool weather: timed out",
     "I encountered an error: no such city",  # CrewAI
     "I encountered an error while trying to use the tool. This was the error: no such city.",
-    "You tried to use the tool wether, but it doesn't exist. You must use one of the following tools: weather.",
-    "\nError executing tool. coworker mentioned not found, it must be one of the following options:\n- clerk\n",
+    (
+        "You tried to use the tool wether, but it doesn't exist. You must use one of the following"
+        " tools: weather."
+    ),
+    (
+        "\nError executing tool. coworker mentioned not found, it must be one of the following"
+        " options:\n- clerk\n"
+    ),
     "Encountered error: no such city",  # LlamaIndex
-    "Error when executing tool weather with arguments {'city': 'Rom'}: KeyError: 'Rom'",  # smolagents
+    # smolagents
+    "Error when executing tool weather with arguments {'city': 'Rom'}: KeyError: 'Rom'",
     "Error executing tool 'weather' with arguments {'city': 'Rom'}: KeyError: 'Rom'",
-    "Failed to invoke Tool `weather` with parameters {'city': 'Rom'}. Error: no such city",  # Haystack
+    # Haystack
+    "Failed to invoke Tool `weather` with parameters {'city': 'Rom'}. Error: no such city",
     "Tool 'wether' not found. Available tools: weather",
     "wether is not a valid tool, try one of [weather].",  # LangChain
     "Error invoking tool 'weather' with kwargs {'city': 1} with error:\n city: should be a string",
@@ -54,14 +62,19 @@ ERRORS = [
     "Input validation error: 'city' is a required property",  # MCP
     "Unknown tool: wether",
     "Execution error in weather: no such city",  # DSPy
-    "Code execution failed at line 'weather(1)' due to: InterpreterError: no such city",  # smolagents
+    # smolagents
+    "Code execution failed at line 'weather(1)' due to: InterpreterError: no such city",
     "java.lang.NullPointerException",
     'Exception in thread "main" java.lang.NullPointerException',
     'Tool "wether" not found in registry.',  # Gemini CLI
-    "Tool input validation failed for weather. Please fix the following errors and try again:\n- city",  # Mastra
+    (  # Mastra
+        "Tool input validation failed for weather. Please fix the following errors and try"
+        " again:\n- city"
+    ),
     "Tool with name wether not found. Please select a tool that is available.",  # LlamaIndex
     "Action 'wether' don't exist, these are the only available Actions:\nweather",  # CrewAI
-    "Unknown tool name: 'wether'. Available tools: 'weather'\n\nFix the errors and try again.",  # Pydantic AI
+    # Pydantic AI
+    "Unknown tool name: 'wether'. Available tools: 'weather'\n\nFix the errors and try again.",
     "Model tried to call unavailable tool 'wether'. Available tools: weather.",  # AI SDK
     "An error occurred (AccessDenied) when calling the GetObject operation: Access Denied",
     "Error: 'city'",

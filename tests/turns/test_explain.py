@@ -25,15 +25,27 @@ UNNAMED = {
     "gemini_cli/shop-traces": {"agent_name"},
     "gemini_cli/shop-qwen-code": {"agent_name", "agent"},
 }
-"""Facts that stand in no part of their span: Spring AI's of which a part is told by the spans beside it, tokens of
-several messages in one attribute of AutoGen's or of VoltAgent's sub-agents that are added up, and the names of Gemini
-CLI and Qwen Code, which their scopes tell."""
+"""Facts that stand in no part of their span: Spring AI's of which a part is told by the spans
+beside it, tokens of several messages in one attribute of AutoGen's or of VoltAgent's sub-agents
+that are added up, and the names of Gemini CLI and Qwen Code, which their scopes tell.
+"""
 
 
 def span(span_id, parent="", start=0, resource=None, **attributes):
     named = {key.replace("__", "."): value for key, value in attributes.items()}
     return Span(
-        "t", span_id, parent, f"span {span_id}", 1, start, start + 9, 0, "", named, resource or Resource(), Scope()
+        "t",
+        span_id,
+        parent,
+        f"span {span_id}",
+        1,
+        start,
+        start + 9,
+        0,
+        "",
+        named,
+        resource or Resource(),
+        Scope(),
     )
 
 
@@ -59,14 +71,20 @@ def test_a_fact_names_the_span_and_the_attribute_that_held_it():
 
 
 def test_what_comes_later_in_the_order_of_sources_lost():
-    agent = span("1", gen_ai__operation__name="invoke_agent", gen_ai__input__messages=said("Paris?"))
+    agent = span(
+        "1", gen_ai__operation__name="invoke_agent", gen_ai__input__messages=said("Paris?")
+    )
     model = span("2", "1", 3, **CHAT, gen_ai__input__messages=said("Paris, they ask?"))
     found = explained(agent, model).facts["user_input"]
-    assert [(place(x), x.value) for x in found.lost] == [(("2", ("gen_ai.input.messages",)), "Paris, they ask?")]
+    assert [(place(x), x.value) for x in found.lost] == [
+        (("2", ("gen_ai.input.messages",)), "Paris, they ask?")
+    ]
 
 
 def test_of_two_attributes_that_say_the_same_the_one_that_is_read_first_won():
-    found = explained(span("1", **CHAT, gen_ai__input__messages=said("Paris?"), gen_ai__prompt="Paris?"))
+    found = explained(
+        span("1", **CHAT, gen_ai__input__messages=said("Paris?"), gen_ai__prompt="Paris?")
+    )
     assert found.facts["user_input"].origin.attributes == ("gen_ai.input.messages",)
     assert [x.attributes for x in found.facts["user_input"].lost] == [("gen_ai.prompt",)]
 
@@ -80,7 +98,12 @@ def test_the_agent_of_a_tool_call_is_told_by_the_agents_span():
 
 def test_the_place_that_won_did_not_lose_too():
     agent = span("1", gen_ai__operation__name="invoke_agent", gen_ai__agent__name="guide")
-    asked = [{"role": "assistant", "parts": [{"type": "tool_call", "id": "a", "name": "weather", "arguments": {}}]}]
+    asked = [
+        {
+            "role": "assistant",
+            "parts": [{"type": "tool_call", "id": "a", "name": "weather", "arguments": {}}],
+        }
+    ]
     model = span("2", "1", 2, **CHAT, gen_ai__output__messages=json.dumps(asked))
     tool = span("3", "1", 3, gen_ai__operation__name="execute_tool", gen_ai__tool__name="weather")
     (call,) = explained(agent, model, tool).tool_calls
@@ -103,28 +126,46 @@ def test_a_resource_may_name_a_session_by_a_number():
 
 
 def test_a_number_of_tokens_names_its_attribute():
-    (count,) = explained(span("1", **CHAT, gen_ai__usage__input_tokens=120, gen_ai__usage__other=120)).tokens
+    (count,) = explained(
+        span("1", **CHAT, gen_ai__usage__input_tokens=120, gen_ai__usage__other=120)
+    ).tokens
     assert (count.value, count.attributes) == (120, ("gen_ai.usage.input_tokens",))
 
 
 def test_a_damaged_fact_that_lost_to_a_whole_one_is_named():
-    agent = span("1", gen_ai__operation__name="invoke_agent", gen_ai__input__messages=said("[REDACTED]"))
+    agent = span(
+        "1", gen_ai__operation__name="invoke_agent", gen_ai__input__messages=said("[REDACTED]")
+    )
     model = span("2", "1", 3, **CHAT, gen_ai__input__messages=said("Paris?"))
     found = explained(agent, model).facts["user_input"]
-    assert (found.origin.value, [(x.value, x.damaged) for x in found.lost]) == ("Paris?", [(None, True)])
+    assert (found.origin.value, [(x.value, x.damaged) for x in found.lost]) == (
+        "Paris?",
+        [(None, True)],
+    )
 
 
 @pytest.fixture
 def call():
     """A call that shows in three places: its arguments in the first, its result in the others."""
-    asked = {"role": "assistant", "parts": [{"type": "tool_call", "id": "c1", "name": "f", "arguments": {"q": "Rome"}}]}
-    told = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "20 degrees"}]}
+    asked = {
+        "role": "assistant",
+        "parts": [{"type": "tool_call", "id": "c1", "name": "f", "arguments": {"q": "Rome"}}],
+    }
+    told = {
+        "role": "tool",
+        "parts": [{"type": "tool_call_response", "id": "c1", "response": "20 degrees"}],
+    }
     given = [{"role": "user", "parts": [{"type": "text", "content": "Go."}]}]
     tool = {"gen_ai.tool.name": "f", "gen_ai.tool.call.id": "c1", "gen_ai.tool.call.result": "20C"}
     (found,) = explained(
         span("1", gen_ai__operation__name="invoke_agent"),
         span(
-            "2", "1", 1, **CHAT, gen_ai__input__messages=json.dumps(given), gen_ai__output__messages=json.dumps([asked])
+            "2",
+            "1",
+            1,
+            **CHAT,
+            gen_ai__input__messages=json.dumps(given),
+            gen_ai__output__messages=json.dumps([asked]),
         ),
         span("3", "1", 20, gen_ai__operation__name="execute_tool", **tool),
         span("4", "1", 40, **CHAT, gen_ai__input__messages=json.dumps([*given, asked, told])),
@@ -141,7 +182,9 @@ def test_a_result_comes_from_the_tools_span(call):
 
 
 def test_a_result_that_a_model_was_told_lost(call):
-    assert [(place(x), x.value) for x in call["result"].lost] == [(("4", ("gen_ai.input.messages",)), "20 degrees")]
+    assert [(place(x), x.value) for x in call["result"].lost] == [
+        (("4", ("gen_ai.input.messages",)), "20 degrees")
+    ]
 
 
 def test_an_explanation_is_json(call):
@@ -150,7 +193,9 @@ def test_an_explanation_is_json(call):
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda x: f"{x.parent.name}/{x.name}")
 def of_case(request):
-    """The agent traces of a golden case with their explanations, made once for all that is asked of them."""
+    """The agent traces of a golden case with their explanations, made once for all that is asked of
+    them.
+    """
     telemetry = files.load(sorted(request.param.glob("*.pb.gz")))
     return explain_all(telemetry.spans, telemetry.logs)
 
@@ -165,7 +210,9 @@ def test_what_is_explained_is_what_was_built(of_case):
     for trace, explanation in of_case:
         for name, found in explanation.facts.items():
             told = None if found.origin is None else found.origin.value
-            assert told == (getattr(trace, name) or None if name == "history" else getattr(trace, name))
+            assert told == (
+                getattr(trace, name) or None if name == "history" else getattr(trace, name)
+            )
         for made, of_call in zip(trace.tool_calls or (), explanation.tool_calls, strict=False):
             for name, found in of_call.items():
                 assert (None if found.origin is None else found.origin.value) == getattr(made, name)
@@ -174,13 +221,20 @@ def test_what_is_explained_is_what_was_built(of_case):
 def facts_of(explanation):
     """Each fact that was told, by name."""
     calls = (found for call in explanation.tool_calls for found in call.items())
-    yield from ((name, x.origin) for name, x in (*explanation.facts.items(), *calls) if x.origin is not None)
+    yield from (
+        (name, x.origin) for name, x in (*explanation.facts.items(), *calls) if x.origin is not None
+    )
     yield from (("available_tools", x) for x in explanation.tools.values())
     yield from (("tokens", x) for x in explanation.tokens)
 
 
 def test_every_fact_names_the_parts_of_its_span_that_hold_it(request, of_case):
-    unnamed = {name for _, x in of_case for name, origin in facts_of(x) if not origin.attributes and origin.value}
+    unnamed = {
+        name
+        for _, x in of_case
+        for name, origin in facts_of(x)
+        if not origin.attributes and origin.value
+    }
     assert unnamed <= UNNAMED.get(request.node.callspec.id, set())
 
 
@@ -195,9 +249,17 @@ def leaves(value):
 
 
 def looks_held(value, text):
-    """Whether a word of a value, or the value as JSON or Python prints it, stands in a text; or a number to add."""
-    words = (x for leaf in leaves(value) for x in re.findall(r"[^\W_]+", leaf if isinstance(leaf, str) else ""))
-    printed = {y for leaf in leaves(value) for y in (json.dumps(leaf), str(leaf), json.dumps(str(leaf)))}
+    """Whether a word of a value, or the value as JSON or Python prints it, stands in a text; or a
+    number to add.
+    """
+    words = (
+        x
+        for leaf in leaves(value)
+        for x in re.findall(r"[^\W_]+", leaf if isinstance(leaf, str) else "")
+    )
+    printed = {
+        y for leaf in leaves(value) for y in (json.dumps(leaf), str(leaf), json.dumps(str(leaf)))
+    }
     is_summand = isinstance(value, int) and text.isdecimal()
     return is_summand or not text.strip() or any(x in text for x in (*words, *printed))
 
@@ -218,7 +280,9 @@ def test_every_part_that_is_named_holds_a_piece_of_the_value(of_case, logs_of_ca
         for name, origin in facts_of(explanation):
             held = {}
             for key, x in parts_of(origin.step, logs_of_case):
-                held[key] = held.get(key, "") + (x if isinstance(x, str) else json.dumps(x, ensure_ascii=False))
+                held[key] = held.get(key, "") + (
+                    x if isinstance(x, str) else json.dumps(x, ensure_ascii=False)
+                )
             for key in (x for x in origin.attributes if not x.endswith(" of the resource")):
                 assert looks_held(origin.value, held[key]), (name, origin.value, key)
 
@@ -227,7 +291,11 @@ def test_parallel_calls_of_one_tool_each_name_their_own_attribute():
     asked = {
         f"llm.output_messages.0.message.tool_calls.{number}.tool_call.{key}": value
         for number, city in enumerate(("Rome", "Oslo"))
-        for key, value in (("id", city), ("function.name", "weather"), ("function.arguments", f'{{"city": "{city}"}}'))
+        for key, value in (
+            ("id", city),
+            ("function.name", "weather"),
+            ("function.arguments", f'{{"city": "{city}"}}'),
+        )
     }
     calls = explained(span("1", **{"openinference.span.kind": "LLM"}, **asked)).tool_calls
     assert [x["name"].origin.attributes[0].split(".")[-4] for x in calls] == ["0", "1"]
@@ -245,5 +313,12 @@ def test_a_conversation_of_thousands_of_messages_names_the_one_attribute():
 
 def test_a_name_that_must_stand_in_two_places_names_both():
     attributes = {"openinference.span.kind": "CHAIN", "metadata": '{"lc_agent_name": "clerk"}'}
-    graph = replace(span("1", **attributes), name="clerk", scope=Scope("openinference.instrumentation.langchain"))
-    assert explained(graph, span("2", "1", **CHAT)).facts["agent_name"].origin.attributes == ("metadata", "span name")
+    graph = replace(
+        span("1", **attributes),
+        name="clerk",
+        scope=Scope("openinference.instrumentation.langchain"),
+    )
+    assert explained(graph, span("2", "1", **CHAT)).facts["agent_name"].origin.attributes == (
+        "metadata",
+        "span name",
+    )

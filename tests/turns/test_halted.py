@@ -1,4 +1,6 @@
-"""A tool that halts before it runs, to be approved, and runs later: two spans, of which only one tells a result."""
+"""A tool that halts before it runs, to be approved, and runs later: two spans, of which only one
+tells a result.
+"""
 
 import pytest
 from turn_spans import ANSWER, ASK, agent, call, chat, tool
@@ -27,11 +29,15 @@ def answers():
 
 @pytest.mark.parametrize("identity", [None, "c0"])
 def test_a_tool_that_was_halted_and_run_is_one_call(identity):
-    assert calls(asks(), pay("t1", 10), pay("t2", 20, "paid", identity), answers()) == [("pay", "paid", True)]
+    assert calls(asks(), pay("t1", 10), pay("t2", 20, "paid", identity), answers()) == [
+        ("pay", "paid", True)
+    ]
 
 
 def test_a_tool_that_was_halted_twice_with_one_id_is_one_call():
-    assert calls(asks(), pay("t1", 10, None, "c0"), pay("t2", 20, None, "c0"), answers()) == [("pay", None, False)]
+    assert calls(asks(), pay("t1", 10, None, "c0"), pay("t2", 20, None, "c0"), answers()) == [
+        ("pay", None, False)
+    ]
 
 
 def test_two_requests_are_two_calls_though_one_span_tells_no_result():
@@ -61,4 +67,6 @@ def test_a_tool_that_ran_beside_another_did_not_go_on_from_it():
 
 
 def test_a_tool_that_was_halted_and_run_is_one_call_though_its_request_was_lost():
-    assert calls(pay("t1", 10, None, "c0"), pay("t2", 20, "paid", "c0"), answers()) == [("pay", "paid", True)]
+    assert calls(pay("t1", 10, None, "c0"), pay("t2", 20, "paid", "c0"), answers()) == [
+        ("pay", "paid", True)
+    ]

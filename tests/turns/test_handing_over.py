@@ -32,19 +32,28 @@ def two_agents():
         named("b", 10, 90, "clerk"),
         chat("2", 11, [ASK, HAND_OVER, told("ok", "c1")], [LOOK], parent="b"),
         tool("3", 20, "lookup", parent="b", call__id="c2"),
-        chat("4", 30, [ASK, HAND_OVER, told("ok", "c1"), LOOK, told(0, "c2")], [ANSWER], parent="b"),
+        chat(
+            "4", 30, [ASK, HAND_OVER, told("ok", "c1"), LOOK, told(0, "c2")], [ANSWER], parent="b"
+        ),
     )
 
 
 def test_a_call_that_only_the_next_agent_was_told_of_is_the_first_ones():
     calls = only(*two_agents()).tool_calls
-    assert [(x.name, x.agent) for x in calls] == [("transfer_to_clerk", "desk"), ("lookup", "clerk")]
+    assert [(x.name, x.agent) for x in calls] == [
+        ("transfer_to_clerk", "desk"),
+        ("lookup", "clerk"),
+    ]
 
 
 def test_whose_call_it_was_is_open_where_no_model_call_shows_that_could_have_asked_for_it():
     _, first, *rest = two_agents()
     other = replace(first, attributes={**first.attributes, "gen_ai.input.messages": "[]"})
-    assert [x.agent for x in only(named("a", 0, 9, "desk"), other, *rest).tool_calls if x.name != "lookup"] == [None]
+    assert [
+        x.agent
+        for x in only(named("a", 0, 9, "desk"), other, *rest).tool_calls
+        if x.name != "lookup"
+    ] == [None]
 
 
 def test_of_agents_side_by_side_the_first_without_a_name_is_not_called_as_the_next():
@@ -76,7 +85,11 @@ def test_a_call_belongs_to_the_agent_inside_the_chat_that_has_it_run():
 def test_a_streamed_answer_that_repeats_what_was_said_beside_hidden_calls_ends_with_the_answer():
     said = text("assistant", "The clerk knows.Paris, as ever.")
     trace = only(
-        agent(gen_ai__output__messages=chat("0", 0, produced=[said]).attributes["gen_ai.output.messages"]),
+        agent(
+            gen_ai__output__messages=chat("0", 0, produced=[said]).attributes[
+                "gen_ai.output.messages"
+            ]
+        ),
         chat("1", 1, [ASK], [call("lookup", {}, "c2")]),
         chat("2", 9, [ASK, call("lookup", {}, "c2"), told(0, "c2")], [ANSWER]),
     )
@@ -88,7 +101,9 @@ def test_a_trace_that_carries_a_message_from_another_is_the_same_turn(kind, turn
     desk = [named("a", 0, 9, "desk"), chat("1", 1, [ASK], [text("assistant", "Done.")])]
     clerk = [named("b", 20, 90, "clerk", parent="m"), chat("2", 21, [ASK], [ANSWER], parent="b")]
     message = replace(span("m", start=20, end=90), kind=kind, links=(Link("t1", "a"),))
-    assert len(rebuild_all([*desk, *(replace(x, trace_id="t2") for x in (message, *clerk))])) == turns
+    assert (
+        len(rebuild_all([*desk, *(replace(x, trace_id="t2") for x in (message, *clerk))])) == turns
+    )
 
 
 def test_a_turn_goes_on_though_each_answer_numbers_its_calls_anew():
@@ -113,9 +128,14 @@ def test_a_call_belongs_to_the_agent_that_the_model_call_names():
 
 
 def test_where_only_agents_tell_what_they_asked_for_calls_come_in_the_order_of_their_spans():
-    asked = json.dumps([ASK, call("ask_clerk", {"x": 1}), told("Here."), call("hours", {"day": "Monday"}), ANSWER])
+    asked = json.dumps(
+        [ASK, call("ask_clerk", {"x": 1}), told("Here."), call("hours", {"day": "Monday"}), ANSWER]
+    )
     desk = agent("a", gen_ai__output__messages=asked)
-    asks, tracks = tool("1", 10, "ask_clerk", call__arguments='{"x": 1}'), tool("2", 11, "track", parent="1")
+    asks, tracks = (
+        tool("1", 10, "ask_clerk", call__arguments='{"x": 1}'),
+        tool("2", 11, "track", parent="1"),
+    )
     hours = tool("3", 20, "hours", call__arguments='{"day": "Monday"}')
     (found,) = rebuild([desk, asks, tracks, hours])
     assert [x.name for x in found.tool_calls] == ["ask_clerk", "track", "hours"]

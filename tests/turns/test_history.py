@@ -31,11 +31,23 @@ def test_messages_before_the_input_are_the_history():
 NOT_RECORDED = {
     "content off": (agent(), chat("1", 1)),
     "an agent's input alone": (agent(gen_ai__input__messages=ASKED), chat("1", 1)),
-    "an agent without model calls": (agent(gen_ai__input__messages=ASKED, gen_ai__output__messages="[]"),),
+    "an agent without model calls": (
+        agent(gen_ai__input__messages=ASKED, gen_ai__output__messages="[]"),
+    ),
     "a request without words of the user": (agent(), chat("1", 1, [RULES], [ANSWER])),
-    "requests with what is new": (agent(), chat("1", 1, [ASK], [CALLS]), chat("2", 5, [told("15C", "c1")], [ANSWER])),
-    "a first request with an earlier answer": (agent(), chat("1", 1, [ASK, text("assistant", "Hi!")], [ANSWER])),
-    "a first request with an earlier result": (agent(), chat("1", 1, [ASK, told("15C", "c1")], [ANSWER])),
+    "requests with what is new": (
+        agent(),
+        chat("1", 1, [ASK], [CALLS]),
+        chat("2", 5, [told("15C", "c1")], [ANSWER]),
+    ),
+    "a first request with an earlier answer": (
+        agent(),
+        chat("1", 1, [ASK, text("assistant", "Hi!")], [ANSWER]),
+    ),
+    "a first request with an earlier result": (
+        agent(),
+        chat("1", 1, [ASK, told("15C", "c1")], [ANSWER]),
+    ),
 }
 
 
@@ -54,13 +66,21 @@ def test_an_agents_input_with_earlier_messages_tells_them_though_no_request_was_
 
 
 def test_a_request_that_was_recorded_shows_it_though_the_agent_was_given_the_input_alone():
-    assert trace(agent(gen_ai__input__messages=ASKED), chat("1", 1, [RULES, ASK], [ANSWER])).history == ()
+    assert (
+        trace(agent(gen_ai__input__messages=ASKED), chat("1", 1, [RULES, ASK], [ANSWER])).history
+        == ()
+    )
 
 
 def test_a_prompt_around_the_input_has_the_history_before_it():
     prompt = text("user", "Your task: Paris or Berlin?")
-    found = trace(agent(gen_ai__input__messages=ASKED), chat("1", 1, [RULES, *EARLIER, prompt], [ANSWER]))
-    assert (found.user_input, [x.text for x in found.history]) == ("Paris or Berlin?", ["Hello.", "Hi!"])
+    found = trace(
+        agent(gen_ai__input__messages=ASKED), chat("1", 1, [RULES, *EARLIER, prompt], [ANSWER])
+    )
+    assert (found.user_input, [x.text for x in found.history]) == (
+        "Paris or Berlin?",
+        ["Hello.", "Hi!"],
+    )
 
 
 @pytest.mark.parametrize("history", [None, (), (PastMessage("user", "Hello."),)])

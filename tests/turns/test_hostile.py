@@ -1,4 +1,6 @@
-"""Telemetry is written by strangers: nothing in it may crash a rebuild, make it hang, or make it depend on order."""
+"""Telemetry is written by strangers: nothing in it may crash a rebuild, make it hang, or make it
+depend on order.
+"""
 
 import json
 import random
@@ -95,25 +97,68 @@ KEYS = (
     "input_tokens",
     "query_source",
 )
-WORDS = ("chat", "invoke_agent", "execute_tool", "LLM", "AGENT", "TOOL", "CHAIN", "agent", "tool", "workflow", "f", "")
-WORDS += ("ai.generateText", "ai.streamText.doStream", "ai.toolCall", "generation", "llm", "chain", "retriever")
+WORDS = (
+    "chat",
+    "invoke_agent",
+    "execute_tool",
+    "LLM",
+    "AGENT",
+    "TOOL",
+    "CHAIN",
+    "agent",
+    "tool",
+    "workflow",
+    "f",
+    "",
+)
+WORDS += (
+    "ai.generateText",
+    "ai.streamText.doStream",
+    "ai.toolCall",
+    "generation",
+    "llm",
+    "chain",
+    "retriever",
+)
 WORDS += ('"AGENT"', '"CHAT_MODEL"', '"TOOL"', "model", "flow")
 SCOPES = ("", "openinference.instrumentation.langchain", "opentelemetry.instrumentation.langchain")
-SCOPES += ("openinference.instrumentation.smolagents", "@arizeai/openinference-instrumentation-openai")
+SCOPES += (
+    "openinference.instrumentation.smolagents",
+    "@arizeai/openinference-instrumentation-openai",
+)
 SCOPES += tuple(scope for dialect in all_dialects() for scope in dialect.scopes)
-EVENTS = ("gen_ai.choice", "gen_ai.user.message", "gen_ai.tool.message", "gen_ai.client.inference.operation.details")
+EVENTS = (
+    "gen_ai.choice",
+    "gen_ai.user.message",
+    "gen_ai.tool.message",
+    "gen_ai.client.inference.operation.details",
+)
 
 parts = st.fixed_dictionaries(
     {},
     optional={
         "type": st.sampled_from(
-            ("text", "tool_call", "tool_call_response", "tool-result", "reasoning", "message", 7, [], {})
+            (
+                "text",
+                "tool_call",
+                "tool_call_response",
+                "tool-result",
+                "reasoning",
+                "message",
+                7,
+                [],
+                {},
+            )
         ),
         "output": st.fixed_dictionaries(
             {"type": st.sampled_from(("text", "json", [], None))}, optional={"value": st.none()}
         ),
-        "function_response": st.fixed_dictionaries({"response": st.sampled_from(({"result": []}, 0, None))}),
-        "content": st.recursive(st.none() | st.text(max_size=4) | st.integers(), st.lists, max_leaves=4),
+        "function_response": st.fixed_dictionaries(
+            {"response": st.sampled_from(({"result": []}, 0, None))}
+        ),
+        "content": st.recursive(
+            st.none() | st.text(max_size=4) | st.integers(), st.lists, max_leaves=4
+        ),
         "id": st.sampled_from(("a", "b", None, 3, [], {})),
         "name": st.sampled_from(("f", "g", "", None, 1, [])),
         "arguments": st.sampled_from(({"x": 1}, '{"x": 1}', "{", None, [])),
@@ -138,7 +183,19 @@ messages = st.lists(
     max_size=4,
 )
 bodies = st.dictionaries(
-    st.sampled_from(("messages", "contents", "content", "config", "choices", "generations", "output", "tools", "args")),
+    st.sampled_from(
+        (
+            "messages",
+            "contents",
+            "content",
+            "config",
+            "choices",
+            "generations",
+            "output",
+            "tools",
+            "args",
+        )
+    ),
     messages | messages.map(lambda x: {"parts": x}) | st.integers() | st.none(),
     max_size=3,
 )
@@ -156,7 +213,15 @@ values = st.one_of(
     st.lists(st.text(max_size=2), max_size=2),
     st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
     st.sampled_from(
-        ("[" * 50_000, '{"a":' * 2_000, "[REDACTED]", "{'a': 1}", '{"args": 1, "kwargs": 2}', "NaN", "1e999")
+        (
+            "[" * 50_000,
+            '{"a":' * 2_000,
+            "[REDACTED]",
+            "{'a': 1}",
+            '{"args": 1, "kwargs": 2}',
+            "NaN",
+            "1e999",
+        )
     ),
 )
 attributes = st.dictionaries(st.sampled_from(KEYS), values, max_size=8)
@@ -167,7 +232,14 @@ spans = st.builds(
     span_id=ids,
     parent_span_id=ids | st.sampled_from(("", "9")),
     name=st.sampled_from(
-        ("chat", "agent run", "raw_gen_ai_request", "claude_code.llm_request", "claude_code.tool", "x")
+        (
+            "chat",
+            "agent run",
+            "raw_gen_ai_request",
+            "claude_code.llm_request",
+            "claude_code.tool",
+            "x",
+        )
     ),
     kind=st.just(1),
     start_ns=st.integers(0, 3),
@@ -177,7 +249,9 @@ spans = st.builds(
     attributes=attributes,
     resource=st.just(Resource()),
     scope=st.sampled_from(SCOPES).map(Scope),
-    events=st.lists(st.builds(Event, st.sampled_from(EVENTS), attributes=attributes), max_size=2).map(tuple),
+    events=st.lists(
+        st.builds(Event, st.sampled_from(EVENTS), attributes=attributes), max_size=2
+    ).map(tuple),
 )
 logs = st.builds(
     LogRecord,
@@ -199,7 +273,8 @@ def printed(traces):
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(spans, max_size=6),
-    st.lists(logs, max_size=4, unique_by=lambda x: x.time_ns),  # those of one moment count as they come
+    # those of one moment count as they come
+    st.lists(logs, max_size=4, unique_by=lambda x: x.time_ns),
     st.randoms(use_true_random=False),
 )
 def test_no_content_raises_and_no_order_or_repetition_matters(some_spans, some_logs, chance):
@@ -212,7 +287,20 @@ def test_no_content_raises_and_no_order_or_repetition_matters(some_spans, some_l
 
 def chain(length, **attributes_of_all):
     return [
-        Span("t", f"{i:x}", f"{i - 1:x}", "s", 1, i, i + 1, 0, "", dict(attributes_of_all), Resource(), Scope())
+        Span(
+            "t",
+            f"{i:x}",
+            f"{i - 1:x}",
+            "s",
+            1,
+            i,
+            i + 1,
+            0,
+            "",
+            dict(attributes_of_all),
+            Resource(),
+            Scope(),
+        )
         for i in range(1, length + 1)
     ]
 
@@ -224,7 +312,20 @@ def test_a_chain_of_thousands_of_nested_agents_is_read():
 def test_thousands_of_identical_calls_are_read():
     made = chain(3_000, **{"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"})
     flat = [
-        Span("t", x.span_id, "1", "s", 1, x.start_ns, x.end_ns, 0, "", x.attributes, Resource(), Scope())
+        Span(
+            "t",
+            x.span_id,
+            "1",
+            "s",
+            1,
+            x.start_ns,
+            x.end_ns,
+            0,
+            "",
+            x.attributes,
+            Resource(),
+            Scope(),
+        )
         for x in made[1:]
     ]
     root = chain(1, **{"gen_ai.operation.name": "invoke_agent"})
@@ -234,12 +335,25 @@ def test_thousands_of_identical_calls_are_read():
 
 
 def test_thousands_of_calls_that_only_a_later_input_tells_are_read():
-    asked = [{"type": "tool_call", "id": f"c{i}", "name": "f", "arguments": {}} for i in range(4_000)]
+    asked = [
+        {"type": "tool_call", "id": f"c{i}", "name": "f", "arguments": {}} for i in range(4_000)
+    ]
     given = [{"role": "user", "parts": [{"type": "text", "content": "Hi"}]}]
     for call in asked:
         given.append({"role": "assistant", "parts": [call]})
-        given.append({"role": "tool", "parts": [{"type": "tool_call_response", "id": call["id"], "response": "1"}]})
-    (trace,) = rebuild([one_span(1, "", **{"gen_ai.operation.name": "chat", "gen_ai.input.messages": dumps(given)})])
+        given.append(
+            {
+                "role": "tool",
+                "parts": [{"type": "tool_call_response", "id": call["id"], "response": "1"}],
+            }
+        )
+    (trace,) = rebuild(
+        [
+            one_span(
+                1, "", **{"gen_ai.operation.name": "chat", "gen_ai.input.messages": dumps(given)}
+            )
+        ]
+    )
     assert [x.call_id for x in trace.tool_calls] == [x["id"] for x in asked]
 
 
@@ -253,7 +367,20 @@ def test_spans_that_are_each_others_parent_are_read():
 
 
 def one_span(number, parent, **attributes_of_span):
-    return Span("t", f"{number:x}", parent, "s", 1, number, number + 1, 0, "", attributes_of_span, Resource(), Scope())
+    return Span(
+        "t",
+        f"{number:x}",
+        parent,
+        "s",
+        1,
+        number,
+        number + 1,
+        0,
+        "",
+        attributes_of_span,
+        Resource(),
+        Scope(),
+    )
 
 
 def messages_of(*texts, **calls):
@@ -279,19 +406,32 @@ def hostile_shapes(count):
     agent = one_span(1, "", **{operation: "invoke_agent"})
     several = range(2, count + 2)
     arguments = [{"type": "tool_call", "name": "f", "arguments": {"k": k}} for k in several]
-    asked = one_span(2, "1", **{operation: "chat", "gen_ai.output.messages": messages_of(calls=arguments)})
+    asked = one_span(
+        2, "1", **{operation: "chat", "gen_ai.output.messages": messages_of(calls=arguments)}
+    )
     others = [{"type": "tool_call", "name": "f", "arguments": {"other": k}} for k in several]
-    told = one_span(3, "1", **{operation: "chat", "gen_ai.input.messages": messages_of(calls=others)})
+    told = one_span(
+        3, "1", **{operation: "chat", "gen_ai.input.messages": messages_of(calls=others)}
+    )
     ids = [{"type": "tool_call", "name": "f", "arguments": {}, "id": f"c{k}"} for k in several]
     foreign = [{"type": "tool_call_response", "response": k, "id": f"r{k}"} for k in several]
     tool = {operation: "execute_tool", "gen_ai.tool.name": "f"}
     return {
         "orphans": [
-            one_span(i, f"{i + 10**9:x}", **{operation: "chat", "gen_ai.output.messages": messages_of(f"{i}")})
+            one_span(
+                i,
+                f"{i + 10**9:x}",
+                **{operation: "chat", "gen_ai.output.messages": messages_of(f"{i}")},
+            )
             for i in several
         ],
-        "sessions": [one_span(i, "", **{operation: "chat", "gen_ai.conversation.id": f"{i}"}) for i in several],
-        "workflows in each other": chain(count, **{operation: "invoke_workflow", "gen_ai.output.messages": "x"}),
+        "sessions": [
+            one_span(i, "", **{operation: "chat", "gen_ai.conversation.id": f"{i}"})
+            for i in several
+        ],
+        "workflows in each other": chain(
+            count, **{operation: "invoke_workflow", "gen_ai.output.messages": "x"}
+        ),
         "agents in each other": chain(count, **{operation: "invoke_agent"}),
         "model calls in each other": chain(count, **{operation: "chat"}),
         "questions side by side": [
@@ -309,10 +449,18 @@ def hostile_shapes(count):
             for i in several
         ],
         "model calls around two each": nested_pairs(count),
-        "one response id": [one_span(2 * i, "1", **{operation: "chat", "gen_ai.response.id": "r"}) for i in several],
+        "one response id": [
+            one_span(2 * i, "1", **{operation: "chat", "gen_ai.response.id": "r"}) for i in several
+        ],
         "one response id and many answers at once": at_once(
             one_span(
-                i, "1", **{operation: "chat", "gen_ai.response.id": "r", "gen_ai.output.messages": messages_of(f"{i}")}
+                i,
+                "1",
+                **{
+                    operation: "chat",
+                    "gen_ai.response.id": "r",
+                    "gen_ai.output.messages": messages_of(f"{i}"),
+                },
             )
             for i in several
         ),
@@ -320,24 +468,38 @@ def hostile_shapes(count):
             one_span(
                 i,
                 "1",
-                **{operation: "chat", "gen_ai.output.messages": messages_of("x"), "gen_ai.usage.input_tokens": i},
+                **{
+                    operation: "chat",
+                    "gen_ai.output.messages": messages_of("x"),
+                    "gen_ai.usage.input_tokens": i,
+                },
             )
             for i in several
         ),
-        "tools alike of two instrumentations at once": at_once(one_span(i, "1", **tool) for i in several),
+        "tools alike of two instrumentations at once": at_once(
+            one_span(i, "1", **tool) for i in several
+        ),
         "tools of one name": [agent, *(one_span(i, "1", **tool) for i in several)],
         "calls and spans that differ": [
             agent,
             asked,
-            *(one_span(i + 3, "1", **tool, **{"gen_ai.tool.call.arguments": dumps({"z": i})}) for i in several),
+            *(
+                one_span(i + 3, "1", **tool, **{"gen_ai.tool.call.arguments": dumps({"z": i})})
+                for i in several
+            ),
         ],
         "calls told otherwise": [agent, asked, told],
         "results of other calls": [
             agent,
-            one_span(2, "1", **{operation: "chat", "gen_ai.input.messages": messages_of(calls=[*ids, *foreign])}),
+            one_span(
+                2,
+                "1",
+                **{operation: "chat", "gen_ai.input.messages": messages_of(calls=[*ids, *foreign])},
+            ),
         ],
         "one span again and again": [
-            one_span(1, "", **{operation: "chat", "gen_ai.output.messages": messages_of(f"{i}")}) for i in several
+            one_span(1, "", **{operation: "chat", "gen_ai.output.messages": messages_of(f"{i}")})
+            for i in several
         ],
     }
 

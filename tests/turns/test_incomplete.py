@@ -1,4 +1,6 @@
-"""A turn that is not all there waits for the rest longer than a whole one: its first verdict would not hold."""
+"""A turn that is not all there waits for the rest longer than a whole one: its first verdict would
+not hold.
+"""
 
 import time
 from collections import defaultdict
@@ -20,7 +22,9 @@ def recorded_turns():
 
 
 def waits(spans):
-    """Whether what these spans give is taken for a part of a turn, which waits for `assemble.stitch_window`."""
+    """Whether what these spans give is taken for a part of a turn, which waits for
+    `assemble.stitch_window`.
+    """
     reading = dialects.read(spans)
     found = turns.Stitching().fragment_of(reading, turns.build(reading))
     return found is not None and found.is_fragment

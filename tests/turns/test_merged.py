@@ -29,7 +29,9 @@ def test_a_message_that_was_cut_is_taken_from_the_report_that_has_it_whole():
 
 
 def test_a_fact_that_was_lost_is_not_damaged_once_the_other_report_tells_it():
-    filled = merged(lacking("input", "system", "tokens"), report(input=WHOLE, input_tokens=3, output_tokens=1))
+    filled = merged(
+        lacking("input", "system", "tokens"), report(input=WHOLE, input_tokens=3, output_tokens=1)
+    )
     assert (filled.input, filled.damaged) == (WHOLE, {"system"})
 
 
@@ -52,7 +54,10 @@ def test_one_with_its_calls_is_all_that_was_put_out():
 
 
 def test_so_is_one_with_the_reason_why_the_model_stopped():
-    assert merged(lacking("output"), report(output=SAID, finish_reasons=("stop",))).damaged == frozenset()
+    assert (
+        merged(lacking("output"), report(output=SAID, finish_reasons=("stop",))).damaged
+        == frozenset()
+    )
 
 
 def test_and_one_of_another_instrumentation():
@@ -60,7 +65,9 @@ def test_and_one_of_another_instrumentation():
 
 
 def test_a_text_of_a_model_that_stopped_for_tools_lacks_them():
-    assert merged(lacking("output"), report("two", output=SAID, finish_reasons=("tool_calls",))).damaged == {"output"}
+    assert merged(
+        lacking("output"), report("two", output=SAID, finish_reasons=("tool_calls",))
+    ).damaged == {"output"}
 
 
 def test_a_conversation_of_which_the_other_report_tells_little_stays_as_it_is():

@@ -49,11 +49,17 @@ def test_results_without_ids_are_of_the_calls_in_their_order(asked):
 
 
 def test_results_with_ids_are_of_calls_that_have_none_in_their_order():
-    assert results(asks(None), tells("first", "a"), asks(None), tells("second", "b")) == ["first", "second"]
+    assert results(asks(None), tells("first", "a"), asks(None), tells("second", "b")) == [
+        "first",
+        "second",
+    ]
 
 
 def test_a_result_without_id_passes_over_a_call_that_has_its_result():
-    assert results(asks("a", "b"), tells("of the second"), tells("by id", "a")) == ["by id", "of the second"]
+    assert results(asks("a", "b"), tells("of the second"), tells("by id", "a")) == [
+        "by id",
+        "of the second",
+    ]
 
 
 def test_results_without_ids_are_of_calls_of_the_tools_that_they_name():
@@ -86,7 +92,9 @@ def test_of_calls_that_are_numbered_anew_each_gets_the_result_of_its_number():
 
 
 def test_an_id_that_another_place_repeats_still_tells_its_call_from_others():
-    assert results(asks("0"), tells("of 1", "1"), tells("of 0", "0"), unreliable={"0", "1"}) == ["of 0"]
+    assert results(asks("0"), tells("of 1", "1"), tells("of 0", "0"), unreliable={"0", "1"}) == [
+        "of 0"
+    ]
 
 
 def test_a_call_that_has_the_id_of_its_item_gets_the_next_result():

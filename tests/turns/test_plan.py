@@ -1,4 +1,6 @@
-"""What the agent wrote before it acted, from its model calls or from the messages that it returned."""
+"""What the agent wrote before it acted, from its model calls or from the messages that it
+returned.
+"""
 
 import json
 
@@ -19,9 +21,11 @@ RETURNED = json.dumps([ASK, CALLS, told("15C", "c1"), ANSWER])
 
 
 def test_the_text_beside_the_first_calls_is_the_plan():
-    assert plan(agent(), chat("1", 1, [ASK], [CALLS]), chat("2", 5, [ASK, CALLS, told("15C", "c1")], [ANSWER])) == (
-        PLAN
-    )
+    assert plan(
+        agent(),
+        chat("1", 1, [ASK], [CALLS]),
+        chat("2", 5, [ASK, CALLS, told("15C", "c1")], [ANSWER]),
+    ) == (PLAN)
 
 
 def test_where_model_calls_leave_out_the_tool_calls_the_agents_messages_tell_the_plan():
@@ -30,7 +34,9 @@ def test_where_model_calls_leave_out_the_tool_calls_the_agents_messages_tell_the
 
 
 def test_a_text_with_which_a_call_stopped_for_tools_is_the_plan_though_the_calls_are_left_out():
-    asking = chat("1", 1, [ASK], [text("assistant", PLAN)], gen_ai__response__finish_reasons=["tool-calls"])
+    asking = chat(
+        "1", 1, [ASK], [text("assistant", PLAN)], gen_ai__response__finish_reasons=["tool-calls"]
+    )
     again = chat("2", 5, [ASK], [CALLS])
     assert plan(agent(), asking, again) == PLAN
 
@@ -58,7 +64,13 @@ def test_another_agents_text_is_no_plan_of_the_first():
 
 
 def test_an_agent_that_only_goes_on_has_no_plan():
-    assert plan(agent(), chat("1", 1, [ASK], [call("weather", {"city": "Paris"}, "c1", said="Next step.")])) is None
+    assert (
+        plan(
+            agent(),
+            chat("1", 1, [ASK], [call("weather", {"city": "Paris"}, "c1", said="Next step.")]),
+        )
+        is None
+    )
 
 
 def test_an_earlier_text_is_the_plan_where_the_one_beside_the_calls_announces_nothing():
@@ -69,22 +81,37 @@ def test_an_earlier_text_is_the_plan_where_the_one_beside_the_calls_announces_no
 
 def test_a_text_after_the_first_calls_is_no_plan():
     bare = call("weather", {"city": "Paris"}, "c1")
-    spans = (chat("1", 1, [ASK], [bare]), chat("2", 5, [ASK, bare, told("15C", "c1")], [text("assistant", PLAN)]))
+    spans = (
+        chat("1", 1, [ASK], [bare]),
+        chat("2", 5, [ASK, bare, told("15C", "c1")], [text("assistant", PLAN)]),
+    )
     assert plan(agent(), *spans) is None
 
 
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
-        ("TodoWrite", {"todos": [{"content": "Find a flight", "status": "pending"}, {"content": "Book it"}]}),
-        ("update_plan", {"explanation": "", "plan": [{"step": "Find a flight"}, {"step": "Book it"}]}),
+        (
+            "TodoWrite",
+            {"todos": [{"content": "Find a flight", "status": "pending"}, {"content": "Book it"}]},
+        ),
+        (
+            "update_plan",
+            {"explanation": "", "plan": [{"step": "Find a flight"}, {"step": "Book it"}]},
+        ),
         ("mcp__desk__write_todos", {"todos": ["Find a flight", "Book it"]}),
-        ("manage_todo_list", {"todoList": [{"id": 1, "title": "Find a flight"}, {"id": 2, "title": "Book it"}]}),
+        (
+            "manage_todo_list",
+            {"todoList": [{"id": 1, "title": "Find a flight"}, {"id": 2, "title": "Book it"}]},
+        ),
         ("createPlan", {"plan": "1) Find a flight 2) Book it"}),
     ],
 )
 def test_a_list_that_a_tool_for_plans_is_given_is_the_plan(tool, arguments):
-    assert plan(agent(), chat("1", 1, [ASK], [call(tool, arguments, "c1")])) == "1. Find a flight\n2. Book it"
+    assert (
+        plan(agent(), chat("1", 1, [ASK], [call(tool, arguments, "c1")]))
+        == "1. Find a flight\n2. Book it"
+    )
 
 
 def test_a_list_that_another_tool_is_given_is_no_plan():

@@ -1,4 +1,6 @@
-"""Each reason to join traces joins its case, says why, and joins nothing while it is switched off."""
+"""Each reason to join traces joins its case, says why, and joins nothing while it is switched
+off.
+"""
 
 import itertools
 import json
@@ -23,14 +25,19 @@ from spanscore.turns.stitch.stitching import Stitching, all_reasons, reference
 
 SECOND = 10**9
 GOLDEN = Path(__file__).parent.parent / "golden"
-QUESTION, REPLY = text("user", "Which of the two is warmer?"), text("assistant", "Paris, by four degrees.")
+QUESTION, REPLY = (
+    text("user", "Which of the two is warmer?"),
+    text("assistant", "Paris, by four degrees."),
+)
 RESPONSE = {"gen_ai__response__id": "chatcmpl-CkL3uQmXo0uZr2sVb8Yt1wE5aHdNf"}
 WAITS = {"complete_after": "10s", "stitch_window": "30s", "late_window": "5m"}
 
 
 @dataclass(frozen=True)
 class Case:
-    """Telemetry of one turn in several traces, and words of the clause that says why they are joined."""
+    """Telemetry of one turn in several traces, and words of the clause that says why they are
+    joined.
+    """
 
     since: str
     spans: list
@@ -41,7 +48,12 @@ def in_trace(number, top, *inner, service="shop"):
     """Spans as the trace `number`, `inner` in the outermost one."""
     first = alone(number, top)
     below = [
-        replace(x, trace_id=first.trace_id, span_id=f"{number:08x}{at:08x}", parent_span_id=first.span_id)
+        replace(
+            x,
+            trace_id=first.trace_id,
+            span_id=f"{number:08x}{at:08x}",
+            parent_span_id=first.span_id,
+        )
         for at, x in enumerate(inner)
     ]
     return [replace(x, resource=Resource({"service.name": service})) for x in (first, *below)]
@@ -61,7 +73,11 @@ def delegated():
         call__result=REPLY["parts"][0]["content"],
     )
     desk = in_trace(
-        1, agent(end=100), chat("m", 1, [ASK], [request]), ran, chat("n", 90, [ASK, request, result], [ANSWER])
+        1,
+        agent(end=100),
+        chat("m", 1, [ASK], [request]),
+        ran,
+        chat("n", 90, [ASK, request, result], [ANSWER]),
     )
     return [*desk, *in_trace(2, agent(start=30, end=70), chat("m", 31, [QUESTION], [REPLY]))]
 
@@ -69,12 +85,18 @@ def delegated():
 def gateway():
     """An application's call, and the gateway's report of it."""
     application = in_trace(1, agent(), chat("m", 1, [ASK], [ANSWER], end=90, **RESPONSE))
-    return [*application, *in_trace(2, chat("m", 5, [ASK], [ANSWER], end=80, **RESPONSE), service="gateway")]
+    return [
+        *application,
+        *in_trace(2, chat("m", 5, [ASK], [ANSWER], end=80, **RESPONSE), service="gateway"),
+    ]
 
 
 def wrapped():
     """An agent that records question and answer and no model call, and the hooks inside it."""
-    content = {"gen_ai__input__messages": json.dumps([ASK]), "gen_ai__output__messages": json.dumps([ANSWER])}
+    content = {
+        "gen_ai__input__messages": json.dumps([ASK]),
+        "gen_ai__output__messages": json.dumps([ANSWER]),
+    }
     named = {"gen_ai__conversation__id": "s"}
     inner = in_trace(2, agent(start=1, end=90, **named), chat("m", 2, [ASK], [ANSWER]))
     return [*in_trace(1, agent(**content, **named)), *inner]
@@ -91,7 +113,10 @@ def around():
 def linked():
     """A tool's trace that links to an agent's."""
     first = answers(1, 0)
-    return [first, replace(alone(2, tool("x", 0, "store")), links=(Link(first.trace_id, first.span_id),))]
+    return [
+        first,
+        replace(alone(2, tool("x", 0, "store")), links=(Link(first.trace_id, first.span_id),)),
+    ]
 
 
 def recorded(case):
@@ -100,10 +125,14 @@ def recorded(case):
 
 
 CASES = {
-    "conversation": Case("tool call c1 of that trace", [asks(1, 0, RAIN), answers(2, 5, RAIN, told("15C", "c1"))]),
+    "conversation": Case(
+        "tool call c1 of that trace", [asks(1, 0, RAIN), answers(2, 5, RAIN, told("15C", "c1"))]
+    ),
     "delegation": Case("ran while the call did, and answered what it returned", delegated()),
     "gateway": Case("that trace reports all of its model calls as well", gateway()),
-    "logs_alone": Case("log records that name no trace", **recorded("claude_code/shop-version-0-1")),
+    "logs_alone": Case(
+        "log records that name no trace", **recorded("claude_code/shop-version-0-1")
+    ),
     "session_agent": Case("that agent records no model call", around()),
     "span_link": Case("its outermost span links to trace", linked()),
     "stored_response": Case(
@@ -152,10 +181,13 @@ class Server:
         return self.received[cut.trace_id]
 
     def run(self, units, every_s):
-        """The joins of the turns as they were scored last, where a trace comes every so many seconds."""
+        """The joins of the turns as they were scored last, where a trace comes every so many
+        seconds.
+        """
         for row, unit in enumerate(units, start=1):
             self.assembler.push(
-                Fragment(bytes.fromhex(unit), row, items=1, has_root=True, span_ids={b"s"}), self.now_ns
+                Fragment(bytes.fromhex(unit), row, items=1, has_root=True, span_ids={b"s"}),
+                self.now_ns,
             )
             self._pass(every_s)
         for _ in range(10):
@@ -205,7 +237,9 @@ def test_what_a_reason_joins_stays_apart_while_it_is_switched_off(name):
 
 @each
 @pytest.mark.parametrize("every_s", [0, 11, 31])
-def test_a_server_joins_by_the_same_reasons_as_files_in_whatever_order_the_traces_come(name, every_s):
+def test_a_server_joins_by_the_same_reasons_as_files_in_whatever_order_the_traces_come(
+    name, every_s
+):
     case = CASES[name]
     units = sorted(Server(case).received)
     for order in itertools.islice(itertools.permutations(units), 6):
@@ -223,7 +257,10 @@ def test_a_server_logs_at_level_debug_why_it_joins_traces(caplog):
     caplog.set_level("DEBUG", logger="spanscore.turn_scheduling")
     server = Server(CASES["conversation"])
     server.run(sorted(server.received), 11)
-    assert "was joined to trace 00000000000000000000000000000001 by conversation, since its first" in caplog.text
+    assert (
+        "was joined to trace 00000000000000000000000000000001 by conversation, since its first"
+        in caplog.text
+    )
 
 
 NEW_REASON = """
@@ -276,7 +313,9 @@ def with_a_new_reason(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("with_a_new_reason")
 def test_a_new_reason_is_one_module():
-    first, second, other = (answers(n, n, ticket=name) for n, name in ((1, "T1"), (2, "T1"), (3, "T2")))
+    first, second, other = (
+        answers(n, n, ticket=name) for n, name in ((1, "T1"), (2, "T1"), (3, "T2"))
+    )
     assert {x.since for x in joins(Case("", [first, second, other]))} == {"it names ticket T1"}
     assert len(rebuild_all([first, second, other], stitch_off=["ticket"])) == 3
     assert "| `ticket` | both name the same ticket |" in reference()
@@ -288,7 +327,9 @@ def test_a_reason_that_does_not_exist_is_refused_with_those_that_do():
 
 
 def test_the_configuration_names_the_nearest_reason():
-    with pytest.raises(ValueError, match=r"delegaton: no reason to join traces; did you mean delegation\?"):
+    with pytest.raises(
+        ValueError, match=r"delegaton: no reason to join traces; did you mean delegation\?"
+    ):
         Config(stitch={"delegaton": {"enabled": False}})
 
 

@@ -1,4 +1,6 @@
-"""A model call that an application and its gateway report in traces of their own is counted once."""
+"""A model call that an application and its gateway report in traces of their own is counted
+once.
+"""
 
 import json
 import random
@@ -40,7 +42,9 @@ def trace(number, *spans, service="shop", scope="sdk"):
     ]
 
 
-def asked(start=0, end=SECOND, given=(ASK,), answer=ANSWER, response=UNIQUE, parent="", **attributes):
+def asked(
+    start=0, end=SECOND, given=(ASK,), answer=ANSWER, response=UNIQUE, parent="", **attributes
+):
     """A model call."""
     more = {"gen_ai__response__id": response} if response is not None else {}
     produced = None if answer is None else [answer]
@@ -49,20 +53,27 @@ def asked(start=0, end=SECOND, given=(ASK,), answer=ANSWER, response=UNIQUE, par
 
 def application(*calls, number=1, end=2 * SECOND, **attributes):
     """An agent's trace with its model calls."""
-    inside = [replace(x, span_id=f"m{at}", parent_span_id="a") for at, x in enumerate(calls or [asked()])]
+    inside = [
+        replace(x, span_id=f"m{at}", parent_span_id="a") for at, x in enumerate(calls or [asked()])
+    ]
     return trace(number, agent(start=-MS, end=end, **attributes), *inside)
 
 
 def gateway(one=None, *, number=2, service="models", scope="litellm"):
     """A gateway's trace of one model call, in the request that it served."""
     one = one or asked(MS, SECOND - MS)
-    top = span("g", start=one.start_ns - 1_000, end=one.end_ns - 1_000, name="POST /chat/completions")
+    top = span(
+        "g", start=one.start_ns - 1_000, end=one.end_ns - 1_000, name="POST /chat/completions"
+    )
     return trace(number, top, replace(one, parent_span_id="g"), service=service, scope=scope)
 
 
 def rebuilt(*traces):
     """Of which traces each agent trace is made, by number."""
-    return [[int(x, 16) for x in each.trace_ids] for each in rebuild_all([x for spans in traces for x in spans])]
+    return [
+        [int(x, 16) for x in each.trace_ids]
+        for each in rebuild_all([x for spans in traces for x in spans])
+    ]
 
 
 def test_a_gateways_trace_of_an_applications_call_is_no_agent_trace():
@@ -77,7 +88,9 @@ def test_the_applications_trace_is_as_if_there_were_no_gateway():
 def test_each_call_of_an_agent_is_counted_once():
     first = asked(answer=RAIN, response=UNIQUE + "1", gen_ai__usage__input_tokens=5)
     given = (ASK, RAIN, RESULT)
-    second = asked(2 * SECOND, 3 * SECOND, given, response=UNIQUE + "2", gen_ai__usage__input_tokens=7)
+    second = asked(
+        2 * SECOND, 3 * SECOND, given, response=UNIQUE + "2", gen_ai__usage__input_tokens=7
+    )
     app = application(first, second, end=4 * SECOND)
     (found,) = rebuild_all([*gateway(second, number=3), *app, *gateway(first)])
     assert (found.usage.input_tokens, len(found.model_calls), len(found.tool_calls)) == (12, 2, 1)
@@ -85,7 +98,9 @@ def test_each_call_of_an_agent_is_counted_once():
 
 def test_what_the_application_does_not_say_of_a_call_is_the_gateways():
     mine = asked()
-    theirs = asked(MS, gen_ai__usage__input_tokens=5, gen_ai__usage__output_tokens=3, user__id="ann")
+    theirs = asked(
+        MS, gen_ai__usage__input_tokens=5, gen_ai__usage__output_tokens=3, user__id="ann"
+    )
     (found,) = rebuild_all([*application(mine), *gateway(theirs)])
     assert (found.usage.input_tokens, found.usage.output_tokens, found.user_id) == (5, 3, "ann")
     assert [int(x, 16) for x in found.trace_ids] == [1, 2]
@@ -116,7 +131,10 @@ def test_where_a_fact_of_the_gateways_came_from_is_explained():
     theirs = asked(MS, gen_ai__usage__input_tokens=5)
     ((_, explanation),) = explain_all([*application(asked()), *gateway(theirs)])
     (origin,) = explanation.tokens
-    assert (int(origin.step.span.trace_id, 16), origin.attributes) == (2, ("gen_ai.usage.input_tokens",))
+    assert (int(origin.step.span.trace_id, 16), origin.attributes) == (
+        2,
+        ("gen_ai.usage.input_tokens",),
+    )
 
 
 def test_a_call_without_a_response_id_is_known_by_the_tool_call_it_requested_and_all_its_input():
@@ -125,7 +143,10 @@ def test_a_call_without_a_response_id_is_known_by_the_tool_call_it_requested_and
 
 
 def test_a_call_that_asked_for_the_same_but_was_given_something_else_is_another():
-    mine, theirs = asked(answer=RAIN, response=None), asked(MS, given=(text("user", "Rain?"),), answer=RAIN)
+    mine, theirs = (
+        asked(answer=RAIN, response=None),
+        asked(MS, given=(text("user", "Rain?"),), answer=RAIN),
+    )
     assert len(rebuilt(application(mine), gateway(theirs))) == 2
 
 
@@ -141,7 +162,9 @@ def test_a_call_that_asked_for_the_same_but_was_given_something_else_is_another(
 )
 def test_a_call_with_another_answer_id_or_time_is_another(theirs):
     mine = (
-        asked(answer=call("weather", {}, "c1")) if theirs.attributes["gen_ai.output.messages"].count("call") else None
+        asked(answer=call("weather", {}, "c1"))
+        if theirs.attributes["gen_ai.output.messages"].count("call")
+        else None
     )
     assert len(rebuilt(application(*filter(None, [mine])), gateway(theirs))) == 2
 
@@ -160,7 +183,12 @@ def test_an_id_that_repeats_shows_a_call_only_with_the_same_answer_inside_the_sa
     [
         asked(MS, answer=None, response="chatcmpl-123"),
         asked(MS, given=(text("user", "Rome?"),), response="chatcmpl-123"),
-        asked(SECOND // 2, 3 * SECOND // 2, given=(text("user", "Hello"), ASK), response="chatcmpl-123"),
+        asked(
+            SECOND // 2,
+            3 * SECOND // 2,
+            given=(text("user", "Hello"), ASK),
+            response="chatcmpl-123",
+        ),
         asked(4 * SECOND, 5 * SECOND, response="chatcmpl-123"),
     ],
     ids=["no answer", "question", "outside", "later"],
@@ -170,7 +198,10 @@ def test_an_id_that_repeats_does_not_make_one_of_two_calls(theirs):
 
 
 def test_an_id_that_repeats_shows_a_call_with_the_same_input_and_answer_though_clocks_differ():
-    mine, theirs = asked(response="chatcmpl-123"), asked(SECOND, 2 * SECOND, response="chatcmpl-123")
+    mine, theirs = (
+        asked(response="chatcmpl-123"),
+        asked(SECOND, 2 * SECOND, response="chatcmpl-123"),
+    )
     assert rebuilt(application(mine), gateway(theirs)) == [[1]]
 
 
@@ -186,8 +217,14 @@ def test_an_agent_that_runs_many_times_at_once_against_a_server_with_one_id_is_a
 
 
 def test_each_of_many_calls_with_one_id_has_the_gateways_that_is_nearest():
-    runs = [application(asked(x * MS, SECOND + x * MS, response="chatcmpl-123"), number=x) for x in range(1, 6)]
-    served = [gateway(asked(x * MS, SECOND - x * MS, response="chatcmpl-123"), number=x + 10) for x in range(1, 6)]
+    runs = [
+        application(asked(x * MS, SECOND + x * MS, response="chatcmpl-123"), number=x)
+        for x in range(1, 6)
+    ]
+    served = [
+        gateway(asked(x * MS, SECOND - x * MS, response="chatcmpl-123"), number=x + 10)
+        for x in range(1, 6)
+    ]
     assert rebuilt(*runs, *served) == [[1], [2], [3], [4], [5]]
 
 
@@ -234,14 +271,20 @@ def test_of_two_bare_calls_the_one_that_lasts_longer_is_the_applications():
 
 def test_an_applications_trace_of_several_turns_has_none_more_for_its_gateway():
     said = (ASK, ANSWER, text("user", "Sure?"))
-    first, second = asked(response=UNIQUE + "1"), asked(2 * SECOND, 3 * SECOND, said, text("assistant", "Yes."), UNIQUE)
+    first, second = (
+        asked(response=UNIQUE + "1"),
+        asked(2 * SECOND, 3 * SECOND, said, text("assistant", "Yes."), UNIQUE),
+    )
     app = trace(1, *(replace(x, span_id=f"m{at}") for at, x in enumerate([first, second])))
     assert rebuilt(app, gateway(first), gateway(second, number=3)) == [[1], [1]]
 
 
 def test_a_tool_call_of_the_gateway_is_not_one_more():
     first = asked(answer=RAIN)
-    app = [*application(first), *trace(1, tool("t", SECOND, "weather", call__id="call_Qw3eRt7yUi0pAs4dFg6hJk"))]
+    app = [
+        *application(first),
+        *trace(1, tool("t", SECOND, "weather", call__id="call_Qw3eRt7yUi0pAs4dFg6hJk")),
+    ]
     (found,) = rebuild_all([*app, *gateway(first)])
     assert len(found.tool_calls) == 1
 
@@ -253,7 +296,9 @@ def test_a_tool_call_of_the_gateway_is_not_one_more():
 )
 def test_calls_side_by_side_that_a_server_gave_one_id_are_two_where_they_differ(asked, answer):
     both = {"gen_ai__response__id": "chatcmpl-123", "end": 9, "parent": "a"}
-    (found,) = rebuild_all([agent(), chat("1", 1, [ASK], [ANSWER], **both), chat("2", 2, [asked], [answer], **both)])
+    (found,) = rebuild_all(
+        [agent(), chat("1", 1, [ASK], [ANSWER], **both), chat("2", 2, [asked], [answer], **both)]
+    )
     assert len(found.model_calls) == 2
 
 
@@ -296,7 +341,9 @@ def test_the_work_grows_with_the_calls_that_have_one_id_and_not_with_their_squar
 
 def test_traces_that_repeat_each_other_in_a_chain_are_not_followed_one_by_one(lines_run):
     def reports(count):
-        traces = (trace(number, asked(number), scope=f"{number % 2}") for number in range(1, count + 1))
+        traces = (
+            trace(number, asked(number), scope=f"{number % 2}") for number in range(1, count + 1)
+        )
         readings = [dialects.read(x) for x in traces]
         return [gateways.reports(x, Tree(x)) for x in readings]
 

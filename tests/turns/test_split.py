@@ -74,15 +74,24 @@ def test_turns_that_run_side_by_side_are_told_apart():
             chat("4", 4, [SYSTEM, ROME, sun, told(1400, "c2")], [FAR], parent="r"),
         ]
     )
-    assert [[x.span_id for x in trace.model_calls] for trace in (first, second)] == [["1", "3"], ["2", "4"]]
+    assert [[x.span_id for x in trace.model_calls] for trace in (first, second)] == [
+        ["1", "3"],
+        ["2", "4"],
+    ]
 
 
 @pytest.mark.parametrize(
     ("later", "why"),
     [
-        (asked("2", 5, text("user", "Answer briefly: Paris or Berlin?"), FAR), "it repeats the question"),
+        (
+            asked("2", 5, text("user", "Answer briefly: Paris or Berlin?"), FAR),
+            "it repeats the question",
+        ),
         (asked("2", 5, text("user", "Translate: Paris, as ever."), FAR), "it is given the answer"),
-        (asked("2", 5, ROME, FAR, system=text("system", "You check facts.")), "another agent is asked"),
+        (
+            asked("2", 5, ROME, FAR, system=text("system", "You check facts.")),
+            "another agent is asked",
+        ),
         (asked("2", 5, ASK, FAR), "it is the same question"),
         (asked("2", 5, text("user", "Paris"), FAR), "it is part of the question"),
         (asked("2", 1, ROME, FAR, system=None), "it runs at the same time, and nobody is named"),
@@ -99,7 +108,9 @@ def test_the_same_question_asked_again_after_its_answer_is_a_turn_where_no_span_
 
 
 def test_an_agent_that_is_asked_the_same_again_has_two_turns():
-    first, second = (replace(run(x, start, ASK, ANSWER), parent_span_id="") for x, start in (("1", 1), ("2", 10)))
+    first, second = (
+        replace(run(x, start, ASK, ANSWER), parent_span_id="") for x, start in (("1", 1), ("2", 10))
+    )
     assert questions(first, second) == ["Paris or Berlin?"] * 2
 
 
@@ -108,7 +119,11 @@ def test_an_agent_that_is_asked_the_same_again_has_two_turns():
     [
         ({}, {"gen_ai__request__model": "another"}, "two models are compared"),
         ({"answer": call("weather", {})}, {}, "the first one gave no answer"),
-        ({}, {"given": (ASK, call("weather", {}, "c"), told("15C", "c"))}, "the second one goes on"),
+        (
+            {},
+            {"given": (ASK, call("weather", {}, "c"), told("15C", "c"))},
+            "the second one goes on",
+        ),
         ({}, {"start": 1}, "both run at the same time"),
         ({"parent": "lost"}, {"parent": "lost"}, "a span around both was not received"),
     ],
@@ -116,20 +131,32 @@ def test_an_agent_that_is_asked_the_same_again_has_two_turns():
 def test_the_same_question_asked_otherwise_again_is_one_turn(first, second, why):
     usual = {"start": 1, "parent": "", "given": (ASK,), "answer": ANSWER}
     one, other = usual | first, usual | {"start": 5} | second
-    spans = [chat(x, produced=[more.pop("answer")], **more) for x, more in (("1", one), ("2", other))]
+    spans = [
+        chat(x, produced=[more.pop("answer")], **more) for x, more in (("1", one), ("2", other))
+    ]
     assert questions(*spans) == ["Paris or Berlin?"], why
 
 
 def test_what_is_put_together_in_the_end_is_one_turn():
-    both = text("user", "Put together: Some fourteen hundred kilometres by road. The train takes eleven hours then.")
+    both = text(
+        "user",
+        "Put together: Some fourteen hundred kilometres by road. The train takes eleven hours"
+        " then.",
+    )
     train = text("assistant", "The train takes eleven hours then.")
-    steps = [asked("1", 1, ROME, FAR), asked("2", 5, text("user", "By train?"), train), asked("3", 9, both, ANSWER)]
+    steps = [
+        asked("1", 1, ROME, FAR),
+        asked("2", 5, text("user", "By train?"), train),
+        asked("3", 9, both, ANSWER),
+    ]
     assert questions(ROOT, *steps) == ["How far is it to Rome?"]
 
 
 def test_where_a_workflow_tells_what_it_was_given_that_is_the_question():
     given = json.dumps([text("user", "Plan a trip.")])
-    flow = span("r", end=1000, gen_ai__operation__name="invoke_workflow", gen_ai__input__messages=given)
+    flow = span(
+        "r", end=1000, gen_ai__operation__name="invoke_workflow", gen_ai__input__messages=given
+    )
     assert len(questions(flow, asked("1", 1, ASK, ANSWER), asked("2", 5, ROME, FAR))) == 1
 
 
@@ -140,24 +167,34 @@ def test_a_model_call_beside_the_agents_is_no_turn():
 
 def test_the_steps_of_a_running_agent_are_no_turns():
     boss = agent("a", end=100)
-    steps = [asked(x, start, said, FAR, parent="a") for x, start, said in (("1", 1, ASK), ("2", 5, ROME))]
+    steps = [
+        asked(x, start, said, FAR, parent="a") for x, start, said in (("1", 1, ASK), ("2", 5, ROME))
+    ]
     assert len(questions(boss, *steps)) == 1
 
 
 def test_another_session_is_another_turn():
-    first, second = (asked(x, int(x), ASK, ANSWER, gen_ai__conversation__id=f"s{x}") for x in ("1", "5"))
+    first, second = (
+        asked(x, int(x), ASK, ANSWER, gen_ai__conversation__id=f"s{x}") for x in ("1", "5")
+    )
     assert len(questions(ROOT, first, second)) == 2
 
 
 def test_sessions_below_a_step_that_names_one_for_all_are_one_turn():
     root = span("r", end=1000, session__id="s")
-    first, second = (asked(x, int(x), ASK, ANSWER, gen_ai__conversation__id=f"run-{x}") for x in ("1", "5"))
+    first, second = (
+        asked(x, int(x), ASK, ANSWER, gen_ai__conversation__id=f"run-{x}") for x in ("1", "5")
+    )
     assert len(questions(root, first, second)) == 1
 
 
 def test_the_turns_of_one_trace_have_ids_of_their_own():
     first, second = rebuild([ROOT, asked("1", 1, ASK, ANSWER), asked("2", 5, ROME, FAR)])
-    assert (first.opening_span_id, second.opening_span_id, first.id != second.id) == ("r", "2", True)
+    assert (first.opening_span_id, second.opening_span_id, first.id != second.id) == (
+        "r",
+        "2",
+        True,
+    )
 
 
 def test_a_session_is_that_of_the_span_around_the_turn_though_it_begins_before_the_turn_shows():

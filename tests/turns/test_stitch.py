@@ -1,4 +1,6 @@
-"""A turn that is spread over several traces is one agent trace: the same as if it were one trace."""
+"""A turn that is spread over several traces is one agent trace: the same as if it were one
+trace.
+"""
 
 import hashlib
 import random
@@ -37,9 +39,14 @@ def trace_of(span):
 
 
 def scattered(spans, *, linked=False, session=True):
-    """Each span as a trace of its own; `linked` to what was its parent, with the `session` that its trace names."""
+    """Each span as a trace of its own; `linked` to what was its parent, with the `session` that its
+    trace names.
+    """
     known = {x.span_id: x for x in spans}
-    named = ((x.trace_id, x.attributes.get("session.id", x.attributes.get("gen_ai.conversation.id"))) for x in spans)
+    named = (
+        (x.trace_id, x.attributes.get("session.id", x.attributes.get("gen_ai.conversation.id")))
+        for x in spans
+    )
     sessions = {trace_id: name for trace_id, name in named if name} if session else {}
     for span in spans:
         above, session_id = known.get(span.parent_span_id), sessions.get(span.trace_id)
@@ -73,7 +80,10 @@ def test_a_trace_for_each_span_joined_by_the_session_is_the_same_turn(case):
 @pytest.mark.parametrize("case", RECORDINGS[:2])
 def test_a_trace_for_each_model_call_without_a_session_is_the_turn_without_its_agent(case):
     models = [x for x in recorded(case) if x.name.startswith(("chat", "ChatCompletion"))]
-    together = [replace(x, attributes={k: v for k, v in x.attributes.items() if k != "session.id"}) for x in models]
+    together = [
+        replace(x, attributes={k: v for k, v in x.attributes.items() if k != "session.id"})
+        for x in models
+    ]
     found = rebuild_all(scattered(together, session=False))
     assert facts(found) == facts(rebuild_all(together))
 
@@ -230,7 +240,11 @@ def test_a_trace_of_two_turns_goes_on_with_the_second():
 @settings(max_examples=15)
 @given(st.randoms(use_true_random=False))
 def test_any_order_gives_the_same_turns(chance):
-    spans = [*scattered(recorded(RECORDINGS[0])), asks(1, 0, RAIN), answers(2, 5, RAIN, told("15C", "c1"))]
+    spans = [
+        *scattered(recorded(RECORDINGS[0])),
+        asks(1, 0, RAIN),
+        answers(2, 5, RAIN, told("15C", "c1")),
+    ]
     expected = facts(rebuild_all(spans))
     chance.shuffle(spans)
     assert facts(rebuild_all(spans)) == expected
@@ -239,7 +253,9 @@ def test_any_order_gives_the_same_turns(chance):
 def test_the_work_grows_with_the_traces_and_not_with_their_square():
     def compared(count):
         spans = [asks(i, i, RAIN, session__id="s") for i in range(count)]
-        spans += [answers(count + i, i, RAIN, told("15C", "c1"), session__id="s") for i in range(count)]
+        spans += [
+            answers(count + i, i, RAIN, told("15C", "c1"), session__id="s") for i in range(count)
+        ]
         return turns_compared(spans)
 
     assert compared(400) < 6 * compared(100)
@@ -248,7 +264,10 @@ def test_the_work_grows_with_the_traces_and_not_with_their_square():
 def test_a_trace_that_names_very_many_sessions_is_looked_for_by_none_of_them():
     call_of_each = [call(f"f{x}", {}, f"c{x}") for x in range(50)]
     trace = asks(1, 0, *call_of_each)
-    named = [replace(trace, span_id=f"{x:x}", attributes={"session.id": f"s{x}"}) for x in range(100, 200)]
+    named = [
+        replace(trace, span_id=f"{x:x}", attributes={"session.id": f"s{x}"})
+        for x in range(100, 200)
+    ]
     reading = dialects.read([trace, *named])
     ends = turns.Stitching().fragment_of(reading, turns.build(reading))
     assert not [x for x in ends.offers if x.startswith(("tool ", "holder "))]

@@ -1,4 +1,6 @@
-"""Traces of tools, and those that link to others or lie within them, are parts of these others' turns."""
+"""Traces of tools, and those that link to others or lie within them, are parts of these others'
+turns.
+"""
 
 import json
 from dataclasses import replace
@@ -43,15 +45,27 @@ def test_an_answer_that_is_fetched_later_belongs_to_what_was_asked():
     asked = alone(1, chat("x", 0, [ASK], gen_ai__response__id="r1"))
     fetched = alone(2, chat("x", 9, None, [ANSWER], gen_ai__response__id="r1"))
     (trace,) = rebuild_all([asked, fetched])
-    assert (trace.user_input, trace.final_output, len(trace.model_calls)) == ("Paris or Berlin?", "Paris, as ever.", 1)
+    assert (trace.user_input, trace.final_output, len(trace.model_calls)) == (
+        "Paris or Berlin?",
+        "Paris, as ever.",
+        1,
+    )
 
 
 def test_work_that_a_running_agent_has_done_by_another_is_a_step_of_its_turn():
-    boss = alone(1, agent(end=50, gen_ai__agent__name="boss", gen_ai__output__messages='[{"role": "assistant"}]'))
+    boss = alone(
+        1,
+        agent(
+            end=50, gen_ai__agent__name="boss", gen_ai__output__messages='[{"role": "assistant"}]'
+        ),
+    )
     expert = alone(2, agent(start=10, end=20, gen_ai__agent__name="expert"), after=boss)
     ran = alone(3, tool("x", 12, "weather"), after=expert)
     (trace,) = rebuild_all([boss, expert, ran])
-    assert (trace.agent_name, [(x.name, x.agent) for x in trace.tool_calls]) == ("boss", [("weather", "expert")])
+    assert (trace.agent_name, [(x.name, x.agent) for x in trace.tool_calls]) == (
+        "boss",
+        [("weather", "expert")],
+    )
 
 
 def test_an_answer_delivered_to_the_next_agent_is_the_same_turn():
@@ -64,12 +78,17 @@ def test_an_answer_delivered_to_the_next_agent_is_the_same_turn():
 def test_an_answer_to_no_question_of_its_own_belongs_to_the_turn_it_links_to():
     summed_up = alone(2, chat("x", 9, None, [text("assistant", "In short: Paris.")]))
     first = answers(1, 0)
-    assert rebuilt(first, replace(summed_up, links=(Link(first.trace_id, first.span_id),))) == [[1, 2]]
+    assert rebuilt(first, replace(summed_up, links=(Link(first.trace_id, first.span_id),))) == [
+        [1, 2]
+    ]
 
 
 def test_a_link_to_an_answered_turn_that_tells_no_more_joins_nothing():
     first = answers(1, 0)
-    assert rebuilt(first, answers(2, 9, given=[text("user", "And Rome?")], after=first)) == [[1], [2]]
+    assert rebuilt(first, answers(2, 9, given=[text("user", "And Rome?")], after=first)) == [
+        [1],
+        [2],
+    ]
 
 
 def test_what_links_to_several_turns_belongs_to_none():

@@ -1,4 +1,6 @@
-"""A turn over several traces is found though its model calls do not tell which tools they asked for."""
+"""A turn over several traces is found though its model calls do not tell which tools they asked
+for.
+"""
 
 import pytest
 from turn_spans import ASK, chat, text, told, tool
@@ -17,7 +19,11 @@ def test_a_model_call_that_does_not_tell_its_calls_is_found_by_all_that_was_said
     plan = [text("assistant", said)] if said else []
     second = answers(2, 5, *plan, RAIN, told("15C", "c1"))
     (trace,) = rebuild_all([silent(1, 0, said=said), second])
-    assert (len(trace.trace_ids), len(trace.tool_calls), trace.final_output) == (2, 1, "Paris, as ever.")
+    assert (len(trace.trace_ids), len(trace.tool_calls), trace.final_output) == (
+        2,
+        1,
+        "Paris, as ever.",
+    )
 
 
 def test_a_turn_of_calls_that_are_not_told_goes_on_over_many_traces():
@@ -41,7 +47,10 @@ def test_neither_the_calls_nor_their_ids_need_be_told_where_all_else_was_said_be
 
 
 def test_where_calls_are_left_out_something_else_that_was_said_is_another_conversation():
-    assert rebuilt(left_out(1, 0), answers(2, 5, text("assistant", "Let me see."), RESULT)) == [[1], [2]]
+    assert rebuilt(left_out(1, 0), answers(2, 5, text("assistant", "Let me see."), RESULT)) == [
+        [1],
+        [2],
+    ]
 
 
 def test_a_tool_that_ran_while_a_call_that_is_not_told_was_waited_for_is_the_turns():
@@ -70,7 +79,9 @@ def test_a_model_call_that_said_something_else_is_not_gone_on_with(said):
 
 def test_an_answer_is_not_gone_on_with_by_the_next_question():
     first = silent(1, 0, said="Paris.")
-    second = answers(2, 5, text("assistant", "Paris."), text("user", "Why?"), RAIN, told("15C", "c1"))
+    second = answers(
+        2, 5, text("assistant", "Paris."), text("user", "Why?"), RAIN, told("15C", "c1")
+    )
     assert rebuilt(first, second) == [[1], [2]]
 
 

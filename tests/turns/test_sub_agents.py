@@ -11,7 +11,14 @@ def only(*spans):
 
 
 def sub_agent(span_id, parent, start, end, name):
-    return span(span_id, parent, start, end, gen_ai__operation__name="invoke_agent", gen_ai__agent__name=name)
+    return span(
+        span_id,
+        parent,
+        start,
+        end,
+        gen_ai__operation__name="invoke_agent",
+        gen_ai__agent__name=name,
+    )
 
 
 HAND_OVER = call("transfer_to_clerk", {}, "c1")
@@ -25,7 +32,11 @@ def test_after_a_hand_over_the_last_agent_answers():
         sub_agent("b", "a", 10, 90, "clerk"),
         chat("2", 11, [ASK, HAND_OVER, told("ok", "c1")], [ANSWER], parent="b"),
     )
-    assert (trace.agent_name, trace.user_input, trace.final_output) == ("desk", "Paris or Berlin?", "Paris, as ever.")
+    assert (trace.agent_name, trace.user_input, trace.final_output) == (
+        "desk",
+        "Paris or Berlin?",
+        "Paris, as ever.",
+    )
 
 
 def test_the_call_that_hands_over_is_one_call_of_the_agent_that_made_it():
@@ -35,7 +46,9 @@ def test_the_call_that_hands_over_is_one_call_of_the_agent_that_made_it():
         sub_agent("b", "a", 10, 90, "clerk"),
         chat("2", 11, [ASK, HAND_OVER, told("ok", "c1")], [ANSWER], parent="b"),
     )
-    assert [(x.agent, x.name, x.result) for x in trace.tool_calls] == [("desk", "transfer_to_clerk", "ok")]
+    assert [(x.agent, x.name, x.result) for x in trace.tool_calls] == [
+        ("desk", "transfer_to_clerk", "ok")
+    ]
 
 
 def test_a_delegates_answer_is_not_the_users():
@@ -68,7 +81,10 @@ def test_a_sub_agents_calls_have_its_name_and_its_tools_are_on_offer():
         tool("4", 7, "weather", parent="b", call__id="c2"),
         chat("5", 60, [ASK, asked, told("Paris", "c1")], [ANSWER]),
     )
-    assert [(x.agent, x.name) for x in trace.tool_calls] == [("desk", "ask_clerk"), ("clerk", "weather")]
+    assert [(x.agent, x.name) for x in trace.tool_calls] == [
+        ("desk", "ask_clerk"),
+        ("clerk", "weather"),
+    ]
     assert [x.name for x in trace.available_tools] == ["ask_clerk", "weather"]
 
 
@@ -80,7 +96,10 @@ def test_calls_of_an_unnamed_agent_in_a_tool_are_not_its_callers():
         chat("3", 5, [DELEGATED], [call("weather", {}, "c2")], parent="2"),
         chat("4", 60, [ASK], [ANSWER]),
     )
-    assert [(x.agent, x.name) for x in trace.tool_calls] == [("desk", "ask_clerk"), (None, "weather")]
+    assert [(x.agent, x.name) for x in trace.tool_calls] == [
+        ("desk", "ask_clerk"),
+        (None, "weather"),
+    ]
 
 
 def test_an_agent_that_only_a_tool_runs_is_not_the_one_the_user_talks_to():
@@ -93,7 +112,11 @@ def test_an_agent_that_only_a_tool_runs_is_not_the_one_the_user_talks_to():
         chat("3", 5, [DELEGATED], [text("assistant", "It is Paris.")], parent="b"),
         chat("4", 60, [ASK, asked, told("Paris", "c1")], [ANSWER], parent="r"),
     )
-    assert (trace.agent_name, trace.user_input, trace.final_output) == (None, "Paris or Berlin?", "Paris, as ever.")
+    assert (trace.agent_name, trace.user_input, trace.final_output) == (
+        None,
+        "Paris or Berlin?",
+        "Paris, as ever.",
+    )
 
 
 def test_calls_stand_in_the_order_they_were_asked_for_though_a_models_span_holds_what_follows():

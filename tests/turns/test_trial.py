@@ -16,7 +16,9 @@ ALL = {
 
 def span(span_id, parent="", attributes=None, resource=None, name="x"):
     made = Resource(resource or {})
-    return Span("a" * 32, span_id * 16, parent * 16, name, 1, 1, 2, 0, "", attributes or {}, made, Scope())
+    return Span(
+        "a" * 32, span_id * 16, parent * 16, name, 1, 1, 2, 0, "", attributes or {}, made, Scope()
+    )
 
 
 def agent(parent="", resource=None, **attributes):
@@ -57,7 +59,10 @@ def test_a_model_calls_span_may_tell_it():
 
 
 def test_facts_may_stand_in_different_places():
-    spans = [span("d", attributes={"test.case.id": "c1"}), agent("d", resource={"test.suite.run.id": "r1"})]
+    spans = [
+        span("d", attributes={"test.case.id": "c1"}),
+        agent("d", resource={"test.suite.run.id": "r1"}),
+    ]
     assert trial_of(*spans) == Trial(None, "r1", "c1", None)
 
 
@@ -71,7 +76,9 @@ def test_a_span_comes_before_the_resource_and_the_outer_one_before_the_inner():
 
 @pytest.mark.parametrize(("given", "status"), [("PASS", "pass"), ("skipped", None), (7, None)])
 def test_only_pass_and_fail_are_results(given, status):
-    assert trial_of(agent(**{"test.case.id": "c", "test.case.result.status": given})).status == status
+    assert (
+        trial_of(agent(**{"test.case.id": "c", "test.case.result.status": given})).status == status
+    )
 
 
 def test_a_number_is_an_id_and_a_list_is_none():

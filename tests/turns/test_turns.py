@@ -1,4 +1,6 @@
-"""What becomes of the steps of a trace: which facts win, what is counted once, where one turn ends."""
+"""What becomes of the steps of a trace: which facts win, what is counted once, where one turn
+ends.
+"""
 
 import json
 
@@ -19,7 +21,14 @@ def test_a_call_that_is_requested_run_and_told_is_one_call():
     trace = only(
         agent(),
         chat("1", 1, [ASK], [asked]),
-        tool("2", 3, "weather", call__id="c1", call__arguments='{"city": "Paris"}', call__result="15C"),
+        tool(
+            "2",
+            3,
+            "weather",
+            call__id="c1",
+            call__arguments='{"city": "Paris"}',
+            call__result="15C",
+        ),
         chat("3", 5, [ASK, asked, told("15C", "c1")], [text("assistant", "Paris.")]),
     )
     assert [(x.call_id, x.arguments, x.result, x.span_id) for x in trace.tool_calls] == [
@@ -28,10 +37,18 @@ def test_a_call_that_is_requested_run_and_told_is_one_call():
 
 
 @pytest.mark.parametrize(
-    ("reasons", "answer"), [(["tool_call"], None), (["stop"], "Paris."), (["tool_calls", "stop"], "Paris.")]
+    ("reasons", "answer"),
+    [(["tool_call"], None), (["stop"], "Paris."), (["tool_calls", "stop"], "Paris.")],
 )
 def test_what_a_model_says_before_tools_that_are_not_told_is_no_answer(reasons, answer):
-    said = chat("1", 1, [ASK], [text("assistant", "Paris.")], parent="", gen_ai__response__finish_reasons=reasons)
+    said = chat(
+        "1",
+        1,
+        [ASK],
+        [text("assistant", "Paris.")],
+        parent="",
+        gen_ai__response__finish_reasons=reasons,
+    )
     assert only(said).final_output == answer
 
 
@@ -48,14 +65,25 @@ def test_identical_calls_made_twice_are_two():
 
 
 def test_ids_that_repeat_identify_nothing():
-    first, second = call("weather", {"city": "Paris"}, "0"), call("weather", {"city": "Berlin"}, "0")
+    first, second = (
+        call("weather", {"city": "Paris"}, "0"),
+        call("weather", {"city": "Berlin"}, "0"),
+    )
     trace = only(
         agent(),
         chat("1", 1, [ASK], [first]),
         chat("3", 5, [ASK, first, told("15C", "0")], [second]),
-        chat("5", 9, [ASK, first, told("15C", "0"), second, told("11C", "0")], [text("assistant", "Paris.")]),
+        chat(
+            "5",
+            9,
+            [ASK, first, told("15C", "0"), second, told("11C", "0")],
+            [text("assistant", "Paris.")],
+        ),
     )
-    assert [(x.arguments["city"], x.result) for x in trace.tool_calls] == [("Paris", "15C"), ("Berlin", "11C")]
+    assert [(x.arguments["city"], x.result) for x in trace.tool_calls] == [
+        ("Paris", "15C"),
+        ("Berlin", "11C"),
+    ]
 
 
 def test_arguments_come_from_the_request_and_the_result_from_the_next_input():
@@ -66,7 +94,9 @@ def test_arguments_come_from_the_request_and_the_result_from_the_next_input():
         tool("2", 3, "weather"),
         chat("3", 5, [ASK, asked, told("15C", "c1")], [text("assistant", "Paris.")]),
     )
-    assert [(x.arguments, x.result, x.span_id) for x in trace.tool_calls] == [({"city": "Paris"}, "15C", "2")]
+    assert [(x.arguments, x.result, x.span_id) for x in trace.tool_calls] == [
+        ({"city": "Paris"}, "15C", "2")
+    ]
 
 
 def test_a_result_is_found_by_its_id_where_the_input_holds_only_what_is_new():
@@ -80,12 +110,19 @@ def test_a_result_is_found_by_its_id_where_the_input_holds_only_what_is_new():
 
 def test_a_call_whose_model_call_was_lost_is_found_in_the_next_input():
     asked = call("weather", {"city": "Paris"}, "c1")
-    trace = only(agent(), chat("3", 5, [ASK, asked, told("15C", "c1")], [text("assistant", "Paris.")]))
-    assert [(x.name, x.arguments, x.result) for x in trace.tool_calls] == [("weather", {"city": "Paris"}, "15C")]
+    trace = only(
+        agent(), chat("3", 5, [ASK, asked, told("15C", "c1")], [text("assistant", "Paris.")])
+    )
+    assert [(x.name, x.arguments, x.result) for x in trace.tool_calls] == [
+        ("weather", {"city": "Paris"}, "15C")
+    ]
 
 
 def test_parallel_calls_without_ids_keep_their_results():
-    both = {"role": "assistant", "parts": [*call("w", {"c": 1})["parts"], *call("w", {"c": 2})["parts"]]}
+    both = {
+        "role": "assistant",
+        "parts": [*call("w", {"c": 1})["parts"], *call("w", {"c": 2})["parts"]],
+    }
     trace = only(
         agent(),
         chat("1", 1, [ASK], [both]),
@@ -97,14 +134,25 @@ def test_parallel_calls_without_ids_keep_their_results():
 
 def with_defaults(number, start, city, **attributes):
     """A tool's span whose arguments have the default of what the model left out."""
-    return tool(number, start, "book", call__arguments=json.dumps({"city": city, "time": "19:00"}), **attributes)
+    return tool(
+        number,
+        start,
+        "book",
+        call__arguments=json.dumps({"city": city, "time": "19:00"}),
+        **attributes,
+    )
 
 
 def test_a_span_with_defaults_filled_in_and_the_call_in_the_next_input_are_one_call():
     trace = only(
         agent(),
         with_defaults("2", 3, "Paris"),
-        chat("3", 5, [ASK, call("book", {"city": "Paris"}), told("R-1")], [text("assistant", "Booked.")]),
+        chat(
+            "3",
+            5,
+            [ASK, call("book", {"city": "Paris"}), told("R-1")],
+            [text("assistant", "Booked.")],
+        ),
     )
     assert [(x.arguments, x.result, x.span_id) for x in trace.tool_calls] == [
         ({"city": "Paris", "time": "19:00"}, "R-1", "2")
@@ -142,13 +190,26 @@ def test_a_span_with_other_arguments_or_another_id_is_another_call(asked):
 
 
 def test_calls_of_the_history_are_not_calls_of_the_turn():
-    old = [text("user", "Hi"), call("weather", {"city": "Rome"}, "c0"), told("20C", "c0"), text("assistant", "20C.")]
+    old = [
+        text("user", "Hi"),
+        call("weather", {"city": "Rome"}, "c0"),
+        told("20C", "c0"),
+        text("assistant", "20C."),
+    ]
     trace = only(agent(), chat("1", 1, [*old, ASK], [text("assistant", "Paris.")]))
-    assert (trace.tool_calls, [x.role for x in trace.history]) == ((), ["user", "assistant", "tool", "assistant"])
+    assert (trace.tool_calls, [x.role for x in trace.history]) == (
+        (),
+        ["user", "assistant", "tool", "assistant"],
+    )
 
 
 def test_a_question_that_was_asked_before_opens_the_turn_at_its_last_place():
-    old = [ASK, call("weather", {"city": "Paris"}, "c0"), told("15C", "c0"), text("assistant", "Paris.")]
+    old = [
+        ASK,
+        call("weather", {"city": "Paris"}, "c0"),
+        told("15C", "c0"),
+        text("assistant", "Paris."),
+    ]
     asked = call("weather", {"city": "Paris"}, "c1")
     trace = only(
         agent(),
@@ -163,7 +224,9 @@ def test_a_question_that_is_json_stays_text():
     assert only(agent(), chat("1", 1, [text("user", question)], [])).user_input == question
 
 
-@pytest.mark.parametrize("result", [0, False, None, "", [], {}, {"result": 1}, {"content": "x", "error": None}])
+@pytest.mark.parametrize(
+    "result", [0, False, None, "", [], {}, {"result": 1}, {"content": "x", "error": None}]
+)
 def test_a_tools_own_result_is_kept_as_it_is(result):
     printed = result if result == "" else json.dumps(result)
     trace = only(agent(), tool("2", 3, "f", call__arguments="{}", call__result=printed))
@@ -183,14 +246,25 @@ def test_a_null_result_on_the_span_is_not_looked_for_elsewhere():
 
 def test_a_null_result_is_told_from_one_that_was_not_recorded():
     null = {"call__result": "null"}
-    trace = only(agent(), tool("2", 1, "log", **null), tool("3", 3, "log"), tool("4", 5, "log", call__result="0"))
-    assert [(x.result, x.returned) for x in trace.tool_calls] == [(None, True), (None, False), (0, True)]
+    trace = only(
+        agent(),
+        tool("2", 1, "log", **null),
+        tool("3", 3, "log"),
+        tool("4", 5, "log", call__result="0"),
+    )
+    assert [(x.result, x.returned) for x in trace.tool_calls] == [
+        (None, True),
+        (None, False),
+        (0, True),
+    ]
 
 
 def test_a_null_that_the_next_model_call_was_told_is_a_result():
     asked = call("log", {"city": "Paris"}, "c1")
     trace = only(
-        agent(), chat("1", 1, [ASK], [asked]), chat("3", 5, [ASK, asked, told(None, "c1")], [text("assistant", "!")])
+        agent(),
+        chat("1", 1, [ASK], [asked]),
+        chat("3", 5, [ASK, asked, told(None, "c1")], [text("assistant", "!")]),
     )
     assert [(x.result, x.returned) for x in trace.tool_calls] == [(None, True)]
 
@@ -202,7 +276,10 @@ def test_a_failed_span_states_its_error():
 
 def test_an_error_that_is_only_returned_is_inferred():
     trace = only(agent(), tool("2", 3, "f", call__result="ERROR: upstream timeout"))
-    assert (trace.tool_calls[0].error, trace.tool_calls[0].error_inferred) == ("ERROR: upstream timeout", True)
+    assert (trace.tool_calls[0].error, trace.tool_calls[0].error_inferred) == (
+        "ERROR: upstream timeout",
+        True,
+    )
 
 
 def test_values_without_names_get_the_names_of_the_tools_schema():
@@ -226,7 +303,10 @@ def test_a_value_that_was_recorded_alone_is_text_where_the_schema_asks_for_text(
     schema = [{"name": "f", "parameters": {"properties": {"card": {"type": kind}}}}]
     attributes = {"openinference__span__kind": "TOOL", "tool__name": "f", "input__value": "7"}
     lang_chain = "openinference.instrumentation.langchain"
-    trace = only(agent(gen_ai__tool__definitions=json.dumps(schema)), span("2", "a", 3, scope=lang_chain, **attributes))
+    trace = only(
+        agent(gen_ai__tool__definitions=json.dumps(schema)),
+        span("2", "a", 3, scope=lang_chain, **attributes),
+    )
     assert trace.tool_calls[0].arguments == {"card": value}
 
 
@@ -262,7 +342,9 @@ def test_reports_side_by_side_of_one_response_are_one_call():
 
 
 def test_an_agents_sum_is_not_added_to_its_model_calls():
-    trace = only(agent(gen_ai__usage__input_tokens=10), chat("1", 1, gen_ai__usage__input_tokens=10))
+    trace = only(
+        agent(gen_ai__usage__input_tokens=10), chat("1", 1, gen_ai__usage__input_tokens=10)
+    )
     assert trace.usage.input_tokens == 10
 
 
@@ -303,13 +385,24 @@ def test_a_last_message_of_which_nothing_is_known_does_not_hide_the_answer(unkno
 
 
 def test_text_before_a_last_message_that_was_redacted_is_no_answer():
-    trace = only(chat("1", 1, [ASK], [text("assistant", "Let me see."), text("assistant", "[REDACTED]")], parent=""))
+    trace = only(
+        chat(
+            "1",
+            1,
+            [ASK],
+            [text("assistant", "Let me see."), text("assistant", "[REDACTED]")],
+            parent="",
+        )
+    )
     assert (trace.final_output, "final_output" in trace.damaged) == (None, True)
 
 
 def test_the_plan_is_the_text_beside_the_first_calls():
     asked = call("f", {}, "c1", said="FirstOf I look up the city, then I ask for its weather.")
-    assert only(agent(), chat("1", 1, [ASK], [asked])).plan == "FirstOf I look up the city, then I ask for its weather."
+    assert (
+        only(agent(), chat("1", 1, [ASK], [asked])).plan
+        == "FirstOf I look up the city, then I ask for its weather."
+    )
 
 
 def test_an_answer_is_no_plan():
@@ -337,7 +430,10 @@ def test_a_sub_agents_calls_are_named_after_it():
         tool("4", 6, "weather", parent="b", call__id="c2"),
         chat("5", 8, [ASK], [text("assistant", "Paris.")]),
     )
-    assert [(x.name, x.agent) for x in trace.tool_calls] == [("ask_expert", "boss"), ("weather", "expert")]
+    assert [(x.name, x.agent) for x in trace.tool_calls] == [
+        ("ask_expert", "boss"),
+        ("weather", "expert"),
+    ]
     assert (trace.user_input, trace.agent_name) == ("Paris or Berlin?", "boss")
 
 
@@ -349,7 +445,11 @@ def test_agents_in_a_row_are_one_turn():
         span("b", "r", 20, 30, gen_ai__operation__name="invoke_agent"),
         chat("2", 21, [text("user", "Improve: Draft")], [text("assistant", "Better")], parent="b"),
     )
-    assert (trace.user_input, trace.final_output, trace.target.span_id) == ("Paris or Berlin?", "Better", "r")
+    assert (trace.user_input, trace.final_output, trace.target.span_id) == (
+        "Paris or Berlin?",
+        "Better",
+        "r",
+    )
 
 
 def test_a_conversation_that_goes_on_in_the_same_trace_is_a_second_turn():
@@ -361,11 +461,19 @@ def test_a_conversation_that_goes_on_in_the_same_trace_is_a_second_turn():
             chat("1", 2, [ASK], said[1:], gen_ai__usage__input_tokens=1),
             span("b", "r", 20, 30, gen_ai__operation__name="invoke_agent"),
             chat(
-                "2", 21, [*said, text("user", "Sure?")], [text("assistant", "Yes.")], "b", gen_ai__usage__input_tokens=2
+                "2",
+                21,
+                [*said, text("user", "Sure?")],
+                [text("assistant", "Yes.")],
+                "b",
+                gen_ai__usage__input_tokens=2,
             ),
         ]
     )
-    assert [(x.user_input, x.final_output, x.usage.input_tokens, x.target.span_id) for x in (first, second)] == [
+    assert [
+        (x.user_input, x.final_output, x.usage.input_tokens, x.target.span_id)
+        for x in (first, second)
+    ] == [
         ("Paris or Berlin?", "Paris.", 1, "a"),
         ("Sure?", "Yes.", 2, "b"),
     ]
@@ -375,7 +483,10 @@ def test_a_conversation_that_goes_on_in_the_same_trace_is_a_second_turn():
 def test_the_first_turn_keeps_its_id_when_a_second_one_arrives():
     said = [ASK, text("assistant", "Paris.")]
     early = [span("r", end=100), chat("1", 2, [ASK], said[1:], parent="r")]
-    late = [*early, chat("2", 21, [*said, text("user", "Sure?")], [text("assistant", "Yes.")], parent="r")]
+    late = [
+        *early,
+        chat("2", 21, [*said, text("user", "Sure?")], [text("assistant", "Yes.")], parent="r"),
+    ]
     assert rebuild(early)[0].id == rebuild(late)[0].id
 
 
@@ -385,7 +496,9 @@ def test_an_agent_trace_keeps_its_id_when_the_root_comes_last():
 
 
 def test_scores_go_to_the_agent_below_a_servers_root():
-    trace = only(span("r", http__route="/chat"), span("a", "r", 1, gen_ai__operation__name="invoke_agent"))
+    trace = only(
+        span("r", http__route="/chat"), span("a", "r", 1, gen_ai__operation__name="invoke_agent")
+    )
     assert (trace.target.span_id, trace.root_span_id) == ("a", "r")
 
 
@@ -414,7 +527,10 @@ def test_bookkeeping_and_evaluations_are_no_agent_traces(spans):
 
 
 def test_spans_that_nobody_reads_are_counted():
-    assert only(agent(), span("2", "a", http__route="/"), span("3", "2", db__system="x")).unread_spans == 2
+    assert (
+        only(agent(), span("2", "a", http__route="/"), span("3", "2", db__system="x")).unread_spans
+        == 2
+    )
 
 
 def test_an_unread_root_names_session_and_user():
@@ -424,22 +540,44 @@ def test_an_unread_root_names_session_and_user():
 
 def test_cut_messages_are_kept_as_far_as_they_are_whole():
     given = json.dumps([text("system", "Be brief."), ASK, text("user", "and Rome")])[:-20]
-    trace = only(agent(), span("1", "a", 2, gen_ai__operation__name="chat", gen_ai__input__messages=given))
-    assert ([x.text for x in trace.history], trace.damaged) == (["Paris or Berlin?"], ("history", "user_input"))
+    trace = only(
+        agent(), span("1", "a", 2, gen_ai__operation__name="chat", gen_ai__input__messages=given)
+    )
+    assert ([x.text for x in trace.history], trace.damaged) == (
+        ["Paris or Berlin?"],
+        ("history", "user_input"),
+    )
 
 
 def test_a_question_is_not_taken_from_a_list_whose_end_was_cut():
     given = json.dumps([ASK, text("assistant", "Berlin."), text("user", "and Rome")])[:-20]
-    trace = only(agent(), span("1", "a", 2, gen_ai__operation__name="chat", gen_ai__input__messages=given))
+    trace = only(
+        agent(), span("1", "a", 2, gen_ai__operation__name="chat", gen_ai__input__messages=given)
+    )
     assert trace.user_input is None
 
 
 def test_redacted_text_is_not_taken_for_what_was_said():
-    trace = only(agent(), chat("1", 2, [text("user", "__REDACTED__")], [text("assistant", "Paris.")]))
+    trace = only(
+        agent(), chat("1", 2, [text("user", "__REDACTED__")], [text("assistant", "Paris.")])
+    )
     assert (trace.user_input, "user_input" in trace.damaged) == (None, True)
 
 
 def test_the_more_complete_version_of_a_span_counts():
-    pending = Span("t1", "1", "", "chat", 1, 5, 0, 0, "", {"gen_ai.operation.name": "chat"}, Resource(), Scope())
+    pending = Span(
+        "t1",
+        "1",
+        "",
+        "chat",
+        1,
+        5,
+        0,
+        0,
+        "",
+        {"gen_ai.operation.name": "chat"},
+        Resource(),
+        Scope(),
+    )
     final = chat("1", 2, [ASK], [], parent="")
     assert only(pending, final) == only(final, pending) == only(final)

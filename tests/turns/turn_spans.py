@@ -1,11 +1,15 @@
-"""Spans of agents, model calls and tools, in as few words as they need, for the tests of what becomes of them."""
+"""Spans of agents, model calls and tools, in as few words as they need, for the tests of what
+becomes of them.
+"""
 
 import json
 
 from spanscore.model.span import Resource, Scope, Span
 
 
-def span(span_id, parent="", start=0, end=None, name="span", scope="", status=0, message="", **attributes):
+def span(
+    span_id, parent="", start=0, end=None, name="span", scope="", status=0, message="", **attributes
+):
     return Span(
         trace_id="t1",
         span_id=span_id,
@@ -29,7 +33,10 @@ def text(role, content):
 def call(name, arguments, identity=None, said=None):
     parts = [{"type": "text", "content": said}] if said else []
     asked = {"type": "tool_call", "name": name, "arguments": arguments}
-    return {"role": "assistant", "parts": [*parts, asked if identity is None else asked | {"id": identity}]}
+    return {
+        "role": "assistant",
+        "parts": [*parts, asked if identity is None else asked | {"id": identity}],
+    }
 
 
 def told(result, identity=None):
@@ -50,9 +57,21 @@ def chat(span_id, start, given=None, produced=None, parent="a", **attributes):
 
 
 def tool(span_id, start, name, parent="a", **attributes):
-    more = {"gen_ai__tool__" + key: value for key, value in attributes.items() if key.startswith("call__")}
+    more = {
+        "gen_ai__tool__" + key: value
+        for key, value in attributes.items()
+        if key.startswith("call__")
+    }
     rest = {key: value for key, value in attributes.items() if not key.startswith("call__")}
-    return span(span_id, parent, start, gen_ai__operation__name="execute_tool", gen_ai__tool__name=name, **more, **rest)
+    return span(
+        span_id,
+        parent,
+        start,
+        gen_ai__operation__name="execute_tool",
+        gen_ai__tool__name=name,
+        **more,
+        **rest,
+    )
 
 
 ASK = text("user", "Paris or Berlin?")

@@ -1,4 +1,6 @@
-"""Spans that are traces by themselves, and which of them became one turn, for the tests of turns over many traces."""
+"""Spans that are traces by themselves, and which of them became one turn, for the tests of turns
+over many traces.
+"""
 
 from dataclasses import replace
 
@@ -19,7 +21,10 @@ def alone(number, span, *, after=None, **attributes):
         span_id=f"{number:016x}",
         parent_span_id="",
         links=() if after is None else (Link(after.trace_id, after.span_id),),
-        attributes={**span.attributes, **{key.replace("__", "."): value for key, value in attributes.items()}},
+        attributes={
+            **span.attributes,
+            **{key.replace("__", "."): value for key, value in attributes.items()},
+        },
     )
 
 

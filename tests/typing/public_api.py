@@ -41,7 +41,9 @@ def a_misspelt_name_is_found() -> None:
 
 
 def scores_have_types() -> None:
-    report = spanscore.evaluate("traces.jsonl", metrics=["task_completion", short], judge="gpt-4o-mini")
+    report = spanscore.evaluate(
+        "traces.jsonl", metrics=["task_completion", short], judge="gpt-4o-mini"
+    )
     assert_type(report, spanscore.Report)
     traces: Sequence[spanscore.AgentTrace] = report.traces
     assert_type(traces[0].final_output, str | None)
@@ -71,7 +73,9 @@ def the_clients_keywords_have_types(client: spanscore.Client) -> None:
     assert_type(client.traces.get("a"), AgentTrace)
     assert_type(next(client.traces.list(service="shop")), trace_service_pb2.TraceSummary)
     assert_type(next(client.sessions.list()), trace_service_pb2.Session)
-    assert_type(client.monitors.create(metric="coherence", run={"share": 0.1}), monitor_service_pb2.Monitor)
+    assert_type(
+        client.monitors.create(metric="coherence", run={"share": 0.1}), monitor_service_pb2.Monitor
+    )
     assert_type(client.runs.create(count=5), run_service_pb2.Run)
     assert_type(client.analytics.trend(unit="day")[0], analytics_service_pb2.ScoreTrend)
 
@@ -82,7 +86,9 @@ def a_misspelt_keyword_of_the_client_is_found(client: spanscore.Client) -> None:
 
 
 async def the_asynchronous_client_is_awaited(client: spanscore.AsyncClient) -> None:
-    assert_type(await client.scores.create(metric="helpful", session_id="s", label="pass"), score_pb2.Score)
+    assert_type(
+        await client.scores.create(metric="helpful", session_id="s", label="pass"), score_pb2.Score
+    )
     assert_type(await client.monitors.trigger("m"), monitor_service_pb2.MonitorTick)
     async for session in client.sessions.list(filter="failing = true"):
         assert_type(session, trace_service_pb2.Session)

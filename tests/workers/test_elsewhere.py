@@ -1,4 +1,6 @@
-"""Sessions that worker processes evaluate: none is lost when one dies, and an error is raised here."""
+"""Sessions that worker processes evaluate: none is lost when one dies, and an error is raised
+here.
+"""
 
 import asyncio
 

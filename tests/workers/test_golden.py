@@ -29,7 +29,12 @@ def backlog_on(journal):
     units = Units(dialects.unit_scopes(), dialects.unit_of, dialects.goes_on)
     config = Config(idle_after="1s")
     return Backlog(
-        config, journal, Meter(), shows_genai=dialects.shows_genai, clock_ns=time.time_ns, units=units
+        config,
+        journal,
+        Meter(),
+        shows_genai=dialects.shows_genai,
+        clock_ns=time.time_ns,
+        units=units,
     ), config
 
 
@@ -53,7 +58,9 @@ def found(read):
 
 
 async def compare(journal, pool):
-    """The cases whose traces the processes and the threads read differently, and how many traces were read."""
+    """The cases whose traces the processes and the threads read differently, and how many traces
+    were read.
+    """
     different, count = [], 0
     for case in CASES:
         scheduler, jobs = await scheduled(journal, case)

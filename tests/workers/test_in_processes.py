@@ -16,7 +16,9 @@ FRAGMENT = object()
 
 
 def job(number, kind=JobKind.TRACE):
-    return ReadJob((Cut(bytes([number] * 16), (number,), "complete", genai=True, reopened=False),), kind)
+    return ReadJob(
+        (Cut(bytes([number] * 16), (number,), "complete", genai=True, reopened=False),), kind
+    )
 
 
 class Pool:

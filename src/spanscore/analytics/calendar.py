@@ -1,4 +1,6 @@
-"""Buckets of time as people name them: an hour, day, week, month, quarter or year of a time zone."""
+"""Buckets of time as people name them: an hour, day, week, month, quarter or year of a time
+zone.
+"""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -20,17 +22,22 @@ def zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name or "UTC")
     except (ValueError, OSError, LookupError):  # no name, a folder, or none of the database's
-        raise FieldError("time_zone", f"{name[:80]!r} is no time zone; write one such as Europe/Berlin") from None
+        raise FieldError(
+            "time_zone", f"{name[:80]!r} is no time zone; write one such as Europe/Berlin"
+        ) from None
 
 
 def edges(start_ns: int, end_ns: int, unit: Unit, time_zone: ZoneInfo) -> list[int]:
-    """The beginnings of the buckets that cover `start_ns` to before `end_ns`, and the end of the last; Unix ns.
+    """The beginnings of the buckets that cover `start_ns` to before `end_ns`, and the end of the
+    last; Unix ns.
 
-    A day begins at midnight of the time zone and has 23 or 25 hours where the clocks change; an hour has 60 minutes.
-    Weeks begin on Monday. Raises FieldError where they are too many.
+    A day begins at midnight of the time zone and has 23 or 25 hours where the clocks change; an
+    hour has 60 minutes. Weeks begin on Monday. Raises FieldError where they are too many.
 
     >>> berlin = ZoneInfo("Europe/Berlin")
-    >>> days = edges(1_774_738_800 * 10**9, 1_774_825_200 * 10**9, "day", berlin)  # 29 March 2026, clocks change
+    >>> days = edges(
+    ...     1_774_738_800 * 10**9, 1_774_825_200 * 10**9, "day", berlin
+    ... )  # 29 March 2026, clocks change
     >>> [(b - a) // 3_600_000_000_000 for a, b in zip(days, days[1:])]
     [23, 24]
     """
@@ -41,7 +48,9 @@ def edges(start_ns: int, end_ns: int, unit: Unit, time_zone: ZoneInfo) -> list[i
             return found
         if len(found) > MAX_BUCKETS:
             raise FieldError(
-                "unit", f"more than {MAX_BUCKETS} buckets of one {unit}: take longer ones, or a shorter time"
+                "unit",
+                f"more than {MAX_BUCKETS} buckets of one {unit}: take longer ones, or a shorter"
+                " time",
             )
     return found
 

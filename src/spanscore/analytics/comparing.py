@@ -1,4 +1,6 @@
-"""Two periods, two versions, or any two selections of scores: how far their figures differ, and how sure that is."""
+"""Two periods, two versions, or any two selections of scores: how far their figures differ, and how
+sure that is.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,10 +33,12 @@ _Key = tuple[str, str, str, tuple[tuple[str, str | None], ...]]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One metric from one source and of one group, before and after; a side is None where it has no such scores.
+    """One metric from one source and of one group, before and after; a side is None where it has no
+    such scores.
 
-    The differences are after less before. `corrected_difference`: that of the pass rates, freed of the judges' errors;
-    None where no judge of the metric was calibrated. `shared_sessions` have scores on both sides.
+    The differences are after less before. `corrected_difference`: that of the pass rates, freed of
+    the judges' errors; None where no judge of the metric was calibrated. `shared_sessions` have
+    scores on both sides.
     """
 
     metric: str
@@ -50,9 +54,16 @@ class Comparison:
 
 
 def compare(
-    connection: Connection, before: Selection, after: Selection, group_by: Sequence[str] = (), level: float = 0.95
+    connection: Connection,
+    before: Selection,
+    after: Selection,
+    group_by: Sequence[str] = (),
+    level: float = 0.95,
 ) -> list[Comparison]:
-    """Each metric, scope, source and group of two selections. Raises FieldError where the question cannot be right."""
+    """Each metric, scope, source and group of two selections.
+
+    Raises FieldError where the question cannot be right.
+    """
     sides = select(connection, before, group_by), select(connection, after, group_by)
     known = calibrations_of(connection, after.tenant)
     keys = sorted({_part_key(x) for side in sides for x in side.parts}, key=repr)
@@ -75,7 +86,11 @@ def _compared(
     summed = []
     for place, (side, part) in enumerate(zip(sides, parts, strict=True)):
         cells = None if found is None else found.cells[place]
-        rows = () if part is None else summaries(connection, side, part, known, level=level, cells=cells)
+        rows = (
+            ()
+            if part is None
+            else summaries(connection, side, part, known, level=level, cells=cells)
+        )
         summed.append({_key(x): x for _, x in rows})
     differences = {} if found is None else _differences(found, level)
     for own in sorted({*summed[0], *summed[1]}, key=repr):
@@ -83,7 +98,9 @@ def _compared(
         named = dict(groups)
         mean, rate, count = differences.get(_values(named, sides[0]), _NOTHING)
         pair = summed[0].get(own), summed[1].get(own)
-        freed = corrected_difference(rate, [None if x is None else x.corrected for x in pair], level)
+        freed = corrected_difference(
+            rate, [None if x is None else x.corrected for x in pair], level
+        )
         yield Comparison(metric, scope, source, named, *pair, mean, rate, freed, count)
 
 
@@ -122,16 +139,22 @@ def _both_sides(
     return _BothSides(sums, bounds, scale is not None, chance, (before, after))
 
 
-def _differences(found: _BothSides, level: float) -> dict[tuple[str | None, ...], tuple[Figure, Figure, int]]:
+def _differences(
+    found: _BothSides, level: float
+) -> dict[tuple[str | None, ...], tuple[Figure, Figure, int]]:
     """By group the differences of mean and pass rate, and how many sessions the sides share."""
     sums, chance = found.sums, found.least_chance
     differences = {}
     for group in sums.before.keys() & sums.after.keys():
         pair = sums.before[group], sums.after[group]
-        mean = _difference(pair, "value", sums.shared["value"].get(group), chance, level, found.bounds)
+        mean = _difference(
+            pair, "value", sums.shared["value"].get(group), chance, level, found.bounds
+        )
         if not found.is_scaled and mean.estimate is not None:
             mean = replace(mean, estimate=without_interval(mean.estimate, _UNSCALED))
-        rate = _difference(pair, "verdict", sums.shared["verdict"].get(group), chance, level, (0.0, 1.0))
+        rate = _difference(
+            pair, "verdict", sums.shared["verdict"].get(group), chance, level, (0.0, 1.0)
+        )
         counts = [x[group].clusters for x in sums.shared.values() if group in x]
         differences[group] = mean, rate, max(counts, default=0)
     return differences

@@ -1,4 +1,6 @@
-"""How the values and labels of a metric are spread: shares with intervals, and quantiles with intervals."""
+"""How the values and labels of a metric are spread: shares with intervals, and quantiles with
+intervals.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,7 +8,14 @@ from dataclasses import dataclass
 
 from sqlalchemy.engine import Connection
 
-from spanscore.analytics.figures import NO_VALUES, ONE_SESSION, Figure, moments, share_figures, without_interval
+from spanscore.analytics.figures import (
+    NO_VALUES,
+    ONE_SESSION,
+    Figure,
+    moments,
+    share_figures,
+    without_interval,
+)
 from spanscore.analytics.selection import Part, Selected, Selection, select
 from spanscore.analytics.summary import bounds_of
 from spanscore.errors import FieldError
@@ -26,7 +35,9 @@ MAX_DISTRIBUTIONS = 50
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """The values from `low` to before `high`, in the last bin to `high`; `share` is that of all that have a value."""
+    """The values from `low` to before `high`, in the last bin to `high`; `share` is that of all
+    that have a value.
+    """
 
     low: float
     high: float
@@ -53,7 +64,9 @@ class Quantile:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Of one metric from one source; a scale of None is not recorded, and bins then lie between lowest and highest."""
+    """Of one metric from one source; a scale of None is not recorded, and bins then lie between
+    lowest and highest.
+    """
 
     metric: str
     scope: str
@@ -67,7 +80,8 @@ class Distribution:
 def distributions(
     connection: Connection, selection: Selection, count: int, shares: Sequence[float], level: float
 ) -> list[Distribution]:
-    """The distribution of each metric, scope and source, in `count` bins and the quantiles at `shares`.
+    """The distribution of each metric, scope and source, in `count` bins and the quantiles at
+    `shares`.
 
     Raises FieldError where the question cannot be right.
     """
@@ -76,7 +90,8 @@ def distributions(
     parts = [x for x in selected.parts if x.scored]
     if len(parts) > MAX_DISTRIBUTIONS:
         raise FieldError(
-            "selection.filter", f"is met by {len(parts)} metrics; at most {MAX_DISTRIBUTIONS} are taken: name some"
+            "selection.filter",
+            f"is met by {len(parts)} metrics; at most {MAX_DISTRIBUTIONS} are taken: name some",
         )
     found = [_distribution(connection, selected, part, count, shares, level) for part in parts]
     return [x for x in found if x.labels]
@@ -93,7 +108,12 @@ def _check(count: int, shares: Sequence[float]) -> None:
 
 
 def _distribution(
-    connection: Connection, selected: Selected, part: Part, count: int, shares: Sequence[float], level: float
+    connection: Connection,
+    selected: Selected,
+    part: Part,
+    count: int,
+    shares: Sequence[float],
+    level: float,
 ) -> Distribution:
     low, high = bounds_of(connection, selected, part)
     scores = selected.scores(part.scored)
@@ -123,10 +143,14 @@ _OF_A = (1, 0, 2, 1, 0, 4, 3, 2, 1, 0)
 """The powers of a in `sums.POWERS`."""
 
 
-def _quantiles(connection: Connection, scores: Scores, shares: Sequence[float], level: float) -> list[Quantile]:
-    """By Woodruff's method: the quantiles at the limits of the share that does not exceed the quantile.
+def _quantiles(
+    connection: Connection, scores: Scores, shares: Sequence[float], level: float
+) -> list[Quantile]:
+    """By Woodruff's method: the quantiles at the limits of the share that does not exceed the
+    quantile.
 
-    These limits are Korn and Graubard's, exact ones for as many independent scores as have the share's variance.
+    These limits are Korn and Graubard's, exact ones for as many independent scores as have the
+    share's variance.
     """
     if not shares:
         return []
@@ -134,7 +158,9 @@ def _quantiles(connection: Connection, scores: Scores, shares: Sequence[float], 
     if None in values:
         return [Quantile(x, Figure(None, 0, 0, NO_VALUES)) for x in shares]
     sums = spread.at_most(connection, scores, [x for x in values if x is not None])
-    limits = [x for share, found in zip(shares, sums, strict=True) for x in _limits(share, found, level)]
+    limits = [
+        x for share, found in zip(shares, sums, strict=True) for x in _limits(share, found, level)
+    ]
     ends = spread.quantiles(connection, scores, limits)
     return [
         Quantile(share, _quantile(value, (ends[2 * n], ends[2 * n + 1]), sums[n], level))
@@ -149,11 +175,17 @@ def _limits(share: float, sums: Sums, level: float) -> tuple[float, float]:
     return low, high
 
 
-def _quantile(value: float | None, ends: tuple[float | None, float | None], sums: Sums, level: float) -> Figure:
+def _quantile(
+    value: float | None, ends: tuple[float | None, float | None], sums: Sums, level: float
+) -> Figure:
     n = independent_verdicts(moments(sums))
     estimate = Estimate(value or 0.0, sums.clusters, None, "Woodruff, Korn and Graubard", n)
     low, high = ends
     if sums.clusters < 2 or low is None or high is None:
         return Figure(without_interval(estimate, ONE_SESSION), sums.units, sums.clusters)
     interval = Interval(low, high, level)
-    return Figure(Estimate(estimate.value, estimate.n, interval, estimate.method, n), sums.units, sums.clusters)
+    return Figure(
+        Estimate(estimate.value, estimate.n, interval, estimate.method, n),
+        sums.units,
+        sums.clusters,
+    )

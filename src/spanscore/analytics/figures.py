@@ -13,7 +13,9 @@ from spanscore.stats.weighted import Moments, corrected_mean, weighted_means
 from spanscore.store.selecting import Procedure
 from spanscore.store.sums import Cell, Sums
 
-ONE_SESSION = "all scores are of one session: how sessions differ cannot be seen, so there is no interval"
+ONE_SESSION = (
+    "all scores are of one session: how sessions differ cannot be seen, so there is no interval"
+)
 NO_VALUES = "no score has a value"
 NO_VERDICTS = "no score is known to pass or to fail"
 _TOO_LARGE = "values are too large to be added up"
@@ -27,8 +29,8 @@ _JUDGE_GROUPS = {1: "evaluator", 2: "evaluator_version", 3: "judge_model"}
 class Figure:
     """An estimate, or the reason why there is none: then `estimate` is None.
 
-    `units` are the scores it rests on, `clusters` the sessions (and traces without one) that these belong to. The
-    estimate has no interval where there is none to be had; its note says why.
+    `units` are the scores it rests on, `clusters` the sessions (and traces without one) that these
+    belong to. The estimate has no interval where there is none to be had; its note says why.
     """
 
     estimate: Estimate | None
@@ -39,7 +41,9 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Corrected:
-    """A pass rate freed of the judge's measured error, and the calibration that it rests on or why there is none."""
+    """A pass rate freed of the judge's measured error, and the calibration that it rests on or why
+    there is none.
+    """
 
     estimate: Estimate | None
     note: str
@@ -52,14 +56,25 @@ def moments(sums: Sums) -> Moments:
 
 
 def means(
-    cells: Sequence[Cell], bounds: tuple[float, float], *, is_scaled: bool, least_chance: float, level: float
+    cells: Sequence[Cell],
+    bounds: tuple[float, float],
+    *,
+    is_scaled: bool,
+    least_chance: float,
+    level: float,
 ) -> list[Figure]:
-    """The mean of the values of each; where no scale is recorded (`is_scaled`) with Student's interval of clusters."""
+    """The mean of the values of each; where no scale is recorded (`is_scaled`) with Student's
+    interval of clusters.
+    """
     if not math.isfinite(bounds[1] - bounds[0]):
         return [Figure(None, x.values.units, x.values.clusters, _TOO_LARGE) for x in cells]
     if is_scaled:
         return share_figures(
-            [x.values for x in cells], NO_VALUES, least_chance=least_chance, level=level, bounds=bounds
+            [x.values for x in cells],
+            NO_VALUES,
+            least_chance=least_chance,
+            level=level,
+            bounds=bounds,
         )
     return [
         Figure(_unscaled(moments(x.values), bounds, level), x.values.units, x.values.clusters)
@@ -71,7 +86,9 @@ def means(
 
 def pass_rates(cells: Sequence[Cell], *, least_chance: float, level: float) -> list[Figure]:
     """The share of the verdicts of each that pass."""
-    return share_figures([x.verdicts for x in cells], NO_VERDICTS, least_chance=least_chance, level=level)
+    return share_figures(
+        [x.verdicts for x in cells], NO_VERDICTS, least_chance=least_chance, level=level
+    )
 
 
 def share_figures(
@@ -86,7 +103,9 @@ def share_figures(
     known = [moments(x) for x in found if x.units]
     estimates = iter(weighted_means(known, level=level, least_chance=least_chance, bounds=bounds))
     return [
-        Figure(_of_several(next(estimates), x), x.units, x.clusters) if x.units else Figure(None, 0, 0, why_none)
+        Figure(_of_several(next(estimates), x), x.units, x.clusters)
+        if x.units
+        else Figure(None, 0, 0, why_none)
         for x in found
     ]
 
@@ -136,13 +155,19 @@ def corrected(
     return _estimated(
         found,
         lambda: corrected_mean(
-            moments(cell.verdicts), found.confusion, level=level, design_effects=found.design_effects
+            moments(cell.verdicts),
+            found.confusion,
+            level=level,
+            design_effects=found.design_effects,
         ),
     )
 
 
-def corrected_difference(judged: Figure, sides: Sequence[Corrected | None], level: float) -> Corrected | None:
-    """The difference of two pass rates freed of the judges' errors; None where no judge of the metric was calibrated.
+def corrected_difference(
+    judged: Figure, sides: Sequence[Corrected | None], level: float
+) -> Corrected | None:
+    """The difference of two pass rates freed of the judges' errors; None where no judge of the
+    metric was calibrated.
 
     `sides` are the corrected rates before and after.
     """
@@ -158,7 +183,9 @@ def corrected_difference(judged: Figure, sides: Sequence[Corrected | None], leve
     found = judged.estimate
     return _estimated(
         known,
-        lambda: stats.corrected_difference(found, known.confusion, level=level, design_effects=known.design_effects),
+        lambda: stats.corrected_difference(
+            found, known.confusion, level=level, design_effects=known.design_effects
+        ),
     )
 
 
@@ -181,7 +208,13 @@ def _estimated(found: Calibration, ask: Callable[[], Estimate]) -> Corrected:
 
 
 def _judge(made: Procedure) -> tuple[object, ...]:
-    by = (made.evaluator, made.evaluator_version, made.judge_model, made.prompt_hash, made.embedding)
+    by = (
+        made.evaluator,
+        made.evaluator_version,
+        made.judge_model,
+        made.prompt_hash,
+        made.embedding,
+    )
     return made.metric, *by, made.threshold
 
 

@@ -36,7 +36,13 @@ SUBJECT_FIELDS: Final[Fields[Context]] = {
 }
 FILTER_FIELDS: Final[Fields[Any]] = {**PROCEDURE_FIELDS, **SUBJECT_FIELDS}
 
-_PROCEDURE_GROUPS: Final = ("evaluator", "evaluator_version", "evaluator_kind", "judge_model", "rule")
+_PROCEDURE_GROUPS: Final = (
+    "evaluator",
+    "evaluator_version",
+    "evaluator_kind",
+    "judge_model",
+    "rule",
+)
 GROUP_FIELDS: Final = (*CONTEXT_FIELDS, *_PROCEDURE_GROUPS)
 """By what figures can be grouped beside metric, scope and source, which always keep them apart."""
 
@@ -45,10 +51,11 @@ _MAX_NAMED_CONTEXTS = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The scores that a question is about: those of a tenant, measured from `start_ns` to before `end_ns` (Unix ns).
+    """The scores that a question is about: those of a tenant, measured from `start_ns` to before
+    `end_ns` (Unix ns).
 
-    `filter` is of `FILTER_FIELDS`. `run`: those of an evaluation run; "": what was scored as it came, and what others
-    gave.
+    `filter` is of `FILTER_FIELDS`. `run`: those of an evaluation run; "": what was scored as it
+    came, and what others gave.
     """
 
     tenant: str = ""
@@ -60,7 +67,8 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The procedures of which figures are made together: of one metric, scope and source, and of one of each group.
+    """The procedures of which figures are made together: of one metric, scope and source, and of
+    one of each group.
 
     Each has scores that are selected: what others have in common changes no figure.
     """
@@ -107,7 +115,9 @@ class Selected:
     group_by: Sequence[str]
     known: Mapping[int, Context]
 
-    def scores(self, procedures: Iterable[Procedure], bounds: tuple[float, float] = (0.0, 1.0)) -> Scores:
+    def scores(
+        self, procedures: Iterable[Procedure], bounds: tuple[float, float] = (0.0, 1.0)
+    ) -> Scores:
         """The scores of some procedures."""
         found = list(procedures)
         return Scores(
@@ -122,26 +132,43 @@ class Selected:
 
 
 def select(connection: Connection, selection: Selection, group_by: Sequence[str] = ()) -> Selected:
-    """What a selection comes to. Raises FieldError where its filter or `group_by` cannot be right."""
+    """What a selection comes to.
+
+    Raises FieldError where its filter or `group_by` cannot be right.
+    """
     _check_groups(group_by)
-    if selection.start_ns is not None and selection.end_ns is not None and selection.start_ns >= selection.end_ns:
+    if (
+        selection.start_ns is not None
+        and selection.end_ns is not None
+        and selection.start_ns >= selection.end_ns
+    ):
         raise FieldError("end_ns", "is not after start_ns")
     of_procedures, of_contexts = _split(selection.filter)
-    accepted = [x for x in selecting.procedures(connection, selection.tenant, selection.run) if of_procedures(x)]
+    accepted = [
+        x
+        for x in selecting.procedures(connection, selection.tenant, selection.run)
+        if of_procedures(x)
+    ]
     of_context = tuple(x for x in group_by if x in CONTEXT_FIELDS)
     known, wanted = _contexts(connection, selection.tenant, of_contexts, needed=bool(of_context))
-    limits = Scores(procedures={}, contexts=wanted, start_ns=selection.start_ns, end_ns=selection.end_ns).limits()
+    limits = Scores(
+        procedures={}, contexts=wanted, start_ns=selection.start_ns, end_ns=selection.end_ns
+    ).limits()
     procedures = selecting.with_scores(connection, accepted, limits)
     parts = list(_parts(procedures, [x for x in group_by if x not in CONTEXT_FIELDS]))
-    return Selected(selection, parts, wanted, _groups(of_context, known), group_by, {x.id: x for x in known})
+    return Selected(
+        selection, parts, wanted, _groups(of_context, known), group_by, {x.id: x for x in known}
+    )
 
 
 def _contexts(
     connection: Connection, tenant: str, wants: Callable[[Context], bool] | None, *, needed: bool
 ) -> tuple[list[Context], list[int] | None]:
-    """The contexts that may be met, where it matters which; and the ids of those wanted, None for all.
+    """The contexts that may be met, where it matters which; and the ids of those wanted, None for
+    all.
 
-    Where it matters, scores of contexts that come later are left out: parts are read in snapshots of their own.
+    Where it matters, scores of contexts that come later are left out: parts are read in snapshots
+    of their own.
     """
     if wants is None and not needed:
         return [], None
@@ -161,7 +188,9 @@ def _values(context: Context, fields: Sequence[str]) -> tuple[Any, ...]:
 
 
 def groups_of(context: Context, fields: Sequence[str]) -> Iterator[tuple[str | None, ...]]:
-    """The groups in which scores of a context count: by tool one for each tool, without a tool one."""
+    """The groups in which scores of a context count: by tool one for each tool, without a tool
+    one.
+    """
     tools: Sequence[str | None] = context.tools or (None,)
     for tool in tools if "tool" in fields else (None,):
         yield tuple(tool if name == "tool" else getattr(context, name) for name in fields)
@@ -180,15 +209,21 @@ def _parts(procedures: Sequence[Procedure], group_by: Sequence[str]) -> Iterator
 def _check_groups(group_by: Sequence[str]) -> None:
     for name in group_by:
         if name not in GROUP_FIELDS:
-            raise FieldError("group_by", f"there is no group {name[:80]!r}; {nearest(name[:80], GROUP_FIELDS)}")
+            raise FieldError(
+                "group_by", f"there is no group {name[:80]!r}; {nearest(name[:80], GROUP_FIELDS)}"
+            )
     if len(set(group_by)) < len(group_by):
         raise FieldError("group_by", "names a group twice")
 
 
 def _split(text: str) -> tuple[Callable[[Procedure], bool], Callable[[Context], bool] | None]:
-    """The conditions of a filter on how scores were made, and on what was scored; None: there are none of these."""
+    """The conditions of a filter on how scores were made, and on what was scored; None: there are
+    none of these.
+    """
     found = parse(text, FILTER_FIELDS)
-    conditions = () if found is None else found.node.parts if isinstance(found.node, And) else (found.node,)
+    conditions = (
+        () if found is None else found.node.parts if isinstance(found.node, And) else (found.node,)
+    )
     of_procedures: list[Callable[[Procedure], bool]] = []
     of_contexts: list[Callable[[Context], bool]] = []
     for condition in conditions:
@@ -199,7 +234,9 @@ def _split(text: str) -> tuple[Callable[[Procedure], bool], Callable[[Context], 
             of_contexts.append(test_of(condition, SUBJECT_FIELDS))
         else:
             shown = " and ".join(sorted(names))
-            raise FieldError("filter", f"{shown} stand under one OR or NOT: join conditions on them by AND")
+            raise FieldError(
+                "filter", f"{shown} stand under one OR or NOT: join conditions on them by AND"
+            )
     wanted = None if not of_contexts else lambda context: all(test(context) for test in of_contexts)
     return lambda procedure: all(test(procedure) for test in of_procedures), wanted
 

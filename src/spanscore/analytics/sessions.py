@@ -14,5 +14,11 @@ def worst(connection: Connection, selection: Selection, limit: int, offset: int)
     """
     selected = select(connection, selection)
     scored = [x for part in selected.parts for x in part.scored]
-    scales = {x.id: (x.low, x.high) for x in scored if x.low is not None and x.high is not None and x.low < x.high}
-    return ranking.worst(connection, selection.tenant, selected.scores(scored), scales, limit, offset)
+    scales = {
+        x.id: (x.low, x.high)
+        for x in scored
+        if x.low is not None and x.high is not None and x.low < x.high
+    }
+    return ranking.worst(
+        connection, selection.tenant, selected.scores(scored), scales, limit, offset
+    )

@@ -20,7 +20,9 @@ from spanscore.store.transactions import together
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Scores that are missing: "skipped" or "failed", the skip's cause or the error's type, and how many."""
+    """Scores that are missing: "skipped" or "failed", the skip's cause or the error's type, and how
+    many.
+    """
 
     status: str
     cause: str
@@ -29,11 +31,12 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The scores of one metric from one source, of one group: figures, and on how many scores they rest.
+    """The scores of one metric from one source, of one group: figures, and on how many scores they
+    rest.
 
-    `groups` has the value of each field that was grouped by. `scale` is that of the mean, None where none is recorded.
-    `least_chance`: the least chance with which one of them was drawn. `corrected`: None where no judge of the metric
-    was calibrated.
+    `groups` has the value of each field that was grouped by. `scale` is that of the mean, None
+    where none is recorded. `least_chance`: the least chance with which one of them was drawn.
+    `corrected`: None where no judge of the metric was calibrated.
     """
 
     metric: str
@@ -61,7 +64,9 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One metric of one source and group over time; times without any score, also a missing one, are left out."""
+    """One metric of one source and group over time; times without any score, also a missing one,
+    are left out.
+    """
 
     metric: str
     scope: str
@@ -76,9 +81,17 @@ _Place = tuple[int | None, tuple[str | None, ...]]
 def summarize(
     connection: Connection, selection: Selection, group_by: Sequence[str] = (), level: float = 0.95
 ) -> list[Summary]:
-    """The summary of each metric, scope, source and group. Raises FieldError where the question cannot be right."""
-    selected, known = select(connection, selection, group_by), calibrations_of(connection, selection.tenant)
-    found = together(connection, [_work(selected, part, known, (), level) for part in selected.parts])
+    """The summary of each metric, scope, source and group.
+
+    Raises FieldError where the question cannot be right.
+    """
+    selected, known = (
+        select(connection, selection, group_by),
+        calibrations_of(connection, selection.tenant),
+    )
+    found = together(
+        connection, [_work(selected, part, known, (), level) for part in selected.parts]
+    )
     return [summary for of_part in found for _, summary in of_part]
 
 
@@ -90,14 +103,22 @@ def trend(
     group_by: Sequence[str] = (),
     level: float = 0.95,
 ) -> list[Series]:
-    """The summaries of each `unit` of time. Raises FieldError where the question cannot be right."""
-    selected, known = select(connection, selection, group_by), calibrations_of(connection, selection.tenant)
+    """The summaries of each `unit` of time.
+
+    Raises FieldError where the question cannot be right.
+    """
+    selected, known = (
+        select(connection, selection, group_by),
+        calibrations_of(connection, selection.tenant),
+    )
     edges = _edges(connection, selected, unit, time_zone)
     found: dict[str, list[tuple[int, Summary]]] = defaultdict(list)
     tasks = [_work(selected, part, known, edges, level) for part in selected.parts] if edges else []
     for of_part in together(connection, tasks):
         for bucket, summary in of_part:
-            key = repr((summary.metric, summary.scope, summary.source, tuple(summary.groups.items())))
+            key = repr(
+                (summary.metric, summary.scope, summary.source, tuple(summary.groups.items()))
+            )
             found[key].append((bucket or 0, summary))
     return [_series(points, edges) for points in found.values()]
 
@@ -115,8 +136,12 @@ def _series(found: Sequence[tuple[int, Summary]], edges: Sequence[int]) -> Serie
     return Series(first.metric, first.scope, first.source, first.groups, points)
 
 
-def _edges(connection: Connection, selected: Selected, unit: Unit, time_zone: ZoneInfo) -> list[int]:
-    """The edges of the buckets: of the time that is asked for, else of all scores; none where there are no scores."""
+def _edges(
+    connection: Connection, selected: Selected, unit: Unit, time_zone: ZoneInfo
+) -> list[int]:
+    """The edges of the buckets: of the time that is asked for, else of all scores; none where there
+    are no scores.
+    """
     start_ns, end_ns = selected.selection.start_ns, selected.selection.end_ns
     if start_ns is None or end_ns is None:
         everything = selected.scores(x for part in selected.parts for x in part.procedures)
@@ -154,7 +179,10 @@ def summaries(
     of_values = means(found, bounds, is_scaled=is_scaled, least_chance=chance, level=level)
     rates = pass_rates(found, least_chance=chance, level=level)
     for place, cell, mean, rate in zip(places, found, of_values, rates, strict=True):
-        yield place[0], _summary(selected, part, cell, (mean, rate), missing.get(place, ()), known, level)
+        yield (
+            place[0],
+            _summary(selected, part, cell, (mean, rate), missing.get(place, ()), known, level),
+        )
 
 
 def _summary(
@@ -185,7 +213,9 @@ def _summary(
 
 
 def bounds_of(connection: Connection, selected: Selected, part: Part) -> tuple[float, float]:
-    """The values that become 0 and 1: the scale, or where none is recorded the lowest and highest that there are."""
+    """The values that become 0 and 1: the scale, or where none is recorded the lowest and highest
+    that there are.
+    """
     if part.scale is not None:
         return part.scale
     low, high = selecting.extremes(connection, selected.scores(part.scored).conditions())
@@ -207,10 +237,14 @@ def _missing(
         connection, scores, edges, by_context=bool(selected.groups.fields)
     ):
         made = procedures[procedure]
-        groups: Any = [()] if context is None else groups_of(selected.known[context], selected.groups.fields)
+        groups: Any = (
+            [()] if context is None else groups_of(selected.known[context], selected.groups.fields)
+        )
         for group in groups:
             counted[bucket, group][made.status, made.cause or ""] += count
-    return {place: [Missing(*x, n) for x, n in found.most_common()] for place, found in counted.items()}
+    return {
+        place: [Missing(*x, n) for x, n in found.most_common()] for place, found in counted.items()
+    }
 
 
 def _no_scores(place: _Place) -> Cell:

@@ -1,4 +1,6 @@
-"""How far a judge agrees with the labels that are stored: requests and messages around `spanscore.calibration`."""
+"""How far a judge agrees with the labels that are stored: requests and messages around
+`spanscore.calibration`.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -31,13 +33,20 @@ class Compared:
 
 
 def compared(found: Labelled, metric: str, pass_from: float | None) -> Compared:
-    """The labels beside the scores. Raises InputError where they cannot be held against each other."""
-    given = [(x, calibration.label_of(x, metric, n, pass_from)) for n, x in enumerate(found.labels, 1)]
+    """The labels beside the scores.
+
+    Raises InputError where they cannot be held against each other.
+    """
+    given = [
+        (x, calibration.label_of(x, metric, n, pass_from)) for n, x in enumerate(found.labels, 1)
+    ]
     verdicts = [x for score in found.scores for x in _verdict(score)]
     scored = {(name, x.is_session) for x in verdicts for name in x.names}
     seen = [(subject_of(x), x.scope == "session", metric) for x in found.scores]
     known = scored | {(name, is_session) for name, is_session, _ in seen}
-    labels = [(x, y) for x, y in given if y is not None and (subject_of(x), x.scope == "session") in known]
+    labels = [
+        (x, y) for x, y in given if y is not None and (subject_of(x), x.scope == "session") in known
+    ]
     kept = [replace(y, subject=subject_of(x)) for x, y in labels]
     given_ns: dict[str, int] = {}
     for score, _ in labels:
@@ -56,8 +65,14 @@ def compared(found: Labelled, metric: str, pass_from: float | None) -> Compared:
 def encode(found: Compared, level: float) -> pb.Agreement:
     """The message of it."""
     at_random = {x.judge: x for x in found.at_random}
-    judges = [_judge(x, at_random.get(x.judge), found, level) for x in found.all if x.pairs or x.tied]
-    return pb.Agreement(judges=judges, without_verdict=found.without_verdict, of_nothing_scored=found.of_nothing_scored)
+    judges = [
+        _judge(x, at_random.get(x.judge), found, level) for x in found.all if x.pairs or x.tied
+    ]
+    return pb.Agreement(
+        judges=judges,
+        without_verdict=found.without_verdict,
+        of_nothing_scored=found.of_nothing_scored,
+    )
 
 
 def level_of(request: pb.GetAgreementRequest) -> float:
@@ -81,7 +96,9 @@ def _matched(
     return calibration.match(_STORED, labels, verdicts, seen) if labels else []
 
 
-def _judge(matched: Matched, at_random: Matched | None, found: Compared, level: float) -> pb.JudgeAgreement:
+def _judge(
+    matched: Matched, at_random: Matched | None, found: Compared, level: float
+) -> pb.JudgeAgreement:
     metric, name, version, model, prompt_hash, embedding, threshold = matched.judge
     has_points = at_random is not None and at_random.pairs
     return pb.JudgeAgreement(
@@ -94,7 +111,9 @@ def _judge(matched: Matched, at_random: Matched | None, found: Compared, level: 
         threshold=threshold,
         at_random=None if at_random is None else _table(at_random, level),
         all=_table(matched, level),
-        history=map(_point, calibration.growth(at_random, found.given_ns, level)) if at_random and has_points else (),
+        history=map(_point, calibration.growth(at_random, found.given_ns, level))
+        if at_random and has_points
+        else (),
     )
 
 
@@ -116,7 +135,10 @@ def _table(matched: Matched, level: float) -> pb.AgreementTable:
 
 def _point(point: calibration.Point) -> pb.AgreementPoint:
     return pb.AgreementPoint(
-        labelled_ns=point.labelled_ns, n=point.n, agreement=_measure(point.agreement), kappa=_measure(point.kappa)
+        labelled_ns=point.labelled_ns,
+        n=point.n,
+        agreement=_measure(point.agreement),
+        kappa=_measure(point.kappa),
     )
 
 

@@ -27,12 +27,17 @@ MAX_ANSWER_BYTES = 3 * 2**20
 """gRPC's clients read messages of up to 4 MiB unless they are told otherwise."""
 
 _AT_ONCE = 2
-"""Questions that are worked on at once: each takes several of the connections that whoever commits needs too."""
+"""Questions that are worked on at once: each takes several of the connections that whoever commits
+needs too.
+"""
 _USUAL_LEVEL = 0.95
 _USUAL_BINS = 10
 _USUAL_QUANTILES = [0.1, 0.25, 0.5, 0.75, 0.9]
 _Leveled: TypeAlias = (
-    pb.SummarizeScoresRequest | pb.QueryScoreTrendRequest | pb.QueryScoreDistributionRequest | pb.CompareScoresRequest
+    pb.SummarizeScoresRequest
+    | pb.QueryScoreTrendRequest
+    | pb.QueryScoreDistributionRequest
+    | pb.CompareScoresRequest
 )
 _UNITS: dict[int, Unit] = {
     pb.TIME_UNIT_UNSPECIFIED: "day",
@@ -67,12 +72,16 @@ class AnalyticsService(Servicer):
             return await in_thread(self._stored.read, ask)
 
     @needs("read")
-    async def summarize_scores(self, request: pb.SummarizeScoresRequest, call: Call) -> pb.SummarizeScoresResponse:
+    async def summarize_scores(
+        self, request: pb.SummarizeScoresRequest, call: Call
+    ) -> pb.SummarizeScoresResponse:
         """What the scores of each metric come to."""
         return await self._read(lambda connection: summarize(connection, request, call))
 
     @needs("read")
-    async def query_score_trend(self, request: pb.QueryScoreTrendRequest, call: Call) -> pb.QueryScoreTrendResponse:
+    async def query_score_trend(
+        self, request: pb.QueryScoreTrendRequest, call: Call
+    ) -> pb.QueryScoreTrendResponse:
         """The same for each hour, day or longer time."""
         return await self._read(lambda connection: trend(connection, request, call))
 
@@ -84,28 +93,40 @@ class AnalyticsService(Servicer):
         return await self._read(lambda connection: spread(connection, request, call))
 
     @needs("read")
-    async def compare_scores(self, request: pb.CompareScoresRequest, call: Call) -> pb.CompareScoresResponse:
+    async def compare_scores(
+        self, request: pb.CompareScoresRequest, call: Call
+    ) -> pb.CompareScoresResponse:
         """How two selections differ."""
         return await self._read(lambda connection: compare(connection, request, call))
 
     @needs("read")
-    async def rank_sessions(self, request: pb.RankSessionsRequest, call: Call) -> pb.RankSessionsResponse:
+    async def rank_sessions(
+        self, request: pb.RankSessionsRequest, call: Call
+    ) -> pb.RankSessionsResponse:
         """A page of sessions, the worst first."""
         return await self._read(lambda connection: rank(connection, request, call))
 
     @needs("read")
-    async def list_score_history(self, request: pb.ListScoreHistoryRequest, call: Call) -> pb.ListScoreHistoryResponse:
+    async def list_score_history(
+        self, request: pb.ListScoreHistoryRequest, call: Call
+    ) -> pb.ListScoreHistoryResponse:
         """All that was ever said of one trace or session by one metric."""
         return await self._read(lambda connection: history(connection, request, call))
 
 
-def summarize(connection: Connection, request: pb.SummarizeScoresRequest, call: Call) -> pb.SummarizeScoresResponse:
+def summarize(
+    connection: Connection, request: pb.SummarizeScoresRequest, call: Call
+) -> pb.SummarizeScoresResponse:
     """Answer SummarizeScores. Raises FieldError or InputError where the request cannot be met."""
-    found = summary.summarize(connection, selection(request.selection, call.tenant), request.group_by, level(request))
+    found = summary.summarize(
+        connection, selection(request.selection, call.tenant), request.group_by, level(request)
+    )
     return _fitting(pb.SummarizeScoresResponse(summaries=map(encode.summary, found)))
 
 
-def trend(connection: Connection, request: pb.QueryScoreTrendRequest, call: Call) -> pb.QueryScoreTrendResponse:
+def trend(
+    connection: Connection, request: pb.QueryScoreTrendRequest, call: Call
+) -> pb.QueryScoreTrendResponse:
     """Answer QueryScoreTrend. Raises as `summarize`."""
     unit = _UNITS.get(request.unit)
     if unit is None:
@@ -119,28 +140,45 @@ def spread(
     connection: Connection, request: pb.QueryScoreDistributionRequest, call: Call
 ) -> pb.QueryScoreDistributionResponse:
     """Answer QueryScoreDistribution. Raises as `summarize`."""
-    wanted, shares = selection(request.selection, call.tenant), list(request.quantiles) or _USUAL_QUANTILES
-    found = distribution.distributions(connection, wanted, request.bins or _USUAL_BINS, shares, level(request))
-    return _fitting(pb.QueryScoreDistributionResponse(distributions=map(encode.distribution, found)))
+    wanted, shares = (
+        selection(request.selection, call.tenant),
+        list(request.quantiles) or _USUAL_QUANTILES,
+    )
+    found = distribution.distributions(
+        connection, wanted, request.bins or _USUAL_BINS, shares, level(request)
+    )
+    return _fitting(
+        pb.QueryScoreDistributionResponse(distributions=map(encode.distribution, found))
+    )
 
 
-def compare(connection: Connection, request: pb.CompareScoresRequest, call: Call) -> pb.CompareScoresResponse:
+def compare(
+    connection: Connection, request: pb.CompareScoresRequest, call: Call
+) -> pb.CompareScoresResponse:
     """Answer CompareScores. Raises as `summarize`."""
     before, after = selection(request.before, call.tenant), selection(request.after, call.tenant)
     found = comparing.compare(connection, before, after, request.group_by, level(request))
     return _fitting(pb.CompareScoresResponse(comparisons=map(encode.comparison, found)))
 
 
-def rank(connection: Connection, request: pb.RankSessionsRequest, call: Call) -> pb.RankSessionsResponse:
+def rank(
+    connection: Connection, request: pb.RankSessionsRequest, call: Call
+) -> pb.RankSessionsResponse:
     """Answer RankSessions. Raises as `summarize`."""
     limit = paging.limit(request.page_size)
     offset, *_ = paging.place(request, call, 1) or (0,)
-    found = sessions.worst(connection, selection(request.selection, call.tenant), limit + 1, max(0, offset))
+    found = sessions.worst(
+        connection, selection(request.selection, call.tenant), limit + 1, max(0, offset)
+    )
     token = paging.token(request, call, (max(0, offset) + limit,)) if len(found) > limit else ""
-    return pb.RankSessionsResponse(sessions=map(encode.session, found[:limit]), next_page_token=token)
+    return pb.RankSessionsResponse(
+        sessions=map(encode.session, found[:limit]), next_page_token=token
+    )
 
 
-def history(connection: Connection, request: pb.ListScoreHistoryRequest, call: Call) -> pb.ListScoreHistoryResponse:
+def history(
+    connection: Connection, request: pb.ListScoreHistoryRequest, call: Call
+) -> pb.ListScoreHistoryResponse:
     """Answer ListScoreHistory. Raises FieldError, or NotFoundError where there is no such score."""
     if not request.metric:
         raise FieldError("metric", "is empty; name a metric")
@@ -150,7 +188,9 @@ def history(connection: Connection, request: pb.ListScoreHistoryRequest, call: C
     asked = trace_id(request.trace_id) if named == "trace_id" else request.session_id
     found = ranking.history(connection, request.metric, call.tenant, **{named: asked})
     if not found:
-        raise NotFoundError(f"{shown(request.metric)} has no score of {shown(asked)}: it may be past its retention")
+        raise NotFoundError(
+            f"{shown(request.metric)} has no score of {shown(asked)}: it may be past its retention"
+        )
     newest = paging.fitting(map(encode_score, reversed(found)), len(found))
     return pb.ListScoreHistoryResponse(scores=reversed(newest))
 
@@ -171,7 +211,10 @@ def level(request: _Leveled) -> float:
     if not request.HasField("level"):
         return _USUAL_LEVEL
     if not 0.5 <= request.level <= 0.9999:
-        raise FieldError("level", f"{request.level:g}: give a share of intervals from 0.5 to 0.9999, such as 0.95")
+        raise FieldError(
+            "level",
+            f"{request.level:g}: give a share of intervals from 0.5 to 0.9999, such as 0.95",
+        )
     return request.level
 
 
@@ -183,8 +226,8 @@ def _moment(request: pb.ScoreSelection, field: Literal["start_ns", "end_ns"]) ->
 def _fitting(answer: MessageT) -> MessageT:
     if answer.ByteSize() > MAX_ANSWER_BYTES:
         raise InputError(
-            f"the answer has {answer.ByteSize() // 2**20} MiB, more than a client reads: ask for fewer metrics or "
-            "groups by a filter, or for longer times"
+            f"the answer has {answer.ByteSize() // 2**20} MiB, more than a client reads: ask for"
+            " fewer metrics or groups by a filter, or for longer times"
         )
     return answer
 

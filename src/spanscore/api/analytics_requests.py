@@ -11,10 +11,14 @@ _SELECTION: Final = ("filter", "start_ns", "end_ns", "run")
 
 
 class Selection(TypedDict, total=False):
-    """Which scores a question is about; without conditions, all that were made as traces came and that others gave."""
+    """Which scores a question is about; without conditions, all that were made as traces came and
+    that others gave.
+    """
 
     filter: str
-    """Conditions (AIP-160) such as `metric = faithfulness AND service = "shop"`, as ScoreSelection has them."""
+    """Conditions (AIP-160) such as `metric = faithfulness AND service = "shop"`, as ScoreSelection
+    has them.
+    """
 
     start_ns: int
     """Only what was measured, or given, then or later, in nanoseconds since the Unix epoch."""
@@ -65,7 +69,10 @@ def summary_request(wanted: Summary) -> pb.SummarizeScoresRequest:
 
 
 def trend_request(wanted: Trend) -> pb.QueryScoreTrendRequest:
-    """Asks for trends. Raises TypeError for an option that there is not, ValueError for a unit that there is not."""
+    """Asks for trends.
+
+    Raises TypeError for an option that there is not, ValueError for a unit that there is not.
+    """
     found = _selected(fields(wanted, Trend, "a trend"))
     if "unit" in found:
         found["unit"] = pb.TimeUnit.Value(f"TIME_UNIT_{found['unit'].upper()}")
@@ -74,14 +81,18 @@ def trend_request(wanted: Trend) -> pb.QueryScoreTrendRequest:
 
 def distribution_request(wanted: Distribution) -> pb.QueryScoreDistributionRequest:
     """Asks for distributions. Raises TypeError for an option that there is not."""
-    return pb.QueryScoreDistributionRequest(**_selected(fields(wanted, Distribution, "a distribution")))
+    return pb.QueryScoreDistributionRequest(
+        **_selected(fields(wanted, Distribution, "a distribution"))
+    )
 
 
 def compare_request(
     before: Selection, after: Selection, group_by: Sequence[str], level: float | None
 ) -> pb.CompareScoresRequest:
     """Asks how two selections differ. Raises TypeError for a condition that there is not."""
-    return pb.CompareScoresRequest(before=_selection(before), after=_selection(after), group_by=group_by, level=level)
+    return pb.CompareScoresRequest(
+        before=_selection(before), after=_selection(after), group_by=group_by, level=level
+    )
 
 
 def rank_request(wanted: Selection) -> pb.RankSessionsRequest:
@@ -89,8 +100,13 @@ def rank_request(wanted: Selection) -> pb.RankSessionsRequest:
     return pb.RankSessionsRequest(selection=_selection(wanted))
 
 
-def history_request(metric: str, trace_id: str | None, session_id: str | None) -> pb.ListScoreHistoryRequest:
-    """Asks for all that was said of one trace or session. Raises TypeError where both are given, or none."""
+def history_request(
+    metric: str, trace_id: str | None, session_id: str | None
+) -> pb.ListScoreHistoryRequest:
+    """Asks for all that was said of one trace or session.
+
+    Raises TypeError where both are given, or none.
+    """
     if (trace_id is None) == (session_id is None):
         raise TypeError("give trace_id or session_id, one of the two")
     if trace_id is not None:
@@ -99,7 +115,9 @@ def history_request(metric: str, trace_id: str | None, session_id: str | None) -
 
 
 def _selection(wanted: Selection) -> pb.ScoreSelection:
-    found: pb.ScoreSelection = _selected(fields(wanted, Selection, "a selection of scores"))["selection"]
+    found: pb.ScoreSelection = _selected(fields(wanted, Selection, "a selection of scores"))[
+        "selection"
+    ]
     return found
 
 

@@ -1,4 +1,6 @@
-"""AnnotationService: what people should label next, and how far a judge agrees with what they say."""
+"""AnnotationService: what people should label next, and how far a judge agrees with what they
+say.
+"""
 
 import math
 import time
@@ -36,7 +38,10 @@ _STRATEGIES: Final[dict[int, Strategy]] = {
     pb.ANNOTATION_STRATEGY_UNCERTAIN: "uncertain",
     pb.ANNOTATION_STRATEGY_DISAGREEING: "disagreeing",
 }
-_SCOPES: Final[dict[int, ScopeKind]] = {score_pb.SCOPE_TRACE: "trace", score_pb.SCOPE_SESSION: "session"}
+_SCOPES: Final[dict[int, ScopeKind]] = {
+    score_pb.SCOPE_TRACE: "trace",
+    score_pb.SCOPE_SESSION: "session",
+}
 _SCOPE_NUMBERS: Final = {"trace": score_pb.SCOPE_TRACE, "session": score_pb.SCOPE_SESSION}
 
 
@@ -58,7 +63,9 @@ class AnnotationService(Servicer):
         after = None if place is None else (place[0], place[1])
         found = await in_thread(self._backend.annotation.page, queue, limit, after)
         shown = paging.fitting(map(_encoded, found.items), limit)
-        following = found.items[len(shown) - 1].place if len(shown) < len(found.items) else found.next
+        following = (
+            found.items[len(shown) - 1].place if len(shown) < len(found.items) else found.next
+        )
         token = "" if following is None else paging.token(request, call, following)
         return pb.ListAnnotationItemsResponse(items=shown, next_page_token=token)
 
@@ -74,7 +81,9 @@ class AnnotationService(Servicer):
         return pb.LeaseAnnotationItemsResponse(items=map(_encoded, found))
 
     @needs("write")
-    async def release_annotation_item(self, request: pb.ReleaseAnnotationItemRequest, call: Call) -> Empty:
+    async def release_annotation_item(
+        self, request: pb.ReleaseAnnotationItemRequest, call: Call
+    ) -> Empty:
         """Give an item back."""
         queue = _queue(request.queue, call)
         if not request.subject_id:
@@ -93,7 +102,9 @@ class AnnotationService(Servicer):
         return await in_thread(agreement.encode, found, level)
 
     @needs("write")
-    async def calibrate_judge(self, request: pb.CalibrateJudgeRequest, call: Call) -> pb.CalibrateJudgeResponse:
+    async def calibrate_judge(
+        self, request: pb.CalibrateJudgeRequest, call: Call
+    ) -> pb.CalibrateJudgeResponse:
         """Keep a judge's error."""
         found = await in_thread(self._compared, request, call)
         used = [x for x in (found.all if request.all_labels else found.at_random) if x.pairs]
@@ -102,19 +113,27 @@ class AnnotationService(Servicer):
             raise StateError(f"no {which} is stored of what {request.metric!r} passes or fails")
         now_ns = time.time_ns()
         made = [calibration.calibration(x, now_ns) for x in used]
-        await in_thread(self._backend.labels.keep, call.tenant, {x.key: x.to_json() for x in made}, now_ns)
+        await in_thread(
+            self._backend.labels.keep, call.tenant, {x.key: x.to_json() for x in made}, now_ns
+        )
         kept = replace(found, all=used, at_random=() if request.all_labels else used)
         shown = await in_thread(agreement.encode, kept, _LEVEL)
         return pb.CalibrateJudgeResponse(judges=shown.judges)
 
-    def _compared(self, request: pb.GetAgreementRequest | pb.CalibrateJudgeRequest, call: Call) -> agreement.Compared:
+    def _compared(
+        self, request: pb.GetAgreementRequest | pb.CalibrateJudgeRequest, call: Call
+    ) -> agreement.Compared:
         """Runs in a thread. Raises FieldError, InputError."""
-        metric = _name("metric", request.metric, "name the metric whose scores are held against labels")
+        metric = _name(
+            "metric", request.metric, "name the metric whose scores are held against labels"
+        )
         label = _name("label", request.label or metric, "")
         pass_from = request.pass_from if request.HasField("pass_from") else None
         if pass_from is not None and not math.isfinite(pass_from):
             raise FieldError("pass_from", "is no finite number")
-        return agreement.compared(self._backend.labels.read(call.tenant, metric, label), metric, pass_from)
+        return agreement.compared(
+            self._backend.labels.read(call.tenant, metric, label), metric, pass_from
+        )
 
 
 def _queue(queue: pb.AnnotationQueue, call: Call) -> Queue:
@@ -122,7 +141,9 @@ def _queue(queue: pb.AnnotationQueue, call: Call) -> Queue:
     if queue.strategy not in _STRATEGIES:
         raise FieldError("queue.strategy", f"{queue.strategy} is none that this server knows")
     if len(queue.against) > _MAX_AGAINST:
-        raise FieldError("queue.against", f"has {len(queue.against)} names: give {_MAX_AGAINST} at most")
+        raise FieldError(
+            "queue.against", f"has {len(queue.against)} names: give {_MAX_AGAINST} at most"
+        )
     if queue.HasField("threshold") and not math.isfinite(queue.threshold):
         raise FieldError("queue.threshold", "is no finite number")
     metric = _name("queue.metric", queue.metric, "name the metric whose scores people are to label")
@@ -144,13 +165,17 @@ def _name(field: str, text: str, if_empty: str) -> str:
     if not text.strip():
         raise FieldError(field, f"is empty: {if_empty}")
     if len(text) > _MAX_NAME_CHARS or "\0" in text:
-        raise FieldError(field, f"is no name: give {_MAX_NAME_CHARS} characters at most, without NUL")
+        raise FieldError(
+            field, f"is no name: give {_MAX_NAME_CHARS} characters at most, without NUL"
+        )
     return text.strip()
 
 
 def _number(field: str, given: int, usual: int, highest: int) -> int:
     if not 0 <= given <= highest:
-        raise FieldError(field, f"{given}: give a number from 1 to {highest:,}, or leave it out for {usual}")
+        raise FieldError(
+            field, f"{given}: give a number from 1 to {highest:,}, or leave it out for {usual}"
+        )
     return given or usual
 
 

@@ -1,4 +1,6 @@
-"""What was answered under request ids: a request that comes twice, since its answer was lost, is worked off once."""
+"""What was answered under request ids: a request that comes twice, since its answer was lost, is
+worked off once.
+"""
 
 import asyncio
 import hashlib
@@ -39,10 +41,13 @@ class _Answer:
 class Answered:
     """The answers of the last hour: at most 500 of a tenant, and `max_bytes` of all tenants.
 
-    What exceeds the bytes is taken from the tenant whose answers take most. Belongs to one event loop.
+    What exceeds the bytes is taken from the tenant whose answers take most. Belongs to one event
+    loop.
     """
 
-    def __init__(self, clock_s: Callable[[], float] = time.monotonic, max_bytes: int = _MAX_BYTES) -> None:
+    def __init__(
+        self, clock_s: Callable[[], float] = time.monotonic, max_bytes: int = _MAX_BYTES
+    ) -> None:
         self._clock_s = clock_s
         self._max_bytes = max_bytes
         self._answers: dict[_Key, _Answer] = {}  # the oldest first
@@ -50,22 +55,31 @@ class Answered:
         self._sizes_bytes = Counter[str]()
 
     async def once(
-        self, tenant: str, request: Message, request_id: str, answer: Callable[[], Coroutine[Any, Any, ResponseT]]
+        self,
+        tenant: str,
+        request: Message,
+        request_id: str,
+        answer: Callable[[], Coroutine[Any, Any, ResponseT]],
     ) -> ResponseT:
-        """What `answer` gives, or has given for the same request of the same tenant; it is waited for meanwhile.
+        """What `answer` gives, or has given for the same request of the same tenant; it is waited
+        for meanwhile.
 
-        `answer` goes on where the caller is cancelled, as when its connection breaks. What failed is tried again.
-        Raises ExistsError where something else was asked for under the request id.
+        `answer` goes on where the caller is cancelled, as when its connection breaks. What failed
+        is tried again. Raises ExistsError where something else was asked for under the request id.
         """
         key = (tenant, request.DESCRIPTOR.full_name, request_id)
         digest = hashlib.sha256(request.SerializeToString(deterministic=True)).digest()
         self._forget_old()
         known = self._answers.get(key)
         if known is None:
-            known = self._answers[key] = _Answer(digest, asyncio.create_task(answer()), self._clock_s())
+            known = self._answers[key] = _Answer(
+                digest, asyncio.create_task(answer()), self._clock_s()
+            )
             known.response.add_done_callback(partial(self._settle, key, known))
         elif known.digest != digest:
-            raise ExistsError(f"request_id {shown(request_id)}: something else was asked for under it before")
+            raise ExistsError(
+                f"request_id {shown(request_id)}: something else was asked for under it before"
+            )
         response: ResponseT = await asyncio.shield(known.response)
         return response
 
@@ -93,7 +107,11 @@ class Answered:
                 self._forget(key)
 
     def _forget_oldest(self, tenant: str) -> None:
-        self._forget(next(key for key, known in self._answers.items() if key[0] == tenant and known.size_bytes))
+        self._forget(
+            next(
+                key for key, known in self._answers.items() if key[0] == tenant and known.size_bytes
+            )
+        )
 
     def _forget(self, key: _Key) -> None:
         tenant, forgotten = key[0], self._answers.pop(key)

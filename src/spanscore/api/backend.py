@@ -20,8 +20,8 @@ from spanscore.store.labelled import Labels
 class Backend(Lists, Stored, Protocol):
     """What the services need of a running spanscore.
 
-    A `trace_id` is the id of an agent trace or of an OpenTelemetry trace, 32 lower-case hex digits. Those that only
-    look up are called in threads. What another than the `tenant` has is not there.
+    A `trace_id` is the id of an agent trace or of an OpenTelemetry trace, 32 lower-case hex digits.
+    Those that only look up are called in threads. What another than the `tenant` has is not there.
     """
 
     @property
@@ -59,9 +59,16 @@ class Backend(Lists, Stored, Protocol):
         ...
 
     def evaluations(
-        self, *, tenant: str, trace_id: str | None = None, session_id: str | None = None, run: str = ""
+        self,
+        *,
+        tenant: str,
+        trace_id: str | None = None,
+        session_id: str | None = None,
+        run: str = "",
     ) -> Sequence[Evaluation]:
-        """The newest revision of each score of one trace or session, or of those that an evaluation run made of it."""
+        """The newest revision of each score of one trace or session, or of those that an evaluation
+        run made of it.
+        """
         ...
 
     def score(self, uid: str, *, tenant: str) -> Evaluation | None:
@@ -76,10 +83,11 @@ class Backend(Lists, Stored, Protocol):
         session_id: str | None = None,
         overrides: Overrides | None = None,
     ) -> Sequence[Evaluation]:
-        """Evaluate a stored trace or session now, store the scores as its next revision and export them.
+        """Evaluate a stored trace or session now, store the scores as its next revision and export
+        them.
 
-        Gives none where nothing is stored under that id. Raises InputError when `overrides` cannot be met,
-        RetryableError when it is too busy.
+        Gives none where nothing is stored under that id. Raises InputError when `overrides` cannot
+        be met, RetryableError when it is too busy.
         """
         ...
 
@@ -95,7 +103,9 @@ async def find_trace(backend: Backend, trace_id: str, *, tenant: str) -> AgentTr
 async def require_subject(
     backend: Backend, *, tenant: str, trace_id: str | None = None, session_id: str | None = None
 ) -> None:
-    """Raise NotFoundError unless something is stored under the id: no scores of a trace that is known are no error."""
+    """Raise NotFoundError unless something is stored under the id: no scores of a trace that is
+    known are no error.
+    """
     if trace_id is not None:
         await find_trace(backend, trace_id, tenant=tenant)
     elif session_id is not None:
@@ -112,8 +122,13 @@ async def evaluate(
     trace_id: str | None = None,
     session_id: str | None = None,
 ) -> Sequence[Evaluation]:
-    """Evaluate one trace or session now; the new scores. Raises NotFoundError, and as `Backend.evaluate`."""
-    found = await backend.evaluate(tenant=tenant, trace_id=trace_id, session_id=session_id, overrides=overrides)
+    """Evaluate one trace or session now; the new scores.
+
+    Raises NotFoundError, and as `Backend.evaluate`.
+    """
+    found = await backend.evaluate(
+        tenant=tenant, trace_id=trace_id, session_id=session_id, overrides=overrides
+    )
     if not found:
         await require_subject(backend, tenant=tenant, trace_id=trace_id, session_id=session_id)
     return found

@@ -1,4 +1,6 @@
-"""How a method is called, over whichever protocol: who asks is checked first, and every error becomes a `Refusal`."""
+"""How a method is called, over whichever protocol: who asks is checked first, and every error
+becomes a `Refusal`.
+"""
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -46,7 +48,9 @@ _FAULTS: Final[dict[type[Exception], tuple[grpc.StatusCode, str]]] = {
     UnauthenticatedError: (grpc.StatusCode.UNAUTHENTICATED, "TOKEN_INVALID"),
     RetryableError: (grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE"),
 }
-"""Code and reason of each error; of a subclass that is not here, those of the first that it is a kind of."""
+"""Code and reason of each error; of a subclass that is not here, those of the first that it is a
+kind of.
+"""
 
 
 class Refusal(Exception):  # noqa: N818 - it is what the caller gets, whatever went wrong
@@ -66,9 +70,15 @@ class Caller:
     """Calls methods for those who may call them, as the tenants that they are."""
 
     def __init__(
-        self, tokens: BearerTokens | None = None, tenancy: Tenancy | None = None, page_key: bytes = b""
+        self,
+        tokens: BearerTokens | None = None,
+        tenancy: Tenancy | None = None,
+        page_key: bytes = b"",
     ) -> None:
-        """Without `tokens` everybody may; without `tenancy` there are no tenants. `page_key` seals page tokens."""
+        """Without `tokens` everybody may; without `tenancy` there are no tenants.
+
+        `page_key` seals page tokens.
+        """
         self._tokens = tokens
         self._tenancy = tenancy
         self._page_key = page_key
@@ -76,16 +86,22 @@ class Caller:
     @property
     def tenant_header(self) -> str | None:
         """The header in which a caller may name its tenant; None without tenants."""
-        return self._tenancy.header if self._tenancy is not None and self._tenancy.is_enabled else None
+        return (
+            self._tenancy.header if self._tenancy is not None and self._tenancy.is_enabled else None
+        )
 
     async def call(self, method: Method, request: Message, headers: Headers) -> Message:
         """The one response of a method. Raises Refusal."""
         try:
-            return await cast("Awaitable[Message]", method.answer(request, self._admit(headers, method.scope)))
+            return await cast(
+                "Awaitable[Message]", method.answer(request, self._admit(headers, method.scope))
+            )
         except Exception as error:
             raise _refusal(method.path, error) from error
 
-    async def stream(self, method: Method, request: Message, headers: Headers) -> AsyncIterator[Message]:
+    async def stream(
+        self, method: Method, request: Message, headers: Headers
+    ) -> AsyncIterator[Message]:
         """The responses of a method that streams. Raises Refusal."""
         try:
             responses: Any = method.answer(request, self._admit(headers, method.scope))
@@ -95,7 +111,9 @@ class Caller:
             raise _refusal(method.path, error) from error
 
     def admit(self, headers: Headers, scope: Scope, *, needs_tenant: bool = True) -> None:
-        """Raise Refusal where these headers do not permit what needs `scope`, and is about what a tenant has."""
+        """Raise Refusal where these headers do not permit what needs `scope`, and is about what a
+        tenant has.
+        """
         try:
             if needs_tenant:
                 self._admit(headers, scope)
@@ -107,7 +125,9 @@ class Caller:
     def _admit(self, headers: Headers, scope: Scope) -> Call:
         """Who calls. Raises UnauthenticatedError, ForbiddenError or RetryableError."""
         token = self._token(headers, scope)
-        tenant = "" if self._tenancy is None else self._tenancy.of(token, headers(self._tenancy.header))
+        tenant = (
+            "" if self._tenancy is None else self._tenancy.of(token, headers(self._tenancy.header))
+        )
         answered_tenant.set(tenant)
         if token is None:
             return Call(tenant, page_key=self._page_key)
@@ -125,19 +145,25 @@ def _refusal(path: str, error: Exception) -> Refusal:
     if fault is None:
         _log.error("%s failed", path, exc_info=error)
         message = "it failed for a reason that spanscore did not foresee; its log has the error"
-        return Refusal(Status(grpc.StatusCode.INTERNAL.value[0], message, info=ErrorInfo("INTERNAL", DOMAIN)))
+        return Refusal(
+            Status(grpc.StatusCode.INTERNAL.value[0], message, info=ErrorInfo("INTERNAL", DOMAIN))
+        )
     code, reason = fault
     message, retry_after_s = str(error)[:_MAX_MESSAGE_CHARS], None
     if isinstance(error, RetryableError):
         retry_after_s = error.retry_after_s
         message = f"{message}; try again in {retry_after_s:g} s"
     violations = _violations(error) if isinstance(error, FieldError) else ()
-    info = ErrorInfo("INVALID_FIELD" if violations else reason, DOMAIN, {"method": path.lstrip("/")})
+    info = ErrorInfo(
+        "INVALID_FIELD" if violations else reason, DOMAIN, {"method": path.lstrip("/")}
+    )
     return Refusal(Status(code.value[0], message, retry_after_s, info, violations))
 
 
 def _violations(error: FieldError) -> tuple[FieldViolation, ...]:
-    """All fields that are wrong, as far as they fit into the header in which details travel over gRPC."""
+    """All fields that are wrong, as far as they fit into the header in which details travel over
+    gRPC.
+    """
     found: list[FieldViolation] = []
     left_chars = _MAX_MESSAGE_CHARS
     for one in (error, *error.others):

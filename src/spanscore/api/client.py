@@ -1,4 +1,6 @@
-"""Clients of a running spanscore: the stubs that are generated from proto/, with tokens, retries, pages and errors."""
+"""Clients of a running spanscore: the stubs that are generated from proto/, with tokens, retries,
+pages and errors.
+"""
 
 import time
 import uuid
@@ -61,16 +63,19 @@ RequestT = TypeVar("RequestT")
 class Client:
     """Asks a running spanscore, over gRPC. A context manager; any thread may use it.
 
-    Each service is the stub that is generated from its proto: `client.traces.GetTrace(GetTraceRequest(name=…))`; the
-    messages are in `spanscore.api.v1`. What is UNAVAILABLE is asked again, in five tries, where that does no harm: a
-    method that changes nothing, or one whose request has a `request_id`, which is set where it is empty.
+    Each service is the stub that is generated from its proto:
+    `client.traces.GetTrace(GetTraceRequest(name=…))`; the messages are in `spanscore.api.v1`. What
+    is UNAVAILABLE is asked again, in five tries, where that does no harm: a method that changes
+    nothing, or one whose request has a `request_id`, which is set where it is empty.
 
-    What is wrong is raised as `spanscore.errors`: NotFoundError, FieldError and InputError (also for a token that is
-    refused), ExistsError, StateError, ConflictError, RetryableError, else SpanscoreError.
+    What is wrong is raised as `spanscore.errors`: NotFoundError, FieldError and InputError (also
+    for a token that is refused), ExistsError, StateError, ConflictError, RetryableError, else
+    SpanscoreError.
 
     Runs, scores, traces, sessions, monitors and analytics have methods with keywords too:
-    `client.runs.create(filter="label.faithfulness = fail", max_usd=5)`, `client.scores.list(filter="value < 0.5")`. A
-    stream that breaks off since the server restarts goes on by itself for about a minute.
+    `client.runs.create(filter="label.faithfulness = fail", max_usd=5)`,
+    `client.scores.list(filter="value < 0.5")`. A stream that breaks off since the server restarts
+    goes on by itself for about a minute.
     """
 
     traces: Traces
@@ -101,14 +106,21 @@ class Client:
         timeout_s: float = 300.0,
         sleep: Callable[[float], Any] = time.sleep,
     ) -> None:
-        """`endpoint` is the server's `api.endpoint`; `ca_file`, in PEM, asks for TLS and says whom it trusts.
+        """`endpoint` is the server's `api.endpoint`; `ca_file`, in PEM, asks for TLS and says whom
+        it trusts.
 
-        `timeout_s` bounds each call. Nothing is connected before the first one. Raises OSError where `ca_file` cannot
-        be read, InputError where `token` is more than one word of ASCII, or there can be no such `tenant`.
+        `timeout_s` bounds each call. Nothing is connected before the first one. Raises OSError
+        where `ca_file` cannot be read, InputError where `token` is more than one word of ASCII, or
+        there can be no such `tenant`.
 
-        `tenant` is sent in the header that the server's `tenancy.header` names; a tenant's own token needs none.
+        `tenant` is sent in the header that the server's `tenancy.header` names; a tenant's own
+        token needs none.
         """
-        channel = grpc.insecure_channel(endpoint, _OPTIONS) if ca_file is None else _secure(grpc, endpoint, ca_file)
+        channel = (
+            grpc.insecure_channel(endpoint, _OPTIONS)
+            if ca_file is None
+            else _secure(grpc, endpoint, ca_file)
+        )
         self._channel = channel
         self._asking = _Asking(_metadata(token, tenant, tenant_header), timeout_s, sleep)
         asked = grpc.intercept_channel(channel, self._asking, _Streaming(self._asking))
@@ -117,7 +129,9 @@ class Client:
         self.control, self.annotation = ControlServiceStub(asked), AnnotationServiceStub(asked)
 
     def pages(self, method: Callable[[RequestT], Any], request: RequestT) -> Iterator[Any]:
-        """The items of a list, page after page: `client.pages(client.scores.ListScores, ListScoresRequest())`."""
+        """The items of a list, page after page: `client.pages(client.scores.ListScores,
+        ListScoresRequest())`.
+        """
         return client_pages.pages(method, request)
 
     def close(self) -> None:
@@ -133,7 +147,10 @@ class Client:
 
 
 class AsyncClient:
-    """`Client` for asyncio: the same services, whose methods are awaited. An asynchronous context manager."""
+    """`Client` for asyncio: the same services, whose methods are awaited.
+
+    An asynchronous context manager.
+    """
 
     traces: AsyncTraces
     """Stored agent traces."""
@@ -166,7 +183,9 @@ class AsyncClient:
         """As of `Client`; in a running event loop."""
         import asyncio  # noqa: PLC0415 - the other client needs none
 
-        self._asking = asking = _Asking(_metadata(token, tenant, tenant_header), timeout_s, sleep or asyncio.sleep)
+        self._asking = asking = _Asking(
+            _metadata(token, tenant, tenant_header), timeout_s, sleep or asyncio.sleep
+        )
         how = {"options": _OPTIONS, "interceptors": [_AsyncAsking(asking), _AsyncStreaming(asking)]}
         if ca_file is None:
             self._channel = grpc.aio.insecure_channel(endpoint, **how)
@@ -174,8 +193,16 @@ class AsyncClient:
             trusted = grpc.ssl_channel_credentials(Path(ca_file).read_bytes())
             self._channel = grpc.aio.secure_channel(endpoint, trusted, **how)
         channel: Any = self._channel
-        self.traces, self.sessions, self.scores = AsyncTraces(channel), AsyncSessions(channel), AsyncScores(channel)
-        self.runs, self.monitors, self.analytics = AsyncRuns(channel), AsyncMonitors(channel), AsyncAnalytics(channel)
+        self.traces, self.sessions, self.scores = (
+            AsyncTraces(channel),
+            AsyncSessions(channel),
+            AsyncScores(channel),
+        )
+        self.runs, self.monitors, self.analytics = (
+            AsyncRuns(channel),
+            AsyncMonitors(channel),
+            AsyncAnalytics(channel),
+        )
         labelling: Any = AnnotationServiceStub(channel)
         control: Any = ControlServiceStub(channel)
         self.annotation, self.control = labelling, control
@@ -203,20 +230,29 @@ def _metadata(token: str | None, tenant: str | None, header: str) -> list[tuple[
 
 
 def _secure(module: Any, endpoint: str, ca_file: str | Path) -> Any:
-    return module.secure_channel(endpoint, grpc.ssl_channel_credentials(Path(ca_file).read_bytes()), _OPTIONS)
+    return module.secure_channel(
+        endpoint, grpc.ssl_channel_credentials(Path(ca_file).read_bytes()), _OPTIONS
+    )
 
 
 class _Details(
-    namedtuple("_Details", ("method", "timeout", "metadata", "credentials", "wait_for_ready", "compression")),  # noqa: PYI024
+    namedtuple(  # noqa: PYI024
+        "_Details",
+        ("method", "timeout", "metadata", "credentials", "wait_for_ready", "compression"),
+    ),
     grpc.ClientCallDetails,  # type: ignore[misc]  # grpc has no types
 ):
     """How a call is made, as grpc's interceptors pass it on."""
 
 
 class _Asking(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
-    """Adds token, time-out and request id to a call, asks again what may pass, and raises what is wrong."""
+    """Adds token, time-out and request id to a call, asks again what may pass, and raises what is
+    wrong.
+    """
 
-    def __init__(self, metadata: Sequence[tuple[str, str]], timeout_s: float, sleep: Callable[[float], Any]) -> None:
+    def __init__(
+        self, metadata: Sequence[tuple[str, str]], timeout_s: float, sleep: Callable[[float], Any]
+    ) -> None:
         self._metadata = metadata
         self.is_closed = False
         self._timeout_s = timeout_s
@@ -228,7 +264,9 @@ class _Asking(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc h
             raise InputError("this client is closed: make another one")
         timeout_s = given.timeout if given.timeout is not None or is_stream else self._timeout_s
         metadata = (*(given.metadata or ()), *self._metadata)
-        return _Details(given.method, timeout_s, metadata, given.credentials, given.wait_for_ready, None)
+        return _Details(
+            given.method, timeout_s, metadata, given.credentials, given.wait_for_ready, None
+        )
 
     def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
         method, asked = _prepared(details.method, request)
@@ -248,7 +286,10 @@ class _Streaming(grpc.UnaryStreamClientInterceptor):  # type: ignore[misc]  # gr
         self._asking = asking
 
     def intercept_unary_stream(self, continuation: Any, details: Any, request: Any) -> Any:
-        return _Stream(lambda: continuation(self._asking.details(details, is_stream=True), request), self._asking)
+        return _Stream(
+            lambda: continuation(self._asking.details(details, is_stream=True), request),
+            self._asking,
+        )
 
 
 class _Stream:
@@ -268,7 +309,9 @@ class _Stream:
                 response = next(self._call)
             except grpc.RpcError as error:
                 call: Any = error
-                self._asking.sleep(self._breaks.wait_s(call.code(), call.details(), call.trailing_metadata()))
+                self._asking.sleep(
+                    self._breaks.wait_s(call.code(), call.details(), call.trailing_metadata())
+                )
                 self._call = self._ask()
             else:
                 if self._breaks.is_new(response):
@@ -303,7 +346,9 @@ class _AsyncStreaming(grpc.aio.UnaryStreamClientInterceptor):  # type: ignore[mi
 
     async def intercept_unary_stream(self, continuation: Any, details: Any, request: Any) -> Any:
         async def ask() -> Any:
-            return await continuation(_aio_details(self._asking.details(details, is_stream=True)), request)
+            return await continuation(
+                _aio_details(self._asking.details(details, is_stream=True)), request
+            )
 
         return self._responses(await ask(), ask)
 
@@ -316,7 +361,9 @@ class _AsyncStreaming(grpc.aio.UnaryStreamClientInterceptor):  # type: ignore[mi
                     if breaks.is_new(response):
                         yield response
             except grpc.aio.AioRpcError as error:
-                await self._asking.sleep(breaks.wait_s(error.code(), error.details(), error.trailing_metadata()))
+                await self._asking.sleep(
+                    breaks.wait_s(error.code(), error.details(), error.trailing_metadata())
+                )
                 call = await ask()
             else:
                 return
@@ -324,7 +371,9 @@ class _AsyncStreaming(grpc.aio.UnaryStreamClientInterceptor):  # type: ignore[mi
 
 def _aio_details(given: Any) -> Any:
     metadata = grpc.aio.Metadata(*given.metadata)
-    return grpc.aio.ClientCallDetails(given.method, given.timeout, metadata, given.credentials, given.wait_for_ready)
+    return grpc.aio.ClientCallDetails(
+        given.method, given.timeout, metadata, given.credentials, given.wait_for_ready
+    )
 
 
 def _text(method: str | bytes) -> str:

@@ -30,7 +30,9 @@ class Analytics(AnalyticsServiceStub):
     """Figures over the stored scores, each with n and an interval."""
 
     def summarize(self, **wanted: Unpack[Summary]) -> Sequence[pb.ScoreSummary]:
-        """What the scores of each metric come to: `summarize(filter='service = "shop"', group_by=["model"])`."""
+        """What the scores of each metric come to: `summarize(filter='service = "shop"',
+        group_by=["model"])`.
+        """
         return tuple(self.SummarizeScores(summary_request(wanted)).summaries)
 
     def trend(self, **wanted: Unpack[Trend]) -> Sequence[pb.ScoreTrend]:
@@ -42,16 +44,29 @@ class Analytics(AnalyticsServiceStub):
         return tuple(self.QueryScoreDistribution(distribution_request(wanted)).distributions)
 
     def compare(
-        self, before: Selection, after: Selection, *, group_by: Sequence[str] = (), level: float | None = None
+        self,
+        before: Selection,
+        after: Selection,
+        *,
+        group_by: Sequence[str] = (),
+        level: float | None = None,
     ) -> Sequence[pb.ScoreComparison]:
-        """How two selections differ: `compare({"filter": "version = 1"}, {"filter": "version = 2"})`."""
-        return tuple(self.CompareScores(compare_request(before, after, group_by, level)).comparisons)
+        """How two selections differ: `compare({"filter": "version = 1"}, {"filter": "version =
+        2"})`.
+        """
+        return tuple(
+            self.CompareScores(compare_request(before, after, group_by, level)).comparisons
+        )
 
     def worst_sessions(self, **wanted: Unpack[Selection]) -> Iterator[pb.RankedSession]:
-        """Sessions, and traces that belong to none, those with the greatest share of failing scores first."""
+        """Sessions, and traces that belong to none, those with the greatest share of failing scores
+        first.
+        """
         return pages(self.RankSessions, rank_request(wanted))
 
-    def history(self, metric: str, *, trace_id: str | None = None, session_id: str | None = None) -> Sequence[Score]:
+    def history(
+        self, metric: str, *, trace_id: str | None = None, session_id: str | None = None
+    ) -> Sequence[Score]:
         """All that was ever said of one trace or session by one metric."""
         return tuple(self.ListScoreHistory(history_request(metric, trace_id, session_id)).scores)
 
@@ -69,13 +84,22 @@ class AsyncAnalytics(AnalyticsServiceAsyncStub):
 
     async def distribution(self, **wanted: Unpack[Distribution]) -> Sequence[pb.ScoreDistribution]:
         """As `Analytics.distribution`."""
-        return tuple((await self.QueryScoreDistribution(distribution_request(wanted))).distributions)
+        return tuple(
+            (await self.QueryScoreDistribution(distribution_request(wanted))).distributions
+        )
 
     async def compare(
-        self, before: Selection, after: Selection, *, group_by: Sequence[str] = (), level: float | None = None
+        self,
+        before: Selection,
+        after: Selection,
+        *,
+        group_by: Sequence[str] = (),
+        level: float | None = None,
     ) -> Sequence[pb.ScoreComparison]:
         """As `Analytics.compare`."""
-        return tuple((await self.CompareScores(compare_request(before, after, group_by, level))).comparisons)
+        return tuple(
+            (await self.CompareScores(compare_request(before, after, group_by, level))).comparisons
+        )
 
     def worst_sessions(self, **wanted: Unpack[Selection]) -> AsyncIterator[pb.RankedSession]:
         """As `Analytics.worst_sessions`."""
@@ -85,4 +109,6 @@ class AsyncAnalytics(AnalyticsServiceAsyncStub):
         self, metric: str, *, trace_id: str | None = None, session_id: str | None = None
     ) -> Sequence[Score]:
         """As `Analytics.history`."""
-        return tuple((await self.ListScoreHistory(history_request(metric, trace_id, session_id))).scores)
+        return tuple(
+            (await self.ListScoreHistory(history_request(metric, trace_id, session_id))).scores
+        )

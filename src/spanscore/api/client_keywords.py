@@ -17,7 +17,9 @@ def fields(wanted: Mapping[str, Any], known: type, what: str, **renamed: str) ->
     """
     for name in wanted:
         if name not in known.__annotations__:
-            raise TypeError(f"{what} has no {name!r}; {nearest(name, sorted(known.__annotations__))}")
+            raise TypeError(
+                f"{what} has no {name!r}; {nearest(name, sorted(known.__annotations__))}"
+            )
     return {renamed.get(name, name): value for name, value in wanted.items()}
 
 

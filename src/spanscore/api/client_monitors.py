@@ -16,9 +16,14 @@ else:
 
 
 class Monitors(MonitorServiceStub):
-    """Monitors of the configuration and of the store. A monitor is named by its id, or by `monitors/ID`."""
+    """Monitors of the configuration and of the store.
 
-    def create(self, *, monitor_id: str = "", request_id: str = "", **wanted: Unpack[MonitorOptions]) -> pb.Monitor:
+    A monitor is named by its id, or by `monitors/ID`.
+    """
+
+    def create(
+        self, *, monitor_id: str = "", request_id: str = "", **wanted: Unpack[MonitorOptions]
+    ) -> pb.Monitor:
         """Create a monitor: `create(metric="task_completion", floor=0.8, every_s=300)`.
 
         With the `request_id` of an earlier call that monitor is returned.
@@ -35,8 +40,12 @@ class Monitors(MonitorServiceStub):
         """The monitors, by their names."""
         return pages(self.ListMonitors, pb.ListMonitorsRequest())
 
-    def update(self, monitor: str, *, etag: str = "", **wanted: Unpack[MonitorOptions]) -> pb.Monitor:
-        """Change what is given of a monitor; with an `etag` only where nobody has changed it since (ConflictError)."""
+    def update(
+        self, monitor: str, *, etag: str = "", **wanted: Unpack[MonitorOptions]
+    ) -> pb.Monitor:
+        """Change what is given of a monitor; with an `etag` only where nobody has changed it since
+        (ConflictError).
+        """
         found: pb.Monitor = self.UpdateMonitor(update_request(monitor, wanted, etag))
         return found
 
@@ -46,12 +55,16 @@ class Monitors(MonitorServiceStub):
 
     def pause(self, monitor: str) -> pb.Monitor:
         """Have a monitor wait until it is resumed."""
-        found: pb.Monitor = self.PauseMonitor(pb.PauseMonitorRequest(name=named("monitors", monitor)))
+        found: pb.Monitor = self.PauseMonitor(
+            pb.PauseMonitorRequest(name=named("monitors", monitor))
+        )
         return found
 
     def resume(self, monitor: str) -> pb.Monitor:
         """Have a paused monitor go on."""
-        found: pb.Monitor = self.ResumeMonitor(pb.ResumeMonitorRequest(name=named("monitors", monitor)))
+        found: pb.Monitor = self.ResumeMonitor(
+            pb.ResumeMonitorRequest(name=named("monitors", monitor))
+        )
         return found
 
     def trigger(self, monitor: str, *, request_id: str = "") -> pb.MonitorTick:
@@ -63,7 +76,9 @@ class Monitors(MonitorServiceStub):
 
     def ticks(self, monitor: str) -> Iterator[pb.MonitorTick]:
         """The ticks of a monitor, the newest first."""
-        return pages(self.ListMonitorTicks, pb.ListMonitorTicksRequest(parent=named("monitors", monitor)))
+        return pages(
+            self.ListMonitorTicks, pb.ListMonitorTicksRequest(parent=named("monitors", monitor))
+        )
 
 
 class AsyncMonitors(MonitorServiceAsyncStub):
@@ -73,35 +88,47 @@ class AsyncMonitors(MonitorServiceAsyncStub):
         self, *, monitor_id: str = "", request_id: str = "", **wanted: Unpack[MonitorOptions]
     ) -> Awaitable[pb.Monitor]:
         """As `Monitors.create`."""
-        asked: Awaitable[pb.Monitor] = self.CreateMonitor(create_request(wanted, monitor_id, request_id))
+        asked: Awaitable[pb.Monitor] = self.CreateMonitor(
+            create_request(wanted, monitor_id, request_id)
+        )
         return asked
 
     def get(self, monitor: str) -> Awaitable[pb.Monitor]:
         """As `Monitors.get`."""
-        asked: Awaitable[pb.Monitor] = self.GetMonitor(pb.GetMonitorRequest(name=named("monitors", monitor)))
+        asked: Awaitable[pb.Monitor] = self.GetMonitor(
+            pb.GetMonitorRequest(name=named("monitors", monitor))
+        )
         return asked
 
     def list(self) -> AsyncIterator[pb.Monitor]:
         """As `Monitors.list`."""
         return pages_async(self.ListMonitors, pb.ListMonitorsRequest())
 
-    def update(self, monitor: str, *, etag: str = "", **wanted: Unpack[MonitorOptions]) -> Awaitable[pb.Monitor]:
+    def update(
+        self, monitor: str, *, etag: str = "", **wanted: Unpack[MonitorOptions]
+    ) -> Awaitable[pb.Monitor]:
         """As `Monitors.update`."""
         asked: Awaitable[pb.Monitor] = self.UpdateMonitor(update_request(monitor, wanted, etag))
         return asked
 
     async def delete(self, monitor: str, *, etag: str = "") -> None:
         """As `Monitors.delete`."""
-        await self.DeleteMonitor(pb.DeleteMonitorRequest(name=named("monitors", monitor), etag=etag))
+        await self.DeleteMonitor(
+            pb.DeleteMonitorRequest(name=named("monitors", monitor), etag=etag)
+        )
 
     def pause(self, monitor: str) -> Awaitable[pb.Monitor]:
         """As `Monitors.pause`."""
-        asked: Awaitable[pb.Monitor] = self.PauseMonitor(pb.PauseMonitorRequest(name=named("monitors", monitor)))
+        asked: Awaitable[pb.Monitor] = self.PauseMonitor(
+            pb.PauseMonitorRequest(name=named("monitors", monitor))
+        )
         return asked
 
     def resume(self, monitor: str) -> Awaitable[pb.Monitor]:
         """As `Monitors.resume`."""
-        asked: Awaitable[pb.Monitor] = self.ResumeMonitor(pb.ResumeMonitorRequest(name=named("monitors", monitor)))
+        asked: Awaitable[pb.Monitor] = self.ResumeMonitor(
+            pb.ResumeMonitorRequest(name=named("monitors", monitor))
+        )
         return asked
 
     def trigger(self, monitor: str, *, request_id: str = "") -> Awaitable[pb.MonitorTick]:
@@ -112,4 +139,6 @@ class AsyncMonitors(MonitorServiceAsyncStub):
 
     def ticks(self, monitor: str) -> AsyncIterator[pb.MonitorTick]:
         """As `Monitors.ticks`."""
-        return pages_async(self.ListMonitorTicks, pb.ListMonitorTicksRequest(parent=named("monitors", monitor)))
+        return pages_async(
+            self.ListMonitorTicks, pb.ListMonitorTicksRequest(parent=named("monitors", monitor))
+        )

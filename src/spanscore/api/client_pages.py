@@ -40,4 +40,6 @@ def copied(request: Any) -> Any:
 
 def _items_of(answer: Any) -> str:
     """The name of the one field of messages that the answer of a list has."""
-    return str(next(x.name for x in answer.DESCRIPTOR.fields if x.type == FieldDescriptor.TYPE_MESSAGE))
+    return str(
+        next(x.name for x in answer.DESCRIPTOR.fields if x.type == FieldDescriptor.TYPE_MESSAGE)
+    )

@@ -1,4 +1,6 @@
-"""What the clients make of an answer that is an error: what is raised, and how long they wait before they ask again."""
+"""What the clients make of an answer that is an error: what is raised, and how long they wait
+before they ask again.
+"""
 
 import random
 from collections.abc import Iterator
@@ -61,7 +63,10 @@ class Breaks:
         return is_new
 
     def wait_s(self, code: grpc.StatusCode, message: str | None, trailers: Any) -> float:
-        """How long to wait before the stream is asked for again. Raises SpanscoreError where that is of no use."""
+        """How long to wait before the stream is asked for again.
+
+        Raises SpanscoreError where that is of no use.
+        """
         status = status_of(trailers)
         if code is not grpc.StatusCode.UNAVAILABLE or self._count >= self._most:
             raise error_of(code, message, status)

@@ -27,11 +27,14 @@ class Runs(RunServiceStub):
     """Evaluation runs. A run is named by its id, or by `runs/ID`."""
 
     def create(self, *, request_id: str = "", **wanted: Unpack[RunOptions]) -> pb.Run:
-        """Create a run: `create(filter="label.faithfulness = fail", metrics=["faithfulness"], max_usd=5)`.
+        """Create a run: `create(filter="label.faithfulness = fail", metrics=["faithfulness"],
+        max_usd=5)`.
 
         With the `request_id` of an earlier call that run is returned.
         """
-        found: pb.Run = self.CreateRun(pb.CreateRunRequest(run=run_of(wanted), request_id=request_id))
+        found: pb.Run = self.CreateRun(
+            pb.CreateRunRequest(run=run_of(wanted), request_id=request_id)
+        )
         return found
 
     def estimate(self, **wanted: Unpack[RunOptions]) -> pb.RunEstimate:
@@ -45,11 +48,15 @@ class Runs(RunServiceStub):
         return found
 
     def list(self, *states: RunStateName, order_by: str = "") -> Iterator[pb.Run]:
-        """The runs in these states, without any all, the newest first unless `order_by` asks for another order."""
+        """The runs in these states, without any all, the newest first unless `order_by` asks for
+        another order.
+        """
         return pages(self.ListRuns, list_request(states, order_by))
 
     def watch(self, run: str) -> Iterator[pb.Run]:
-        """A run whenever it has changed, until it has ended or is paused; also over a restart of the server."""
+        """A run whenever it has changed, until it has ended or is paused; also over a restart of
+        the server.
+        """
         yield from self.WatchRun(pb.WatchRunRequest(name=run_name(run)))
 
     def items(self, run: str, state: ItemStateName = "failed") -> Iterator[pb.RunItem]:
@@ -71,7 +78,9 @@ class Runs(RunServiceStub):
         found: pb.Run = self.CancelRun(pb.CancelRunRequest(name=run_name(run)))
         return found
 
-    def retry(self, run: str, *, max_usd: float | None = None, max_tokens: int | None = None) -> pb.Run:
+    def retry(
+        self, run: str, *, max_usd: float | None = None, max_tokens: int | None = None
+    ) -> pb.Run:
         """Evaluate again what failed of a run, with another budget where one is given."""
         found: pb.Run = self.RetryRun(retry_request(run, max_usd, max_tokens))
         return found
@@ -86,12 +95,16 @@ class AsyncRuns(RunServiceAsyncStub):
 
     def create(self, *, request_id: str = "", **wanted: Unpack[RunOptions]) -> Awaitable[pb.Run]:
         """As `Runs.create`."""
-        asked: Awaitable[pb.Run] = self.CreateRun(pb.CreateRunRequest(run=run_of(wanted), request_id=request_id))
+        asked: Awaitable[pb.Run] = self.CreateRun(
+            pb.CreateRunRequest(run=run_of(wanted), request_id=request_id)
+        )
         return asked
 
     def estimate(self, **wanted: Unpack[RunOptions]) -> Awaitable[pb.RunEstimate]:
         """As `Runs.estimate`."""
-        asked: Awaitable[pb.RunEstimate] = self.EstimateRun(pb.EstimateRunRequest(run=run_of(wanted)))
+        asked: Awaitable[pb.RunEstimate] = self.EstimateRun(
+            pb.EstimateRunRequest(run=run_of(wanted))
+        )
         return asked
 
     def get(self, run: str) -> Awaitable[pb.Run]:
@@ -127,7 +140,9 @@ class AsyncRuns(RunServiceAsyncStub):
         asked: Awaitable[pb.Run] = self.CancelRun(pb.CancelRunRequest(name=run_name(run)))
         return asked
 
-    def retry(self, run: str, *, max_usd: float | None = None, max_tokens: int | None = None) -> Awaitable[pb.Run]:
+    def retry(
+        self, run: str, *, max_usd: float | None = None, max_tokens: int | None = None
+    ) -> Awaitable[pb.Run]:
         """As `Runs.retry`."""
         asked: Awaitable[pb.Run] = self.RetryRun(retry_request(run, max_usd, max_tokens))
         return asked

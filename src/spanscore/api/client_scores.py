@@ -26,7 +26,10 @@ else:
 
 
 class Scores(ScoreServiceStub):
-    """Scores that were measured, and that others gave. A score is named by its uid, or by `scores/UID`."""
+    """Scores that were measured, and that others gave.
+
+    A score is named by its uid, or by `scores/UID`.
+    """
 
     def get(self, score: str) -> Score:
         """One score, of whatever revision."""
@@ -38,7 +41,8 @@ class Scores(ScoreServiceStub):
         return pages(self.ListScores, list_request(wanted))
 
     def create(self, *, request_id: str = "", **wanted: Unpack[NewScore]) -> Score:
-        """Keep a score that somebody gave: `create(metric="helpful", trace_id=…, label="pass", author="ann")`.
+        """Keep a score that somebody gave: `create(metric="helpful", trace_id=…, label="pass",
+        author="ann")`.
 
         With the `request_id` of an earlier call that score is returned.
         """
@@ -47,10 +51,14 @@ class Scores(ScoreServiceStub):
 
     def create_many(self, scores: Iterable[NewScore]) -> Sequence[Score]:
         """Keep many scores, of each thousand all or none, in their order."""
-        return [score for request in batches(scores) for score in self.BatchCreateScores(request).scores]
+        return [
+            score for request in batches(scores) for score in self.BatchCreateScores(request).scores
+        ]
 
     def update(self, score: str, *, etag: str = "", **wanted: Unpack[ScoreContent]) -> Score:
-        """Change a score that somebody gave; with an `etag` only where nobody has changed it since (ConflictError)."""
+        """Change a score that somebody gave; with an `etag` only where nobody has changed it since
+        (ConflictError).
+        """
         found: Score = self.UpdateScore(update_request(score, wanted, etag))
         return found
 
@@ -78,9 +86,15 @@ class AsyncScores(ScoreServiceAsyncStub):
 
     async def create_many(self, scores: Iterable[NewScore]) -> Sequence[Score]:
         """As `Scores.create_many`."""
-        return [score for request in batches(scores) for score in (await self.BatchCreateScores(request)).scores]
+        return [
+            score
+            for request in batches(scores)
+            for score in (await self.BatchCreateScores(request)).scores
+        ]
 
-    def update(self, score: str, *, etag: str = "", **wanted: Unpack[ScoreContent]) -> Awaitable[Score]:
+    def update(
+        self, score: str, *, etag: str = "", **wanted: Unpack[ScoreContent]
+    ) -> Awaitable[Score]:
         """As `Scores.update`."""
         asked: Awaitable[Score] = self.UpdateScore(update_request(score, wanted, etag))
         return asked

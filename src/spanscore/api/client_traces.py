@@ -1,4 +1,6 @@
-"""TraceService as both clients have it: its stub, and the same methods with keywords for traces and for sessions."""
+"""TraceService as both clients have it: its stub, and the same methods with keywords for traces and
+for sessions.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from typing import TYPE_CHECKING, Unpack
@@ -27,7 +29,10 @@ else:
 
 
 class Traces(TraceServiceStub):
-    """Stored agent traces. A trace is named by its id, by that of an OpenTelemetry trace, or by `traces/ID`."""
+    """Stored agent traces.
+
+    A trace is named by its id, by that of an OpenTelemetry trace, or by `traces/ID`.
+    """
 
     def get(self, trace: str) -> AgentTrace:
         """One agent trace as it was rebuilt."""
@@ -35,7 +40,9 @@ class Traces(TraceServiceStub):
         return found
 
     def list(self, **wanted: Unpack[TraceConditions]) -> Iterator[pb.TraceSummary]:
-        """Agent traces with their scores, page after page: `list(filter="label.faithfulness = fail")`."""
+        """Agent traces with their scores, page after page: `list(filter="label.faithfulness =
+        fail")`.
+        """
         return pages(self.ListTraces, traces_request(wanted))
 
     def evaluate(self, trace: str, **wanted: Unpack[TraceEvaluation]) -> Sequence[Score]:
@@ -44,7 +51,10 @@ class Traces(TraceServiceStub):
 
 
 class Sessions(TraceServiceStub):
-    """Stored sessions. A session is named by its key, by its id where only one has it, or by `sessions/KEY`."""
+    """Stored sessions.
+
+    A session is named by its key, by its id where only one has it, or by `sessions/KEY`.
+    """
 
     def get(self, session: str) -> pb.Session:
         """One session with its scores and those of its traces."""
@@ -52,7 +62,9 @@ class Sessions(TraceServiceStub):
         return found
 
     def list(self, **wanted: Unpack[SessionConditions]) -> Iterator[pb.Session]:
-        """Sessions with their scores, page after page: `list(filter="trace_count > 3 AND failing = true")`."""
+        """Sessions with their scores, page after page: `list(filter="trace_count > 3 AND failing =
+        true")`.
+        """
         return pages(self.ListSessions, sessions_request(wanted))
 
     def evaluate(self, session: str, **wanted: Unpack[SessionEvaluation]) -> Sequence[Score]:
@@ -65,7 +77,9 @@ class AsyncTraces(TraceServiceAsyncStub):
 
     def get(self, trace: str) -> Awaitable[AgentTrace]:
         """As `Traces.get`."""
-        asked: Awaitable[AgentTrace] = self.GetTrace(pb.GetTraceRequest(name=named("traces", trace)))
+        asked: Awaitable[AgentTrace] = self.GetTrace(
+            pb.GetTraceRequest(name=named("traces", trace))
+        )
         return asked
 
     def list(self, **wanted: Unpack[TraceConditions]) -> AsyncIterator[pb.TraceSummary]:
@@ -82,7 +96,9 @@ class AsyncSessions(TraceServiceAsyncStub):
 
     def get(self, session: str) -> Awaitable[pb.Session]:
         """As `Sessions.get`."""
-        asked: Awaitable[pb.Session] = self.GetSession(pb.GetSessionRequest(name=named("sessions", session)))
+        asked: Awaitable[pb.Session] = self.GetSession(
+            pb.GetSessionRequest(name=named("sessions", session))
+        )
         return asked
 
     def list(self, **wanted: Unpack[SessionConditions]) -> AsyncIterator[pb.Session]:

@@ -1,6 +1,7 @@
 """The methods of all services as an ASGI application that speaks the Connect protocol.
 
-connectrpc takes longer to import than the rest of the API, so this is imported when the first method is called.
+connectrpc takes longer to import than the rest of the API, so this is imported when the first
+method is called.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -43,7 +44,9 @@ class ConnectServices(ConnectASGIApplication[None]):
 
 
 class _JsonCodec:
-    """Takes JSON objects alone: protobuf's own parser reads a list or a text as a message without fields."""
+    """Takes JSON objects alone: protobuf's own parser reads a list or a text as a message without
+    fields.
+    """
 
     def __init__(self) -> None:
         self._codec = google_protobuf_json_codec(ignore_unknown_fields=False)
@@ -59,7 +62,9 @@ class _JsonCodec:
     def decode(self, data: Any, message_class: Any) -> Any:
         """The message that a request's body contains. Raises ValueError, or the parser's error."""
         if not bytes(data[:_LOOKED_AT]).lstrip().startswith(b"{"):
-            raise ValueError('the request is no JSON object: write its fields as {"name": …}, or {} for none')
+            raise ValueError(
+                'the request is no JSON object: write its fields as {"name": …}, or {} for none'
+            )
         refuse_null_lists(bytes(data), message_class.DESCRIPTOR)
         return self._codec.decode(data, message_class)
 
@@ -71,7 +76,9 @@ def _endpoint(method: Method, caller: Caller) -> Any:
         service_name=service,
         input=method.request_class,
         output=method.response_class,
-        idempotency_level=IdempotencyLevel.UNKNOWN if method.has_side_effects else IdempotencyLevel.NO_SIDE_EFFECTS,
+        idempotency_level=IdempotencyLevel.UNKNOWN
+        if method.has_side_effects
+        else IdempotencyLevel.NO_SIDE_EFFECTS,
         stream_type=StreamType.SERVER_STREAM if method.is_stream else StreamType.UNARY,
     )
 
@@ -88,23 +95,32 @@ def _endpoint(method: Method, caller: Caller) -> Any:
         except Refusal as refusal:
             raise _connect_error(refusal) from refusal
 
-    return Endpoint.server_stream(info, stream) if method.is_stream else Endpoint.unary(info, answer)
+    return (
+        Endpoint.server_stream(info, stream) if method.is_stream else Endpoint.unary(info, answer)
+    )
 
 
 def _connect_error(refusal: Refusal) -> ConnectError:
     code = refusal.code.name.lower()
     return ConnectError(
-        Code("canceled" if code == "cancelled" else code), refusal.status.message, _details(refusal.status)
+        Code("canceled" if code == "cancelled" else code),
+        refusal.status.message,
+        _details(refusal.status),
     )
 
 
 def _details(status: Status) -> list[ErrorDetail]:
     described = describe_details(status)
-    return [_Detail(name, message.SerializeToString(), described[name]) for name, message in details(status)]
+    return [
+        _Detail(name, message.SerializeToString(), described[name])
+        for name, message in details(status)
+    ]
 
 
 class _Detail(ErrorDetail):
-    """A detail that people can read too: its fields stand as JSON beside the message, under `debug`."""
+    """A detail that people can read too: its fields stand as JSON beside the message, under
+    `debug`.
+    """
 
     def __init__(self, name: str, content: bytes, described: Mapping[str, Any]) -> None:
         super().__init__(AnyMessage(type_url=f"type.googleapis.com/{name}", value=content))

@@ -1,4 +1,6 @@
-"""ControlService: the same as TraceService and ScoreService in five methods, as the first version had them."""
+"""ControlService: the same as TraceService and ScoreService in five methods, as the first version
+had them.
+"""
 
 from spanscore import metrics
 from spanscore.api.backend import Backend, evaluate
@@ -24,9 +26,13 @@ class ControlService(Servicer):
         self._scores = ScoreService(backend)
 
     @needs("read")
-    async def list_metrics(self, _request: pb.ListMetricsRequest, _call: Call) -> pb.ListMetricsResponse:
+    async def list_metrics(
+        self, _request: pb.ListMetricsRequest, _call: Call
+    ) -> pb.ListMetricsResponse:
         """Every metric there is."""
-        return pb.ListMetricsResponse(metrics=[encode_metric(x) for _, x in sorted(metrics.available().items())])
+        return pb.ListMetricsResponse(
+            metrics=[encode_metric(x) for _, x in sorted(metrics.available().items())]
+        )
 
     @needs("read")
     async def get_trace(self, request: trace_pb.GetTraceRequest, call: Call) -> pb.GetTraceResponse:
@@ -34,12 +40,16 @@ class ControlService(Servicer):
         return pb.GetTraceResponse(trace=await self._traces.get_trace(request, call))
 
     @needs("read")
-    async def list_traces(self, request: trace_pb.ListTracesRequest, call: Call) -> trace_pb.ListTracesResponse:
+    async def list_traces(
+        self, request: trace_pb.ListTracesRequest, call: Call
+    ) -> trace_pb.ListTracesResponse:
         """A page of agent traces with their scores."""
         return await self._traces.list_traces(request, call)
 
     @needs("read")
-    async def list_scores(self, request: score_pb.ListScoresRequest, call: Call) -> score_pb.ListScoresResponse:
+    async def list_scores(
+        self, request: score_pb.ListScoresRequest, call: Call
+    ) -> score_pb.ListScoresResponse:
         """A page of scores."""
         return await self._scores.list_scores(request, call)
 

@@ -40,7 +40,11 @@ _COMPLETENESS: dict[Completeness, "trace_pb.Completeness.ValueType"] = {
 }
 _COMPLETENESS_WORD = {number: word for word, number in _COMPLETENESS.items()}
 SCOPE = {"trace": score_pb.SCOPE_TRACE, "session": score_pb.SCOPE_SESSION}
-STATUS = {"scored": score_pb.STATUS_SCORED, "skipped": score_pb.STATUS_SKIPPED, "failed": score_pb.STATUS_FAILED}
+STATUS = {
+    "scored": score_pb.STATUS_SCORED,
+    "skipped": score_pb.STATUS_SKIPPED,
+    "failed": score_pb.STATUS_FAILED,
+}
 _KIND: dict[str | None, "score_pb.EvaluatorKind.ValueType"] = {
     None: score_pb.EVALUATOR_KIND_UNSPECIFIED,
     "LLM": score_pb.EVALUATOR_KIND_LLM,
@@ -76,8 +80,12 @@ def encode_trace(trace: AgentTrace) -> trace_pb.AgentTrace:
         user_input=text_of(trace.user_input),
         final_output=text_of(trace.final_output),
         system_instructions=text_of(trace.system_instructions),
-        available_tools=None if tools is None else trace_pb.ToolList(tools=map(_encode_tool, tools)),
-        tool_calls=None if calls is None else trace_pb.ToolCallList(tool_calls=map(_encode_tool_call, calls)),
+        available_tools=None
+        if tools is None
+        else trace_pb.ToolList(tools=map(_encode_tool, tools)),
+        tool_calls=None
+        if calls is None
+        else trace_pb.ToolCallList(tool_calls=map(_encode_tool_call, calls)),
         model_calls=map(_encode_model_call, trace.model_calls),
         history=map(_encode_past_message, trace.history or ()),
         history_recorded=trace.history is not None,
@@ -85,7 +93,8 @@ def encode_trace(trace: AgentTrace) -> trace_pb.AgentTrace:
         plan=text_of(trace.plan),
         damaged=trace.damaged,
         usage=trace_pb.TokenUsage(
-            input_tokens=_int64(trace.usage.input_tokens), output_tokens=_int64(trace.usage.output_tokens)
+            input_tokens=_int64(trace.usage.input_tokens),
+            output_tokens=_int64(trace.usage.output_tokens),
         ),
         dialects=trace.dialects,
         unread_spans=trace.unread_spans,
@@ -134,7 +143,9 @@ def _decode_history(message: trace_pb.AgentTrace) -> tuple[PastMessage, ...] | N
 
 
 def _encode_trial(trial: Trial) -> trace_pb.Trial:
-    return trace_pb.Trial(**{name: text_of(getattr(trial, name)) for name in Trial.__dataclass_fields__})
+    return trace_pb.Trial(
+        **{name: text_of(getattr(trial, name)) for name in Trial.__dataclass_fields__}
+    )
 
 
 def _decode_trial(message: trace_pb.Trial) -> Trial:
@@ -150,7 +161,9 @@ def encode_score(evaluation: Evaluation) -> score_pb.Score:
         status=STATUS[evaluation.status],
         metric=evaluation.metric,
         value=evaluation.value,
-        scale=None if evaluation.scale is None else score_pb.Scale(low=evaluation.scale[0], high=evaluation.scale[1]),
+        scale=None
+        if evaluation.scale is None
+        else score_pb.Scale(low=evaluation.scale[0], high=evaluation.scale[1]),
         label=text_of(evaluation.label),
         threshold=evaluation.threshold,
         reason=text_of(evaluation.reason),
@@ -240,7 +253,9 @@ def _decode_target(message: trace_pb.Target) -> Target:
 
 def _encode_tool(tool: Tool) -> trace_pb.Tool:
     return trace_pb.Tool(
-        name=text_of(tool.name), description=text_of(tool.description), parameters_json=_json(tool.parameters)
+        name=text_of(tool.name),
+        description=text_of(tool.description),
+        parameters_json=_json(tool.parameters),
     )
 
 
@@ -297,7 +312,9 @@ def _encode_requested_call(call: RequestedCall) -> trace_pb.RequestedCall:
 
 
 def _decode_requested_call(message: trace_pb.RequestedCall) -> RequestedCall:
-    return RequestedCall(_given(message, "call_id"), message.name, _decode_json(message, "arguments_json"))
+    return RequestedCall(
+        _given(message, "call_id"), message.name, _decode_json(message, "arguments_json")
+    )
 
 
 def _encode_model_call(call: ModelCall) -> trace_pb.ModelCall:
@@ -339,7 +356,11 @@ def _encode_past_message(message: PastMessage) -> trace_pb.PastMessage:
 
 
 def _decode_past_message(message: trace_pb.PastMessage) -> PastMessage:
-    return PastMessage(message.role, _given(message, "text"), tuple(map(_decode_requested_call, message.tool_calls)))
+    return PastMessage(
+        message.role,
+        _given(message, "text"),
+        tuple(map(_decode_requested_call, message.tool_calls)),
+    )
 
 
 def _encode_retrieval(retrieval: Retrieval) -> trace_pb.Retrieval:
@@ -351,7 +372,9 @@ def _encode_retrieval(retrieval: Retrieval) -> trace_pb.Retrieval:
 
 
 def _decode_retrieval(message: trace_pb.Retrieval) -> Retrieval:
-    return Retrieval(message.span_id, _given(message, "query"), tuple(map(loads, message.documents_json)))
+    return Retrieval(
+        message.span_id, _given(message, "query"), tuple(map(loads, message.documents_json))
+    )
 
 
 def _given(message: "Message", field: str) -> Any:

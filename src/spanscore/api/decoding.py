@@ -17,13 +17,18 @@ from spanscore.model.score import (
 from spanscore.model.trace import Target
 
 _SCOPES: dict[int, ScopeKind] = {pb.SCOPE_TRACE: "trace", pb.SCOPE_SESSION: "session"}
-_KINDS = {pb.EVALUATOR_KIND_LLM: "LLM", pb.EVALUATOR_KIND_CODE: "CODE", pb.EVALUATOR_KIND_HUMAN: "HUMAN"}
+_KINDS = {
+    pb.EVALUATOR_KIND_LLM: "LLM",
+    pb.EVALUATOR_KIND_CODE: "CODE",
+    pb.EVALUATOR_KIND_HUMAN: "HUMAN",
+}
 _ADDED = ("threshold", "success")
 """What the JSON form of a score adds to its metadata."""
 
 
 def decode_score(message: pb.Score) -> Evaluation:
-    """The evaluation of a message, but for what messages do not have: resource, tally, and the test it was made for.
+    """The evaluation of a message, but for what messages do not have: resource, tally, and the test
+    it was made for.
 
     Raises ValueError where `metadata_json` is no JSON.
     """
@@ -67,7 +72,9 @@ def _outcome(message: pb.Score) -> Outcome | Annotation:
     label = message.label if message.HasField("label") else None
     if message.evaluator.HasField("source") or value is None:
         return Annotation(value, label, message.reason, metadata)
-    by_threshold = "pass" if message.HasField("threshold") and reaches(value, message.threshold) else "fail"
+    by_threshold = (
+        "pass" if message.HasField("threshold") and reaches(value, message.threshold) else "fail"
+    )
     own = {name: x for name, x in metadata.items() if name not in _ADDED}
     return Score(value, message.reason, own, None if label in {None, by_threshold} else label)
 

@@ -27,7 +27,9 @@ def summary(found: Summary) -> pb.ScoreSummary:
         sessions=found.sessions,
         mean=figure(found.mean),
         pass_rate=figure(found.pass_rate),
-        corrected_pass_rate=None if found.corrected is None else _corrected(found.corrected, found.pass_rate),
+        corrected_pass_rate=None
+        if found.corrected is None
+        else _corrected(found.corrected, found.pass_rate),
         low=low,
         high=high,
         least_sampling=found.least_chance,
@@ -38,7 +40,8 @@ def summary(found: Summary) -> pb.ScoreSummary:
 def trend(found: Series) -> pb.ScoreTrend:
     """A metric over time as a message."""
     points = (
-        pb.ScoreTrendPoint(start_ns=x.start_ns, end_ns=x.end_ns, summary=summary(x.summary)) for x in found.points
+        pb.ScoreTrendPoint(start_ns=x.start_ns, end_ns=x.end_ns, summary=summary(x.summary))
+        for x in found.points
     )
     return pb.ScoreTrend(
         metric=text_of(found.metric),
@@ -58,9 +61,17 @@ def distribution(found: Distribution) -> pb.ScoreDistribution:
         source=text_of(found.source),
         low=low,
         high=high,
-        bins=(pb.ScoreBin(low=x.low, high=x.high, scores=x.scores, share=figure(x.share)) for x in found.bins),
-        labels=(pb.ScoreLabel(label=text_of(x.label), scores=x.scores, share=figure(x.share)) for x in found.labels),
-        quantiles=(pb.ScoreQuantile(share=x.share, value=figure(x.figure)) for x in found.quantiles),
+        bins=(
+            pb.ScoreBin(low=x.low, high=x.high, scores=x.scores, share=figure(x.share))
+            for x in found.bins
+        ),
+        labels=(
+            pb.ScoreLabel(label=text_of(x.label), scores=x.scores, share=figure(x.share))
+            for x in found.labels
+        ),
+        quantiles=(
+            pb.ScoreQuantile(share=x.share, value=figure(x.figure)) for x in found.quantiles
+        ),
     )
 
 
@@ -95,7 +106,10 @@ def session(found: Ranked) -> pb.RankedSession:
         of = found.example
         key = of.session_key or of.session_id
         message.name = name_of("traces", of.subject_id) if key is None else name_of("sessions", key)
-        message.service_name, message.agent_name = text_of(of.service_name or ""), text_of(of.agent_name or "")
+        message.service_name, message.agent_name = (
+            text_of(of.service_name or ""),
+            text_of(of.agent_name or ""),
+        )
         if of.session_id is not None:
             message.session_id = text_of(of.session_id)
     return message
@@ -134,4 +148,6 @@ def _estimate(found: Estimate | None, scores: int, sessions: int, why_not: str) 
 
 
 def _missing(found: Missing) -> pb.MissingReason:
-    return pb.MissingReason(status=STATUS[found.status], cause=text_of(found.cause), count=found.count)
+    return pb.MissingReason(
+        status=STATUS[found.status], cause=text_of(found.cause), count=found.count
+    )

@@ -38,18 +38,29 @@ _NAMES: Final = {
 }
 """Fields of a spec that the API names differently."""
 
-_SCOPES: Final[dict[Any, str]] = {SCOPE_UNSPECIFIED: "trace", SCOPE_TRACE: "trace", SCOPE_SESSION: "session"}
+_SCOPES: Final[dict[Any, str]] = {
+    SCOPE_UNSPECIFIED: "trace",
+    SCOPE_TRACE: "trace",
+    SCOPE_SESSION: "session",
+}
 _OVERLAPS: Final[dict[Any, str]] = {
     pb.MONITOR_OVERLAP_UNSPECIFIED: "skip",
     pb.MONITOR_OVERLAP_SKIP: "skip",
     pb.MONITOR_OVERLAP_QUEUE: "queue",
     pb.MONITOR_OVERLAP_CANCEL_PREVIOUS: "cancel_previous",
 }
-_TICK_STATES: Final = {"queued": "QUEUED", "running": "RUNNING", "skipped": "SKIPPED", "failed": "FAILED"}
+_TICK_STATES: Final = {
+    "queued": "QUEUED",
+    "running": "RUNNING",
+    "skipped": "SKIPPED",
+    "failed": "FAILED",
+}
 
 
 class _AskedTimes(Times):
-    """Times that somebody asks for by the API: the server's owner alone has a monitor tick more often."""
+    """Times that somebody asks for by the API: the server's owner alone has a monitor tick more
+    often.
+    """
 
     every: Duration | None = None
 
@@ -64,7 +75,9 @@ class _AskedTimes(Times):
     @classmethod
     def _has_seldom_times(cls, cron: str | None) -> str | None:
         if cron is not None and seconds_apart(cron) < _LEAST_S:
-            raise ValueError(f"cron {cron!r} is too often: its seconds must be at least {_LEAST_S} apart")
+            raise ValueError(
+                f"cron {cron!r} is too often: its seconds must be at least {_LEAST_S} apart"
+            )
         return cron
 
 
@@ -88,16 +101,22 @@ def spec_of(monitor: pb.Monitor) -> MonitorSpec:
 
 
 def merged(known: Known, given: pb.Monitor, mask: FieldMask) -> pb.Monitor:
-    """A monitor as it is to be: with the fields of `given` that `mask` names; without a mask those that are set."""
+    """A monitor as it is to be: with the fields of `given` that `mask` names; without a mask those
+    that are set.
+    """
     paths = list(mask.paths) or _set_paths(given)
     paths = list(_GIVEN) if "*" in paths else paths
     for path in paths:
         if not FieldMask(paths=[path]).IsValidForDescriptor(pb.Monitor.DESCRIPTOR):
             raise FieldError("update_mask", f"Monitor has no field {shown(path)}")
         if path.partition(".")[0] not in _GIVEN:
-            raise FieldError("update_mask", f"{shown(path)} cannot be changed; these can: {', '.join(_GIVEN)}")
+            raise FieldError(
+                "update_mask", f"{shown(path)} cannot be changed; these can: {', '.join(_GIVEN)}"
+            )
     message = encode_given(known.spec)
-    FieldMask(paths=paths).MergeMessage(given, message, replace_message_field=True, replace_repeated_field=True)
+    FieldMask(paths=paths).MergeMessage(
+        given, message, replace_message_field=True, replace_repeated_field=True
+    )
     return message
 
 
@@ -160,7 +179,10 @@ def encode_tick(found: ShownTick) -> pb.MonitorTick:
 
 
 def _watch(watch: pb.MonitorWatch) -> dict[str, Any]:
-    given: dict[str, Any] = {"metric": watch.metric, "scope": _named(watch.scope, _SCOPES, "monitor.watch.scope")}
+    given: dict[str, Any] = {
+        "metric": watch.metric,
+        "scope": _named(watch.scope, _SCOPES, "monitor.watch.scope"),
+    }
     given |= {
         name: getattr(watch, name)
         for name in ("service", "agent", "floor", "alpha", "heaviest")
@@ -178,7 +200,9 @@ def _watch(watch: pb.MonitorWatch) -> dict[str, Any]:
 
 def _schedule(schedule: pb.MonitorSchedule) -> dict[str, Any]:
     given: dict[str, Any] = {"jitter": _duration(schedule.jitter_s, "monitor.schedule.jitter_s")}
-    given |= {name: getattr(schedule, name) for name in ("cron", "catch_up") if schedule.HasField(name)}
+    given |= {
+        name: getattr(schedule, name) for name in ("cron", "catch_up") if schedule.HasField(name)
+    }
     if schedule.time_zone:
         given["time_zone"] = schedule.time_zone
     if schedule.HasField("every_s"):
@@ -195,7 +219,11 @@ def _run(run: pb.MonitorRun) -> dict[str, Any]:
     except FieldError as error:
         raise error.within("monitor") from None
     given: dict[str, Any] = {"target": spec.target, "measure": spec.measure, "budget": spec.budget}
-    given |= {"export": spec.export, "everything": run.everything, "only_if_changed": run.only_if_changed}
+    given |= {
+        "export": spec.export,
+        "everything": run.everything,
+        "only_if_changed": run.only_if_changed,
+    }
     if run.HasField("look_back_s"):
         given["look_back"] = _duration(run.look_back_s, "monitor.run.look_back_s")
     return {**given, "overlap": _named(run.overlap, _OVERLAPS, "monitor.run.overlap")}
@@ -260,11 +288,15 @@ def _encode_monitor_run(run: MonitorRun) -> pb.MonitorRun:
 
 
 def _encode_findings(found: Findings) -> pb.MonitorFindings:
-    return pb.MonitorFindings(**{name: getattr(found, name) for name in Findings.__dataclass_fields__})
+    return pb.MonitorFindings(
+        **{name: getattr(found, name) for name in Findings.__dataclass_fields__}
+    )
 
 
 def _set_paths(message: Message, before: str = "") -> list[str]:
-    """The paths of all fields that are set, but of those that the server sets at the outermost level."""
+    """The paths of all fields that are set, but of those that the server sets at the outermost
+    level.
+    """
     found = []
     for field, value in message.ListFields():
         path = f"{before}{field.name}"

@@ -34,7 +34,10 @@ def spec_of(run: pb.Run) -> RunSpec:
         target["source"] = run.target.source
     if run.target.HasField("filter"):
         target["filter"] = _given(run.target.filter)
-    measure = {**_given(run.measure), "options": {name: _object(x) for name, x in run.measure.options.items()}}
+    measure = {
+        **_given(run.measure),
+        "options": {name: _object(x) for name, x in run.measure.options.items()},
+    }
     given = {"name": run.display_name, "target": target, "measure": measure, "export": run.export}
     if run.HasField("budget"):
         given["budget"] = _given(run.budget)
@@ -57,13 +60,19 @@ def _scope_of(scope: Any) -> ScopeKind:
         return "trace"
     found = next((name for name, number in _SCOPES.items() if number == scope), None)
     if found is None:
-        raise FieldError("run.target.scope", f"{scope} is no scope of a run; give SCOPE_TRACE or SCOPE_SESSION")
+        raise FieldError(
+            "run.target.scope", f"{scope} is no scope of a run; give SCOPE_TRACE or SCOPE_SESSION"
+        )
     return found
 
 
 def state_of(state: Any) -> RunState:
     """A state as the store names it. Raises FieldError."""
-    found: Any = pb.RunState.Name(state).removeprefix("RUN_STATE_") if state in pb.RunState.values() else "UNSPECIFIED"
+    found: Any = (
+        pb.RunState.Name(state).removeprefix("RUN_STATE_")
+        if state in pb.RunState.values()
+        else "UNSPECIFIED"
+    )
     if found == "UNSPECIFIED":
         raise FieldError("states", f"{state} is no state")
     return found  # type: ignore[no-any-return]  # the names are the same
@@ -78,7 +87,9 @@ def item_state(state: Any) -> ItemState:
 
 
 def encode_run(run: Run, eta_s: float | None, spec: RunSpec | None = None) -> pb.Run:
-    """A run as a message, with the ids that its target names only where its whole `spec` is given."""
+    """A run as a message, with the ids that its target names only where its whole `spec` is
+    given.
+    """
     asked = encode_spec(spec or read_spec(RunSpec, run.spec))
     asked.target.id_count = run.progress.named
     message = pb.Run(
@@ -123,7 +134,9 @@ def encode_spec(spec: RunSpec) -> pb.Run:
 def encode_item(item: Item) -> pb.RunItem:
     """An item as a message."""
     state = pb.RunItemState.Value(f"RUN_ITEM_STATE_{item.state}")
-    return pb.RunItem(subject_id=item.subject_id, state=state, tries=item.tries, error=item.error or "")
+    return pb.RunItem(
+        subject_id=item.subject_id, state=state, tries=item.tries, error=item.error or ""
+    )
 
 
 def encode_estimate(found: Estimated) -> pb.RunEstimate:
@@ -179,4 +192,6 @@ def _given(message: Message) -> dict[str, Any]:
 def _object(options: Message) -> dict[str, Any]:
     """A Struct as plain values; numbers without a fraction are integers."""
     found: dict[str, Any] = json_format.MessageToDict(options)
-    return {name: int(x) if isinstance(x, float) and x.is_integer() else x for name, x in found.items()}
+    return {
+        name: int(x) if isinstance(x, float) and x.is_integer() else x for name, x in found.items()
+    }

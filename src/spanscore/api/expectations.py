@@ -20,7 +20,10 @@ def encode_expected(expected: Expected) -> trace_pb.Expected:
 
 
 def decode_expected(message: trace_pb.Expected) -> Expected:
-    """The inverse of `encode_expected`. Raises ValueError where `arguments_json` is no JSON object."""
+    """The inverse of `encode_expected`.
+
+    Raises ValueError where `arguments_json` is no JSON object.
+    """
     return Expected(
         answer=message.answer if message.HasField("answer") else None,
         tools=tuple(map(_decode_tool, message.tools)) if message.tools_stated else None,

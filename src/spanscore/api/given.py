@@ -1,4 +1,6 @@
-"""Scores that others give, as requests have them: checked field by field, and read into what the store keeps."""
+"""Scores that others give, as requests have them: checked field by field, and read into what the
+store keeps.
+"""
 
 import hashlib
 import json
@@ -45,7 +47,9 @@ _KINDS: Final[Mapping[int, EvaluatorKind | None]] = {
 
 def draft(request: pb.CreateScoreRequest, tenant: str) -> Draft:
     """The score of a request. Raises FieldError, which names all fields that are wrong."""
-    return _draft(request.score, "", request_id_in(request.request_id) or secrets.token_hex(16), tenant)
+    return _draft(
+        request.score, "", request_id_in(request.request_id) or secrets.token_hex(16), tenant
+    )
 
 
 def drafts(request: pb.BatchCreateScoresRequest, tenant: str) -> list[Draft]:
@@ -54,7 +58,8 @@ def drafts(request: pb.BatchCreateScoresRequest, tenant: str) -> list[Draft]:
         raise FieldError("requests", "is empty: give at least one score")
     if len(request.requests) > MAX_BATCH:
         raise FieldError(
-            "requests", f"has {len(request.requests)} scores: give {MAX_BATCH} at most, in several batches"
+            "requests",
+            f"has {len(request.requests)} scores: give {MAX_BATCH} at most, in several batches",
         )
     of_all = request_id_in(request.request_id) or secrets.token_hex(16)
     found, wrong = [], []
@@ -72,8 +77,8 @@ def drafts(request: pb.BatchCreateScoresRequest, tenant: str) -> list[Draft]:
 def change(request: pb.UpdateScoreRequest) -> Callable[[Evaluation], Evaluation]:
     """What an update makes of the score that is stored.
 
-    Raises FieldError where no score can be changed like that; so does what is returned, and ConflictError where the
-    score is no longer the one that the request's etag is of.
+    Raises FieldError where no score can be changed like that; so does what is returned, and
+    ConflictError where the score is no longer the one that the request's etag is of.
     """
     names = _masked(request.update_mask, request.score)
     fields = _Fields("score.", request.score)
@@ -81,17 +86,22 @@ def change(request: pb.UpdateScoreRequest) -> Callable[[Evaluation], Evaluation]
     def changed(score: Evaluation) -> Evaluation:
         require_unchanged(score, request.score.etag)
         if not isinstance(score.outcome, Annotation):
-            raise FieldError("score", "contains an evaluator's error, which cannot be changed: delete it")
+            raise FieldError(
+                "score", "contains an evaluator's error, which cannot be changed: delete it"
+            )
         return _applied(score, score.outcome, fields, names)
 
     return changed
 
 
 def require_unchanged(score: Evaluation, wanted: str) -> None:
-    """Raise ConflictError where somebody has changed a score since its etag was `wanted`; "": whatever it is."""
+    """Raise ConflictError where somebody has changed a score since its etag was `wanted`; "":
+    whatever it is.
+    """
     if wanted and wanted != etag(score):
         raise ConflictError(
-            f"scores/{score.uid} was changed since it was read: get it again, and change what it is now"
+            f"scores/{score.uid} was changed since it was read: get it again, and change what it"
+            " is now"
         )
 
 
@@ -101,8 +111,12 @@ def _draft(score: score_pb.Score, path: str, request_id: str, tenant: str) -> Dr
     found = Evaluation(
         scope="session" if session_id is not None else "trace",
         subject_id=session_id if session_id is not None else target.trace_id,
-        metric=fields.name("metric", score.metric, "name what is scored, such as task_completion or helpful"),
-        outcome=Annotation(fields.value(), fields.label(), fields.text("reason"), fields.metadata()),
+        metric=fields.name(
+            "metric", score.metric, "name what is scored, such as task_completion or helpful"
+        ),
+        outcome=Annotation(
+            fields.value(), fields.label(), fields.text("reason"), fields.metadata()
+        ),
         threshold=None,
         scale=fields.scale(),
         evaluator=fields.evaluator(),
@@ -117,7 +131,9 @@ def _draft(score: score_pb.Score, path: str, request_id: str, tenant: str) -> Dr
     return Draft(replace(found, digest=_digest_of(found, score)), f"{path}request_id")
 
 
-def _applied(score: Evaluation, before: Annotation, fields: "_Fields", names: Sequence[str]) -> Evaluation:
+def _applied(
+    score: Evaluation, before: Annotation, fields: "_Fields", names: Sequence[str]
+) -> Evaluation:
     """The score with the named fields as the request has them. Raises FieldError."""
     new: dict[str, Any] = {}
     if "value" in names:
@@ -131,7 +147,9 @@ def _applied(score: Evaluation, before: Annotation, fields: "_Fields", names: Se
     outcome: Annotation = replace(before, **new)
     at_ns = fields.time_ns() if "evaluated_at_ns" in names else 0
     scale = fields.scale() if "scale" in names else score.scale
-    changed = replace(score, outcome=outcome, scale=scale, evaluated_at_ns=at_ns or score.evaluated_at_ns)
+    changed = replace(
+        score, outcome=outcome, scale=scale, evaluated_at_ns=at_ns or score.evaluated_at_ns
+    )
     found = fields.checked(changed, names) if {"value", "label", "scale"} & set(names) else changed
     _refuse(fields.wrong)
     return found
@@ -142,7 +160,9 @@ def _masked(mask: FieldMask, score: score_pb.Score) -> list[str]:
     if not mask.paths:
         names = [x.name for x, _ in score.ListFields() if x.name in _MUTABLE]
         if not names:
-            raise FieldError("update_mask", f"nothing is to be changed: set some of {', '.join(_MUTABLE)}")
+            raise FieldError(
+                "update_mask", f"nothing is to be changed: set some of {', '.join(_MUTABLE)}"
+            )
         return names
     if list(mask.paths) == ["*"]:
         return list(_MUTABLE)
@@ -170,13 +190,17 @@ class _Fields:
         scope = score.scope or self._usual_scope()
         if scope == score_pb.SCOPE_SESSION:
             if score.span_id:
-                self._note("span_id", "a session is scored: leave it out, or set scope to SCOPE_TRACE")
+                self._note(
+                    "span_id", "a session is scored: leave it out, or set scope to SCOPE_TRACE"
+                )
             name = self.name("session_id", score.session_id, "give the session's id, or a trace_id")
             return Target("", "", 0, 0, resource), name
         span_id = score.span_id.strip().lower()
         if span_id and not _is_span_id(span_id):
             self._note(
-                "span_id", f"{shown(score.span_id)} is no id: give the 16 hex digits of one of the trace's spans"
+                "span_id",
+                f"{shown(score.span_id)} is no id: give the 16 hex digits of one of the trace's"
+                " spans",
             )
         return Target(self._trace_id(), span_id, 0, 0, resource), None
 
@@ -185,7 +209,9 @@ class _Fields:
         if not self._score.HasField("value"):
             return None
         if not math.isfinite(self._score.value):
-            self._note("value", f"{self._score.value} is no number that can be kept: give a finite one")
+            self._note(
+                "value", f"{self._score.value} is no number that can be kept: give a finite one"
+            )
             return None
         return self._score.value
 
@@ -234,50 +260,83 @@ class _Fields:
         """Who gave it."""
         by = self._score.evaluator
         source = self.name(
-            "evaluator.source", by.source, "say who gives it: human, programmatic, or an evaluator's name"
+            "evaluator.source",
+            by.source,
+            "say who gives it: human, programmatic, or an evaluator's name",
         )
         if source == _OURS:
-            self._note("evaluator.source", "spanscore measures its own scores: name who gives this one, such as human")
+            self._note(
+                "evaluator.source",
+                "spanscore measures its own scores: name who gives this one, such as human",
+            )
         for field, text in (("author", by.author), ("name", by.name), ("version", by.version)):
             self._require_text(f"evaluator.{field}", text, _MAX_NAME_CHARS)
         self._require_text("evaluator.model", by.model, _MAX_NAME_CHARS)
         kind = _KINDS.get(by.kind) or KIND_OF_SOURCE.get(source)
         return Evaluator(
-            kind, by.name or source, by.version, model=by.model or None, source=source, author=by.author.strip() or None
+            kind,
+            by.name or source,
+            by.version,
+            model=by.model or None,
+            source=source,
+            author=by.author.strip() or None,
         )
 
     def time_ns(self) -> int:
         """When it was given; 0: now."""
         found = self._score.evaluated_at_ns
         if found > min(time.time_ns() + _CLOCK_SKEW_NS, _LATEST_NS):
-            self._note("evaluated_at_ns", f"{found} is in the future: give nanoseconds since 1970-01-01, or 0 for now")
+            self._note(
+                "evaluated_at_ns",
+                f"{found} is in the future: give nanoseconds since 1970-01-01, or 0 for now",
+            )
             return 0
         return found
 
     def checked(self, score: Evaluation, names: Sequence[str]) -> Evaluation:
-        """The score with its verdict; what of the named fields does not fit its metric or its scale is noted."""
+        """The score with its verdict; what of the named fields does not fit its metric or its scale
+        is noted.
+        """
         outcome = cast("Annotation", score.outcome)
         if outcome.value is None and outcome.label is None and not self.wrong:
             self._note("value", _NO_VALUE)
         if score.scale is not None and outcome.value is not None:
             self._require_on_scale(score.metric, outcome.value, score.scale)
-        is_word_wanted = "label" in names and outcome.label is not None and score.metric in metrics.built_in()
+        is_word_wanted = (
+            "label" in names and outcome.label is not None and score.metric in metrics.built_in()
+        )
         if is_word_wanted and verdict(outcome.label) is None:
-            self._note("label", f"{shown(outcome.label or '')} is no label of {score.metric}: give pass or fail")
+            self._note(
+                "label",
+                f"{shown(outcome.label or '')} is no label of {score.metric}: give pass or fail",
+            )
         return replace(score, outcome=replace(outcome, passed=_passed(outcome)))
 
     def _require_on_scale(self, metric: str, value: float, scale: tuple[float, float]) -> None:
         known = _known_scale(metric)
         if known is not None and scale != known:
-            self._note("scale", f"{metric} has the scale {known[0]:g} to {known[1]:g}: give values on that one")
+            self._note(
+                "scale",
+                f"{metric} has the scale {known[0]:g} to {known[1]:g}: give values on that one",
+            )
         elif not scale[0] <= value <= scale[1]:
             whose = f"of {metric}" if known else "that is given"
-            self._note("value", f"{value:g} is off the scale {whose}, which is {scale[0]:g} to {scale[1]:g}")
+            self._note(
+                "value",
+                f"{value:g} is off the scale {whose}, which is {scale[0]:g} to {scale[1]:g}",
+            )
 
     def _usual_scope(self) -> "score_pb.Scope.ValueType":
         if self._score.trace_id and self._score.session_id:
-            self._note("scope", "both trace_id and session_id are set: say by scope which of the two is scored")
-        return score_pb.SCOPE_TRACE if self._score.trace_id or not self._score.session_id else score_pb.SCOPE_SESSION
+            self._note(
+                "scope",
+                "both trace_id and session_id are set: say by scope which of the two is scored",
+            )
+        return (
+            score_pb.SCOPE_TRACE
+            if self._score.trace_id or not self._score.session_id
+            else score_pb.SCOPE_SESSION
+        )
 
     def _trace_id(self) -> str:
         try:
@@ -300,7 +359,11 @@ class _Fields:
 
 
 def _is_span_id(text: str) -> bool:
-    return len(text) == _SPAN_ID_DIGITS and set(text) <= set("0123456789abcdef") and text.strip("0") != ""
+    return (
+        len(text) == _SPAN_ID_DIGITS
+        and set(text) <= set("0123456789abcdef")
+        and text.strip("0") != ""
+    )
 
 
 def _known_scale(metric: str) -> tuple[float, float] | None:
@@ -323,7 +386,9 @@ def _digest(*parts: str) -> str:
 
 
 def _passed(outcome: Annotation) -> bool | None:
-    """Whether it is a pass: as its label says; without one as its value does, where that was a yes or no before."""
+    """Whether it is a pass: as its label says; without one as its value does, where that was a yes
+    or no before.
+    """
     if outcome.label is not None or outcome.passed is None or outcome.value not in {0.0, 1.0}:
         return verdict(outcome.label)
     return bool(outcome.value)

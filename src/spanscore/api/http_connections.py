@@ -18,10 +18,14 @@ class Limits:
     """With more than so many, requests are answered 503, but for those for health."""
 
     spare: int = 100
-    """Past `connections` so many more are open for requests for health; others are closed at once."""
+    """Past `connections` so many more are open for requests for health; others are closed at
+    once.
+    """
 
     head_s: float = 10.0
-    """Within so many seconds a request's head has to be there, from the connection's start or the head's first byte."""
+    """Within so many seconds a request's head has to be there, from the connection's start or the
+    head's first byte.
+    """
 
     body_s: float = 30.0
     """Within so many seconds more its body has to be there; else the request is answered 408."""

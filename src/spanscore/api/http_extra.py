@@ -14,7 +14,8 @@ _INSTALL = "pip install 'spanscore[api]'"
 
 
 async def start(config: Api, server: Server) -> HttpListener | None:
-    """Serve what `server` does over HTTP as well, as `api.http` has it; None where it is not served.
+    """Serve what `server` does over HTTP as well, as `api.http` has it; None where it is not
+    served.
 
     Raises ConfigError where `api.http` is set and cannot be as it is.
     """
@@ -23,10 +24,17 @@ async def start(config: Api, server: Server) -> HttpListener | None:
         return None
     if any(find_spec(name) is None for name in ("connectrpc", "uvicorn")):
         if config.http is not None:
-            raise ConfigError(f"api.http needs packages that are not installed: {_INSTALL}, or leave it out")
+            raise ConfigError(
+                f"api.http needs packages that are not installed: {_INSTALL}, or leave it out"
+            )
         _log.info("the API is there over gRPC alone; over HTTP with %s", _INSTALL)
         return None
-    warn_of_exposure("api.http", wanted.endpoint, has_auth=config.auth is not None, has_tls=wanted.tls is not None)
+    warn_of_exposure(
+        "api.http",
+        wanted.endpoint,
+        has_auth=config.auth is not None,
+        has_tls=wanted.tls is not None,
+    )
     made = HttpListener(wanted, server.servicers, server.caller)
     try:
         await made.start()

@@ -1,4 +1,6 @@
-"""Listening for the API over HTTP: uvicorn and what it serves are imported when the first connection comes."""
+"""Listening for the API over HTTP: uvicorn and what it serves are imported when the first
+connection comes.
+"""
 
 import asyncio
 import logging
@@ -36,7 +38,10 @@ class HttpListener:
         """The port it listens on, from `start` on."""
 
     async def start(self) -> None:
-        """Listen. Raises ConfigError where the endpoint cannot be bound or a certificate not be used."""
+        """Listen.
+
+        Raises ConfigError where the endpoint cannot be bound or a certificate not be used.
+        """
         if self._config.tls is not None:
             http_context(self._config.tls, "api.http.tls")
         self._bound = bind(self._config.endpoint)
@@ -74,7 +79,9 @@ def bind(endpoint: str) -> socket.socket:
     """A socket that listens. Raises ConfigError where the endpoint cannot be bound."""
     host, port = split_endpoint(endpoint)
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM
+        )[0]
         bound = socket.socket(family, kind, protocol)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
@@ -83,6 +90,7 @@ def bind(endpoint: str) -> socket.socket:
     except OSError as error:
         why = error.strerror or error
         raise ConfigError(
-            f"api.http.endpoint: cannot listen on {endpoint} ({why}); is something else listening there?"
+            f"api.http.endpoint: cannot listen on {endpoint} ({why}); is something else listening"
+            " there?"
         ) from error
     return bound

@@ -1,7 +1,9 @@
-"""The services as JSON over HTTP, by the Connect protocol, on a port of their own; with the OpenAPI document of them.
+"""The services as JSON over HTTP, by the Connect protocol, on a port of their own; with the OpenAPI
+document of them.
 
 connectrpc speaks the protocol and uvicorn HTTP. Both are of the extra `api`: this module, and
-uvicorn with it, is imported when the first connection comes, connectrpc when the first method is called.
+uvicorn with it, is imported when the first connection comes, connectrpc when the first method is
+called.
 """
 
 import asyncio
@@ -54,13 +56,21 @@ class HttpServer:
     """All services as JSON over HTTP."""
 
     def __init__(
-        self, config: ApiHttp, servicers: Sequence[Servicer], caller: Caller, limits: Limits | None = None
+        self,
+        config: ApiHttp,
+        servicers: Sequence[Servicer],
+        caller: Caller,
+        limits: Limits | None = None,
     ) -> None:
         """`caller` knows who may call."""
         self._config = config
         self._limits = limits or Limits()
         self._app = _Front(
-            servicers, caller, self._is_full, self._limits.body_s, only_local=is_loopback(config.endpoint)
+            servicers,
+            caller,
+            self._is_full,
+            self._limits.body_s,
+            only_local=is_loopback(config.endpoint),
         )
         self._server: _Uvicorn | None = None
         self._serving: asyncio.Task[None] | None = None
@@ -96,17 +106,23 @@ class HttpServer:
         """Stop listening; requests under way have a second to end. May be called again."""
         if self._server is not None and self._serving is not None:
             self._server.end()
-            # Requests that do not end in time are cancelled, which uvicorn logs as errors with stack traces.
+            # Requests that do not end in time are cancelled, which uvicorn logs as errors with
+            # stack traces.
             logger = logging.getLogger("uvicorn.error")
             logger.addFilter(_is_worse_than_a_cancelled_request)
             try:
                 await asyncio.wait([self._serving])
-                await asyncio.wait([self._serving, *self._server.server_state.tasks], timeout=_CANCELLED_S)
+                await asyncio.wait(
+                    [self._serving, *self._server.server_state.tasks], timeout=_CANCELLED_S
+                )
             finally:
                 logger.removeFilter(_is_worse_than_a_cancelled_request)
 
     def _is_full(self) -> bool:
-        return self._server is not None and len(self._server.server_state.connections) > self._limits.connections
+        return (
+            self._server is not None
+            and len(self._server.server_state.connections) > self._limits.connections
+        )
 
 
 def _is_worse_than_a_cancelled_request(record: logging.LogRecord) -> bool:
@@ -131,7 +147,9 @@ class _Uvicorn(Server):
         self.listening.set()
 
     async def main_loop(self) -> None:
-        """As uvicorn's, but once a second, as often as the date in its answers changes, and not ten times."""
+        """As uvicorn's, but once a second, as often as the date in its answers changes, and not ten
+        times.
+        """
         while not await self.on_tick(0):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), _TICK_S)
@@ -147,7 +165,10 @@ class _Uvicorn(Server):
 
 
 class _Front:
-    """The ASGI application: health, the OpenAPI document, the methods. Who asks is checked before a body is read."""
+    """The ASGI application: health, the OpenAPI document, the methods.
+
+    Who asks is checked before a body is read.
+    """
 
     def __init__(
         self,
@@ -178,12 +199,19 @@ class _Front:
             _is_local(_one(headers, "host") or "") and _is_local_origin(_one(headers, "origin"))
         ):
             # Else a page of another site whose name resolves to this address could read everything.
-            why = "this server answers requests to localhost or a loopback address alone, and no pages of other sites"
+            why = (
+                "this server answers requests to localhost or a loopback address alone, and no"
+                " pages of other sites"
+            )
             await _answer(early, 421, _error("permission_denied", why))
         elif path == "/healthz":
             await _answer(early, 200, {"status": "SERVING"})
         elif self._is_full():
-            await _answer(early, 503, _error("unavailable", "there are too many connections; try again in 10 s"))
+            await _answer(
+                early,
+                503,
+                _error("unavailable", "there are too many connections; try again in 10 s"),
+            )
         elif path in self._page and scope["method"] in {"GET", "HEAD"}:
             await _answer_file(early, self._page[path], is_head=scope["method"] == "HEAD")
         elif path not in self._scopes:
@@ -192,7 +220,9 @@ class _Front:
         else:
             await self._admitted(path, scope, receive, send, early)
 
-    async def _admitted(self, path: str, scope: _Scope, receive: _Receive, send: _Send, early: _Send) -> None:
+    async def _admitted(
+        self, path: str, scope: _Scope, receive: _Receive, send: _Send, early: _Send
+    ) -> None:
         """Answer a request for what there is; by `early` where its body is not looked at."""
         headers = _headers(scope)
         try:
@@ -204,7 +234,9 @@ class _Front:
         if path == _DOCUMENT:
             await _answer(early, 200, self._document)
         elif (_one(headers, "content-type") or "").startswith("application/grpc"):
-            await self._refuse(path, 415, early, [(b"accept-post", b"application/json, application/proto")])
+            await self._refuse(
+                path, 415, early, [(b"accept-post", b"application/json, application/proto")]
+            )
         else:
             await self._called(path, scope, receive, send)
 
@@ -219,14 +251,20 @@ class _Front:
         await services(scope, request, self._explaining(path, send))
 
     async def _connect_services(self) -> App:
-        """The methods as connectrpc answers them: to import it takes longer than all else of this server."""
+        """The methods as connectrpc answers them: to import it takes longer than all else of this
+        server.
+        """
         async with self._importing:
             if self._services is None:
-                self._services = await asyncio.to_thread(_connect_services, self._methods, self._caller)
+                self._services = await asyncio.to_thread(
+                    _connect_services, self._methods, self._caller
+                )
         return self._services
 
     def _explaining(self, path: str, send: _Send) -> _Send:
-        """Sends what connectrpc answers; where it refuses a request without a word, with the reason."""
+        """Sends what connectrpc answers; where it refuses a request without a word, with the
+        reason.
+        """
         is_refused = False
 
         async def explain(message: dict[str, Any]) -> None:
@@ -239,23 +277,37 @@ class _Front:
 
         return explain
 
-    async def _refuse(self, path: str, status: int, send: _Send, headers: Iterable[tuple[bytes, bytes]]) -> None:
+    async def _refuse(
+        self, path: str, status: int, send: _Send, headers: Iterable[tuple[bytes, bytes]]
+    ) -> None:
         """Answer a request whose method or content type does not fit with what to send instead."""
         if path in self._streams:
-            what = "this method is a stream: POST it as content-type: application/connect+json, or ask GetRun"
+            what = (
+                "this method is a stream: POST it as content-type: application/connect+json, or ask"
+                " GetRun"
+            )
         elif status == 405:
-            allowed = next((value.decode() for name, value in headers if name.lower() == b"allow"), "POST")
+            allowed = next(
+                (value.decode() for name, value in headers if name.lower() == b"allow"), "POST"
+            )
             what = f"this HTTP method is not answered here: send {allowed}"
         else:
             what = "send it as content-type: application/json"
-        await _answer(send, status, _error("unimplemented" if status == 405 else "invalid_argument", what), headers)
+        await _answer(
+            send,
+            status,
+            _error("unimplemented" if status == 405 else "invalid_argument", what),
+            headers,
+        )
 
 
 def _after_body(receive: _Receive, send: _Send, *, is_awaited: bool) -> _Send:
-    """Sends an answer once the request's body, which nobody looks at, has come: else its sender may get no answer.
+    """Sends an answer once the request's body, which nobody looks at, has come: else its sender may
+    get no answer.
 
-    A connection that is closed with bytes on their way is reset. Nothing is waited for where `is_awaited` is False, as
-    where the sender waits for the answer itself (`Expect: 100-continue`), or where connections are needed by others.
+    A connection that is closed with bytes on their way is reset. Nothing is waited for where
+    `is_awaited` is False, as where the sender waits for the answer itself (`Expect: 100-continue`),
+    or where connections are needed by others.
     """
 
     async def answer(message: dict[str, Any]) -> None:
@@ -267,7 +319,9 @@ def _after_body(receive: _Receive, send: _Send, *, is_awaited: bool) -> _Send:
 
 
 async def _drop_body(receive: _Receive) -> None:
-    """Receive a request's body and keep nothing of it: for a second, and as much as a request may have, at most."""
+    """Receive a request's body and keep nothing of it: for a second, and as much as a request may
+    have, at most.
+    """
     size_bytes, is_open = 0, True
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_UNREAD_BODY_S):
@@ -280,7 +334,8 @@ async def _drop_body(receive: _Receive) -> None:
 async def _read_whole(receive: _Receive, within_s: float) -> _Receive:
     """What gives again what `receive` gives of a request's body, once all of it is there.
 
-    Of one that is too large no more is read than shows that. Raises TimeoutError where it does not come in time.
+    Of one that is too large no more is read than shows that. Raises TimeoutError where it does not
+    come in time.
     """
     read: deque[Mapping[str, Any]] = deque()
     size_bytes, is_open = 0, True
@@ -307,7 +362,10 @@ def _error(code: str, message: str) -> dict[str, Any]:
 
 
 async def _answer(
-    send: _Send, status: int, content: bytes | Mapping[str, Any], more: Iterable[tuple[bytes, bytes]] = ()
+    send: _Send,
+    status: int,
+    content: bytes | Mapping[str, Any],
+    more: Iterable[tuple[bytes, bytes]] = (),
 ) -> None:
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
@@ -326,7 +384,10 @@ async def _answer_file(send: _Send, file: File, *, is_head: bool) -> None:
 
 
 def _headers(scope: _Scope) -> Headers:
-    received = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope.get("headers", ())]
+    received = [
+        (name.decode("latin-1").lower(), value.decode("latin-1"))
+        for name, value in scope.get("headers", ())
+    ]
     return lambda name: [value for key, value in received if key == name]
 
 
@@ -335,7 +396,9 @@ def _one(headers: Headers, name: str) -> str | None:
 
 
 def _is_local(host: str) -> bool:
-    """Whether a Host header is `localhost` or a loopback address: no other name, whose address DNS decides."""
+    """Whether a Host header is `localhost` or a loopback address: no other name, whose address DNS
+    decides.
+    """
     name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
     if name.lower() == "localhost":
         return True

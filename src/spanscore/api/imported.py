@@ -19,9 +19,14 @@ _MAX_NS: Final = 2**63 - 1
 
 
 def imported(messages: Sequence[trace_pb.AgentTrace]) -> list[AgentTrace]:
-    """The traces of a request. Raises FieldError that names the field of the first that cannot be stored."""
+    """The traces of a request.
+
+    Raises FieldError that names the field of the first that cannot be stored.
+    """
     if len(messages) > MAX_TRACES:
-        raise FieldError("traces", f"has {len(messages)} traces; at most {MAX_TRACES} are taken at once")
+        raise FieldError(
+            "traces", f"has {len(messages)} traces; at most {MAX_TRACES} are taken at once"
+        )
     return [_imported(message, f"traces[{number}]") for number, message in enumerate(messages)]
 
 
@@ -50,19 +55,28 @@ def _wrong_ids(message: trace_pb.AgentTrace) -> Iterator[tuple[str, str]]:
     if not 1 <= len(message.trace_ids) <= _MAX_TRACE_IDS:
         yield (
             "trace_ids",
-            f"has {len(message.trace_ids)} ids; give the 1 to {_MAX_TRACE_IDS} traces that the turn is in",
+            (
+                f"has {len(message.trace_ids)} ids; give the 1 to {_MAX_TRACE_IDS} traces that the"
+                " turn is in"
+            ),
         )
     for id_ in (*message.trace_ids, message.target.trace_id):
         if not _TRACE_ID.fullmatch(id_):
             yield (
                 "trace_ids",
-                f"{shown(id_)} is no id of a trace: give 32 lower-case hex digits, in target.trace_id too",
+                (
+                    f"{shown(id_)} is no id of a trace: give 32 lower-case hex digits, in"
+                    " target.trace_id too"
+                ),
             )
     for id_ in (message.opening_span_id, message.target.span_id, message.root_span_id):
         if not _SPAN_ID.fullmatch(id_):
             yield (
                 "opening_span_id",
-                f"{shown(id_)} is no id of a span: give 16 lower-case hex digits, in target.span_id too",
+                (
+                    f"{shown(id_)} is no id of a span: give 16 lower-case hex digits, in"
+                    " target.span_id too"
+                ),
             )
 
 

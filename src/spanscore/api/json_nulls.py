@@ -1,4 +1,6 @@
-"""Where JSON has null in place of a list or a map, which protobuf's own parser reads as an empty one."""
+"""Where JSON has null in place of a list or a map, which protobuf's own parser reads as an empty
+one.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -13,7 +15,10 @@ _FREE_FORM: Final = "google.protobuf."
 
 
 def refuse_null_lists(text: bytes, message: Descriptor) -> None:
-    """Raise ValueError, which names the field, where a list or a map of a message is null. `text` is its JSON."""
+    """Raise ValueError, which names the field, where a list or a map of a message is null.
+
+    `text` is its JSON.
+    """
     if b"null" not in text:
         return
     try:
@@ -22,7 +27,9 @@ def refuse_null_lists(text: bytes, message: Descriptor) -> None:
         return  # the parser says what is wrong
     place = next(_null_lists(given, message), None)
     if place is not None:
-        raise ValueError(f"{place}: null is no list or object; leave the field out, or write what it contains")
+        raise ValueError(
+            f"{place}: null is no list or object; leave the field out, or write what it contains"
+        )
 
 
 def _null_lists(given: Any, message: Descriptor) -> Iterator[str]:
@@ -40,7 +47,9 @@ def _null_lists(given: Any, message: Descriptor) -> Iterator[str]:
 
 
 def _within(value: Any, message: Descriptor) -> Iterator[str]:
-    """The places of such nulls below a field of messages, each with what stands between it and the field's name."""
+    """The places of such nulls below a field of messages, each with what stands between it and the
+    field's name.
+    """
     if message.GetOptions().map_entry:
         held = message.fields_by_name["value"].message_type
         if held is not None and isinstance(value, Mapping):

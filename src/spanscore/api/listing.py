@@ -1,4 +1,6 @@
-"""Lists of scores and agent traces: requests as queries of the store, and what these give as messages."""
+"""Lists of scores and agent traces: requests as queries of the store, and what these give as
+messages.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
@@ -21,10 +23,20 @@ from spanscore.store.ordered_scores import NUMBERS, OrderedPage
 from spanscore.store.ordering import Order
 from spanscore.store.reading import SessionRecord
 from spanscore.store.session_listing import ORDERS as SESSION_ORDERS
-from spanscore.store.session_listing import SESSION_FIELDS, SessionQuery, ended_ns, newest, own_scores, started_ns
+from spanscore.store.session_listing import (
+    SESSION_FIELDS,
+    SessionQuery,
+    ended_ns,
+    newest,
+    own_scores,
+    started_ns,
+)
 
 ResponseT = TypeVar(
-    "ResponseT", score_pb.ListScoresResponse, trace_pb.ListTracesResponse, trace_pb.ListSessionsResponse
+    "ResponseT",
+    score_pb.ListScoresResponse,
+    trace_pb.ListTracesResponse,
+    trace_pb.ListSessionsResponse,
 )
 
 _STORED = "stored_ns"
@@ -35,21 +47,31 @@ _MAX_NAMES = 10_000
 class Lists(Protocol):
     """What lists are made of. All are called in threads."""
 
-    def list_scores(self, query: ScoreQuery, limit: int, after: Place | None = None) -> Page[Evaluation]:
+    def list_scores(
+        self, query: ScoreQuery, limit: int, after: Place | None = None
+    ) -> Page[Evaluation]:
         """A page of scores, newest first."""
         ...
 
     def list_scores_in_order(
-        self, query: ScoreQuery, order: Sequence[Order], limit: int, after: Sequence[int] | None = None
+        self,
+        query: ScoreQuery,
+        order: Sequence[Order],
+        limit: int,
+        after: Sequence[int] | None = None,
     ) -> OrderedPage:
         """A page of scores by their value, or by when they were made."""
         ...
 
-    def list_traces(self, query: TraceQuery, limit: int, after: Place | None = None) -> Page[TraceScores]:
+    def list_traces(
+        self, query: TraceQuery, limit: int, after: Place | None = None
+    ) -> Page[TraceScores]:
         """A page of agent traces, newest first."""
         ...
 
-    def list_sessions(self, query: SessionQuery, limit: int, after: Place | None = None) -> Page[SessionRecord]:
+    def list_sessions(
+        self, query: SessionQuery, limit: int, after: Place | None = None
+    ) -> Page[SessionRecord]:
         """A page of sessions, those that went on last first."""
         ...
 
@@ -58,7 +80,9 @@ class Lists(Protocol):
         ...
 
 
-def scores(lists: Lists, request: score_pb.ListScoresRequest, call: Call) -> score_pb.ListScoresResponse:
+def scores(
+    lists: Lists, request: score_pb.ListScoresRequest, call: Call
+) -> score_pb.ListScoresResponse:
     """A page of the scores of all subjects. Raises FieldError where the request cannot be right."""
     query, order = _score_query(request, call), _score_order(request)
     if order and order[0].field != _STORED:
@@ -73,7 +97,11 @@ def scores(lists: Lists, request: score_pb.ListScoresRequest, call: Call) -> sco
 
 
 def _scores_in_order(
-    lists: Lists, query: ScoreQuery, order: Sequence[Order], request: score_pb.ListScoresRequest, call: Call
+    lists: Lists,
+    query: ScoreQuery,
+    order: Sequence[Order],
+    request: score_pb.ListScoresRequest,
+    call: Call,
 ) -> score_pb.ListScoresResponse:
     place = paging.place(request, call, NUMBERS)
 
@@ -105,13 +133,17 @@ def scores_of_subject(
     elif not query.oldest_first:
         wanted.reverse()
     start, *_ = paging.place(request, call, 1) or (0,)
-    shown = paging.fitting(map(encode_score, wanted[max(0, start) :]), paging.limit(request.page_size, paging.MAX_PAGE))
+    shown = paging.fitting(
+        map(encode_score, wanted[max(0, start) :]), paging.limit(request.page_size, paging.MAX_PAGE)
+    )
     end = max(0, start) + len(shown)
     token = paging.token(request, call, (end,)) if end < len(wanted) else ""
     return score_pb.ListScoresResponse(scores=shown, next_page_token=token)
 
 
-def traces(lists: Lists, request: trace_pb.ListTracesRequest, call: Call) -> trace_pb.ListTracesResponse:
+def traces(
+    lists: Lists, request: trace_pb.ListTracesRequest, call: Call
+) -> trace_pb.ListTracesResponse:
     """A page of agent traces. Raises as `scores`."""
     query = TraceQuery(
         failing=request.failing,
@@ -131,7 +163,9 @@ def traces(lists: Lists, request: trace_pb.ListTracesRequest, call: Call) -> tra
     return _fitting(read, request, call)
 
 
-def sessions(lists: Lists, request: trace_pb.ListSessionsRequest, call: Call) -> trace_pb.ListSessionsResponse:
+def sessions(
+    lists: Lists, request: trace_pb.ListSessionsRequest, call: Call
+) -> trace_pb.ListSessionsResponse:
     """A page of sessions with their own scores. Raises as `scores`."""
     query = SessionQuery(
         filter=parse(request.filter, SESSION_FIELDS),
@@ -152,7 +186,9 @@ def _place(request: Any, call: Call) -> Place | None:
     return None if found is None else Place(*found)
 
 
-def _fitting(read: Callable[[int], tuple[ResponseT, tuple[int, ...] | None]], request: Any, call: Call) -> ResponseT:
+def _fitting(
+    read: Callable[[int], tuple[ResponseT, tuple[int, ...] | None]], request: Any, call: Call
+) -> ResponseT:
     """The page that is asked for; where it has too many bytes for one message, with fewer items.
 
     `read` gives a page of at most so many items, and where the next one begins.
@@ -208,11 +244,17 @@ def _count(trace: AgentTrace) -> int | None:
 
 
 def _cut(text: str | None) -> str | None:
-    return None if text is None else text_of(text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…")
+    return (
+        None
+        if text is None
+        else text_of(text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…")
+    )
 
 
 def whole_session(record: SessionRecord, found: Sequence[Evaluation]) -> trace_pb.Session:
-    """A session with all its scores, which are `found`, and its traces' names: so many as one message has room for."""
+    """A session with all its scores, which are `found`, and its traces' names: so many as one
+    message has room for.
+    """
     session = encode_session(record)
     session.ClearField("scores")
     session.scores.extend(paging.fitting(map(encode_score, found), paging.MAX_PAGE))

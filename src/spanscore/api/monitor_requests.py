@@ -13,7 +13,10 @@ OverlapName = Literal["skip", "queue", "cancel_previous"]
 
 
 class MonitorOptions(TypedDict, total=False):
-    """What a monitor does; what is left out is as the server has it. It watches a metric, starts runs, or both."""
+    """What a monitor does; what is left out is as the server has it.
+
+    It watches a metric, starts runs, or both.
+    """
 
     name: str
     """For people; two monitors may have the same."""
@@ -70,10 +73,14 @@ class MonitorOptions(TypedDict, total=False):
     """Whether one tick makes up for those that were missed while the server was down."""
 
     run: RunOptions
-    """The run that each tick starts, by the keywords of `runs.create`; without it none is started."""
+    """The run that each tick starts, by the keywords of `runs.create`; without it none is
+    started.
+    """
 
     look_back_s: float
-    """Its runs are about what was stored in so many seconds before, in place of what is new since the run before."""
+    """Its runs are about what was stored in so many seconds before, in place of what is new since
+    the run before.
+    """
 
     everything: bool
     """Its runs are about all of the target."""
@@ -85,7 +92,17 @@ class MonitorOptions(TypedDict, total=False):
     """Whether a tick is skipped where nothing has changed since the run before."""
 
 
-_WATCH: Final = ("metric", "of", "service", "agent", "floor", "alpha", "heaviest", "settle_after_s", "labels")
+_WATCH: Final = (
+    "metric",
+    "of",
+    "service",
+    "agent",
+    "floor",
+    "alpha",
+    "heaviest",
+    "settle_after_s",
+    "labels",
+)
 _SCHEDULE: Final = ("every_s", "cron", "time_zone", "jitter_s", "catch_up")
 _REFERENCE: Final = {"reference_sessions": "sessions", "tolerance": "tolerance"}
 _RUN: Final = ("look_back_s", "everything", "only_if_changed")
@@ -97,13 +114,20 @@ _INSTEAD: Final = (
 """Of each of these a monitor has at most one: where one is set, an update clears the other."""
 
 
-def create_request(wanted: MonitorOptions, monitor_id: str, request_id: str) -> pb.CreateMonitorRequest:
+def create_request(
+    wanted: MonitorOptions, monitor_id: str, request_id: str
+) -> pb.CreateMonitorRequest:
     """Asks for a monitor. Raises TypeError for an option that there is not."""
-    return pb.CreateMonitorRequest(monitor=_monitor(wanted), monitor_id=monitor_id, request_id=request_id)
+    return pb.CreateMonitorRequest(
+        monitor=_monitor(wanted), monitor_id=monitor_id, request_id=request_id
+    )
 
 
 def update_request(monitor: str, wanted: MonitorOptions, etag: str) -> pb.UpdateMonitorRequest:
-    """Asks for a monitor to be changed, in what is given. Raises TypeError for an option that there is not."""
+    """Asks for a monitor to be changed, in what is given.
+
+    Raises TypeError for an option that there is not.
+    """
     changed = _monitor(wanted)
     changed.name, changed.etag = named("monitors", monitor), etag
     paths = set(_paths(wanted))
@@ -150,7 +174,13 @@ def _paths(wanted: MonitorOptions) -> Iterator[str]:
         elif name in _REFERENCE:
             yield "watch.reference"
         else:
-            part = "watch" if name in {*_WATCH, "scope"} else "schedule" if name in _SCHEDULE else "run"
+            part = (
+                "watch"
+                if name in {*_WATCH, "scope"}
+                else "schedule"
+                if name in _SCHEDULE
+                else "run"
+            )
             yield f"{part}.{name}"
 
 

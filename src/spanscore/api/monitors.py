@@ -50,7 +50,9 @@ class MonitorService(Servicer):
         return await self._encoded(await self._known(request.name, call))
 
     @needs("read")
-    async def list_monitors(self, request: pb.ListMonitorsRequest, call: Call) -> pb.ListMonitorsResponse:
+    async def list_monitors(
+        self, request: pb.ListMonitorsRequest, call: Call
+    ) -> pb.ListMonitorsResponse:
         """A page of monitors."""
         limit = paging.limit(request.page_size)
         after = paging.place(request, call, _ID_CHARS // _CHARS_A_NUMBER)
@@ -94,13 +96,19 @@ class MonitorService(Servicer):
         return await self._encoded(await self._monitors.set_paused(known, is_paused=False))
 
     @needs("write")
-    async def trigger_monitor(self, request: pb.TriggerMonitorRequest, call: Call) -> pb.MonitorTick:
+    async def trigger_monitor(
+        self, request: pb.TriggerMonitorRequest, call: Call
+    ) -> pb.MonitorTick:
         """Make a tick now."""
         request_id = request_id_in(request.request_id)
-        return encode_tick(await self._monitors.trigger(await self._known(request.name, call), request_id))
+        return encode_tick(
+            await self._monitors.trigger(await self._known(request.name, call), request_id)
+        )
 
     @needs("read")
-    async def list_monitor_ticks(self, request: pb.ListMonitorTicksRequest, call: Call) -> pb.ListMonitorTicksResponse:
+    async def list_monitor_ticks(
+        self, request: pb.ListMonitorTicksRequest, call: Call
+    ) -> pb.ListMonitorTicksResponse:
         """A page of a monitor's ticks."""
         limit = paging.limit(request.page_size)
         place = paging.place(request, call, 1)
@@ -123,7 +131,9 @@ class MonitorService(Servicer):
 
 def _refuse_changed(known: Known, etag: str) -> None:
     if etag and etag != etag_of(known):
-        raise ConflictError(f"monitor {known.id!r} was changed since etag {shown(etag)}; read it again")
+        raise ConflictError(
+            f"monitor {known.id!r} was changed since etag {shown(etag)}; read it again"
+        )
 
 
 def _place(monitor_id: str) -> tuple[int, ...]:

@@ -1,4 +1,7 @@
-"""The files of the page that people open in a browser. They contain no data: that it asks the API for, by a token."""
+"""The files of the page that people open in a browser.
+
+They contain no data: that it asks the API for, by a token.
+"""
 
 import hashlib
 import html
@@ -39,16 +42,20 @@ class File:
 
 @cache
 def page_files(tenant_header: str | None = None) -> Mapping[str, File]:
-    """The files by path. All but the page itself are under a digest of them all, and may be kept for ever.
+    """The files by path.
+
+    All but the page itself are under a digest of them all, and may be kept for ever.
 
     With a `tenant_header` the page offers to name the tenant, which it sends in this header.
     """
     assets = dict(_assets())
-    digest = hashlib.sha256(b"\0".join(x for item in assets.items() for x in (item[0].encode(), item[1]))).hexdigest()[
-        :16
-    ]
+    digest = hashlib.sha256(
+        b"\0".join(x for item in assets.items() for x in (item[0].encode(), item[1]))
+    ).hexdigest()[:16]
     found = {
-        f"{PAGE}{digest}/{name}": File(200, _headers(name, "public, max-age=31536000, immutable"), content)
+        f"{PAGE}{digest}/{name}": File(
+            200, _headers(name, "public, max-age=31536000, immutable"), content
+        )
         for name, content in assets.items()
     }
     page = _page(digest, sorted(assets), tenant_header).encode()
@@ -59,7 +66,10 @@ def page_files(tenant_header: str | None = None) -> Mapping[str, File]:
 
 def _assets() -> Iterator[tuple[str, bytes]]:
     """Scripts and styles by their path: those of the report, which the page shares, and its own."""
-    for folder, found in (("report", files("spanscore.report") / "assets"), ("page", files("spanscore.api") / "page")):
+    for folder, found in (
+        ("report", files("spanscore.report") / "assets"),
+        ("page", files("spanscore.api") / "page"),
+    ):
         for file in sorted(found.iterdir(), key=_name):
             if any(file.name.endswith(x) for x in _TYPES):
                 yield f"{folder}/{file.name}", file.read_bytes()
@@ -78,9 +88,15 @@ def _page(digest: str, names: list[str], tenant_header: str | None) -> str:
     """The page: it loads its program, which does the rest."""
     styles = "\n".join(f'<link rel="stylesheet" href="{digest}/{x}">' for x in _STYLES)
     early = "\n".join(
-        f'<link rel="modulepreload" href="{digest}/{x}">' for x in names if x.startswith("page/") and x.endswith(".js")
+        f'<link rel="modulepreload" href="{digest}/{x}">'
+        for x in names
+        if x.startswith("page/") and x.endswith(".js")
     )
-    tenant = "" if tenant_header is None else f'<meta name="tenant-header" content="{html.escape(tenant_header)}">\n'
+    tenant = (
+        ""
+        if tenant_header is None
+        else f'<meta name="tenant-header" content="{html.escape(tenant_header)}">\n'
+    )
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -96,7 +112,8 @@ def _page(digest: str, names: list[str], tenant_header: str | None) -> str:
 </head>
 <body>
 <div id="app"><p class="boot">Loading…</p></div>
-<noscript><p class="boot">This page shows its data by JavaScript, which is turned off here.</p></noscript>
+<noscript><p class="boot">This page shows its data by JavaScript, which is turned off \
+here.</p></noscript>
 </body>
 </html>
 """

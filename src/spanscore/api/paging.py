@@ -36,8 +36,12 @@ def limit(page_size: int, usual: int = USUAL_PAGE) -> int:
     return min(page_size, MAX_PAGE) or usual
 
 
-def fitting(items: Iterable[MessageT], limit: int, max_bytes: int = MAX_PAGE_BYTES) -> list[MessageT]:
-    """The first items that make a page: at most `limit`, and `max_bytes` in all; the first one whatever its size."""
+def fitting(
+    items: Iterable[MessageT], limit: int, max_bytes: int = MAX_PAGE_BYTES
+) -> list[MessageT]:
+    """The first items that make a page: at most `limit`, and `max_bytes` in all; the first one
+    whatever its size.
+    """
     page: list[MessageT] = []
     for item in islice(items, limit):
         max_bytes -= item.ByteSize()
@@ -48,20 +52,28 @@ def fitting(items: Iterable[MessageT], limit: int, max_bytes: int = MAX_PAGE_BYT
 
 
 def token(request: Any, call: Call, place: tuple[int, ...]) -> str:
-    """The `next_page_token` with which the same request of the same tenant goes on after `place`."""
+    """The `next_page_token` with which the same request of the same tenant goes on after
+    `place`.
+    """
     content = _conditions(request, call) + struct.pack(f">{len(place)}q", *place)
     return base64.urlsafe_b64encode(seal(call.page_key, content)).decode()
 
 
 def place(request: Any, call: Call, numbers: int) -> tuple[int, ...] | None:
-    """Where the page that is asked for begins: so many numbers; None: at the beginning. Raises FieldError."""
+    """Where the page that is asked for begins: so many numbers; None: at the beginning.
+
+    Raises FieldError.
+    """
     if not request.page_token:
         return None
     content = _content(request.page_token, call)
     if content is None or len(content) != _CONDITIONS_BYTES + numbers * _NUMBER_BYTES:
         raise FieldError("page_token", _NO_TOKEN)
     if content[:_CONDITIONS_BYTES] != _conditions(request, call):
-        raise FieldError("page_token", "is of another request; give the conditions of the page before, or no token")
+        raise FieldError(
+            "page_token",
+            "is of another request; give the conditions of the page before, or no token",
+        )
     return struct.unpack(f">{numbers}q", content[_CONDITIONS_BYTES:])
 
 

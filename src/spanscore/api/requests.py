@@ -1,4 +1,6 @@
-"""What requests have in common: names of resources, ids, field masks, and how evaluation is overridden."""
+"""What requests have in common: names of resources, ids, field masks, and how evaluation is
+overridden.
+"""
 
 import math
 import re
@@ -53,12 +55,17 @@ def id_in(name: str, collection: str, field: str = "name") -> str:
     """
     start, _, id_ = name.partition("/")
     if start != collection or not id_ or "/" in id_:
-        raise FieldError(field, f"{shown(name)} is no name: write {collection}/ID, with the ID percent-encoded")
+        raise FieldError(
+            field, f"{shown(name)} is no name: write {collection}/ID, with the ID percent-encoded"
+        )
     return unquote(id_)
 
 
 def request_id_in(given: str, field: str = "request_id") -> str | None:
-    """The key under which a request that comes twice is done once; None where it has none. Raises FieldError."""
+    """The key under which a request that comes twice is done once; None where it has none.
+
+    Raises FieldError.
+    """
     if len(given) > _MAX_REQUEST_ID_CHARS:
         raise FieldError(field, f"is longer than {_MAX_REQUEST_ID_CHARS} characters")
     return given or None
@@ -68,23 +75,33 @@ def trace_id(text: str, field: str = "trace_id") -> str:
     """The id of an agent trace or of an OTel trace, in lower case. Raises FieldError."""
     found = text.strip().lower()
     if not _TRACE_ID.fullmatch(found):
-        raise FieldError(field, f"{shown(text)} is no id: give the 32 hex digits of an agent trace or an OTel trace")
+        raise FieldError(
+            field,
+            f"{shown(text)} is no id: give the 32 hex digits of an agent trace or an OTel trace",
+        )
     return found
 
 
 def moment(given_ns: int, field: str) -> int:
     """A time in Unix nanoseconds that stored times can be compared with. Raises FieldError."""
     if given_ns >= 2**63:
-        raise FieldError(field, f"{given_ns}: give nanoseconds since the Unix epoch, before the year 2262")
+        raise FieldError(
+            field, f"{given_ns}: give nanoseconds since the Unix epoch, before the year 2262"
+        )
     return given_ns
 
 
 def masked(message: MessageT, mask: FieldMask) -> MessageT:
-    """The fields of `message` that `mask` names; all of them without a mask, or with `*`. Raises FieldError."""
+    """The fields of `message` that `mask` names; all of them without a mask, or with `*`.
+
+    Raises FieldError.
+    """
     if not mask.paths or list(mask.paths) == ["*"]:
         return message
     descriptor: Any = message.DESCRIPTOR
-    wrong = next((x for x in mask.paths if not FieldMask(paths=[x]).IsValidForDescriptor(descriptor)), None)
+    wrong = next(
+        (x for x in mask.paths if not FieldMask(paths=[x]).IsValidForDescriptor(descriptor)), None
+    )
     if wrong is not None:
         raise FieldError("read_mask", f"{descriptor.name} has no field {shown(wrong)}")
     kept = type(message)()
@@ -101,7 +118,9 @@ def overrides(
     weights = dict(signal_weights or {})
     for name, weight in weights.items():
         if not (math.isfinite(weight) and weight >= 0):
-            raise FieldError("signal_weights", f"the weight of {name} is {weight}; give a number of at least 0")
+            raise FieldError(
+                "signal_weights", f"the weight of {name} is {weight}; give a number of at least 0"
+            )
     found = Overrides(
         metrics=tuple(request.metrics) or None,
         model=request.model or None,
@@ -118,9 +137,14 @@ def overrides(
 
 
 def _require_on_scale(threshold: float, names: Sequence[str] | None) -> None:
-    """Raise FieldError where no score of one of these metrics (None: of any) can be what it is held against."""
+    """Raise FieldError where no score of one of these metrics (None: of any) can be what it is held
+    against.
+    """
     available = metrics.available()
     for name in sorted(available) if names is None else names:
         low, high = rubric_scale(name) if is_rubric(name) else available[name].scale
         if not low <= threshold <= high:  # nor where it is no number
-            raise FieldError("threshold", f"{threshold:g} is off the scale of {name}, which is {low:g} to {high:g}")
+            raise FieldError(
+                "threshold",
+                f"{threshold:g} is off the scale of {name}, which is {low:g} to {high:g}",
+            )

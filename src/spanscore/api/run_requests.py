@@ -20,7 +20,9 @@ class RunOptions(TypedDict, total=False):
     """Whether sessions are evaluated, and not traces."""
 
     filter: str
-    """Only what meets this filter (AIP-160), as ListTraces has it, or ListSessions with `sessions`."""
+    """Only what meets this filter (AIP-160), as ListTraces has it, or ListSessions with
+    `sessions`.
+    """
 
     service: str
     """Only of this service.name."""
@@ -89,15 +91,28 @@ class RunOptions(TypedDict, total=False):
 RunStateName = Literal["pending", "running", "paused", "succeeded", "failed", "cancelled"]
 ItemStateName = Literal["pending", "done", "failed", "gone"]
 
-_CONDITIONS = ("service", "agent", "environment", "user", "resource", "started_after_ns", "started_before_ns")
+_CONDITIONS = (
+    "service",
+    "agent",
+    "environment",
+    "user",
+    "resource",
+    "started_after_ns",
+    "started_before_ns",
+)
 
 
 def run_of(wanted: RunOptions) -> pb.Run:
-    """The run that is asked for. Raises TypeError or ValueError where a field cannot have such a value."""
+    """The run that is asked for.
+
+    Raises TypeError or ValueError where a field cannot have such a value.
+    """
     given: dict[str, Any] = dict(wanted)
     unknown = sorted(given.keys() - RunOptions.__annotations__.keys())
     if unknown:
-        raise TypeError(f"a run has no {unknown[0]!r}; it has {', '.join(sorted(RunOptions.__annotations__))}")
+        raise TypeError(
+            f"a run has no {unknown[0]!r}; it has {', '.join(sorted(RunOptions.__annotations__))}"
+        )
     conditions = _part(given, *_CONDITIONS)
     sampling = _part(given, "share", "count", "seed")
     budget = _part(given, "max_usd", "max_tokens")
@@ -145,11 +160,15 @@ def list_request(states: Sequence[RunStateName], order_by: str) -> pb.ListRunsRe
 
 def items_request(run: str, state: ItemStateName) -> pb.ListRunItemsRequest:
     """Asks for the items of a run in a state."""
-    return pb.ListRunItemsRequest(parent=run_name(run), state=pb.RunItemState.Value(f"RUN_ITEM_STATE_{state.upper()}"))
+    return pb.ListRunItemsRequest(
+        parent=run_name(run), state=pb.RunItemState.Value(f"RUN_ITEM_STATE_{state.upper()}")
+    )
 
 
 def retry_request(run: str, max_usd: float | None, max_tokens: int | None) -> pb.RetryRunRequest:
-    """Asks for what failed of a run to be evaluated again, with another budget where one is given."""
+    """Asks for what failed of a run to be evaluated again, with another budget where one is
+    given.
+    """
     has_budget = max_usd is not None or max_tokens is not None
     budget = pb.RunBudget(max_usd=max_usd, max_tokens=max_tokens) if has_budget else None
     return pb.RetryRunRequest(name=run_name(run), budget=budget)

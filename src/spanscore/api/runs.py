@@ -83,7 +83,9 @@ class RunService(Servicer):
         response = pb.ListRunsResponse(runs=[self._encoded(x) for x in found[:limit]])
         if len(found) > limit:
             last = found[limit - 1]
-            response.next_page_token = paging.token(request, call, (getattr(last, order.field), int(last.id, 16)))
+            response.next_page_token = paging.token(
+                request, call, (getattr(last, order.field), int(last.id, 16))
+            )
         return response
 
     @needs("read")
@@ -113,10 +115,14 @@ class RunService(Servicer):
                 return
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), _WATCH_EVERY_S)
-                raise RetryableError("the server stops; the run goes on when it is back", retry_after_s=1)
+                raise RetryableError(
+                    "the server stops; the run goes on when it is back", retry_after_s=1
+                )
 
     @needs("read")
-    async def list_run_items(self, request: pb.ListRunItemsRequest, call: Call) -> pb.ListRunItemsResponse:
+    async def list_run_items(
+        self, request: pb.ListRunItemsRequest, call: Call
+    ) -> pb.ListRunItemsResponse:
         """A page of a run's items."""
         limit = paging.limit(request.page_size)
         place = paging.place(request, call, 1)
@@ -147,12 +153,16 @@ class RunService(Servicer):
     async def retry_run(self, request: pb.RetryRunRequest, call: Call) -> pb.Run:
         """Evaluate again what failed."""
         budget = budget_of(request.budget) if request.HasField("budget") else None
-        return self._encoded(await self._runs.retry(call.tenant, id_in(request.name, "runs"), budget))
+        return self._encoded(
+            await self._runs.retry(call.tenant, id_in(request.name, "runs"), budget)
+        )
 
     @needs("write")
     async def delete_run(self, request: pb.DeleteRunRequest, call: Call) -> Empty:
         """Delete a run."""
-        await self._runs.delete(call.tenant, id_in(request.name, "runs"), with_scores=request.delete_scores)
+        await self._runs.delete(
+            call.tenant, id_in(request.name, "runs"), with_scores=request.delete_scores
+        )
         return Empty()
 
     def _encoded(self, run: Run) -> pb.Run:

@@ -16,7 +16,9 @@ _BATCH: Final = 1000
 
 
 class ScoreConditions(TypedDict, total=False):
-    """Which scores are listed; without any, all that were made as traces came and that others gave."""
+    """Which scores are listed; without any, all that were made as traces came and that others
+    gave.
+    """
 
     filter: str
     """Only what meets this filter (AIP-160), as ListScores has it."""
@@ -96,7 +98,9 @@ class NewScore(ScoreContent, total=False):
     """Which of the two is scored where trace and session are given."""
 
     source: str
-    """Who gives it: "human", which holds without it, "programmatic", or the name of another evaluator."""
+    """Who gives it: "human", which holds without it, "programmatic", or the name of another
+    evaluator.
+    """
 
     author: str
     """Who of these, such as a user's name."""
@@ -128,10 +132,14 @@ def batches(scores: Iterable[NewScore]) -> Iterator[pb.BatchCreateScoresRequest]
 
 
 def update_request(score: str, wanted: ScoreContent, etag: str) -> pb.UpdateScoreRequest:
-    """Asks for a score to be changed, in the fields that are given. Raises TypeError for one that there is not."""
+    """Asks for a score to be changed, in the fields that are given.
+
+    Raises TypeError for one that there is not.
+    """
     content = _content(fields(wanted, ScoreContent, "the content of a score"))
     return pb.UpdateScoreRequest(
-        score=score_pb2.Score(name=named("scores", score), etag=etag, **content), update_mask=FieldMask(paths=content)
+        score=score_pb2.Score(name=named("scores", score), etag=etag, **content),
+        update_mask=FieldMask(paths=content),
     )
 
 

@@ -44,10 +44,16 @@ class ScoreService(Servicer):
         trace, session = _subject(request)
         of_run = {"run": id_in(request.run, "runs", "run")} if request.run else {}
         found = await in_thread(
-            self._backend.evaluations, tenant=call.tenant, trace_id=trace, session_id=session, **of_run
+            self._backend.evaluations,
+            tenant=call.tenant,
+            trace_id=trace,
+            session_id=session,
+            **of_run,
         )
         if not found:
-            await require_subject(self._backend, tenant=call.tenant, trace_id=trace, session_id=session)
+            await require_subject(
+                self._backend, tenant=call.tenant, trace_id=trace, session_id=session
+            )
         return await in_thread(listing.scores_of_subject, found, request, call)
 
     @needs("write")
@@ -93,5 +99,7 @@ def _subject(request: pb.ListScoresRequest) -> tuple[str | None, str | None]:
     if request.WhichOneof("subject") == "trace_id":
         return trace_id(request.trace_id), None
     if not request.session_id:
-        raise FieldError("session_id", "is empty; give a session's id or key, or leave it out for all scores")
+        raise FieldError(
+            "session_id", "is empty; give a session's id or key, or leave it out for all scores"
+        )
     return None, request.session_id

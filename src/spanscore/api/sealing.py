@@ -1,7 +1,9 @@
-"""Numbers that a server hands out and takes back, without whoever holds them being able to read or change them.
+"""Numbers that a server hands out and takes back, without whoever holds them being able to read or
+change them.
 
-This is authenticated encryption with a synthetic nonce (SIV, RFC 5297), with keyed BLAKE2b in the place of AES: the
-nonce is a keyed hash of the content, and the content is masked with a keyed hash of the nonce.
+This is authenticated encryption with a synthetic nonce (SIV, RFC 5297), with keyed BLAKE2b in the
+place of AES: the nonce is a keyed hash of the content, and the content is masked with a keyed hash
+of the nonce.
 """
 
 import hashlib
@@ -29,7 +31,9 @@ def opened(key: bytes, sealed: bytes) -> bytes | None:
 
 
 def _tag(key: bytes, content: bytes) -> bytes:
-    return hashlib.blake2b(content, key=key, digest_size=_TAG_BYTES, person=b"spanscore tag").digest()
+    return hashlib.blake2b(
+        content, key=key, digest_size=_TAG_BYTES, person=b"spanscore tag"
+    ).digest()
 
 
 def _masked(key: bytes, tag: bytes, content: bytes) -> bytes:
@@ -40,4 +44,6 @@ def _masked(key: bytes, tag: bytes, content: bytes) -> bytes:
 
 def _block(key: bytes, tag: bytes, number: int) -> bytes:
     numbered = tag + number.to_bytes(8, "big")
-    return hashlib.blake2b(numbered, key=key, digest_size=_BLOCK_BYTES, person=b"spanscore mask").digest()
+    return hashlib.blake2b(
+        numbered, key=key, digest_size=_BLOCK_BYTES, person=b"spanscore mask"
+    ).digest()

@@ -39,7 +39,8 @@ class Server:
         tenancy: TenancyConfig | None = None,
         page_key: bytes = b"",
     ) -> None:
-        """`tokens` are the authenticators that `config` may name; `tenancy` says how a caller's tenant is found.
+        """`tokens` are the authenticators that `config` may name; `tenancy` says how a caller's
+        tenant is found.
 
         `page_key` seals page tokens, so all servers on one store need the same.
         """
@@ -54,14 +55,22 @@ class Server:
         """The port it listens on, from `start` on."""
 
     async def start(self) -> None:
-        """Listen. Raises ConfigError where the endpoint cannot be bound or a certificate not be used."""
+        """Listen.
+
+        Raises ConfigError where the endpoint cannot be bound or a certificate not be used.
+        """
         endpoint, tls = self._config.endpoint, self._config.tls
-        warn_of_exposure("api", endpoint, has_auth=self._config.auth is not None, has_tls=tls is not None)
-        # Without this a second spanscore would share the port, and each would get some of the requests.
+        warn_of_exposure(
+            "api", endpoint, has_auth=self._config.auth is not None, has_tls=tls is not None
+        )
+        # Without this a second spanscore would share the port, and each would get some of the
+        # requests.
         server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
         names = [x.service.full_name for x in self.servicers]
         server.add_generic_rpc_handlers(tuple(_handlers(x, self.caller) for x in self.servicers))
-        server.add_generic_rpc_handlers((self._health.handlers(), *reflection_handlers([*names, health.SERVICE])))
+        server.add_generic_rpc_handlers(
+            (self._health.handlers(), *reflection_handlers([*names, health.SERVICE]))
+        )
         try:
             if tls is None:
                 self.port = server.add_insecure_port(endpoint)
@@ -87,14 +96,16 @@ class Server:
 
 
 _NO_AUTH = (
-    "whoever reaches it can read the stored traces, with what users said, and have the judge asked: set `auth` and "
-    "`extensions`, or keep others away"
+    "whoever reaches it can read the stored traces, with what users said, and have the judge asked:"
+    " set `auth` and `extensions`, or keep others away"
 )
 _NO_TLS = "what is asked and answered, tokens too, can be read on the way: set `tls`"
 
 
 def warn_of_exposure(key: str, endpoint: str, *, has_auth: bool, has_tls: bool) -> None:
-    """Say in the log what it means where others than this machine reach an endpoint, the configuration's `key`."""
+    """Say in the log what it means where others than this machine reach an endpoint, the
+    configuration's `key`.
+    """
     if is_loopback(endpoint):
         return
     for is_set, meaning in ((has_auth, _NO_AUTH), (has_tls, _NO_TLS)):
@@ -104,7 +115,9 @@ def warn_of_exposure(key: str, endpoint: str, *, has_auth: bool, has_tls: bool) 
 
 def _handlers(servicer: Servicer, caller: Caller) -> Any:
     """What a gRPC server is given, so that it answers the methods of a service."""
-    by_name = {method.path.rpartition("/")[2]: _handler(method, caller) for method in methods(servicer)}
+    by_name = {
+        method.path.rpartition("/")[2]: _handler(method, caller) for method in methods(servicer)
+    }
     return grpc.method_handlers_generic_handler(servicer.service.full_name, by_name)
 
 

@@ -1,7 +1,8 @@
 """What a service is in Python: a class with a coroutine for each method of a service in proto/.
 
-It knows neither gRPC nor HTTP. A method gets the request and the `Call`, and returns the response; a method that
-streams is an asynchronous generator of responses. What is wrong it raises, as one of `spanscore.errors`::
+It knows neither gRPC nor HTTP. A method gets the request and the `Call`, and returns the response;
+a method that streams is an asynchronous generator of responses. What is wrong it raises, as one of
+`spanscore.errors`::
 
     class RunService(Servicer):
         service = run_service_pb2.DESCRIPTOR.services_by_name["RunService"]
@@ -10,7 +11,9 @@ streams is an asynchronous generator of responses. What is wrong it raises, as o
         async def get_run(self, request: pb.GetRunRequest, call: Call) -> pb.Run: ...
 
         @needs("read")
-        async def watch_run(self, request: pb.WatchRunRequest, call: Call) -> AsyncIterator[pb.WatchRunResponse]: ...
+        async def watch_run(
+            self, request: pb.WatchRunRequest, call: Call
+        ) -> AsyncIterator[pb.WatchRunResponse]: ...
 """
 
 import inspect
@@ -35,8 +38,8 @@ _SCOPE: Final = "_needed_scope"
 class Call:
     """Who calls: the tenant that all is about, "" without tenancy, and what the caller may do.
 
-    A method that streams calls `admit` again and again: it raises where the caller's token has been revoked meanwhile.
-    Page tokens are sealed with `page_key`.
+    A method that streams calls `admit` again and again: it raises where the caller's token has been
+    revoked meanwhile. Page tokens are sealed with `page_key`.
     """
 
     tenant: str = ""
@@ -45,9 +48,13 @@ class Call:
     admit: Callable[[], object] = field(default=lambda: None, compare=False)
 
     def require(self, scope: Scope, why: str) -> None:
-        """Raise ForbiddenError where the caller may not do what needs this scope beside the method's own."""
+        """Raise ForbiddenError where the caller may not do what needs this scope beside the
+        method's own.
+        """
         if not self.scopes & {scope, "admin"}:
-            raise ForbiddenError(f"this token has not the scope {scope}, which is needed {why}: show one that has it")
+            raise ForbiddenError(
+                f"this token has not the scope {scope}, which is needed {why}: show one that has it"
+            )
 
 
 def needs(scope: Scope) -> Callable[[FunctionT], FunctionT]:
@@ -61,7 +68,9 @@ def needs(scope: Scope) -> Callable[[FunctionT], FunctionT]:
 
 
 class Servicer:
-    """The methods of `service`, each under its name in snake_case, each with its scope declared by `needs`."""
+    """The methods of `service`, each under its name in snake_case, each with its scope declared by
+    `needs`.
+    """
 
     service: ClassVar[ServiceDescriptor]
 
@@ -71,7 +80,10 @@ class Servicer:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One method as servers call it. `path` is `/package.Service/Method`; `answer` gives an awaitable, or a stream."""
+    """One method as servers call it.
+
+    `path` is `/package.Service/Method`; `answer` gives an awaitable, or a stream.
+    """
 
     path: str
     scope: Scope
@@ -83,7 +95,10 @@ class Method:
 
 
 def methods(servicer: Servicer) -> list[Method]:
-    """All methods of a service. Raises TypeError where one is not implemented as the proto has it."""
+    """All methods of a service.
+
+    Raises TypeError where one is not implemented as the proto has it.
+    """
     return [_method(servicer, descriptor) for descriptor in servicer.service.methods]
 
 
@@ -93,9 +108,16 @@ def _method(servicer: Servicer, descriptor: MethodDescriptor) -> Method:
     scope = getattr(answer, _SCOPE, None)
     path = f"/{servicer.service.full_name}/{descriptor.name}"
     if answer is None or scope is None:
-        raise TypeError(f"{path}: {type(servicer).__name__} needs a method {name} with @needs(SCOPE)")
-    if descriptor.client_streaming or inspect.isasyncgenfunction(answer) != descriptor.server_streaming:
-        raise TypeError(f"{path}: {name} must stream its responses where the proto does, and never its requests")
+        raise TypeError(
+            f"{path}: {type(servicer).__name__} needs a method {name} with @needs(SCOPE)"
+        )
+    if (
+        descriptor.client_streaming
+        or inspect.isasyncgenfunction(answer) != descriptor.server_streaming
+    ):
+        raise TypeError(
+            f"{path}: {name} must stream its responses where the proto does, and never its requests"
+        )
     return Method(
         path=path,
         scope=scope,

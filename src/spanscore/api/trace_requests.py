@@ -70,7 +70,9 @@ class SessionEvaluation(TraceEvaluation, total=False):
 
 def traces_request(wanted: TraceConditions) -> pb.ListTracesRequest:
     """Asks for agent traces. Raises TypeError for a condition that there is not."""
-    return pb.ListTracesRequest(**fields(wanted, TraceConditions, "a list of traces", service="service_name"))
+    return pb.ListTracesRequest(
+        **fields(wanted, TraceConditions, "a list of traces", service="service_name")
+    )
 
 
 def sessions_request(wanted: SessionConditions) -> pb.ListSessionsRequest:
@@ -85,6 +87,9 @@ def evaluate_trace_request(trace: str, wanted: TraceEvaluation) -> pb.EvaluateTr
 
 
 def evaluate_session_request(session: str, wanted: SessionEvaluation) -> pb.EvaluateSessionRequest:
-    """Asks for a session to be evaluated again. Raises TypeError for an option that there is not."""
+    """Asks for a session to be evaluated again.
+
+    Raises TypeError for an option that there is not.
+    """
     found = fields(wanted, SessionEvaluation, "the evaluation of a session")
     return pb.EvaluateSessionRequest(name=named("sessions", session), **found)

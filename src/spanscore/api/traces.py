@@ -8,7 +8,15 @@ from spanscore.api.answered import Answered, ResponseT
 from spanscore.api.backend import Backend, evaluate, find_trace
 from spanscore.api.convert import encode_score, encode_trace
 from spanscore.api.imported import imported
-from spanscore.api.requests import id_in, masked, name_of, not_found, overrides, request_id_in, trace_id
+from spanscore.api.requests import (
+    id_in,
+    masked,
+    name_of,
+    not_found,
+    overrides,
+    request_id_in,
+    trace_id,
+)
 from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import agent_trace_pb2 as agent_trace_pb
 from spanscore.api.v1 import trace_service_pb2 as pb
@@ -40,26 +48,35 @@ class TraceService(Servicer):
     @needs("read")
     async def get_session(self, request: pb.GetSessionRequest, call: Call) -> pb.Session:
         """One session with its scores and those of its traces."""
-        found = await find_session(self._backend, id_in(request.name, "sessions"), tenant=call.tenant)
+        found = await find_session(
+            self._backend, id_in(request.name, "sessions"), tenant=call.tenant
+        )
         return await in_thread(self._whole, found, request, call)
 
     @needs("read")
-    async def list_sessions(self, request: pb.ListSessionsRequest, call: Call) -> pb.ListSessionsResponse:
+    async def list_sessions(
+        self, request: pb.ListSessionsRequest, call: Call
+    ) -> pb.ListSessionsResponse:
         """A page of sessions with their own scores."""
         return await in_thread(listing.sessions, self._backend, request, call)
 
     @needs("write")
-    async def import_traces(self, request: pb.ImportTracesRequest, call: Call) -> pb.ImportTracesResponse:
+    async def import_traces(
+        self, request: pb.ImportTracesRequest, call: Call
+    ) -> pb.ImportTracesResponse:
         """Store agent traces for runs to evaluate."""
         traces = await in_thread(imported, request.traces)
         kept = await self._backend.runs.import_traces(call.tenant, traces)
         keys = dict.fromkeys(x.session_key for x in kept if x.session_key is not None)
         return pb.ImportTracesResponse(
-            traces=[name_of("traces", x.id) for x in kept], sessions=[name_of("sessions", x) for x in keys]
+            traces=[name_of("traces", x.id) for x in kept],
+            sessions=[name_of("sessions", x) for x in keys],
         )
 
     @needs("write")
-    async def evaluate_trace(self, request: pb.EvaluateTraceRequest, call: Call) -> pb.EvaluateTraceResponse:
+    async def evaluate_trace(
+        self, request: pb.EvaluateTraceRequest, call: Call
+    ) -> pb.EvaluateTraceResponse:
         """Evaluate a stored agent trace again, now."""
         wanted = trace_id(id_in(request.name, "traces"), "name")
         changed = overrides(request)
@@ -71,7 +88,9 @@ class TraceService(Servicer):
         return await self._once(request, call, answer)
 
     @needs("write")
-    async def evaluate_session(self, request: pb.EvaluateSessionRequest, call: Call) -> pb.EvaluateSessionResponse:
+    async def evaluate_session(
+        self, request: pb.EvaluateSessionRequest, call: Call
+    ) -> pb.EvaluateSessionResponse:
         """Evaluate a stored session again, now."""
         wanted = id_in(request.name, "sessions")
         changed = overrides(request, request.signal_weights)
@@ -93,13 +112,18 @@ class TraceService(Servicer):
             return await answer()
         return await self._answered.once(call.tenant, request, request_id, answer)
 
-    def _whole(self, record: SessionRecord, request: pb.GetSessionRequest, call: Call) -> pb.Session:
+    def _whole(
+        self, record: SessionRecord, request: pb.GetSessionRequest, call: Call
+    ) -> pb.Session:
         scores = self._backend.evaluations(tenant=call.tenant, session_id=record.session.id)
         return masked(listing.whole_session(record, scores), request.read_mask)
 
 
 async def find_session(backend: Backend, session_id: str, *, tenant: str) -> SessionRecord:
-    """The one session with this key or id. Raises NotFoundError, or FieldError where several have it."""
+    """The one session with this key or id.
+
+    Raises NotFoundError, or FieldError where several have it.
+    """
     found = await in_thread(backend.sessions, session_id, tenant=tenant)
     if not found:
         raise not_found(session_id)

@@ -42,14 +42,21 @@ class ViewService(Servicer):
             from spanscore.report.views import trace_view  # noqa: PLC0415 - a server without viewers needs none of it
 
             scores = self._backend.evaluations(trace_id=trace.id, run=run, tenant=call.tenant)
-            return pb.TraceView(name=name_of("traces", trace.id), view_json=text_of(dumps(trace_view(trace, scores))))
+            return pb.TraceView(
+                name=name_of("traces", trace.id),
+                view_json=text_of(dumps(trace_view(trace, scores))),
+            )
 
         return await in_thread(view)
 
     @needs("read")
-    async def get_session_view(self, request: pb.GetSessionViewRequest, call: Call) -> pb.SessionView:
+    async def get_session_view(
+        self, request: pb.GetSessionViewRequest, call: Call
+    ) -> pb.SessionView:
         """One session with a row for each of its traces."""
-        record = await find_session(self._backend, id_in(request.name, "sessions"), tenant=call.tenant)
+        record = await find_session(
+            self._backend, id_in(request.name, "sessions"), tenant=call.tenant
+        )
 
         def view() -> pb.SessionView:
             from spanscore.report.views import session_view  # noqa: PLC0415 - as above
@@ -57,6 +64,8 @@ class ViewService(Servicer):
             session = record.session
             scores = self._backend.evaluations(session_id=session.id, tenant=call.tenant)
             found = session_view(session.id, session.traces, scores)
-            return pb.SessionView(name=name_of("sessions", session.id), view_json=text_of(dumps(found)))
+            return pb.SessionView(
+                name=name_of("sessions", session.id), view_json=text_of(dumps(found))
+            )
 
         return await in_thread(view)

@@ -34,15 +34,18 @@ class _Open:
     def whole(self) -> bool:
         """A root has ended and every parent that a span names has arrived.
 
-        A parentless span alone is not proof: in a trace with several, another one's children may still be running. Of a
-        trace that was re-opened only what was true before is known.
+        A parentless span alone is not proof: in a trace with several, another one's children may
+        still be running. Of a trace that was re-opened only what was true before is known.
         """
         return self.has_root and self.was_whole and self.parents <= self.span_ids
 
 
 @dataclass(frozen=True, slots=True)
 class _Closed:
-    """A trace that was cut: what a late span needs to re-open it. Its span ids are not kept, for they are many."""
+    """A trace that was cut: what a late span needs to re-open it.
+
+    Its span ids are not kept, for they are many.
+    """
 
     closed_ns: int
     rows: tuple[int, ...] = ()
@@ -57,9 +60,10 @@ class _Closed:
 class Cut:
     """A trace to be read now: which requests contain it, and how complete it is.
 
-    `key` is as `keys` has it. `genai` False: no request with it can contain GenAI spans. `reopened`: it was cut
-    before, and then grew. `is_early`: it is still open, and scored only if what is read shows that nothing is missing
-    (`Assembler.accept`). `size_bytes`: of its spans, encoded.
+    `key` is as `keys` has it. `genai` False: no request with it can contain GenAI spans.
+    `reopened`: it was cut before, and then grew. `is_early`: it is still open, and scored only if
+    what is read shows that nothing is missing (`Assembler.accept`). `size_bytes`: of its spans,
+    encoded.
     """
 
     key: bytes
@@ -84,16 +88,20 @@ class Cut:
 class Assembler:
     """Open traces by their keys, and those cut lately. Not thread-safe.
 
-    `push` and `cut` take constant time a fragment: open traces are kept in the order in which they were last heard of,
-    one order for each quiet time. A row stays referenced while an open trace, a trace that may re-open,
-    or a `Cut` that was not given to `done` needs it; after that it is `released`.
+    `push` and `cut` take constant time a fragment: open traces are kept in the order in which they
+    were last heard of, one order for each quiet time. A row stays referenced while an open trace, a
+    trace that may re-open, or a `Cut` that was not given to `done` needs it; after that it is
+    `released`.
     """
 
-    def __init__(self, config: Config, *, goes_on: Callable[[str], bool] = lambda _unit: False) -> None:
+    def __init__(
+        self, config: Config, *, goes_on: Callable[[str], bool] = lambda _unit: False
+    ) -> None:
         self._config = config
         self._goes_on = goes_on
         self._not_read: OrderedDict[bytes, _Open] = OrderedDict()  # whole, and of GenAI
-        self._read_early: OrderedDict[bytes, _Open] = OrderedDict()  # likewise, and cut early since it grew
+        # likewise, and cut early since it grew
+        self._read_early: OrderedDict[bytes, _Open] = OrderedDict()
         self._whole: OrderedDict[bytes, _Open] = OrderedDict()
         self._partial: OrderedDict[bytes, _Open] = OrderedDict()
         self._closed: OrderedDict[bytes, _Closed] = OrderedDict()
@@ -110,14 +118,20 @@ class Assembler:
         return sum(len(traces) for traces, _, _ in self._by_patience())
 
     def push(self, fragment: Fragment, now_ns: int) -> bool:
-        """Take in what a request contains of a trace. False: past the late window or the caps, so it is not read."""
+        """Take in what a request contains of a trace.
+
+        False: past the late window or the caps, so it is not read.
+        """
         key = fragment.key
         if key in self._past:
             return False
         trace = self._take(key) or self._open(key, now_ns)
         self._add(trace, fragment)
         trace.last_ns = now_ns
-        if trace.items >= self._config.max_spans or trace.size_bytes >= self._config.max_trace_bytes:
+        if (
+            trace.items >= self._config.max_spans
+            or trace.size_bytes >= self._config.max_trace_bytes
+        ):
             self._close(key, trace, "truncated", now_ns)
             self._bury(key, self._closed.pop(key).rows)
         else:
@@ -125,10 +139,11 @@ class Assembler:
         return True
 
     def cut(self, now_ns: int) -> list[Cut]:
-        """Traces that are complete by now; each is handed out once, and wants `done` when it was dealt with.
+        """Traces that are complete by now; each is handed out once, and wants `done` when it was
+        dealt with.
 
-        Of very many, a part now and the others with the calls that follow. Those that may be whole are handed out
-        early, and stay open.
+        Of very many, a part now and the others with the calls that follow. Those that may be whole
+        are handed out early, and stay open.
         """
         for traces, quiet_ns, completeness in self._by_patience():
             for key in list(islice(_quiet_since(traces, now_ns - quiet_ns), _CUT_AT_ONCE)):
@@ -147,7 +162,9 @@ class Assembler:
         return ready
 
     def accept(self, cut: Cut, now_ns: int) -> bool:
-        """Close the trace of an early cut, which is scored as it was read. False: more came, or it was cut meanwhile.
+        """Close the trace of an early cut, which is scored as it was read.
+
+        False: more came, or it was cut meanwhile.
 
         Late spans open it again as long as if it had been cut when it is complete.
 
@@ -162,7 +179,9 @@ class Assembler:
         return True
 
     def done(self, cut: Cut) -> None:
-        """The trace was dealt with: unless a late span may re-open it, its rows are needed no more."""
+        """The trace was dealt with: unless a late span may re-open it, its rows are needed no
+        more.
+        """
         self.let_go(cut.rows)
 
     def can_read(self, key: bytes) -> bool:
@@ -171,19 +190,30 @@ class Assembler:
         return closed is not None and closed.genai
 
     def recut(self, key: bytes, now_ns: int) -> Cut | None:
-        """A trace that was cut, to be read once more for the sake of another one; None where that cannot be.
+        """A trace that was cut, to be read once more for the sake of another one; None where that
+        cannot be.
 
-        It may be re-opened as long as if it had been cut now. The `Cut` wants `done` like any other.
+        It may be re-opened as long as if it had been cut now. The `Cut` wants `done` like any
+        other.
         """
         if not self.can_read(key):
             return None
         closed = self._closed[key] = replace(self._closed.pop(key), closed_ns=now_ns)
         self.hold(closed.rows)
         completeness: Completeness = "complete" if closed.whole else "idle"
-        return Cut(key, closed.rows, completeness, closed.genai, reopened=True, size_bytes=closed.size_bytes)
+        return Cut(
+            key,
+            closed.rows,
+            completeness,
+            closed.genai,
+            reopened=True,
+            size_bytes=closed.size_bytes,
+        )
 
     def recut_next(self, key: bytes, now_ns: int) -> None:
-        """After `restore`: have the next `cut` hand out a trace that is part of a turn with others."""
+        """After `restore`: have the next `cut` hand out a trace that is part of a turn with
+        others.
+        """
         cut = self.recut(key, now_ns)
         self._ready += [] if cut is None else [cut]
 
@@ -210,7 +240,9 @@ class Assembler:
                 self._released.append(row)
 
     def restore(self, fragment: Fragment, closed_ns: int) -> None:
-        """Take in a fragment of a trace that was cut before a restart: it opens nothing, but a late span may."""
+        """Take in a fragment of a trace that was cut before a restart: it opens nothing, but a late
+        span may.
+        """
         known = self._closed.get(fragment.key) or _Closed(closed_ns)
         if fragment.row not in known.rows:
             self.hold((fragment.row,))
@@ -224,19 +256,28 @@ class Assembler:
         )
 
     def remember_past(self, closed: Iterable[bytes]) -> None:
-        """After `restore`: of the traces cut before a restart, those whose rows were deleted cannot be re-opened."""
+        """After `restore`: of the traces cut before a restart, those whose rows were deleted cannot
+        be re-opened.
+        """
         for key in closed:
-            if key not in self._closed and not any(key in traces for traces, _, _ in self._by_patience()):
+            if key not in self._closed and not any(
+                key in traces for traces, _, _ in self._by_patience()
+            ):
                 self._pass(key)
 
     def forget_oldest(self) -> bool:
-        """Give up the trace that was cut longest ago, to make room for new ones. False: there is none."""
+        """Give up the trace that was cut longest ago, to make room for new ones.
+
+        False: there is none.
+        """
         if not self._closed:
             return False
         key, closed = self._closed.popitem(last=False)
         if closed.genai:
             self._bury(key, closed.rows)
-        else:  # nothing of it was read: log records may be there long before the spans, where those are sent once more
+        # nothing of it was read: log records may be there long before the spans, where those are
+        # sent once more
+        else:
             self.let_go(closed.rows)
         return True
 
@@ -254,13 +295,18 @@ class Assembler:
         return None
 
     def _waiting(self, trace: _Open) -> OrderedDict[bytes, _Open]:
-        """Where a trace waits: one that grew after it was cut waits longer, since more may be on its way."""
+        """Where a trace waits: one that grew after it was cut waits longer, since more may be on
+        its way.
+        """
         if not trace.whole:
             return self._partial
         return self._not_read if trace.genai and not trace.reopened else self._whole
 
     def _has_too_many(self) -> bool:
-        return self.open_traces > self._config.max_open_traces or self._open_items > self._config.max_open_spans
+        return (
+            self.open_traces > self._config.max_open_traces
+            or self._open_items > self._config.max_open_spans
+        )
 
     def _open(self, key: bytes, now_ns: int) -> _Open:
         closed = self._closed.pop(key, None)
@@ -288,14 +334,17 @@ class Assembler:
         trace.size_bytes += fragment.size_bytes
         trace.has_root |= fragment.has_root
         trace.genai |= fragment.genai
-        if not trace.reopened:  # the ids of what came before are forgotten, so nothing is known of a late span's parent
+        # the ids of what came before are forgotten, so nothing is known of a late span's parent
+        if not trace.reopened:
             trace.span_ids |= fragment.span_ids
             trace.parents |= fragment.parents
 
     def _close(self, key: bytes, trace: _Open, completeness: Completeness, now_ns: int) -> None:
         rows = tuple(trace.rows)
         self.hold(rows)
-        self._ready.append(Cut(key, rows, completeness, trace.genai, trace.reopened, size_bytes=trace.size_bytes))
+        self._ready.append(
+            Cut(key, rows, completeness, trace.genai, trace.reopened, size_bytes=trace.size_bytes)
+        )
         self._note_closed(key, trace, rows, now_ns)
 
     def _note_closed(self, key: bytes, trace: _Open, rows: tuple[int, ...], closed_ns: int) -> None:
@@ -310,11 +359,21 @@ class Assembler:
         rows = tuple(trace.rows)
         self.hold(rows)
         self._ready.append(
-            Cut(key, rows, "complete", trace.genai, trace.reopened, is_early=True, size_bytes=trace.size_bytes)
+            Cut(
+                key,
+                rows,
+                "complete",
+                trace.genai,
+                trace.reopened,
+                is_early=True,
+                size_bytes=trace.size_bytes,
+            )
         )
 
     def _cut_old(self, now_ns: int) -> None:
-        """Cut what never falls quiet; looked for ten times in `max_age`, since it means a walk over all open traces."""
+        """Cut what never falls quiet; looked for ten times in `max_age`, since it means a walk over
+        all open traces.
+        """
         if now_ns < self._next_age_check_ns:
             return
         self._next_age_check_ns = now_ns + self._config.max_age // 10
@@ -326,7 +385,9 @@ class Assembler:
     def _forget(self, now_ns: int) -> None:
         oldest_ns = now_ns - self._config.late_window
         limit = self._config.max_closed_traces
-        while self._closed and (len(self._closed) > limit or next(iter(self._closed.values())).closed_ns <= oldest_ns):
+        while self._closed and (
+            len(self._closed) > limit or next(iter(self._closed.values())).closed_ns <= oldest_ns
+        ):
             self.forget_oldest()
         while len(self._past) > limit:
             self._past.popitem(last=False)

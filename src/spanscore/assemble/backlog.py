@@ -1,4 +1,6 @@
-"""What has been acknowledged and is not dealt with: journal, assembler and decoded requests, kept in step."""
+"""What has been acknowledged and is not dealt with: journal, assembler and decoded requests, kept
+in step.
+"""
 
 import asyncio
 import logging
@@ -45,10 +47,11 @@ class Kept:
 
 
 class Backlog:
-    """Requests go in, traces to be read come out, and what nothing needs any more leaves the journal.
+    """Requests go in, traces to be read come out, and what nothing needs any more leaves the
+    journal.
 
-    `shows_genai`: whether a request's protobuf may contain GenAI spans; `units`: what of it is read as one
-    where that is not one trace. Belongs to one event loop, but for `load`.
+    `shows_genai`: whether a request's protobuf may contain GenAI spans; `units`: what of it is read
+    as one where that is not one trace. Belongs to one event loop, but for `load`.
     """
 
     def __init__(
@@ -75,7 +78,10 @@ class Backlog:
         meter.watch(declared.JOURNAL_CAPACITY, lambda: journal.max_bytes)
         meter.watch(declared.JOURNAL_REQUESTS, lambda: journal.requests)
         meter.watch(declared.JOURNAL_OLDEST_AGE, self._oldest_age_s)
-        meter.watch(declared.JOURNAL_LOST_REQUESTS, lambda: {(why,): x.count for why, x in journal.lost.items()})
+        meter.watch(
+            declared.JOURNAL_LOST_REQUESTS,
+            lambda: {(why,): x.count for why, x in journal.lost.items()},
+        )
         meter.watch(declared.TRACES_OPEN, lambda: self.assembler.open_traces)
 
     @property
@@ -95,12 +101,17 @@ class Backlog:
 
     @property
     def notice(self) -> str | None:
-        """Which acknowledged requests were lost since the journal was opened; None where all are there."""
+        """Which acknowledged requests were lost since the journal was opened; None where all are
+        there.
+        """
         lost = [str(x) for x in self._journal.lost.values()]
         return f"the journal is damaged: {'; '.join(lost)}" if lost else None
 
     async def add(self, signal: Signal, body: bytes, message: Any, headers: Headers = ()) -> Kept:
-        """Keep a request; when this returns it is in the journal. Raises RetryableError when it cannot be kept now."""
+        """Keep a request; when this returns it is in the journal.
+
+        Raises RetryableError when it cannot be kept now.
+        """
         now_ns = self._clock_ns()
         await self._make_room(len(body))
         row = await asyncio.wrap_future(self._journal.append(signal, body, now_ns, headers))
@@ -115,11 +126,14 @@ class Backlog:
             if not self.assembler.push(fragment, now_ns):
                 self._meter.add(declared.TRACES_LATE_ITEMS, fragment.items, signal=signal)
             if not number % _PUSHED_AT_ONCE:
-                await asyncio.sleep(0)  # a request can contain a hundred thousand traces: others get their turn
+                # a request can contain a hundred thousand traces: others get their turn
+                await asyncio.sleep(0)
         return kept
 
     def recover(self) -> Iterator[tuple[Kept, Leaving]]:
-        """Take up what the journal contains from before a restart; with each request, what had left of it."""
+        """Take up what the journal contains from before a restart; with each request, what had left
+        of it.
+        """
         if self.notice:
             _log.error("%s", self.notice)
         closed = self._journal.closed_traces()
@@ -162,11 +176,18 @@ class Backlog:
         return self._requests.load(cut.key, cut.rows)
 
     def checksums(self, cuts: Iterable[Cut]) -> dict[int, int | None]:
-        """The checksums of the requests with these traces, by row, for a process that reads them from the journal."""
+        """The checksums of the requests with these traces, by row, for a process that reads them
+        from the journal.
+        """
         return self._journal.checksums(row for cut in cuts for row in cut.rows)
 
-    def load_request(self, row: int, is_wanted: Callable[[bytes], bool]) -> tuple[list[Span], list[LogRecord]]:
-        """The spans and log records of a request that `is_wanted` by their own protobuf. For any thread."""
+    def load_request(
+        self, row: int, is_wanted: Callable[[bytes], bool]
+    ) -> tuple[list[Span], list[LogRecord]]:
+        """The spans and log records of a request that `is_wanted` by their own protobuf.
+
+        For any thread.
+        """
         return self._requests.load_request(row, is_wanted)
 
     def put_aside(self, cut: Cut, reason: str) -> None:
@@ -174,17 +195,23 @@ class Backlog:
         self._journal.put_aside(list(cut.rows), reason, self._clock_ns())
 
     async def quarantine(self, signal: Signal, body: bytes, reason: str) -> None:
-        """Put a request aside that cannot be decoded. Raises RetryableError when it cannot be kept now."""
+        """Put a request aside that cannot be decoded.
+
+        Raises RetryableError when it cannot be kept now.
+        """
         await asyncio.wrap_future(self._journal.quarantine(signal, body, reason, self._clock_ns()))
 
     def finish(self, cuts: Sequence[Cut], *, parts: Sequence[Cut] = ()) -> None:
-        """These traces were dealt with: remember that of those that were read, and let go of their requests.
+        """These traces were dealt with: remember that of those that were read, and let go of their
+        requests.
 
-        Those that are `parts` of turns with others are read once more after a restart, while late spans may open them.
+        Those that are `parts` of turns with others are read once more after a restart, while late
+        spans may open them.
         """
         now_ns = self._clock_ns()
         self._journal.close_traces(
-            [(cut.key, max(cut.rows), now_ns) for cut in cuts if cut.genai], [cut.key for cut in parts]
+            [(cut.key, max(cut.rows), now_ns) for cut in cuts if cut.genai],
+            [cut.key for cut in parts],
         )
         for cut in cuts:
             self.assembler.done(cut)
@@ -199,7 +226,9 @@ class Backlog:
         self.assembler.let_go((row,))
 
     def key(self, trace_id: bytes, headers: Headers) -> bytes:
-        """What the assembler knows a trace by that a request with these headers contains spans of."""
+        """What the assembler knows a trace by that a request with these headers contains spans
+        of.
+        """
         return keys.with_tenant(trace_id, tenant_in(headers))
 
     def is_genai(self, key: bytes) -> bool:
@@ -207,7 +236,9 @@ class Backlog:
         return self.assembler.is_genai(key)
 
     def rest_left(self, row: int, held_back: Collection[bytes]) -> None:
-        """All of a request but what is held back has left: remember that, and undo the `hold` for its sake."""
+        """All of a request but what is held back has left: remember that, and undo the `hold` for
+        its sake.
+        """
         self._journal.mark_rest_left(row, held_back)
         self.let_go(row)
 
@@ -216,7 +247,9 @@ class Backlog:
         self._journal.mark_span_left(row, span)
 
     def tidy(self) -> None:
-        """Let the journal forget requests that nothing needs, and the oldest of the traces that were dealt with."""
+        """Let the journal forget requests that nothing needs, and the oldest of the traces that
+        were dealt with.
+        """
         self._journal.forget_closed(self._config.max_closed_traces)
         self._release()
 
@@ -230,17 +263,25 @@ class Backlog:
         split = fragments.of_traces if kept.signal == "traces" else fragments.of_logs
         genai, tenant = self._shows_genai(kept.body), tenant_in(kept.headers)
         size_bytes = len(kept.body)
-        return split(kept.message, kept.row, size_bytes=size_bytes, genai=genai, units=self._units, tenant=tenant)
+        return split(
+            kept.message,
+            kept.row,
+            size_bytes=size_bytes,
+            genai=genai,
+            units=self._units,
+            tenant=tenant,
+        )
 
     def _oldest_age_s(self) -> float:
         oldest_ns = self._journal.oldest_ns
         return 0.0 if oldest_ns is None else max(0.0, (self._clock_ns() - oldest_ns) / 1e9)
 
     async def _make_room(self, size_bytes: int) -> None:
-        """Let go of what nothing needs; where that is too little for a request, of traces until it is enough.
+        """Let go of what nothing needs; where that is too little for a request, of traces until it
+        is enough.
 
-        The request finds the room: where it needs it, this returns once the journal is without what was let go of, or,
-        while the disk refuses even that, after some seconds.
+        The request finds the room: where it needs it, this returns once the journal is without what
+        was let go of, or, while the disk refuses even that, after some seconds.
         """
         lacking = self._journal.size_bytes + size_bytes - self._journal.max_bytes
         is_filling = self.is_filling
@@ -250,11 +291,14 @@ class Backlog:
             freed, deleted = freed + more, later or deleted
         if lacking > 0 and deleted:
             room = asyncio.wrap_future(deleted)
-            room.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody waits for it after this
+            # nobody waits for it after this
+            room.add_done_callback(lambda done: done.cancelled() or done.exception())
             await asyncio.wait([room], timeout=_ROOM_WAIT_S)
 
     def _release(self) -> "tuple[int, Future[None] | None]":
-        """How many bytes could be let go of, and when the journal is without them; None where there were none."""
+        """How many bytes could be let go of, and when the journal is without them; None where there
+        were none.
+        """
         rows = self.assembler.released()
         if not rows:
             return 0, None
@@ -265,4 +309,10 @@ class Backlog:
 
 def _decoded(request: Request) -> Kept:
     signal = next(x for x in SIGNALS if x == request.signal)
-    return Kept(signal, request.row, request.body, WIRE[signal].request.FromString(request.body), request.headers)
+    return Kept(
+        signal,
+        request.row,
+        request.body,
+        WIRE[signal].request.FromString(request.body),
+        request.headers,
+    )

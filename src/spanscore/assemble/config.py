@@ -18,8 +18,9 @@ class Reason(Options):
     """One reason to join traces."""
 
     enabled: bool = True
-    """Whether traces are joined by this reason. False: what only this reason would join stays apart, each trace
-    with turns of its own."""
+    """Whether traces are joined by this reason. False: what only this reason would join stays
+    apart, each trace with turns of its own.
+    """
 
     @model_validator(mode="before")
     @classmethod
@@ -45,28 +46,42 @@ class Config(Options):
     """False: requests are acknowledged and journalled, but no trace is rebuilt from them."""
 
     complete_after: Duration = duration_ns("10s")
-    """How long a trace with its root and all parents must be quiet. SDKs send every 5s, logs apart from spans."""
+    """How long a trace with its root and all parents must be quiet.
+
+    SDKs send every 5s, logs apart from spans.
+    """
 
     whole_after: Duration = duration_ns("2s")
-    """How long such a trace must be quiet that shows that nothing is missing: it has a question, an answer and an
-    outcome of each tool call, and nothing suggests that other traces are of its turn. What comes later all the same
-    gives the next revision. As long as `complete_after`, or longer: no trace is scored earlier than others."""
+    """How long such a trace must be quiet that shows that nothing is missing: it has a question, an
+    answer and an outcome of each tool call, and nothing suggests that other traces are of its turn.
+    What comes later all the same gives the next revision. As long as `complete_after`, or longer:
+    no trace is scored earlier than others.
+    """
 
     idle_after: Duration = duration_ns("30s")
-    """How long a trace without a root, or with a parent still missing, must be quiet; its completeness is `idle`."""
+    """How long a trace without a root, or with a parent still missing, must be quiet; its
+    completeness is `idle`.
+    """
 
     max_age: Duration = duration_ns("1h")
-    """A trace that has been growing for so long is cut as it is; its completeness is `truncated`."""
+    """A trace that has been growing for so long is cut as it is; its completeness is
+    `truncated`.
+    """
 
     late_window: Duration = duration_ns("5m")
-    """How long after a trace was cut a late span re-opens it. Later ones are counted and not read."""
+    """How long after a trace was cut a late span re-opens it.
+
+    Later ones are counted and not read.
+    """
 
     stitch_window: Duration = duration_ns("30s")
-    """How long a trace that ends in the middle of a turn, or begins there, waits for the turn's other traces.
+    """How long a trace that ends in the middle of a turn, or begins there, waits for the turn's
+    other traces.
 
-    Each that comes starts the wait anew. A turn that is whole waits `complete_after` for stragglers. What comes later,
-    within `late_window`, gives the turn's next revision. A trace that tells a whole turn by itself never waits, but for
-    one whose outermost span links to another trace, and a gateway's, which waits `complete_after` for an application's.
+    Each that comes starts the wait anew. A turn that is whole waits `complete_after` for
+    stragglers. What comes later, within `late_window`, gives the turn's next revision. A trace that
+    tells a whole turn by itself never waits, but for one whose outermost span links to another
+    trace, and a gateway's, which waits `complete_after` for an application's.
     """
 
     stitch: Annotated[
@@ -79,16 +94,22 @@ class Config(Options):
     `delegation: {enabled: false}` switches one off."""
 
     max_parts: int = Field(default=10_000, ge=1)
-    """Traces of unfinished turns kept in mind; above it the one that was heard of longest ago waits no more."""
+    """Traces of unfinished turns kept in mind; above it the one that was heard of longest ago waits
+    no more.
+    """
 
     session_scope: tuple[str, ...] = DEFAULT_SCOPE
-    """Resource attributes within which a session id is valid: traces with the same id are one session only where these
-    agree. Add `service.name` where services that share a namespace count their sessions each by itself; `[]` joins by
-    the id alone. Headers that the configuration keeps for its exporters (`from_context`) always keep sessions apart,
-    and where there are tenants, these do."""
+    """Resource attributes within which a session id is valid: traces with the same id are one
+    session only where these agree. Add `service.name` where services that share a namespace count
+    their sessions each by itself; `[]` joins by the id alone. Headers that the configuration keeps
+    for its exporters (`from_context`) always keep sessions apart, and where there are tenants,
+    these do.
+    """
 
     session_idle_after: Duration = duration_ns("5m")
-    """How long a session must be quiet before it is evaluated; when it goes on, it is evaluated again."""
+    """How long a session must be quiet before it is evaluated; when it goes on, it is evaluated
+    again.
+    """
 
     max_spans: int = Field(default=10_000, ge=1)
     """Spans and log records of one trace; at this number it is cut as `truncated`."""
@@ -97,10 +118,14 @@ class Config(Options):
     """Bytes of one trace; at this size it is cut as `truncated`."""
 
     max_open_traces: int = Field(default=50_000, ge=1)
-    """Traces waited for at once; above it the one that has been quiet longest is cut as `truncated`."""
+    """Traces waited for at once; above it the one that has been quiet longest is cut as
+    `truncated`.
+    """
 
     max_open_spans: int = Field(default=2_000_000, ge=1)
-    """Spans and log records of all of them; above it the trace that has been quiet longest is cut as `truncated`."""
+    """Spans and log records of all of them; above it the trace that has been quiet longest is cut
+    as `truncated`.
+    """
 
     max_open_sessions: int = Field(default=50_000, ge=1)
     """Sessions waited for at once; above it the one that has been quiet longest is evaluated."""

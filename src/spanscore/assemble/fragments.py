@@ -1,4 +1,6 @@
-"""What the assembler needs to know of a request, and nothing more: hardly an attribute is looked at or decoded."""
+"""What the assembler needs to know of a request, and nothing more: hardly an attribute is looked at
+or decoded.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,8 +22,9 @@ _RESULTS = frozenset({"gen_ai.evaluation.result", "gen_ai.evaluation.results"})
 class Fragment:
     """What one request contains of one trace, or of another unit that is read as one.
 
-    `key` is as `keys` has it. `row` is the request's place in the journal (or any other store of requests). `parents`
-    are the parent ids that the fragment's spans name; `has_root`: a span has none.
+    `key` is as `keys` has it. `row` is the request's place in the journal (or any other store of
+    requests). `parents` are the parent ids that the fragment's spans name; `has_root`: a span has
+    none.
     """
 
     key: bytes
@@ -35,12 +38,19 @@ class Fragment:
 
 
 def of_traces(
-    request: Any, row: int, *, size_bytes: int = 0, genai: bool = True, units: Units = BY_TRACE, tenant: str = ""
+    request: Any,
+    row: int,
+    *,
+    size_bytes: int = 0,
+    genai: bool = True,
+    units: Units = BY_TRACE,
+    tenant: str = "",
 ) -> list[Fragment]:
-    """The fragments of an ExportTraceServiceRequest, one a trace; `size_bytes` is shared out by number of spans.
+    """The fragments of an ExportTraceServiceRequest, one a trace; `size_bytes` is shared out by
+    number of spans.
 
-    What spanscore itself emitted belongs to none, so that scores that come back re-open nothing, nor do scores that are
-    recorded a day later.
+    What spanscore itself emitted belongs to none, so that scores that come back re-open nothing,
+    nor do scores that are recorded a day later.
     """
     found: dict[bytes, Fragment] = {}
     for resource_spans in request.resource_spans:
@@ -68,11 +78,19 @@ def of_traces(
 
 
 def of_logs(
-    request: Any, row: int, *, size_bytes: int = 0, genai: bool = True, units: Units = BY_TRACE, tenant: str = ""
+    request: Any,
+    row: int,
+    *,
+    size_bytes: int = 0,
+    genai: bool = True,
+    units: Units = BY_TRACE,
+    tenant: str = "",
 ) -> list[Fragment]:
-    """The fragments of an ExportLogsServiceRequest; records that belong to no trace or other unit are left out.
+    """The fragments of an ExportLogsServiceRequest; records that belong to no trace or other unit
+    are left out.
 
-    So are those with a trace id of another length: nobody checks the ids of records when they are received.
+    So are those with a trace id of another length: nobody checks the ids of records when they are
+    received.
     """
     found: dict[bytes, Fragment] = {}
     for scope_name, record in _records(request):
@@ -93,7 +111,9 @@ def _records(request: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _finished(found: dict[bytes, Fragment], size_bytes: int, tenant: str) -> list[Fragment]:
-    """The fragments, each with its share of the request's size, and under the key of its sender's tenant."""
+    """The fragments, each with its share of the request's size, and under the key of its sender's
+    tenant.
+    """
     fragments = list(found.values())
     total = sum(fragment.items for fragment in fragments)
     for fragment in fragments:

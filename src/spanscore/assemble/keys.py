@@ -1,4 +1,5 @@
-"""What traces and other units are gathered under: their id, and behind it the tenant who sent them, where there is one.
+"""What traces and other units are gathered under: their id, and behind it the tenant who sent them,
+where there is one.
 
 So two tenants that send one trace id have two traces, whatever is kept by such a key.
 """

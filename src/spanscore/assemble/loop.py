@@ -16,7 +16,9 @@ _IDLE_S = 1.0
 
 
 def interval_s(config: Config, *, is_idle: bool) -> float:
-    """How often to look: a tenth of the shortest wait, 20 to 150 ms; half of it, up to 1 s, where nothing waits."""
+    """How often to look: a tenth of the shortest wait, 20 to 150 ms; half of it, up to 1 s, where
+    nothing waits.
+    """
     waits_ns = (config.whole_after, config.complete_after, config.idle_after, config.stitch_window)
     shortest_s = min(*waits_ns, config.session_idle_after) / 1e9
     wanted_s = min(_IDLE_S, shortest_s / 2) if is_idle else min(_LONGEST_S, shortest_s / 10)
@@ -32,10 +34,11 @@ async def run(
     clock_ns: Callable[[], int],
     every_s: Callable[[], float],
 ) -> None:
-    """Put what is complete into the queues, for ever; a full queue delays the cutting, not the receiving.
+    """Put what is complete into the queues, for ever; a full queue delays the cutting, not the
+    receiving.
 
-    `cut` gives, for a time, what is to be done with the traces that are complete by then. `every_s` says how long to
-    wait before the next look.
+    `cut` gives, for a time, what is to be done with the traces that are complete by then. `every_s`
+    says how long to wait before the next look.
     """
     while True:
         await traces_out.fill(lambda: cut(clock_ns()))

@@ -1,4 +1,6 @@
-"""Decide when the traces of a turn that is spread over several are all there: pure, with the time passed in."""
+"""Decide when the traces of a turn that is spread over several are all there: pure, with the time
+passed in.
+"""
 
 import heapq
 from collections import OrderedDict, defaultdict
@@ -60,11 +62,13 @@ class _Known(Generic[PartT]):
 
 
 class PendingTurns(Generic[PartT]):
-    """The parts of unfinished turns, and those scored lately, to which a part that comes now may belong.
+    """The parts of unfinished turns, and those scored lately, to which a part that comes now may
+    belong.
 
-    `group` returns which of some parts are of one turn, `is_whole` whether such a turn has its beginning and its end,
-    `is_settled` whether one of its traces contains all of it, `is_there` whether a trace that was scored can be read
-    again. Not thread-safe, but for `is_sought` and `in`.
+    `group` returns which of some parts are of one turn, `is_whole` whether such a turn has its
+    beginning and its end, `is_settled` whether one of its traces contains all of it, `is_there`
+    whether a trace that was scored can be read again. Not thread-safe, but for `is_sought` and
+    `in`.
     """
 
     def __init__(
@@ -95,7 +99,9 @@ class PendingTurns(Generic[PartT]):
         return self._waiting
 
     def limit(self, max_parts: int) -> None:
-        """Remember at most so many from now on; of more, the next `due` returns those that have to go."""
+        """Remember at most so many from now on; of more, the next `due` returns those that have to
+        go.
+        """
         self._max_parts = max_parts
 
     def __contains__(self, trace_id: str) -> bool:
@@ -120,8 +126,8 @@ class PendingTurns(Generic[PartT]):
     def add(self, part: PartT, cut: Cut | None, now_ns: int) -> bool:
         """Take in a part. False: it need not wait, nor does it bring another one to be due.
 
-        True: `due` returns its `cut` later. None for `cut`: the trace was scored before, and is only due again with
-        others.
+        True: `due` returns its `cut` later. None for `cut`: the trace was scored before, and is
+        only due again with others.
         """
         self.forget(part.trace_id)
         self._known[part.trace_id] = known = _Known(part, now_ns, scored_with=(part.trace_id,))
@@ -140,7 +146,9 @@ class PendingTurns(Generic[PartT]):
         return True
 
     def replaced(self) -> list[Cut]:
-        """The cuts that waited for parts that were forgotten or came once more; each is handed out once."""
+        """The cuts that waited for parts that were forgotten or came once more; each is handed out
+        once.
+        """
         replaced, self._replaced = self._replaced, []
         return replaced
 
@@ -161,7 +169,8 @@ class PendingTurns(Generic[PartT]):
     def due(
         self, now_ns: int, *, is_busy: Callable[[str], bool] = lambda _: False
     ) -> list[list[tuple[PartT, Cut | None]]]:
-        """The turns whose wait is over, each as its traces, in order; without the cut of those scored before.
+        """The turns whose wait is over, each as its traces, in order; without the cut of those
+        scored before.
 
         A turn of which a trace `is_busy` waits on.
         """
@@ -213,7 +222,9 @@ class PendingTurns(Generic[PartT]):
             self._known.move_to_end(part.trace_id)
 
     def _is_new(self, turn: Sequence[PartT]) -> bool:
-        """Whether one of these traces waits to be scored, or was not scored last as this very turn."""
+        """Whether one of these traces waits to be scored, or was not scored last as this very
+        turn.
+        """
         trace_ids = tuple(part.trace_id for part in turn)
         all_known = (self._known[trace_id] for trace_id in trace_ids)
         return any(known.cut is not None or known.scored_with != trace_ids for known in all_known)
@@ -230,7 +241,9 @@ class PendingTurns(Generic[PartT]):
         return cuts
 
     def _drop_old(self, now_ns: int) -> None:
-        """Forget what was scored so long ago that its spans were deleted, and the oldest of too many."""
+        """Forget what was scored so long ago that its spans were deleted, and the oldest of too
+        many.
+        """
         oldest_ns = now_ns - self._config.late_window
         while self._known:
             trace_id, known = next(iter(self._known.items()))
@@ -240,7 +253,9 @@ class PendingTurns(Generic[PartT]):
             self.forget(trace_id)
 
     def _readable_turn_of(self, trace_id: str) -> list[PartT]:
-        """The turn of a part, without traces that can no more be read and what belongs to it only through them."""
+        """The turn of a part, without traces that can no more be read and what belongs to it only
+        through them.
+        """
         while True:
             turn = self._turn_of(trace_id)
             unreadable = [part.trace_id for part in turn if not self._is_readable(part.trace_id)]

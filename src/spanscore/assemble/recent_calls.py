@@ -1,4 +1,6 @@
-"""The traces that were scored lately, by the ids of their model calls: a later trace may report the same calls."""
+"""The traces that were scored lately, by the ids of their model calls: a later trace may report the
+same calls.
+"""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -9,11 +11,16 @@ MAX_IDS = 50_000
 """Ids that are remembered, some 10 MB: above it the oldest are forgotten."""
 
 _MAX_TRACES = 4
-"""Traces with one id that are remembered, the latest: test servers give every answer the same one."""
+"""Traces with one id that are remembered, the latest: test servers give every answer the same
+one.
+"""
 
 
 class RecentCalls:
-    """Which traces have a model call with an id, as long as late spans may open them. Pure: the time is passed in."""
+    """Which traces have a model call with an id, as long as late spans may open them.
+
+    Pure: the time is passed in.
+    """
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -46,7 +53,9 @@ class RecentCalls:
         return list(found)
 
     def _forget_old(self, now_ns: int) -> None:
-        """Forget the ids of traces that late spans cannot open any more, and the oldest of too many."""
+        """Forget the ids of traces that late spans cannot open any more, and the oldest of too
+        many.
+        """
         oldest_ns = now_ns - self._config.late_window
         while self._traces:
             added_ns, _ = next(iter(self._traces.values()))

@@ -1,4 +1,6 @@
-"""The spans and log records of a trace, out of its requests: from memory while they last, else re-read."""
+"""The spans and log records of a trace, out of its requests: from memory while they last, else
+re-read.
+"""
 
 import threading
 from collections import OrderedDict
@@ -32,7 +34,9 @@ class Stored(Protocol):
 
 
 class _Decoded:
-    """A decoded request; its spans (or log records) are sorted by trace when the first trace is loaded."""
+    """A decoded request; its spans (or log records) are sorted by trace when the first trace is
+    loaded.
+    """
 
     __slots__ = ("_headers", "_items", "_message", "signal", "size_bytes")
 
@@ -48,7 +52,9 @@ class _Decoded:
         return _walk(self.signal, self._message, self._headers)
 
     def of_trace(self, key: bytes, units: Units) -> list[tuple[Any, Resource, Scope]]:
-        """What is gathered under this key; nothing of what another tenant sent under the same trace id."""
+        """What is gathered under this key; nothing of what another tenant sent under the same trace
+        id.
+        """
         if keys.tenant_in(key) != tenant_in(self._headers):
             return []
         if self._items is None:
@@ -57,12 +63,14 @@ class _Decoded:
             for item, resource, scope in _walk(self.signal, self._message, self._headers):
                 unit = units.key(scope.name, item, of_log=of_log)
                 items.setdefault(unit, []).append((item, resource, scope))
-            self._items = items  # only now that it is whole: another thread may be loading a neighbour
+            # only now that it is whole: another thread may be loading a neighbour
+            self._items = items
         return self._items.get(keys.id_in(key), [])
 
 
 class Requests:
-    """Decoded requests by row: the latest, up to `max_bytes` decoded, in memory; the others from `read`.
+    """Decoded requests by row: the latest, up to `max_bytes` decoded, in memory; the others from
+    `read`.
 
     May be used from several threads.
     """
@@ -81,8 +89,12 @@ class Requests:
         self._requests: OrderedDict[int, _Decoded] = OrderedDict()
         self._lock = threading.Lock()
 
-    def put(self, row: int, signal: str, message: Any, size_bytes: int, headers: Headers = ()) -> None:
-        """Keep a request that takes `size_bytes` decoded, with its headers; the oldest ones make room."""
+    def put(
+        self, row: int, signal: str, message: Any, size_bytes: int, headers: Headers = ()
+    ) -> None:
+        """Keep a request that takes `size_bytes` decoded, with its headers; the oldest ones make
+        room.
+        """
         self._keep(row, _Decoded(signal, message, size_bytes, headers))
 
     def drop(self, rows: Iterable[int]) -> None:
@@ -93,7 +105,8 @@ class Requests:
                 self._size_bytes -= request.size_bytes if request else 0
 
     def load(self, key: bytes, rows: Iterable[int]) -> tuple[list[Span], list[LogRecord]]:
-        """The spans and log records of one trace, or other unit, in the requests at `rows`, by its key as in `keys`.
+        """The spans and log records of one trace, or other unit, in the requests at `rows`, by its
+        key as in `keys`.
 
         Raises google.protobuf's DecodeError where a journalled request is damaged.
         """
@@ -107,8 +120,13 @@ class Requests:
                 records += [decode.log_record(*item) for item in items]
         return spans, records
 
-    def load_request(self, row: int, is_wanted: Callable[[bytes], bool]) -> tuple[list[Span], list[LogRecord]]:
-        """The spans and log records of one request whose own protobuf `is_wanted`. Raises as `load`."""
+    def load_request(
+        self, row: int, is_wanted: Callable[[bytes], bool]
+    ) -> tuple[list[Span], list[LogRecord]]:
+        """The spans and log records of one request whose own protobuf `is_wanted`.
+
+        Raises as `load`.
+        """
         spans: list[Span] = []
         records: list[LogRecord] = []
         for request in self._find((row,)):

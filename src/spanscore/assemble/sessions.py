@@ -21,11 +21,14 @@ class Sessions:
         self._last_ns[session_id] = now_ns
 
     def cut(self, now_ns: int) -> list[str]:
-        """The sessions that are quiet by now, or too many; each is handed out once for each time it goes on."""
+        """The sessions that are quiet by now, or too many; each is handed out once for each time it
+        goes on.
+        """
         quiet_since_ns = now_ns - self._config.session_idle_after
         ready = []
         while self._last_ns and (
-            next(iter(self._last_ns.values())) <= quiet_since_ns or len(self._last_ns) > self._config.max_open_sessions
+            next(iter(self._last_ns.values())) <= quiet_since_ns
+            or len(self._last_ns) > self._config.max_open_sessions
         ):
             ready.append(self._last_ns.popitem(last=False)[0])
         return ready

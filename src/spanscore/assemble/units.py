@@ -1,4 +1,6 @@
-"""What is gathered as one: mostly what has one trace id, for some emitters what belongs to one session or prompt."""
+"""What is gathered as one: mostly what has one trace id, for some emitters what belongs to one
+session or prompt.
+"""
 
 import logging
 from collections.abc import Callable
@@ -13,9 +15,13 @@ _log = logging.getLogger(__name__)
 
 
 class UnitOf(Protocol):
-    """Finds what a span or log record is read with, by the name of its scope, its trace id and attributes."""
+    """Finds what a span or log record is read with, by the name of its scope, its trace id and
+    attributes.
+    """
 
-    def __call__(self, scope_name: str, trace_id: str, attributes: Callable[[], Attributes], *, of_log: bool) -> str:
+    def __call__(
+        self, scope_name: str, trace_id: str, attributes: Callable[[], Attributes], *, of_log: bool
+    ) -> str:
         """The id, as hex; "" for what belongs to nothing."""
 
 
@@ -31,21 +37,29 @@ def _own_trace(
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """`unit_of` is called where a scope's name starts with one of `scopes`; `goes_on` finds units that have no end."""
+    """`unit_of` is called where a scope's name starts with one of `scopes`; `goes_on` finds units
+    that have no end.
+    """
 
     scopes: tuple[str, ...] = ()
     unit_of: UnitOf = _own_trace
     goes_on: Callable[[str], bool] = lambda _unit: False
 
     def key(self, scope_name: str, item: Any, *, of_log: bool) -> bytes:
-        """The id by which a decoded span or log record is gathered; empty for a record that belongs to nothing."""
+        """The id by which a decoded span or log record is gathered; empty for a record that belongs
+        to nothing.
+        """
         if not scope_name.startswith(self.scopes):
             return item.trace_id  # type: ignore[no-any-return]  # protobuf's bytes
         trace_id = item.trace_id.hex()
         try:
-            unit = self.unit_of(scope_name, trace_id, lambda: decode.attributes(item.attributes), of_log=of_log)
+            unit = self.unit_of(
+                scope_name, trace_id, lambda: decode.attributes(item.attributes), of_log=of_log
+            )
         except Exception as error:  # noqa: BLE001 - one item must not stop all that come, nor every start after it
-            _warn_once(next(x for x in self.scopes if scope_name.startswith(x)), type(error).__name__)
+            _warn_once(
+                next(x for x in self.scopes if scope_name.startswith(x)), type(error).__name__
+            )
             return item.trace_id  # type: ignore[no-any-return]  # protobuf's bytes
         return bytes.fromhex(unit)
 
@@ -53,7 +67,9 @@ class Units:
 @lru_cache(maxsize=64)
 def _warn_once(scope: str, error: str) -> None:
     """Warn once: there would be a line for each item."""
-    _log.warning("%s: what an item belongs to could not be told (%s): it goes by its trace id", scope, error)
+    _log.warning(
+        "%s: what an item belongs to could not be told (%s): it goes by its trace id", scope, error
+    )
 
 
 BY_TRACE = Units()

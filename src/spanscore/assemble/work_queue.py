@@ -1,4 +1,6 @@
-"""What was cut and waits for a worker: bounded, and nothing is lost where the one who cuts is interrupted."""
+"""What was cut and waits for a worker: bounded, and nothing is lost where the one who cuts is
+interrupted.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -10,7 +12,8 @@ WorkT = TypeVar("WorkT")
 class WorkQueue(Generic[WorkT]):
     """Work in the order in which it was cut, until workers have done it. Belongs to one event loop.
 
-    What one cut gives is taken in whole: it may exceed the bound, and then nothing more is cut until there is room.
+    What one cut gives is taken in whole: it may exceed the bound, and then nothing more is cut
+    until there is room.
     """
 
     def __init__(self, size: int) -> None:
@@ -52,7 +55,9 @@ class WorkQueue(Generic[WorkT]):
         while True:
             batch = [await self._queue.get()]
             taken_bytes = size_bytes(batch[0])
-            while len(batch) < batch_size and taken_bytes < enough_bytes and not self._queue.empty():
+            while (
+                len(batch) < batch_size and taken_bytes < enough_bytes and not self._queue.empty()
+            ):
                 batch.append(self._queue.get_nowait())
                 taken_bytes += size_bytes(batch[-1])
             self._note_room()

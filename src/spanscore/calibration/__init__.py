@@ -1,6 +1,15 @@
-"""Human labels beside scores: how far a judge can be trusted, and pass rates corrected for its measured error."""
+"""Human labels beside scores: how far a judge can be trusted, and pass rates corrected for its
+measured error.
+"""
 
-from spanscore.calibration.calibrating import Calibration, Measure, calibration, counted_pairs, measures, unsure
+from spanscore.calibration.calibrating import (
+    Calibration,
+    Measure,
+    calibration,
+    counted_pairs,
+    measures,
+    unsure,
+)
 from spanscore.calibration.correcting import PassRate, pass_rates
 from spanscore.calibration.growing import Point, growth
 from spanscore.calibration.labels import Label, label_of, read_rows

@@ -1,4 +1,6 @@
-"""What labels tell about a judge: the measures with their intervals, and the calibration that is kept of them."""
+"""What labels tell about a judge: the measures with their intervals, and the calibration that is
+kept of them.
+"""
 
 import hashlib
 import json
@@ -39,9 +41,9 @@ _JUDGE = ("metric", "name", "version", "model", "prompt_hash", "embedding", "thr
 class Calibration:
     """A judge's errors as counted on human labels; `made_at_ns` is when, in Unix ns.
 
-    `labelled` has what people say of each unit, at most the first 100,000: where they are scored again, they tell more
-    than the judge's errors do. `design_effects` are those of sessions on its sensitivity and specificity, 1 where each
-    label is of another session.
+    `labelled` has what people say of each unit, at most the first 100,000: where they are scored
+    again, they tell more than the judge's errors do. `design_effects` are those of sessions on its
+    sensitivity and specificity, 1 where each label is of another session.
     """
 
     judge: Judge
@@ -52,7 +54,9 @@ class Calibration:
 
     @property
     def key(self) -> str:
-        """The same for the same judge: another prompt, model, version or threshold is another judge."""
+        """The same for the same judge: another prompt, model, version or threshold is another
+        judge.
+        """
         return hashlib.sha256(json.dumps(self.judge).encode()).hexdigest()
 
     @property
@@ -98,37 +102,67 @@ class Measure:
 def calibration(matched: Matched, made_at_ns: int) -> Calibration:
     """The judge's errors on the labels."""
     labelled = {x.verdict.unit: x.passes for x in matched.pairs[:_MAX_UNITS]}
-    return Calibration(matched.judge, _weighed(matched), made_at_ns, labelled, _design_effects(matched))
+    return Calibration(
+        matched.judge, _weighed(matched), made_at_ns, labelled, _design_effects(matched)
+    )
 
 
 def measures(matched: Matched, level: float) -> list[Measure]:
-    """Everything that the labels tell about the judge, and the pass rates with them, in the order to print it."""
+    """Everything that the labels tell about the judge, and the pass rates with them, in the order
+    to print it.
+    """
     labels, scores = [x.passes for x in matched.pairs], [x.verdict.value for x in matched.pairs]
     verdicts = [bool(x.verdict.passed) for x in matched.pairs]
     clusters = clusters_of([x.verdict for x in matched.pairs])
     asked: list[tuple[str, Callable[[], Estimate]]] = [
         ("agreement", lambda: _share(matched, lambda _: True, "there are no labels", level)),
-        ("Cohen's kappa", _unweighted(matched, lambda: kappa(labels, verdicts, level=level, clusters=clusters))),
+        (
+            "Cohen's kappa",
+            _unweighted(matched, lambda: kappa(labels, verdicts, level=level, clusters=clusters)),
+        ),
         ("sensitivity", lambda: _share(matched, lambda x: x.passes, "no label says pass", level)),
-        ("specificity", lambda: _share(matched, lambda x: not x.passes, "no label says fail", level)),
-        ("precision", lambda: _share(matched, lambda x: bool(x.verdict.passed), "the judge passed nothing", level)),
+        (
+            "specificity",
+            lambda: _share(matched, lambda x: not x.passes, "no label says fail", level),
+        ),
+        (
+            "precision",
+            lambda: _share(
+                matched, lambda x: bool(x.verdict.passed), "the judge passed nothing", level
+            ),
+        ),
     ]
     if len({x.verdict.value for x in matched.pairs} | {x.value for x in matched.others}) > 2:
-        best = partial(best_threshold, labels, scores, level=level, bounds=_bounds(matched), clusters=clusters)
+        best = partial(
+            best_threshold, labels, scores, level=level, bounds=_bounds(matched), clusters=clusters
+        )
         asked += [
-            ("AUC", _unweighted(matched, lambda: auc(labels, scores, level=level, clusters=clusters))),
+            (
+                "AUC",
+                _unweighted(matched, lambda: auc(labels, scores, level=level, clusters=clusters)),
+            ),
             ("best threshold", _unweighted(matched, best)),
             ("threshold of most agreement", _unweighted(matched, partial(best, by="agreement"))),
         ]
     asked += list(_rates(matched, level))
     for one, other, a, b, of_each in matched.annotator_pairs():
-        asked.append((f"agreement of {one} and {other}", partial(agreement, a, b, level=level, clusters=of_each)))
-        asked.append((f"kappa of {one} and {other}", partial(kappa, a, b, level=level, clusters=of_each)))
+        asked.append(
+            (
+                f"agreement of {one} and {other}",
+                partial(agreement, a, b, level=level, clusters=of_each),
+            )
+        )
+        asked.append(
+            (f"kappa of {one} and {other}", partial(kappa, a, b, level=level, clusters=of_each))
+        )
     return [_measured(name, ask) for name, ask in asked]
 
 
 def unsure(matched: Matched, level: float, most_wrong: float) -> Unsure:
-    """The scores on which another judge is worth asking. Raises NotEstimableError, with the reason."""
+    """The scores on which another judge is worth asking.
+
+    Raises NotEstimableError, with the reason.
+    """
     if matched.judge[-1] is None:
         raise NotEstimableError("the judge has no threshold")
     threshold, verdicts = matched.judge[-1], [x.verdict for x in matched.pairs]
@@ -152,13 +186,17 @@ def _unweighted(matched: Matched, ask: Callable[[], _Found]) -> Callable[[], _Fo
 
     def asked() -> _Found:
         if weights_of([*(x.verdict for x in matched.pairs), *matched.others]) is not None:
-            raise NotEstimableError("what was scored was sampled by several shares, and it knows no weights")
+            raise NotEstimableError(
+                "what was scored was sampled by several shares, and it knows no weights"
+            )
         return ask()
 
     return asked
 
 
-def _share(matched: Matched, is_of: Callable[[Pair], bool], why_none: str, level: float) -> Estimate:
+def _share(
+    matched: Matched, is_of: Callable[[Pair], bool], why_none: str, level: float
+) -> Estimate:
     """The share on which the judge is right, of the pairs that are meant."""
     own = [x for x in matched.pairs if is_of(x)]
     if not own:
@@ -167,7 +205,9 @@ def _share(matched: Matched, is_of: Callable[[Pair], bool], why_none: str, level
 
 
 def _weighed(matched: Matched) -> Confusion:
-    """The judge's errors, where units were drawn by several shares of as many of equal weight as would tell them."""
+    """The judge's errors, where units were drawn by several shares of as many of equal weight as
+    would tell them.
+    """
     if weights_of([x.verdict for x in matched.pairs]) is None:
         return counted_pairs(matched)
     counts = []
@@ -209,7 +249,9 @@ def _rates(matched: Matched, level: float) -> Iterator[tuple[str, Callable[[], E
         )
     yield (
         "pass rate prediction-powered, all",
-        _unweighted(matched, lambda: _powered(matched, labels, passing(labelled), passing(others), level)),
+        _unweighted(
+            matched, lambda: _powered(matched, labels, passing(labelled), passing(others), level)
+        ),
     )
     if matched.is_graded:
         grades, scores = [x.label for x in matched.pairs], [x.value for x in labelled]
@@ -217,7 +259,10 @@ def _rates(matched: Matched, level: float) -> Iterator[tuple[str, Callable[[], E
         yield (
             "grade, judge less people",
             _unweighted(
-                matched, lambda: paired_difference(grades, scores, level=level, bounds=bounds, clusters=clusters)
+                matched,
+                lambda: paired_difference(
+                    grades, scores, level=level, bounds=bounds, clusters=clusters
+                ),
             ),
         )
         yield (
@@ -234,10 +279,15 @@ def _powered(
     level: float,
     bounds: tuple[float, float] = (0, 1),
 ) -> Estimate:
-    """The prediction-powered mean, clustered by sessions. The labels must be drawn as the others were."""
+    """The prediction-powered mean, clustered by sessions.
+
+    The labels must be drawn as the others were.
+    """
     clusters, n = clusters_of([*(x.verdict for x in matched.pairs), *matched.others]), len(labels)
     of_each = (clusters[:n], clusters[n:]) if clusters else None
-    return prediction_powered_mean(labels, scores, others, level=level, clusters=of_each, bounds=bounds)
+    return prediction_powered_mean(
+        labels, scores, others, level=level, clusters=of_each, bounds=bounds
+    )
 
 
 def _bounds(matched: Matched) -> tuple[float, float]:

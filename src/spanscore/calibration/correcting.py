@@ -1,4 +1,6 @@
-"""Pass rates with what a kept calibration makes of them: the one place that says when one holds, and when not."""
+"""Pass rates with what a kept calibration makes of them: the one place that says when one holds,
+and when not.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -13,10 +15,11 @@ from spanscore.stats import Estimate, NotEstimableError, corrected_rate, predict
 
 @dataclass(frozen=True, slots=True)
 class PassRate:
-    """The share of a metric's verdicts that pass, by the judge and corrected for its measured error.
+    """The share of a metric's verdicts that pass, by the judge and corrected for its measured
+    error.
 
-    `note` says which calibration that rests on, or why there is no correction; it is empty where the metric was
-    never calibrated.
+    `note` says which calibration that rests on, or why there is no correction; it is empty where
+    the metric was never calibrated.
     """
 
     metric: str
@@ -27,7 +30,12 @@ class PassRate:
     def to_json(self) -> dict[str, Any]:
         """As JSON has it."""
         corrected = None if self.corrected is None else self.corrected.to_json()
-        return {"metric": self.metric, "judged": self.judged.to_json(), "corrected": corrected, "note": self.note}
+        return {
+            "metric": self.metric,
+            "judged": self.judged.to_json(),
+            "corrected": corrected,
+            "note": self.note,
+        }
 
 
 def pass_rates(
@@ -56,14 +64,18 @@ def _pass_rate(
         corrected, on = _corrected(judged, verdicts, found, level)
     except NotEstimableError as reason:
         return PassRate(judge[0], judged, None, f"not corrected by the {_told(found)}: {reason}")
-    return PassRate(judge[0], judged, corrected, f"{on}; {corrected.note}" if corrected.note else on)
+    return PassRate(
+        judge[0], judged, corrected, f"{on}; {corrected.note}" if corrected.note else on
+    )
 
 
-def _corrected(judged: Estimate, verdicts: Sequence[Verdict], found: Calibration, level: float) -> tuple[Estimate, str]:
+def _corrected(
+    judged: Estimate, verdicts: Sequence[Verdict], found: Calibration, level: float
+) -> tuple[Estimate, str]:
     """The rate and what it rests on.
 
-    By the labels of the very units where most of them are among these, which then count one each: Rogan and Gladen's
-    estimate is for units other than the labelled.
+    By the labels of the very units where most of them are among these, which then count one each:
+    Rogan and Gladen's estimate is for units other than the labelled.
     """
     among = [x for x in verdicts if x.unit in found.labelled]
     if 2 * len(among) >= len(found.labelled) and len(among) > 1 and weights_of(verdicts) is None:
@@ -77,12 +89,17 @@ def _corrected(judged: Estimate, verdicts: Sequence[Verdict], found: Calibration
             clusters=(clusters[: len(among)], clusters[len(among) :]) if clusters else None,
         )
         return powered, f"{_told(found)}, {len(among)} of them of these; prediction-powered"
-    corrected = corrected_rate(*counted(verdicts), found.confusion, level=level, design_effects=found.design_effects)
+    corrected = corrected_rate(
+        *counted(verdicts), found.confusion, level=level, design_effects=found.design_effects
+    )
     return replace(corrected, n=judged.n), f"{_told(found)}; Rogan-Gladen"
 
 
 def _told(found: Calibration) -> str:
-    return f"calibration of {found.date}, {found.confusion.n:.0f} label{'s' * (found.confusion.n != 1)}"
+    return (
+        f"calibration of {found.date}, {found.confusion.n:.0f}"
+        f" label{'s' * (found.confusion.n != 1)}"
+    )
 
 
 def _not_applied(judge: Judge, of_metric: Sequence[Calibration]) -> str:

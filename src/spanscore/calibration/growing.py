@@ -11,7 +11,9 @@ _MAX_POINTS = 20
 
 
 class Point(NamedTuple):
-    """Agreement and Cohen's kappa of the first `n` labelled units, the last of them labelled at `labelled_ns`."""
+    """Agreement and Cohen's kappa of the first `n` labelled units, the last of them labelled at
+    `labelled_ns`.
+    """
 
     labelled_ns: int
     n: int
@@ -33,7 +35,11 @@ def growth(matched: Matched, given_ns: Mapping[str, int], level: float) -> list[
     count = min(_MAX_POINTS, len(order))
     found = []
     for n in sorted({round(len(order) * step / count) for step in range(1, count + 1)}):
-        first = replace(matched, pairs=[matched.pairs[x] for x in order[:n]], others=(), annotators={})
+        first = replace(
+            matched, pairs=[matched.pairs[x] for x in order[:n]], others=(), annotators={}
+        )
         by_name = {x.name: x for x in measures(first, level)}
-        found.append(Point(labelled_ns(order[n - 1]), n, by_name["agreement"], by_name["Cohen's kappa"]))
+        found.append(
+            Point(labelled_ns(order[n - 1]), n, by_name["agreement"], by_name["Cohen's kappa"])
+        )
     return found

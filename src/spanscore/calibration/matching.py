@@ -1,4 +1,6 @@
-"""Labels beside the scores of the same things: several people's labels as one, each with the judge's score."""
+"""Labels beside the scores of the same things: several people's labels as one, each with the
+judge's score.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +19,9 @@ _MAX_ANNOTATORS = 10
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What people say of one trace or session, and the judge: `label` a grade or 0 and 1, `passes` what it means."""
+    """What people say of one trace or session, and the judge: `label` a grade or 0 and 1, `passes`
+    what it means.
+    """
 
     label: float
     passes: bool
@@ -26,10 +30,11 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """The pairs of one judge, and all its other verdicts; `tied` counts what annotators are evenly divided on.
+    """The pairs of one judge, and all its other verdicts; `tied` counts what annotators are evenly
+    divided on.
 
-    `unscored` counts the labels of what the judge skipped or failed on. `annotators` has each person's passes by
-    subject.
+    `unscored` counts the labels of what the judge skipped or failed on. `annotators` has each
+    person's passes by subject.
     """
 
     judge: Judge
@@ -46,32 +51,48 @@ class Matched:
         return self.judge[0]
 
     def annotator_pairs(self) -> list[tuple[str, str, list[bool], list[bool], list[str] | None]]:
-        """Two annotators at a time, of those with the most labels, with what each says of what both labelled.
+        """Two annotators at a time, of those with the most labels, with what each says of what both
+        labelled.
 
         Last is the session of each, where some are of the same; else None.
         """
         scored = (*(x.verdict for x in self.pairs), *self.others)
         sessions = {name: x.session_id for x in scored if not x.is_session for name in x.names}
         found = []
-        busiest = sorted(self.annotators, key=lambda name: (-len(self.annotators[name]), name))[:_MAX_ANNOTATORS]
+        busiest = sorted(self.annotators, key=lambda name: (-len(self.annotators[name]), name))[
+            :_MAX_ANNOTATORS
+        ]
         for one, other in combinations(sorted(busiest), 2):
             a, b = self.annotators[one], self.annotators[other]
             if both := sorted(a.keys() & b.keys()):
                 clusters = [sessions.get(x) or x for x in both]
                 repeat = len(set(clusters)) < len(clusters)
-                found.append((one, other, [a[x] for x in both], [b[x] for x in both], clusters if repeat else None))
+                found.append(
+                    (
+                        one,
+                        other,
+                        [a[x] for x in both],
+                        [b[x] for x in both],
+                        clusters if repeat else None,
+                    )
+                )
         return found
 
 
 def match(
-    path: Path, labels: Sequence[Label], verdicts: Iterable[Verdict], seen: Iterable[tuple[str, bool, str]]
+    path: Path,
+    labels: Sequence[Label],
+    verdicts: Iterable[Verdict],
+    seen: Iterable[tuple[str, bool, str]],
 ) -> list[Matched]:
     """The labels of `path` with the verdicts on the same, by judge.
 
-    `seen` is (subject, is session, metric) of everything that was to be scored. Raises InputError where a label is of
-    nothing that was, or could be of several.
+    `seen` is (subject, is session, metric) of everything that was to be scored. Raises InputError
+    where a label is of nothing that was, or could be of several.
     """
-    of_metric: defaultdict[str, defaultdict[tuple[str, bool], list[Verdict]]] = defaultdict(lambda: defaultdict(list))
+    of_metric: defaultdict[str, defaultdict[tuple[str, bool], list[Verdict]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     known = set(seen)
     for verdict in _newest(verdicts):
         for name in verdict.names:
@@ -85,7 +106,9 @@ def match(
         everything = dict.fromkeys(x for scored in of_metric[metric].values() for x in scored)
         for judge in dict.fromkeys(x.judge for x in everything):
             by_name = {key: x[0] for key, x in of_metric[metric].items() if x[0].judge == judge}
-            found.append(_matched(path, judge, own, by_name, [x for x in everything if x.judge == judge]))
+            found.append(
+                _matched(path, judge, own, by_name, [x for x in everything if x.judge == judge])
+            )
     return found
 
 
@@ -109,15 +132,22 @@ def _refuse_ambiguous(
         scored = verdicts.get((label.subject, label.is_session), ())
         if len(scored) > 1:
             raise InputError(
-                f"{path}:{label.line}: {label.metric} of {label.subject} is scored {len(scored)} times: "
-                + _why_ambiguous(scored)
+                f"{path}:{label.line}: {label.metric} of {label.subject} is scored {len(scored)}"
+                " times: " + _why_ambiguous(scored)
             )
 
 
 def _why_ambiguous(scored: Sequence[Verdict]) -> str:
     if len({x.unit for x in scored}) > 1:
-        return "it holds several turns; name the turn by its agent trace id, and give the telemetry to score"
-    how = "by several judges" if len({x.judge for x in scored}) > 1 else "in several runs, or for several cases"
+        return (
+            "it holds several turns; name the turn by its agent trace id, and give the telemetry to"
+            " score"
+        )
+    how = (
+        "by several judges"
+        if len({x.judge for x in scored}) > 1
+        else "in several runs, or for several cases"
+    )
     return f"{how}; give scores of which one is of it"
 
 
@@ -170,10 +200,14 @@ def _require_threshold(path: Path, judge: Judge, labels: Sequence[Label]) -> Non
     if judge[6] is None:
         graded = next(x for x in labels if x.is_grade)
         raise InputError(
-            f"{path}:{graded.line}: score {graded.value:g} is a grade, and {judge[0]} has no threshold that says which "
-            "grades pass; write pass or fail"
+            f"{path}:{graded.line}: score {graded.value:g} is a grade, and {judge[0]} has no"
+            " threshold that says which grades pass; write pass or fail"
         )
 
 
 def _passes(label: Label, judge: Judge) -> bool:
-    return reaches(label.value, judge[6]) if label.is_grade and judge[6] is not None else label.value == 1
+    return (
+        reaches(label.value, judge[6])
+        if label.is_grade and judge[6] is not None
+        else label.value == 1
+    )

@@ -8,15 +8,18 @@ from typing import Any, TypeAlias
 from spanscore.model.score import Evaluation, reaches
 
 Judge: TypeAlias = tuple[str, str, str, str | None, str | None, str | None, float | None]
-"""What a calibration holds for: metric, evaluator's name, version, model, prompt hash and embedding, and threshold."""
+"""What a calibration holds for: metric, evaluator's name, version, model, prompt hash and
+embedding, and threshold.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One score: `value` on `scale`, passed where it reaches `threshold`, or as its label says where it has none.
+    """One score: `value` on `scale`, passed where it reaches `threshold`, or as its label says
+    where it has none.
 
-    `share` is the chance with which what was scored had been drawn, 1 where everything is scored; `aliases` are further
-    ids of a trace, such as its agent trace id.
+    `share` is the chance with which what was scored had been drawn, 1 where everything is scored;
+    `aliases` are further ids of a trace, such as its agent trace id.
     """
 
     judge: Judge
@@ -34,7 +37,11 @@ class Verdict:
     @property
     def unit(self) -> str:
         """What was scored, the same in all files and runs: several turns can share a trace."""
-        return f"session {self.session_id}" if self.is_session else f"trace {self.trace_id}/{self.span_id}"
+        return (
+            f"session {self.session_id}"
+            if self.is_session
+            else f"trace {self.trace_id}/{self.span_id}"
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -72,7 +79,14 @@ class Verdict:
         low, high = (_number(x) for x in score["scale"])
         if not low < high:
             raise ValueError(f"the scale {low:g}..{high:g} has no width")
-        named = (score["metric"], by["name"], by["version"], by["model"], by["prompt_hash"], by["embedding"])
+        named = (
+            score["metric"],
+            by["name"],
+            by["version"],
+            by["model"],
+            by["prompt_hash"],
+            by["embedding"],
+        )
         share = _number(score.get("sampling") or 1.0)
         if not 0 < share <= 1:
             raise ValueError(f"sampling {share:g} is no share above 0, up to 1")

@@ -1,4 +1,6 @@
-"""What verdicts count together: a sampled one by the inverse of its share, those of one session as one."""
+"""What verdicts count together: a sampled one by the inverse of its share, those of one session as
+one.
+"""
 
 from collections.abc import Sequence
 
@@ -7,14 +9,18 @@ from spanscore.stats import Estimate, effective_number, mean
 
 
 def clusters_of(verdicts: Sequence[Verdict]) -> list[str] | None:
-    """For each verdict what is independent of the others: its session, or a trace that belongs to none.
+    """For each verdict what is independent of the others: its session, or a trace that belongs to
+    none.
 
     None where no session has more than one of them, so that all are independent.
     """
     sessions = [x.session_id for x in verdicts if x.session_id is not None and not x.is_session]
     if len(set(sessions)) == len(sessions):
         return None
-    return [x.unit if x.session_id is None or x.is_session else f"session {x.session_id}" for x in verdicts]
+    return [
+        x.unit if x.session_id is None or x.is_session else f"session {x.session_id}"
+        for x in verdicts
+    ]
 
 
 def weights_of(verdicts: Sequence[Verdict]) -> list[float] | None:
@@ -24,10 +30,21 @@ def weights_of(verdicts: Sequence[Verdict]) -> list[float] | None:
 
 
 def estimated(
-    values: Sequence[float], verdicts: Sequence[Verdict], level: float, bounds: tuple[float, float] = (0, 1)
+    values: Sequence[float],
+    verdicts: Sequence[Verdict],
+    level: float,
+    bounds: tuple[float, float] = (0, 1),
 ) -> Estimate:
-    """The mean of what `verdicts` have as `values`, weighted by their shares, clustered by their sessions."""
-    return mean(values, level=level, weights=weights_of(verdicts), clusters=clusters_of(verdicts), bounds=bounds)
+    """The mean of what `verdicts` have as `values`, weighted by their shares, clustered by their
+    sessions.
+    """
+    return mean(
+        values,
+        level=level,
+        weights=weights_of(verdicts),
+        clusters=clusters_of(verdicts),
+        bounds=bounds,
+    )
 
 
 def passing(verdicts: Sequence[Verdict]) -> list[float]:
@@ -36,7 +53,9 @@ def passing(verdicts: Sequence[Verdict]) -> list[float]:
 
 
 def counted(verdicts: Sequence[Verdict]) -> tuple[float, float]:
-    """How many pass and how many there are, in independent units of equal weight that would tell as much."""
+    """How many pass and how many there are, in independent units of equal weight that would tell as
+    much.
+    """
     passed, weights = passing(verdicts), weights_of(verdicts)
     n = effective_number(passed, weights=weights, clusters=clusters_of(verdicts))
     each = weights or [1.0] * len(passed)

@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 
 class Action(NamedTuple):
-    """What an action does, in a phrase for its help; its options; and what runs it and gives the exit code."""
+    """What an action does, in a phrase for its help; its options; and what runs it and gives the
+    exit code.
+    """
 
     summary: str
     add_arguments: Callable[[argparse.ArgumentParser], None]

@@ -1,4 +1,6 @@
-"""Means and pass rates as commands print them: with n, an interval, and what a calibration makes of them."""
+"""Means and pass rates as commands print them: with n, an interval, and what a calibration makes of
+them.
+"""
 
 import sys
 from collections import Counter
@@ -21,7 +23,18 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-_HEADINGS = ("metric", "mean", "95 %", "n", "scores", "passed", "pass rate", "95 %", "skipped", "failed")
+_HEADINGS = (
+    "metric",
+    "mean",
+    "95 %",
+    "n",
+    "scores",
+    "passed",
+    "pass rate",
+    "95 %",
+    "skipped",
+    "failed",
+)
 _NARROW_HEADINGS = ("metric", "mean, 95 %", "n", "pass rate, 95 %", "traces or sessions")
 _WIDE = 116
 """From this width on the longest name of a metric and all columns stand side by side."""
@@ -36,10 +49,12 @@ def told(estimate: Estimate | None) -> tuple[str, str]:
 
 
 def print_means(output: "Console", evaluations: Sequence[Evaluation]) -> None:
-    """Print, for each metric, how many scores there are, their mean, how many pass, and what became of the others.
+    """Print, for each metric, how many scores there are, their mean, how many pass, and what became
+    of the others.
 
-    `n` counts what is independent: sessions, and traces that belong to none. A metric for which no judge or embedding
-    is configured is left out. Where the output is narrow, intervals and counts stand below each other.
+    `n` counts what is independent: sessions, and traces that belong to none. A metric for which no
+    judge or embedding is configured is left out. Where the output is narrow, intervals and counts
+    stand below each other.
     """
     narrow = output.width < _WIDE
     by_metric: dict[str, list[Evaluation]] = {}
@@ -49,7 +64,8 @@ def print_means(output: "Console", evaluations: Sequence[Evaluation]) -> None:
     if not by_metric:
         return
     rows = [
-        (on_one_line(name, 40), *(_narrow_cells(own) if narrow else _cells(own))) for name, own in by_metric.items()
+        (on_one_line(name, 40), *(_narrow_cells(own) if narrow else _cells(own)))
+        for name, own in by_metric.items()
     ]
     output.print(fitted(output, partial(_table, narrow), rows))
 
@@ -94,32 +110,47 @@ def corrections(settings: Settings, evaluations: Sequence[Evaluation]) -> list[s
 
 def calibrated(settings: Settings, evaluations: Sequence[Evaluation]) -> list[PassRate]:
     """The pass rates of metrics that were ever calibrated."""
-    [found] = by_calibrations(settings, [verdict for x in evaluations if (verdict := Verdict.of(x)) is not None])
+    [found] = by_calibrations(
+        settings, [verdict for x in evaluations if (verdict := Verdict.of(x)) is not None]
+    )
     return found
 
 
 def by_calibrations(settings: Settings, *runs: Sequence[Verdict]) -> list[list[PassRate]]:
     """For each of `runs` the pass rates of metrics that were ever calibrated."""
     kept = _kept(settings)
-    return [[rate for rate in pass_rates(verdicts, kept) if rate.note] if kept else [] for verdicts in runs]
+    return [
+        [rate for rate in pass_rates(verdicts, kept) if rate.note] if kept else []
+        for verdicts in runs
+    ]
 
 
 def corrected_line(rate: PassRate) -> str:
     """A pass rate by the judge, and corrected, in a line."""
-    judged = f"{printable(rate.metric)}: pass rate by the judge {' '.join(told(rate.judged))}, n = {rate.judged.n}"
+    judged = (
+        f"{printable(rate.metric)}: pass rate by the judge {' '.join(told(rate.judged))}, n ="
+        f" {rate.judged.n}"
+    )
     if rate.corrected is None:
         return f"{judged}; {rate.note}"
     return f"{judged}; corrected {' '.join(told(rate.corrected))} ({rate.note})"
 
 
 def _kept(settings: Settings) -> list[Calibration]:
-    """The calibrations in the configured store; where it cannot be read that is said, and rates stay as they are."""
-    from spanscore.store import calibrations  # noqa: PLC0415 - SQLAlchemy takes longer to import than a file to score
+    """The calibrations in the configured store; where it cannot be read that is said, and rates
+    stay as they are.
+    """
+    from spanscore.store import (  # noqa: PLC0415 - SQLAlchemy takes longer to import than a file to score
+        calibrations,
+    )
 
     try:
         records = calibrations.kept(settings.store)
     except SpanscoreError as error:
-        print(f"spanscore: warning: pass rates are not corrected: {printable(str(error))}", file=sys.stderr)
+        print(
+            f"spanscore: warning: pass rates are not corrected: {printable(str(error))}",
+            file=sys.stderr,
+        )
         return []
     operators = (x.record for x in records if not x.tenant)
     return [found for x in operators if (found := Calibration.from_json(x)) is not None]

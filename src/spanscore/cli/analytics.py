@@ -1,4 +1,6 @@
-"""`spanscore analytics`: figures over the scores of a server or a store, each with its n and an interval."""
+"""`spanscore analytics`: figures over the scores of a server or a store, each with its n and an
+interval.
+"""
 
 import argparse
 from collections.abc import Callable
@@ -33,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's actions and their options."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, title="actions")
     for name, (summary, declare) in _ACTIONS.items():
-        action = actions.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        action = actions.add_parser(
+            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
+        )
         sources.add_arguments(action)
         action.add_argument("--json", action="store_true", help="print JSON, one object a line")
         declare(action)
@@ -59,23 +63,33 @@ def run(args: argparse.Namespace) -> int:
 
 def _answer(args: argparse.Namespace, method: str, request: Any) -> Any:
     if args.server:
-        from spanscore.api.v1.analytics_service_pb2_grpc import AnalyticsServiceStub  # noqa: PLC0415 - as above
+        from spanscore.api.v1.analytics_service_pb2_grpc import (  # noqa: PLC0415 - as above
+            AnalyticsServiceStub,
+        )
 
         with sources.service(args, AnalyticsServiceStub) as ask:
             return ask(method, request)
-    from spanscore.api.analytics import ANSWERS  # noqa: PLC0415 - SQLAlchemy, which --server does not need
+    from spanscore.api.analytics import (  # noqa: PLC0415 - SQLAlchemy, which --server does not need
+        ANSWERS,
+    )
     from spanscore.api.servicer import Call  # noqa: PLC0415 - likewise
 
-    return sources.read(args, lambda connection: ANSWERS[method](connection, request, Call(args.tenant or "")))
+    return sources.read(
+        args, lambda connection: ANSWERS[method](connection, request, Call(args.tenant or ""))
+    )
 
 
 _Question = tuple[str, Any, str, Callable[[list[Any]], None]]
 
 
 def _summary(args: argparse.Namespace) -> _Question:
-    from spanscore.api.v1 import analytics_service_pb2 as pb  # noqa: PLC0415 - --help needs no protobuf
+    from spanscore.api.v1 import (  # noqa: PLC0415 - --help needs no protobuf
+        analytics_service_pb2 as pb,
+    )
 
-    request = pb.SummarizeScoresRequest(selection=_selection(args), group_by=args.by or (), level=args.level)
+    request = pb.SummarizeScoresRequest(
+        selection=_selection(args), group_by=args.by or (), level=args.level
+    )
     return "SummarizeScores", request, "summaries", tables.print_summaries
 
 
@@ -89,7 +103,12 @@ def _trend(args: argparse.Namespace) -> _Question:
         unit=pb.TimeUnit.Value(f"TIME_UNIT_{args.unit.upper()}"),
         time_zone=args.time_zone or "",
     )
-    return "QueryScoreTrend", request, "trends", lambda found: tables.print_trends(found, args.time_zone)
+    return (
+        "QueryScoreTrend",
+        request,
+        "trends",
+        lambda found: tables.print_trends(found, args.time_zone),
+    )
 
 
 def _distribution(args: argparse.Namespace) -> _Question:
@@ -107,12 +126,17 @@ def _compare(args: argparse.Namespace) -> _Question:
     from spanscore.api.v1 import analytics_service_pb2 as pb  # noqa: PLC0415 - as above
 
     if args.at is None and not (args.before and args.after):
-        raise InputError("give --at TIME to compare what was before with what came after, or --before and --after")
+        raise InputError(
+            "give --at TIME to compare what was before with what came after, or --before and"
+            " --after"
+        )
     before, after = _selection(args, args.before), _selection(args, args.after)
     at_ns = sources.since_ns(args.at, "--at")
     if at_ns is not None:
         before.end_ns = after.start_ns = at_ns
-    request = pb.CompareScoresRequest(before=before, after=after, group_by=args.by or (), level=args.level)
+    request = pb.CompareScoresRequest(
+        before=before, after=after, group_by=args.by or (), level=args.level
+    )
     return "CompareScores", request, "comparisons", tables.print_comparisons
 
 
@@ -128,7 +152,9 @@ def _sessions(args: argparse.Namespace) -> _Question:
 def _history(args: argparse.Namespace) -> _Question:
     from spanscore.api.v1 import analytics_service_pb2 as pb  # noqa: PLC0415 - as above
 
-    request = pb.ListScoreHistoryRequest(metric=args.metric, trace_id=args.trace, session_id=args.session)
+    request = pb.ListScoreHistoryRequest(
+        metric=args.metric, trace_id=args.trace, session_id=args.session
+    )
     return "ListScoreHistory", request, "scores", tables.print_history
 
 
@@ -160,50 +186,84 @@ def _quoted(value: str) -> str:
 
 def _of_selection(parser: argparse.ArgumentParser) -> None:
     for option, what in _CONDITIONS.items():
-        parser.add_argument(f"--{option}", metavar="NAME", action="append", help=f"only scores {what}; may be repeated")
-    parser.add_argument("--filter", metavar="TEXT", help="only scores that meet this filter; see docs/analytics.md")
+        parser.add_argument(
+            f"--{option}",
+            metavar="NAME",
+            action="append",
+            help=f"only scores {what}; may be repeated",
+        )
+    parser.add_argument(
+        "--filter", metavar="TEXT", help="only scores that meet this filter; see docs/analytics.md"
+    )
     parser.add_argument("--run", metavar="ID", default="", help="the scores of this evaluation run")
-    parser.add_argument("--since", metavar="TIME", help="only what was scored since: 24h, or a UTC time as 2026-05-01")
+    parser.add_argument(
+        "--since",
+        metavar="TIME",
+        help="only what was scored since: 24h, or a UTC time as 2026-05-01",
+    )
     parser.add_argument("--until", metavar="TIME", help="only what was scored before that time")
 
 
 def _of_figures(parser: argparse.ArgumentParser) -> None:
     _of_selection(parser)
     parser.add_argument(
-        "--by", metavar="NAME", action="append", help="keep apart: service, agent, model, tool, …; may be repeated"
+        "--by",
+        metavar="NAME",
+        action="append",
+        help="keep apart: service, agent, model, tool, …; may be repeated",
     )
     _add_level(parser)
 
 
 def _add_level(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--level", metavar="SHARE", type=float, help="the level of the intervals; default: 0.95")
+    parser.add_argument(
+        "--level", metavar="SHARE", type=float, help="the level of the intervals; default: 0.95"
+    )
 
 
 def _of_trend(parser: argparse.ArgumentParser) -> None:
     _of_figures(parser)
-    parser.add_argument("--unit", choices=_UNITS, default="day", help="how long each time is; default: day")
     parser.add_argument(
-        "--time-zone", metavar="ZONE", help="by whose clocks days begin, as Europe/Berlin; default: UTC"
+        "--unit", choices=_UNITS, default="day", help="how long each time is; default: day"
+    )
+    parser.add_argument(
+        "--time-zone",
+        metavar="ZONE",
+        help="by whose clocks days begin, as Europe/Berlin; default: UTC",
     )
 
 
 def _of_distribution(parser: argparse.ArgumentParser) -> None:
     _of_selection(parser)
     _add_level(parser)
-    parser.add_argument("--bins", metavar="N", type=int, default=10, help="into how many bins; default: 10")
-    parser.add_argument("--quantile", metavar="SHARE", type=float, action="append", help="such as 0.9; may be repeated")
+    parser.add_argument(
+        "--bins", metavar="N", type=int, default=10, help="into how many bins; default: 10"
+    )
+    parser.add_argument(
+        "--quantile",
+        metavar="SHARE",
+        type=float,
+        action="append",
+        help="such as 0.9; may be repeated",
+    )
 
 
 def _of_compare(parser: argparse.ArgumentParser) -> None:
     _of_figures(parser)
-    parser.add_argument("--at", metavar="TIME", help="compare what was scored before that time with what came after")
-    parser.add_argument("--before", metavar="FILTER", help="""the first side, such as 'version = "1.4"'""")
+    parser.add_argument(
+        "--at", metavar="TIME", help="compare what was scored before that time with what came after"
+    )
+    parser.add_argument(
+        "--before", metavar="FILTER", help="""the first side, such as 'version = "1.4"'"""
+    )
     parser.add_argument("--after", metavar="FILTER", help="the second side")
 
 
 def _of_sessions(parser: argparse.ArgumentParser) -> None:
     _of_selection(parser)
-    parser.add_argument("-n", "--limit", metavar="N", type=int, default=20, help="show so many at most; default: 20")
+    parser.add_argument(
+        "-n", "--limit", metavar="N", type=int, default=20, help="show so many at most; default: 20"
+    )
 
 
 def _of_history(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,6 @@
-"""Figures as people read them: a value with its interval, and on how many scores and sessions it rests."""
+"""Figures as people read them: a value with its interval, and on how many scores and sessions it
+rests.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -28,7 +30,9 @@ _FIGURES = ("scores", "sessions", "mean", "pass rate", "corrected", "missing")
 def print_summaries(found: "Sequence[pb.ScoreSummary]") -> None:
     """Print a row for each metric and group, then what a reader must know besides."""
     names = [x.name for x in found[0].groups]
-    _print_table(("metric", "source", *names), _FIGURES, [[*_named(x), *_figures(x)] for x in found])
+    _print_table(
+        ("metric", "source", *names), _FIGURES, [[*_named(x), *_figures(x)] for x in found]
+    )
     _print_notes(found)
 
 
@@ -38,8 +42,13 @@ def print_trends(found: "Sequence[pb.ScoreTrend]", time_zone: str | None) -> Non
     for one in found:
         groups = "".join(f"  {x.name}: {_value(x)}" for x in one.groups)
         print(f"{printable(one.metric)}  {printable(one.source)}{printable(groups)}")
-        times = [datetime.fromtimestamp(x.start_ns // 10**9, zone).strftime("%Y-%m-%d %H:%M") for x in one.points]
-        rows = [[time, *_figures(point.summary)] for time, point in zip(times, one.points, strict=True)]
+        times = [
+            datetime.fromtimestamp(x.start_ns // 10**9, zone).strftime("%Y-%m-%d %H:%M")
+            for x in one.points
+        ]
+        rows = [
+            [time, *_figures(point.summary)] for time, point in zip(times, one.points, strict=True)
+        ]
         _print_table((f"from ({time_zone or 'UTC'})",), _FIGURES, rows)
         _print_notes_of_times([x.summary for x in one.points], times)
 
@@ -55,14 +64,26 @@ def print_distributions(found: "Sequence[pb.ScoreDistribution]") -> None:
         rows += [[f"quantile {x.share:g}", "", figure(x.value)] for x in one.quantiles]
         _print_table(("",), ("scores", "share, or value"), rows)
         shares = [*(x.share.note for x in one.bins), *(x.share.note for x in one.labels)]
-        _print_lines([*shares, *(f"quantile {x.share:g}: {x.value.note}" for x in one.quantiles if x.value.note)])
+        _print_lines(
+            [
+                *shares,
+                *(f"quantile {x.share:g}: {x.value.note}" for x in one.quantiles if x.value.note),
+            ]
+        )
 
 
 def print_comparisons(found: "Sequence[pb.ScoreComparison]") -> None:
     """Print both sides of each metric and group, and how they differ."""
     names = [x.name for x in found[0].groups]
     is_corrected = any(x.HasField("corrected_pass_rate_difference") for x in found)
-    columns = ("scores", "mean", "difference", "pass rate", "difference", *(["corrected"] if is_corrected else []))
+    columns = (
+        "scores",
+        "mean",
+        "difference",
+        "pass rate",
+        "difference",
+        *(["corrected"] if is_corrected else []),
+    )
     rows = []
     for one in found:
         sides = one.before, one.after
@@ -76,7 +97,9 @@ def print_comparisons(found: "Sequence[pb.ScoreComparison]") -> None:
         ]
         rows.append([*_named(one), *figures])
     _print_table(("metric", "source", *names), columns, rows)
-    differences = [(x.mean_difference, x.pass_rate_difference, x.corrected_pass_rate_difference) for x in found]
+    differences = [
+        (x.mean_difference, x.pass_rate_difference, x.corrected_pass_rate_difference) for x in found
+    ]
     notes = [x.note for some in differences for x in some]
     _print_lines(notes)
 
@@ -96,7 +119,11 @@ def print_sessions(found: "Sequence[pb.RankedSession]") -> None:
         ]
         for one in found
     ]
-    _print_table(("session or trace", "service", "agent"), ("scores", "judged", "failing", "fail rate", "mean"), rows)
+    _print_table(
+        ("session or trace", "service", "agent"),
+        ("scores", "judged", "failing", "fail rate", "mean"),
+        rows,
+    )
 
 
 def print_history(found: "Sequence[Score]") -> None:
@@ -104,7 +131,12 @@ def print_history(found: "Sequence[Score]") -> None:
     rows = []
     for one in found:
         at = datetime.fromtimestamp(one.evaluated_at_ns // 10**9, UTC)
-        by = one.evaluator.author or one.evaluator.source or one.evaluator.model or one.evaluator.name
+        by = (
+            one.evaluator.author
+            or one.evaluator.source
+            or one.evaluator.model
+            or one.evaluator.name
+        )
         row = [
             at.strftime("%Y-%m-%d %H:%M:%S"),
             on_one_line(by, _NAME_CHARS),
@@ -120,7 +152,9 @@ def print_history(found: "Sequence[Score]") -> None:
 def _status(one: "Score") -> str:
     """Why a score has no value, where it has none."""
     if one.status == _SKIPPED:
-        return f"skipped, {on_one_line(one.skip_cause, _NAME_CHARS)}" if one.skip_cause else "skipped"
+        return (
+            f"skipped, {on_one_line(one.skip_cause, _NAME_CHARS)}" if one.skip_cause else "skipped"
+        )
     return "failed" if one.status == _FAILED else "-"
 
 
@@ -159,7 +193,9 @@ def _value(group: "pb.ScoreGroup") -> str:
 
 
 def _print_notes(found: "Sequence[pb.ScoreSummary]") -> None:
-    """Print why there is no interval or correction, what a correction rests on, and what is missing."""
+    """Print why there is no interval or correction, what a correction rests on, and what is
+    missing.
+    """
     _print_lines(note for one in found for note in _notes(one))
 
 
@@ -175,14 +211,24 @@ def _print_notes_of_times(found: "Sequence[pb.ScoreSummary]", times: Sequence[st
 
 
 def _notes(one: "pb.ScoreSummary") -> list[str]:
-    figures = (("mean", one.mean), ("pass rate", one.pass_rate), ("corrected", one.corrected_pass_rate))
+    figures = (
+        ("mean", one.mean),
+        ("pass rate", one.pass_rate),
+        ("corrected", one.corrected_pass_rate),
+    )
     notes = []
     for what, x in figures:
-        if x.note and (one.scores or what == "corrected") and (what != "pass rate" or x.note != one.mean.note):
+        if (
+            x.note
+            and (one.scores or what == "corrected")
+            and (what != "pass rate" or x.note != one.mean.note)
+        ):
             notes.append(f"{one.metric}, {what}: {x.note}")
     notes += [f"{one.metric}, missing: {x.count:,} {_reason(x)}" for x in one.missing]
     if one.least_sampling < 1:
-        notes.append(f"{one.metric}: sampled, some by {one.least_sampling:g}; weighted by the inverse")
+        notes.append(
+            f"{one.metric}: sampled, some by {one.least_sampling:g}; weighted by the inverse"
+        )
     return notes
 
 
@@ -198,8 +244,12 @@ def _print_lines(notes: Iterable[str]) -> None:
         print(printable(note))
 
 
-def _print_table(texts: Sequence[str], numbers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print the columns that say something; where there is no room, limits stand below the values they are of."""
+def _print_table(
+    texts: Sequence[str], numbers: Sequence[str], rows: Sequence[Sequence[str]]
+) -> None:
+    """Print the columns that say something; where there is no room, limits stand below the values
+    they are of.
+    """
     headings = (*texts, *numbers)
     kept = [at for at in range(len(headings)) if at == 0 or any(row[at] != "-" for row in rows)]
     is_number = [at >= len(texts) for at in kept]
@@ -217,7 +267,10 @@ def _print_table(texts: Sequence[str], numbers: Sequence[str], rows: Sequence[Se
         if fitting.width(output, made(shown)) <= output.width:
             break
         shown = [
-            [x.replace(whole, broken) if number else x for x, number in zip(row, is_number, strict=True)]
+            [
+                x.replace(whole, broken) if number else x
+                for x, number in zip(row, is_number, strict=True)
+            ]
             for row in shown
         ]
     output.print(fitting.fitted(output, made, shown))

@@ -1,4 +1,6 @@
-"""`spanscore scores queue|agreement`: what people should label next, and how far a judge agrees with them."""
+"""`spanscore scores queue|agreement`: what people should label next, and how far a judge agrees
+with them.
+"""
 
 import argparse
 from typing import TYPE_CHECKING, Any
@@ -11,50 +13,104 @@ from spanscore.cli.terminal import console, on_one_line, print_json, printable
 from spanscore.errors import InputError
 
 if TYPE_CHECKING:
-    from spanscore.api.v1.annotation_service_pb2 import AgreementTable, AnnotationItem, JudgeAgreement
+    from spanscore.api.v1.annotation_service_pb2 import (
+        AgreementTable,
+        AnnotationItem,
+        JudgeAgreement,
+    )
 
 _STRATEGIES = ("random", "uncertain", "disagreeing")
 
 
 def _declare_queue(parser: argparse.ArgumentParser) -> None:
     _add_common(parser)
-    parser.add_argument("--author", metavar="NAME", required=True, help="who labels, the author of the labels")
-    parser.add_argument("--strategy", metavar="NAME", choices=_STRATEGIES, default="random", help="what comes first")
-    parser.add_argument("--sessions", action="store_true", help="sessions, where the metric scores both")
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="another seed, another random order")
-    parser.add_argument("--threshold", metavar="X", type=float, help="uncertain: in place of the scores' threshold")
-    parser.add_argument("--against", metavar="NAME", action="append", help="disagreeing: what may contradict it too")
     parser.add_argument(
-        "--labels-wanted", metavar="N", type=int, default=1, help="how many people label each; default: 1"
+        "--author", metavar="NAME", required=True, help="who labels, the author of the labels"
     )
-    parser.add_argument("--lease", metavar="N", type=int, help="take so many, so that nobody else gets them meanwhile")
-    parser.add_argument("--lease-s", metavar="S", type=int, default=600, help="for so many seconds; default: 600")
-    parser.add_argument("--release", metavar="ID", help="give back an item, by its trace id or session key")
-    parser.add_argument("--skip", action="store_true", help="with --release: do not ask this author again")
-    parser.add_argument("-n", "--limit", metavar="N", type=int, default=50, help="show so many at most, 0 for all")
+    parser.add_argument(
+        "--strategy", metavar="NAME", choices=_STRATEGIES, default="random", help="what comes first"
+    )
+    parser.add_argument(
+        "--sessions", action="store_true", help="sessions, where the metric scores both"
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=int, default=0, help="another seed, another random order"
+    )
+    parser.add_argument(
+        "--threshold", metavar="X", type=float, help="uncertain: in place of the scores' threshold"
+    )
+    parser.add_argument(
+        "--against", metavar="NAME", action="append", help="disagreeing: what may contradict it too"
+    )
+    parser.add_argument(
+        "--labels-wanted",
+        metavar="N",
+        type=int,
+        default=1,
+        help="how many people label each; default: 1",
+    )
+    parser.add_argument(
+        "--lease",
+        metavar="N",
+        type=int,
+        help="take so many, so that nobody else gets them meanwhile",
+    )
+    parser.add_argument(
+        "--lease-s", metavar="S", type=int, default=600, help="for so many seconds; default: 600"
+    )
+    parser.add_argument(
+        "--release", metavar="ID", help="give back an item, by its trace id or session key"
+    )
+    parser.add_argument(
+        "--skip", action="store_true", help="with --release: do not ask this author again"
+    )
+    parser.add_argument(
+        "-n", "--limit", metavar="N", type=int, default=50, help="show so many at most, 0 for all"
+    )
 
 
 def _declare_agreement(parser: argparse.ArgumentParser) -> None:
     _add_common(parser)
-    parser.add_argument("--pass-from", metavar="X", type=float, help="the value from which on a number is a pass")
-    parser.add_argument("--level", metavar="SHARE", type=float, default=0.95, help="the level of all intervals")
-    parser.add_argument("--calibrate", action="store_true", help="keep the judge's error, as spanscore calibrate does")
+    parser.add_argument(
+        "--pass-from", metavar="X", type=float, help="the value from which on a number is a pass"
+    )
+    parser.add_argument(
+        "--level", metavar="SHARE", type=float, default=0.95, help="the level of all intervals"
+    )
+    parser.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="keep the judge's error, as spanscore calibrate does",
+    )
     parser.add_argument("--all-labels", action="store_true", help="with --calibrate: by all labels")
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
     sources.add_server_arguments(parser, default=DEFAULT_SERVER)
     parser.add_argument(
-        "--metric", metavar="NAME", required=True, help="the metric that people's labels are held against"
+        "--metric",
+        metavar="NAME",
+        required=True,
+        help="the metric that people's labels are held against",
     )
-    parser.add_argument("--label-name", metavar="NAME", help="the name of the labels, where it is not the metric's")
+    parser.add_argument(
+        "--label-name", metavar="NAME", help="the name of the labels, where it is not the metric's"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, one object a line")
 
 
 def _queue(args: argparse.Namespace) -> int:
-    from spanscore.api.v1 import annotation_service_pb2 as pb  # noqa: PLC0415 - --help needs no gRPC
-    from spanscore.api.v1.annotation_service_pb2_grpc import AnnotationServiceStub  # noqa: PLC0415 - as above
-    from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, SCOPE_UNSPECIFIED  # noqa: PLC0415 - as above
+    from spanscore.api.v1 import (  # noqa: PLC0415 - as above
+        annotation_service_pb2 as pb,
+    )
+    from spanscore.api.v1.annotation_service_pb2_grpc import (  # noqa: PLC0415 - --help needs no gRPC
+        AnnotationServiceStub,
+    )
+    from spanscore.api.v1.score_pb2 import (  # noqa: PLC0415 - as above
+        SCOPE_SESSION,
+        SCOPE_TRACE,
+        SCOPE_UNSPECIFIED,
+    )
 
     if args.skip and not args.release:
         raise InputError("--skip: goes with --release ID")
@@ -78,7 +134,9 @@ def _queue(args: argparse.Namespace) -> int:
             ask("ReleaseAnnotationItem", given_back)
             return 0
         if args.lease is not None:
-            request = pb.LeaseAnnotationItemsRequest(queue=queue, max_items=args.lease, lease_s=args.lease_s)
+            request = pb.LeaseAnnotationItemsRequest(
+                queue=queue, max_items=args.lease, lease_s=args.lease_s
+            )
             items = list(ask("LeaseAnnotationItems", request).items)
         else:
             listing = pb.ListAnnotationItemsRequest(queue=queue)
@@ -89,14 +147,22 @@ def _queue(args: argparse.Namespace) -> int:
 
 def _agreement(args: argparse.Namespace) -> int:
     from spanscore.api.v1 import annotation_service_pb2 as pb  # noqa: PLC0415 - as above
-    from spanscore.api.v1.annotation_service_pb2_grpc import AnnotationServiceStub  # noqa: PLC0415 - as above
+    from spanscore.api.v1.annotation_service_pb2_grpc import (  # noqa: PLC0415 - as above
+        AnnotationServiceStub,
+    )
 
     if args.all_labels and not args.calibrate:
         raise InputError("--all-labels: goes with --calibrate")
-    named: dict[str, Any] = {"metric": args.metric, "label": args.label_name or "", "pass_from": args.pass_from}
+    named: dict[str, Any] = {
+        "metric": args.metric,
+        "label": args.label_name or "",
+        "pass_from": args.pass_from,
+    }
     with sources.service(args, AnnotationServiceStub) as ask:
         if args.calibrate:
-            found = ask("CalibrateJudge", pb.CalibrateJudgeRequest(**named, all_labels=args.all_labels))
+            found = ask(
+                "CalibrateJudge", pb.CalibrateJudgeRequest(**named, all_labels=args.all_labels)
+            )
         else:
             found = ask("GetAgreement", pb.GetAgreementRequest(**named, level=args.level))
     if args.json:
@@ -139,8 +205,8 @@ def _print_table(title: str, table: "AgreementTable") -> None:
 
     passed, failed = table.true_pass + table.false_fail, table.false_pass + table.true_fail
     print(
-        f"  {title}: {passed + failed:,}; people pass {passed:,}, of which the judge passes {table.true_pass:,}; "
-        f"people fail {failed:,}, of which it fails {table.true_fail:,}"
+        f"  {title}: {passed + failed:,}; people pass {passed:,}, of which the judge passes"
+        f" {table.true_pass:,}; people fail {failed:,}, of which it fails {table.true_fail:,}"
     )
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2), header_style="dim")
     for heading in ("", "value", "interval", "n", ""):
@@ -157,5 +223,7 @@ def _print_table(title: str, table: "AgreementTable") -> None:
 
 ACTIONS = {
     "queue": Action("list what a person should label next, or take it", _declare_queue, _queue),
-    "agreement": Action("say how far a judge agrees with the stored labels", _declare_agreement, _agreement),
+    "agreement": Action(
+        "say how far a judge agrees with the stored labels", _declare_agreement, _agreement
+    ),
 }

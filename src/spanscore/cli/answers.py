@@ -13,11 +13,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cache",
         metavar="FILE",
         type=Path,
-        help="keep the judge's answers in this file, so that no run pays for them again; default: in the user's cache "
-        "folder",
+        help=(
+            "keep the judge's answers in this file, so that no run pays for them again; default: in"
+            " the user's cache folder"
+        ),
     )
     chosen.add_argument(
-        "--no-cache", action="store_true", help="ask the judge anew, and keep its answers for this run only"
+        "--no-cache",
+        action="store_true",
+        help="ask the judge anew, and keep its answers for this run only",
     )
 
 

@@ -1,4 +1,6 @@
-"""The backends that the environment names for each signal, as any OpenTelemetry SDK would understand it."""
+"""The backends that the environment names for each signal, as any OpenTelemetry SDK would
+understand it.
+"""
 
 import socket
 from collections.abc import Mapping, Sequence
@@ -17,7 +19,9 @@ SIGNALS: tuple[Signal, ...] = ("traces", "logs", "metrics")
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """Where OTLP of a signal is sent: for gRPC `host` and `port`, for HTTP the URL that `/v1/traces` is added to."""
+    """Where OTLP of a signal is sent: for gRPC `host` and `port`, for HTTP the URL that
+    `/v1/traces` is added to.
+    """
 
     url: str
     host: str
@@ -27,7 +31,9 @@ class Backend:
     headers: Mapping[str, str]
     variable: str = f"{_PREFIX}ENDPOINT"
     whole_url: str | None = None
-    """Where the signal goes over HTTP, where that is not `url` and `/v1/traces`, or as the signal's path is."""
+    """Where the signal goes over HTTP, where that is not `url` and `/v1/traces`, or as the signal's
+    path is.
+    """
 
     def listens(self) -> bool:
         """Whether anything accepts a connection there, within a second."""
@@ -53,9 +59,15 @@ class Backend:
         headers = {name: value.replace("$", "$$") for name, value in self.headers.items()}
         settings: dict[str, Any] = {"headers": headers, "signals": list(signals)}
         if self.protocol == "http":
-            apart = {} if self.whole_url is None else {f"{x}_endpoint": self.whole_url for x in signals}
+            apart = (
+                {} if self.whole_url is None else {f"{x}_endpoint": self.whole_url for x in signals}
+            )
             return "otlp_http", {"endpoint": self.url, **apart, **settings}
-        return "otlp_grpc", {"endpoint": self.target, "tls": {"insecure": not self.secure}, **settings}
+        return "otlp_grpc", {
+            "endpoint": self.target,
+            "tls": {"insecure": not self.secure},
+            **settings,
+        }
 
 
 def exporters(backends: Mapping[Signal, Backend]) -> dict[str, Any]:
@@ -77,7 +89,8 @@ def all_from_environment(environ: Mapping[str, str]) -> dict[Signal, Backend]:
 
 
 def from_environment(environ: Mapping[str, str], signal: Signal = "traces") -> Backend | None:
-    """The backend that the environment names for a signal; None where it names none that can be understood.
+    """The backend that the environment names for a signal; None where it names none that can be
+    understood.
 
     What is said of the signal alone goes before what is said of all signals.
     """
@@ -114,7 +127,9 @@ def _stated(environ: Mapping[str, str], signal: Signal, name: str) -> str:
 
 def _is_http(protocol: str, port: int | None, path: str) -> bool:
     """Whether OTLP goes by HTTP: gRPC has a usual port, and no path."""
-    return protocol.startswith("http") or (not protocol and (port == _HTTP_PORT or path.strip("/") != ""))
+    return protocol.startswith("http") or (
+        not protocol and (port == _HTTP_PORT or path.strip("/") != "")
+    )
 
 
 def _usual_port(scheme: str, *, is_http: bool) -> int:

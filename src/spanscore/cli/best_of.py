@@ -1,4 +1,6 @@
-"""`spanscore best-of`: which of several agents answers the conversations of a suite best, by a judge's comparison."""
+"""`spanscore best-of`: which of several agents answers the conversations of a suite best, by a
+judge's comparison.
+"""
 
 import argparse
 import asyncio
@@ -31,22 +33,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument("suite", metavar="SUITE", type=Path, help="the suite's YAML file")
     parser.add_argument(
-        "agent", metavar="NAME=PATH", nargs="+", help="an agent's name and what was recorded of it, two agents at least"
+        "agent",
+        metavar="NAME=PATH",
+        nargs="+",
+        help="an agent's name and what was recorded of it, two agents at least",
     )
-    parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the configuration; without it, the defaults")
-    parser.add_argument("--model", metavar="MODEL", help="the model that judges, in place of the configured one")
+    parser.add_argument(
+        "-c",
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="the configuration; without it, the defaults",
+    )
+    parser.add_argument(
+        "--model", metavar="MODEL", help="the model that judges, in place of the configured one"
+    )
     parser.add_argument(
         "--mode",
         choices=tuple(_MODES),
         default="round-robin",
-        help="who meets whom: every two agents, or only the champion so far and the next one; default: %(default)s",
+        help=(
+            "who meets whom: every two agents, or only the champion so far and the next one;"
+            " default: %(default)s"
+        ),
     )
     answers.add_arguments(parser)
-    parser.add_argument("--dry-run", action="store_true", help="print how many calls there would be and send nothing")
     parser.add_argument(
-        "--skip-unmatched", action="store_true", help="leave out cases that an agent has no recording of"
+        "--dry-run",
+        action="store_true",
+        help="print how many calls there would be and send nothing",
     )
-    parser.add_argument("--output", metavar="FILE", type=Path, help="write contests and ranking as JSON")
+    parser.add_argument(
+        "--skip-unmatched",
+        action="store_true",
+        help="leave out cases that an agent has no recording of",
+    )
+    parser.add_argument(
+        "--output", metavar="FILE", type=Path, help="write contests and ranking as JSON"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -56,7 +80,9 @@ def run(args: argparse.Namespace) -> int:
     suite = suites.load(args.suite)
     given = config.load(args.config) if args.config else config.default()
     settings = answers.applied(suites.with_judge(given, args.model), args)
-    judge = None if args.model == RULES else open_judge(settings.judge, answers_file(settings.judge))
+    judge = (
+        None if args.model == RULES else open_judge(settings.judge, answers_file(settings.judge))
+    )
     if judge is None and not args.dry_run:
         raise InputError(
             "no model is configured that could compare two answers; "
@@ -72,7 +98,9 @@ def run(args: argparse.Namespace) -> int:
         for case in suite.cases
     ]
     if not any(len(x.agents) > 1 for x in conversations):
-        raise InputError(f"{args.suite}: no case was recorded of two agents, so there is nothing to compare")
+        raise InputError(
+            f"{args.suite}: no case was recorded of two agents, so there is nothing to compare"
+        )
     _print_plan(console(), conversations, args.mode)
     if judge is None or args.dry_run:
         return 0
@@ -80,7 +108,14 @@ def run(args: argparse.Namespace) -> int:
     models = (args.model,) if args.model else ()
     with progress("judging", plan(conversations, _MODES[args.mode]).contests) as done:
         tournament = asyncio.run(
-            best_of_async(conversations, judge, settings.judge, models=models, mode=_MODES[args.mode], done=done)
+            best_of_async(
+                conversations,
+                judge,
+                settings.judge,
+                models=models,
+                mode=_MODES[args.mode],
+                done=done,
+            )
         )
     _print(console(), tournament)
     write(args.output, lambda: suites.as_text({"suite": suite.name, **tournament.to_json()}))
@@ -95,14 +130,18 @@ def _paths(given: list[str]) -> dict[str, Path]:
         if not sign or not name or not path:
             raise InputError(f"{text}: write NAME=PATH, such as gpt=recordings/gpt")
         if name in found:
-            raise InputError(f"{text}: the name {name} is given twice; call each agent by a name of its own")
+            raise InputError(
+                f"{text}: the name {name} is given twice; call each agent by a name of its own"
+            )
         found[name] = Path(path)
     if len(found) < 2:
         raise InputError("give two agents at least, each as NAME=PATH")
     return found
 
 
-def _recordings(suite: suites.Suite, args: argparse.Namespace, path: Path, settings: Settings) -> dict[str, Recording]:
+def _recordings(
+    suite: suites.Suite, args: argparse.Namespace, path: Path, settings: Settings
+) -> dict[str, Recording]:
     """The first trial of each case in an agent's recordings, by the case's id."""
     telemetry = recorded.loaded([path])
     traces = recorded.rebuilt(telemetry, [path], stitch_off=settings.assemble.stitch_off)
@@ -129,9 +168,9 @@ def _print_plan(output: "Console", conversations: Sequence[Conversation], mode: 
     others = ", ".join(f"{name}: {x.calls:,}" for name, x in calls.items() if name != mode)
     met = sum(len(x.agents) > 1 for x in conversations)
     output.print(
-        f"{mode}: {calls[mode].contests:,} contests on {met:,} case{'s' * (met != 1)}, each judged both ways round: "
-        f"{calls[mode].calls:,} calls of the judge ({others}); fewer where answers are equal, and one more for each "
-        "opinion that has to be repaired.\n"
+        f"{mode}: {calls[mode].contests:,} contests on {met:,} case{'s' * (met != 1)}, each judged"
+        f" both ways round: {calls[mode].calls:,} calls of the judge ({others}); fewer where"
+        " answers are equal, and one more for each opinion that has to be repaired.\n"
     )
 
 
@@ -140,8 +179,14 @@ def _print(output: "Console", tournament: Tournament) -> None:
 
     for contest in tournament.contests:
         first, second = (on_one_line(x, 40) for x in contest.agents)
-        result = contest.error or contest.winner or ("tie" if contest.agreed else "tie: the order decided")
-        output.print(f"{on_one_line(contest.case, 60)}: {first} against {second}: {on_one_line(result, 200)}")
+        result = (
+            contest.error
+            or contest.winner
+            or ("tie" if contest.agreed else "tie: the order decided")
+        )
+        output.print(
+            f"{on_one_line(contest.case, 60)}: {first} against {second}: {on_one_line(result, 200)}"
+        )
         for reason in contest.reasons:
             output.print(f"  {on_one_line(reason, _SHOWN_CHARS)}")
     for case, agents in tournament.champions.items():
@@ -154,7 +199,13 @@ def _print(output: "Console", tournament: Tournament) -> None:
     for place in tournament.ranking:
         counts = (place.won, place.tied, place.lost)
         share = "-" if place.share is None else estimated(place.share)
-        row = (str(place.rank), on_one_line(place.agent, 40), f"{place.points:.4g}", *map(str, counts), share)
+        row = (
+            str(place.rank),
+            on_one_line(place.agent, 40),
+            f"{place.points:.4g}",
+            *map(str, counts),
+            share,
+        )
         table.add_row(*row, str(place.share.n) if place.share else "-")
     output.print()
     output.print(table)

@@ -1,4 +1,6 @@
-"""`spanscore calibrate`: hold a judge's scores against human labels, and keep its error for later pass rates."""
+"""`spanscore calibrate`: hold a judge's scores against human labels, and keep its error for later
+pass rates.
+"""
 
 import argparse
 import time
@@ -9,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from spanscore import calibration
 from spanscore.calibration import Label, Matched, Measure, Verdict
-from spanscore.cli import answers, compared_files, eval, recorded, recorded_labels, unsure  # noqa: A004 - the command's name
+from spanscore.cli import (
+    answers,
+    compared_files,
+    eval,  # noqa: A004 - the command's name
+    recorded,
+    recorded_labels,
+    unsure,
+)
 from spanscore.cli.calibrations import listed, shown
 from spanscore.cli.measuring import measured
 from spanscore.cli.terminal import console, on_one_line, print_json
@@ -28,26 +37,50 @@ _Seen = list[tuple[str, bool, str]]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument("labels", metavar="LABELS", nargs="?", type=Path, help="what people say, as JSON Lines or CSV")
+    parser.add_argument(
+        "labels",
+        metavar="LABELS",
+        nargs="?",
+        type=Path,
+        help="what people say, as JSON Lines or CSV",
+    )
     parser.add_argument(
         "path",
         metavar="PATH",
         nargs="*",
         type=Path,
-        help="scores, as `spanscore eval --jsonl` and `spanscore test --output` write them, or what to score now: "
-        f"{recorded.PATH_HELP}",
+        help=(
+            "scores, as `spanscore eval --jsonl` and `spanscore test --output` write them, or what"
+            f" to score now: {recorded.PATH_HELP}"
+        ),
     )
-    parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the configuration; without it, the defaults")
+    parser.add_argument(
+        "-c",
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="the configuration; without it, the defaults",
+    )
     parser.add_argument("--metric", metavar="NAME", help="the metric of labels that name none")
-    parser.add_argument("--model", metavar="MODEL", help="the model that judges, in place of the configured one")
-    parser.add_argument("--threshold", metavar="X", type=float, help="the score from which on the judge passes")
-    parser.add_argument("--level", metavar="SHARE", type=float, default=0.95, help="the level of all intervals")
+    parser.add_argument(
+        "--model", metavar="MODEL", help="the model that judges, in place of the configured one"
+    )
+    parser.add_argument(
+        "--threshold", metavar="X", type=float, help="the score from which on the judge passes"
+    )
+    parser.add_argument(
+        "--level", metavar="SHARE", type=float, default=0.95, help="the level of all intervals"
+    )
     recorded_labels.add_arguments(parser)
     answers.add_arguments(parser)
     unsure.add_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object for each metric and judge")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object for each metric and judge"
+    )
     parser.add_argument("--no-store", action="store_true", help="keep nothing: only report")
-    parser.add_argument("--list", action="store_true", help="list the calibrations in the store and do nothing else")
+    parser.add_argument(
+        "--list", action="store_true", help="list the calibrations in the store and do nothing else"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,23 +91,37 @@ def run(args: argparse.Namespace) -> int:
     settings = eval.configured(args)
     labels, also_named, said_in = _labels(args, settings)
     if args.threshold is not None:
-        require_on_scale(f"--threshold {args.threshold:g}", args.threshold, dict.fromkeys(x.metric for x in labels))
+        require_on_scale(
+            f"--threshold {args.threshold:g}",
+            args.threshold,
+            dict.fromkeys(x.metric for x in labels),
+        )
     verdicts, seen = _verdicts(args, settings, labels)
     if args.labels_from:
         labels = recorded_labels.matching(labels, also_named, verdicts, seen)
     found = calibration.match(said_in, labels, verdicts, seen)
     if not any(x.pairs for x in found):
-        raise InputError(f"{said_in}: the judge passed or failed nothing that is labelled; there is nothing to compare")
+        raise InputError(
+            f"{said_in}: the judge passed or failed nothing that is labelled; there is nothing to"
+            " compare"
+        )
     _print_all(args, found)
     if not args.no_store:
         _keep(settings, found)
         if not args.json:
-            console().print(f"Kept in {shown(settings.store.url)}; pass rates by the same judge are now corrected.")
+            console().print(
+                f"Kept in {shown(settings.store.url)}; pass rates by the same judge are now"
+                " corrected."
+            )
     return 0
 
 
-def _labels(args: argparse.Namespace, settings: Settings) -> tuple[list[Label], dict[str, str], Path]:
-    """The labels, further names of what they are of, and what errors call the place where they are."""
+def _labels(
+    args: argparse.Namespace, settings: Settings
+) -> tuple[list[Label], dict[str, str], Path]:
+    """The labels, further names of what they are of, and what errors call the place where they
+    are.
+    """
     if not args.labels_from:
         return calibration.read_labels(args.labels, args.metric), {}, args.labels
     paths = ([args.labels] if args.labels else []) + args.path
@@ -89,7 +136,8 @@ def _require_usable(args: argparse.Namespace) -> None:
     recorded_labels.require_usable(args)
     if not args.labels_from and (args.labels is None or not args.path):
         raise InputError(
-            "give labels and what they are about: spanscore calibrate LABELS PATH...; see spanscore calibrate --help"
+            "give labels and what they are about: spanscore calibrate LABELS PATH...; see spanscore"
+            " calibrate --help"
         )
     unsure.require_usable(args)
     if not 0 < args.level < 1:
@@ -97,9 +145,13 @@ def _require_usable(args: argparse.Namespace) -> None:
 
 
 def _print_all(args: argparse.Namespace, found: Sequence[Matched]) -> None:
-    """What the labels tell of each judge, and where to write it the scores on which it is unsure."""
+    """What the labels tell of each judge, and where to write it the scores on which it is
+    unsure.
+    """
     if args.unsure and len({x.metric for x in found}) < len(found):
-        raise InputError(f"--unsure {args.unsure}: a metric was scored by several judges; give the scores of one")
+        raise InputError(
+            f"--unsure {args.unsure}: a metric was scored by several judges; give the scores of one"
+        )
     by_metric = {}
     for matched in found:
         measures, scores = calibration.measures(matched, args.level), unsure.of(matched, args)
@@ -118,8 +170,11 @@ def _keep(settings: Settings, found: Sequence[Matched]) -> None:
     calibrations.keep(settings.store, {x.key: x.to_json() for x in made}, now_ns)
 
 
-def _verdicts(args: argparse.Namespace, settings: Settings, labels: Sequence[Label]) -> tuple[list[Verdict], _Seen]:
-    """The verdicts in score files, or of what the other files hold; and everything that was to be scored.
+def _verdicts(
+    args: argparse.Namespace, settings: Settings, labels: Sequence[Label]
+) -> tuple[list[Verdict], _Seen]:
+    """The verdicts in score files, or of what the other files hold; and everything that was to be
+    scored.
 
     Without any file those in the store.
     """
@@ -131,7 +186,8 @@ def _verdicts(args: argparse.Namespace, settings: Settings, labels: Sequence[Lab
     if not all(are_scores):
         other = args.path[are_scores.index(False)]
         raise InputError(
-            f"{other}: not scores as `spanscore eval --jsonl` prints them, as the other files are; give one kind"
+            f"{other}: not scores as `spanscore eval --jsonl` prints them, as the other files are;"
+            " give one kind"
         )
     verdicts, seen = [], []
     for path in args.path:
@@ -142,7 +198,9 @@ def _verdicts(args: argparse.Namespace, settings: Settings, labels: Sequence[Lab
     return verdicts, seen
 
 
-def _scored_now(args: argparse.Namespace, settings: Settings, metrics: list[str]) -> tuple[list[Verdict], _Seen]:
+def _scored_now(
+    args: argparse.Namespace, settings: Settings, metrics: list[str]
+) -> tuple[list[Verdict], _Seen]:
     traces = recorded.agent_traces(
         args.path,
         settings.assemble.session_scope,
@@ -166,21 +224,33 @@ def _at(verdict: Verdict, threshold: float | None) -> Verdict:
     """The verdict by another threshold, as `eval --threshold` would have given it."""
     if threshold is None:
         return verdict
-    return replace(verdict, judge=(*verdict.judge[:-1], threshold), passed=reaches(verdict.value, threshold))
+    return replace(
+        verdict, judge=(*verdict.judge[:-1], threshold), passed=reaches(verdict.value, threshold)
+    )
 
 
 def _read(path: Path, score: dict[str, Any]) -> tuple[Verdict | None, tuple[str, bool, str]]:
     try:
         is_session = score["scope"] == "session"
-        subject = (score.get("session_key") or score["session_id"]) if is_session else score["trace_id"]
-        return _within_scale(Verdict.of_json(score)), (str(subject), is_session, str(score["metric"]))
+        subject = (
+            (score.get("session_key") or score["session_id"]) if is_session else score["trace_id"]
+        )
+        return _within_scale(Verdict.of_json(score)), (
+            str(subject),
+            is_session,
+            str(score["metric"]),
+        )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: no score as `spanscore eval --jsonl` prints it ({error})") from None
+        raise InputError(
+            f"{path}: no score as `spanscore eval --jsonl` prints it ({error})"
+        ) from None
 
 
 def _within_scale(verdict: Verdict | None) -> Verdict | None:
     if verdict is not None and not verdict.scale[0] <= verdict.value <= verdict.scale[1]:
-        raise ValueError(f"{verdict.value:g} is not within {verdict.scale[0]:g} and {verdict.scale[1]:g}")
+        raise ValueError(
+            f"{verdict.value:g} is not within {verdict.scale[0]:g} and {verdict.scale[1]:g}"
+        )
     return verdict
 
 
@@ -195,7 +265,10 @@ def _as_json(matched: Matched, measures: Sequence[Measure]) -> dict[str, Any]:
         "unscored": matched.unscored,
         "annotators": sorted(matched.annotators),
         "confusion": table,
-        "measures": {x.name: {"why_not": x.why_not} if x.estimate is None else x.estimate.to_json() for x in measures},
+        "measures": {
+            x.name: {"why_not": x.why_not} if x.estimate is None else x.estimate.to_json()
+            for x in measures
+        },
     }
 
 
@@ -207,7 +280,9 @@ def _print(output: "Console", matched: Matched, measures: Sequence[Measure]) -> 
     output.print(_counts(matched))
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for heading in ("", "value", "interval", "n", ""):
-        table.add_column(heading, justify="right" if heading in {"value", "n"} else "left", no_wrap=heading != "")
+        table.add_column(
+            heading, justify="right" if heading in {"value", "n"} else "left", no_wrap=heading != ""
+        )
     for measure in measures:
         table.add_row(on_one_line(measure.name, 60), *_cells(measure.estimate, measure.why_not))
     output.print(table)
@@ -224,12 +299,14 @@ def _title(matched: Matched) -> str:
 def _counts(matched: Matched) -> str:
     table = calibration.counted_pairs(matched)
     left_out = [
-        f"{n} {what}" for n, what in ((matched.tied, "on which annotators tie"), (matched.unscored, "not scored")) if n
+        f"{n} {what}"
+        for n, what in ((matched.tied, "on which annotators tie"), (matched.unscored, "not scored"))
+        if n
     ]
     return (
-        f"{table.n} label{'s' * (table.n != 1)}: "
-        f"people pass {table.true_pass + table.false_fail}, of which the judge passes "
-        f"{table.true_pass}; people fail {table.false_pass + table.true_fail}, of which it fails {table.true_fail}"
+        f"{table.n} label{'s' * (table.n != 1)}: people pass {table.true_pass + table.false_fail},"
+        f" of which the judge passes {table.true_pass}; people fail"
+        f" {table.false_pass + table.true_fail}, of which it fails {table.true_fail}"
         + (f"; left out: {', '.join(left_out)}" if left_out else "")
         + _clustered(matched)
     )
@@ -241,7 +318,10 @@ def _clustered(matched: Matched) -> str:
     if clusters is None:
         return ""
     n = len(set(clusters))
-    return f"; of {n} session{'s' * (n != 1)}, whose turns are not independent, so n counts the sessions"
+    return (
+        f"; of {n} session{'s' * (n != 1)}, whose turns are not independent, so n counts the"
+        " sessions"
+    )
 
 
 def _cells(estimate: Estimate | None, why_not: str) -> tuple[str, str, str, str]:

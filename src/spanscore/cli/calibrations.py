@@ -21,7 +21,10 @@ def listed(store: Config, *, as_json: bool) -> int:
     elif found:
         _print(found)
     else:
-        print(f"{shown(store.url)} holds no calibration; `spanscore calibrate LABELS PATH...` makes one.")
+        print(
+            f"{shown(store.url)} holds no calibration; `spanscore calibrate LABELS PATH...` makes"
+            " one."
+        )
     return 0
 
 
@@ -34,9 +37,20 @@ def _print(found: list[tuple[str, Calibration]]) -> None:
     from rich.table import Table  # noqa: PLC0415 - --json needs no rich
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in ("date", "metric", "judge", "prompt", "passes from", "labels", "sensitivity", "specificity"):
+    for heading in (
+        "date",
+        "metric",
+        "judge",
+        "prompt",
+        "passes from",
+        "labels",
+        "sensitivity",
+        "specificity",
+    ):
         figures = heading in {"passes from", "labels"}
-        table.add_column(heading, justify="right" if figures else "left", no_wrap=heading in {"date", "metric"})
+        table.add_column(
+            heading, justify="right" if figures else "left", no_wrap=heading in {"date", "metric"}
+        )
     has_tenants = any(tenant for tenant, _ in found)
     if has_tenants:
         table.add_column("tenant", no_wrap=True)
@@ -62,4 +76,8 @@ def _told(measure: Callable[[float, float], Estimate], design_effect: float) -> 
     except NotEstimableError:
         return "-"
     limits = estimate.interval
-    return f"{estimate.value:.2f} [{limits.low:.2f}, {limits.high:.2f}]" if limits else f"{estimate.value:.2f}"
+    return (
+        f"{estimate.value:.2f} [{limits.low:.2f}, {limits.high:.2f}]"
+        if limits
+        else f"{estimate.value:.2f}"
+    )

@@ -12,7 +12,15 @@ from spanscore.errors import InputError
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _OF_SIGNALS = ("TRACES", "LOGS", "METRICS")
-_OF_BACKENDS = ("ENDPOINT", "PROTOCOL", "HEADERS", "CERTIFICATE", "CLIENT_KEY", "CLIENT_CERTIFICATE", "INSECURE")
+_OF_BACKENDS = (
+    "ENDPOINT",
+    "PROTOCOL",
+    "HEADERS",
+    "CERTIFICATE",
+    "CLIENT_KEY",
+    "CLIENT_CERTIFICATE",
+    "INSECURE",
+)
 _USUAL = {
     "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
     "OTEL_BSP_SCHEDULE_DELAY": "500",
@@ -32,10 +40,11 @@ class ProgramError(InputError):
 
 
 def environment(environ: Mapping[str, str], endpoint: str, *, with_content: bool) -> dict[str, str]:
-    """The variables of the program, so that its exporters send to `endpoint`, which takes gRPC and HTTP.
+    """The variables of the program, so that its exporters send to `endpoint`, which takes gRPC and
+    HTTP.
 
-    What names another backend is left out, for all signals and for one. `with_content`: where nothing says whether
-    instrumentations record messages, they are asked to.
+    What names another backend is left out, for all signals and for one. `with_content`: where
+    nothing says whether instrumentations record messages, they are asked to.
     """
     parts = ("", *(f"{x}_" for x in _OF_SIGNALS))
     elsewhere = {f"OTEL_EXPORTER_OTLP_{part}{name}" for part in parts for name in _OF_BACKENDS}
@@ -55,7 +64,8 @@ def environment(environ: Mapping[str, str], endpoint: str, *, with_content: bool
 async def run(command: Sequence[str], env: Mapping[str, str]) -> int:
     """Run the program with our standard streams, and pass signals on to it.
 
-    Returns its exit code, for one that a signal ended 128 and the signal's number. Raises ProgramError.
+    Returns its exit code, for one that a signal ended 128 and the signal's number. Raises
+    ProgramError.
     """
     with _passing_on() as passing:
         try:
@@ -64,7 +74,9 @@ async def run(command: Sequence[str], env: Mapping[str, str]) -> int:
             message = f"{command[0]}: no such program; what follows `--` is run as it is"
             raise ProgramError(message, _NOT_FOUND) from None
         except OSError as error:
-            raise ProgramError(f"{command[0]}: cannot be run ({error.strerror})", _NOT_EXECUTABLE) from None
+            raise ProgramError(
+                f"{command[0]}: cannot be run ({error.strerror})", _NOT_EXECUTABLE
+            ) from None
         passing.to(process)
         code = await process.wait()
     return 128 - code if code < 0 else code
@@ -112,7 +124,9 @@ def _passing_on() -> Iterator[_Passing]:
 
 
 def _is_in_foreground() -> bool:
-    """Whether a terminal sends what is typed there to our process group, of which the program is."""
+    """Whether a terminal sends what is typed there to our process group, of which the program
+    is.
+    """
     with contextlib.suppress(OSError, ValueError, AttributeError):
         return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
     return False

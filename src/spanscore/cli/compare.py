@@ -1,4 +1,6 @@
-"""`spanscore compare`: whether one run is better than another, how sure that is, and whether it is a regression."""
+"""`spanscore compare`: whether one run is better than another, how sure that is, and whether it is
+a regression.
+"""
 
 import argparse
 import math
@@ -11,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 from spanscore import config
 from spanscore.calibration import PassRate
 from spanscore.cli import aggregates, compared_files
-from spanscore.cli.comparison import LATENCY, PASS_RATE, CaseChange, Comparison, Limits, Measure, compare
+from spanscore.cli.comparison import (
+    LATENCY,
+    PASS_RATE,
+    CaseChange,
+    Comparison,
+    Limits,
+    Measure,
+    compare,
+)
 from spanscore.cli.fitting import broken, fitted, width
 from spanscore.cli.terminal import console, on_one_line, print_json, printable
 from spanscore.errors import InputError
@@ -37,9 +47,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     limits = Limits()
     parser.add_argument(
-        "-c", "--config", metavar="FILE", type=Path, help="the configuration, whose store has the calibrations"
+        "-c",
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="the configuration, whose store has the calibrations",
     )
-    parser.add_argument("run_a", metavar="RUN_A", type=Path, help="the run to compare with: what is there now")
+    parser.add_argument(
+        "run_a", metavar="RUN_A", type=Path, help="the run to compare with: what is there now"
+    )
     parser.add_argument("run_b", metavar="RUN_B", type=Path, help="the run that is to be no worse")
     parser.add_argument(
         "--max-pass-rate-drop",
@@ -53,7 +69,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="POINTS",
         type=float,
         default=limits.score_drop,
-        help="exit 1 if a mean score falls by more than this many points of 100; default: %(default)g",
+        help=(
+            "exit 1 if a mean score falls by more than this many points of 100; default:"
+            " %(default)g"
+        ),
     )
     parser.add_argument(
         "--max-latency-rise",
@@ -63,7 +82,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="exit 1 if the mean latency rises by more than this share; default: %(default)g",
     )
     parser.add_argument(
-        "--certain", action="store_true", help="count as a regression only what the interval says is worse"
+        "--certain",
+        action="store_true",
+        help="count as a regression only what the interval says is worse",
     )
     parser.add_argument(
         "--level",
@@ -98,7 +119,10 @@ def run(args: argparse.Namespace) -> int:
         _print(console(), a, b, found)
         _print_corrected(console(), rates)
     for text in found.not_comparable:
-        print(f"spanscore: warning: NOT COMPARABLE, scored differently: {printable(text)}", file=sys.stderr)
+        print(
+            f"spanscore: warning: NOT COMPARABLE, scored differently: {printable(text)}",
+            file=sys.stderr,
+        )
     for text in found.regressions:
         print(f"spanscore: regression: {printable(text)}", file=sys.stderr)
     return 1 if found.regressions else 0
@@ -114,8 +138,9 @@ def _why_none(run: compared_files.Run) -> str:
     if run.of_suite:
         return "they have no case id in common; are they runs of the same suite?"
     return (
-        "scores are paired by session id or trace id, else by the user's input, where that is unique and a metric such "
-        "as tool_correctness holds it; `spanscore test` gives cases ids that stay"
+        "scores are paired by session id or trace id, else by the user's input, where that is"
+        " unique and a metric such as tool_correctness holds it; `spanscore test` gives cases ids"
+        " that stay"
     )
 
 
@@ -139,14 +164,21 @@ def _as_json(
         "ambiguous": [*a.ambiguous, *b.ambiguous],
         "not_comparable": list(found.not_comparable),
         "regressions": found.regressions,
-        "corrected_pass_rates": {name: [x.to_json() for x in own] for name, own in zip("ab", rates, strict=True)},
+        "corrected_pass_rates": {
+            name: [x.to_json() for x in own] for name, own in zip("ab", rates, strict=True)
+        },
     }
 
 
-def _print(output: "Console", a: compared_files.Run, b: compared_files.Run, found: Comparison) -> None:
+def _print(
+    output: "Console", a: compared_files.Run, b: compared_files.Run, found: Comparison
+) -> None:
     output.print(f"A is {printable(a.name)}, B is {printable(b.name)}.\n")
     if found.not_comparable:
-        output.print("NOT COMPARABLE: these were scored differently in A and in B, so a difference means nothing:")
+        output.print(
+            "NOT COMPARABLE: these were scored differently in A and in B, so a difference means"
+            " nothing:"
+        )
         for text in found.not_comparable:
             output.print(f"  {printable(text)}")
         output.print()
@@ -166,12 +198,16 @@ def _print_corrected(output: "Console", rates: list[list[PassRate]]) -> None:
 
 
 def _print_cases(output: "Console", found: Comparison) -> None:
-    """The cases that changed: those with another status first, and what lost most before what lost less."""
+    """The cases that changed: those with another status first, and what lost most before what lost
+    less.
+    """
     changed = [x for x in found.cases if x.a != x.b or any(a != b for a, b in x.means.values())]
     changed.sort(key=lambda x: (x.a == x.b, x.measure, _change(x)))
     headings = ("case", "status", "measure", "A", "B", "B - A", "interval", "verdict")
     if changed:
-        _print_table(output, headings, [_case_row(x) for x in changed[:_MAX_SHOWN]], _STACKS_OF_CASES)
+        _print_table(
+            output, headings, [_case_row(x) for x in changed[:_MAX_SHOWN]], _STACKS_OF_CASES
+        )
     more = f", {len(changed) - _MAX_SHOWN} of them not shown" if len(changed) > _MAX_SHOWN else ""
     output.print(f"{len(changed)} of {len(found.cases)} cases changed{more}.\n")
 
@@ -186,10 +222,21 @@ def _case_row(x: CaseChange) -> list[Any]:
 
     status = x.a if x.a == x.b else f"{x.a} > {x.b}"
     a, b = x.means.get(x.measure, (None, None))
-    values = [_number(a, x.measure), _number(b, x.measure), _number(_change(x), x.measure, sign="+")]
+    values = [
+        _number(a, x.measure),
+        _number(b, x.measure),
+        _number(_change(x), x.measure, sign="+"),
+    ]
     interval = _interval(x.difference.interval, x.measure) if x.difference else _NONE
     name = Text(on_one_line(x.name, 48))
-    return [name, on_one_line(status, 24), x.measure, *values, interval, Text(x.verdict, _STYLES.get(x.verdict, ""))]
+    return [
+        name,
+        on_one_line(status, 24),
+        x.measure,
+        *values,
+        interval,
+        Text(x.verdict, _STYLES.get(x.verdict, "")),
+    ]
 
 
 def _print_measures(output: "Console", found: Comparison) -> None:
@@ -209,7 +256,9 @@ def _print_measures(output: "Console", found: Comparison) -> None:
         for x in found.measures
     ]
     counts = ("n", "pairs") if paired else (f"{found.unit}s",)
-    _print_table(output, ("measure", "A", "B", "B - A", *counts, "verdict", ""), rows, _STACKS_OF_MEASURES)
+    _print_table(
+        output, ("measure", "A", "B", "B - A", *counts, "verdict", ""), rows, _STACKS_OF_MEASURES
+    )
 
 
 def _remarks(x: Measure) -> Iterator[str]:
@@ -233,8 +282,9 @@ def counted(found: Comparison) -> str:
     if found.unit == "case" or not found.members:
         return f"Both runs have {independent}."
     return (
-        f"Both runs have {independent} with {found.members} {found.member}{'s' * (found.members != 1)}. Those of one "
-        f"session are not independent, so n counts sessions, and each {found.member} without one by itself."
+        f"Both runs have {independent} with {found.members}"
+        f" {found.member}{'s' * (found.members != 1)}. Those of one session are not independent, so"
+        f" n counts sessions, and each {found.member} without one by itself."
     )
 
 
@@ -246,15 +296,20 @@ def sureness(found: Comparison) -> str:
     if count == 1:
         return f"1 comparison, its interval at {found.level:.2%}.{few}"
     return (
-        f"{count} comparisons: each interval is at {found.each_level:.2%}, so that all of them together hold at "
-        f"{found.level:.2%}.{few}"
+        f"{count} comparisons: each interval is at {found.each_level:.2%}, so that all of them"
+        f" together hold at {found.level:.2%}.{few}"
     )
 
 
 def _print_table(
-    output: "Console", headings: Sequence[str], rows: Sequence[Sequence[Any]], stacks: Sequence[tuple[str, str]]
+    output: "Console",
+    headings: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    stacks: Sequence[tuple[str, str]],
 ) -> None:
-    """Print a table; while it is too wide, one column after the other of `stacks` goes under its neighbour."""
+    """Print a table; while it is too wide, one column after the other of `stacks` goes under its
+    neighbour.
+    """
     for upper, lower in stacks:
         if _width(output, headings, rows) <= output.width:
             break
@@ -293,7 +348,9 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> "Table":
     for heading in headings:
         figures = heading in _FIGURES
         wraps = heading in _NAMES
-        table.add_column(heading, no_wrap=not wraps, overflow="fold", justify="right" if figures else "left")
+        table.add_column(
+            heading, no_wrap=not wraps, overflow="fold", justify="right" if figures else "left"
+        )
     for row in rows:
         table.add_row(*row)
     return table

@@ -1,4 +1,6 @@
-"""The two files that `spanscore compare` reads: runs of a suite, or scores as `eval --jsonl` prints them."""
+"""The two files that `spanscore compare` reads: runs of a suite, or scores as `eval --jsonl` prints
+them.
+"""
 
 import contextlib
 import json
@@ -25,14 +27,19 @@ PROVENANCE = ("kind", "name", "version", "model", "prompt_hash", "embedding")
 Content: TypeAlias = dict[str, Any] | list[dict[str, Any]]
 """What a file contains: a run of a suite as its object, or scores."""
 
-_HOW = "give what `spanscore test --output` or `spanscore eval --jsonl` wrote, or scores that a server exported by OTLP"
+_HOW = (
+    "give what `spanscore test --output` or `spanscore eval --jsonl` wrote, or scores that a server"
+    " exported by OTLP"
+)
 
 
 @dataclass(slots=True)
 class Unit:
-    """What is compared as one: a case of a suite, or a scored trace or session; a value for each trial that has one.
+    """What is compared as one: a case of a suite, or a scored trace or session; a value for each
+    trial that has one.
 
-    `sessions` are those that it was recorded in; `is_turn`: it is one trace of a session, and not all of it.
+    `sessions` are those that it was recorded in; `is_turn`: it is one trace of a session, and not
+    all of it.
     """
 
     passed: list[float] = field(default_factory=list)
@@ -48,15 +55,17 @@ class Unit:
 class Run:
     """A run: its units by what pairs them with those of another run.
 
-    `evaluators` are those that scored each metric; `ambiguous` what could not be told apart from another unit;
-    `verdicts` are the scores as calibrations know them.
+    `evaluators` are those that scored each metric; `ambiguous` what could not be told apart from
+    another unit; `verdicts` are the scores as calibrations know them.
     """
 
     name: str
     of_suite: bool
     units: dict[str, Unit] = field(default_factory=dict)
     scales: dict[str, tuple[float, float]] = field(default_factory=dict)
-    evaluators: defaultdict[str, set[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(set))
+    evaluators: defaultdict[str, set[tuple[Any, ...]]] = field(
+        default_factory=lambda: defaultdict(set)
+    )
     ambiguous: list[str] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
 
@@ -70,23 +79,32 @@ class Run:
         unit.metrics[metric].append(_number(score["value"], low, high))
         self.scales[metric] = (low, high)
         self.evaluators[metric].add(tuple(evaluator.get(name) for name in PROVENANCE))
-        with contextlib.suppress(KeyError):  # a score made elsewhere may not say by whom; no calibration is of it
+        # a score made elsewhere may not say by whom; no calibration is of it
+        with contextlib.suppress(KeyError):
             self.verdicts += [verdict] if (verdict := Verdict.of_json(score)) else []
 
 
 def read_two(a: Path, b: Path) -> tuple[Run, Run]:
-    """Both runs, their units under keys that pair them. Raises InputError where a file cannot be used."""
+    """Both runs, their units under keys that pair them.
+
+    Raises InputError where a file cannot be used.
+    """
     return of_two((a, content(a)), (b, content(b)))
 
 
 def of_two(a: tuple[Path, Content], b: tuple[Path, Content]) -> tuple[Run, Run]:
-    """Both runs of what `content` gave, each with the name of its file. Raises InputError as `read_two`."""
+    """Both runs of what `content` gave, each with the name of its file.
+
+    Raises InputError as `read_two`.
+    """
     one, other = _measured(a[1]), _measured(b[1])
     if isinstance(one, dict) and isinstance(other, dict):
         return _suite_run(a[0], one), _suite_run(b[0], other)
     if isinstance(one, list) and isinstance(other, list):
         return _scores_paired((a[0], one), (b[0], other))
-    raise InputError(f"{a[0]} and {b[0]}: one is a run of a suite and the other are scores; give two of a kind")
+    raise InputError(
+        f"{a[0]} and {b[0]}: one is a run of a suite and the other are scores; give two of a kind"
+    )
 
 
 def is_measured(score: Mapping[str, Any]) -> bool:
@@ -100,13 +118,17 @@ def _measured(found: Content) -> Content:
 
 
 def holds_scores(path: Path) -> bool:
-    """Whether a file is of either kind, or OTLP with scores that spanscore exported and no agent's turn."""
+    """Whether a file is of either kind, or OTLP with scores that spanscore exported and no agent's
+    turn.
+    """
     if is_readable(path):
         return True
     if not path.is_file() or not _may_be_exported(path):
         return False
     telemetry = files.load([path])
-    return bool(read_own(telemetry.spans, telemetry.logs)) and not rebuild_all(telemetry.spans, telemetry.logs)
+    return bool(read_own(telemetry.spans, telemetry.logs)) and not rebuild_all(
+        telemetry.spans, telemetry.logs
+    )
 
 
 def scores(path: Path) -> list[dict[str, Any]]:
@@ -115,9 +137,16 @@ def scores(path: Path) -> list[dict[str, Any]]:
     if isinstance(found, list):
         return found
     try:
-        return [score for case in found["cases"] for trial in case["trials"] for score in trial["evaluations"]]
+        return [
+            score
+            for case in found["cases"]
+            for trial in case["trials"]
+            for score in trial["evaluations"]
+        ]
     except (KeyError, TypeError) as error:
-        raise InputError(f"{path}: no run of a suite as spanscore writes it ({_said(error)}); {_HOW}") from None
+        raise InputError(
+            f"{path}: no run of a suite as spanscore writes it ({_said(error)}); {_HOW}"
+        ) from None
 
 
 def is_readable(path: Path) -> bool:
@@ -126,18 +155,25 @@ def is_readable(path: Path) -> bool:
         return False
     try:
         with path.open("rb") as file:  # text would be decoded beyond the line
-            first_line = next((x for x in iter(lambda: file.readline(_MAX_START_BYTES), b"") if x.strip()), b"")
+            first_line = next(
+                (x for x in iter(lambda: file.readline(_MAX_START_BYTES), b"") if x.strip()), b""
+            )
         start = first_line.decode()
     except (OSError, UnicodeDecodeError):
         return False
-    if start.lstrip().startswith("{") and f'"{_SCHEMA.partition("/")[0]}/' in start[:_MAX_SCHEMA_CHARS]:
+    if (
+        start.lstrip().startswith("{")
+        and f'"{_SCHEMA.partition("/")[0]}/' in start[:_MAX_SCHEMA_CHARS]
+    ):
         return True
     first = _parsed(start)
     return isinstance(first, dict) and {"metric", "status", "evaluator"} <= first.keys()
 
 
 def _may_be_exported(path: Path) -> bool:
-    """Whether OTLP has anything that spanscore exported, as far as its bytes show; what is compressed may have it."""
+    """Whether OTLP has anything that spanscore exported, as far as its bytes show; what is
+    compressed may have it.
+    """
     try:
         if path.stat().st_size > _MAX_BYTES:
             return False
@@ -154,7 +190,10 @@ def _exported(path: Path) -> list[dict[str, Any]]:
 
 
 def content(path: Path) -> Content:
-    """A run of a suite as its object, scores as a list. Raises InputError where the file contains neither."""
+    """A run of a suite as its object, scores as a list.
+
+    Raises InputError where the file contains neither.
+    """
     if not is_readable(path) and _may_be_exported(path) and (found := _exported(path)):
         return found
     try:
@@ -171,7 +210,10 @@ def content(path: Path) -> Content:
     whole = _parsed(text) if text.lstrip().startswith("{") else None
     if isinstance(whole, dict) and "schema" in whole:
         if whole["schema"] != _SCHEMA:
-            raise InputError(f"{path}: its schema is {whole['schema']!r}, and {_SCHEMA} is what can be read; {_HOW}")
+            raise InputError(
+                f"{path}: its schema is {whole['schema']!r}, and {_SCHEMA} is what can be read;"
+                f" {_HOW}"
+            )
         return whole
     return [_score_in(path, number, line) for number, line in lines]
 
@@ -213,7 +255,9 @@ def _suite_run(path: Path, content: Mapping[str, Any]) -> Run:
             if case["status"] != "unmatched":
                 run.units[str(case["id"])] = _case(run, case)
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: no run of a suite as spanscore writes it ({_said(error)}); {_HOW}") from None
+        raise InputError(
+            f"{path}: no run of a suite as spanscore writes it ({_said(error)}); {_HOW}"
+        ) from None
     if not run.units:
         raise InputError(f"{path}: the run holds no case that anything was recorded for")
     return run
@@ -239,8 +283,12 @@ def _case(run: Run, case: Mapping[str, Any]) -> Unit:
     return unit
 
 
-def _scores_paired(a: tuple[Path, list[dict[str, Any]]], b: tuple[Path, list[dict[str, Any]]]) -> tuple[Run, Run]:
-    """Runs of scores: a unit is known by its session or trace id; by its user input where the other has no such id."""
+def _scores_paired(
+    a: tuple[Path, list[dict[str, Any]]], b: tuple[Path, list[dict[str, Any]]]
+) -> tuple[Run, Run]:
+    """Runs of scores: a unit is known by its session or trace id; by its user input where the other
+    has no such id.
+    """
     ids = [{_id(path, x) for x in scores} for path, scores in (a, b)]
     shared = ids[0] & ids[1]
     metrics = {str(x["metric"]) for x in a[1]} & {str(x["metric"]) for x in b[1]}
@@ -257,16 +305,22 @@ def _id(path: Path, score: Mapping[str, Any]) -> str:
 
 
 def _session(score: Mapping[str, Any]) -> Any:
-    """What tells the session of a score from others; an older spanscore wrote nothing but its id."""
+    """What tells the session of a score from others; an older spanscore wrote nothing but its
+    id.
+    """
     return score.get("session_key") or score["session_id"]
 
 
-def _scored_run(path: Path, scores: Iterable[dict[str, Any]], shared: set[str], metrics: set[str]) -> Run:
+def _scored_run(
+    path: Path, scores: Iterable[dict[str, Any]], shared: set[str], metrics: set[str]
+) -> Run:
     run = Run(str(path), of_suite=False)
     by_id: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for score in scores:
         by_id[_id(path, score)].append(score)
-    named = {name: name if name in shared else _input_of(found) or name for name, found in by_id.items()}
+    named = {
+        name: name if name in shared else _input_of(found) or name for name, found in by_id.items()
+    }
     counts = Counter(named.values())
     try:
         for name, found in by_id.items():
@@ -276,7 +330,9 @@ def _scored_run(path: Path, scores: Iterable[dict[str, Any]], shared: set[str], 
             else:
                 run.units[key] = _unit(run, found, metrics)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path}: no scores as spanscore writes them ({_said(error)}); {_HOW}") from None
+        raise InputError(
+            f"{path}: no scores as spanscore writes them ({_said(error)}); {_HOW}"
+        ) from None
     return run
 
 

@@ -1,4 +1,6 @@
-"""Whether one run is better than another: each measure over the cases that both have, with what is sure of it."""
+"""Whether one run is better than another: each measure over the cases that both have, with what is
+sure of it.
+"""
 
 import contextlib
 import math
@@ -24,13 +26,17 @@ Independent: TypeAlias = Literal["session", "case"]
 
 PASS_RATE, SCORE, LATENCY = "pass rate", "score", "latency"
 _FEW_CASES = 500
-"""With more cases than that, those that cannot tell are left without an interval: it takes 10 ms of work each."""
+"""With more cases than that, those that cannot tell are left without an interval: it takes 10 ms of
+work each.
+"""
 _TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a run may lose before it is a regression: a share, points of 100, a share of the time."""
+    """What a run may lose before it is a regression: a share, points of 100, a share of the
+    time.
+    """
 
     pass_rate_drop: float = 0.0
     score_drop: float = 5.0
@@ -39,11 +45,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One measure over the `pairs` that both runs have; `a` and `b` are means over them, `difference` is b - a.
+    """One measure over the `pairs` that both runs have; `a` and `b` are means over them,
+    `difference` is b - a.
 
-    `n` counts what is independent among the pairs: the turns of one session are one. `change` is what the limits are
-    compared with: a share for the pass rate and the latency, points of 100 for a score.
-    `unlike` is how its scores in the two runs were made differently, `too_few` what there are not enough of to tell.
+    `n` counts what is independent among the pairs: the turns of one session are one. `change` is
+    what the limits are compared with: a share for the pass rate and the latency, points of 100 for
+    a score. `unlike` is how its scores in the two runs were made differently, `too_few` what there
+    are not enough of to tell.
     """
 
     name: str
@@ -76,9 +84,11 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class CaseChange:
-    """One case in both runs: its status in each, and the means of its measures over its trials, in A and in B.
+    """One case in both runs: its status in each, and the means of its measures over its trials, in
+    A and in B.
 
-    `measure` is its score where that changed, else what changed most; `difference` and `verdict` are of that.
+    `measure` is its score where that changed, else what changed most; `difference` and `verdict`
+    are of that.
     """
 
     name: str
@@ -105,8 +115,8 @@ class CaseChange:
 class Comparison:
     """Two runs compared. `level` holds for all measures together, `each_level` for one of them.
 
-    Both runs have `units` that are independent of each other, each a `unit`; `members` are the turns, or a suite's
-    cases, that they consist of.
+    Both runs have `units` that are independent of each other, each a `unit`; `members` are the
+    turns, or a suite's cases, that they consist of.
     """
 
     measures: tuple[Measure, ...]
@@ -172,7 +182,8 @@ def compare(a: Run, b: Run, *, limits: Limits, level: float, certain: bool) -> C
     unit: Independent = "case" if a.of_suite and independent == len(units) else "session"
     few_units = f"too few {unit}s"
     found = list(_pairs(units, clusters, a, b))
-    each = 1 - (1 - level) / max(len(found), 1)  # Bonferroni: all intervals together hold at `level`
+    # Bonferroni: all intervals together hold at `level`
+    each = 1 - (1 - level) / max(len(found), 1)
     unlike = _unlike(a, b)
     measures = [_measure(x, each, limits, unlike.get(x.name, ""), certain=certain) for x in found]
     measures = [replace(x, too_few=few_units) if x.n < least_units(each) else x for x in measures]
@@ -194,7 +205,8 @@ def compare(a: Run, b: Run, *, limits: Limits, level: float, certain: bool) -> C
 
 
 def least_units(level: float) -> int:
-    """Fewer sessions than this can never tell at `level`: were each sign chance, all would agree too often.
+    """Fewer sessions than this can never tell at `level`: were each sign chance, all would agree
+    too often.
 
     >>> least_units(0.95)
     6
@@ -207,7 +219,9 @@ def _sessions(a: Unit, b: Unit) -> set[tuple[str, str]]:
     return {("A", x) for x in a.sessions} | {("B", x) for x in b.sessions}
 
 
-def _pairs(units: Sequence[tuple[Unit, Unit]], clusters: Sequence[int], a: Run, b: Run) -> Iterator[_Pairs]:
+def _pairs(
+    units: Sequence[tuple[Unit, Unit]], clusters: Sequence[int], a: Run, b: Run
+) -> Iterator[_Pairs]:
     """The measures that any case has in both runs."""
     paired = partial(_paired, tuple(zip(units, clusters, strict=True)))
     found = [
@@ -237,9 +251,18 @@ def _paired(
     higher: bool = True,
 ) -> _Pairs:
     """A pair for each case that has a value in both runs: the means over its trials."""
-    both = [(_mean(of(one)), _mean(of(other)), cluster) for (one, other), cluster in units if of(one) and of(other)]
+    both = [
+        (_mean(of(one)), _mean(of(other)), cluster)
+        for (one, other), cluster in units
+        if of(one) and of(other)
+    ]
     return _Pairs(
-        name, tuple(x for x, _, _ in both), tuple(y for _, y, _ in both), tuple(z for _, _, z in both), bounds, higher
+        name,
+        tuple(x for x, _, _ in both),
+        tuple(y for _, y, _ in both),
+        tuple(z for _, _, z in both),
+        bounds,
+        higher,
     )
 
 
@@ -249,9 +272,14 @@ def _mean(values: Sequence[float]) -> float:
 
 def _measure(pairs: _Pairs, level: float, limits: Limits, unlike: str, *, certain: bool) -> Measure:
     low, high = pairs.bounds
-    difference = paired_difference(pairs.a, pairs.b, level=level, clusters=pairs.dependent, bounds=pairs.bounds)
+    difference = paired_difference(
+        pairs.a, pairs.b, level=level, clusters=pairs.dependent, bounds=pairs.bounds
+    )
     verdict = _verdict(difference.interval, pairs.n, level, higher=pairs.higher)
-    a, b = (mean(x, level=level, clusters=pairs.dependent, bounds=pairs.bounds) for x in (pairs.a, pairs.b))
+    a, b = (
+        mean(x, level=level, clusters=pairs.dependent, bounds=pairs.bounds)
+        for x in (pairs.a, pairs.b)
+    )
     change = _relative(a.value, b.value) if pairs.name == LATENCY else difference.value
     if pairs.name not in {LATENCY, PASS_RATE}:
         change = 100 * difference.value / (high - low) if high > low else 0.0
@@ -292,10 +320,22 @@ def _past(pairs: _Pairs, change: float, limits: Limits) -> str:
 
 
 def _case(
-    name: str, a: Unit, b: Unit, scales: Mapping[str, tuple[float, float]], level: float, *, few: bool
+    name: str,
+    a: Unit,
+    b: Unit,
+    scales: Mapping[str, tuple[float, float]],
+    level: float,
+    *,
+    few: bool,
 ) -> CaseChange:
-    """What became of one case; its trials in the two runs are no pairs. `few`: there are not too many cases."""
-    measured = {PASS_RATE: (a.passed, b.passed, (0.0, 1.0)), SCORE: (a.scores, b.scores, (0.0, 100.0))}
+    """What became of one case; its trials in the two runs are no pairs.
+
+    `few`: there are not too many cases.
+    """
+    measured = {
+        PASS_RATE: (a.passed, b.passed, (0.0, 1.0)),
+        SCORE: (a.scores, b.scores, (0.0, 100.0)),
+    }
     for metric, scale in scales.items():
         measured[metric] = (a.metrics.get(metric, []), b.metrics.get(metric, []), scale)
     both = {key: x for key, x in measured.items() if x[0] and x[1]}
@@ -318,7 +358,9 @@ def _moved(a: float, b: float, scale: tuple[float, float]) -> float:
     return abs(b - a) / (scale[1] - scale[0]) if scale[1] > scale[0] else 0.0
 
 
-def _told_apart(a: Sequence[float], b: Sequence[float], difference: Estimate | None, level: float) -> Verdict:
+def _told_apart(
+    a: Sequence[float], b: Sequence[float], difference: Estimate | None, level: float
+) -> Verdict:
     """As `_verdict`, for what is no pairs."""
     if difference is None or not _could_tell(a, b, level):
         return "cannot tell"
@@ -331,12 +373,16 @@ def _could_tell(a: Sequence[float], b: Sequence[float], level: float) -> bool:
 
 
 def _unlike(a: Run, b: Run) -> dict[str, str]:
-    """By metric, how its scores in the two runs were made differently, so that they cannot be compared."""
+    """By metric, how its scores in the two runs were made differently, so that they cannot be
+    compared.
+    """
     found: dict[str, str] = {}
     for metric in a.scales.keys() & b.scales.keys():
         one, other = a.evaluators[metric], b.evaluators[metric]
         if a.scales[metric] != b.scales[metric]:
-            found[metric] = f"{metric}: the scale is {a.scales[metric]} in A and {b.scales[metric]} in B"
+            found[metric] = (
+                f"{metric}: the scale is {a.scales[metric]} in A and {b.scales[metric]} in B"
+            )
         elif not (one <= other or other <= one):
             found[metric] = f"{metric}: {_differing(one, other)}"
     return dict(sorted(found.items()))

@@ -1,4 +1,6 @@
-"""`spanscore config`: a configuration file to start from, checked before it runs, and the schema for editors."""
+"""`spanscore config`: a configuration file to start from, checked before it runs, and the schema
+for editors.
+"""
 
 import argparse
 import json
@@ -13,7 +15,9 @@ from spanscore.judge.config import RULES, warn_of_rules
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, title="actions")
-    init = actions.add_parser("init", help="write a configuration file to start from, with a comment at each choice")
+    init = actions.add_parser(
+        "init", help="write a configuration file to start from, with a comment at each choice"
+    )
     init.add_argument(
         "file",
         metavar="FILE",
@@ -23,7 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where; `-` prints it; default: %(default)s",
     )
     init.add_argument("--force", action="store_true", help="replace a file that is there")
-    check = actions.add_parser("check", help="say whether a file can be used, and if not, what is wrong with which key")
+    check = actions.add_parser(
+        "check", help="say whether a file can be used, and if not, what is wrong with which key"
+    )
     check.add_argument("file", metavar="FILE", type=Path)
     actions.add_parser("schema", help="print the JSON schema of the configuration file")
 

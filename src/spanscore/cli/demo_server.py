@@ -25,7 +25,9 @@ from spanscore.evaluation.config import FAMILY
 from spanscore.model.trace import Session
 
 NGRAMS_THRESHOLD = 0.15
-"""What docs/embeddings.md recommends for coherence under character n-grams, whose scale is not that of meaning."""
+"""What docs/embeddings.md recommends for coherence under character n-grams, whose scale is not that
+of meaning.
+"""
 
 _START_TIMEOUT_S = 30
 _STOP_TIMEOUT_S = 20
@@ -52,13 +54,18 @@ class Ports:
 def configuration(
     folder: Path, ports: Ports, judge: Mapping[str, Any] | None, backend: Backend | None
 ) -> dict[str, Any]:
-    """The configuration of a server that keeps everything in `folder` and does not wait long for anything.
+    """The configuration of a server that keeps everything in `folder` and does not wait long for
+    anything.
 
     `judge` is its section of that name; None: no model.
     """
     exporters: dict[str, Any] = {"otlp_json_file": {"path": str(folder / "scores.jsonl")}}
     if backend is not None:
-        exporters.update(exporters_to({"traces": backend} if backend.whole_url else dict.fromkeys(SIGNALS, backend)))
+        exporters.update(
+            exporters_to(
+                {"traces": backend} if backend.whole_url else dict.fromkeys(SIGNALS, backend)
+            )
+        )
     return {
         "receive": {
             "grpc": {"endpoint": f"127.0.0.1:{ports.grpc}"},
@@ -72,7 +79,10 @@ def configuration(
         "judge": {**(judge or {}), "try_at_start": False},
         "embedding": {"provider": "ngrams"},
         "evaluation": {
-            "metrics": {name: {"threshold": NGRAMS_THRESHOLD} if name == "coherence" else {} for name in FAMILY},
+            "metrics": {
+                name: {"threshold": NGRAMS_THRESHOLD} if name == "coherence" else {}
+                for name in FAMILY
+            },
             "signal_weights": {"coherence": 0},
         },
         "export": {"exporters": exporters},
@@ -81,15 +91,18 @@ def configuration(
 
 @contextlib.contextmanager
 def running(folder: Path, ports: Ports, settings: dict[str, Any]) -> Iterator[ControlServiceStub]:
-    """Run the server, ready to receive, while the block runs; it is always stopped, and has then sent every score.
+    """Run the server, ready to receive, while the block runs; it is always stopped, and has then
+    sent every score.
 
-    Gives the stub of its control service. Raises SpanscoreError when it does not start, or does not end well.
+    Gives the stub of its control service. Raises SpanscoreError when it does not start, or does not
+    end well.
     """
     config, log = folder / "config.yaml", folder / "server.log"
     private_files.write(config, yaml.safe_dump(settings, sort_keys=False).encode())
     command = [sys.executable, "-m", "spanscore.cli.main", "serve", "-c", str(config)]
     with log.open("wb") as output:
-        # In a session of its own, so that Ctrl-C reaches only this process, which then stops the server.
+        # In a session of its own, so that Ctrl-C reaches only this process, which then stops the
+        # server.
         child = subprocess.Popen(  # noqa: S603 - this very program
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
@@ -100,7 +113,9 @@ def running(folder: Path, ports: Ports, settings: dict[str, Any]) -> Iterator[Co
     finally:
         _stop(child)
     if child.returncode:
-        raise SpanscoreError(f"the server ended with exit code {child.returncode}; all it wrote is in {log}")
+        raise SpanscoreError(
+            f"the server ended with exit code {child.returncode}; all it wrote is in {log}"
+        )
 
 
 def wait_for_scores(
@@ -108,7 +123,8 @@ def wait_for_scores(
 ) -> dict[str, list[Score]]:
     """The scores of each session and its traces, by session id, once all have theirs.
 
-    Raises SpanscoreError when that takes longer than `timeout_s` seconds, or the server does not answer.
+    Raises SpanscoreError when that takes longer than `timeout_s` seconds, or the server does not
+    answer.
     """
     deadline_s = time.monotonic() + timeout_s
     while True:
@@ -121,7 +137,9 @@ def wait_for_scores(
 
 
 def _is_whole(scores: Sequence[Score], session: Session) -> bool:
-    """Whether every trace has scores, and the session itself has some that are younger than all of those."""
+    """Whether every trace has scores, and the session itself has some that are younger than all of
+    those.
+    """
     of_traces = [score.evaluated_at_ns for score in scores if score.scope == SCOPE_TRACE]
     of_session = [score.evaluated_at_ns for score in scores if score.scope == SCOPE_SESSION]
     missing = {trace.id for trace in session.traces} - {score.subject_id for score in scores}
@@ -130,11 +148,15 @@ def _is_whole(scores: Sequence[Score], session: Session) -> bool:
 
 def _scores(control: ControlServiceStub, session_id: str) -> list[Score]:
     try:
-        return list(control.ListScores(pb.ListScoresRequest(session_id=session_id), timeout=5).scores)
+        return list(
+            control.ListScores(pb.ListScoresRequest(session_id=session_id), timeout=5).scores
+        )
     except grpc.RpcError as error:
         if error.code() is grpc.StatusCode.NOT_FOUND:
             return []
-        raise SpanscoreError(f"the server does not answer: {error.code().name}, {error.details()}") from error
+        raise SpanscoreError(
+            f"the server does not answer: {error.code().name}, {error.details()}"
+        ) from error
 
 
 def _wait_until_ready(child: "subprocess.Popen[bytes]", ports: Sequence[int], log: Path) -> None:

@@ -22,10 +22,18 @@ _STYLES = {"ok": "green", "warn": "yellow", "FAIL": "bold red"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the server's configuration")
-    parser.add_argument("--no-judge", action="store_true", help="ask no model, so that it costs nothing")
-    parser.add_argument("--no-round-trip", action="store_true", help="send no span to the running server")
-    parser.add_argument("--json", action="store_true", help="print one JSON object in place of the lines")
+    parser.add_argument(
+        "-c", "--config", metavar="FILE", type=Path, help="the server's configuration"
+    )
+    parser.add_argument(
+        "--no-judge", action="store_true", help="ask no model, so that it costs nothing"
+    )
+    parser.add_argument(
+        "--no-round-trip", action="store_true", help="send no span to the running server"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object in place of the lines"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -59,7 +67,11 @@ async def _examined(args: argparse.Namespace) -> "AsyncIterator[Finding]":
         settings = config.load(args.config) if args.config else config.default()
     except ConfigError as error:
         for line in str(error).splitlines():
-            yield fail("configuration", told(ConfigError(line)), "mend it; docs/configuration.md has all keys")
+            yield fail(
+                "configuration",
+                told(ConfigError(line)),
+                "mend it; docs/configuration.md has all keys",
+            )
         return
     yield ok("configuration", f"{name}: can be used")
     async for finding in _all(settings, args):
@@ -96,7 +108,8 @@ async def _all(settings: "Settings", args: argparse.Namespace) -> "AsyncIterator
         yield finding
     yield await rules.check(settings, state)
     probe = Probe()
-    # In inline mode the server sends the probe on itself; under the same ids it would be there twice.
+    # In inline mode the server sends the probe on itself; under the same ids it would be there
+    # twice.
     async for finding in backends.check(settings, probe if settings.mode == "branch" else Probe()):
         yield finding
     async for finding in models.check(settings, ask=not args.no_judge):
@@ -105,8 +118,13 @@ async def _all(settings: "Settings", args: argparse.Namespace) -> "AsyncIterator
         yield finding
     if not args.no_round_trip:
         takes_s = settings.assemble.complete_after / 1e9
-        with _waiting(f"waiting for a span to come round, for {takes_s:.0f} s or more", really=state is not None):
-            found = await round_trip.check(settings, state, probe, scored=not any(x.models for x in settings.judges))
+        with _waiting(
+            f"waiting for a span to come round, for {takes_s:.0f} s or more",
+            really=state is not None,
+        ):
+            found = await round_trip.check(
+                settings, state, probe, scored=not any(x.models for x in settings.judges)
+            )
         yield found
 
 
@@ -116,11 +134,16 @@ def _lines() -> "Callable[[Finding], None]":
     def show(finding: "Finding") -> None:
         from rich.text import Text  # noqa: PLC0415 - --json needs no rich
 
-        status, about = (f"{finding.status:<4}", _STYLES[finding.status]), (f"{finding.about:<14}", "bold")
+        status, about = (
+            (f"{finding.status:<4}", _STYLES[finding.status]),
+            (f"{finding.about:<14}", "bold"),
+        )
         head = Text.assemble(status, "  ", about)
         output.print(branch(head, printable(finding.message)))
         if finding.fix is not None:
-            output.print(branch(Text(" " * head.cell_len), Text(f"-> {printable(finding.fix)}", "dim")))
+            output.print(
+                branch(Text(" " * head.cell_len), Text(f"-> {printable(finding.fix)}", "dim"))
+            )
 
     return show
 

@@ -1,4 +1,6 @@
-"""`spanscore eval --dry-run`: what a judge would be asked and what that may cost, with nothing sent."""
+"""`spanscore eval --dry-run`: what a judge would be asked and what that may cost, with nothing
+sent.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +27,8 @@ _MAX_ROWS = 60
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A planned call with the model that would get it and its size; tokens and cost are upper bounds.
+    """A planned call with the model that would get it and its size; tokens and cost are upper
+    bounds.
 
     `session_id` is set where a whole session is judged; `trace_id` is then that of its last trace.
     """
@@ -86,11 +89,15 @@ def run(
         _print_rules(output, engine, settings, traces)
     output.print(_summary(calls) if calls else _nothing(settings, overrides))
     if settings.embedding.chosen == "litellm":
-        output.print("An embedding provider would be sent inputs and outputs besides; see embedding.model.")
+        output.print(
+            "An embedding provider would be sent inputs and outputs besides; see embedding.model."
+        )
     return 0
 
 
-def _print_rules(output: "Console", engine: Engine, settings: Settings, traces: Sequence[AgentTrace]) -> None:
+def _print_rules(
+    output: "Console", engine: Engine, settings: Settings, traces: Sequence[AgentTrace]
+) -> None:
     """Which rule takes how many traces."""
     taken = Counter(engine.decide(trace).rule for trace in traces)
     names = [*(x.name for x in settings.evaluation.rules), None]
@@ -98,10 +105,14 @@ def _print_rules(output: "Console", engine: Engine, settings: Settings, traces: 
     output.print(f"Traces by the rule that takes them: {shown}.")
 
 
-def _planned(engine: Engine, settings: Settings, overrides: Overrides, traces: Sequence[AgentTrace]) -> list[_Call]:
+def _planned(
+    engine: Engine, settings: Settings, overrides: Overrides, traces: Sequence[AgentTrace]
+) -> list[_Call]:
     """The calls for each trace, then those for each session."""
     found: list[_Call] = []
-    judges: dict[str | None, Config] = {x.name: settings.judge_of(x) for x in settings.evaluation.rules}
+    judges: dict[str | None, Config] = {
+        x.name: settings.judge_of(x) for x in settings.evaluation.rules
+    }
     judges[None] = settings.judge
     before = recorded.turns_before(traces)
     with progress("planning", len(traces)) as done:
@@ -119,7 +130,11 @@ def _planned(engine: Engine, settings: Settings, overrides: Overrides, traces: S
 
 
 def _calls(
-    calls: Sequence[PlannedCall], config: Config, trace: AgentTrace, rule: str | None, session_id: str | None = None
+    calls: Sequence[PlannedCall],
+    config: Config,
+    trace: AgentTrace,
+    rule: str | None,
+    session_id: str | None = None,
 ) -> Iterator[_Call]:
     for x in costed(calls, config):
         yield _Call(trace.trace_ids[0], session_id, rule, x.planned, x.model, x.prompt, x.estimate)
@@ -131,7 +146,10 @@ def _sent(prompt: Prompt) -> dict[str, str]:
 
 
 def _print_prompt(output: "Console", number: int, call: _Call) -> None:
-    output.print(f"Call {number}: {', '.join(call.planned.metrics)}, stage {call.planned.stage}", style="bold")
+    output.print(
+        f"Call {number}: {', '.join(call.planned.metrics)}, stage {call.planned.stage}",
+        style="bold",
+    )
     parts = {name: printable(text) for name, text in _sent(call.prompt).items()}
     parts["schema of the answer"] = dumps(call.planned.schema.model_json_schema())
     for name, text in parts.items():
@@ -152,14 +170,20 @@ def _print_calls(output: "Console", calls: Sequence[_Call]) -> None:
         output.print()
 
 
-def _print_table(output: "Console", first: str, rows: Iterable[tuple[str, Sequence[_Call]]]) -> None:
-    """Print calls of one model; each row has what stands under the heading `first`, and the calls it adds up."""
+def _print_table(
+    output: "Console", first: str, rows: Iterable[tuple[str, Sequence[_Call]]]
+) -> None:
+    """Print calls of one model; each row has what stands under the heading `first`, and the calls
+    it adds up.
+    """
     from rich.table import Table  # noqa: PLC0415 - --jsonl needs no rich
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for heading in (first, "stage", "metrics", "tokens in", "out", "USD"):
         words = heading in {"trace", "metrics"}
-        table.add_column(heading, no_wrap=heading != "metrics", justify="left" if words else "right")
+        table.add_column(
+            heading, no_wrap=heading != "metrics", justify="left" if words else "right"
+        )
     for which, group in rows:
         cost = _cost(group)
         at_most = "<" if group[0].planned.placeholders else ""
@@ -191,7 +215,11 @@ def _cost(calls: Sequence[_Call]) -> float | None:
 def _nothing(settings: Settings, overrides: Overrides) -> str:
     """Why there is no call."""
     unjudged = not any(x.models for x in settings.judges) or overrides.model == RULES
-    why = "no model is configured; --model or judge.model names one" if unjudged else "nothing is left to judge"
+    why = (
+        "no model is configured; --model or judge.model names one"
+        if unjudged
+        else "nothing is left to judge"
+    )
     return f"No judge would be asked: {why}. Nothing was sent."
 
 
@@ -203,7 +231,8 @@ def _summary(calls: Sequence[_Call]) -> str:
     price = "at a price that is not known for all" if cost is None else f"at most {cost:.4f} USD"
     each = "" if len(calls) <= _MAX_ROWS else " --jsonl lists each call."
     return (
-        f"{len(calls):,} call{'s' if len(calls) > 1 else ''} of {models}, at most {tokens_in:,} tokens in and "
-        f"{tokens_out:,} out, {price}. A later stage quotes the answers before it, and is counted with the longest "
-        f"that there can be. Retries and repairs come on top.{each} Nothing was sent."
+        f"{len(calls):,} call{'s' if len(calls) > 1 else ''} of {models}, at most {tokens_in:,}"
+        f" tokens in and {tokens_out:,} out, {price}. A later stage quotes the answers before it,"
+        " and is counted with the longest that there can be. Retries and repairs come on"
+        f" top.{each} Nothing was sent."
     )

@@ -1,4 +1,6 @@
-"""`spanscore eval`: score the agent traces in files, for a person, for machines, or as a gate in CI."""
+"""`spanscore eval`: score the agent traces in files, for a person, for machines, or as a gate in
+CI.
+"""
 
 import argparse
 import asyncio
@@ -19,7 +21,14 @@ from spanscore.evaluation.rubric import OVERALL
 from spanscore.judge.config import RULES
 from spanscore.metrics import available
 from spanscore.model.score import Evaluation, reaches
-from spanscore.offline import OfflineScoring, Scored, measurable, metric_names, require_on_scale, summary
+from spanscore.offline import (
+    OfflineScoring,
+    Scored,
+    measurable,
+    metric_names,
+    require_on_scale,
+    summary,
+)
 from spanscore.offline.recordings import Recordings
 from spanscore.offline.scoring_in_workers import ScoringInWorkers, Setup
 from spanscore.offline.selection import asks_models, open_engine, require_providers
@@ -28,23 +37,44 @@ from spanscore.worker_processes import WorkerPool, available_cores
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument("path", metavar="PATH", nargs="+", type=sources.place, help=recorded.PLACE_HELP)
-    parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the configuration; without it, the defaults")
+    parser.add_argument(
+        "path", metavar="PATH", nargs="+", type=sources.place, help=recorded.PLACE_HELP
+    )
+    parser.add_argument(
+        "-c",
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="the configuration; without it, the defaults",
+    )
     parser.add_argument(
         "--metric",
         metavar="NAME",
         action="append",
         help="measure only this metric, such as coherence or rubric; may be given again",
     )
-    parser.add_argument("--model", metavar="MODEL", help="the model that judges, in place of the configured one")
-    parser.add_argument("--threshold", metavar="X", type=float, help="the score from which on the label is pass")
-    parser.add_argument("--failing", action="store_true", help="show only what does not pass or was not measured")
-    parser.add_argument("--jsonl", action="store_true", help="print one JSON object a line for each score")
     parser.add_argument(
-        "--output", metavar="FILE", type=Path, help="also write each score there as a line of JSON, as it is made"
+        "--model", metavar="MODEL", help="the model that judges, in place of the configured one"
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="show what a judge would be asked and what it may cost; send nothing"
+        "--threshold", metavar="X", type=float, help="the score from which on the label is pass"
+    )
+    parser.add_argument(
+        "--failing", action="store_true", help="show only what does not pass or was not measured"
+    )
+    parser.add_argument(
+        "--jsonl", action="store_true", help="print one JSON object a line for each score"
+    )
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="also write each score there as a line of JSON, as it is made",
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="show what a judge would be asked and what it may cost; send nothing",
     )
     parser.add_argument(
         "-v",
@@ -57,23 +87,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="METRIC=VALUE",
         action="append",
         default=[],
-        help="exit 1 if the metric's mean is below VALUE, or nothing was scored; may be given again",
+        help=(
+            "exit 1 if the metric's mean is below VALUE, or nothing was scored; may be given again"
+        ),
     )
     parser.add_argument(
         "--workers",
         metavar="N",
         type=_workers,
         default=available_cores(),
-        help="read and score large files in up to N processes; 1: in this one (default: as many as it may use cores)",
+        help=(
+            "read and score large files in up to N processes; 1: in this one (default: as many as"
+            " it may use cores)"
+        ),
     )
     answers.add_arguments(parser)
-    parser.add_argument("--fail-on", choices=["failed"], help="exit 1 if measuring failed for any score")
+    parser.add_argument(
+        "--fail-on", choices=["failed"], help="exit 1 if measuring failed for any score"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Score every trace and session.
 
-    Returns the exit code: 1 where a gate is not met, 130 where Ctrl-C ended it; what was scored by then is printed.
+    Returns the exit code: 1 where a gate is not met, 130 where Ctrl-C ended it; what was scored by
+    then is printed.
     """
     if args.verbose:
         recorded.say_requests()
@@ -94,11 +132,14 @@ def run(args: argparse.Namespace) -> int:
             settings.assemble.stitch_off,
         )
         engine = open_engine(settings)
-        return dry_run.run(engine, settings, measurable(wanted), traces, jsonl=args.jsonl, verbose=args.verbose)
+        return dry_run.run(
+            engine, settings, measurable(wanted), traces, jsonl=args.jsonl, verbose=args.verbose
+        )
     evaluations, is_stopped = asyncio.run(_stream(args, settings, wanted))
     if is_stopped:
         print("spanscore: interrupted: these are the scores that were finished", file=sys.stderr)
-    unscored.say(evaluations, but=None if args.jsonl else "no_judge")  # the table's last line is about that
+    # the table's last line is about that
+    unscored.say(evaluations, but=None if args.jsonl else "no_judge")
     verdict = _verdict(gates, evaluations, any_failed=args.fail_on == "failed")
     return INTERRUPTED if is_stopped else verdict
 
@@ -111,7 +152,9 @@ def _workers(text: str) -> int:
 
 
 def _pool(workers: int) -> AbstractContextManager[WorkerPool | None]:
-    """The worker processes, which start when there is something to do for them; None: this process does it all."""
+    """The worker processes, which start when there is something to do for them; None: this process
+    does it all.
+    """
     return nullcontext() if workers == 1 else WorkerPool(workers)
 
 
@@ -123,11 +166,15 @@ def configured(args: argparse.Namespace) -> Settings:
 
 
 def _wanted(names: Sequence[str] | None, args: argparse.Namespace, settings: Settings) -> Overrides:
-    metrics = None if not names else tuple(x for name in names for x in metric_names(name, settings))
+    metrics = (
+        None if not names else tuple(x for name in names for x in metric_names(name, settings))
+    )
     return Overrides(metrics, args.model, args.threshold)
 
 
-async def _stream(args: argparse.Namespace, settings: Settings, wanted: Overrides) -> tuple[list[Evaluation], bool]:
+async def _stream(
+    args: argparse.Namespace, settings: Settings, wanted: Overrides
+) -> tuple[list[Evaluation], bool]:
     """Print scores as they are made, and then their summary.
 
     Returns them without their texts, and whether Ctrl-C ended the run.
@@ -149,7 +196,9 @@ async def _stream(args: argparse.Namespace, settings: Settings, wanted: Override
             pool=pool,
         )
         workers = (
-            None if pool is None or not recordings.are_large else _workers_of(args, settings, wanted, pool, display)
+            None
+            if pool is None or not recordings.are_large
+            else _workers_of(args, settings, wanted, pool, display)
         )
         scoring = OfflineScoring(engine, wanted, workers)
         stop_on_interrupt(recordings.stop, scoring.stop)
@@ -165,9 +214,15 @@ async def _stream(args: argparse.Namespace, settings: Settings, wanted: Override
 
 
 def _workers_of(
-    args: argparse.Namespace, settings: Settings, wanted: Overrides, pool: WorkerPool, display: Display
+    args: argparse.Namespace,
+    settings: Settings,
+    wanted: Overrides,
+    pool: WorkerPool,
+    display: Display,
 ) -> ScoringInWorkers | None:
-    """What scores in worker processes; None where a model has a part in the scores, or a terminal shows them."""
+    """What scores in worker processes; None where a model has a part in the scores, or a terminal
+    shows them.
+    """
     show = display.showing(to_file=args.output is not None)
     if show is None or asks_models(settings, wanted):
         return None
@@ -194,7 +249,9 @@ def _gate(text: str, settings: Settings) -> tuple[str, float]:
     name, given, number = text.partition("=")
     how = "write METRIC=VALUE, such as {}=0.7"
     if not given:
-        raise InputError(f"--fail-under {text}: {how.format(name if name in available() else 'confidence')}")
+        raise InputError(
+            f"--fail-under {text}: {how.format(name if name in available() else 'confidence')}"
+        )
     [metric, *more] = metric_names(name, settings)
     if more:
         raise InputError(f"--fail-under {text}: name one score, such as {OVERALL}=75")
@@ -208,7 +265,9 @@ def _gate(text: str, settings: Settings) -> tuple[str, float]:
     return metric, least
 
 
-def _verdict(gates: Sequence[tuple[str, float]], evaluations: Sequence[Evaluation], *, any_failed: bool) -> int:
+def _verdict(
+    gates: Sequence[tuple[str, float]], evaluations: Sequence[Evaluation], *, any_failed: bool
+) -> int:
     """The exit code; what is not met is said on standard error."""
     unmet = []
     for name, least in gates:
@@ -217,7 +276,9 @@ def _verdict(gates: Sequence[tuple[str, float]], evaluations: Sequence[Evaluatio
             unmet.append(f"{name} has no score to hold against {least:g}")
         elif not reaches(mean.value, least):
             limits = aggregates.told(mean)[1]
-            unmet.append(f"the mean of {name} is {mean.value:.4f} {limits}, n = {mean.n}, below {least:g}")
+            unmet.append(
+                f"the mean of {name} is {mean.value:.4f} {limits}, n = {mean.n}, below {least:g}"
+            )
     failed = sum(x.status == "failed" for x in evaluations)
     if any_failed and failed:
         unmet.append(f"measuring failed {failed} times")

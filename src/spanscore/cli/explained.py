@@ -1,4 +1,6 @@
-"""Where the facts of an agent trace came from, printed for a person: `spanscore inspect --explain`."""
+"""Where the facts of an agent trace came from, printed for a person: `spanscore inspect
+--explain`.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,7 +21,9 @@ _ID_CHARS = 8
 
 
 def add_sources(tree: "Tree", explanation: Explanation) -> None:
-    """Add a branch that says, for each fact, which attribute of which span it came from, why, and what lost."""
+    """Add a branch that says, for each fact, which attribute of which span it came from, why, and
+    what lost.
+    """
     from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
 
     _add_joins(tree, explanation.joins)
@@ -51,20 +55,26 @@ def _add_facts(tree: "Tree", facts: Mapping[str, Explained]) -> None:
             continue
         damaged = (", cut or redacted", "yellow") if explained.origin.damaged else ""
         why = (f": {explained.origin.source}", "dim")
-        found = tree.add(branch(Text(name, "cyan"), Text.assemble(_place(explained.origin), damaged, why)))
+        found = tree.add(
+            branch(Text(name, "cyan"), Text.assemble(_place(explained.origin), damaged, why))
+        )
         same = [_place(x) for x in explained.lost if x.value == explained.origin.value]
         if same:
             found.add(branch(Text("lost, says the same", "dim"), _some(same)))
         for other in explained.lost:
             if other.value != explained.origin.value:
-                found.add(branch(Text("lost", "yellow"), f"{_place(other)}, says {_value(other.value)}"))
+                found.add(
+                    branch(Text("lost", "yellow"), f"{_place(other)}, says {_value(other.value)}")
+                )
     silent = [name for name, explained in facts.items() if explained.origin is None]
     if silent:
         tree.add(branch(Text("no source", "dim"), Text(", ".join(silent), "cyan")))
 
 
 def _some(places: Sequence[str]) -> str:
-    """The first place and how many more: a framework may tell everything several times, and --jsonl names them all."""
+    """The first place and how many more: a framework may tell everything several times, and --jsonl
+    names them all.
+    """
     more = len(places) - _SHOWN_AGREEING
     return "; ".join(places[:_SHOWN_AGREEING]) + (f" and {more} more" if more > 0 else "")
 
@@ -87,4 +97,8 @@ def _place(origin: Origin) -> str:
 
 
 def _value(value: Any) -> str:
-    return "nothing" if value is None else on_one_line(value if isinstance(value, str) else dumps(value), _VALUE_CHARS)
+    return (
+        "nothing"
+        if value is None
+        else on_one_line(value if isinstance(value, str) else dumps(value), _VALUE_CHARS)
+    )

@@ -1,4 +1,6 @@
-"""Scores in files: the JSON lines of `spanscore eval`, runs of a suite, and what a server has exported by OTLP."""
+"""Scores in files: the JSON lines of `spanscore eval`, runs of a suite, and what a server has
+exported by OTLP.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -6,13 +8,22 @@ from typing import Any
 
 from spanscore.cli import compared_files, recorded
 from spanscore.errors import InputError
-from spanscore.model.score import Annotation, Evaluation, Evaluator, Failure, JudgeUsage, Outcome, Score, Skip
+from spanscore.model.score import (
+    Annotation,
+    Evaluation,
+    Evaluator,
+    Failure,
+    JudgeUsage,
+    Outcome,
+    Score,
+    Skip,
+)
 from spanscore.model.trace import Target
 from spanscore.received_scores import read_own
 
 PATH_HELP = (
-    "files of scores: OTLP that a server exported, JSON lines of `spanscore eval`, a run of `spanscore test`; without "
-    "any, a store or server is read"
+    "files of scores: OTLP that a server exported, JSON lines of `spanscore eval`, a run of"
+    " `spanscore test`; without any, a store or server is read"
 )
 _ADDED = ("threshold", "success")
 """What the JSON form of a score adds to its metadata."""
@@ -38,7 +49,8 @@ def _of_telemetry(path: Path) -> list[Evaluation]:
     found = read_own(telemetry.spans, telemetry.logs)
     if not found:
         raise InputError(
-            f"{path}: contains no scores: give what `spanscore eval --jsonl` or an exporter of a server wrote"
+            f"{path}: contains no scores: give what `spanscore eval --jsonl` or an exporter of a"
+            " server wrote"
         )
     return found
 
@@ -50,15 +62,21 @@ def _evaluation(score: Mapping[str, Any]) -> Evaluation:
     session_key = score.get("session_key") or score.get("session_id")
     return Evaluation(
         scope=score["scope"],
-        subject_id=str(score.get("subject_id") or (session_key if score["scope"] == "session" else trace_id)),
+        subject_id=str(
+            score.get("subject_id") or (session_key if score["scope"] == "session" else trace_id)
+        ),
         metric=str(score["metric"]),
         outcome=_outcome(score, by),
         threshold=score.get("threshold"),
         scale=None if scale is None else (float(scale[0]), float(scale[1])),
         evaluator=Evaluator(**{name: by.get(name) for name in Evaluator.__dataclass_fields__}),
-        target=Target(trace_id, str(score.get("span_id") or ""), 0, round((latency_s or 0) * 1e9), {}),
+        target=Target(
+            trace_id, str(score.get("span_id") or ""), 0, round((latency_s or 0) * 1e9), {}
+        ),
         session_id=score.get("session_id"),
-        usage=JudgeUsage(**{name: x for name, x in usage.items() if name in JudgeUsage.__dataclass_fields__}),
+        usage=JudgeUsage(
+            **{name: x for name, x in usage.items() if name in JudgeUsage.__dataclass_fields__}
+        ),
         revision=int(score.get("revision") or 1),
         evaluated_at_ns=int(score.get("evaluated_at_ns") or 0),
         sampling=float(score.get("sampling") or 1.0),
@@ -77,6 +95,12 @@ def _outcome(score: Mapping[str, Any], by: Mapping[str, Any]) -> Outcome | Annot
     metadata = {name: x for name, x in (score.get("metadata") or {}).items() if name not in _ADDED}
     if by.get("source") is not None:
         passed = (score.get("metadata") or {}).get("success")
-        return Annotation(score.get("value"), label, reason, metadata, passed if isinstance(passed, bool) else None)
+        return Annotation(
+            score.get("value"),
+            label,
+            reason,
+            metadata,
+            passed if isinstance(passed, bool) else None,
+        )
     is_of_threshold = score.get("threshold") is not None and label in {"pass", "fail"}
     return Score(float(score["value"]), reason, metadata, None if is_of_threshold else label)

@@ -1,4 +1,6 @@
-"""Tables whose names are broken where a reader expects it: after a separator, and not in the middle of a word."""
+"""Tables whose names are broken where a reader expects it: after a separator, and not in the middle
+of a word.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -16,7 +18,9 @@ _PIECES = re.compile(r"[^\s_./:-]*[\s_./:-]?")
 
 
 def fitted(output: "Console", made: Callable[[Rows], "Table"], rows: Rows) -> "Table":
-    """The table of these rows, with the names in its first column broken to the room that the others leave."""
+    """The table of these rows, with the names in its first column broken to the room that the
+    others leave.
+    """
     nameless = made([["", *row[1:]] for row in rows])
     first = nameless.columns[0]
     taken = width(output, nameless) - max(len(str(first.header)), first.min_width or 0)
@@ -30,7 +34,8 @@ def width(output: "Console", table: "Table") -> int:
 
 
 def broken(text: str, room: int) -> str:
-    """`text` in lines of at most `room` characters that end after a separator, as far as it has any.
+    """`text` in lines of at most `room` characters that end after a separator, as far as it has
+    any.
 
     >>> print(broken("rubric.instruction_following_and_tone", 20))
     rubric.instruction_

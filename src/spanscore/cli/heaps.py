@@ -10,10 +10,12 @@ _M_ARENA_MAX: Final = -8
 
 
 def use_few() -> None:
-    """Have all threads of this process, and of those that it starts, share two heaps of glibc; elsewhere do nothing.
+    """Have all threads of this process, and of those that it starts, share two heaps of glibc;
+    elsewhere do nothing.
 
-    glibc makes up to eight for each CPU, one for each thread while it can, and what is freed in one is no room for
-    another: the largest size of a busy server was a tenth larger. Whoever has set MALLOC_ARENA_MAX decides.
+    glibc makes up to eight for each CPU, one for each thread while it can, and what is freed in one
+    is no room for another: the largest size of a busy server was a tenth larger. Whoever has set
+    MALLOC_ARENA_MAX decides.
     """
     if _VARIABLE in os.environ:
         return

@@ -1,4 +1,6 @@
-"""`spanscore inspect`: the agent traces in files as they are rebuilt, for a person to read or as JSON lines."""
+"""`spanscore inspect`: the agent traces in files as they are rebuilt, for a person to read or as
+JSON lines.
+"""
 
 import argparse
 import sys
@@ -35,28 +37,48 @@ if TYPE_CHECKING:
 _Explained: TypeAlias = Sequence[tuple[AgentTrace, Explanation | None]]
 _Scores: TypeAlias = Mapping[str, Sequence[Evaluation]]
 
-_SAID = ("user_input", "final_output", "system_instructions", "available_tools", "tool_calls", "history", "session_id")
+_SAID = (
+    "user_input",
+    "final_output",
+    "system_instructions",
+    "available_tools",
+    "tool_calls",
+    "history",
+    "session_id",
+)
 """The facts that metrics rest on, and whose absence is shown."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument("path", metavar="PATH", nargs="+", type=sources.place, help=recorded.PLACE_HELP)
-    parser.add_argument("-v", "--verbose", action="store_true", help="say how a backend is asked for its traces")
+    parser.add_argument(
+        "path", metavar="PATH", nargs="+", type=sources.place, help=recorded.PLACE_HELP
+    )
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="say how a backend is asked for its traces"
+    )
     parser.add_argument(
         "-c",
         "--config",
         metavar="FILE",
         type=Path,
-        help="a configuration: say also which of its rules takes each trace; `assemble.stitch` holds",
+        help=(
+            "a configuration: say also which of its rules takes each trace; `assemble.stitch` holds"
+        ),
     )
-    parser.add_argument("--jsonl", action="store_true", help="print one JSON object a line for each agent trace")
+    parser.add_argument(
+        "--jsonl", action="store_true", help="print one JSON object a line for each agent trace"
+    )
     asked = parser.add_mutually_exclusive_group()
     asked.add_argument(
-        "--explain", action="store_true", help="say which span and attribute each fact came from, and what lost"
+        "--explain",
+        action="store_true",
+        help="say which span and attribute each fact came from, and what lost",
     )
     asked.add_argument(
-        "--unread", action="store_true", help="list the spans and log records that no dialect reads, without values"
+        "--unread",
+        action="store_true",
+        help="list the spans and log records that no dialect reads, without values",
     )
 
 
@@ -84,7 +106,9 @@ def run(args: argparse.Namespace) -> int:
 def _print_json_lines(traces: _Explained, scores: _Scores, rules: Rules | None) -> None:
     for trace, explanation in traces:
         added = {} if explanation is None else {"explain": explanation.to_json()}
-        given = {"external_scores": [x.to_json() for x in own]} if (own := scores.get(trace.id)) else {}
+        given = (
+            {"external_scores": [x.to_json() for x in own]} if (own := scores.get(trace.id)) else {}
+        )
         decided = {} if rules is None else {"decision": _decision_as_json(rules.decide(trace))}
         print_json({**trace.to_json(), **given, **decided, **added})
 
@@ -124,7 +148,9 @@ def _decision_as_json(decision: Decision) -> dict[str, Any]:
     return {"rule": decision.rule, "share": decision.share, "measures": decision.measures}
 
 
-def _external_scores(telemetry: Telemetry, traces: Sequence[AgentTrace]) -> dict[str, list[Evaluation]]:
+def _external_scores(
+    telemetry: Telemetry, traces: Sequence[AgentTrace]
+) -> dict[str, list[Evaluation]]:
     """What others gave, by agent trace; what is of a session is with each of its traces."""
     found: defaultdict[str, list[Evaluation]] = defaultdict(list)
     given = external.join(read_external(telemetry.spans, telemetry.logs), traces)
@@ -170,7 +196,9 @@ def _explained(
         stitch_off=stitch_off,
     )
     pairs = zip(noting.added_to(trace for trace, _ in found), found, strict=True)
-    traces: list[tuple[AgentTrace, Explanation | None]] = [(trace, explanation) for trace, (_, explanation) in pairs]
+    traces: list[tuple[AgentTrace, Explanation | None]] = [
+        (trace, explanation) for trace, (_, explanation) in pairs
+    ]
     recorded.refuse_none(traces, telemetry, paths)
     recorded.say_unread([x for x, _ in traces], telemetry)
     recorded.say_silent(watch)
@@ -182,7 +210,10 @@ def _tree(trace: AgentTrace) -> "Tree":
     from rich.tree import Tree  # noqa: PLC0415 - likewise
 
     more = f" (and {len(trace.trace_ids) - 1} more)" if len(trace.trace_ids) > 1 else ""
-    root = Tree(Text.assemble(("trace ", "bold"), (trace.trace_ids[0], "bold cyan"), more), guide_style="dim")
+    root = Tree(
+        Text.assemble(("trace ", "bold"), (trace.trace_ids[0], "bold cyan"), more),
+        guide_style="dim",
+    )
     for name, text in (("when", _when(trace)), ("who", _who(trace)), ("test", _test(trace))):
         if text:
             root.add(_line(name, text))
@@ -194,12 +225,18 @@ def _tree(trace: AgentTrace) -> "Tree":
     for number, call in enumerate(trace.tool_calls or (), start=1):
         _add_call(calls, number, call, by_other=call.agent not in {None, trace.agent_name})
     for retrieval in trace.retrieved:
-        found = f"{len(retrieval.documents)} documents for {on_one_line(retrieval.query or '?', 200)}"
+        found = (
+            f"{len(retrieval.documents)} documents for {on_one_line(retrieval.query or '?', 200)}"
+        )
         root.add(_line("search", found))
     root.add(_line("output", _cut(trace.final_output)))
     root.add(_line("models", _models(trace)))
     missing = ", ".join(_missing(trace))
-    root.add(branch(Text("missing", "bold"), Text(missing or "nothing", "yellow" if missing else "green")))
+    root.add(
+        branch(
+            Text("missing", "bold"), Text(missing or "nothing", "yellow" if missing else "green")
+        )
+    )
     return root
 
 
@@ -232,7 +269,10 @@ def _line(name: str, text: str) -> "RenderableType":
 
 def _when(trace: AgentTrace) -> str:
     started = datetime.fromtimestamp(trace.started_ns // 10**9, UTC)
-    return f"{started:%Y-%m-%d %H:%M:%S} UTC, {(trace.ended_ns - trace.started_ns) / 1e9:.2f} s, {trace.completeness}"
+    return (
+        f"{started:%Y-%m-%d %H:%M:%S} UTC, {(trace.ended_ns - trace.started_ns) / 1e9:.2f} s,"
+        f" {trace.completeness}"
+    )
 
 
 def _who(trace: AgentTrace) -> str:
@@ -251,16 +291,22 @@ def _test(trace: AgentTrace) -> str:
     trial = trace.trial
     if trial is None:
         return ""
-    return _listed({"suite": trial.suite, "run": trial.run, "case": trial.case, "result": trial.status})
+    return _listed(
+        {"suite": trial.suite, "run": trial.run, "case": trial.case, "result": trial.status}
+    )
 
 
 def _expected(trace: AgentTrace) -> str:
-    """What the trace states that the turn should come to; nothing where it states nothing, as mostly."""
+    """What the trace states that the turn should come to; nothing where it states nothing, as
+    mostly.
+    """
     stated = trace.expected
     if stated is None:
         return ""
     tools = None if stated.tools is None else ", ".join(x.name for x in stated.tools) or "no tool"
-    return _listed({"answer": stated.answer, "tools": tools, "outcomes": "; ".join(stated.outcomes)})
+    return _listed(
+        {"answer": stated.answer, "tools": tools, "outcomes": "; ".join(stated.outcomes)}
+    )
 
 
 def _listed(facts: Mapping[str, str | None]) -> str:
@@ -270,7 +316,11 @@ def _listed(facts: Mapping[str, str | None]) -> str:
 def _count_of_calls(trace: AgentTrace) -> str:
     if trace.tool_calls is None:
         return "not recorded"
-    offered = "" if trace.available_tools is None else f", of {_tools(len(trace.available_tools))} on offer"
+    offered = (
+        ""
+        if trace.available_tools is None
+        else f", of {_tools(len(trace.available_tools))} on offer"
+    )
     return f"{len(trace.tool_calls) or 'none'} made{offered}"
 
 
@@ -279,9 +329,13 @@ def _tools(count: int) -> str:
 
 
 def _models(trace: AgentTrace) -> str:
-    names = ", ".join(sorted({on_one_line(call.model, 80) for call in trace.model_calls if call.model}))
+    names = ", ".join(
+        sorted({on_one_line(call.model, 80) for call in trace.model_calls if call.model})
+    )
     calls = f"{len(trace.model_calls)} call{'' if len(trace.model_calls) == 1 else 's'}"
-    tokens = f"{_number(trace.usage.input_tokens)} tokens in, {_number(trace.usage.output_tokens)} out"
+    tokens = (
+        f"{_number(trace.usage.input_tokens)} tokens in, {_number(trace.usage.output_tokens)} out"
+    )
     return f"{calls}{' of ' if names else ''}{names}, {tokens}"
 
 

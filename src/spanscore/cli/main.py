@@ -1,4 +1,6 @@
-"""The entry point of `spanscore`: finds the command, imports only that one, and turns its errors into one line."""
+"""The entry point of `spanscore`: finds the command, imports only that one, and turns its errors
+into one line.
+"""
 
 import argparse
 import importlib
@@ -22,34 +24,58 @@ COMMANDS = {
     "test": "hold recorded traces against a suite of cases, as a gate in CI",
     "best-of": "find out which of several agents answers the conversations of a suite best",
     "compare": "say whether one run is better than another, and whether it is a regression",
-    "report": "write traces, scores and runs as an HTML page that shows what fails, and what each score rests on",
-    "calibrate": "hold a judge's scores against human labels, and correct later pass rates for its error",
+    "report": (
+        "write traces, scores and runs as an HTML page that shows what fails, and what each score"
+        " rests on"
+    ),
+    "calibrate": (
+        "hold a judge's scores against human labels, and correct later pass rates for its error"
+    ),
     "inspect": "show the agent traces in files as they are rebuilt",
     "metrics": "list the metrics, or explain one",
     "config": "write a configuration file to start from, check one, or print the schema of one",
-    "doctor": "say whether everything works that a server depends on, and what to do where it does not",
-    "scores": "list the scores of a server, or of files; and those that exporters could not deliver",
+    "doctor": (
+        "say whether everything works that a server depends on, and what to do where it does not"
+    ),
+    "scores": (
+        "list the scores of a server, or of files; and those that exporters could not deliver"
+    ),
     "traces": "list the agent traces of a server, with their verdicts",
     "runs": "score what a server has stored: create runs, watch, pause, retry and delete them",
-    "analytics": "what the scores of a server come to: over time, by service, model or tool, between two versions",
-    "monitors": "watch scores of a server, or start runs there, at set times: create monitors, list their history",
+    "analytics": (
+        "what the scores of a server come to: over time, by service, model or tool, between two"
+        " versions"
+    ),
+    "monitors": (
+        "watch scores of a server, or start runs there, at set times: create monitors, list their"
+        " history"
+    ),
     "quarantine": "list the requests that a server put aside since it could not read them",
-    "migrate": "change the tables of a store that an older version wrote, as the server's start does",
+    "migrate": (
+        "change the tables of a store that an older version wrote, as the server's start does"
+    ),
     "repair": "save what can be read of a damaged journal or store, and put the damaged file aside",
     "demo": "replay recorded traces through a server of its own and show their scores",
 }
-"""Every command and what it does. Its module (`-` is `_` there) has `add_arguments(parser)` and `run(args) -> int`."""
+"""Every command and what it does.
+
+Its module (`-` is `_` there) has `add_arguments(parser)` and `run(args) -> int`.
+"""
 
 _FAILED, _BAD_INPUT, _NO_ROOM, _INTERRUPTED, _PIPE_CLOSED = 1, 2, 74, 130, 141
 
-_CODES: tuple[tuple[type[Exception], int], ...] = ((InputError, _BAD_INPUT), (OutputError, _NO_ROOM))
+_CODES: tuple[tuple[type[Exception], int], ...] = (
+    (InputError, _BAD_INPUT),
+    (OutputError, _NO_ROOM),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
-    Returns the exit code: 0 done, 1 failed (or a score did not reach what was asked), 2 bad input, 74 what was to be
-    printed or written does not fit, 130 interrupted, 141 when nobody reads the output any more.
+    Returns the exit code: 0 done, 1 failed (or a score did not reach what was asked), 2 bad input,
+    74 what was to be printed or written does not fit, 130 interrupted, 141 when nobody reads the
+    output any more.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     streams.prepare()
@@ -87,10 +113,15 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _arguments(words: Sequence[str]) -> argparse.Namespace:
-    """What `words` say. Raises InputError, which names the command whose help tells what there is."""
+    """What `words` say.
+
+    Raises InputError, which names the command whose help tells what there is.
+    """
     args, unknown = _parser(words).parse_known_args(words)
     if unknown:
-        raise InputError(f"unrecognized arguments: {' '.join(unknown)}; see spanscore {args.command} --help")
+        raise InputError(
+            f"unrecognized arguments: {' '.join(unknown)}; see spanscore {args.command} --help"
+        )
     return args
 
 
@@ -99,20 +130,33 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     parser = _Parser(prog="spanscore", description=(spanscore.__doc__ or "").partition("\n")[0])
     parser.add_argument("--version", action="version", version=f"spanscore {spanscore.__version__}")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, title="commands")
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, title="commands"
+    )
     named = next((word for word in words if not word.startswith("-")), None)
     if named is not None and named not in COMMANDS:
-        raise InputError(f"there is no command {printable(named)!r}; {nearest(named, COMMANDS)}; see spanscore --help")
+        raise InputError(
+            f"there is no command {printable(named)!r}; {nearest(named, COMMANDS)}; see spanscore"
+            " --help"
+        )
     for name, summary in COMMANDS.items():
-        command = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
-        command.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        command = commands.add_parser(
+            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
+        )
+        command.add_argument(
+            "--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
+        )
         if name == named:
             _declare(_module(name), command, words[words.index(name) + 1 :])
     return parser
 
 
-def _declare(module: ModuleType, command: argparse.ArgumentParser, following: Sequence[str]) -> None:
-    """Declare a command's options, or those of its action, where the next word names one of its `ACTIONS`."""
+def _declare(
+    module: ModuleType, command: argparse.ArgumentParser, following: Sequence[str]
+) -> None:
+    """Declare a command's options, or those of its action, where the next word names one of its
+    `ACTIONS`.
+    """
     actions = getattr(module, "ACTIONS", {})
     word = following[0] if following else ""
     if word not in actions:

@@ -1,4 +1,6 @@
-"""Scores that a command needs and that nobody has given: made now, and ended early by Ctrl-C where that is of use."""
+"""Scores that a command needs and that nobody has given: made now, and ended early by Ctrl-C where
+that is of use.
+"""
 
 import asyncio
 import signal
@@ -32,7 +34,9 @@ def measured(
     threshold: float | None = None,
     keeps_part: bool = False,
 ) -> Measured:
-    """The scores of `traces`; what could not be scored is said on standard error. Arguments as `OfflineScoring`'s.
+    """The scores of `traces`; what could not be scored is said on standard error.
+
+    Arguments as `OfflineScoring`'s.
 
     `keeps_part`: the first Ctrl-C gives what is finished; without it, it ends the command.
     """
@@ -54,7 +58,9 @@ def measured(
 
 
 def stop_on_interrupt(*stops: Callable[[], None]) -> None:
-    """Have the first Ctrl-C call these within the running event loop, and the next one end the program at once."""
+    """Have the first Ctrl-C call these within the running event loop, and the next one end the
+    program at once.
+    """
     loop = asyncio.get_running_loop()
 
     def stop() -> None:

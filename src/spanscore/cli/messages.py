@@ -1,4 +1,6 @@
-"""What a server answers, printed for people by a function of the command's, or as JSON, one message a line."""
+"""What a server answers, printed for people by a function of the command's, or as JSON, one message
+a line.
+"""
 
 import argparse
 from collections.abc import Callable, Iterable
@@ -17,7 +19,9 @@ def print_one(args: argparse.Namespace, message: Any, show: Callable[[Any], None
         show(message)
 
 
-def print_all(args: argparse.Namespace, found: Iterable[Any], show: Callable[[list[Any]], None]) -> None:
+def print_all(
+    args: argparse.Namespace, found: Iterable[Any], show: Callable[[list[Any]], None]
+) -> None:
     """Print messages: with `--json` each as soon as it is there, else all by `show`."""
     if args.json:
         for message in found:

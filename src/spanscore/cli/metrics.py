@@ -1,4 +1,6 @@
-"""`spanscore metrics`: what can be measured, what each metric means, and what a judge is asked for it."""
+"""`spanscore metrics`: what can be measured, what each metric means, and what a judge is asked for
+it.
+"""
 
 import argparse
 import inspect
@@ -27,9 +29,15 @@ _WIDE = 100
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument("name", metavar="NAME", nargs="?", help="the metric to explain; without it, all are listed")
-    parser.add_argument("--criteria", action="store_true", help="list the criteria of the rubric judge")
-    parser.add_argument("--json", action="store_true", help="with --criteria: print one JSON object")
+    parser.add_argument(
+        "name", metavar="NAME", nargs="?", help="the metric to explain; without it, all are listed"
+    )
+    parser.add_argument(
+        "--criteria", action="store_true", help="list the criteria of the rubric judge"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="with --criteria: print one JSON object"
+    )
     parser.add_argument(
         "-c",
         "--config",
@@ -65,7 +73,11 @@ def _list_criteria(known: Mapping[str, Criterion], *, as_json: bool) -> None:
 
     output = console()
     for criterion in found:
-        weight = f"weight {criterion['default_weight']:g}" if criterion["default_weight"] else "weight must be given"
+        weight = (
+            f"weight {criterion['default_weight']:g}"
+            if criterion["default_weight"]
+            else "weight must be given"
+        )
         among = "in the defaults" if criterion["in_defaults"] else "not in the defaults"
         facts = f"  {criterion['tier']}, {criterion['type']}, {weight}, {among}"
         name = on_one_line(criterion["display_name"], 60)
@@ -76,7 +88,10 @@ def _list_criteria(known: Mapping[str, Criterion], *, as_json: bool) -> None:
         if when := criterion["not_applicable"]:
             output.print(Padding(f"-  not applicable: {printable(when)}", (0, 0, 0, 4)))
         output.print()
-    output.print(f"{len(found)} criteria; evaluation.rubric.metrics selects them, and .criteria adds your own.")
+    output.print(
+        f"{len(found)} criteria; evaluation.rubric.metrics selects them, and .criteria adds your"
+        " own."
+    )
 
 
 def _described(criterion: Criterion) -> dict[str, Any]:
@@ -107,7 +122,9 @@ def _list(found: list[type[Metric]], running: frozenset[str], output: "Console")
         table.add_column(heading, no_wrap=True)
     if not narrow:
         table.add_column("what it asks")
-    for metric in sorted(found, key=lambda x: (issubclass(x, RubricMetric), x.scope == "session", x.name)):
+    for metric in sorted(
+        found, key=lambda x: (issubclass(x, RubricMetric), x.scope == "session", x.name)
+    ):
         facts = ("on" if metric.name in running else "off", metric.scope, metric.method)
         if narrow:
             table.add_row(Text.assemble((metric.name, "bold"), f"\n{metric.summary}"), *facts)
@@ -115,8 +132,9 @@ def _list(found: list[type[Metric]], running: frozenset[str], output: "Console")
             table.add_row(Text(metric.name, "bold"), *facts, metric.summary)
     output.print(table)
     output.print(
-        "\nWhat is off runs where evaluation.metrics or --metric names it, the rubric where evaluation.rubric is set.\n"
-        "spanscore metrics NAME explains one, with its options and what a judge is asked."
+        "\nWhat is off runs where evaluation.metrics or --metric names it, the rubric where"
+        " evaluation.rubric is set.\nspanscore metrics NAME explains one, with its options and what"
+        " a judge is asked."
     )
 
 
@@ -125,13 +143,21 @@ def _explain(metric: type[Metric], output: "Console") -> None:
     from rich.text import Text  # noqa: PLC0415 - likewise
 
     low, high = metric.scale
-    output.print(Text.assemble((metric.name, "bold"), f"  {metric.scope} metric, {metric.method}, {low:g} to {high:g}"))
+    output.print(
+        Text.assemble(
+            (metric.name, "bold"), f"  {metric.scope} metric, {metric.method}, {low:g} to {high:g}"
+        )
+    )
     for paragraph in _paragraphs(metric.__doc__ or metric.summary):
         output.print(Padding(paragraph, (0, 0, 1, 2)))
     if issubclass(metric, RubricMetric):
         _explain_rubric(metric, output)
         return
-    where = "agentic in a suite" if issubclass(metric, Agentic) else "evaluation.metrics in the configuration"
+    where = (
+        "agentic in a suite"
+        if issubclass(metric, Agentic)
+        else "evaluation.metrics in the configuration"
+    )
     output.print(f"Options, under {where}", style="bold")
     for name, default, text in _options(metric):
         output.print(f"  {name}: {default}")
@@ -148,7 +174,9 @@ def _explain_judged(metric: type[Judged], output: "Console") -> None:
 
     for number, stage in enumerate(metric.stages, start=1):
         for question in stage:
-            output.print(f"\nStage {number}: what the judge is asked for {question.key!r}", style="bold")
+            output.print(
+                f"\nStage {number}: what the judge is asked for {question.key!r}", style="bold"
+            )
             output.print(Padding(question.text.strip(), (0, 0, 0, 2)))
 
 
@@ -166,7 +194,9 @@ def _explain_rubric(metric: type[RubricMetric], output: "Console") -> None:
 
 
 def _paragraphs(docstring: str) -> Iterator[str]:
-    """The docstring's paragraphs, each on one line; its examples are for those who read the code."""
+    """The docstring's paragraphs, each on one line; its examples are for those who read the
+    code.
+    """
     for paragraph in inspect.cleandoc(docstring).split("\n\n"):
         if not paragraph.startswith(">>>"):
             yield " ".join(paragraph.split())

@@ -10,7 +10,9 @@ from spanscore.store.schema import VERSION
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the server's configuration")
+    parser.add_argument(
+        "-c", "--config", metavar="FILE", type=Path, help="the server's configuration"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -23,7 +23,16 @@ def print_monitors(monitors: "Sequence[Monitor]") -> None:
     if not monitors:
         print("no monitors; see docs/monitors.md")
         return
-    columns = ("monitor", "watches", "runs", "state", "floor", "evidence", "last tick (UTC)", "next tick (UTC)")
+    columns = (
+        "monitor",
+        "watches",
+        "runs",
+        "state",
+        "floor",
+        "evidence",
+        "last tick (UTC)",
+        "next tick (UTC)",
+    )
     table = plain_table(columns, ("sessions", "alerts"), wrapped=columns)
     for monitor in monitors:
         known = monitor.findings
@@ -44,8 +53,14 @@ def print_monitors(monitors: "Sequence[Monitor]") -> None:
 
 def print_monitor(monitor: "Monitor") -> None:
     """Print one monitor."""
-    print(f"monitor {_id(monitor)}{f'  {printable(monitor.display_name)}' if monitor.display_name else ''}")
-    print(f"  state      {_state(monitor)}{', of the configuration file' if monitor.configured else ''}")
+    print(
+        "monitor"
+        f" {_id(monitor)}{f'  {printable(monitor.display_name)}' if monitor.display_name else ''}"
+    )
+    print(
+        "  state     "
+        f" {_state(monitor)}{', of the configuration file' if monitor.configured else ''}"
+    )
     after = f", next {_time(monitor.next_tick_ns)} UTC" if monitor.HasField("next_tick_ns") else ""
     print(f"  ticks      {_times(monitor)}{after}")
     if monitor.HasField("watch"):
@@ -89,14 +104,20 @@ def print_tick(tick: "MonitorTick") -> None:
 
 def _print_findings(monitor: "Monitor") -> None:
     known = monitor.findings
-    print(f"  watches    {printable(monitor.watch.metric)}, {known.sessions:,} sessions, {known.alerts:,} alerts")
+    print(
+        f"  watches    {printable(monitor.watch.metric)}, {known.sessions:,} sessions,"
+        f" {known.alerts:,} alerts"
+    )
     if known.HasField("floor"):
         print(f"  floor      {known.floor:.4f}")
     if known.HasField("evidence"):
         print(f"  evidence   {_evidence(known)}")
     if known.HasField("low_mean"):
         since = _time(known.firing_since_ns)
-        print(f"  alert      since {since} UTC: {known.low_mean:.4f} in {known.low_sessions:,} sessions")
+        print(
+            f"  alert      since {since} UTC: {known.low_mean:.4f} in {known.low_sessions:,}"
+            " sessions"
+        )
 
 
 def _times(monitor: "Monitor") -> str:
@@ -111,7 +132,9 @@ def _id(monitor: "Monitor") -> str:
 
 
 def _state(monitor: "Monitor") -> str:
-    from spanscore.api.v1.monitor_service_pb2 import MONITOR_STATE_PAUSED  # noqa: PLC0415 - --help needs no protobuf
+    from spanscore.api.v1.monitor_service_pb2 import (  # noqa: PLC0415 - --help needs no protobuf
+        MONITOR_STATE_PAUSED,
+    )
 
     if monitor.state == MONITOR_STATE_PAUSED:
         return "paused"
@@ -125,7 +148,11 @@ def _floor(monitor: "Monitor") -> str:
 
 
 def _evidence(known: "MonitorFindings") -> str:
-    return f"{known.evidence:.3g} of {known.evidence_for_alert:.0f}" if known.HasField("evidence") else "-"
+    return (
+        f"{known.evidence:.3g} of {known.evidence_for_alert:.0f}"
+        if known.HasField("evidence")
+        else "-"
+    )
 
 
 def _window(monitor: "Monitor") -> str:

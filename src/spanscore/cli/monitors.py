@@ -1,4 +1,6 @@
-"""`spanscore monitors`: what watches scores on a running server, or starts evaluation runs, at times of its own."""
+"""`spanscore monitors`: what watches scores on a running server, or starts evaluation runs, at
+times of its own.
+"""
 
 import argparse
 from collections.abc import Callable
@@ -15,7 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's actions and their options."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, title="actions")
     for name, (summary, declare) in _ACTIONS.items():
-        action = actions.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        action = actions.add_parser(
+            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
+        )
         sources.add_server_arguments(action, default=_DEFAULT_SERVER)
         action.add_argument("--json", action="store_true", help="print JSON, one object a line")
         declare(action)
@@ -49,7 +53,8 @@ def _update(args: argparse.Namespace, ask: "sources.Ask") -> None:
     if not paths:
         raise InputError("give what is to change, such as --floor 0.7")
     monitor.name, monitor.etag = _name(args), args.etag
-    for path in paths:  # of what is not set a mask clears a field only where the message around it is there
+    # of what is not set a mask clears a field only where the message around it is there
+    for path in paths:
         parent: Any = monitor
         for part in path.split(".")[:-1]:
             parent = getattr(parent, part, None)
@@ -71,7 +76,11 @@ def _history(args: argparse.Namespace, ask: "sources.Ask") -> None:
     from spanscore.api.v1 import monitor_service_pb2 as pb  # noqa: PLC0415 - as above
 
     request = pb.ListMonitorTicksRequest(parent=_name(args))
-    print_all(args, sources.pages(ask, "ListMonitorTicks", request, "ticks", args.limit), monitor_tables.print_ticks)
+    print_all(
+        args,
+        sources.pages(ask, "ListMonitorTicks", request, "ticks", args.limit),
+        monitor_tables.print_ticks,
+    )
 
 
 def _delete(args: argparse.Namespace, ask: "sources.Ask") -> None:
@@ -115,7 +124,9 @@ def _add_name(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_limit(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-n", "--limit", metavar="N", type=int, default=50, help="at most so many, 0 for all")
+    parser.add_argument(
+        "-n", "--limit", metavar="N", type=int, default=50, help="at most so many, 0 for all"
+    )
 
 
 def _add_history(parser: argparse.ArgumentParser) -> None:
@@ -125,12 +136,16 @@ def _add_history(parser: argparse.ArgumentParser) -> None:
 
 def _add_delete(parser: argparse.ArgumentParser) -> None:
     _add_name(parser)
-    parser.add_argument("--etag", metavar="ETAG", default="", help="only where it has not changed since this etag")
+    parser.add_argument(
+        "--etag", metavar="ETAG", default="", help="only where it has not changed since this etag"
+    )
 
 
 def _add_trigger(parser: argparse.ArgumentParser) -> None:
     _add_name(parser)
-    parser.add_argument("--request-id", metavar="KEY", help="make no second tick under the same key")
+    parser.add_argument(
+        "--request-id", metavar="KEY", help="make no second tick under the same key"
+    )
 
 
 _ACTIONS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
@@ -138,7 +153,10 @@ _ACTIONS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "get": ("show a monitor", _add_name),
     "create": ("create a monitor", monitor_options.add_create),
     "update": ("change what a monitor does", monitor_options.add_update),
-    "delete": ("delete a monitor with its history; its runs and their scores are kept", _add_delete),
+    "delete": (
+        "delete a monitor with its history; its runs and their scores are kept",
+        _add_delete,
+    ),
     "pause": ("have a monitor wait", _add_name),
     "resume": ("have a paused monitor go on with the next of its times", _add_name),
     "trigger": ("make a tick now", _add_trigger),

@@ -1,4 +1,6 @@
-"""A server for the run of one program: in this process, on free ports, and flushed when the program has ended."""
+"""A server for the run of one program: in this process, on free ports, and flushed when the program
+has ended.
+"""
 
 import asyncio
 import contextlib
@@ -16,7 +18,9 @@ from spanscore.model.trace import AgentTrace
 from spanscore.pipeline import Pipeline
 from spanscore.store.listing import ScoreQuery, TraceQuery
 
-_COMPLETE_AFTER, _IDLE_AFTER, _STITCH_WINDOW, _SESSION_IDLE_AFTER = map(duration_ns, ("1s", "2s", "2s", "30s"))
+_COMPLETE_AFTER, _IDLE_AFTER, _STITCH_WINDOW, _SESSION_IDLE_AFTER = map(
+    duration_ns, ("1s", "2s", "2s", "30s")
+)
 _ROUNDS = 3
 """How often parts of a turn may wait for others that wait themselves."""
 _STRAGGLERS_S = 0.3
@@ -28,7 +32,9 @@ _HTTP2_PREFACE = b"PRI"
 
 
 class Clock:
-    """The time, which can be set forward: what waits for a while need not wait when nothing will come any more."""
+    """The time, which can be set forward: what waits for a while need not wait when nothing will
+    come any more.
+    """
 
     def __init__(self) -> None:
         self._ahead_ns = 0
@@ -43,9 +49,11 @@ class Clock:
 
 
 def settings_for(settings: Settings, folder: Path, exporters: dict[str, Any] | None) -> Settings:
-    """`settings` for one run: everything in `folder`, on free loopback ports, and nothing waits for long.
+    """`settings` for one run: everything in `folder`, on free loopback ports, and nothing waits for
+    long.
 
-    `exporters` are those of the backend that everything is passed on to, with the scores; None: the configured ones.
+    `exporters` are those of the backend that everything is passed on to, with the scores; None: the
+    configured ones.
     """
     receive = settings.receive
     local = {
@@ -85,9 +93,11 @@ class OneRun:
 
     @contextlib.asynccontextmanager
     async def serving(self, ended: Callable[[str], None]) -> AsyncIterator[None]:
-        """Receive while the block runs; `ended` is told at once why, where an error ends the server meanwhile.
+        """Receive while the block runs; `ended` is told at once why, where an error ends the server
+        meanwhile.
 
-        Raises ConfigError where a port cannot be bound, and ServerEndedError at the end of the block.
+        Raises ConfigError where a port cannot be bound, and ServerEndedError at the end of the
+        block.
         """
         stopping, ready = asyncio.Event(), asyncio.Event()
         running = self._running = asyncio.create_task(self._pipeline.run(stopping, ready.set))
@@ -111,7 +121,10 @@ class OneRun:
             raise ServerEndedError(_why(running))
 
     async def finish(self) -> None:
-        """Score all that has come, and the sessions, as nothing will come any more. Raises ServerEndedError."""
+        """Score all that has come, and the sessions, as nothing will come any more.
+
+        Raises ServerEndedError.
+        """
         finishing = asyncio.create_task(self._finish())
         try:
             await asyncio.wait({finishing, self._running}, return_when=asyncio.FIRST_COMPLETED)
@@ -132,20 +145,30 @@ class OneRun:
         await self._until(lambda x: not x["open_sessions"])
 
     async def found(self) -> tuple[list[AgentTrace], list[Evaluation]]:
-        """The agent traces, by their start, and the newest of each score, in the order in which they were made."""
+        """The agent traces, by their start, and the newest of each score, in the order in which
+        they were made.
+        """
         return await asyncio.to_thread(self._found)
 
     def _found(self) -> tuple[list[AgentTrace], list[Evaluation]]:
-        traces = [x.trace for x in _all(lambda place: self._pipeline.list_traces(TraceQuery(), _PAGE, place))]
+        traces = [
+            x.trace
+            for x in _all(lambda place: self._pipeline.list_traces(TraceQuery(), _PAGE, place))
+        ]
         query = ScoreQuery(skipped=True, source="spanscore")
         scores = list(_all(lambda place: self._pipeline.list_scores(query, _PAGE, place)))
         return sorted(traces, key=lambda x: x.started_ns), scores[::-1]
 
     @property
     def notices(self) -> list[str]:
-        """What kept scores from being made: instrumentations that record no content, a judge that does not answer."""
+        """What kept scores from being made: instrumentations that record no content, a judge that
+        does not answer.
+        """
         health = self._pipeline.health()
-        return [*health["without_content"], *([self._pipeline.notice] if self._pipeline.notice else [])]
+        return [
+            *health["without_content"],
+            *([self._pipeline.notice] if self._pipeline.notice else []),
+        ]
 
     async def _until(self, is_reached: Callable[[dict[str, Any]], bool]) -> None:
         while True:

@@ -1,4 +1,6 @@
-"""The files that options such as `--output` name: refused before anything is paid for, written when all is there."""
+"""The files that options such as `--output` name: refused before anything is paid for, written when
+all is there.
+"""
 
 import os
 from collections.abc import Callable
@@ -26,7 +28,10 @@ def require_writable(*paths: Path | None) -> None:
         if str(path) == "-":
             raise InputError("-: name a file; standard output has the table")
         if not folder.is_dir():
-            raise InputError(f"{path}: cannot be written (there is no folder {path.parent}); make it, or name another")
+            raise InputError(
+                f"{path}: cannot be written (there is no folder {path.parent}); make it, or name"
+                " another"
+            )
         if path.is_dir():
             raise InputError(f"{path}: cannot be written (it is a folder); name a file")
         if not os.access(path if path.exists() else folder, os.W_OK):

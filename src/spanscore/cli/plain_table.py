@@ -7,8 +7,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def plain_table(words: Sequence[str], numbers: Sequence[str] = (), *, wrapped: Collection[str] = ()) -> "Table":
-    """An empty table with columns of words, then columns of numbers; only those in `wrapped` take several lines."""
+def plain_table(
+    words: Sequence[str], numbers: Sequence[str] = (), *, wrapped: Collection[str] = ()
+) -> "Table":
+    """An empty table with columns of words, then columns of numbers; only those in `wrapped` take
+    several lines.
+    """
     from rich.table import Table  # noqa: PLC0415 - --json needs no rich
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")

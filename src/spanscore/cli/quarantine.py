@@ -14,11 +14,18 @@ from spanscore.store import quarantine
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the server's configuration")
     parser.add_argument(
-        "--out", metavar="FOLDER", type=Path, help="also write each request, as it came, to a file there"
+        "-c", "--config", metavar="FILE", type=Path, help="the server's configuration"
     )
-    parser.add_argument("--jsonl", action="store_true", help="print one JSON object a line for each request")
+    parser.add_argument(
+        "--out",
+        metavar="FOLDER",
+        type=Path,
+        help="also write each request, as it came, to a file there",
+    )
+    parser.add_argument(
+        "--jsonl", action="store_true", help="print one JSON object a line for each request"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,7 +50,9 @@ def run(args: argparse.Namespace) -> int:
     for request in found:
         received = datetime.fromtimestamp(request.received_ns // 10**9, UTC)
         size = f"{request.size_bytes:,}"
-        table.add_row(f"{received:%Y-%m-%d %H:%M:%S}", request.signal, size, printable(request.reason))
+        table.add_row(
+            f"{received:%Y-%m-%d %H:%M:%S}", request.signal, size, printable(request.reason)
+        )
     console().print(table)
     return 0
 
@@ -52,6 +61,10 @@ def _write(path: Path, found: Sequence[quarantine.Quarantined], folder: Path) ->
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be made ({error.strerror}); name another folder") from error
+        raise InputError(
+            f"{folder}: cannot be made ({error.strerror}); name another folder"
+        ) from error
     for request in found:
-        private_files.write(folder / f"{request.signal}-{request.id}.bin", quarantine.body(path, request.id))
+        private_files.write(
+            folder / f"{request.signal}-{request.id}.bin", quarantine.body(path, request.id)
+        )

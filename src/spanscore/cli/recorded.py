@@ -21,10 +21,13 @@ from spanscore.sources import Location
 from spanscore.span_attributes import SpanAttributes
 
 PATH_HELP = (
-    "a file or folder of OTLP in protobuf (*.pb; logs in logs*.pb), OTLP JSON (also JSON Lines or Tempo's) or Jaeger "
-    "JSON, or of these compressed by gzip or zstd"
+    "a file or folder of OTLP in protobuf (*.pb; logs in logs*.pb), OTLP JSON (also JSON Lines or"
+    " Tempo's) or Jaeger JSON, or of these compressed by gzip or zstd"
 )
-PLACE_HELP = f"{PATH_HELP}; or the URL of stored traces, such as jaeger://localhost:16686?service=shop&since=24h"
+PLACE_HELP = (
+    f"{PATH_HELP}; or the URL of stored traces, such as"
+    " jaeger://localhost:16686?service=shop&since=24h"
+)
 
 Place: TypeAlias = Path | Location
 """What a command reads: a path, or a URL of stored traces."""
@@ -36,10 +39,12 @@ def agent_traces(
     attributes: Collection[str] = (),
     stitch_off: Collection[str] = (),
 ) -> list[AgentTrace]:
-    """Every agent trace in `paths`, by its start; spans that had to be left out are named on standard error.
+    """Every agent trace in `paths`, by its start; spans that had to be left out are named on
+    standard error.
 
-    `session_scope` is that of the configuration: what keeps sessions with one id apart. `attributes` are those of spans
-    that the traces are given with, `stitch_off` is for `rebuild_all`.
+    `session_scope` is that of the configuration: what keeps sessions with one id apart.
+    `attributes` are those of spans that the traces are given with, `stitch_off` is for
+    `rebuild_all`.
 
     Raises InputError when a file cannot be read, or none of them holds an agent trace.
     """
@@ -56,7 +61,8 @@ def rebuilt(
     attributes: Collection[str] = (),
     stitch_off: Collection[str] = (),
 ) -> list[AgentTrace]:
-    """Every agent trace in what was loaded from `paths`; instrumentations without content are named on standard error.
+    """Every agent trace in what was loaded from `paths`; instrumentations without content are named
+    on standard error.
 
     Raises InputError where there is none.
     """
@@ -76,7 +82,10 @@ def rebuilt(
 
 
 def loaded(paths: Sequence[Place]) -> files.Telemetry:
-    """The spans and log records in `paths`. Raises InputError when a file or a URL cannot be read."""
+    """The spans and log records in `paths`.
+
+    Raises InputError when a file or a URL cannot be read.
+    """
     telemetry = files.load([x for x in paths if isinstance(x, Path)])
     for location in paths:
         if isinstance(location, Location):
@@ -94,7 +103,9 @@ def say_requests() -> None:
     logging.getLogger(sources.__name__).setLevel(logging.INFO)
 
 
-def refuse_none(traces: Collection[object], telemetry: files.Telemetry, paths: Sequence[Place]) -> None:
+def refuse_none(
+    traces: Collection[object], telemetry: files.Telemetry, paths: Sequence[Place]
+) -> None:
     """Raise InputError where no agent trace was found."""
     if not traces:
         raise none_found(paths, len(telemetry.spans), len(telemetry.logs))
@@ -105,7 +116,10 @@ def say_unread(traces: Sequence[AgentTrace], telemetry: files.Telemetry) -> None
     count = unread_traces(telemetry.spans, telemetry.logs, traces)
     if count:
         held = "1 trace holds" if count == 1 else f"{count:,} traces hold"
-        print(f"spanscore: {held} nothing that was read; `spanscore inspect --unread` lists them", file=sys.stderr)
+        print(
+            f"spanscore: {held} nothing that was read; `spanscore inspect --unread` lists them",
+            file=sys.stderr,
+        )
 
 
 def say_silent(watch: ContentWatch) -> None:
@@ -115,7 +129,9 @@ def say_silent(watch: ContentWatch) -> None:
 
 
 def sessions(traces: Sequence[AgentTrace]) -> list[Session]:
-    """The sessions of `traces`, each in the order in which its first trace is there; traces without one left out."""
+    """The sessions of `traces`, each in the order in which its first trace is there; traces without
+    one left out.
+    """
     members: defaultdict[str, list[AgentTrace]] = defaultdict(list)
     for trace in traces:
         if trace.session_key is not None:
@@ -124,7 +140,9 @@ def sessions(traces: Sequence[AgentTrace]) -> list[Session]:
 
 
 def turns_before(traces: Sequence[AgentTrace]) -> dict[str, tuple[AgentTrace, ...]]:
-    """By agent trace id, the turns of its session that are there before it; none for a trace without a session."""
+    """By agent trace id, the turns of its session that are there before it; none for a trace
+    without a session.
+    """
     return {
         trace.id: session.traces[max(place - MAX_EARLIER_TURNS, 0) : place]
         for session in sessions(traces)

@@ -1,4 +1,6 @@
-"""Labels of `calibrate` that are recorded: scores that people gave, in the telemetry or in a server's store."""
+"""Labels of `calibrate` that are recorded: scores that people gave, in the telemetry or in a
+server's store.
+"""
 
 import argparse
 import sys
@@ -35,16 +37,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--labels-from",
         metavar="NAME",
-        help="in place of LABELS: the scores of this name that people gave, such as helpful, in the files, or without "
-        "files in the store; --metric names the metric that they are held against",
+        help=(
+            "in place of LABELS: the scores of this name that people gave, such as helpful, in the"
+            " files, or without files in the store; --metric names the metric that they are held"
+            " against"
+        ),
     )
     parser.add_argument(
         "--label-source",
         metavar="SOURCE",
-        help="with --labels-from: who gave them: human (the default), programmatic, an evaluator's name, or any",
+        help=(
+            "with --labels-from: who gave them: human (the default), programmatic, an evaluator's"
+            " name, or any"
+        ),
     )
     parser.add_argument(
-        "--pass-from", metavar="X", type=float, help="with --labels-from: the value from which on a number is a pass"
+        "--pass-from",
+        metavar="X",
+        type=float,
+        help="with --labels-from: the value from which on a number is a pass",
     )
 
 
@@ -57,36 +68,58 @@ def require_usable(args: argparse.Namespace) -> None:
     args.labels_from = args.labels_from.removeprefix(_PREFIX)
     if not args.metric and args.labels_from not in available():
         raise InputError(
-            f"--labels-from {args.labels_from}: give --metric NAME too, the metric that these labels are held against"
+            f"--labels-from {args.labels_from}: give --metric NAME too, the metric that these"
+            " labels are held against"
         )
 
 
-def read(args: argparse.Namespace, settings: Settings, telemetry: Sequence[Path]) -> tuple[list[Label], dict[str, str]]:
-    """The labels in these files, or without any in the store; and the OTel trace of each agent trace among them.
+def read(
+    args: argparse.Namespace, settings: Settings, telemetry: Sequence[Path]
+) -> tuple[list[Label], dict[str, str]]:
+    """The labels in these files, or without any in the store; and the OTel trace of each agent
+    trace among them.
 
-    Scores that are no pass and no fail are counted on standard error. Raises InputError where no label is left.
+    Scores that are no pass and no fail are counted on standard error. Raises InputError where no
+    label is left.
     """
     metric = _metric(args)
     given = _given(args, settings, telemetry)
     wanted = [x for x in given.scores if _is_wanted(args, x)]
     for notice in external_notices([x for x in given.of_no_turn if _is_wanted(args, x)]):
         print(f"spanscore: left out: {notice}", file=sys.stderr)
-    labels = [x for number, score in enumerate(wanted, 1) if (x := label_of(score, metric, number, args.pass_from))]
+    labels = [
+        x
+        for number, score in enumerate(wanted, 1)
+        if (x := label_of(score, metric, number, args.pass_from))
+    ]
     if len(labels) < len(wanted):
-        what = f"{len(wanted) - len(labels)} of {len(wanted)} scores named {args.labels_from} are no pass and no fail"
-        how = "" if args.pass_from is not None else "; --pass-from X says from which number on one is a pass"
+        what = (
+            f"{len(wanted) - len(labels)} of {len(wanted)} scores named {args.labels_from} are no"
+            " pass and no fail"
+        )
+        how = (
+            ""
+            if args.pass_from is not None
+            else "; --pass-from X says from which number on one is a pass"
+        )
         print(f"spanscore: left out: {what}{how}", file=sys.stderr)
     if not labels:
         who = args.label_source or external.HUMAN
         where = "the files contain" if args.path else "the store contains"
         raise InputError(
             f"--labels-from {args.labels_from}: {where} no such label"
-            + ("" if who == _ANYBODY else f" from the source {who}; --label-source any takes everybody's")
+            + (
+                ""
+                if who == _ANYBODY
+                else f" from the source {who}; --label-source any takes everybody's"
+            )
         )
     return labels, {x.subject_id: x.target.trace_id for x in wanted if x.scope == "trace"}
 
 
-def verdicts(args: argparse.Namespace, settings: Settings) -> tuple[list[Verdict], list[tuple[str, bool, str]]]:
+def verdicts(
+    args: argparse.Namespace, settings: Settings
+) -> tuple[list[Verdict], list[tuple[str, bool, str]]]:
     """The newest scores of the metric in the store, and everything that was to be scored."""
     from spanscore.store import listing  # noqa: PLC0415 - SQLAlchemy, which files do not need
 
@@ -104,7 +137,9 @@ def verdicts(args: argparse.Namespace, settings: Settings) -> tuple[list[Verdict
         names = (score.subject_id,) if is_session else (score.subject_id, score.target.trace_id)
         seen += [(name, is_session, metric) for name in names]
         if verdict := Verdict.of(score):
-            passed = verdict.passed if args.threshold is None else reaches(verdict.value, args.threshold)
+            passed = (
+                verdict.passed if args.threshold is None else reaches(verdict.value, args.threshold)
+            )
             threshold = verdict.threshold if args.threshold is None else args.threshold
             found.append(replace(verdict, passed=passed, judge=(*verdict.judge[:-1], threshold)))
     return found, seen
@@ -116,7 +151,9 @@ def matching(
     scored: Iterable[Verdict],
     seen: Iterable[tuple[str, bool, str]],
 ) -> list[Label]:
-    """Those labels that are of one thing that was to be scored; how many are not is said on standard error."""
+    """Those labels that are of one thing that was to be scored; how many are not is said on
+    standard error.
+    """
     known = set(seen)
     units: defaultdict[tuple[str, bool], set[str]] = defaultdict(set)
     for verdict in scored:
@@ -135,12 +172,18 @@ def matching(
     for why, count in left_out.items():
         print(f"spanscore: left out: {count} of {len(labels)} labels, {why}", file=sys.stderr)
     if not kept:
-        raise InputError(f"none of the {len(labels)} labels is of what has a score of {labels[0].metric}")
+        raise InputError(
+            f"none of the {len(labels)} labels is of what has a score of {labels[0].metric}"
+        )
     return kept
 
 
-def _known_as(label: Label, also_named: Mapping[str, str], known: Container[tuple[str, bool, str]]) -> Label:
-    """The label by the name that scores have: those in files name the OTel trace, and not the agent trace in it."""
+def _known_as(
+    label: Label, also_named: Mapping[str, str], known: Container[tuple[str, bool, str]]
+) -> Label:
+    """The label by the name that scores have: those in files name the OTel trace, and not the agent
+    trace in it.
+    """
     if (label.subject, label.is_session, label.metric) in known:
         return label
     return replace(label, subject=also_named.get(label.subject, label.subject))
@@ -151,9 +194,13 @@ def _metric(args: argparse.Namespace) -> str:
     return str(name) if is_rubric(name) else metric_of(name).name
 
 
-def _given(args: argparse.Namespace, settings: Settings, telemetry: Sequence[Path]) -> external.Joined:
+def _given(
+    args: argparse.Namespace, settings: Settings, telemetry: Sequence[Path]
+) -> external.Joined:
     if not telemetry:
-        from spanscore.store import external as stored  # noqa: PLC0415 - SQLAlchemy, which files do not need
+        from spanscore.store import (  # noqa: PLC0415 - SQLAlchemy, which files do not need
+            external as stored,
+        )
 
         return stored.named(settings.store, args.labels_from)
     scope = settings.assemble.session_scope

@@ -1,11 +1,19 @@
-"""`spanscore report`: recorded traces, their scores and the runs of suites as one HTML file to look at."""
+"""`spanscore report`: recorded traces, their scores and the runs of suites as one HTML file to look
+at.
+"""
 
 import argparse
 import sys
 from pathlib import Path
 
 from spanscore import report, sources
-from spanscore.cli import answers, eval, recorded, report_comparison, report_inputs  # noqa: A004 - the command's name
+from spanscore.cli import (
+    answers,
+    eval,  # noqa: A004 - the command's name
+    recorded,
+    report_comparison,
+    report_inputs,
+)
 from spanscore.cli.measuring import INTERRUPTED
 from spanscore.cli.output_files import require_writable
 from spanscore.cli.terminal import printable
@@ -22,11 +30,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         nargs="+",
         type=sources.place,
-        help=f"{recorded.PLACE_HELP}; what `spanscore test --output`, `eval --jsonl` or `inspect --jsonl` wrote; or "
-        "scores that spanscore exported by OTLP",
+        help=(
+            f"{recorded.PLACE_HELP}; what `spanscore test --output`, `eval --jsonl` or `inspect"
+            " --jsonl` wrote; or scores that spanscore exported by OTLP"
+        ),
     )
     parser.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, default=Path("report.html"), help="the file; default: %(default)s"
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        default=Path("report.html"),
+        help="the file; default: %(default)s",
     )
     parser.add_argument(
         "--baseline",
@@ -34,29 +49,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=sources.place,
         default=[],
-        help="another run to compare with, as PATH; may be given again, for its traces and its scores",
+        help=(
+            "another run to compare with, as PATH; may be given again, for its traces and its"
+            " scores"
+        ),
     )
-    parser.add_argument("--title", metavar="TEXT", help="what the report is called; default: the suite, or the files")
     parser.add_argument(
-        "--redact", action="store_true", help="replace secrets and personal data, as in what a judge is sent"
+        "--title",
+        metavar="TEXT",
+        help="what the report is called; default: the suite, or the files",
+    )
+    parser.add_argument(
+        "--redact",
+        action="store_true",
+        help="replace secrets and personal data, as in what a judge is sent",
     )
     parser.add_argument(
         "--max-size",
         metavar="MIB",
         type=float,
         default=report.MAX_BYTES / _MIB,
-        help="how large the file may become; past it, turns have no steps, those that pass first; default: %(default)g",
+        help=(
+            "how large the file may become; past it, turns have no steps, those that pass first;"
+            " default: %(default)g"
+        ),
     )
     parser.add_argument(
-        "--metric", metavar="NAME", action="append", help="where nothing is scored yet: measure only this; repeatable"
+        "--metric",
+        metavar="NAME",
+        action="append",
+        help="where nothing is scored yet: measure only this; repeatable",
     )
-    parser.add_argument("--model", metavar="MODEL", help="where nothing is scored yet: the model that judges")
-    parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the configuration; without it, the defaults")
+    parser.add_argument(
+        "--model", metavar="MODEL", help="where nothing is scored yet: the model that judges"
+    )
+    parser.add_argument(
+        "-c",
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="the configuration; without it, the defaults",
+    )
     answers.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the report. Returns the exit code: 130 where Ctrl-C ended the scoring; what was scored by then is in it."""
+    """Write the report.
+
+    Returns the exit code: 130 where Ctrl-C ended the scoring; what was scored by then is in it.
+    """
     if not args.max_size >= 1:
         raise InputError(f"--max-size {args.max_size:g}: give a number of MiB from 1 on")
     require_writable(args.output)
@@ -90,6 +131,12 @@ def _say(args: argparse.Namespace, results: report.Results) -> None:
     told = f"{size / _MIB:.1f} MiB" if size >= _MIB else f"{max(size // 1024, 1)} KiB"
     counts = [(len(results.traces), "turn"), (len(results.cases), "test")]
     listed = ", ".join(f"{count:,} {what}{'s' * (count != 1)}" for count, what in counts if count)
-    print(f"{printable(str(args.output))}: {listed or 'scores alone'}, {told}; open it in a browser.")
-    content = "secrets and personal data are replaced as far as they were recognised" if args.redact else "unredacted"
+    print(
+        f"{printable(str(args.output))}: {listed or 'scores alone'}, {told}; open it in a browser."
+    )
+    content = (
+        "secrets and personal data are replaced as far as they were recognised"
+        if args.redact
+        else "unredacted"
+    )
     print(f"It contains what users and the agent said, {content}. Only you can read it.")

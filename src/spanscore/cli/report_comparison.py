@@ -13,10 +13,17 @@ _UNITS = {PASS_RATE: "%", LATENCY: "s"}
 
 
 def compared(baseline: Given, own: Given) -> report.Comparison:
-    """How `own` differs from `baseline`. Raises InputError where one is the run of a suite and the other is none."""
-    a, b = compared_files.of_two((Path(baseline.name), baseline.content), (Path(own.name), own.content))
+    """How `own` differs from `baseline`.
+
+    Raises InputError where one is the run of a suite and the other is none.
+    """
+    a, b = compared_files.of_two(
+        (Path(baseline.name), baseline.content), (Path(own.name), own.content)
+    )
     found = compared_runs(a, b, limits=Limits(), level=_LEVEL, certain=False)
-    changed = [x for x in found.cases if x.a != x.b or any(one != other for one, other in x.means.values())]
+    changed = [
+        x for x in found.cases if x.a != x.b or any(one != other for one, other in x.means.values())
+    ]
     return report.Comparison(
         baseline=baseline.name,
         verdict=found.verdict,
@@ -30,8 +37,16 @@ def compared(baseline: Given, own: Given) -> report.Comparison:
 
 def _remarks(found: Comparison) -> tuple[str, ...]:
     if not found.measures:
-        return ("Nothing is in both runs, so nothing can be compared: they are paired by case, id, or user input.",)
-    unlike = [f"Not comparable, since it was scored differently in both runs: {x}" for x in found.not_comparable]
+        return (
+            (
+                "Nothing is in both runs, so nothing can be compared: they are paired by case, id,"
+                " or user input."
+            ),
+        )
+    unlike = [
+        f"Not comparable, since it was scored differently in both runs: {x}"
+        for x in found.not_comparable
+    ]
     return (*unlike, compare.counted(found), compare.sureness(found))
 
 
@@ -50,5 +65,10 @@ def _difference(x: Measure) -> report.Difference:
 
 def _change(x: CaseChange) -> report.Change:
     return report.Change(
-        name=x.name, baseline=x.a, own=x.b, measure=x.measure, values=x.means.get(x.measure), verdict=x.verdict
+        name=x.name,
+        baseline=x.a,
+        own=x.b,
+        measure=x.measure,
+        values=x.means.get(x.measure),
+        verdict=x.verdict,
     )

@@ -29,7 +29,8 @@ _OF_A_TRACE = {"trace_ids", "opening_span_id", "model_calls", "target"}
 
 @dataclass(slots=True)
 class Given:
-    """What files contain: agent traces, scores, those that others gave apart, and the run of a suite.
+    """What files contain: agent traces, scores, those that others gave apart, and the run of a
+    suite.
 
     `is_complete`: False where Ctrl-C ended the scoring of the traces.
     """
@@ -45,7 +46,9 @@ class Given:
     @property
     def name(self) -> str:
         """What the files are called."""
-        return ", ".join(x.name or str(x) for x in self.paths[:3]) + (", …" if len(self.paths) > 3 else "")
+        return ", ".join(x.name or str(x) for x in self.paths[:3]) + (
+            ", …" if len(self.paths) > 3 else ""
+        )
 
     @property
     def content(self) -> compared_files.Content:
@@ -66,7 +69,9 @@ class Given:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            raise InputError(f"{self.name}: no run as `spanscore test --output` writes it ({what})") from None
+            raise InputError(
+                f"{self.name}: no run as `spanscore test --output` writes it ({what})"
+            ) from None
 
 
 def read(paths: Sequence[Place], settings: Settings, args: argparse.Namespace) -> Given:
@@ -100,7 +105,9 @@ def _take_scores(given: Given, path: Path) -> None:
     if isinstance(content, list):
         given.scores += content
     elif given.run is not None:
-        raise InputError(f"{path}: a report is of one run of a suite; give the other one as --baseline")
+        raise InputError(
+            f"{path}: a report is of one run of a suite; give the other one as --baseline"
+        )
     else:
         given.run = content
 
@@ -110,12 +117,21 @@ def _require_scores(path: Path) -> None:
     for score in compared_files.scores(path):
         lacking = [name for name in _OF_A_SCORE if name not in score]
         if lacking or not isinstance(score["evaluator"], dict):
-            what = f"{', '.join(map(repr, lacking))} is missing" if lacking else "its 'evaluator' is no object"
-            raise InputError(f"{path}: no scores as spanscore writes them ({what}); `spanscore eval --jsonl` does")
+            what = (
+                f"{', '.join(map(repr, lacking))} is missing"
+                if lacking
+                else "its 'evaluator' is no object"
+            )
+            raise InputError(
+                f"{path}: no scores as spanscore writes them ({what}); `spanscore eval --jsonl`"
+                " does"
+            )
 
 
 def _take_telemetry(given: Given, paths: Sequence[Place], settings: Settings) -> None:
-    """The agent traces in files of OTLP, and the scores among them: those that spanscore exported, and others'."""
+    """The agent traces in files of OTLP, and the scores among them: those that spanscore exported,
+    and others'.
+    """
     telemetry = recorded.loaded(paths)
     scope = settings.assemble.session_scope
     given.scores += read_own(telemetry.spans, telemetry.logs, session_scope=scope)
@@ -145,7 +161,10 @@ def _score(given: Given, settings: Settings, args: argparse.Namespace) -> None:
     given.is_complete = found.is_complete
     if not found.is_complete:
         count = len({x.subject_id for x in found.evaluations if x.scope == "trace"})
-        told = f"interrupted when {count:,} of {len(given.traces):,} turns were scored; the rest has no scores"
+        told = (
+            f"interrupted when {count:,} of {len(given.traces):,} turns were scored; the rest has"
+            " no scores"
+        )
         given.notes.append(f"Scoring was {told}.")
         print(f"spanscore: {told}", file=sys.stderr)
 
@@ -169,6 +188,10 @@ def _agent_traces(path: Path) -> Iterator[AgentTrace]:
                 continue
             try:
                 data = loads(line.decode())
-                yield AgentTrace.from_json({name: x for name, x in data.items() if name != "explain"})
+                yield AgentTrace.from_json(
+                    {name: x for name, x in data.items() if name != "explain"}
+                )
             except (KeyError, TypeError, ValueError, AttributeError):
-                raise InputError(f"{path}:{number}: no agent trace as `spanscore inspect --jsonl` prints it") from None
+                raise InputError(
+                    f"{path}:{number}: no agent trace as `spanscore inspect --jsonl` prints it"
+                ) from None

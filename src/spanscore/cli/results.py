@@ -1,4 +1,6 @@
-"""A run of a suite as a person reads it: cases by their trials, what kept them from passing, and the whole."""
+"""A run of a suite as a person reads it: cases by their trials, what kept them from passing, and
+the whole.
+"""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -45,7 +47,10 @@ def print_run(output: "Console", run: Run, corrected: Iterable[PassRate]) -> Non
 def _print_cases(output: "Console", run: Run) -> None:
     """The table of cases; where it is too wide, with each interval under its estimate."""
     wide = _case_table(run, " ")
-    fits = output.measure(wide, options=output.options.update(width=_ANY_WIDTH)).maximum <= output.width
+    fits = (
+        output.measure(wide, options=output.options.update(width=_ANY_WIDTH)).maximum
+        <= output.width
+    )
     output.print(wide if fits else _case_table(run, "\n"))
     output.print()
 
@@ -79,7 +84,9 @@ def _case_table(run: Run, gap: str) -> "Table":
 
 
 def _print_whole(output: "Console", run: Run) -> None:
-    counts = ", ".join(f"{run.count(x)} {x}" for x in ("pass", "fail", "error", "unmatched") if run.count(x))
+    counts = ", ".join(
+        f"{run.count(x)} {x}" for x in ("pass", "fail", "error", "unmatched") if run.count(x)
+    )
     output.print(f"{len(run.cases)} case{'s' if len(run.cases) > 1 else ''}: {counts}")
     if run.cases_that_pass:
         _print_estimate(output, "cases that pass", run.cases_that_pass)
@@ -87,13 +94,15 @@ def _print_whole(output: "Console", run: Run) -> None:
         _print_estimate(output, "trials that pass, over cases", run.pass_rate)
     _print_odds(output, run)
     if run.cases_that_pass and run.clusters_of(run.cases):
-        output.print("n counts sessions: cases that were recorded in one session are not independent.")
+        output.print(
+            "n counts sessions: cases that were recorded in one session are not independent."
+        )
     if run.mean_score:
         _print_estimate(output, "mean score of 100", run.mean_score, digits=1)
     if run.suite.agentic.unit == "interaction":
         output.print(
-            "n of pass@k and pass^k counts interactions, as some frameworks do; turns of one conversation are "
-            "not independent trials."
+            "n of pass@k and pass^k counts interactions, as some frameworks do; turns of one"
+            " conversation are not independent trials."
         )
 
 
@@ -101,9 +110,15 @@ def _print_odds(output: "Console", run: Run) -> None:
     """pass@k and pass^k over cases, with their k and how each case's own are estimated."""
     ks = sorted({x.odds["k"] for x in run.cases if x.odds["n"]})
     if ks:
-        output.print(f"k = {', '.join(map(str, ks))}; pass@k and pass^k of a case: {run.suite.agentic.statistics}")
+        output.print(
+            f"k = {', '.join(map(str, ks))}; pass@k and pass^k of a case:"
+            f" {run.suite.agentic.statistics}"
+        )
     if len(ks) > 1:
-        output.print("pass@k and pass^k over cases: none, since the cases have different k; --k sets one for all")
+        output.print(
+            "pass@k and pass^k over cases: none, since the cases have different k; --k sets one"
+            " for all"
+        )
     at_k, pow_k = run.over_cases("pass_at_k"), run.over_cases("pass_pow_k")
     if at_k and pow_k:
         k = ks[0]
@@ -119,7 +134,9 @@ def _print_estimate(output: "Console", what: str, estimate: Estimate, digits: in
 
 def _marks(result: CaseResult) -> str:
     marks = " ".join(_MARKS[x.status] for x in result.trials[:_MAX_MARKS])
-    return marks + (f" +{len(result.trials) - _MAX_MARKS}" if len(result.trials) > _MAX_MARKS else "")
+    return marks + (
+        f" +{len(result.trials) - _MAX_MARKS}" if len(result.trials) > _MAX_MARKS else ""
+    )
 
 
 def estimated(estimate: Estimate, digits: int = 2, gap: str = " ") -> str:
@@ -130,8 +147,14 @@ def estimated(estimate: Estimate, digits: int = 2, gap: str = " ") -> str:
 
 def _odds(odds: Any, name: str, gap: str) -> str:
     low, high = odds[f"{name}_ci_low"], odds[f"{name}_ci_high"]
-    return "-" if odds[name] is None else _ranged(odds[name], None if low is None else (low, high), 2, gap)
+    return (
+        "-"
+        if odds[name] is None
+        else _ranged(odds[name], None if low is None else (low, high), 2, gap)
+    )
 
 
 def _ranged(value: float, limits: tuple[float, float] | None, digits: int, gap: str) -> str:
-    return f"{value:.{digits}f}" + (f"{gap}[{limits[0]:.{digits}f}, {limits[1]:.{digits}f}]" if limits else "")
+    return f"{value:.{digits}f}" + (
+        f"{gap}[{limits[0]:.{digits}f}, {limits[1]:.{digits}f}]" if limits else ""
+    )

@@ -1,4 +1,6 @@
-"""`spanscore run -- PROGRAM`: receives what one program emits, scores it, and shows the scores when it has ended."""
+"""`spanscore run -- PROGRAM`: receives what one program emits, scores it, and shows the scores when
+it has ended.
+"""
 
 import argparse
 import asyncio
@@ -30,24 +32,46 @@ if TYPE_CHECKING:
     from spanscore.cli.one_run import OneRun
 
 _NOTHING_CAME = (
-    "no agent trace came from the program. Is it instrumented, and does it end its spans? OTEL_EXPORTER_OTLP_ENDPOINT "
-    "is set for it, which an exporter with an endpoint in the program's own code does not read. A Python program may "
-    "need `spanscore run -- opentelemetry-instrument python ...`, with the instrumentation of its framework installed"
+    "no agent trace came from the program. Is it instrumented, and does it end its spans?"
+    " OTEL_EXPORTER_OTLP_ENDPOINT is set for it, which an exporter with an endpoint in the"
+    " program's own code does not read. A Python program may need `spanscore run --"
+    " opentelemetry-instrument python ...`, with the instrumentation of its framework installed"
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument("program", metavar="PROGRAM", nargs=argparse.REMAINDER, help="what is run, after `--`")
-    parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the configuration; without it, the defaults")
-    parser.add_argument("--model", metavar="MODEL", help="the model that judges, in place of the configured one")
     parser.add_argument(
-        "--metric", metavar="NAME", action="append", default=[], help="measure only this metric; may be given again"
+        "program", metavar="PROGRAM", nargs=argparse.REMAINDER, help="what is run, after `--`"
     )
-    parser.add_argument("--failing", action="store_true", help="show only what does not pass or was not measured")
-    parser.add_argument("--output", metavar="FILE", type=Path, help="write the scores there, one JSON object a line")
     parser.add_argument(
-        "--keep", metavar="FOLDER", type=Path, help="keep the store there, for `spanscore scores --store` and `traces`"
+        "-c",
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="the configuration; without it, the defaults",
+    )
+    parser.add_argument(
+        "--model", metavar="MODEL", help="the model that judges, in place of the configured one"
+    )
+    parser.add_argument(
+        "--metric",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="measure only this metric; may be given again",
+    )
+    parser.add_argument(
+        "--failing", action="store_true", help="show only what does not pass or was not measured"
+    )
+    parser.add_argument(
+        "--output", metavar="FILE", type=Path, help="write the scores there, one JSON object a line"
+    )
+    parser.add_argument(
+        "--keep",
+        metavar="FOLDER",
+        type=Path,
+        help="keep the store there, for `spanscore scores --store` and `traces`",
     )
     answers.add_arguments(parser)
 
@@ -60,7 +84,8 @@ def run(args: argparse.Namespace) -> int:
     output_files.require_writable(args.output)
     environ = dict(os.environ)  # the program's own: what is set for this process is not for it
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    logging.getLogger("spanscore").setLevel(logging.ERROR)  # what a server warns of is in the scores and remarks here
+    # what a server warns of is in the scores and remarks here
+    logging.getLogger("spanscore").setLevel(logging.ERROR)
     settings = _configured(args)
     folder = _folder(args.keep)
     try:
@@ -79,11 +104,15 @@ def _configured(args: argparse.Namespace) -> Settings:
         settings = settings.model_copy(update={"export": Export.model_validate({"exporters": {}})})
     judge = settings.judge.or_model(args.model).model_copy(update={"try_at_start": False})
     evaluation = _only(settings, args.metric) if args.metric else settings.evaluation
-    return answers.applied(settings.model_copy(update={"judge": judge, "evaluation": evaluation}), args)
+    return answers.applied(
+        settings.model_copy(update={"judge": judge, "evaluation": evaluation}), args
+    )
 
 
 def _only(settings: Settings, wanted: Sequence[str]) -> Measured:
-    """What is measured where only these metrics are wanted, each with the options that it is configured with."""
+    """What is measured where only these metrics are wanted, each with the options that it is
+    configured with.
+    """
     names = [x for name in wanted for x in metric_names(name, settings)]
     return narrowed(settings.evaluation, dict.fromkeys(names))
 
@@ -98,7 +127,11 @@ def _folder(keep: Path | None) -> Path:
 
 
 async def _run(
-    args: argparse.Namespace, command: Sequence[str], settings: Settings, folder: Path, environ: Mapping[str, str]
+    args: argparse.Namespace,
+    command: Sequence[str],
+    settings: Settings,
+    folder: Path,
+    environ: Mapping[str, str],
 ) -> int:
     from spanscore.cli.one_run import (  # noqa: PLC0415 - the servers' libraries, which --help does not need
         OneRun,
@@ -112,7 +145,9 @@ async def _run(
 
     def server_ended(why: str) -> None:
         if code is None:
-            _say([f"the receiver has ended by an error, and the program goes on without it ({why})"])
+            _say(
+                [f"the receiver has ended by an error, and the program goes on without it ({why})"]
+            )
 
     try:
         async with server.serving(server_ended):
@@ -132,12 +167,18 @@ def _backends(environ: Mapping[str, str]) -> dict[Signal, Backend]:
     """Where the program would have sent each signal, as far as anything listens there."""
     named = all_from_environment(environ)
     silent = {(x.url, x.variable): x for x in named.values() if not x.listens()}
-    _say(f"nothing listens on {url}, which {variable} names: nothing is passed on to it" for url, variable in silent)
+    _say(
+        f"nothing listens on {url}, which {variable} names: nothing is passed on to it"
+        for url, variable in silent
+    )
     return {signal: x for signal, x in named.items() if (x.url, x.variable) not in silent}
 
 
 async def _finished(server: "OneRun") -> bool:
-    """Wait for the scores. Returns whether they are all there: Ctrl-C, or SIGTERM, ends the wait."""
+    """Wait for the scores.
+
+    Returns whether they are all there: Ctrl-C, or SIGTERM, ends the wait.
+    """
     loop = asyncio.get_running_loop()
     finishing = asyncio.create_task(server.finish())
     numbers = (signal.SIGINT, signal.SIGTERM)
@@ -168,7 +209,9 @@ def _show(
     remarks: Iterable[str],
 ) -> None:
     if args.output is not None:
-        output_files.write(args.output, lambda: "".join(f"{dumps(x.to_json())}\n" for x in evaluations))
+        output_files.write(
+            args.output, lambda: "".join(f"{dumps(x.to_json())}\n" for x in evaluations)
+        )
     if traces:
         output = console(to_stderr=True)
         output.print()

@@ -1,4 +1,6 @@
-"""What `spanscore runs create --file` sends: the agent traces in files, or at URLs, that this machine can read."""
+"""What `spanscore runs create --file` sends: the agent traces in files, or at URLs, that this
+machine can read.
+"""
 
 import argparse
 import sys
@@ -17,7 +19,17 @@ if TYPE_CHECKING:
 
 _MAX_BYTES: Final = 3 * 2**20
 _MAX_TRACES: Final = 1000
-_CONDITIONS: Final = ("source", "trace", "session", "ids_file", "where", "service", "agent", "environment", "user")
+_CONDITIONS: Final = (
+    "source",
+    "trace",
+    "session",
+    "ids_file",
+    "where",
+    "service",
+    "agent",
+    "environment",
+    "user",
+)
 _MORE_CONDITIONS: Final = ("resource", "since", "until", "errors", "min_duration", "min_tokens")
 
 
@@ -28,26 +40,47 @@ def add_arguments(group: Any) -> None:
         action="append",
         default=[],
         metavar="PATH",
-        help="the traces in this file or folder, or at this URL, read here and sent to the server; may be repeated",
+        help=(
+            "the traces in this file or folder, or at this URL, read here and sent to the server;"
+            " may be repeated"
+        ),
     )
     group.add_argument(
-        "-c", "--config", metavar="FILE", type=Path, help="with --file: a configuration, whose assemble.stitch holds"
+        "-c",
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="with --file: a configuration, whose assemble.stitch holds",
     )
 
 
 def check(args: argparse.Namespace) -> None:
     """Refuse options that do not go together with files. Raises InputError."""
-    given = [x for x in (*_CONDITIONS, *_MORE_CONDITIONS) if getattr(args, x) not in (None, "", [], False)]
+    given = [
+        x
+        for x in (*_CONDITIONS, *_MORE_CONDITIONS)
+        if getattr(args, x) not in (None, "", [], False)
+    ]
     if given:
         option = given[0].replace("_", "-")
-        raise InputError(f"--file and --{option}: give one; conditions may stand in a URL: 'file:///PATH?service=shop'")
+        raise InputError(
+            f"--file and --{option}: give one; conditions may stand in a URL:"
+            " 'file:///PATH?service=shop'"
+        )
     if args.dry_run:
-        raise InputError("--file and --dry-run: `spanscore eval PATH --dry-run` says what judging a file costs")
+        raise InputError(
+            "--file and --dry-run: `spanscore eval PATH --dry-run` says what judging a file costs"
+        )
 
 
 def send(args: argparse.Namespace, ask: "sources.Ask", wanted: "Run") -> None:
-    """Send the traces of all files, and have `wanted` name them, or their sessions. Raises InputError."""
-    from spanscore.api.v1.trace_service_pb2 import ImportTracesRequest  # noqa: PLC0415 - --help needs no protobuf
+    """Send the traces of all files, and have `wanted` name them, or their sessions.
+
+    Raises InputError.
+    """
+    from spanscore.api.v1.trace_service_pb2 import (  # noqa: PLC0415 - --help needs no protobuf
+        ImportTracesRequest,
+    )
     from spanscore.control.target import MAX_IDS  # noqa: PLC0415 - as above
 
     settings = config.load(args.config) if args.config else config.default()
@@ -58,7 +91,10 @@ def send(args: argparse.Namespace, ask: "sources.Ask", wanted: "Run") -> None:
         count += len(traces)
         names.update(dict.fromkeys(answer.sessions if args.sessions else answer.traces))
         if len(names) > MAX_IDS:
-            raise InputError(f"--file: more than {MAX_IDS:,} traces or sessions; let the server read them by --source")
+            raise InputError(
+                f"--file: more than {MAX_IDS:,} traces or sessions; let the server read them by"
+                " --source"
+            )
         print(f"sent {count:,} traces", file=sys.stderr)
     if not names:
         raise InputError("--file --sessions: none of the traces has a session")
@@ -74,7 +110,9 @@ def _recordings(places: Sequence[str], stitch_off: Collection[str]) -> "Recordin
 
 
 def _requests(found: "Recordings") -> Iterator[list["AgentTrace"]]:
-    """The traces in messages of a bounded size; one that is too large for any is left out, with a warning."""
+    """The traces in messages of a bounded size; one that is too large for any is left out, with a
+    warning.
+    """
     from spanscore.api.convert import encode_trace  # noqa: PLC0415 - as above
 
     waiting: list[AgentTrace] = []
@@ -83,9 +121,14 @@ def _requests(found: "Recordings") -> Iterator[list["AgentTrace"]]:
         for trace in batch:
             message = encode_trace(trace)
             if message.ByteSize() > _MAX_BYTES:
-                print(f"warning: trace {trace.id} is too large to be sent, and left out", file=sys.stderr)
+                print(
+                    f"warning: trace {trace.id} is too large to be sent, and left out",
+                    file=sys.stderr,
+                )
                 continue
-            if waiting and (size_bytes + message.ByteSize() > _MAX_BYTES or len(waiting) == _MAX_TRACES):
+            if waiting and (
+                size_bytes + message.ByteSize() > _MAX_BYTES or len(waiting) == _MAX_TRACES
+            ):
                 yield waiting
                 waiting, size_bytes = [], 0
             waiting.append(message)

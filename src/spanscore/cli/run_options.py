@@ -21,23 +21,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_measure(parser.add_argument_group("by what"))
     add_budget(parser)
     parser.add_argument("--name", metavar="TEXT", default="", help="a name for people")
-    parser.add_argument("--export", action="store_true", help="export the scores by OTLP, each with the run's id")
-    parser.add_argument("--request-id", metavar="KEY", help="create no second run under the same key")
-    parser.add_argument("--dry-run", action="store_true", help="only say what a judge would be asked, and its cost")
-    parser.add_argument("--watch", action="store_true", help="show the progress until the run has ended")
+    parser.add_argument(
+        "--export", action="store_true", help="export the scores by OTLP, each with the run's id"
+    )
+    parser.add_argument(
+        "--request-id", metavar="KEY", help="create no second run under the same key"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="only say what a judge would be asked, and its cost"
+    )
+    parser.add_argument(
+        "--watch", action="store_true", help="show the progress until the run has ended"
+    )
 
 
 def add_budget(parser: Any) -> None:
     """Declare the options of the budget."""
-    parser.add_argument("--max-usd", metavar="X", type=float, help="spend at most so many USD on the judge in all")
-    parser.add_argument("--max-tokens", metavar="N", type=int, help="spend at most so many tokens on the judge in all")
+    parser.add_argument(
+        "--max-usd", metavar="X", type=float, help="spend at most so many USD on the judge in all"
+    )
+    parser.add_argument(
+        "--max-tokens",
+        metavar="N",
+        type=int,
+        help="spend at most so many tokens on the judge in all",
+    )
 
 
 def wanted(args: argparse.Namespace) -> "Run":
     """The run that the options ask for. Raises InputError."""
     from spanscore.api.v1.run_service_pb2 import Run  # noqa: PLC0415 - --help needs no protobuf
 
-    found = Run(display_name=args.name, target=target(args), measure=measure(args), export=args.export)
+    found = Run(
+        display_name=args.name, target=target(args), measure=measure(args), export=args.export
+    )
     if (given := budget(args)) is not None:
         found.budget.CopyFrom(given)
     return found
@@ -56,10 +73,18 @@ def budget(args: argparse.Namespace) -> "RunBudget | None":
 
 def add_target(group: Any) -> None:
     """Declare the options of the target."""
-    group.add_argument("--sessions", action="store_true", help="evaluate sessions, in place of traces")
-    group.add_argument("--source", metavar="NAME", help="from this source of the server, in place of its store")
-    group.add_argument("--trace", action="append", default=[], metavar="ID", help="this trace; may be repeated")
-    group.add_argument("--session", action="append", default=[], metavar="ID", help="this session; may be repeated")
+    group.add_argument(
+        "--sessions", action="store_true", help="evaluate sessions, in place of traces"
+    )
+    group.add_argument(
+        "--source", metavar="NAME", help="from this source of the server, in place of its store"
+    )
+    group.add_argument(
+        "--trace", action="append", default=[], metavar="ID", help="this trace; may be repeated"
+    )
+    group.add_argument(
+        "--session", action="append", default=[], metavar="ID", help="this session; may be repeated"
+    )
     group.add_argument(
         "--ids-file",
         metavar="FILE",
@@ -69,47 +94,88 @@ def add_target(group: Any) -> None:
     for name in ("service", "agent", "environment", "user"):
         group.add_argument(f"--{name}", metavar="NAME", help=f"only of this {name}")
     group.add_argument(
-        "--resource", action="append", default=[], metavar="KEY=VALUE", help="only with this resource attribute"
+        "--resource",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="only with this resource attribute",
     )
-    group.add_argument("--since", metavar="TIME", help="only what started since then: 24h, or 2026-05-01T12:00 (UTC)")
+    group.add_argument(
+        "--since",
+        metavar="TIME",
+        help="only what started since then: 24h, or 2026-05-01T12:00 (UTC)",
+    )
     group.add_argument("--until", metavar="TIME", help="only what started before that")
     group.add_argument("--errors", action="store_true", help="only where a tool call failed")
-    group.add_argument("--min-duration", metavar="S", type=float, help="only what took so many seconds at least")
-    group.add_argument("--min-tokens", metavar="N", type=int, help="only with so many tokens at least")
+    group.add_argument(
+        "--min-duration", metavar="S", type=float, help="only what took so many seconds at least"
+    )
+    group.add_argument(
+        "--min-tokens", metavar="N", type=int, help="only with so many tokens at least"
+    )
     group.add_argument(
         "--where",
         metavar="FILTER",
         default="",
-        help="only what meets this filter, as `spanscore traces` lists it: 'label.faithfulness = fail'",
+        help=(
+            "only what meets this filter, as `spanscore traces` lists it: 'label.faithfulness ="
+            " fail'"
+        ),
     )
-    group.add_argument("--share", metavar="X", type=float, help="a random share of them, such as 0.1")
+    group.add_argument(
+        "--share", metavar="X", type=float, help="a random share of them, such as 0.1"
+    )
     group.add_argument("--count", metavar="N", type=int, help="so many of them, at random")
-    group.add_argument("--seed", metavar="N", type=int, default=0, help="another seed draws others; default: 0")
+    group.add_argument(
+        "--seed", metavar="N", type=int, default=0, help="another seed draws others; default: 0"
+    )
 
 
 def add_measure(group: Any) -> None:
     """Declare the options of what is measured."""
-    group.add_argument("--metric", action="append", default=[], metavar="NAME", help="this metric; may be repeated")
-    group.add_argument("--model", metavar="MODEL", help="the model that judges, in place of the configured one")
     group.add_argument(
-        "--threshold", action="append", default=[], metavar="METRIC=X", help="from which score on the label is pass"
+        "--metric", action="append", default=[], metavar="NAME", help="this metric; may be repeated"
     )
     group.add_argument(
-        "--signal-weight", action="append", default=[], metavar="METRIC=X", help="how much it counts in session metrics"
+        "--model", metavar="MODEL", help="the model that judges, in place of the configured one"
     )
     group.add_argument(
-        "--option", action="append", default=[], metavar="METRIC:OPTION=VALUE", help="an option of a metric, as JSON"
+        "--threshold",
+        action="append",
+        default=[],
+        metavar="METRIC=X",
+        help="from which score on the label is pass",
+    )
+    group.add_argument(
+        "--signal-weight",
+        action="append",
+        default=[],
+        metavar="METRIC=X",
+        help="how much it counts in session metrics",
+    )
+    group.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="METRIC:OPTION=VALUE",
+        help="an option of a metric, as JSON",
     )
 
 
 def target(args: argparse.Namespace) -> "RunTarget":
     """The target that the options name. Raises InputError."""
-    from spanscore.api.v1.run_service_pb2 import RunSampling, RunTarget, TraceFilter  # noqa: PLC0415 - as above
+    from spanscore.api.v1.run_service_pb2 import (  # noqa: PLC0415 - as above
+        RunSampling,
+        RunTarget,
+        TraceFilter,
+    )
     from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE  # noqa: PLC0415 - as above
 
     for option in ("min_tokens", "count", "seed"):
         if (getattr(args, option) or 0) < 0:
-            raise InputError(f"--{option.replace('_', '-')} {getattr(args, option)}: give a number of at least 0")
+            raise InputError(
+                f"--{option.replace('_', '-')} {getattr(args, option)}: give a number of at least 0"
+            )
     listed = [] if args.ids_file is None else _ids(args.ids_file)
     conditions = TraceFilter(
         service=args.service,

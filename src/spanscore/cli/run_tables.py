@@ -1,4 +1,6 @@
-"""Evaluation runs as people read them: a table, one run with what is missing and why, and its progress."""
+"""Evaluation runs as people read them: a table, one run with what is missing and why, and its
+progress.
+"""
 
 import sys
 from collections.abc import Sequence
@@ -9,7 +11,14 @@ from spanscore.cli.plain_table import plain_table
 from spanscore.cli.terminal import console, on_one_line, printable
 
 if TYPE_CHECKING:
-    from spanscore.api.v1.run_service_pb2 import MissingScores, Run, RunBudget, RunEstimate, RunItem, RunProgress
+    from spanscore.api.v1.run_service_pb2 import (
+        MissingScores,
+        Run,
+        RunBudget,
+        RunEstimate,
+        RunItem,
+        RunProgress,
+    )
 
 
 def print_runs(runs: "Sequence[Run]") -> None:
@@ -17,7 +26,9 @@ def print_runs(runs: "Sequence[Run]") -> None:
     if not runs:
         print("no runs")
         return
-    table = plain_table(("run", "name", "state", "created (UTC)"), ("items", "done", "failed", "USD"))
+    table = plain_table(
+        ("run", "name", "state", "created (UTC)"), ("items", "done", "failed", "USD")
+    )
     for run in runs:
         progress = run.progress
         table.add_row(
@@ -42,8 +53,8 @@ def print_run(run: "Run") -> None:
     print(f"  scores    {progress.scores:,}")
     usage = progress.usage
     print(
-        f"  judge     {usage.calls:,} calls and {usage.cached:,} from the cache, {usage.input_tokens:,} tokens in, "
-        f"{usage.output_tokens:,} out, {_usd(progress)} USD"
+        f"  judge     {usage.calls:,} calls and {usage.cached:,} from the cache,"
+        f" {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, {_usd(progress)} USD"
     )
     if run.HasField("budget"):
         print(f"  budget    {_budget(run.budget)}")
@@ -59,28 +70,36 @@ def print_items(items: "Sequence[RunItem]") -> None:
         return
     table = plain_table(("trace or session", "tries", "error"), wrapped={"error"})
     for item in items:
-        table.add_row(on_one_line(item.subject_id, 64), str(item.tries), on_one_line(item.error, 200))
+        table.add_row(
+            on_one_line(item.subject_id, 64), str(item.tries), on_one_line(item.error, 200)
+        )
     console().print(table)
 
 
 def print_estimate(estimate: "RunEstimate") -> None:
     """Print what a run would cost."""
     models = ", ".join(printable(x) for x in estimate.models)
-    cost = f"at most {estimate.max_cost_usd:.4f} USD" if estimate.HasField("max_cost_usd") else "at a price not known"
+    cost = (
+        f"at most {estimate.max_cost_usd:.4f} USD"
+        if estimate.HasField("max_cost_usd")
+        else "at a price not known"
+    )
     print(f"{estimate.items:,} of {estimate.candidates:,} that the target names would be evaluated")
     if not estimate.calls:
         print("no judge would be asked; nothing was sent")
         return
     print(
-        f"{estimate.calls:,} calls of {models}, at most {estimate.max_input_tokens:,} tokens in and "
-        f"{estimate.max_output_tokens:,} out, {cost}; nothing was sent"
+        f"{estimate.calls:,} calls of {models}, at most {estimate.max_input_tokens:,} tokens in and"
+        f" {estimate.max_output_tokens:,} out, {cost}; nothing was sent"
     )
     if estimate.planned < estimate.items:
         print(f"scaled up from {estimate.planned:,} of them, drawn by the run's seed")
 
 
 class Watched:
-    """A run's progress on standard error: one line that changes on a terminal, else a line for each state."""
+    """A run's progress on standard error: one line that changes on a terminal, else a line for each
+    state.
+    """
 
     def __init__(self, *, is_terminal: bool) -> None:
         self._is_terminal = is_terminal
@@ -107,7 +126,9 @@ def _id(run: "Run") -> str:
 
 
 def _state(run: "Run") -> str:
-    from spanscore.api.v1.run_service_pb2 import RunState  # noqa: PLC0415 - --help needs no protobuf
+    from spanscore.api.v1.run_service_pb2 import (  # noqa: PLC0415 - --help needs no protobuf
+        RunState,
+    )
 
     return RunState.Name(run.state).removeprefix("RUN_STATE_").lower()
 

@@ -25,7 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's actions and their options."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, title="actions")
     for name, (summary, declare) in _ACTIONS.items():
-        action = actions.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        action = actions.add_parser(
+            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
+        )
         sources.add_server_arguments(action, default=_DEFAULT_SERVER)
         action.add_argument("--json", action="store_true", help="print JSON, one object a line")
         declare(action)
@@ -33,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the action says. Returns the exit code."""
-    from spanscore.api.v1.run_service_pb2_grpc import RunServiceStub  # noqa: PLC0415 - --help needs no gRPC
+    from spanscore.api.v1.run_service_pb2_grpc import (  # noqa: PLC0415 - --help needs no gRPC
+        RunServiceStub,
+    )
 
     with sources.service(args, RunServiceStub) as ask:
         code: int = _DONE[args.action](args, ask)
@@ -82,7 +86,11 @@ def _items(args: argparse.Namespace, ask: "sources.Ask") -> int:
 
     state = pb.RunItemState.Value(f"RUN_ITEM_STATE_{args.state.upper()}")
     request = pb.ListRunItemsRequest(parent=_name(args), state=state)
-    print_all(args, sources.pages(ask, "ListRunItems", request, "items", args.limit), run_tables.print_items)
+    print_all(
+        args,
+        sources.pages(ask, "ListRunItems", request, "items", args.limit),
+        run_tables.print_items,
+    )
     return 0
 
 
@@ -98,7 +106,11 @@ def _moved(method: str, args: argparse.Namespace, ask: "sources.Ask", **fields: 
     """Ask for a method that takes a run's name, and print the run."""
     from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
 
-    print_one(args, ask(method, getattr(pb, f"{method}Request")(name=_name(args), **fields)), run_tables.print_run)
+    print_one(
+        args,
+        ask(method, getattr(pb, f"{method}Request")(name=_name(args), **fields)),
+        run_tables.print_run,
+    )
     return 0
 
 
@@ -112,12 +124,17 @@ def _delete(args: argparse.Namespace, ask: "sources.Ask") -> int:
 
     ask("DeleteRun", pb.DeleteRunRequest(name=_name(args), delete_scores=args.with_scores))
     if not args.json:
-        print(f"deleted {args.run}{' with its scores' if args.with_scores else '; its scores are kept'}")
+        print(
+            "deleted"
+            f" {args.run}{' with its scores' if args.with_scores else '; its scores are kept'}"
+        )
     return 0
 
 
 def _watched(args: argparse.Namespace, ask: "sources.Ask", name: str) -> int:
-    """Show a run until it has ended or is paused; the exit code is 1 where it failed or was cancelled."""
+    """Show a run until it has ended or is paused; the exit code is 1 where it failed or was
+    cancelled.
+    """
     from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
 
     last: Run | None = None
@@ -135,8 +152,12 @@ def _watched(args: argparse.Namespace, ask: "sources.Ask", name: str) -> int:
     return 1 if last.state in {pb.RUN_STATE_FAILED, pb.RUN_STATE_CANCELLED} else 0
 
 
-def _states(ask: "sources.Ask", request: Any, sleep: Callable[[float], Any] = time.sleep) -> "Iterator[Run]":
-    """What WatchRun answers; where the server restarts meanwhile, again, for a minute without an answer."""
+def _states(
+    ask: "sources.Ask", request: Any, sleep: Callable[[float], Any] = time.sleep
+) -> "Iterator[Run]":
+    """What WatchRun answers; where the server restarts meanwhile, again, for a minute without an
+    answer.
+    """
     import grpc  # noqa: PLC0415 - as above
 
     tries = 0  # a server that has never answered is not waited for
@@ -164,20 +185,28 @@ def _of_one(parser: argparse.ArgumentParser) -> None:
 
 
 def _of_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--state", action="append", choices=_STATES, help="only runs in this state; may be repeated")
+    parser.add_argument(
+        "--state", action="append", choices=_STATES, help="only runs in this state; may be repeated"
+    )
     parser.add_argument(
         "--order-by",
         metavar="FIELD",
         default="",
         help='created_ns or updated_ns, as in "updated_ns desc"',
     )
-    parser.add_argument("-n", "--limit", metavar="N", type=int, default=50, help="at most so many, 0 for all")
+    parser.add_argument(
+        "-n", "--limit", metavar="N", type=int, default=50, help="at most so many, 0 for all"
+    )
 
 
 def _of_items(parser: argparse.ArgumentParser) -> None:
     _of_one(parser)
-    parser.add_argument("--state", choices=_ITEM_STATES, default="failed", help="in which state; default: failed")
-    parser.add_argument("-n", "--limit", metavar="N", type=int, default=50, help="at most so many, 0 for all")
+    parser.add_argument(
+        "--state", choices=_ITEM_STATES, default="failed", help="in which state; default: failed"
+    )
+    parser.add_argument(
+        "-n", "--limit", metavar="N", type=int, default=50, help="at most so many, 0 for all"
+    )
 
 
 def _of_retry(parser: argparse.ArgumentParser) -> None:
@@ -187,7 +216,9 @@ def _of_retry(parser: argparse.ArgumentParser) -> None:
 
 def _of_delete(parser: argparse.ArgumentParser) -> None:
     _of_one(parser)
-    parser.add_argument("--with-scores", action="store_true", help="delete the scores that it made too")
+    parser.add_argument(
+        "--with-scores", action="store_true", help="delete the scores that it made too"
+    )
 
 
 _ACTIONS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
@@ -195,7 +226,10 @@ _ACTIONS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "list": ("list the runs, the newest first", _of_list),
     "get": ("show a run: how far it is, and what was skipped or failed and why", _of_one),
     "watch": ("show a run's progress until it has ended", _of_one),
-    "items": ("list the traces or sessions of a run that failed, or are in another state", _of_items),
+    "items": (
+        "list the traces or sessions of a run that failed, or are in another state",
+        _of_items,
+    ),
     "pause": ("stop a run for now", _of_one),
     "resume": ("have a paused run go on", _of_one),
     "cancel": ("end a run for good", _of_one),

@@ -19,7 +19,10 @@ _STYLES = {"pass": "green", "fail": "red", "failed": "bold red", "skipped": "yel
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One score, skip or failure, as it is shown. `value` is None where there is none, `cause` "" but for a skip."""
+    """One score, skip or failure, as it is shown.
+
+    `value` is None where there is none, `cause` "" but for a skip.
+    """
 
     metric: str
     status: str
@@ -34,12 +37,17 @@ class Row:
         cause = evaluation.outcome.cause if isinstance(evaluation.outcome, Skip) else ""
         label = evaluation.label or ""
         by = evaluation.evaluator
-        name = f"{evaluation.metric} ({by.author or by.source})" if evaluation.is_external else evaluation.metric
+        name = (
+            f"{evaluation.metric} ({by.author or by.source})"
+            if evaluation.is_external
+            else evaluation.metric
+        )
         return cls(name, evaluation.status, evaluation.value, label, evaluation.reason, cause)
 
 
 def print_block(output: "Console", title: str, subtitle: str | None, rows: Sequence[Row]) -> None:
-    """Print the scores of one trace or session under its title, and which metrics had no occasion there.
+    """Print the scores of one trace or session under its title, and which metrics had no occasion
+    there.
 
     Metrics that failed for the same reason share one line below the table.
     """
@@ -55,7 +63,12 @@ def print_block(output: "Console", title: str, subtitle: str | None, rows: Seque
             continue
         reason = _reason(row.reason)
         word = on_one_line(row.label, 24) if row.status == "scored" else row.status
-        shown.add_row(on_one_line(row.metric, 40), number(row.value), Text(word, _STYLES.get(word, "")), Text(reason))
+        shown.add_row(
+            on_one_line(row.metric, 40),
+            number(row.value),
+            Text(word, _STYLES.get(word, "")),
+            Text(reason),
+        )
     if shown.row_count:
         output.print(shown)
     for reason, names in together.items():

@@ -1,4 +1,6 @@
-"""`spanscore scores import`: a file of scores, checked line by line before any is sent, and sent in batches."""
+"""`spanscore scores import`: a file of scores, checked line by line before any is sent, and sent in
+batches.
+"""
 
 import argparse
 import hashlib
@@ -22,7 +24,20 @@ if TYPE_CHECKING:
 BATCH = 500
 _MAX_SHOWN = 20
 _COLUMNS = {
-    **{x: x for x in ("trace_id", "span_id", "session_id", "metric", "value", "label", "scale", "reason", "time")},
+    **{
+        x: x
+        for x in (
+            "trace_id",
+            "span_id",
+            "session_id",
+            "metric",
+            "value",
+            "label",
+            "scale",
+            "reason",
+            "time",
+        )
+    },
     "score": "value",
     "comment": "reason",
     "annotator": "author",
@@ -71,8 +86,12 @@ def time_ns(where: str, text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise InputError(f"{where}: {text[:40]!r} is no time: write it as 2026-05-01T12:00, in UTC") from None
-    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
+        raise InputError(
+            f"{where}: {text[:40]!r} is no time: write it as 2026-05-01T12:00, in UTC"
+        ) from None
+    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime(
+        1970, 1, 1, tzinfo=UTC
+    )
     return max(0, (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000)
 
 
@@ -90,7 +109,9 @@ def _lines(args: argparse.Namespace) -> list[_Line]:
     return found
 
 
-def _request(args: argparse.Namespace, where: str, fields: Mapping[str, Any]) -> "CreateScoreRequest":
+def _request(
+    args: argparse.Namespace, where: str, fields: Mapping[str, Any]
+) -> "CreateScoreRequest":
     """The request of a line. Raises InputError."""
     from spanscore.api.v1.score_pb2 import Evaluator, Score  # noqa: PLC0415 - --help needs no protobuf
     from spanscore.api.v1.score_service_pb2 import CreateScoreRequest  # noqa: PLC0415 - as above
@@ -106,11 +127,16 @@ def _request(args: argparse.Namespace, where: str, fields: Mapping[str, Any]) ->
 
 
 def _by_name(where: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What a line contains, by the names of a score's fields, without what is empty. Raises InputError."""
+    """What a line contains, by the names of a score's fields, without what is empty.
+
+    Raises InputError.
+    """
     given: dict[str, Any] = {}
     for column, value in fields.items():
         if column not in _COLUMNS:
-            raise InputError(f"{where}: there is no column {column[:40]!r}; columns are {', '.join(_COLUMNS)}")
+            raise InputError(
+                f"{where}: there is no column {column[:40]!r}; columns are {', '.join(_COLUMNS)}"
+            )
         name = _COLUMNS[column]
         if value in (None, ""):
             continue
@@ -125,7 +151,9 @@ def _set_others(score: Any, where: str, given: Mapping[str, Any]) -> None:
     if "value" in given:
         score.value = _number(f"{where}: value", given["value"])
     if "scale" in given:
-        score.scale.low, score.scale.high = scale_of(f"{where}: scale", _text(where, "scale", given["scale"]))
+        score.scale.low, score.scale.high = scale_of(
+            f"{where}: scale", _text(where, "scale", given["scale"])
+        )
     if "metadata" in given:
         metadata = given["metadata"]
         score.metadata_json = metadata if isinstance(metadata, str) else json.dumps(metadata)
@@ -135,7 +163,9 @@ def _set_others(score: Any, where: str, given: Mapping[str, Any]) -> None:
 
 def _request_id(score: Any) -> str:
     """The same for the same line, so that a file that is imported again creates nothing twice."""
-    return hashlib.sha256(b"import\n" + score.SerializeToString(deterministic=True)).hexdigest()[:32]
+    return hashlib.sha256(b"import\n" + score.SerializeToString(deterministic=True)).hexdigest()[
+        :32
+    ]
 
 
 def _check(file: Path, batches: Sequence[Sequence[_Line]]) -> None:
@@ -148,7 +178,9 @@ def _check(file: Path, batches: Sequence[Sequence[_Line]]) -> None:
         try:
             given.drafts(BatchCreateScoresRequest(requests=[x.request for x in batch]), "")
         except FieldError as error:
-            wrong += [_of_line(file, batch, f"{x.field}: {x.problem}") for x in (error, *error.others)]
+            wrong += [
+                _of_line(file, batch, f"{x.field}: {x.problem}") for x in (error, *error.others)
+            ]
     _refuse(wrong)
 
 
@@ -175,7 +207,12 @@ def _send(args: argparse.Namespace, batches: Sequence[Sequence[_Line]], count: i
 
 def _progress(sent: int, count: int) -> None:
     if sys.stderr.isatty() and count > BATCH:
-        print(f"\r{sent:,} of {count:,}", end="\n" if sent == count else "", file=sys.stderr, flush=True)
+        print(
+            f"\r{sent:,} of {count:,}",
+            end="\n" if sent == count else "",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _of_line(file: Path, batch: Sequence[_Line], problem: str) -> str:
@@ -205,5 +242,7 @@ def _number(where: str, value: Any) -> float:
     except (TypeError, ValueError):
         found = math.nan
     if not math.isfinite(found):
-        raise InputError(f"{where}: {str(value)[:40]!r} is no number; write it with a point, as 0.5")
+        raise InputError(
+            f"{where}: {str(value)[:40]!r} is no number; write it with a point, as 0.5"
+        )
     return found

@@ -61,7 +61,10 @@ def _print_trace(output: "Console", trace: TraceSummary) -> None:
     seconds = max(trace.ended_ns - trace.started_ns, 0) / 1e9
     parts = (
         (_when(trace.started_ns), "dim"),
-        ((verdict if scores else "no scores").ljust(14), "red" if failing else "green" if labelled else "yellow"),
+        (
+            (verdict if scores else "no scores").ljust(14),
+            "red" if failing else "green" if labelled else "yellow",
+        ),
         (f"{seconds:.1f} s".rjust(8), ""),
         (f"trace {trace.trace_ids[0] if trace.trace_ids else trace.id}", "dim"),
         (on_one_line(trace.agent_name or trace.service_name, 40), ""),
@@ -108,7 +111,9 @@ def _of(score: Evaluation) -> str:
 def _source(score: Evaluation) -> str:
     if score.evaluator.source is None:
         return ""
-    return on_one_line("by " + ", ".join(filter(None, (score.evaluator.source, score.evaluator.author))), 60)
+    return on_one_line(
+        "by " + ", ".join(filter(None, (score.evaluator.source, score.evaluator.author))), 60
+    )
 
 
 def _when(moment_ns: int) -> str:

@@ -1,4 +1,6 @@
-"""Scores while they are made: printed, written to a file, counted on a progress bar, kept for the summary."""
+"""Scores while they are made: printed, written to a file, counted on a progress bar, kept for the
+summary.
+"""
 
 import contextlib
 import os
@@ -31,7 +33,9 @@ class Shown(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Showing:
-    """Makes what a `Display` without a terminal prints, and a `ScoreFile` writes: in whichever process."""
+    """Makes what a `Display` without a terminal prints, and a `ScoreFile` writes: in whichever
+    process.
+    """
 
     jsonl: bool
     only_failing: bool
@@ -45,7 +49,9 @@ class Showing:
         if self.jsonl:
             return Shown(_printed_lines(evaluations, only_failing=self.only_failing), lines)
         text = rendered(
-            lambda output: scored.print_subject(output, subject, evaluations, only_failing=self.only_failing),
+            lambda output: scored.print_subject(
+                output, subject, evaluations, only_failing=self.only_failing
+            ),
             self.width,
             self.encoding,
         )
@@ -57,13 +63,19 @@ def _json_lines(evaluations: Iterable[Evaluation]) -> str:
 
 
 def _printed_lines(evaluations: Iterable[Evaluation], *, only_failing: bool) -> str:
-    return "".join(f"{json_line(x.to_json())}\n" for x in evaluations if x.is_failing or not only_failing)
+    return "".join(
+        f"{json_line(x.to_json())}\n" for x in evaluations if x.is_failing or not only_failing
+    )
 
 
 class Display:
-    """Prints traces and sessions with their scores, above a progress bar where a terminal shows one."""
+    """Prints traces and sessions with their scores, above a progress bar where a terminal shows
+    one.
+    """
 
-    def __init__(self, *, jsonl: bool = False, only_failing: bool = False, silent: bool = False) -> None:
+    def __init__(
+        self, *, jsonl: bool = False, only_failing: bool = False, silent: bool = False
+    ) -> None:
         """`silent`: nothing but the bar."""
         self._jsonl = jsonl
         self._only_failing = only_failing
@@ -100,13 +112,17 @@ class Display:
         elif self._jsonl:
             self._print_lines(found.evaluations)
         else:
-            scored.print_subject(self.output, found.subject, found.evaluations, only_failing=self._only_failing)
+            scored.print_subject(
+                self.output, found.subject, found.evaluations, only_failing=self._only_failing
+            )
 
     def showing(self, *, to_file: bool) -> Showing | None:
         """What makes elsewhere what is printed here; None where that is for a terminal."""
         if self.output.is_terminal and not self._jsonl:
             return None
-        return Showing(self._jsonl, self._only_failing, to_file, self.output.width, self.output.encoding)
+        return Showing(
+            self._jsonl, self._only_failing, to_file, self.output.width, self.output.encoding
+        )
 
     def print_given(self, evaluations: Sequence[Evaluation]) -> None:
         """Show scores that others gave, by the trace or the session that they name."""
@@ -132,7 +148,9 @@ class Display:
             print(f"spanscore: {printable(line)}", file=sys.stderr)
 
     def _shown_on(self) -> "Console | None":
-        """Where the bar is: with what is printed, where that is a terminal, else on standard error if that is one."""
+        """Where the bar is: with what is printed, where that is a terminal, else on standard error
+        if that is one.
+        """
         if self.output.is_terminal and not self._jsonl:
             return self.output
         if self.output.is_terminal or not sys.stderr.isatty():
@@ -141,7 +159,9 @@ class Display:
 
 
 class ScoreFile:
-    """A file that only its owner can read, with a line of JSON for each score as soon as it is made."""
+    """A file that only its owner can read, with a line of JSON for each score as soon as it is
+    made.
+    """
 
     def __init__(self, path: Path | None) -> None:
         """None: nothing is written."""
@@ -151,13 +171,18 @@ class ScoreFile:
     def __enter__(self) -> Self:
         if self._path is not None:
             with self._errors_told():
-                self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, private_files.MODE)
+                self._file = os.open(
+                    self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, private_files.MODE
+                )
                 if self._path.is_file():
                     os.fchmod(self._file, private_files.MODE)
         return self
 
     def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
     ) -> None:
         if self._file is not None:
             os.close(self._file)
@@ -185,7 +210,9 @@ class ScoreFile:
 
 
 class Kept:
-    """The scores without their texts: what a summary needs, small enough for hundreds of thousands."""
+    """The scores without their texts: what a summary needs, small enough for hundreds of
+    thousands.
+    """
 
     def __init__(self) -> None:
         self.evaluations: list[Evaluation] = []
@@ -194,16 +221,25 @@ class Kept:
 
     def add(self, evaluations: Iterable[Evaluation]) -> None:
         """Keep these."""
-        self.evaluations += [replace(x, outcome=self._outcome(x), target=self._bare(x.target)) for x in evaluations]
+        self.evaluations += [
+            replace(x, outcome=self._outcome(x), target=self._bare(x.target)) for x in evaluations
+        ]
 
     def _outcome(self, evaluation: Evaluation) -> Any:
         outcome = evaluation.outcome
         if isinstance(outcome, Score):
             return Score(outcome.value, "", {}, outcome.label)
-        return self._outcomes.setdefault(outcome, outcome) if isinstance(outcome, Skip | Failure) else outcome
+        return (
+            self._outcomes.setdefault(outcome, outcome)
+            if isinstance(outcome, Skip | Failure)
+            else outcome
+        )
 
     def _bare(self, target: Target) -> Target:
         """The target without its resource; neighbours share theirs."""
-        if self._target is None or (self._target.trace_id, self._target.span_id) != (target.trace_id, target.span_id):
+        if self._target is None or (self._target.trace_id, self._target.span_id) != (
+            target.trace_id,
+            target.span_id,
+        ):
             self._target = replace(target, resource={})
         return self._target

@@ -1,4 +1,6 @@
-"""Scores of a run as a person reads them: a block for each trace and session, then what they add up to."""
+"""Scores of a run as a person reads them: a block for each trace and session, then what they add up
+to.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -25,18 +27,27 @@ def print_all(
     for evaluation in evaluations:
         by_subject.setdefault((evaluation.scope, evaluation.subject_id), []).append(evaluation)
     for trace in traces:
-        print_subject(output, trace, by_subject.get(("trace", trace.id), ()), only_failing=only_failing)
+        print_subject(
+            output, trace, by_subject.get(("trace", trace.id), ()), only_failing=only_failing
+        )
     for session in recorded.sessions(traces):
-        print_subject(output, session, by_subject.get(("session", session.id), ()), only_failing=only_failing)
+        print_subject(
+            output, session, by_subject.get(("session", session.id), ()), only_failing=only_failing
+        )
     print_summary(output, settings, evaluations)
 
 
 def print_subject(
-    output: "Console", subject: AgentTrace | Session, evaluations: Sequence[Evaluation], *, only_failing: bool = False
+    output: "Console",
+    subject: AgentTrace | Session,
+    evaluations: Sequence[Evaluation],
+    *,
+    only_failing: bool = False,
 ) -> None:
     """Print the scores of a trace or session, but for what no judge or embedding is configured for.
 
-    `only_failing`: only what does not pass or could not be measured. Nothing is printed where nothing is left.
+    `only_failing`: only what does not pass or could not be measured. Nothing is printed where
+    nothing is left.
     """
     shown = [x for x in evaluations if not unscored.is_not_set_up(x)]
     if only_failing:
@@ -51,7 +62,9 @@ def print_subject(
         score_blocks.print_block(output, f"session {subject.session_id}", count, rows)
 
 
-def print_given(output: "Console", evaluations: Sequence[Evaluation], *, only_failing: bool) -> None:
+def print_given(
+    output: "Console", evaluations: Sequence[Evaluation], *, only_failing: bool
+) -> None:
     """Print scores that others gave, by the trace or the session that they name."""
     by_title: dict[str, list[score_blocks.Row]] = {}
     for x in evaluations:
@@ -75,16 +88,28 @@ def judges(evaluations: Sequence[Evaluation]) -> str:
     usage = sum((x.usage for x in evaluations), JudgeUsage())
     models = ", ".join(sorted({x.evaluator.model for x in evaluations if x.evaluator.model}))
     if models or usage.calls:
-        cost = "at a price that is not known" if usage.cost_usd is None else f"for {usage.cost_usd:.4f} USD"
+        cost = (
+            "at a price that is not known"
+            if usage.cost_usd is None
+            else f"for {usage.cost_usd:.4f} USD"
+        )
         asked = f"{usage.calls:,} calls, {usage.cached:,} from the cache"
         tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
         if not (models or usage.input_tokens or usage.output_tokens):
-            return f"No model gave an answer: {usage.calls:,} {'call' if usage.calls == 1 else 'calls'} in vain."
+            return (
+                f"No model gave an answer: {usage.calls:,}"
+                f" {'call' if usage.calls == 1 else 'calls'} in vain."
+            )
         return f"Judged by {models or 'a model'}: {asked}; {tokens}; {cost}."
-    unjudged = {x.metric for x in evaluations if isinstance(x.outcome, Skip) and x.outcome.cause == "no_judge"}
+    unjudged = {
+        x.metric
+        for x in evaluations
+        if isinstance(x.outcome, Skip) and x.outcome.cause == "no_judge"
+    }
     if unjudged:
         return (
-            f"No model judges, so {', '.join(sorted(unjudged))} {'is' if len(unjudged) == 1 else 'are'} skipped; "
-            "--model, judge.model or SPANSCORE_JUDGE_MODEL names one."
+            f"No model judges, so {', '.join(sorted(unjudged))}"
+            f" {'is' if len(unjudged) == 1 else 'are'} skipped; --model, judge.model or"
+            " SPANSCORE_JUDGE_MODEL names one."
         )
     return "No judge was asked."

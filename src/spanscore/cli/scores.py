@@ -1,4 +1,6 @@
-"""`spanscore scores`: the scores of a server, or of files, newest first; and those that could not be delivered."""
+"""`spanscore scores`: the scores of a server, or of files, newest first; and those that could not
+be delivered.
+"""
 
 import argparse
 import sys
@@ -7,7 +9,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spanscore.cli import annotation_actions, exported, score_actions, score_lines, sources, undelivered
+from spanscore.cli import (
+    annotation_actions,
+    exported,
+    score_actions,
+    score_lines,
+    sources,
+    undelivered,
+)
 from spanscore.cli.terminal import print_json
 from spanscore.errors import InputError
 from spanscore.model.score import Evaluation
@@ -27,17 +36,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", nargs="*", type=Path, help=exported.PATH_HELP)
     sources.add_arguments(parser)
     sources.add_conditions(parser, "scores")
-    parser.add_argument("--metric", metavar="NAME", help="only of this metric, or of a family of them such as rubric")
     parser.add_argument(
-        "--source", metavar="NAME", help="only from this source: spanscore, human, programmatic or another evaluator"
+        "--metric",
+        metavar="NAME",
+        help="only of this metric, or of a family of them such as rubric",
     )
-    parser.add_argument("--run", metavar="ID", default="", help="only what this evaluation run scored")
-    parser.add_argument("--skipped", action="store_true", help="also what could not be measured for want of something")
+    parser.add_argument(
+        "--source",
+        metavar="NAME",
+        help="only from this source: spanscore, human, programmatic or another evaluator",
+    )
+    parser.add_argument(
+        "--run", metavar="ID", default="", help="only what this evaluation run scored"
+    )
+    parser.add_argument(
+        "--skipped",
+        action="store_true",
+        help="also what could not be measured for want of something",
+    )
     parser.add_argument(
         "--order-by",
         metavar="FIELDS",
         default="",
-        help='in another order than the newest first, such as "value" or "value desc, evaluated_at_ns"',
+        help=(
+            'in another order than the newest first, such as "value" or "value desc,'
+            ' evaluated_at_ns"'
+        ),
     )
     undelivered.add_arguments(parser)
 
@@ -66,7 +90,10 @@ def _run_id(args: argparse.Namespace) -> str:
 
 
 def _of_run(args: argparse.Namespace, found: Iterator[Evaluation]) -> Iterator[Evaluation]:
-    """The scores of a run, also of one that was deleted without them. Raises InputError where there is no such run."""
+    """The scores of a run, also of one that was deleted without them.
+
+    Raises InputError where there is no such run.
+    """
     first = next(found, None)
     if first is not None:
         yield first
@@ -88,14 +115,23 @@ def _require_on_server(args: argparse.Namespace) -> None:
 def _require_in_store(args: argparse.Namespace) -> None:
     from spanscore.store.runs import RunTables  # noqa: PLC0415 - SQLAlchemy, as below
 
-    if sources.read(args, lambda connection: RunTables(connection).get(args.tenant or "", _run_id(args))) is None:
-        raise InputError(f"--run {args.run}: there is no such run; spanscore runs list has their ids")
+    if (
+        sources.read(
+            args, lambda connection: RunTables(connection).get(args.tenant or "", _run_id(args))
+        )
+        is None
+    ):
+        raise InputError(
+            f"--run {args.run}: there is no such run; spanscore runs list has their ids"
+        )
 
 
 def _found(args: argparse.Namespace) -> Iterator[Evaluation]:
     if args.server:
         return _of_server(args)
-    from spanscore.store import listing  # noqa: PLC0415 - SQLAlchemy, which --help and --server do not need
+    from spanscore.store import (  # noqa: PLC0415 - SQLAlchemy, which --help and --server do not need
+        listing,
+    )
 
     query = listing.ScoreQuery(
         failing=args.failing,
@@ -110,11 +146,15 @@ def _found(args: argparse.Namespace) -> Iterator[Evaluation]:
     )
     if args.path:
         since = query.since_ns or 0
-        wanted = (x for x in exported.scores(args.path) if query.wants(x) and x.evaluated_at_ns >= since)
+        wanted = (
+            x for x in exported.scores(args.path) if query.wants(x) and x.evaluated_at_ns >= since
+        )
         return islice(_arranged(wanted, args), args.limit or None)
     if args.order_by:
         return iter(sources.read(args, lambda connection: _in_order(connection, query, args)))
-    return sources.of_store(args, lambda connection, place: listing.scores(connection, query, sources.PAGE, place))
+    return sources.of_store(
+        args, lambda connection, place: listing.scores(connection, query, sources.PAGE, place)
+    )
 
 
 def _arranged(found: Iterator[Evaluation], args: argparse.Namespace) -> Iterator[Evaluation]:
@@ -124,20 +164,26 @@ def _arranged(found: Iterator[Evaluation], args: argparse.Namespace) -> Iterator
     return iter(ordering.arranged(list(found), order, ordered_scores.FIELDS)) if order else found
 
 
-def _in_order(connection: "Connection", query: "ScoreQuery", args: argparse.Namespace) -> list[Evaluation]:
+def _in_order(
+    connection: "Connection", query: "ScoreQuery", args: argparse.Namespace
+) -> list[Evaluation]:
     from spanscore.store import ordered_scores, ordering  # noqa: PLC0415 - SQLAlchemy, as above
 
     order = ordering.parse(args.order_by, list(ordered_scores.FIELDS))
     page = ordered_scores.scores(connection, query, order, args.limit or sys.maxsize)
     found = page.items
     while page.next is not None and len(found) < (args.limit or sys.maxsize):
-        page = ordered_scores.scores(connection, query, order, (args.limit or sys.maxsize) - len(found), page.next)
+        page = ordered_scores.scores(
+            connection, query, order, (args.limit or sys.maxsize) - len(found), page.next
+        )
         found += page.items
     return found
 
 
 def _of_server(args: argparse.Namespace) -> Iterator[Evaluation]:
-    from spanscore.api.decoding import decode_score  # noqa: PLC0415 - gRPC, which reading a store does not need
+    from spanscore.api.decoding import (  # noqa: PLC0415 - gRPC, which reading a store does not need
+        decode_score,
+    )
     from spanscore.api.v1.control_service_pb2 import ListScoresRequest  # noqa: PLC0415 - likewise
 
     request = ListScoresRequest(
@@ -152,7 +198,9 @@ def _of_server(args: argparse.Namespace) -> Iterator[Evaluation]:
         order_by=args.order_by,
     )
     if args.session is None:
-        return map(decode_score, sources.of_server(args, request, "ListScores", "scores", args.limit))
+        return map(
+            decode_score, sources.of_server(args, request, "ListScores", "scores", args.limit)
+        )
     of_session = map(decode_score, sources.of_server(args, request, "ListScores", "scores", 0))
     wanted: Iterator[Evaluation] = (x for x in of_session if args.skipped or x.status != "skipped")
     if not args.order_by:

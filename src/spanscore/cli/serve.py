@@ -20,29 +20,43 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _COLLECT_EVERY = 50_000
-"""Objects between two collections: spans and messages come by the ten thousand, and hold no cycles."""
+"""Objects between two collections: spans and messages come by the ten thousand, and hold no
+cycles.
+"""
 
 _OTHER_FILES = 500
 """Files, and connections to backends and judges, beside those of senders."""
 
 _SWITCH_EVERY_S = 0.001
-"""How long a thread that decodes keeps others waiting: for one request the event loop waits for its turn ten times."""
+"""How long a thread that decodes keeps others waiting: for one request the event loop waits for its
+turn ten times.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the configuration; without it, the defaults")
+    parser.add_argument(
+        "-c",
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="the configuration; without it, the defaults",
+    )
     parser.add_argument(
         "--workers",
         metavar="N",
         type=int,
-        help="processes that read traces, in place of `workers` of the configuration; 0: one for each CPU",
+        help=(
+            "processes that read traces, in place of `workers` of the configuration; 0: one for"
+            " each CPU"
+        ),
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT, then drain. Returns the exit code."""
-    gc.disable()  # what is imported stays: to look through it again and again takes a sixth of the start
+    # what is imported stays: to look through it again and again takes a sixth of the start
+    gc.disable()
     try:
         return _run(args)
     finally:
@@ -52,7 +66,10 @@ def run(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> int:
     heaps.use_few()  # before there are threads
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told in our words, once
-    from spanscore import config, telemetry  # noqa: PLC0415 - the servers' libraries, which no other command needs
+    from spanscore import (  # noqa: PLC0415 - the servers' libraries, which no other command needs
+        config,
+        telemetry,
+    )
 
     settings = config.load(args.config) if args.config else config.default()
     if args.workers is not None:
@@ -71,7 +88,9 @@ async def _serve(settings: "Settings") -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     pipeline = Pipeline(settings)
-    control = Server(settings.api, pipeline, pipeline.authenticators, settings.tenancy, pipeline.page_key)
+    control = Server(
+        settings.api, pipeline, pipeline.authenticators, settings.tenancy, pipeline.page_key
+    )
     _say_what_scores_rest_on(settings)
     http = None
     if settings.api.enabled:
@@ -107,8 +126,12 @@ async def _say_how_it_goes(settings: "Settings", pipeline: "Pipeline") -> None:
 
 
 def _allow_open_files(settings: "Settings") -> None:
-    """Let the process open a file for each connection and those that it writes; warn where it may not."""
-    wanted = settings.receive.grpc.max_connections + settings.receive.http.max_connections + _OTHER_FILES
+    """Let the process open a file for each connection and those that it writes; warn where it may
+    not.
+    """
+    wanted = (
+        settings.receive.grpc.max_connections + settings.receive.http.max_connections + _OTHER_FILES
+    )
     allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed == resource.RLIM_INFINITY or allowed >= wanted:
         return
@@ -116,8 +139,8 @@ def _allow_open_files(settings: "Settings") -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (granted, most))
     if granted < wanted:
         _log.warning(
-            "this process may open %d files; receive.grpc.max_connections and receive.http.max_connections need %d: "
-            "lower these or raise the limit (ulimit -n)",
+            "this process may open %d files; receive.grpc.max_connections and"
+            " receive.http.max_connections need %d: lower these or raise the limit (ulimit -n)",
             granted,
             wanted,
         )
@@ -126,7 +149,11 @@ def _allow_open_files(settings: "Settings") -> None:
 def _say_what_scores_rest_on(settings: "Settings") -> None:
     if not any(x.models for x in settings.judges):
         _log.info(
-            "no judge model is configured, so judged metrics are skipped; set judge.model or SPANSCORE_JUDGE_MODEL"
+            "no judge model is configured, so judged metrics are skipped; set judge.model or"
+            " SPANSCORE_JUDGE_MODEL"
         )
     if settings.embedding.chosen is None and "coherence" in settings.evaluation.measured():
-        _log.info("no embedding is configured, so coherence is skipped; set embedding.model or embedding.local_model")
+        _log.info(
+            "no embedding is configured, so coherence is skipped; set embedding.model or"
+            " embedding.local_model"
+        )

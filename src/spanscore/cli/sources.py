@@ -1,4 +1,6 @@
-"""Where `spanscore scores` and `spanscore traces` read: a server's store, its control service, or exported files."""
+"""Where `spanscore scores` and `spanscore traces` read: a server's store, its control service, or
+exported files.
+"""
 
 import argparse
 import time
@@ -25,35 +27,70 @@ ItemT = TypeVar("ItemT")
 PAGE = 200
 """How many items are asked for at once."""
 
-_TENANT_HELP = "what this tenant has, of a server with tenants (tenancy); a tenant's own token needs no name"
+_TENANT_HELP = (
+    "what this tenant has, of a server with tenants (tenancy); a tenant's own token needs no name"
+)
 _LAST_NS = 2**63 - 1
 _TIMEOUT_S = 30.0
-_BAD_INPUT = frozenset({"INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION", "ABORTED"})
+_BAD_INPUT = frozenset(
+    {"INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION", "ABORTED"}
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options that say where to read."""
-    parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the server's configuration, for its store")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--store", metavar="URL", help="the store itself: a file, or a URL such as store.url has")
-    where.add_argument("--server", metavar="HOST:PORT", help="ask a running server's control service (api.endpoint)")
-    parser.add_argument("--token-file", metavar="FILE", type=Path, help="with --server: a file with the bearer token")
     parser.add_argument(
-        "--ca-file", metavar="FILE", type=Path, help="with --server: use TLS, and trust what this PEM file contains"
+        "-c",
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="the server's configuration, for its store",
+    )
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--store", metavar="URL", help="the store itself: a file, or a URL such as store.url has"
+    )
+    where.add_argument(
+        "--server",
+        metavar="HOST:PORT",
+        help="ask a running server's control service (api.endpoint)",
+    )
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        type=Path,
+        help="with --server: a file with the bearer token",
+    )
+    parser.add_argument(
+        "--ca-file",
+        metavar="FILE",
+        type=Path,
+        help="with --server: use TLS, and trust what this PEM file contains",
     )
     parser.add_argument("--tenant", metavar="NAME", help=_TENANT_HELP)
 
 
 def add_conditions(parser: argparse.ArgumentParser, what: str) -> None:
     """Declare the options that say which `what` are wanted."""
-    parser.add_argument("--failing", action="store_true", help=f"only {what} that do not pass or were not measured")
     parser.add_argument(
-        "--since", metavar="TIME", help=f"only {what} stored since then: 24h, 30m, or a UTC time as 2026-05-01T12:00"
+        "--failing", action="store_true", help=f"only {what} that do not pass or were not measured"
     )
-    parser.add_argument("--service", metavar="NAME", help="only of the service with this service.name")
+    parser.add_argument(
+        "--since",
+        metavar="TIME",
+        help=f"only {what} stored since then: 24h, 30m, or a UTC time as 2026-05-01T12:00",
+    )
+    parser.add_argument(
+        "--service", metavar="NAME", help="only of the service with this service.name"
+    )
     parser.add_argument("--session", metavar="ID", help="only of this session")
     parser.add_argument(
-        "-n", "--limit", metavar="N", type=int, default=50, help="show so many at most, 0 for all; default: 50"
+        "-n",
+        "--limit",
+        metavar="N",
+        type=int,
+        default=50,
+        help="show so many at most, 0 for all; default: 50",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
 
@@ -71,7 +108,9 @@ def check(args: argparse.Namespace) -> None:
 
 
 def since_ns(text: str | None, option: str = "--since") -> int | None:
-    """The Unix nanoseconds that an option names, a duration before now or a time. Raises InputError.
+    """The Unix nanoseconds that an option names, a duration before now or a time.
+
+    Raises InputError.
 
     What lies before 1970 or after 2262 is the first or the last moment that a store can keep.
     """
@@ -88,7 +127,9 @@ def _moment_ns(text: str, option: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise InputError(f"{option} {text}: give a duration such as 24h, or a time such as 2026-05-01T12:00") from None
+        raise InputError(
+            f"{option} {text}: give a duration such as 24h, or a time such as 2026-05-01T12:00"
+        ) from None
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()) * 10**9
 
 
@@ -101,7 +142,9 @@ def store_config(args: argparse.Namespace) -> "Config":
     return settings.store.model_copy(update={"url": url})
 
 
-def of_store(args: argparse.Namespace, read: "Callable[[Connection, Place | None], Page[ItemT]]") -> Iterator[ItemT]:
+def of_store(
+    args: argparse.Namespace, read: "Callable[[Connection, Place | None], Page[ItemT]]"
+) -> Iterator[ItemT]:
     """What the store contains, newest first, as many as the options ask for; `read` gives a page.
 
     Raises ConfigError where there is no store.
@@ -111,17 +154,24 @@ def of_store(args: argparse.Namespace, read: "Callable[[Connection, Place | None
     try:
         yield from listing.pages(store_config(args), read, args.limit or None)
     except ConfigError as error:
-        raise ConfigError(f"{error}, or name the store by --store, or a running server by --server") from None
+        raise ConfigError(
+            f"{error}, or name the store by --store, or a running server by --server"
+        ) from None
 
 
 def read(args: argparse.Namespace, ask: "Callable[[Connection], ItemT]") -> ItemT:
-    """What `ask` gives of the store that the options name. Raises ConfigError where there is none."""
+    """What `ask` gives of the store that the options name.
+
+    Raises ConfigError where there is none.
+    """
     from spanscore.store import connecting, transactions  # noqa: PLC0415 - as above
 
     found = store_config(args)
     engine = connecting.connect_reading(found)
     if engine is None:
-        raise ConfigError(f"{connecting.no_store(found)}, or name the store by --store, or a server by --server")
+        raise ConfigError(
+            f"{connecting.no_store(found)}, or name the store by --store, or a server by --server"
+        )
     try:
         with transactions.snapshot(engine) as connection:
             return ask(connection)
@@ -131,9 +181,21 @@ def read(args: argparse.Namespace, ask: "Callable[[Connection], ItemT]") -> Item
 
 def add_server_arguments(parser: argparse.ArgumentParser, default: str) -> None:
     """Declare the options of a command that only asks a running server."""
-    parser.add_argument("--server", metavar="HOST:PORT", default=default, help=f"its api.endpoint; default: {default}")
-    parser.add_argument("--token-file", metavar="FILE", type=Path, help="a file with the bearer token")
-    parser.add_argument("--ca-file", metavar="FILE", type=Path, help="use TLS, and trust what this PEM file contains")
+    parser.add_argument(
+        "--server",
+        metavar="HOST:PORT",
+        default=default,
+        help=f"its api.endpoint; default: {default}",
+    )
+    parser.add_argument(
+        "--token-file", metavar="FILE", type=Path, help="a file with the bearer token"
+    )
+    parser.add_argument(
+        "--ca-file",
+        metavar="FILE",
+        type=Path,
+        help="use TLS, and trust what this PEM file contains",
+    )
     parser.add_argument("--tenant", metavar="NAME", help=_TENANT_HELP)
 
 
@@ -152,13 +214,19 @@ class Ask:
 
 @contextmanager
 def service(args: argparse.Namespace, stub: Callable[[Any], Any]) -> Iterator[Ask]:
-    """A service of the server that `--server` names. Raises SpanscoreError where it does not answer."""
+    """A service of the server that `--server` names.
+
+    Raises SpanscoreError where it does not answer.
+    """
     with _answering(args) as channel:
         yield Ask(stub(channel), args)
 
 
 def pages(ask: Ask, method: str, request: Any, items: str, limit: int) -> Iterator[Any]:
-    """The messages in the field `items` of all answers of a method, at most `limit`; 0: all. Raises InputError."""
+    """The messages in the field `items` of all answers of a method, at most `limit`; 0: all.
+
+    Raises InputError.
+    """
     if limit < 0:
         raise InputError(f"--limit {limit}: give a number of at least 0; 0 shows all")
     count = 0
@@ -202,7 +270,9 @@ def _answering(args: argparse.Namespace) -> Iterator[Any]:
         raise SpanscoreError(f"{args.server}: {code.name}: {details}; {hint}") from None
 
 
-def of_server(args: argparse.Namespace, request: Any, method: str, items: str, limit: int) -> Iterator[Any]:
+def of_server(
+    args: argparse.Namespace, request: Any, method: str, items: str, limit: int
+) -> Iterator[Any]:
     """The messages in the field `items` of all answers of `method`, at most `limit`; 0: all."""
     with control_service(args) as service:
         count = 0
@@ -217,7 +287,10 @@ def of_server(args: argparse.Namespace, request: Any, method: str, items: str, l
 
 
 def _metadata(args: argparse.Namespace) -> list[tuple[str, str]]:
-    """What a request to the control service has beside itself: token and tenant. Raises InputError, ConfigError."""
+    """What a request to the control service has beside itself: token and tenant.
+
+    Raises InputError, ConfigError.
+    """
     found = []
     if args.token_file is not None:
         token = _content(args.token_file, "--token-file").decode(errors="replace")
@@ -234,7 +307,9 @@ def _channel(args: argparse.Namespace) -> Any:
 
     if args.ca_file is None:
         return grpc.insecure_channel(args.server)
-    return grpc.secure_channel(args.server, grpc.ssl_channel_credentials(_content(args.ca_file, "--ca-file")))
+    return grpc.secure_channel(
+        args.server, grpc.ssl_channel_credentials(_content(args.ca_file, "--ca-file"))
+    )
 
 
 def _content(path: Path, option: str) -> bytes:

@@ -1,4 +1,6 @@
-"""What `spanscore serve` says of its work: on a terminal one line that renews itself, else a log line now and then."""
+"""What `spanscore serve` says of its work: on a terminal one line that renews itself, else a log
+line now and then.
+"""
 
 import asyncio
 import contextlib
@@ -19,12 +21,17 @@ _WIDE = 400
 
 
 def status(meter: Meter, health: Mapping[str, Any], exporters: Iterable[str]) -> str:
-    """Traces, scores and where they go, in a line. `exporters` are the names of those that are configured."""
+    """Traces, scores and where they go, in a line.
+
+    `exporters` are the names of those that are configured.
+    """
     totals = meter.totals()
     scored = next(x.values for x in meter.collect() if x.metric is declared.EVALUATIONS_SCORED)
     label = declared.EVALUATIONS_SCORED.labels.index("label")
     failing = sum(
-        count for labels, count in scored.items() if labels[label] == "fail" and isinstance(count, float | int)
+        count
+        for labels, count in scored.items()
+        if labels[label] == "fail" and isinstance(count, float | int)
     )
     waiting = health["open_traces"] + health["waiting_traces"] + health["waiting_parts"]
     failed = int(totals.get("evaluations_failed", 0))
@@ -40,17 +47,28 @@ def status(meter: Meter, health: Mapping[str, Any], exporters: Iterable[str]) ->
 
 def _destinations(health: Mapping[str, Any], exporters: Iterable[str]) -> str:
     behind, undelivered = health["scores_to_export"], health["scores_undelivered"]
-    named = [_destination(name, behind.get(name, 0), undelivered.get(name, 0)) for name in exporters]
-    return f"scores go to {', '.join(named)}" if named else "scores stay in the store: no exporter is configured"
+    named = [
+        _destination(name, behind.get(name, 0), undelivered.get(name, 0)) for name in exporters
+    ]
+    return (
+        f"scores go to {', '.join(named)}"
+        if named
+        else "scores stay in the store: no exporter is configured"
+    )
 
 
 def _destination(name: str, behind: int, undelivered: int) -> str:
-    notes = [f"{count:,} {what}" for count, what in ((behind, "to send"), (undelivered, "undelivered")) if count]
+    notes = [
+        f"{count:,} {what}"
+        for count, what in ((behind, "to send"), (undelivered, "undelivered"))
+        if count
+    ]
     return f"{name} ({', '.join(notes)})" if notes else name
 
 
 async def run(read: Callable[[], str]) -> None:
-    """Show what `read` gives, for ever: where standard error is a terminal in a line of its own, else in the log.
+    """Show what `read` gives, for ever: where standard error is a terminal in a line of its own,
+    else in the log.
 
     Nothing is shown while nothing changes.
     """
@@ -102,7 +120,9 @@ class _Line:
 
 @contextlib.contextmanager
 def _line_of_its_own() -> Iterator[_Line]:
-    """A line at the bottom of the terminal; while the block runs, log lines are written above it."""
+    """A line at the bottom of the terminal; while the block runs, log lines are written above
+    it.
+    """
     line = _Line(sys.stderr)
     handlers = [x for x in logging.getLogger().handlers if isinstance(x, logging.StreamHandler)]
     for handler in handlers:

@@ -1,4 +1,6 @@
-"""Printing: text from traces made harmless, colours only for a terminal, progress on standard error."""
+"""Printing: text from traces made harmless, colours only for a terminal, progress on standard
+error.
+"""
 
 import contextlib
 import json
@@ -13,8 +15,8 @@ from spanscore.model.json import dumps
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Everything but \n and \t that moves the cursor, starts an escape sequence, turns the writing direction, is invisible,
-# or cannot be encoded at all.
+# Everything but \n and \t that moves the cursor, starts an escape sequence, turns the writing
+# direction, is invisible, or cannot be encoded at all.
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff"
     "\U000e0000-\U000e007f]"
@@ -40,7 +42,11 @@ def on_one_line(text: str, max_chars: int) -> str:
     'What is the…'
     """
     line = " ".join(printable(text[: max_chars * 4]).split())
-    return line if len(line) <= max_chars and len(text) <= max_chars * 4 else f"{line[: max_chars - 1].rstrip()}…"
+    return (
+        line
+        if len(line) <= max_chars and len(text) <= max_chars * 4
+        else f"{line[: max_chars - 1].rstrip()}…"
+    )
 
 
 def print_json(value: object) -> None:
@@ -49,15 +55,18 @@ def print_json(value: object) -> None:
 
 
 def json_line(value: object) -> str:
-    """`value` as JSON; what a terminal might obey is written as a JSON escape, which is the same."""
+    """`value` as JSON; what a terminal might obey is written as a JSON escape, which is the
+    same.
+    """
     return _UNPRINTABLE.sub(lambda found: json.dumps(found[0])[1:-1], dumps(value))
 
 
 def console(*, to_stderr: bool = False) -> "Console":
-    """Standard output, or standard error, for tables and trees; nothing that is printed on it is read as markup.
+    """Standard output, or standard error, for tables and trees; nothing that is printed on it is
+    read as markup.
 
-    Colours only on a terminal and without NO_COLOR. Where it is no terminal, lines are 120 wide unless COLUMNS says
-    otherwise.
+    Colours only on a terminal and without NO_COLOR. Where it is no terminal, lines are 120 wide
+    unless COLUMNS says otherwise.
     """
     from rich.console import Console  # noqa: PLC0415 - 60 ms that --help and --jsonl need not spend
 
@@ -69,7 +78,9 @@ def console(*, to_stderr: bool = False) -> "Console":
 
     plain = bool(os.environ.get("NO_COLOR"))
     colours: Literal["auto"] | None = None if plain else "auto"
-    output = Output(markup=False, emoji=False, highlight=False, color_system=colours, stderr=to_stderr)
+    output = Output(
+        markup=False, emoji=False, highlight=False, color_system=colours, stderr=to_stderr
+    )
     if not output.is_terminal and "COLUMNS" not in os.environ:
         output.width = 120
     if not output.is_terminal:
@@ -78,17 +89,25 @@ def console(*, to_stderr: bool = False) -> "Console":
 
 
 def rendered(write: Callable[["Console"], None], width: int, encoding: str) -> str:
-    """What `write` prints on an output that is no terminal, as it would stand there: without trailing blanks."""
+    """What `write` prints on an output that is no terminal, as it would stand there: without
+    trailing blanks.
+    """
     from rich.console import Console  # noqa: PLC0415 - as above
 
     collected = _Collected(encoding)
     file = cast("IO[str]", collected)
-    write(Console(file=file, width=width, markup=False, emoji=False, highlight=False, color_system=None))
+    write(
+        Console(
+            file=file, width=width, markup=False, emoji=False, highlight=False, color_system=None
+        )
+    )
     return _TRAILING_BLANKS.sub("", collected.getvalue())
 
 
 class _Collected:
-    """A text that says in which encoding it will be printed: whether there are characters to draw with."""
+    """A text that says in which encoding it will be printed: whether there are characters to draw
+    with.
+    """
 
     def __init__(self, encoding: str) -> None:
         self.encoding = encoding
@@ -108,7 +127,9 @@ class _Collected:
 
 
 class _Trimmed:
-    """A standard stream, by its name in `sys`, without the blanks that fill the lines of a table up to its width."""
+    """A standard stream, by its name in `sys`, without the blanks that fill the lines of a table up
+    to its width.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -131,7 +152,9 @@ class _Trimmed:
 
 @contextlib.contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[], Any]]:
-    """Show a bar on standard error while the block runs, if that is a terminal; call what it gives for each step."""
+    """Show a bar on standard error while the block runs, if that is a terminal; call what it gives
+    for each step.
+    """
     if not sys.stderr.isatty():
         yield lambda: None
         return

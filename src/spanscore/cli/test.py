@@ -1,4 +1,6 @@
-"""`spanscore test`: hold recorded traces against a suite of cases, for a person, for machines, or as a gate in CI."""
+"""`spanscore test`: hold recorded traces against a suite of cases, for a person, for machines, or
+as a gate in CI.
+"""
 
 import argparse
 import asyncio
@@ -33,38 +35,85 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SUITE",
         nargs="?",
         type=Path,
-        help="the suite's YAML file; without it, what the traces themselves state is expected of them",
+        help=(
+            "the suite's YAML file; without it, what the traces themselves state is expected of"
+            " them"
+        ),
     )
     parser.add_argument("path", metavar="PATH", nargs="*", type=Path, help=recorded.PATH_HELP)
     parser.add_argument(
-        "--schema", action="store_true", help="print the JSON schema of a suite file and do nothing else"
+        "--schema",
+        action="store_true",
+        help="print the JSON schema of a suite file and do nothing else",
     )
-    parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="the configuration; without it, the defaults")
-    parser.add_argument("--model", metavar="MODEL", help="the model that judges, in place of the configured one")
+    parser.add_argument(
+        "-c",
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="the configuration; without it, the defaults",
+    )
+    parser.add_argument(
+        "--model", metavar="MODEL", help="the model that judges, in place of the configured one"
+    )
     answers.add_arguments(parser)
     _add_statistics(parser)
     parser.add_argument(
-        "--fail-under", metavar="SHARE", type=float, help="exit 1 if a smaller share of the cases passes; default: 1"
+        "--fail-under",
+        metavar="SHARE",
+        type=float,
+        help="exit 1 if a smaller share of the cases passes; default: 1",
     )
-    parser.add_argument("--skip-unmatched", action="store_true", help="leave out cases that nothing recorded matches")
-    parser.add_argument("--run-id", metavar="ID", help="test.suite.run.id of what is recorded without one")
-    parser.add_argument("--output", metavar="FILE", type=Path, help="write the run as JSON, for `spanscore compare`")
-    parser.add_argument("--junit", metavar="FILE", type=Path, help="write the run as JUnit XML, for a CI system")
-    parser.add_argument("--export", metavar="FILE", type=Path, help="add the scores to a file of OTLP JSON, as spans")
-    parser.add_argument("--no-export", action="store_true", help="send nothing to the exporters of the configuration")
+    parser.add_argument(
+        "--skip-unmatched",
+        action="store_true",
+        help="leave out cases that nothing recorded matches",
+    )
+    parser.add_argument(
+        "--run-id", metavar="ID", help="test.suite.run.id of what is recorded without one"
+    )
+    parser.add_argument(
+        "--output", metavar="FILE", type=Path, help="write the run as JSON, for `spanscore compare`"
+    )
+    parser.add_argument(
+        "--junit", metavar="FILE", type=Path, help="write the run as JUnit XML, for a CI system"
+    )
+    parser.add_argument(
+        "--export",
+        metavar="FILE",
+        type=Path,
+        help="add the scores to a file of OTLP JSON, as spans",
+    )
+    parser.add_argument(
+        "--no-export",
+        action="store_true",
+        help="send nothing to the exporters of the configuration",
+    )
 
 
 def _add_statistics(parser: argparse.ArgumentParser) -> None:
     """The options that take the place of what the suite says."""
     parser.add_argument(
-        "--trials", metavar="N", type=_count, help="how many trials of each case must be there at least"
+        "--trials",
+        metavar="N",
+        type=_count,
+        help="how many trials of each case must be there at least",
     )
     parser.add_argument("--k", metavar="K", type=_count, help="the attempts of pass@k and pass^k")
     parser.add_argument(
-        "--required-pass-rate", metavar="SHARE", type=float, help="the share of its trials with which a case passes"
+        "--required-pass-rate",
+        metavar="SHARE",
+        type=float,
+        help="the share of its trials with which a case passes",
     )
-    parser.add_argument("--statistics", choices=get_args(Statistics), help="how pass@k and pass^k are estimated")
-    parser.add_argument("--unit", choices=get_args(Unit), help="what is counted: conversations, or interactions of one")
+    parser.add_argument(
+        "--statistics", choices=get_args(Statistics), help="how pass@k and pass^k are estimated"
+    )
+    parser.add_argument(
+        "--unit",
+        choices=get_args(Unit),
+        help="what is counted: conversations, or interactions of one",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -115,12 +164,18 @@ def run(args: argparse.Namespace) -> int:
 def _tell_suite_from_recordings(args: argparse.Namespace) -> None:
     """Move what stands in the suite's place to the recordings, where it is one of them."""
     if args.suite is None:
-        raise InputError("give a suite and what was recorded: spanscore test SUITE PATH...; see spanscore test --help")
+        raise InputError(
+            "give a suite and what was recorded: spanscore test SUITE PATH...; see spanscore test"
+            " --help"
+        )
     is_suite = args.suite.suffix in _OF_SUITES or (args.path and not _is_recording(args.suite))
     if not is_suite:
         args.suite, args.path = None, [args.suite, *args.path]
     elif not args.path:
-        raise InputError(f"give what was recorded, too: spanscore test {args.suite} PATH...; see spanscore test --help")
+        raise InputError(
+            f"give what was recorded, too: spanscore test {args.suite} PATH...; see spanscore test"
+            " --help"
+        )
 
 
 def _is_recording(path: Path) -> bool:
@@ -144,14 +199,23 @@ def _share(option: str, value: float) -> float:
 
 
 def _changed(suite: suites.Suite, args: argparse.Namespace) -> suites.Suite:
-    """The suite with what the options say in place of what it says itself, and of what its cases say."""
+    """The suite with what the options say in place of what it says itself, and of what its cases
+    say.
+    """
     changes: dict[str, object] = {}
     if args.required_pass_rate is not None:
         changes["required_pass_rate"] = _share("--required-pass-rate", args.required_pass_rate)
-    changes |= {name: value for name in ("trials", "k") if (value := getattr(args, name)) is not None}
-    agentic = {name: value for name in ("statistics", "unit") if (value := getattr(args, name)) is not None}
-    cases = tuple(x.model_copy(update=dict.fromkeys(changes)) for x in suite.cases)  # they say as the suite does
-    return suite.model_copy(update={**changes, "cases": cases, "agentic": replace(suite.agentic, **agentic)})
+    changes |= {
+        name: value for name in ("trials", "k") if (value := getattr(args, name)) is not None
+    }
+    agentic = {
+        name: value for name in ("statistics", "unit") if (value := getattr(args, name)) is not None
+    }
+    # they say as the suite does
+    cases = tuple(x.model_copy(update=dict.fromkeys(changes)) for x in suite.cases)
+    return suite.model_copy(
+        update={**changes, "cases": cases, "agentic": replace(suite.agentic, **agentic)}
+    )
 
 
 def require_models(settings: Settings, model: str | None) -> None:
@@ -162,7 +226,9 @@ def require_models(settings: Settings, model: str | None) -> None:
 
 
 def attributes_of(spans: Iterable[Span]) -> Callable[[AgentTrace], Iterable[Attributes]]:
-    """Finds the attributes of all spans, and of their resources, in the OTel traces of an agent trace."""
+    """Finds the attributes of all spans, and of their resources, in the OTel traces of an agent
+    trace.
+    """
     by_trace: defaultdict[str, list[Span]] = defaultdict(list)
     for span in spans:
         by_trace[span.trace_id].append(span)
@@ -177,13 +243,17 @@ def attributes_of(spans: Iterable[Span]) -> Callable[[AgentTrace], Iterable[Attr
 
 
 def _export(args: argparse.Namespace, settings: Settings, found: suites.Run) -> None:
-    """Send the scores to where they are to go; what could not be delivered is said and changes no verdict."""
+    """Send the scores to where they are to go; what could not be delivered is said and changes no
+    verdict.
+    """
     targets = [suites.to_file(args.export)] if args.export else []
     if settings.export.exporters and not args.no_export:
         targets.append(settings.export)
     for target in targets:
         known = open_authenticators(settings.authenticators, has_tenants=settings.tenancy.enabled)
-        problems = asyncio.run(suites.send(target, found.evaluations, found.started_at_ns, time.time_ns(), known))
+        problems = asyncio.run(
+            suites.send(target, found.evaluations, found.started_at_ns, time.time_ns(), known)
+        )
         for problem in problems:
             print(f"spanscore: warning: {problem}", file=sys.stderr)
 

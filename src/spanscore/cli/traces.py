@@ -33,7 +33,10 @@ def _found(args: argparse.Namespace) -> Iterator[TraceSummary]:
     since_ns = sources.since_ns(args.since)
     if args.server:
         request = ListTracesRequest(
-            failing=args.failing, since_ns=since_ns, service_name=args.service, session_id=args.session
+            failing=args.failing,
+            since_ns=since_ns,
+            service_name=args.service,
+            session_id=args.session,
         )
         return sources.of_server(args, request, "ListTraces", "traces", args.limit)
     query = listing.TraceQuery(
@@ -43,7 +46,9 @@ def _found(args: argparse.Namespace) -> Iterator[TraceSummary]:
         session_id=args.session,
         tenant=args.tenant or "",
     )
-    found = sources.of_store(args, lambda connection, place: listing.traces(connection, query, sources.PAGE, place))
+    found = sources.of_store(
+        args, lambda connection, place: listing.traces(connection, query, sources.PAGE, place)
+    )
     return map(messages.summary, found)
 
 

@@ -1,4 +1,6 @@
-"""Branches of a tree: a name and what it has, whose further lines stand under the first and not under the name."""
+"""Branches of a tree: a name and what it has, whose further lines stand under the first and not
+under the name.
+"""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -11,14 +13,18 @@ if TYPE_CHECKING:
 
 _MAX_CHARS = 1000
 _MAX_ITEM_CHARS, _MAX_ITEMS = 300, 30
-"""Of a value in JSON: characters of each text in it that are shown, and items of each list or object."""
+"""Of a value in JSON: characters of each text in it that are shown, and items of each list or
+object.
+"""
 _LONGEST_NAME = 32
 """What follows a longer name begins on a line of its own."""
 _INDENT = 4
 
 
 def branch(name: "Text", text: "Text | str") -> "RenderableType":
-    """A name and its text, which is wrapped at spaces within the room that is left beside the name."""
+    """A name and its text, which is wrapped at spaces within the room that is left beside the
+    name.
+    """
     from rich.console import Group  # noqa: PLC0415 - --jsonl needs no rich
     from rich.padding import Padding  # noqa: PLC0415 - likewise
     from rich.table import Table  # noqa: PLC0415 - likewise
@@ -37,12 +43,15 @@ def branch(name: "Text", text: "Text | str") -> "RenderableType":
 
 
 def shown(value: Any) -> str:
-    """A value as text, or as JSON with a space after each separator, where lines may break; what is long is cut.
+    """A value as text, or as JSON with a space after each separator, where lines may break; what is
+    long is cut.
 
     >>> shown({"city": "Tokyo", "days": [1, 2]})
     '{"city": "Tokyo", "days": [1, 2]}'
     """
-    return cut(value if isinstance(value, str) else json.dumps(_shortened(value), ensure_ascii=False))
+    return cut(
+        value if isinstance(value, str) else json.dumps(_shortened(value), ensure_ascii=False)
+    )
 
 
 def cut(text: str) -> str:
@@ -53,7 +62,9 @@ def cut(text: str) -> str:
 
 
 def _shortened(value: Any) -> Any:
-    """`value` without the ends of long texts, lists and objects, in whose place their length stands."""
+    """`value` without the ends of long texts, lists and objects, in whose place their length
+    stands.
+    """
     if isinstance(value, str):
         more = f"… ({len(value):,} characters)"
         return value if len(value) <= _MAX_ITEM_CHARS else f"{value[:_MAX_ITEM_CHARS]}{more}"

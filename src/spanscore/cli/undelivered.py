@@ -1,4 +1,6 @@
-"""`spanscore scores --undelivered` and the like: what exporters could not deliver, and the wish to send it again."""
+"""`spanscore scores --undelivered` and the like: what exporters could not deliver, and the wish to
+send it again.
+"""
 
 import argparse
 from collections import Counter, defaultdict
@@ -23,7 +25,9 @@ _OF_LISTS = (
     *("path", "store", "server", "token_file", "ca_file"),
     *("tenant", "failing", "skipped", "since", "service", "session", "metric", "source"),
 )
-"""Options of the lists of scores; taken for nothing here, they would have more forgotten than was meant."""
+"""Options of the lists of scores; taken for nothing here, they would have more forgotten than was
+meant.
+"""
 _REASONS = {
     "fault": "the backend failed at them",
     "refused": "the backend refused them",
@@ -37,11 +41,19 @@ _REASONS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options that are about scores which exporters could not deliver."""
     asked = parser.add_mutually_exclusive_group()
-    asked.add_argument("--undelivered", action="store_true", help="list the scores that exporters could not deliver")
     asked.add_argument(
-        "--resend", action="store_true", help="have the server send them again, at its next start where none runs"
+        "--undelivered",
+        action="store_true",
+        help="list the scores that exporters could not deliver",
     )
-    asked.add_argument("--forget", action="store_true", help="list them no more, and do not send them again")
+    asked.add_argument(
+        "--resend",
+        action="store_true",
+        help="have the server send them again, at its next start where none runs",
+    )
+    asked.add_argument(
+        "--forget", action="store_true", help="list them no more, and do not send them again"
+    )
     parser.add_argument(
         "--exporter",
         metavar="NAME",
@@ -57,8 +69,9 @@ def run(args: argparse.Namespace) -> int:
     if others:
         name = others[0].replace("_", "-")
         raise InputError(
-            f"{'PATH' if name == 'path' else f'--{name}'}: does not go with --undelivered, --resend or --forget, which "
-            "are about the store of the configuration (-c) and its exporters (--exporter)"
+            f"{'PATH' if name == 'path' else f'--{name}'}: does not go with --undelivered, --resend"
+            " or --forget, which are about the store of the configuration (-c) and its exporters"
+            " (--exporter)"
         )
     if args.json and not args.undelivered:
         raise InputError("--json: goes with --undelivered, not with --resend or --forget")
@@ -66,11 +79,17 @@ def run(args: argparse.Namespace) -> int:
     if args.resend:
         unknown = [x for x in args.exporter if x not in settings.export.exporters]
         if unknown:
-            raise InputError(f"--exporter {unknown[0]}: the configuration has no such exporter, so nothing would send")
+            raise InputError(
+                f"--exporter {unknown[0]}: the configuration has no such exporter, so nothing would"
+                " send"
+            )
         names = args.exporter or list(settings.export.exporters)
         print(_resent(undelivered.ask(settings.store, names) if names else 0))
     elif args.forget:
-        print(f"{_counted(undelivered.forget(settings.store, args.exporter))} forgotten as undelivered")
+        print(
+            f"{_counted(undelivered.forget(settings.store, args.exporter))} forgotten as"
+            " undelivered"
+        )
     else:
         found = undelivered.kept(settings.store, args.exporter)
         if args.json:
@@ -85,8 +104,8 @@ def _resent(count: int) -> str:
     if not count:
         return "nothing is undelivered by the exporters of this configuration"
     return (
-        f"{_counted(count)} to be sent again, within seconds by a server that runs, else at its next start; "
-        "--undelivered lists what still does not arrive"
+        f"{_counted(count)} to be sent again, within seconds by a server that runs, else at its"
+        " next start; --undelivered lists what still does not arrive"
     )
 
 
@@ -128,21 +147,35 @@ def _print(found: Iterator[Listed]) -> None:
     output.print("--resend has them sent again, --forget lists them no more.")
 
 
-def _print_group(output: "Console", why: tuple[str, str, str], listed: Sequence[Listed], count: int) -> None:
+def _print_group(
+    output: "Console", why: tuple[str, str, str], listed: Sequence[Listed], count: int
+) -> None:
     from rich.text import Text  # noqa: PLC0415 - --json needs no rich
 
     exporter, reason, error = why
     scores = "1 score" if count == 1 else f"{count:,} scores"
-    output.print(Text(f"{on_one_line(exporter, 60)}: {scores}, {_REASONS.get(reason, reason)}", "bold"))
+    output.print(
+        Text(f"{on_one_line(exporter, 60)}: {scores}, {_REASONS.get(reason, reason)}", "bold")
+    )
     output.print(Text(on_one_line(error, _MAX_ERROR_CHARS)))
     rows = table("since (UTC)", "metric", "score", "label", "trace or session", "missing")
-    for column, heading in zip(rows.columns, ("since", "metric", "score", "label", "of", "missing"), strict=True):
+    for column, heading in zip(
+        rows.columns, ("since", "metric", "score", "label", "of", "missing"), strict=True
+    ):
         column.justify = "right" if heading == "score" else "left"
         column.no_wrap, column.overflow = heading not in {"metric", "of"}, "fold"
     for note, evaluation, is_superseded in listed:
         since = datetime.fromtimestamp(note.since_ns // 10**9, UTC)
-        state = "to be sent again" if note.asked else "superseded" if is_superseded else ", ".join(note.forms)
-        subject = evaluation.session_id if evaluation.scope == "session" else evaluation.target.trace_id
+        state = (
+            "to be sent again"
+            if note.asked
+            else "superseded"
+            if is_superseded
+            else ", ".join(note.forms)
+        )
+        subject = (
+            evaluation.session_id if evaluation.scope == "session" else evaluation.target.trace_id
+        )
         label = on_one_line(evaluation.label or evaluation.status, 20)
         rows.add_row(
             f"{since:%Y-%m-%d %H:%M}",

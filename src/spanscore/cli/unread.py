@@ -6,7 +6,10 @@ from spanscore.cli.terminal import console, on_one_line, print_json
 from spanscore.cli.trees import branch
 from spanscore.dialects import Key, Unread
 
-_NEXT = "How to have them read: docs/add-a-dialect.md. What is listed here holds no values, and may be shown to others."
+_NEXT = (
+    "How to have them read: docs/add-a-dialect.md. What is listed here holds no values, and may be"
+    " shown to others."
+)
 _SHOWN_KEYS = 40
 
 
@@ -21,10 +24,15 @@ def print_unread(groups: Sequence[Unread], *, as_json: bool) -> None:
 
     output = console()
     for group in groups:
-        scope = " ".join(on_one_line(x, 100) for x in (group.scope or "(no scope)", group.version) if x)
+        scope = " ".join(
+            on_one_line(x, 100) for x in (group.scope or "(no scope)", group.version) if x
+        )
         name = on_one_line(group.name or "(no name)", 100)
         tree = Tree(
-            Text.assemble((f"{group.count} ", "bold"), f"{group.signal}s " if group.count > 1 else f"{group.signal} ")
+            Text.assemble(
+                (f"{group.count} ", "bold"),
+                f"{group.signal}s " if group.count > 1 else f"{group.signal} ",
+            )
             .append(name, "bold cyan")
             .append(f"  {scope}"),
             guide_style="dim",
@@ -32,7 +40,9 @@ def print_unread(groups: Sequence[Unread], *, as_json: bool) -> None:
         for key, held in sorted(group.keys.items())[:_SHOWN_KEYS]:
             tree.add(branch(Text(on_one_line(key, 120), "cyan"), _described(held)))
         if len(group.keys) > _SHOWN_KEYS:
-            tree.add(Text(f"and {len(group.keys) - _SHOWN_KEYS} more keys, which --jsonl shows", "dim"))
+            tree.add(
+                Text(f"and {len(group.keys) - _SHOWN_KEYS} more keys, which --jsonl shows", "dim")
+            )
         if not group.keys:
             tree.add(Text("no key that looks like content", "dim"))
         others = sorted(group.other_keys - group.keys.keys())
@@ -44,7 +54,9 @@ def print_unread(groups: Sequence[Unread], *, as_json: bool) -> None:
 
 def _listed(keys: Sequence[str]) -> str:
     more = len(keys) - _SHOWN_KEYS
-    return ", ".join(on_one_line(x, 120) for x in keys[:_SHOWN_KEYS]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(on_one_line(x, 120) for x in keys[:_SHOWN_KEYS]) + (
+        f" and {more} more" if more > 0 else ""
+    )
 
 
 def _described(key: Key) -> str:

@@ -1,4 +1,6 @@
-"""What a run could not score, told once and not once for each trace, and whether its judge gave no score at all."""
+"""What a run could not score, told once and not once for each trace, and whether its judge gave no
+score at all.
+"""
 
 import sys
 from collections import Counter
@@ -15,7 +17,9 @@ _MAX_NAMES = 12
 
 
 def say(evaluations: Sequence[Evaluation], *, but: SkipCause | None = None) -> None:
-    """Say on standard error what could not be scored, but for what was skipped for the cause `but`."""
+    """Say on standard error what could not be scored, but for what was skipped for the cause
+    `but`.
+    """
     nothing = no_score(evaluations)
     told = [x for x in evaluations if not (isinstance(x.outcome, Skip) and x.outcome.cause == but)]
     for line in (*notices(told), *([nothing] if nothing else [])):
@@ -43,15 +47,17 @@ def notices(evaluations: Sequence[Evaluation]) -> list[str]:
 
 
 def no_score(evaluations: Sequence[Evaluation]) -> str | None:
-    """Why the run is no success where all that a model was to judge failed; None where anything was judged."""
+    """Why the run is no success where all that a model was to judge failed; None where anything was
+    judged.
+    """
     judged = [x for x in evaluations if _is_judged(x)]
     failed = [x for x in judged if x.status == "failed"]
     if not failed or any(x.status == "scored" and x.evaluator.kind == "LLM" for x in judged):
         return None
     most = "" if len({x.reason for x in failed}) == 1 else ", most of them so"
     return (
-        f"the judge gave no score: all {len(failed)} judged scores failed{most}: {_most_common(failed)}; "
-        "`spanscore doctor` says what to do"
+        f"the judge gave no score: all {len(failed)} judged scores failed{most}:"
+        f" {_most_common(failed)}; `spanscore doctor` says what to do"
     )
 
 
@@ -70,7 +76,9 @@ def _of_all(skipped: Sequence[Evaluation]) -> str:
     """The reason of the first, in which its metric stands for all of them."""
     [first, *_] = skipped
     alone = len({x.metric for x in skipped}) == 1
-    return first.reason if alone else first.reason.replace(f" judges {first.metric}:", " judges them:")
+    return (
+        first.reason if alone else first.reason.replace(f" judges {first.metric}:", " judges them:")
+    )
 
 
 def _names(evaluations: Iterable[Evaluation]) -> str:

@@ -1,4 +1,6 @@
-"""The scores on which another judge is worth asking, as `spanscore calibrate` finds, prints and writes them."""
+"""The scores on which another judge is worth asking, as `spanscore calibrate` finds, prints and
+writes them.
+"""
 
 import argparse
 from collections.abc import Mapping
@@ -21,10 +23,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         type=float,
         default=0.05,
-        help="scores are unsure where people contradict more of the verdicts than this share; default: %(default)g",
+        help=(
+            "scores are unsure where people contradict more of the verdicts than this share;"
+            " default: %(default)g"
+        ),
     )
     parser.add_argument(
-        "--unsure", metavar="FILE", type=Path, help="write each metric's unsure scores as JSON, {METRIC: [LOW, HIGH]}"
+        "--unsure",
+        metavar="FILE",
+        type=Path,
+        help="write each metric's unsure scores as JSON, {METRIC: [LOW, HIGH]}",
     )
 
 
@@ -32,7 +40,9 @@ def require_usable(args: argparse.Namespace) -> None:
     """Refuse options that cannot be. Raises InputError."""
     require_writable(args.unsure)
     if not 0 < args.most_wrong < 1:
-        raise InputError(f"--most-wrong {args.most_wrong:g}: give a share between 0 and 1, such as 0.05")
+        raise InputError(
+            f"--most-wrong {args.most_wrong:g}: give a share between 0 and 1, such as 0.05"
+        )
 
 
 def of(matched: Matched, args: argparse.Namespace) -> Unsure | str:
@@ -59,10 +69,15 @@ def line(unsure: Unsure | str) -> str:
     wrong = "no score is sure"
     if unsure.wrong is not None:
         wrong = f"of the verdicts on the others people contradict {' '.join(told(unsure.wrong))}"
-    return f"unsure scores: from {low:.3g} to {high:.3g}, which are {share} of all; {wrong} (cross-validated)"
+    return (
+        f"unsure scores: from {low:.3g} to {high:.3g}, which are {share} of all; {wrong}"
+        " (cross-validated)"
+    )
 
 
 def write_limits(path: Path | None, found: Mapping[str, Unsure | str]) -> None:
-    """Write what is unsure by metric, if a file was asked for; where that cannot be told the metric is not in it."""
+    """Write what is unsure by metric, if a file was asked for; where that cannot be told the metric
+    is not in it.
+    """
     limits = {name: list(x.limits) for name, x in found.items() if isinstance(x, Unsure)}
     write(path, lambda: f"{dumps(limits)}\n")

@@ -1,4 +1,6 @@
-"""Has alerts delivered: each until its receiver has taken it, without waiting for other receivers."""
+"""Has alerts delivered: each until its receiver has taken it, without waiting for other
+receivers.
+"""
 
 import asyncio
 import logging
@@ -10,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from spanscore.errors import PermanentError, RetryableError
 from spanscore.export import alert_events
-from spanscore.export.alerting_config import Alerting, Alertmanager, AlertReceiver, OtelEvent, Webhook
+from spanscore.export.alerting_config import (
+    Alerting,
+    Alertmanager,
+    AlertReceiver,
+    OtelEvent,
+    Webhook,
+)
 from spanscore.export.port import Exporter
 from spanscore.model.headers import of_tenant
 from spanscore.model.json import dumps
@@ -27,12 +35,16 @@ _log = logging.getLogger(__name__)
 _SECOND = 10**9
 _FIRST_WAIT_NS = 5 * _SECOND
 _ENDS_AFTER = 4
-"""After so many resend intervals without an alert Alertmanager takes it for resolved; as Prometheus has it."""
+"""After so many resend intervals without an alert Alertmanager takes it for resolved; as Prometheus
+has it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """How alerts leave as OpenTelemetry events: the exporters by name, and the attributes of spanscore's resource."""
+    """How alerts leave as OpenTelemetry events: the exporters by name, and the attributes of
+    spanscore's resource.
+    """
 
     exporters: Mapping[str, Exporter]
     resource: Attributes
@@ -76,18 +88,27 @@ class Alerts:
         await asyncio.gather(*(x.close() for x in self._connections.values()))
 
     async def deliver(self) -> None:
-        """Send the alerts that are due, once each. Raises RetryableError where the store cannot be used now."""
+        """Send the alerts that are due, once each.
+
+        Raises RetryableError where the store cannot be used now.
+        """
         await asyncio.gather(*(x() for x in self.deliveries()), self.drop_undeliverable())
 
     def deliveries(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
-        """What `deliver` does, by receiver: repeated side by side, one that hangs holds up no other."""
+        """What `deliver` does, by receiver: repeated side by side, one that hangs holds up no
+        other.
+        """
         return [partial(self._deliver_to, name) for name in self._receivers]
 
     async def drop_undeliverable(self) -> None:
         """Forget the alerts whose receiver is gone."""
         for notice in await asyncio.to_thread(self._notices.due, self._clock_ns()):
             if notice.receiver not in self._receivers:
-                _log.warning("%s: an alert of %s is dropped, the receiver is gone", notice.receiver, notice.monitor)
+                _log.warning(
+                    "%s: an alert of %s is dropped, the receiver is gone",
+                    notice.receiver,
+                    notice.monitor,
+                )
                 await asyncio.to_thread(self._notices.settle, notice, None)
 
     async def _deliver_to(self, name: str) -> None:
@@ -114,10 +135,14 @@ class Alerts:
                 await asyncio.to_thread(self._notices.put_off, notice, self._clock_ns() + wait_ns)
             else:
                 self._count(notice, "sent")
-                await asyncio.to_thread(self._notices.settle, notice, self._again_ns(receiver, notice))
+                await asyncio.to_thread(
+                    self._notices.settle, notice, self._again_ns(receiver, notice)
+                )
 
     def _again_ns(self, receiver: AlertReceiver, notice: Notice) -> int | None:
-        """When to send again what was taken: Alertmanager wants to hear of an alert as long as it lasts."""
+        """When to send again what was taken: Alertmanager wants to hear of an alert as long as it
+        lasts.
+        """
         if not isinstance(receiver, Alertmanager) or notice.status == "resolved":
             return None
         if not self._is_there(notice.tenant, notice.monitor):
@@ -131,7 +156,9 @@ class Alerts:
                 await self._events.send(receiver, notice.record)
             case Alertmanager():
                 lasts_ns = _ENDS_AFTER * receiver.resend_interval
-                body = alerts.for_alertmanager(notice.record, now_ns, lasts_ns, receiver.generator_url)
+                body = alerts.for_alertmanager(
+                    notice.record, now_ns, lasts_ns, receiver.generator_url
+                )
                 await self._connections[notice.receiver].send(_bytes(body))
             case Webhook():
                 body_bytes, sent_at_s = _bytes(notice.record), now_ns // _SECOND
@@ -139,7 +166,9 @@ class Alerts:
                 await self._connections[notice.receiver].send(body_bytes, headers)
 
     def _count(self, notice: Notice, outcome: str) -> None:
-        self._meter.add(declared.MONITOR_ALERTS, receiver=notice.receiver, status=notice.status, outcome=outcome)
+        self._meter.add(
+            declared.MONITOR_ALERTS, receiver=notice.receiver, status=notice.status, outcome=outcome
+        )
 
 
 def _connections(receivers: Mapping[str, AlertReceiver]) -> dict[str, "Connection"]:

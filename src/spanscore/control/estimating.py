@@ -33,7 +33,10 @@ _RETRY_AFTER_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Estimated:
-    """Upper bounds for all items, scaled up from those that were `planned`. `cost_usd` None: a price is not known."""
+    """Upper bounds for all items, scaled up from those that were `planned`.
+
+    `cost_usd` None: a price is not known.
+    """
 
     candidates: int
     items: int
@@ -47,7 +50,10 @@ class Estimated:
 
 @dataclass(frozen=True, slots=True)
 class _Total:
-    """What calls take together; their prompts are not kept. `cost_usd` None: a price is not known."""
+    """What calls take together; their prompts are not kept.
+
+    `cost_usd` None: a price is not known.
+    """
 
     calls: int = 0
     input_tokens: int = 0
@@ -77,7 +83,9 @@ class _Total:
 
 
 class Estimating:
-    """Plans some items of a run: those with the lowest draws, which are a sample of all that it would evaluate."""
+    """Plans some items of a run: those with the lowest draws, which are a sample of all that it
+    would evaluate.
+    """
 
     def __init__(
         self,
@@ -94,31 +102,38 @@ class Estimating:
         self._clock_ns = clock_ns
         self._of_tenants: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._store_threads = ThreadPoolExecutor(_STORE_THREADS, thread_name_prefix="estimate")
-        self._source_threads = ThreadPoolExecutor(_SOURCE_THREADS, thread_name_prefix="estimate-source")
+        self._source_threads = ThreadPoolExecutor(
+            _SOURCE_THREADS, thread_name_prefix="estimate-source"
+        )
         self._from_sources: dict[str, Future[Estimated]] = {}
 
     async def estimate(self, tenant: str, spec: RunSpec) -> Estimated:
-        """What `spec` would cost a tenant, in threads of its own; given up where nobody waits for it any more.
+        """What `spec` would cost a tenant, in threads of its own; given up where nobody waits for
+        it any more.
 
-        Of a tenant one is made at a time. Raises InputError as creating the run does, and where it takes minutes;
-        RetryableError while another one of the tenant reads a source, however long ago its caller has gone, or four of
-        other tenants do.
+        Of a tenant one is made at a time. Raises InputError as creating the run does, and where it
+        takes minutes; RetryableError while another one of the tenant reads a source, however long
+        ago its caller has gone, or four of other tenants do.
         """
         if spec.target.source is not None:
             return await self._estimate_source(tenant, spec)
         async with self._of_tenants.setdefault(tenant, asyncio.Lock()):
             limit = Limit()
-            return await _waited_for(self._store_threads.submit(self._estimated, tenant, spec, limit), limit)
+            return await _waited_for(
+                self._store_threads.submit(self._estimated, tenant, spec, limit), limit
+            )
 
     async def _estimate_source(self, tenant: str, spec: RunSpec) -> Estimated:
         reading = {x: future for x, future in self._from_sources.items() if not future.done()}
         if tenant in reading:
             raise RetryableError(
-                "a source is being read for another estimate, and only one is at a time", retry_after_s=_RETRY_AFTER_S
+                "a source is being read for another estimate, and only one is at a time",
+                retry_after_s=_RETRY_AFTER_S,
             )
         if len(reading) >= _SOURCE_THREADS:
             raise RetryableError(
-                f"sources are being read for {_SOURCE_THREADS} estimates, and no more are at a time",
+                f"sources are being read for {_SOURCE_THREADS} estimates, and no more are at a"
+                " time",
                 retry_after_s=_RETRY_AFTER_S,
             )
         limit = Limit()
@@ -131,7 +146,10 @@ class Estimating:
         listing.refuse_unknown(self._store, tenant, spec.target)
         if spec.target.source is None:
             candidates, items, some = self._drawn(tenant, spec, limit)
-            totals = [self._of_stored(tenant, spec, measurer, subject_id) for subject_id in limit.each(some)]
+            totals = [
+                self._of_stored(tenant, spec, measurer, subject_id)
+                for subject_id in limit.each(some)
+            ]
         else:
             candidates, items, totals = self._of_source(tenant, spec, measurer, limit)
         total = sum(totals, _Total())
@@ -160,7 +178,9 @@ class Estimating:
         items = drawn if sampling.count is None else min(drawn, sampling.count)
         return candidates, items, [subject_id for _, subject_id in lowest[:items]]
 
-    def _of_source(self, tenant: str, spec: RunSpec, measurer: Measurer, limit: Limit) -> tuple[int, int, list[_Total]]:
+    def _of_source(
+        self, tenant: str, spec: RunSpec, measurer: Measurer, limit: Limit
+    ) -> tuple[int, int, list[_Total]]:
         reading = self._sources.open(tenant, spec.target, self._clock_ns())
         found = planned(
             reading,
@@ -181,7 +201,9 @@ class Estimating:
         trace = self._trace(tenant, subject_id)
         if trace is None:
             return _Total()
-        earlier = self._store.turns_before(trace, limit=MAX_EARLIER_TURNS, max_bytes=MAX_EARLIER_BYTES)
+        earlier = self._store.turns_before(
+            trace, limit=MAX_EARLIER_TURNS, max_bytes=MAX_EARLIER_BYTES
+        )
         return self._of_trace(measurer, trace, earlier)
 
     def _of_session(self, measurer: Measurer, session: Session) -> _Total:
@@ -189,10 +211,14 @@ class Estimating:
         calls = (*engine.plan_signals(session, overrides), *engine.plan_session(session, overrides))
         return _Total.of(costed(calls, self._judge))
 
-    def _of_trace(self, measurer: Measurer, trace: AgentTrace, earlier: Sequence[AgentTrace]) -> _Total:
+    def _of_trace(
+        self, measurer: Measurer, trace: AgentTrace, earlier: Sequence[AgentTrace]
+    ) -> _Total:
         engine, overrides = measurer.engine, measurer.overrides
         by_itself = engine.plan_rubric(trace, overrides) if trace.session_id is None else []
-        return _Total.of(costed([*engine.plan(trace, overrides, earlier=earlier), *by_itself], self._judge))
+        return _Total.of(
+            costed([*engine.plan(trace, overrides, earlier=earlier), *by_itself], self._judge)
+        )
 
     def _trace(self, tenant: str, trace_id: str) -> AgentTrace | None:
         """A trace; None where it is no longer stored, or its record is damaged."""

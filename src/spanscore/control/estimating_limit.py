@@ -14,7 +14,10 @@ ItemT = TypeVar("ItemT")
 
 
 class Limit:
-    """Ends an estimate `DEADLINE_S` after it was asked for, or as soon as nobody waits for it. Thread-safe."""
+    """Ends an estimate `DEADLINE_S` after it was asked for, or as soon as nobody waits for it.
+
+    Thread-safe.
+    """
 
     def __init__(self) -> None:
         """The time runs from here on."""
@@ -38,7 +41,10 @@ class Limit:
         """These items. Raises InputError where the time is over before the last."""
         for item in items:
             if self._is_given_up or time.monotonic() >= self._until_s:
-                raise InputError(f"cannot be estimated in {self}; narrow the filter, or create the run with a budget")
+                raise InputError(
+                    f"cannot be estimated in {self}; narrow the filter, or create the run with a"
+                    " budget"
+                )
             yield item
 
     @contextmanager

@@ -51,7 +51,8 @@ def planned(
 ) -> Lowest[PlanT]:
     """What is planned of the `count` lowest of a target's subjects. Blocks.
 
-    Raises InputError or RetryableError where the source cannot be read, InputError also where that takes minutes.
+    Raises InputError or RetryableError where the source cannot be read, InputError also where that
+    takes minutes.
     """
     turns = SessionTurns()
     try:
@@ -59,7 +60,8 @@ def planned(
             found, sessions = _read(reading, target, count, turns, plan_trace)
         if reading.is_stopped:
             raise InputError(
-                f"{reading}: cannot be read in {limit}; narrow the filter, or create the run with a budget"
+                f"{reading}: cannot be read in {limit}; narrow the filter, or create the run with a"
+                " budget"
             )
         for key, subject in limit.each(sessions.items()):
             draw = target.sampling.draw(subject)
@@ -70,9 +72,15 @@ def planned(
 
 
 def _read(
-    reading: Reading, target: TargetSpec, count: int, turns: SessionTurns, plan_trace: PlanTrace[PlanT]
+    reading: Reading,
+    target: TargetSpec,
+    count: int,
+    turns: SessionTurns,
+    plan_trace: PlanTrace[PlanT],
 ) -> tuple[Lowest[PlanT], dict[str, str]]:
-    """Plan the traces as they are read; sessions are planned when all is read: their subjects by their keys."""
+    """Plan the traces as they are read; sessions are planned when all is read: their subjects by
+    their keys.
+    """
     found: Lowest[PlanT] = Lowest(count)
     drawing, sessions = Drawing(target), dict[str, str]()
     for batch in reading.batches():

@@ -1,4 +1,6 @@
-"""The traces or sessions that a target names, page by page, and the sample of them that a run evaluates."""
+"""The traces or sessions that a target names, page by page, and the sample of them that a run
+evaluates.
+"""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,19 +29,28 @@ class Page(NamedTuple):
 
 
 def refuse_unknown(store: Store, tenant: str, target: TargetSpec) -> None:
-    """Raise NotFoundError where a tenant has not all that a target names by its ids; a source is not asked. Blocks."""
+    """Raise NotFoundError where a tenant has not all that a target names by its ids; a source is
+    not asked. Blocks.
+    """
     if target.source is not None:
         return
     if target.trace_ids:
         ids = [id_.lower() for id_ in target.trace_ids]
         what, unknown = "traces", store.read_runs(lambda x: x.unknown_traces(tenant, ids))
     elif target.session_ids:
-        what, unknown = "sessions", store.read_runs(lambda x: x.unknown_sessions(tenant, target.session_ids))
+        what, unknown = (
+            "sessions",
+            store.read_runs(lambda x: x.unknown_sessions(tenant, target.session_ids)),
+        )
     else:
         return
     if unknown:
-        some = ", ".join(map(repr, unknown[:_SHOWN])) + (" and others" if len(unknown) > _SHOWN else "")
-        raise NotFoundError(f"{len(unknown)} of the {what} are not stored (retention may have deleted them): {some}")
+        some = ", ".join(map(repr, unknown[:_SHOWN])) + (
+            " and others" if len(unknown) > _SHOWN else ""
+        )
+        raise NotFoundError(
+            f"{len(unknown)} of the {what} are not stored (retention may have deleted them): {some}"
+        )
 
 
 def page(
@@ -51,9 +62,11 @@ def page(
     stored_by_ns: int,
     rows: tuple[int, int] | None = None,
 ) -> Page:
-    """What follows `cursor`, "" at the beginning, of all that `target` names, before a sample is taken. Blocks.
+    """What follows `cursor`, "" at the beginning, of all that `target` names, before a sample is
+    taken. Blocks.
 
-    Where there are `rows`, without ids, only traces with rows above the first up to the second, and their sessions.
+    Where there are `rows`, without ids, only traces with rows above the first up to the second, and
+    their sessions.
     """
     if target.trace_ids or target.session_ids:
         return _of_ids(store, tenant, target, int(cursor or 0))
@@ -63,7 +76,9 @@ def page(
         return _of_rows(store, tenant, target, int(cursor or rows[0]), rows[1])
     wanted = target.filter or TraceFilter()
     if wanted == TraceFilter() and not target.where:
-        ids = store.read_runs(lambda x: x.trace_ids(tenant, cursor, _TRACES, stored_by_ns=stored_by_ns))
+        ids = store.read_runs(
+            lambda x: x.trace_ids(tenant, cursor, _TRACES, stored_by_ns=stored_by_ns)
+        )
         return Page(ids, ids[-1] if ids else None)
     found = store.read_runs(
         lambda x: x.traces(tenant, cursor, _TRACES, max_bytes=_MAX_BYTES, stored_by_ns=stored_by_ns)
@@ -72,13 +87,17 @@ def page(
     return Page(_that_meet(store, tenant, target, accepted), found[-1][0] if found else None)
 
 
-def _that_meet(store: Store, tenant: str, target: TargetSpec, traces: Mapping[str, AgentTrace]) -> list[str]:
+def _that_meet(
+    store: Store, tenant: str, target: TargetSpec, traces: Mapping[str, AgentTrace]
+) -> list[str]:
     """The ids of the traces that meet the target's condition, which may be on their scores."""
     condition = target.condition()
     if condition is None:
         return list(traces)
     scores = store.read_runs(lambda x: x.scores(tenant, list(traces)))
-    return [id_ for id_, trace in traces.items() if condition.matches(TraceScores(trace, scores[id_]))]
+    return [
+        id_ for id_, trace in traces.items() if condition.matches(TraceScores(trace, scores[id_]))
+    ]
 
 
 def has_newer(store: Store, tenant: str, target: TargetSpec, row: int) -> bool:
@@ -96,12 +115,18 @@ def has_newer(store: Store, tenant: str, target: TargetSpec, row: int) -> bool:
     return False
 
 
-def _is_newer(store: Store, tenant: str, target: TargetSpec, subjects: Sequence[str], row: int) -> bool:
+def _is_newer(
+    store: Store, tenant: str, target: TargetSpec, subjects: Sequence[str], row: int
+) -> bool:
     are_sessions = target.scope == "session"
-    return store.monitors.read(lambda tables: tables.has_newer(tenant, subjects, row, are_sessions=are_sessions))
+    return store.monitors.read(
+        lambda tables: tables.has_newer(tenant, subjects, row, are_sessions=are_sessions)
+    )
 
 
-def every_page(store: Store, tenant: str, target: TargetSpec, *, stored_by_ns: int) -> Iterator[list[str]]:
+def every_page(
+    store: Store, tenant: str, target: TargetSpec, *, stored_by_ns: int
+) -> Iterator[list[str]]:
     """All that `target` names of what a tenant has, in pages. Blocks."""
     cursor: str | None = ""
     while cursor is not None:
@@ -120,10 +145,16 @@ def digest(store: Store, tenant: str, target: TargetSpec) -> str:
 
 
 def add(tables: RunTables, run: Run, sampling: Sampling, found: Page, now_ns: int) -> Run | None:
-    """Keep those of a page that are drawn as items of `run`, with how far its listing is; None where it is gone."""
+    """Keep those of a page that are drawn as items of `run`, with how far its listing is; None
+    where it is gone.
+    """
     drawn = [(x, sampling.draw(x)) for x in found.subjects if sampling.is_in_share(x)]
     added = tables.add_items(run, drawn)
-    items = run.progress.items + added - _held_to(tables, run, sampling, run.progress.items + added, found.next is None)
+    items = (
+        run.progress.items
+        + added
+        - _held_to(tables, run, sampling, run.progress.items + added, found.next is None)
+    )
 
     def listed(current: Run) -> Run:
         candidates = current.progress.candidates + len(found.subjects)
@@ -135,7 +166,9 @@ def add(tables: RunTables, run: Run, sampling: Sampling, found: Page, now_ns: in
 
 
 def _held_to(tables: RunTables, run: Run, sampling: Sampling, items: int, is_last: bool) -> int:
-    """How many items go again, since others have lower draws: all that are too many at the end, and some before."""
+    """How many items go again, since others have lower draws: all that are too many at the end, and
+    some before.
+    """
     if sampling.count is None or items <= sampling.count * (1 if is_last else 2):
         return 0
     highest = tables.highest_draw(run.id, sampling.count)
@@ -160,9 +193,13 @@ def _of_ids(store: Store, tenant: str, target: TargetSpec, start: int) -> Page:
 
 
 def _of_rows(store: Store, tenant: str, target: TargetSpec, after: int, until: int) -> Page:
-    found = store.read_runs(lambda x: x.traces_in(tenant, after, _TRACES, max_bytes=_MAX_BYTES, until=until))
+    found = store.read_runs(
+        lambda x: x.traces_in(tenant, after, _TRACES, max_bytes=_MAX_BYTES, until=until)
+    )
     wanted = target.filter or TraceFilter()
-    accepted = {id_: trace for _, id_, trace in found if trace is not None and wanted.accepts(trace)}
+    accepted = {
+        id_: trace for _, id_, trace in found if trace is not None and wanted.accepts(trace)
+    }
     return Page(_that_meet(store, tenant, target, accepted), str(found[-1][0]) if found else None)
 
 
@@ -174,12 +211,18 @@ def _of_sessions(
     stored_by_ns: int,
     rows: tuple[int, int] | None,
 ) -> Page:
-    keys = store.read_runs(lambda x: x.session_keys(tenant, cursor, _SESSIONS, stored_by_ns=stored_by_ns, rows=rows))
+    keys = store.read_runs(
+        lambda x: x.session_keys(tenant, cursor, _SESSIONS, stored_by_ns=stored_by_ns, rows=rows)
+    )
     accepted = keys
     if target.filter is not None and target.filter != TraceFilter():
         has_trace = partial(RunTables.has_trace, tenant=tenant, is_wanted=target.filter.accepts)
         accepted = [key for key in keys if store.read_runs(partial(has_trace, session_key=key))]
     condition = target.condition()
     if condition is not None:  # one at a time: a session may be large
-        accepted = [key for key in accepted if any(map(condition.matches, store.sessions([key], tenant=tenant)))]
+        accepted = [
+            key
+            for key in accepted
+            if any(map(condition.matches, store.sessions([key], tenant=tenant)))
+        ]
     return Page(accepted, keys[-1] if len(keys) == _SESSIONS else None)

@@ -1,4 +1,6 @@
-"""What a monitor makes of scores: from the sessions that have settled to its next state, and the alerts that follow."""
+"""What a monitor makes of scores: from the sessions that have settled to its next state, and the
+alerts that follow.
+"""
 
 import hashlib
 import logging
@@ -15,7 +17,17 @@ from spanscore.store.monitors import Advanced, Former
 
 _log = logging.getLogger(__name__)
 
-_STATISTICS = ("metric", "scope", "of", "service", "agent", "floor", "reference", "alpha", "heaviest")
+_STATISTICS = (
+    "metric",
+    "scope",
+    "of",
+    "service",
+    "agent",
+    "floor",
+    "reference",
+    "alpha",
+    "heaviest",
+)
 """What a monitor's state follows from; where one is changed it begins anew."""
 
 
@@ -27,7 +39,9 @@ def advanced(
     sessions: Sequence[SettledSession],
     now_ns: int,
 ) -> Advanced:
-    """The state after these sessions too, with an alert for each of the `receivers` where one begins or ends."""
+    """The state after these sessions too, with an alert for each of the `receivers` where one
+    begins or ends.
+    """
     known = former.state if former is not None else {}
     records = []
     if former is not None and former.is_same:
@@ -41,8 +55,12 @@ def advanced(
     for change in changes:
         if change.status == "firing":
             began_ns, number = now_ns, number + 1
-        alert = alerts.record(origin, watched, change, number=number, began_ns=began_ns, now_ns=now_ns)
-        _log.log(logging.WARNING if change.status == "firing" else logging.INFO, "%s", alert["summary"])
+        alert = alerts.record(
+            origin, watched, change, number=number, began_ns=began_ns, now_ns=now_ns
+        )
+        _log.log(
+            logging.WARNING if change.status == "firing" else logging.INFO, "%s", alert["summary"]
+        )
         records.append(alert)
     outcome = changes[-1].status if changes else state.phase if units else "unchanged"
     kept = {"state": state.to_json(), "began_ns": began_ns, "number": number, "alert": alert}
@@ -50,19 +68,24 @@ def advanced(
 
 
 def ended(known: dict[str, Any], receivers: Iterable[str], why: str, now_ns: int) -> Advanced:
-    """What is still to be sent of a monitor that ends: the end of its alert, where one is firing."""
+    """What is still to be sent of a monitor that ends: the end of its alert, where one is
+    firing.
+    """
     return Advanced(known, "", _to_all(receivers, _end_of(known, why, now_ns)))
 
 
 def value_of(watched: Watch, evaluation: Evaluation, run: str | None = None) -> float | None:
     """What a monitor takes from a score, on the scale 0..1; None where it leaves it out.
 
-    Left out are other services and agents, scores of other evaluation runs than `run`, skips and failures, and for a
-    pass rate what neither passes nor fails.
+    Left out are other services and agents, scores of other evaluation runs than `run`, skips and
+    failures, and for a pass rate what neither passes nor fails.
     """
     if evaluation.run != run:
         return None
-    for wanted, found in ((watched.service, evaluation.service_name), (watched.agent, evaluation.agent_name)):
+    for wanted, found in (
+        (watched.service, evaluation.service_name),
+        (watched.agent, evaluation.agent_name),
+    ):
         if wanted is not None and wanted != found:
             return None
     if watched.of == "pass_rate":
@@ -74,16 +97,22 @@ def value_of(watched: Watch, evaluation: Evaluation, run: str | None = None) -> 
 
 
 def unit_of(session: SettledSession) -> watching.Unit:
-    """A session as one unit: the mean of its scores, each by the inverse of the chance with which it was drawn."""
+    """A session as one unit: the mean of its scores, each by the inverse of the chance with which
+    it was drawn.
+    """
     weights = [1 / max(x, 1e-9) for x in session.chances]
     total = sum(weights)
-    mean = sum(value * weight for value, weight in zip(session.values, weights, strict=True)) / total
+    mean = (
+        sum(value * weight for value, weight in zip(session.values, weights, strict=True)) / total
+    )
     return watching.Unit(min(1.0, max(0.0, mean)), total)
 
 
 def digest(watched: Watch) -> str:
     """Of the settings that a monitor's state follows from."""
-    return hashlib.sha256(dumps(watched.model_dump(mode="json", include=set(_STATISTICS))).encode()).hexdigest()
+    return hashlib.sha256(
+        dumps(watched.model_dump(mode="json", include=set(_STATISTICS))).encode()
+    ).hexdigest()
 
 
 def _count(known: dict[str, Any]) -> int:
@@ -94,8 +123,12 @@ def _count(known: dict[str, Any]) -> int:
 
 def _end_of(known: dict[str, Any], why: str, now_ns: int) -> list[dict[str, Any]]:
     alert = known.get("alert")
-    return [] if alert is None or alert["status"] != "firing" else [alerts.ended(alert, why, now_ns)]
+    return (
+        [] if alert is None or alert["status"] != "firing" else [alerts.ended(alert, why, now_ns)]
+    )
 
 
-def _to_all(receivers: Iterable[str], records: Sequence[dict[str, Any]]) -> list[tuple[str, str, dict[str, Any]]]:
+def _to_all(
+    receivers: Iterable[str], records: Sequence[dict[str, Any]]
+) -> list[tuple[str, str, dict[str, Any]]]:
     return [(receiver, record["status"], record) for record in records for receiver in receivers]

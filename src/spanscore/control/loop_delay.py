@@ -1,4 +1,6 @@
-"""How late the event loop is: what comes in is scored in the same one as runs are, and waits as long."""
+"""How late the event loop is: what comes in is scored in the same one as runs are, and waits as
+long.
+"""
 
 import asyncio
 import time
@@ -12,7 +14,10 @@ _KEPT: Final = 0.7
 
 
 class LoopDelay:
-    """Looks every 50 ms by how much its own wake-up is late, while anybody asks. Belongs to one event loop."""
+    """Looks every 50 ms by how much its own wake-up is late, while anybody asks.
+
+    Belongs to one event loop.
+    """
 
     def __init__(
         self,

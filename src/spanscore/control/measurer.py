@@ -1,4 +1,6 @@
-"""The engine of one run: the configured one, as the run changes its metrics, options, model and budget."""
+"""The engine of one run: the configured one, as the run changes its metrics, options, model and
+budget.
+"""
 
 import hashlib
 import re
@@ -31,7 +33,8 @@ _ADDRESS = re.compile(" at 0x[0-9a-f]+")
 
 @dataclass(frozen=True, slots=True)
 class Measurer:
-    """What evaluates the traces or sessions of one run; `metrics` are those that give scores of its items.
+    """What evaluates the traces or sessions of one run; `metrics` are those that give scores of its
+    items.
 
     `budget` is what its judge is paid from; None where no model is asked.
     """
@@ -49,7 +52,9 @@ class Measurer:
 
 
 class Measurers:
-    """Makes the engines of runs, which share the server's judge and embedder and stand behind what comes in."""
+    """Makes the engines of runs, which share the server's judge and embedder and stand behind what
+    comes in.
+    """
 
     def __init__(
         self,
@@ -70,10 +75,15 @@ class Measurers:
         return self._settings.judge
 
     def of(self, spec: RunSpec, booked: Booked = Booked()) -> Measurer:  # noqa: B008 - frozen
-        """The engine for `spec`, of whose budget so much is `booked`. Raises InputError where it cannot be met."""
+        """The engine for `spec`, of whose budget so much is `booked`.
+
+        Raises InputError where it cannot be met.
+        """
         measure, scope = spec.measure, spec.target.scope
         self._requested.require_all(measure)
-        overrides = Overrides(measure.metrics or None, measure.model, None, measure.signal_weights or None)
+        overrides = Overrides(
+            measure.metrics or None, measure.model, None, measure.signal_weights or None
+        )
         refuse_misplaced(overrides, scope)
         evaluation = self._changed(measure, is_all_named=bool(measure.metrics))
         judge, budget = self._paid(spec.budget, booked)
@@ -93,13 +103,23 @@ class Measurers:
         rubric = engine.has_rubric(overrides)
         run_here = tuple(x for x in metrics if x.run == scope)
         if not run_here and not rubric:
-            raise FieldError("measure.metrics", f"none of the configured metrics runs with a {scope}; name some")
+            raise FieldError(
+                "measure.metrics", f"none of the configured metrics runs with a {scope}; name some"
+            )
         return Measurer(engine, overrides, run_here, rubric, budget)
 
     def limits(self, budget: RunBudget | None) -> Budget:
-        """What a run may spend that asks for so much; None: as much as the judge has for one window."""
-        given, most = budget or self._settings.judge.budget, self._settings.evaluation.runs.max_budget
-        return Budget(max_tokens=_lower(given.max_tokens, most.max_tokens), max_usd=_lower(given.max_usd, most.max_usd))
+        """What a run may spend that asks for so much; None: as much as the judge has for one
+        window.
+        """
+        given, most = (
+            budget or self._settings.judge.budget,
+            self._settings.evaluation.runs.max_budget,
+        )
+        return Budget(
+            max_tokens=_lower(given.max_tokens, most.max_tokens),
+            max_usd=_lower(given.max_usd, most.max_usd),
+        )
 
     def refuse_above(self, budget: RunBudget | None) -> None:
         """Raise FieldError where a run asks for more than the configuration lets any run spend."""
@@ -109,21 +129,30 @@ class Measurers:
             if bound is not None and asked is not None and asked > bound:
                 raise FieldError(
                     f"budget.{field}",
-                    f"{asked:g} is above {bound:g}, which evaluation.runs.max_budget sets for each run",
+                    f"{asked:g} is above {bound:g}, which evaluation.runs.max_budget sets for"
+                    " each run",
                 )
 
     def refuse_unmeasured(self, metric: str, scope: ScopeKind, spec: RunSpec | None) -> None:
-        """Raise InputError where `spec` gives no scores of a metric; None: where there is no such metric of a scope."""
-        if spec is None or spec.target.scope != scope:  # a run of sessions scores their traces by what it rests on
+        """Raise InputError where `spec` gives no scores of a metric; None: where there is no such
+        metric of a scope.
+        """
+        # a run of sessions scores their traces by what it rests on
+        if spec is None or spec.target.scope != scope:
             alone = RunSpec(target=TargetSpec(scope=scope), measure=MeasureSpec(metrics=(metric,)))
             self.of(alone)
             return
         measured = [x.name for x in self.of(spec).metrics]
         if metric not in measured and not is_rubric(metric):
-            raise InputError(f"{metric} is not measured by its runs, which measure {', '.join(measured)}")
+            raise InputError(
+                f"{metric} is not measured by its runs, which measure {', '.join(measured)}"
+            )
 
     def digest(self, spec: RunSpec) -> str:
-        """Of all by which `spec` is measured: metrics with their options, and models. Raises InputError as `of`."""
+        """Of all by which `spec` is measured: metrics with their options, and models.
+
+        Raises InputError as `of`.
+        """
         judge, evaluation = self._settings.judge, self._settings.evaluation
         found = self.of(spec)
         facts = (
@@ -133,9 +162,13 @@ class Measurers:
             (judge.models, judge.first_asked),
             self._embedder.name if self._embedder else None,
         )
-        return hashlib.sha256(_ADDRESS.sub("", repr(facts)).encode("utf-8", "surrogatepass")).hexdigest()
+        return hashlib.sha256(
+            _ADDRESS.sub("", repr(facts)).encode("utf-8", "surrogatepass")
+        ).hexdigest()
 
-    def _paid(self, asked: RunBudget | None, booked: Booked) -> tuple[Judge | None, TotalBudget | None]:
+    def _paid(
+        self, asked: RunBudget | None, booked: Booked
+    ) -> tuple[Judge | None, TotalBudget | None]:
         """A run's judge, and what it is paid from."""
         if not isinstance(self._judge, ModelJudge):
             return self._judge, None  # there is none, or recorded answers stand in for it
@@ -149,14 +182,22 @@ class Measurers:
         options = {name: dict(x) for name, x in measure.options.items()}
         for name, threshold in measure.thresholds.items():
             if "threshold" in options.setdefault(name, {}):
-                raise FieldError(f"thresholds.{name}", "options give a threshold for it too; give one of them")
+                raise FieldError(
+                    f"thresholds.{name}", "options give a threshold for it too; give one of them"
+                )
             options[name]["threshold"] = threshold
         _refuse_unmeasured(options, measure.metrics if is_all_named else configured)
         changed = {name: {**configured.get(name, {}), **x} for name, x in options.items()}
         runs = self._settings.evaluation.runs
         metrics = {**evaluation.metrics, **changed}
-        # What a run measures is what it names: no rule of the configuration takes anything out, or adds to it.
-        update = {"metrics": metrics, "rules": [], "sampling": 1.0, "max_concurrent": runs.max_concurrent}
+        # What a run measures is what it names: no rule of the configuration takes anything out, or
+        # adds to it.
+        update = {
+            "metrics": metrics,
+            "rules": [],
+            "sampling": 1.0,
+            "max_concurrent": runs.max_concurrent,
+        }
         return evaluation.model_copy(update=update)
 
 
@@ -169,6 +210,11 @@ def _refuse_unmeasured(names: Iterable[str], measured: Iterable[str]) -> None:
     known = set(measured)
     for name in names:
         if is_rubric(name):
-            raise InputError(f"{name}: the rubric's options and thresholds are those of evaluation.rubric")
+            raise InputError(
+                f"{name}: the rubric's options and thresholds are those of evaluation.rubric"
+            )
         if name not in known:
-            raise InputError(f"{name} has options or a threshold, but the run does not measure it: add it to metrics")
+            raise InputError(
+                f"{name} has options or a threshold, but the run does not measure it: add it to"
+                " metrics"
+            )

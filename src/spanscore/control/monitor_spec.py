@@ -28,8 +28,9 @@ class MonitorRun(Spec):
     """Whether the scores are exported."""
 
     look_back: Duration | None = Field(default=None, ge=10**9, le=duration_ns("4000d"))
-    """Only traces that were stored in so much time before the run, or of a source started. Not set: since the run
-    before."""
+    """Only traces that were stored in so much time before the run, or of a source started. Not set:
+    since the run before.
+    """
 
     everything: bool = False
     """All traces of the target, in place of those that were stored since the run before."""
@@ -52,16 +53,22 @@ class MonitorRun(Spec):
         if self.look_back is not None and self.everything:
             raise ValueError("give look_back or everything, not both")
         if self.look_back is not None and self.names_ids:
-            raise ValueError("a target of ids has no look_back: all of these are evaluated each time")
+            raise ValueError(
+                "a target of ids has no look_back: all of these are evaluated each time"
+            )
         if self.target.source is not None and not self.names_ids:
             self._refuse_of_source()
         return self
 
     def _refuse_of_source(self) -> None:
         if self.look_back is None and not self.everything:
-            raise ValueError("a source has no record of what is new in it: give look_back or everything")
+            raise ValueError(
+                "a source has no record of what is new in it: give look_back or everything"
+            )
         if self.only_if_changed:
-            raise ValueError("a source has no record of what has changed in it: leave only_if_changed out")
+            raise ValueError(
+                "a source has no record of what has changed in it: leave only_if_changed out"
+            )
 
     @property
     def names_ids(self) -> bool:
@@ -70,7 +77,9 @@ class MonitorRun(Spec):
 
     @property
     def misses_later_scores(self) -> bool:
-        """Whether the runs are about what was stored since the run before, of which some may not be scored yet."""
+        """Whether the runs are about what was stored since the run before, of which some may not be
+        scored yet.
+        """
         return bool(self.target.where) and self.look_back is None and not self.everything
 
     def run_spec(self, name: str, now_ns: int | None = None) -> RunSpec:
@@ -79,8 +88,12 @@ class MonitorRun(Spec):
         if target.source is not None and self.look_back is not None and now_ns is not None:
             wanted = target.filter or TraceFilter()
             after_ns = max(wanted.started_after_ns or 0, now_ns - self.look_back)
-            target = target.model_copy(update={"filter": wanted.model_copy(update={"started_after_ns": after_ns})})
-        return RunSpec(name=name, target=target, measure=self.measure, budget=self.budget, export=self.export)
+            target = target.model_copy(
+                update={"filter": wanted.model_copy(update={"started_after_ns": after_ns})}
+            )
+        return RunSpec(
+            name=name, target=target, measure=self.measure, budget=self.budget, export=self.export
+        )
 
 
 class MonitorSpec(Spec):
@@ -90,18 +103,25 @@ class MonitorSpec(Spec):
     """For people; two monitors may have the same."""
 
     watch: Watch | None = None
-    """The metric of which an alert is raised when it falls: where there are runs, in their scores."""
+    """The metric of which an alert is raised when it falls: where there are runs, in their
+    scores.
+    """
 
     schedule: Times = Times()
     """When it ticks."""
 
     run: MonitorRun | None = None
-    """The run that each tick starts. Not set: the scores that are made as the traces come are looked at."""
+    """The run that each tick starts.
+
+    Not set: the scores that are made as the traces come are looked at.
+    """
 
     @model_validator(mode="after")
     def _does_something(self) -> Self:
         if self.watch is None and self.run is None:
-            raise ValueError("give watch, a metric to be watched, or run, what each tick evaluates, or both")
+            raise ValueError(
+                "give watch, a metric to be watched, or run, what each tick evaluates, or both"
+            )
         return self
 
     @classmethod

@@ -1,4 +1,6 @@
-"""What there is to see of monitors: what each knows, and its ticks with the runs that they started."""
+"""What there is to see of monitors: what each knows, and its ticks with the runs that they
+started.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,7 +56,9 @@ def shown(tables: MonitorTables, known: Known, next_ns: int | None) -> Shown:
 
 def ticks(tables: MonitorTables, found: Sequence[Tick]) -> list[ShownTick]:
     """Ticks with their runs."""
-    return [ShownTick(x, None if x.run is None else tables.runs.get(x.tenant, x.run)) for x in found]
+    return [
+        ShownTick(x, None if x.run is None else tables.runs.get(x.tenant, x.run)) for x in found
+    ]
 
 
 def findings_of(known: Known, record: dict[str, Any]) -> Findings | None:

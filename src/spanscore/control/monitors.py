@@ -1,4 +1,6 @@
-"""The monitors of a running server: those of its configuration, and those that are kept in its store."""
+"""The monitors of a running server: those of its configuration, and those that are kept in its
+store.
+"""
 
 import asyncio
 import logging
@@ -73,7 +75,9 @@ class Monitors:
         self._store = store
         self._runs = runs
         self._clock_ns = clock_ns
-        self._alerts = Alerts(alerting, store.notices, self._is_there, meter, clock_ns, events=events)
+        self._alerts = Alerts(
+            alerting, store.notices, self._is_there, meter, clock_ns, events=events
+        )
         self._ticking = Ticking(store, runs, self._receivers, meter, clock_ns)
         self._monitors: dict[Key, Known] | None = None
         self._changes = 0
@@ -93,13 +97,17 @@ class Monitors:
         await self._alerts.close()
 
     async def deliver(self) -> None:
-        """Send the alerts that are due, once each. Raises RetryableError where the store cannot be used now."""
+        """Send the alerts that are due, once each.
+
+        Raises RetryableError where the store cannot be used now.
+        """
         await self._alerts.deliver()
 
     async def look(self) -> None:
         """Make the ticks that are due, and follow those that have started runs.
 
-        A monitor that fails holds up no other one. Raises RetryableError where the store cannot be used now.
+        A monitor that fails holds up no other one. Raises RetryableError where the store cannot be
+        used now.
         """
         monitors = await self._all()
         if monitors or self._may_be_open:
@@ -123,8 +131,9 @@ class Monitors:
     ) -> Known:
         """Keep a new monitor, under an id of its own where none is given.
 
-        With the `request_id` of an earlier one that monitor is returned. Raises InputError where `spec` cannot be met,
-        ExistsError where there is another one of this id or request id, StateError where there are too many.
+        With the `request_id` of an earlier one that monitor is returned. Raises InputError where
+        `spec` cannot be met, ExistsError where there is another one of this id or request id,
+        StateError where there are too many.
         """
         if request_id is not None:
             earlier = await self._ask(lambda x: x.of_request(tenant, request_id))
@@ -137,15 +146,28 @@ class Monitors:
         now_ns = self._clock_ns()
 
         def create(tables: MonitorTables) -> KeptMonitor:
-            if request_id is not None and (same := tables.of_request(tenant, request_id)) is not None:
+            if (
+                request_id is not None
+                and (same := tables.of_request(tenant, request_id)) is not None
+            ):
                 return same
             if tables.get(tenant, id_) is not None:
                 raise ExistsError(f"there is a monitor {id_!r} already")
             if tables.count(tenant) >= MAX_MONITORS:
-                raise StateError(f"there are {MAX_MONITORS} monitors; delete one that is not needed")
+                raise StateError(
+                    f"there are {MAX_MONITORS} monitors; delete one that is not needed"
+                )
             text = spec.model_dump_json()
             new = KeptMonitor(
-                tenant, id_, "ACTIVE", text, now_ns, now_ns, now_ns, tables.last_row, request_id=request_id
+                tenant,
+                id_,
+                "ACTIVE",
+                text,
+                now_ns,
+                now_ns,
+                now_ns,
+                tables.last_row,
+                request_id=request_id,
             )
             tables.create(new)
             return new
@@ -165,7 +187,8 @@ class Monitors:
         return [monitors[key] for key in sorted(monitors) if key[0] == tenant]
 
     async def update(self, known: Known, spec: MonitorSpec) -> Known:
-        """Have a monitor do something else from now on; one that was changed since it was read is not changed.
+        """Have a monitor do something else from now on; one that was changed since it was read is
+        not changed.
 
         Raises NotFoundError, ConflictError, and InputError where `spec` cannot be met.
         """
@@ -180,7 +203,9 @@ class Monitors:
             due_from_ns = kept.due_from_ns if spec.schedule == known.spec.schedule else now_ns
             if _digest(spec) != _digest(known.spec):
                 end = (
-                    None if spec.watch is not None else end_of(self._receivers, now_ns, "its metric is watched no more")
+                    None
+                    if spec.watch is not None
+                    else end_of(self._receivers, now_ns, "its metric is watched no more")
                 )
                 begin_anew(tables, known.tenant, known.id, now_ns, end)
             changed = replace(kept, spec=spec.model_dump_json(), due_from_ns=due_from_ns)
@@ -189,7 +214,10 @@ class Monitors:
         return _known(await self._write(change))
 
     async def set_paused(self, known: Known, *, is_paused: bool) -> Known:
-        """Pause a monitor, or have it go on with the next of its times. Raises NotFoundError, StateError."""
+        """Pause a monitor, or have it go on with the next of its times.
+
+        Raises NotFoundError, StateError.
+        """
         self._changeable(known)
         now_ns = self._clock_ns()
         state: MonitorState = "PAUSED" if is_paused else "ACTIVE"
@@ -203,7 +231,9 @@ class Monitors:
         return _known(await self._write(change))
 
     async def delete(self, known: Known) -> None:
-        """Delete a monitor with its history. Its runs and their scores stay, and a firing alert ends.
+        """Delete a monitor with its history.
+
+        Its runs and their scores stay, and a firing alert ends.
 
         Raises NotFoundError, StateError, ConflictError.
         """
@@ -231,7 +261,8 @@ class Monitors:
         return found
 
     async def trigger(self, known: Known, request_id: str | None = None) -> ShownTick:
-        """Make a tick now, also of a monitor that is paused; with the `request_id` of an earlier one, that one.
+        """Make a tick now, also of a monitor that is paused; with the `request_id` of an earlier
+        one, that one.
 
         Raises NotFoundError where the monitor is gone.
         """
@@ -248,9 +279,15 @@ class Monitors:
             raise NotFoundError(f"there is no monitor {known.id!r}")
         return (await self._with_runs([made]))[0]
 
-    async def ticks(self, known: Known, limit: int, before_ns: int | None = None) -> list[ShownTick]:
-        """At most `limit` ticks of a monitor that were due earlier than `before_ns`, the newest first."""
-        return await self._with_runs(await self._ask(lambda x: x.ticks(known.tenant, known.id, limit, before_ns)))
+    async def ticks(
+        self, known: Known, limit: int, before_ns: int | None = None
+    ) -> list[ShownTick]:
+        """At most `limit` ticks of a monitor that were due earlier than `before_ns`, the newest
+        first.
+        """
+        return await self._with_runs(
+            await self._ask(lambda x: x.ticks(known.tenant, known.id, limit, before_ns))
+        )
 
     async def _with_runs(self, ticks: Sequence[Tick]) -> list[ShownTick]:
         found: list[ShownTick] = await self._ask(lambda tables: monitor_views.ticks(tables, ticks))
@@ -275,9 +312,13 @@ class Monitors:
         self._due_ns[known.key] = schedule.next_after(now_ns)
 
     async def _first_due_ns(self, known: Known, now_ns: int) -> int:
-        """When to tick first: now, where a tick was missed while the server was down, else at the next time."""
+        """When to tick first: now, where a tick was missed while the server was down, else at the
+        next time.
+        """
         schedule = self._schedule(known)
-        since_ns = await asyncio.to_thread(self._store.read, lambda x: x.last_tick_ns(known.tenant, known.id))
+        since_ns = await asyncio.to_thread(
+            self._store.read, lambda x: x.last_tick_ns(known.tenant, known.id)
+        )
         if known.kept is not None:
             since_ns = max(since_ns or 0, known.kept.due_from_ns)
         if since_ns is not None and known.spec.schedule.catch_up:
@@ -295,7 +336,8 @@ class Monitors:
         if spec.run is not None and spec.run.misses_later_scores:
             raise FieldError(
                 "run.target.where",
-                "a trace that is scored after a tick would be in no run: give look_back or everything beside it",
+                "a trace that is scored after a tick would be in no run: give look_back or"
+                " everything beside it",
             )
         run = None if spec.run is None else spec.run.run_spec("")
         try:
@@ -315,7 +357,9 @@ class Monitors:
 
     def _changeable(self, known: Known) -> KeptMonitor:
         if known.kept is None:
-            raise StateError(f"monitor {known.id!r} is one of the configuration file; change it there")
+            raise StateError(
+                f"monitor {known.id!r} is one of the configuration file; change it there"
+            )
         return known.kept
 
     def _changed(self, tables: MonitorTables, kept: KeptMonitor, now_ns: int) -> KeptMonitor:
@@ -324,14 +368,20 @@ class Monitors:
         return changed
 
     async def _all(self) -> dict[Key, Known]:
-        """All monitors; where one of the configuration has the name of one in the store, that one waits."""
+        """All monitors; where one of the configuration has the name of one in the store, that one
+        waits.
+        """
         if self._monitors is None:
             found, changes = dict(self._configured), self._changes
             for kept in await asyncio.to_thread(self._store.read, MonitorTables.all):
                 try:
                     known = _known(kept)
                 except InputError as error:
-                    _log.error("monitor %s cannot tick: this version does not understand it: %s", kept.id, error)
+                    _log.error(
+                        "monitor %s cannot tick: this version does not understand it: %s",
+                        kept.id,
+                        error,
+                    )
                     continue
                 if known.key in found:
                     _log.warning("monitor %s is hidden by that of the configuration file", kept.id)
@@ -359,18 +409,24 @@ class Monitors:
         self._due_ns.pop(key, None)
         self._schedules.pop(key, None)
 
-    async def _repeatedly(self, work: Callable[[], Coroutine[Any, Any, None]], every_s: float = _LOOK_EVERY_S) -> None:
+    async def _repeatedly(
+        self, work: Callable[[], Coroutine[Any, Any, None]], every_s: float = _LOOK_EVERY_S
+    ) -> None:
         while True:
             try:
                 await work()
             except Exception as error:  # noqa: BLE001 - monitors can wait, the server cannot
-                _log.error("monitors: %s; they try again", error, exc_info=not isinstance(error, _FAULTS))
+                _log.error(
+                    "monitors: %s; they try again", error, exc_info=not isinstance(error, _FAULTS)
+                )
             await asyncio.sleep(every_s)
 
 
 def _known(kept: KeptMonitor) -> Known:
     """Raises InputError where this version does not understand what is kept."""
-    return Known(kept.tenant, kept.id, read_spec(MonitorSpec, kept.spec), kept.state == "PAUSED", kept)
+    return Known(
+        kept.tenant, kept.id, read_spec(MonitorSpec, kept.spec), kept.state == "PAUSED", kept
+    )
 
 
 def _there(kept: KeptMonitor | None, monitor_id: str) -> KeptMonitor:
@@ -385,7 +441,8 @@ def _same(kept: KeptMonitor, spec: MonitorSpec, monitor_id: str) -> Known:
     is_other = kept.revision == 1 and known.spec != spec
     if is_other or monitor_id not in {"", kept.id}:
         raise ExistsError(
-            f"request_id {kept.request_id!r}: monitor {kept.id} was created under it with another content"
+            f"request_id {kept.request_id!r}: monitor {kept.id} was created under it with another"
+            " content"
         )
     return known
 

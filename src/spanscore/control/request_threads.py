@@ -1,4 +1,6 @@
-"""The threads in which the API's requests read and write the store: slow ones hold up each other, and nothing else."""
+"""The threads in which the API's requests read and write the store: slow ones hold up each other,
+and nothing else.
+"""
 
 import asyncio
 import contextvars
@@ -16,7 +18,8 @@ AskedP = ParamSpec("AskedP")
 answered_tenant: ContextVar[str] = ContextVar("answered_tenant", default="")
 """Whose request is being answered; "" without tenants."""
 
-_AT_ONCE: Final = 6  # beside the threads of all else, they leave some of the store's connections free
+# beside the threads of all else, they leave some of the store's connections free
+_AT_ONCE: Final = 6
 _AT_ONCE_OF_TENANT: Final = 4
 
 
@@ -26,10 +29,12 @@ class _Asked(NamedTuple):
 
 
 class TenantThreads:
-    """Threads that tenants take turns in: next is the tenant with the fewest calls under way. Thread-safe.
+    """Threads that tenants take turns in: next is the tenant with the fewest calls under way.
 
-    One tenant has at most 4 of the 6, so that others need not wait for its slow calls. Calls of one tenant are begun
-    in their order.
+    Thread-safe.
+
+    One tenant has at most 4 of the 6, so that others need not wait for its slow calls. Calls of one
+    tenant are begun in their order.
     """
 
     def __init__(self) -> None:
@@ -85,7 +90,9 @@ def _answer(asked: _Asked) -> None:
 _threads = TenantThreads()
 
 
-async def in_thread(ask: Callable[AskedP, AnswerT], *arguments: AskedP.args, **options: AskedP.kwargs) -> AnswerT:
+async def in_thread(
+    ask: Callable[AskedP, AnswerT], *arguments: AskedP.args, **options: AskedP.kwargs
+) -> AnswerT:
     """What a function that blocks returns, called for a request.
 
     As `asyncio.to_thread`, whose threads exporters and the ticks of monitors need.

@@ -1,4 +1,6 @@
-"""Which models a request may name: litellm reads addresses from names, and every call is paid by the server's owner."""
+"""Which models a request may name: litellm reads addresses from names, and every call is paid by
+the server's owner.
+"""
 
 import re
 from functools import cached_property
@@ -15,10 +17,11 @@ _SHOWN_CHARS = 80
 
 
 class RequestedModels:
-    """The models that requests may name: those of the configuration, and what `judge.allowed_models` lists.
+    """The models that requests may name: those of the configuration, and what
+    `judge.allowed_models` lists.
 
-    Where it lists nothing and the API asks for no token and knows no tenants, that is every model whose name contains
-    no address.
+    Where it lists nothing and the API asks for no token and knows no tenants, that is every model
+    whose name contains no address.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -40,14 +43,14 @@ class RequestedModels:
         if not _NAME.fullmatch(model) or any(x in model for x in _ADDRESS_PARTS):
             raise FieldError(
                 field,
-                f"{_shown(model)} is no model's name: at most 200 letters, digits and . _ - : / @ + = , ~ * without an "
-                "address (://), such as openai/gpt-4o-mini",
+                f"{_shown(model)} is no model's name: at most 200 letters, digits and . _ - : / @ +"
+                " = , ~ * without an address (://), such as openai/gpt-4o-mini",
             )
         if not any(_is_allowed(model, x) for x in self._allowed or ()):
             raise FieldError(
                 field,
-                f"requests may not name the model {_shown(model)} here: leave it out for the configured one, or add it "
-                "to judge.allowed_models of the server's configuration",
+                f"requests may not name the model {_shown(model)} here: leave it out for the"
+                " configured one, or add it to judge.allowed_models of the server's configuration",
             )
 
     def require_all(self, measure: MeasureSpec) -> None:

@@ -13,7 +13,9 @@ MAX_UNFINISHED = 1000
 _UNFINISHED: tuple[RunState, ...] = ("PENDING", "RUNNING", "PAUSED")
 
 
-def refuse_too_many(tables: RunTables, tenant: str, states: Sequence[RunState] = _UNFINISHED) -> None:
+def refuse_too_many(
+    tables: RunTables, tenant: str, states: Sequence[RunState] = _UNFINISHED
+) -> None:
     """Raise StateError where a tenant can have no more runs in these states."""
     if tables.count(tenant, states) >= MAX_UNFINISHED:
         is_any = "waiting, running or paused" if "PAUSED" in states else "waiting or running"
@@ -21,18 +23,25 @@ def refuse_too_many(tables: RunTables, tenant: str, states: Sequence[RunState] =
 
 
 def moved(run: Run | None, run_id: str, of: Sequence[RunState], to: RunState, done: str) -> Run:
-    """The run in its next state. Raises NotFoundError, and StateError where it is in none from which it can be."""
+    """The run in its next state.
+
+    Raises NotFoundError, and StateError where it is in none from which it can be.
+    """
     if run is None:
         raise not_found(run_id)
     if run.state not in of:
-        raise StateError(f"run {run_id} is {run.state}: only one that is {' or '.join(of)} can be {done}")
+        raise StateError(
+            f"run {run_id} is {run.state}: only one that is {' or '.join(of)} can be {done}"
+        )
     return replace(run, state=to)
 
 
 def same_run(run: Run, spec: RunSpec) -> Run:
     """`run`, where it was created by `spec`. Raises ExistsError."""
     if run.progress.asked != kept(spec).digest:
-        raise ExistsError(f"request_id {run.request_id!r}: run {run.id} was created under it with another content")
+        raise ExistsError(
+            f"request_id {run.request_id!r}: run {run.id} was created under it with another content"
+        )
     return run
 
 
@@ -53,7 +62,11 @@ def before_retry(progress: Progress) -> Progress:
 
     Why scores are missing is replaced with the scores, but for items of which nothing was stored.
     """
-    failed = {cause: count for cause, count in progress.scores.failed.items() if not cause.startswith("\t")}
+    failed = {
+        cause: count
+        for cause, count in progress.scores.failed.items()
+        if not cause.startswith("\t")
+    }
     scores = replace(progress.scores, failed=failed)
     return replace(progress, failed=0, scores=scores, ended_ns=None, reason=None)
 

@@ -1,4 +1,6 @@
-"""Evaluation runs: created, worked off a few at a time, paused, retried and deleted, through any restart."""
+"""Evaluation runs: created, worked off a few at a time, paused, retried and deleted, through any
+restart.
+"""
 
 import asyncio
 import logging
@@ -56,7 +58,9 @@ _log = logging.getLogger(__name__)
 _ID_BYTES = 7  # a page token has it as a number of 64 bits
 
 _GRACE_S = 5.0
-"""How long what a judge was asked when a run was paused may take; then it is asked again when the run goes on."""
+"""How long what a judge was asked when a run was paused may take; then it is asked again when the
+run goes on.
+"""
 
 _LOOK_AGAIN_S = 5.0
 _EXPIRE_EVERY_NS = 60 * 10**9
@@ -72,7 +76,10 @@ class _Active:
 
 
 class Runs:
-    """The runs of all tenants in a store. Belongs to one event loop; `run` works them off until it is cancelled."""
+    """The runs of all tenants in a store.
+
+    Belongs to one event loop; `run` works them off until it is cancelled.
+    """
 
     def __init__(
         self,
@@ -99,10 +106,13 @@ class Runs:
         self._is_busy = lambda: self._delay.is_long or is_busy()
         self._clock_ns = clock_ns
         self._sleep = sleep
-        self._estimating = Estimating(store, measurers, measurers.judge_config, self._sources, clock_ns)
+        self._estimating = Estimating(
+            store, measurers, measurers.judge_config, self._sources, clock_ns
+        )
         self._active: dict[str, _Active] = {}
         self._turn_taking = TurnTaking()
-        self._beginning: str | None = None  # the run that is being begun, unless it was ended meanwhile
+        # the run that is being begun, unless it was ended meanwhile
+        self._beginning: str | None = None
         self._news = asyncio.Event()
         self._is_stopped = False
         self._expire_at_ns = 0
@@ -128,7 +138,9 @@ class Runs:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def stop(self) -> None:
-        """Take up nothing more, and wait some seconds for what is under way; the next start goes on with the rest."""
+        """Take up nothing more, and wait some seconds for what is under way; the next start goes on
+        with the rest.
+        """
         self._is_stopped = True
         for active in self._active.values():
             active.work.end()
@@ -141,19 +153,24 @@ class Runs:
     async def create(self, tenant: str, spec: RunSpec, request_id: str | None = None) -> Run:
         """Keep a new run, which begins when it is its turn.
 
-        With the `request_id` of an earlier one that run is returned, whatever its target names by now. Raises
-        InputError where `spec` cannot be met, ExistsError where something else was asked for under the request id,
-        StateError where too many runs wait.
+        With the `request_id` of an earlier one that run is returned, whatever its target names by
+        now. Raises InputError where `spec` cannot be met, ExistsError where something else was
+        asked for under the request id, StateError where too many runs wait.
         """
         if request_id is not None:
-            earlier: Run | None = await self._once(self._store.read_runs, lambda x: x.of_request(tenant, request_id))
+            earlier: Run | None = await self._once(
+                self._store.read_runs, lambda x: x.of_request(tenant, request_id)
+            )
             if earlier is not None:
                 return same_run(earlier, spec)
         await self.refuse_unmet(tenant, spec)
         run, ids = self._new(tenant, spec, request_id)
 
         def create(tables: RunTables) -> Run:
-            if request_id is not None and (same := tables.of_request(tenant, request_id)) is not None:
+            if (
+                request_id is not None
+                and (same := tables.of_request(tenant, request_id)) is not None
+            ):
                 return same
             refuse_too_many(tables, tenant)
             tables.create(run, ids)
@@ -163,11 +180,14 @@ class Runs:
         self._news.set()
         return same_run(created, spec)
 
-    def starting(self, tenant: str, spec: RunSpec) -> Callable[[RunTables, "tuple[int, int] | None"], Run]:
-        """What keeps a new run in a transaction of the caller's, who calls `look_again` when that is committed.
+    def starting(
+        self, tenant: str, spec: RunSpec
+    ) -> Callable[[RunTables, "tuple[int, int] | None"], Run]:
+        """What keeps a new run in a transaction of the caller's, who calls `look_again` when that
+        is committed.
 
-        It is given the rows of the traces that the run is about; None: all. Raises InputError where `spec` cannot be
-        met; the function raises StateError where too many runs wait.
+        It is given the rows of the traces that the run is about; None: all. Raises InputError where
+        `spec` cannot be met; the function raises StateError where too many runs wait.
         """
         self._measurers.of(spec)
         self._sources.require(tenant, spec.target)
@@ -181,27 +201,34 @@ class Runs:
         return start
 
     def measures(self, spec: RunSpec) -> str:
-        """A digest of what a run would measure by: its metrics with their options, and the models that judge.
+        """A digest of what a run would measure by: its metrics with their options, and the models
+        that judge.
 
         Raises InputError where `spec` cannot be met.
         """
         return self._measurers.digest(spec)
 
     async def refuse_unmet(self, tenant: str, spec: RunSpec) -> None:
-        """Raise InputError where a run cannot be created: of what it measures, or of the ids that it names."""
+        """Raise InputError where a run cannot be created: of what it measures, or of the ids that
+        it names.
+        """
         self._measurers.refuse_above(spec.budget)
         self._measurers.of(spec)
         self._sources.require(tenant, spec.target)
         await self._once(listing.refuse_unknown, self._store, tenant, spec.target)
 
     def refuse_unmeasured(self, metric: str, scope: ScopeKind, spec: RunSpec | None) -> None:
-        """Raise InputError where `spec` gives no scores of a metric; None: where there is no such metric of a scope."""
+        """Raise InputError where `spec` gives no scores of a metric; None: where there is no such
+        metric of a scope.
+        """
         self._measurers.refuse_unmeasured(metric, scope, spec)
 
     async def has_changed(self, tenant: str, spec: RunSpec, row: int) -> bool:
-        """Whether anything that a run would evaluate was stored or changed after a row of the traces.
+        """Whether anything that a run would evaluate was stored or changed after a row of the
+        traces.
 
-        It may read much: no request waits for its thread. Raises RetryableError where the store cannot be used now.
+        It may read much: no request waits for its thread. Raises RetryableError where the store
+        cannot be used now.
         """
         return await asyncio.to_thread(listing.has_newer, self._store, tenant, spec.target, row)
 
@@ -218,9 +245,11 @@ class Runs:
         self._end(run_id, grace_s=0.0)
 
     async def import_traces(self, tenant: str, traces: Sequence[AgentTrace]) -> list[AgentTrace]:
-        """Store traces that were rebuilt elsewhere for runs to evaluate; returns them as this tenant's.
+        """Store traces that were rebuilt elsewhere for runs to evaluate; returns them as this
+        tenant's.
 
-        Nothing is evaluated because of it. Raises RetryableError where the store cannot be used now.
+        Nothing is evaluated because of it. Raises RetryableError where the store cannot be used
+        now.
         """
         own = self._sources.owned(tenant, traces)
         await self._once(self._store.commit, await in_thread(stored, own), [])
@@ -234,7 +263,10 @@ class Runs:
         return found
 
     async def get_whole(self, tenant: str, run_id: str) -> tuple[Run, RunSpec]:
-        """A run as it is now, and what it is asked to do with all ids that its target names. Raises NotFoundError."""
+        """A run as it is now, and what it is asked to do with all ids that its target names.
+
+        Raises NotFoundError.
+        """
 
         def read(tables: RunTables) -> tuple[Run | None, str]:
             return tables.get(tenant, run_id), tables.ids(run_id)
@@ -258,26 +290,41 @@ class Runs:
         )
         return found
 
-    async def items(self, tenant: str, run_id: str, state: ItemState, limit: int, after: int = -1) -> list[Item]:
-        """At most `limit` items of a run in a state, such as those that failed. Raises NotFoundError."""
+    async def items(
+        self, tenant: str, run_id: str, state: ItemState, limit: int, after: int = -1
+    ) -> list[Item]:
+        """At most `limit` items of a run in a state, such as those that failed.
+
+        Raises NotFoundError.
+        """
         run = await self.get(tenant, run_id)
-        found: list[Item] = await self._once(self._store.read_runs, lambda x: x.items(run.id, state, after, limit))
+        found: list[Item] = await self._once(
+            self._store.read_runs, lambda x: x.items(run.id, state, after, limit)
+        )
         return found
 
     async def estimate(self, tenant: str, spec: RunSpec) -> Estimated:
-        """What a run would cost at most; nothing is stored. Raises as `create`, and as `Estimating.estimate`."""
+        """What a run would cost at most; nothing is stored.
+
+        Raises as `create`, and as `Estimating.estimate`.
+        """
         self._measurers.refuse_above(spec.budget)
         return await self._estimating.estimate(tenant, spec)
 
     def eta_s(self, run: Run) -> float | None:
-        """How many seconds a run will still take; None where it is not worked on, or nothing is known of it yet."""
+        """How many seconds a run will still take; None where it is not worked on, or nothing is
+        known of it yet.
+        """
         active = self._active.get(run.id)
         if active is None or run.progress.cursor is not None:
             return None
         return active.work.rate.eta_s(run.progress.left)
 
     async def pause(self, tenant: str, run_id: str) -> Run:
-        """Stop a run for now; within seconds nothing more is asked. Raises NotFoundError, StateError."""
+        """Stop a run for now; within seconds nothing more is asked.
+
+        Raises NotFoundError, StateError.
+        """
         run = await self._move(tenant, run_id, ("PENDING", "RUNNING"), "PAUSED", "paused")
         self._end(run_id)
         return run
@@ -296,21 +343,26 @@ class Runs:
 
     async def cancel(self, tenant: str, run_id: str) -> Run:
         """End a run for good; what it has scored stays. Raises NotFoundError, StateError."""
-        run = await self._move(tenant, run_id, ("PENDING", "RUNNING", "PAUSED"), "CANCELLED", "cancelled")
+        run = await self._move(
+            tenant, run_id, ("PENDING", "RUNNING", "PAUSED"), "CANCELLED", "cancelled"
+        )
         self._end(run_id, grace_s=0.0)
         return run
 
     async def retry(self, tenant: str, run_id: str, budget: RunBudget | None = None) -> Run:
-        """Evaluate again what failed of a run that has ended, and nothing else; `budget` takes the place of the run's.
+        """Evaluate again what failed of a run that has ended, and nothing else; `budget` takes the
+        place of the run's.
 
-        A run that could not be begun, or came to no end, goes on where it stood. Raises NotFoundError, and StateError
-        where nothing failed, the run was cancelled or has not ended, or too many runs wait.
-        FieldError where no run may have such a budget.
+        A run that could not be begun, or came to no end, goes on where it stood. Raises
+        NotFoundError, and StateError where nothing failed, the run was cancelled or has not ended,
+        or too many runs wait. FieldError where no run may have such a budget.
         """
         self._measurers.refuse_above(budget)
 
         def retry(tables: RunTables) -> Run:
-            run = moved(tables.get(tenant, run_id), run_id, ("SUCCEEDED", "FAILED"), "PENDING", "retried")
+            run = moved(
+                tables.get(tenant, run_id), run_id, ("SUCCEEDED", "FAILED"), "PENDING", "retried"
+            )
             if not run.progress.failed and run.progress.cursor is None and not run.progress.left:
                 raise StateError(f"run {run_id}: nothing of it has failed")
             refuse_too_many(tables, tenant)
@@ -345,21 +397,31 @@ class Runs:
         before_ns = None if bounds.max_age is None else now_ns - bounds.max_age
         to: RunState = "ERASING" if bounds.delete_scores else "DELETING"
         expired: list[str] = await self._ask(
-            self._store.write_runs, lambda x: x.expire(before_ns=before_ns, max_count=bounds.max_runs, to=to)
+            self._store.write_runs,
+            lambda x: x.expire(before_ns=before_ns, max_count=bounds.max_runs, to=to),
         )
         if expired:
-            _log.info("%d evaluation runs are deleted: evaluation.runs.retention keeps no more", len(expired))
+            _log.info(
+                "%d evaluation runs are deleted: evaluation.runs.retention keeps no more",
+                len(expired),
+            )
         self._expire_at_ns = now_ns + _EXPIRE_EVERY_NS
 
     def _new(
-        self, tenant: str, spec: RunSpec, request_id: str | None = None, rows: tuple[int, int] | None = None
+        self,
+        tenant: str,
+        spec: RunSpec,
+        request_id: str | None = None,
+        rows: tuple[int, int] | None = None,
     ) -> tuple[Run, str]:
         """A run that is not stored yet, and the ids that its target names, as they are stored."""
         now_ns, new = self._clock_ns(), kept(spec)
         named = len(spec.target.trace_ids) + len(spec.target.session_ids)
         progress = Progress(asked=new.digest, named=named, rows=rows)
         id_ = secrets.token_hex(_ID_BYTES)
-        return Run(id_, tenant, "PENDING", new.spec, now_ns, now_ns, progress, request_id=request_id), new.ids
+        return Run(
+            id_, tenant, "PENDING", new.spec, now_ns, now_ns, progress, request_id=request_id
+        ), new.ids
 
     async def _take_up(self) -> None:
         await self._expire()
@@ -376,17 +438,22 @@ class Runs:
                 await self._take_up_one(run, self._delete(run.id, with_scores=_ERASES[run.state]))
 
     def _give_way(self, waiting: Collection[str]) -> None:
-        """Where all places are taken and a tenant has none, have one that has several free its newest run's place.
+        """Where all places are taken and a tenant has none, have one that has several free its
+        newest run's place.
 
-        What is under way of that run is finished first: its judge is paid already. Then the run waits for its turn
-        again, and goes on.
+        What is under way of that run is finished first: its judge is paid already. Then the run
+        waits for its turn again, and goes on.
         """
         counts = Counter(x.tenant for x in self._active.values())
-        if len(self._active) < self._config.at_once or any(x.gives_way for x in self._active.values()):
+        if len(self._active) < self._config.at_once or any(
+            x.gives_way for x in self._active.values()
+        ):
             return
         [(tenant, most)] = counts.most_common(1)
         if most > 1 and not counts.keys() >= set(waiting):
-            run_id, active = next(x for x in reversed(self._active.items()) if x[1].tenant == tenant)
+            run_id, active = next(
+                x for x in reversed(self._active.items()) if x[1].tenant == tenant
+            )
             active.gives_way = True
             _log.info("run %s gives way to a run of another tenant", run_id)
             active.work.end()
@@ -406,7 +473,11 @@ class Runs:
                 if current.state not in {"PENDING", "RUNNING"}:
                     return current
                 first_ns = current.progress.started_ns or now_ns
-                return replace(current, state="RUNNING", progress=replace(current.progress, started_ns=first_ns))
+                return replace(
+                    current,
+                    state="RUNNING",
+                    progress=replace(current.progress, started_ns=first_ns),
+                )
 
             return tables.change(run_id, now_ns, start)
 
@@ -441,7 +512,12 @@ class Runs:
             clock_ns=self._clock_ns,
             sleep=self._sleep,
         )
-        _log.info("run %s is worked on: %d of %d done", begun.id, worked_off(begun.progress), begun.progress.items)
+        _log.info(
+            "run %s is worked on: %d of %d done",
+            begun.id,
+            worked_off(begun.progress),
+            begun.progress.items,
+        )
         task = asyncio.create_task(self._work_off(begun, work))
         self._active[begun.id] = _Active(begun.tenant, work, task)
 
@@ -474,7 +550,9 @@ class Runs:
             if current.state != "RUNNING":
                 return current
             return replace(
-                current, state="FAILED", progress=replace(current.progress, ended_ns=self._clock_ns(), reason=reason)
+                current,
+                state="FAILED",
+                progress=replace(current.progress, ended_ns=self._clock_ns(), reason=reason),
             )
 
         await self._ask(self._store.write_runs, lambda x: x.change(run.id, self._clock_ns(), fail))
@@ -487,7 +565,9 @@ class Runs:
             active.work.end()
             asyncio.get_running_loop().call_later(grace_s, active.task.cancel)
 
-    async def _move(self, tenant: str, run_id: str, of: Sequence[RunState], to: RunState, done: str) -> Run:
+    async def _move(
+        self, tenant: str, run_id: str, of: Sequence[RunState], to: RunState, done: str
+    ) -> Run:
         def move(tables: RunTables) -> Run:
             run = moved(tables.get(tenant, run_id), run_id, of, to, done)
             if to == "CANCELLED":
@@ -500,13 +580,18 @@ class Runs:
     async def _delete(
         self, run_id: str, *, with_scores: bool, ask: Callable[..., Awaitable[Any]] | None = None
     ) -> None:
-        """Delete what is left of a run, step by step, so that what comes in is committed in between."""
+        """Delete what is left of a run, step by step, so that what comes in is committed in
+        between.
+        """
         delete = partial(self._store.delete_run_step, run_id, with_scores=with_scores)
         while not await (ask or self._ask)(delete):
             pass
 
     async def _once(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """What the store answers to who waits for it. Raises RetryableError where it cannot be used now."""
+        """What the store answers to who waits for it.
+
+        Raises RetryableError where it cannot be used now.
+        """
         return await in_thread(ask, *arguments, **options)
 
     async def _ask(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:

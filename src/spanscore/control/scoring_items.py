@@ -1,4 +1,6 @@
-"""One trace or session of a run: evaluated, compared with what the run gave it before, and counted."""
+"""One trace or session of a run: evaluated, compared with what the run gave it before, and
+counted.
+"""
 
 import logging
 from collections import Counter
@@ -35,7 +37,9 @@ class Worked(NamedTuple):
 class ItemScoring:
     """Evaluates the items of one run. Belongs to one event loop."""
 
-    def __init__(self, run: Run, spec: RunSpec, measurer: Measurer, scoring: Scoring, store: Store) -> None:
+    def __init__(
+        self, run: Run, spec: RunSpec, measurer: Measurer, scoring: Scoring, store: Store
+    ) -> None:
         self._run = run
         self._spec = spec
         self._measurer = measurer
@@ -43,7 +47,10 @@ class ItemScoring:
         self._store = store
 
     async def work(self, item: Item) -> Worked:
-        """Evaluate an item; on a retry only what had failed. Nothing is stored yet, and no error of it escapes."""
+        """Evaluate an item; on a retry only what had failed.
+
+        Nothing is stored yet, and no error of it escapes.
+        """
         try:
             if self._spec.target.scope == "session":
                 return await self._session(item)
@@ -59,7 +66,9 @@ class ItemScoring:
         before = await self._before(item, trace_id=trace.id)
         overrides = self._of_failed(before) if item.tries else self._measurer.overrides
         earlier = await self._earlier(trace)
-        found = await self._measurer.engine.evaluate_trace(trace, overrides, revision=item.tries + 1, earlier=earlier)
+        found = await self._measurer.engine.evaluate_trace(
+            trace, overrides, revision=item.tries + 1, earlier=earlier
+        )
         worked = self._worked(item, found, before)
         is_first = not before  # else this skip is counted already
         if is_first and self._measurer.names_rubric and trace.session_id is not None:
@@ -89,7 +98,9 @@ class ItemScoring:
         """What the run gave an item when it was tried before."""
         if not item.tries:
             return []
-        found: list[Evaluation] = await self._of_store(self._store.evaluations, **subject, run=self._run.id)
+        found: list[Evaluation] = await self._of_store(
+            self._store.evaluations, **subject, run=self._run.id
+        )
         return found
 
     async def _of_store(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -107,19 +118,29 @@ class ItemScoring:
     def _of_failed(self, before: Sequence[Evaluation]) -> Overrides:
         """What measures again what has failed; all, where nothing of it could be stored."""
         names = tuple(dict.fromkeys(x.metric for x in before if _has_failed(x)))
-        return replace(self._measurer.overrides, metrics=names) if names else self._measurer.overrides
+        return (
+            replace(self._measurer.overrides, metrics=names) if names else self._measurer.overrides
+        )
 
     def _of_failed_session(self, before: Sequence[Evaluation]) -> Overrides:
-        """As `_of_failed`; with a signal that failed, the session's metrics that rest on signals are measured anew."""
+        """As `_of_failed`; with a signal that failed, the session's metrics that rest on signals
+        are measured anew.
+        """
         lost = [x for x in before if _has_failed(x)]
         own = {x.name for x in self._measurer.metrics}
         names = [x.metric for x in lost if x.scope == "session" or x.metric in own]
         if any(x.scope == "trace" for x in lost):
             names += [x.name for x in self._measurer.metrics if isinstance(x, SessionMetric)]
         chosen = tuple(dict.fromkeys(names))
-        return replace(self._measurer.overrides, metrics=chosen) if chosen else self._measurer.overrides
+        return (
+            replace(self._measurer.overrides, metrics=chosen)
+            if chosen
+            else self._measurer.overrides
+        )
 
-    def _worked(self, item: Item, found: Sequence[Evaluation], before: Sequence[Evaluation]) -> Worked:
+    def _worked(
+        self, item: Item, found: Sequence[Evaluation], before: Sequence[Evaluation]
+    ) -> Worked:
         chance = self._run.progress.sampling
         made = [
             replace(x, run=self._run.id, withheld=not self._spec.export, sampling=chance, rank=rank)
@@ -132,7 +153,9 @@ class ItemScoring:
         error = None if lost is None else _text(f"{lost.metric}: {lost.reason}")
         usage = sum((x.usage for x in made), JudgeUsage())
         tally = tallied(made) + -tallied(replaced)
-        return Worked(made, Finished(item.subject_id, "FAILED" if lost else "DONE", error, tally, usage))
+        return Worked(
+            made, Finished(item.subject_id, "FAILED" if lost else "DONE", error, tally, usage)
+        )
 
 
 def tallied(found: Iterable[Evaluation]) -> Tallied:
@@ -163,7 +186,9 @@ def _text(error: str) -> str:
 
 def _gone(item: Item) -> Worked:
     tally = Tallied(skipped={"\tnot_stored": 1})
-    return Worked([], Finished(item.subject_id, "GONE", "it is no longer stored", tally, JudgeUsage()))
+    return Worked(
+        [], Finished(item.subject_id, "GONE", "it is no longer stored", tally, JudgeUsage())
+    )
 
 
 def _with_skipped(worked: Worked, metric: str, cause: str) -> Worked:
@@ -173,14 +198,22 @@ def _with_skipped(worked: Worked, metric: str, cause: str) -> Worked:
 
 
 def _has_failed(x: Evaluation) -> bool:
-    """Whether there is no score for a reason that may pass, such as a spent budget, or for an error."""
+    """Whether there is no score for a reason that may pass, such as a spent budget, or for an
+    error.
+    """
     return x.status == "failed" or cause_of(x) is not None
 
 
 def _own(session: Session, found: Iterable[Evaluation]) -> list[Evaluation]:
-    """Those of `session` and its traces: its id may also be that of sessions in other namespaces."""
+    """Those of `session` and its traces: its id may also be that of sessions in other
+    namespaces.
+    """
     traces, own_key = {x.id for x in session.traces}, key(session.id)
-    return [x for x in found if (x.subject_id in traces if x.scope == "trace" else key(x.subject_id) == own_key)]
+    return [
+        x
+        for x in found
+        if (x.subject_id in traces if x.scope == "trace" else key(x.subject_id) == own_key)
+    ]
 
 
 def _signals(before: Iterable[Evaluation]) -> Mapping[str, Mapping[str, Evaluation]]:

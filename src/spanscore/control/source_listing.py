@@ -1,4 +1,6 @@
-"""The items of a run that reads a source: its traces, read in the background, and those that are drawn stored."""
+"""The items of a run that reads a source: its traces, read in the background, and those that are
+drawn stored.
+"""
 
 import asyncio
 import hashlib
@@ -31,7 +33,9 @@ _MAX_PART_BYTES = 8 * 2**20
 
 
 class Drawn(NamedTuple):
-    """Of some traces: the subjects that the target names and that were not seen before, and the traces to be stored."""
+    """Of some traces: the subjects that the target names and that were not seen before, and the
+    traces to be stored.
+    """
 
     subjects: list[str]
     traces: list[AgentTrace]
@@ -41,11 +45,14 @@ class Drawing:
     """What a target names of the traces of its source, and what of it is drawn, each once."""
 
     def __init__(self, target: TargetSpec, *, looks_back: bool = False) -> None:
-        """`looks_back`: a trace is evaluated with the turns of its session before it, so these are stored too."""
+        """`looks_back`: a trace is evaluated with the turns of its session before it, so these are
+        stored too.
+        """
         self._target = target
         self._filter = target.filter or TraceFilter()
         self._seen: set[int] = set()
-        self._kept: set[str] = set()  # ids of the traces to be stored: an earlier turn is stored once
+        # ids of the traces to be stored: an earlier turn is stored once
+        self._kept: set[str] = set()
         self._lowest: list[int] = []  # negative draws: the highest comes first
         self._turns = SessionTurns() if looks_back and target.scope == "trace" else None
 
@@ -55,7 +62,9 @@ class Drawing:
             self._turns.close()
 
     def of(self, traces: Sequence[AgentTrace]) -> Drawn:
-        """The subjects among some more traces. Of a session that may be drawn all traces are stored.
+        """The subjects among some more traces.
+
+        Of a session that may be drawn all traces are stored.
 
         Blocks: earlier turns are read from a file.
         """
@@ -69,7 +78,9 @@ class Drawing:
             if is_accepted and draw not in self._seen:
                 self._see(draw)
                 subjects.append(subject)
-            if (is_accepted or self._target.scope == "session") and self._may_be_drawn(subject, draw):
+            if (is_accepted or self._target.scope == "session") and self._may_be_drawn(
+                subject, draw
+            ):
                 new = [*self._before(trace), trace]
                 self._kept.update(x.id for x in new)
                 kept += new
@@ -78,7 +89,9 @@ class Drawing:
         return Drawn(subjects, kept)
 
     def subject_of(self, trace: AgentTrace) -> str | None:
-        """What a trace is evaluated as, or with; None where it is of no session, and sessions are evaluated."""
+        """What a trace is evaluated as, or with; None where it is of no session, and sessions are
+        evaluated.
+        """
         if self._target.scope == "trace":
             return trace.id
         return None if trace.session_key is None else key(trace.session_key)
@@ -103,7 +116,10 @@ class Drawing:
 
 
 class SourceListing:
-    """Lists the items of one run. What is stored meanwhile stays, and is found again when it has to begin anew."""
+    """Lists the items of one run.
+
+    What is stored meanwhile stays, and is found again when it has to begin anew.
+    """
 
     def __init__(
         self,
@@ -145,7 +161,8 @@ class SourceListing:
     async def list(self) -> Run | None:
         """The run once all of its items are listed; None where it was ended before, or is gone.
 
-        A source that cannot be reached is asked again for some minutes. Raises InputError where it cannot be read.
+        A source that cannot be reached is asked again for some minutes. Raises InputError where it
+        cannot be read.
         """
         wait_s = _WAIT_S
         for is_last in [False] * (_TRIES - 1) + [True]:
@@ -163,7 +180,9 @@ class SourceListing:
     async def _read(self) -> Run | None:
         """Read the source from its beginning."""
         run = await self._note(candidates=0, reason=None)
-        reading = self._reading = self._sources.open(self._run.tenant, self._target, self._run.created_ns)
+        reading = self._reading = self._sources.open(
+            self._run.tenant, self._target, self._run.created_ns
+        )
         batches, drawing = reading.batches(), Drawing(self._target, looks_back=self._looks_back)
         parts = _parts(batches, drawing)
         thread = ThreadPoolExecutor(1, thread_name_prefix="source")
@@ -171,7 +190,11 @@ class SourceListing:
             while run is not None and not self._is_ended:
                 part = await asyncio.get_running_loop().run_in_executor(thread, next, parts, None)
                 if part is None:
-                    return None if reading.is_stopped else await self._add(run, _Part([], []), is_last=True)
+                    return (
+                        None
+                        if reading.is_stopped
+                        else await self._add(run, _Part([], []), is_last=True)
+                    )
                 await self._give_way()
                 run = await self._add(run, part, is_last=False)
             return None
@@ -189,7 +212,9 @@ class SourceListing:
             self._store.commit,
             part.traces,
             [],
-            also=lambda tables: listed.append(listing.add(tables, run, self._target.sampling, page, self._clock_ns())),
+            also=lambda tables: listed.append(
+                listing.add(tables, run, self._target.sampling, page, self._clock_ns())
+            ),
         )
         found = listed[-1]
         if found is not None:
@@ -200,8 +225,8 @@ class SourceListing:
         count = self._target.sampling.count
         if run.progress.items > self._max_items and (count is None or count > self._max_items):
             raise InputError(
-                f"the source has more than {self._max_items:,} traces or sessions that are wanted; narrow the filter, "
-                "draw a sample, or raise evaluation.runs.max_from_source"
+                f"the source has more than {self._max_items:,} traces or sessions that are wanted;"
+                " narrow the filter, draw a sample, or raise evaluation.runs.max_from_source"
             )
 
     async def _note(self, **progress: Any) -> Run | None:
@@ -209,7 +234,8 @@ class SourceListing:
             return replace(run, progress=replace(run.progress, **progress))
 
         found: Run | None = await self._scoring.patiently(
-            self._store.write_runs, lambda tables: tables.change(self._run.id, self._clock_ns(), noted)
+            self._store.write_runs,
+            lambda tables: tables.change(self._run.id, self._clock_ns(), noted),
         )
         return found
 

@@ -1,4 +1,6 @@
-"""The backends and files elsewhere whose stored traces runs may read: those that the configuration names, no others."""
+"""The backends and files elsewhere whose stored traces runs may read: those that the configuration
+names, no others.
+"""
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -48,25 +50,33 @@ class Sources:
             self._source(tenant, target.source)
 
     def open(self, tenant: str, target: TargetSpec, now_ns: int) -> "Reading":
-        """The traces of a target's source, as of `now_ns`, of which times such as `since=24h` count back.
+        """The traces of a target's source, as of `now_ns`, of which times such as `since=24h` count
+        back.
 
         Raises FieldError as `require` does.
         """
         location = parse(self._source(tenant, target.source or "").url, now_ns=lambda: now_ns)
         asked = replace(location, query=_asked(location, target, now_ns))
-        return Reading(asked, lambda traces: self.owned(tenant, traces), self._attributes, self._stitch_off)
+        return Reading(
+            asked, lambda traces: self.owned(tenant, traces), self._attributes, self._stitch_off
+        )
 
     def owned(self, tenant: str, traces: Iterable[AgentTrace]) -> list[AgentTrace]:
         """Traces as a tenant's, whatever they say, with the keys of their sessions here."""
         headers = ((TENANT, tenant),) if tenant else ()
-        own = (replace(x, target=replace(x.target, resource=with_headers(x.target.resource, headers))) for x in traces)
+        own = (
+            replace(x, target=replace(x.target, resource=with_headers(x.target.resource, headers)))
+            for x in traces
+        )
         return in_scope(own, self._session_scope)
 
     def _source(self, tenant: str, name: str) -> RunSource:
         own = {known: x for known, x in self._configured.items() if tenant in (x.tenants or ("",))}
         if name not in own:
             there = f"there are {', '.join(sorted(own)[:_SHOWN])}" if own else "none is configured"
-            raise FieldError("target.source", f"no source {name[:80]!r} in evaluation.runs.sources; {there}")
+            raise FieldError(
+                "target.source", f"no source {name[:80]!r} in evaluation.runs.sources; {there}"
+            )
         return own[name]
 
 
@@ -100,9 +110,12 @@ class Reading:
         self._stopped.set()
 
     def batches(self) -> Generator[Sequence[AgentTrace]]:
-        """Some agent traces at a time, by their start. Blocks, and is not to be used in an event loop.
+        """Some agent traces at a time, by their start.
 
-        Raises InputError where the source cannot be read, RetryableError where it cannot be reached now.
+        Blocks, and is not to be used in an event loop.
+
+        Raises InputError where the source cannot be read, RetryableError where it cannot be reached
+        now.
         """
         noting = SpanAttributes(self._attributes)
         windows = stored_windows(
@@ -123,7 +136,9 @@ class Reading:
 def _checked(name: str, source: RunSource) -> None:
     where = f"evaluation.runs.sources.{name}.url"
     if not is_url(source.url):
-        raise ConfigError(f"{where}: write a URL such as jaeger://HOST:16686?service=shop or file:///PATH")
+        raise ConfigError(
+            f"{where}: write a URL such as jaeger://HOST:16686?service=shop or file:///PATH"
+        )
     try:
         parse(source.url)
     except InputError as error:
@@ -133,15 +148,19 @@ def _checked(name: str, source: RunSource) -> None:
 def _asked(location: Location, target: TargetSpec, now_ns: int) -> Query:
     """The conditions of a location together with those of a target that a source can be asked for.
 
-    Each agent trace is held against the target's filter afterwards, so these only have to leave none out. Raises
-    InputError where no trace can fulfil both.
+    Each agent trace is held against the target's filter afterwards, so these only have to leave
+    none out. Raises InputError where no trace can fulfil both.
     """
     base, wanted = location.query, target.filter or TraceFilter()
-    is_default = not location.has_since and (target.trace_ids or wanted.started_after_ns is not None)
+    is_default = not location.has_since and (
+        target.trace_ids or wanted.started_after_ns is not None
+    )
     since_ns = _of(max, None if is_default else base.since_ns, wanted.started_after_ns)
     until_ns = _of(min, base.until_ns, wanted.started_before_ns, now_ns)
     if since_ns is not None and until_ns is not None and since_ns >= until_ns:
-        raise InputError(f"{location}: the times that it has and those of the filter have none in common")
+        raise InputError(
+            f"{location}: the times that it has and those of the filter have none in common"
+        )
     service, attributes = _of_spans(base, wanted)
     return replace(
         base,
@@ -154,7 +173,10 @@ def _asked(location: Location, target: TargetSpec, now_ns: int) -> Query:
 
 
 def _of_spans(base: Query, wanted: TraceFilter) -> tuple[str | None, Mapping[str, str]]:
-    """The service and the attributes to ask for. A service bounds the spans whose attributes and errors count."""
+    """The service and the attributes to ask for.
+
+    A service bounds the spans whose attributes and errors count.
+    """
     service = base.service
     if service is None and not base.attributes and not base.errors:
         service = wanted.service

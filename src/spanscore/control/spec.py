@@ -34,14 +34,22 @@ class RunSpec(Spec):
     """The metrics, their options, and the model that judges."""
 
     budget: RunBudget | None = None
-    """The run's own budget. Not set: as much in all as `judge.budget` gives the server for one window."""
+    """The run's own budget.
+
+    Not set: as much in all as `judge.budget` gives the server for one window.
+    """
 
     export: bool = False
-    """Whether the scores are exported by OTLP, with the run's id on each. They never replace the traces' own scores."""
+    """Whether the scores are exported by OTLP, with the run's id on each.
+
+    They never replace the traces' own scores.
+    """
 
 
 class Kept(NamedTuple):
-    """A spec as the store keeps it, in JSON: the ids that its target names are apart, since they may be many."""
+    """A spec as the store keeps it, in JSON: the ids that its target names are apart, since they
+    may be many.
+    """
 
     spec: str
     ids: str
@@ -52,8 +60,12 @@ class Kept(NamedTuple):
 def kept(spec: RunSpec) -> Kept:
     """`spec` as the store keeps it; `whole` is the inverse."""
     ids = spec.target.model_dump(include=_IDS, exclude_defaults=True)
-    digest = hashlib.sha256(spec.model_dump_json(exclude_defaults=True).encode("utf-8", "surrogatepass")).hexdigest()
-    return Kept(spec.model_dump_json(exclude={"target": _IDS}), json.dumps(ids) if ids else "", digest)
+    digest = hashlib.sha256(
+        spec.model_dump_json(exclude_defaults=True).encode("utf-8", "surrogatepass")
+    ).hexdigest()
+    return Kept(
+        spec.model_dump_json(exclude={"target": _IDS}), json.dumps(ids) if ids else "", digest
+    )
 
 
 def whole(spec: str, ids: str) -> RunSpec:

@@ -1,4 +1,6 @@
-"""What is to be evaluated of what is stored, and how: the part that runs and monitors have in common."""
+"""What is to be evaluated of what is stored, and how: the part that runs and monitors have in
+common.
+"""
 
 import hashlib
 import re
@@ -57,13 +59,17 @@ class TraceFilter(Spec):
     """The agent's name."""
 
     environment: _Text | None = None
-    """`deployment.environment.name` of the trace's resource, or its former name `deployment.environment`."""
+    """`deployment.environment.name` of the trace's resource, or its former name
+    `deployment.environment`.
+    """
 
     user: _Text | None = None
     """The user's id."""
 
     resource: dict[_Name, _Text] = {}
-    """Attributes of the trace's resource with the values that they must have, compared as text: `true`, `3`."""
+    """Attributes of the trace's resource with the values that they must have, compared as text:
+    `true`, `3`.
+    """
 
     started_after_ns: int | None = Field(default=None, ge=0)
     """Only traces that started then or later, in ns since the Unix epoch."""
@@ -84,7 +90,9 @@ class TraceFilter(Spec):
     def _not_empty(self) -> Self:
         after_ns, before_ns = self.started_after_ns, self.started_before_ns
         if after_ns is not None and before_ns is not None and after_ns >= before_ns:
-            raise ValueError("started_after_ns is not before started_before_ns: no trace can be in between")
+            raise ValueError(
+                "started_after_ns is not before started_before_ns: no trace can be in between"
+            )
         return self
 
     def accepts(self, trace: AgentTrace) -> bool:
@@ -103,21 +111,28 @@ class TraceFilter(Spec):
         environment = next((resource[name] for name in names if name in resource), None)
         if self.environment is not None and environment != self.environment:
             return False
-        return all(name in resource and as_text(resource[name]) == value for name, value in self.resource.items())
+        return all(
+            name in resource and as_text(resource[name]) == value
+            for name, value in self.resource.items()
+        )
 
     def _accepts_time(self, trace: AgentTrace) -> bool:
         if self.started_after_ns is not None and trace.started_ns < self.started_after_ns:
             return False
         if self.started_before_ns is not None and trace.started_ns >= self.started_before_ns:
             return False
-        return self.min_duration_s is None or trace.ended_ns - trace.started_ns >= self.min_duration_s * 1e9
+        return (
+            self.min_duration_s is None
+            or trace.ended_ns - trace.started_ns >= self.min_duration_s * 1e9
+        )
 
 
 class Sampling(Spec):
     """How many of what the target names are evaluated, and which.
 
-    Each trace or session has a number that derives from the seed and its id alone. With `share`, those with a number
-    below the share are evaluated; with `count`, those with the lowest numbers. The same seed draws the same ones.
+    Each trace or session has a number that derives from the seed and its id alone. With `share`,
+    those with a number below the share are evaluated; with `count`, those with the lowest numbers.
+    The same seed draws the same ones.
     """
 
     share: float = Field(default=1.0, gt=0, le=1)
@@ -138,11 +153,15 @@ class Sampling(Spec):
     def draw(self, subject_id: str) -> int:
         """The number of a trace or session, from 0 up to 2**63 - 1, each as likely as any other.
 
-        >>> Sampling(seed=7).draw("a") == Sampling(seed=7, share=0.5).draw("a") != Sampling(seed=8).draw("a")
+        >>> Sampling(seed=7).draw("a") == Sampling(seed=7, share=0.5).draw("a") != Sampling(
+        ...     seed=8
+        ... ).draw("a")
         True
         """
         key = self.seed.to_bytes(8, "big")
-        digest = hashlib.blake2b(subject_id.encode("utf-8", "surrogatepass"), digest_size=8, key=key).digest()
+        digest = hashlib.blake2b(
+            subject_id.encode("utf-8", "surrogatepass"), digest_size=8, key=key
+        ).digest()
         return int.from_bytes(digest, "big") >> 1
 
     def is_in_share(self, subject_id: str) -> bool:
@@ -157,7 +176,9 @@ class Sampling(Spec):
 
 
 class TargetSpec(Spec):
-    """Stored traces or sessions: all that a filter accepts, or those with the given ids; of these a sample."""
+    """Stored traces or sessions: all that a filter accepts, or those with the given ids; of these a
+    sample.
+    """
 
     scope: ScopeKind = "trace"
     """Whether traces are evaluated, or sessions."""
@@ -169,25 +190,35 @@ class TargetSpec(Spec):
     """Which of all that is stored; neither a filter nor ids: everything."""
 
     where: Annotated[str, Field(max_length=MAX_CHARS)] = ""
-    """A filter (AIP-160) as `ListTraces` takes it, or `ListSessions` where sessions are evaluated: also over the scores
-    that they got as they came, such as `label.faithfulness = fail`. It holds beside `filter`."""
+    """A filter (AIP-160) as `ListTraces` takes it, or `ListSessions` where sessions are evaluated:
+    also over the scores that they got as they came, such as `label.faithfulness = fail`. It holds
+    beside `filter`.
+    """
 
     trace_ids: tuple[_Id, ...] = Field(default=(), max_length=MAX_IDS)
-    """Ids of agent traces or of OpenTelemetry traces; one of the latter stands for each agent trace in it."""
+    """Ids of agent traces or of OpenTelemetry traces; one of the latter stands for each agent trace
+    in it.
+    """
 
     session_ids: tuple[_Id, ...] = Field(default=(), max_length=MAX_IDS)
-    """Ids or keys of sessions; where traces are evaluated, they stand for the traces of these sessions."""
+    """Ids or keys of sessions; where traces are evaluated, they stand for the traces of these
+    sessions.
+    """
 
     sampling: Sampling = Sampling()
     """Which share of them."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        given = [name for name in ("filter", "where", "trace_ids", "session_ids") if getattr(self, name)]
+        given = [
+            name for name in ("filter", "where", "trace_ids", "session_ids") if getattr(self, name)
+        ]
         if given == ["filter", "where"]:
             given = ["filter"]
         if len(given) > 1:
-            raise ValueError(f"give {' or '.join(given)}, not {'both' if len(given) == 2 else 'all'}")
+            raise ValueError(
+                f"give {' or '.join(given)}, not {'both' if len(given) == 2 else 'all'}"
+            )
         if self.scope == "session" and self.trace_ids:
             raise ValueError("trace_ids name no sessions; give session_ids, or evaluate traces")
         if self.source is not None:
@@ -201,7 +232,9 @@ class TargetSpec(Spec):
         return where
 
     def condition(self) -> Filter[Any] | None:
-        """What `where` asks of a `TraceScores`, or of a `SessionRecord` where sessions are evaluated; None: nothing."""
+        """What `where` asks of a `TraceScores`, or of a `SessionRecord` where sessions are
+        evaluated; None: nothing.
+        """
         return _condition(self.where, self.scope)
 
     def _refuse_of_source(self) -> None:
@@ -211,11 +244,15 @@ class TargetSpec(Spec):
             raise ValueError("a source cannot be asked for session_ids; give a filter")
         wrong = next((x for x in self.trace_ids if not _OTEL_ID.fullmatch(x)), None)
         if wrong is not None:
-            raise ValueError(f"a source has OpenTelemetry trace ids of 32 hex digits, and {wrong[:80]!r} is none")
+            raise ValueError(
+                f"a source has OpenTelemetry trace ids of 32 hex digits, and {wrong[:80]!r} is none"
+            )
 
 
 class MeasureSpec(Spec):
-    """By what a target is evaluated; what is not set is as configured under `evaluation` and `judge`."""
+    """By what a target is evaluated; what is not set is as configured under `evaluation` and
+    `judge`.
+    """
 
     metrics: tuple[_Name, ...] = Field(default=(), max_length=500)
     """Names of metrics; empty: the configured ones that run with what is evaluated."""
@@ -226,7 +263,9 @@ class MeasureSpec(Spec):
     thresholds: dict[_Name, _Finite] = Field(default={}, max_length=500)
     """By metric the score from which on its label is `pass`; a threshold never changes a score."""
 
-    signal_weights: dict[_Name, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(default={}, max_length=500)
+    signal_weights: dict[_Name, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
+        default={}, max_length=500
+    )
     """How much the traces' metrics count in the session metrics."""
 
     options: dict[_Name, dict[_Name, JsonValue]] = Field(default={}, max_length=500)
@@ -234,9 +273,16 @@ class MeasureSpec(Spec):
 
 
 def read_spec(kind: type[SpecT], given: Any) -> SpecT:
-    """`given`, a JSON object or its text, as a spec. Raises FieldError that names each field that is wrong."""
+    """`given`, a JSON object or its text, as a spec.
+
+    Raises FieldError that names each field that is wrong.
+    """
     try:
-        return kind.model_validate_json(given) if isinstance(given, str) else kind.model_validate(given)
+        return (
+            kind.model_validate_json(given)
+            if isinstance(given, str)
+            else kind.model_validate(given)
+        )
     except ValidationError as error:
         first, *others = _faults(error)
         raise FieldError(first.field, first.problem, others) from None
@@ -244,7 +290,9 @@ def read_spec(kind: type[SpecT], given: Any) -> SpecT:
 
 def _faults(error: ValidationError) -> Iterator[FieldError]:
     for fault in error.errors(include_url=False):
-        yield FieldError(".".join(map(str, fault["loc"])), fault["msg"].removeprefix("Value error, "))
+        yield FieldError(
+            ".".join(map(str, fault["loc"])), fault["msg"].removeprefix("Value error, ")
+        )
 
 
 def _condition(where: str, scope: ScopeKind) -> Filter[Any] | None:

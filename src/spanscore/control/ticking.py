@@ -1,4 +1,6 @@
-"""Ticks of monitors: each is made once, in a transaction with the run that it starts, and followed to the run's end."""
+"""Ticks of monitors: each is made once, in a transaction with the run that it starts, and followed
+to the run's end.
+"""
 
 import asyncio
 import logging
@@ -60,7 +62,12 @@ class Ticking:
     """Makes ticks. Belongs to one event loop; the store is asked in threads."""
 
     def __init__(
-        self, store: MonitorStore, runs: Runs, receivers: Iterable[str], meter: Meter, clock_ns: Callable[[], int]
+        self,
+        store: MonitorStore,
+        runs: Runs,
+        receivers: Iterable[str],
+        meter: Meter,
+        clock_ns: Callable[[], int],
     ) -> None:
         """`receivers` are the names of those that alerts go to."""
         self._store = store
@@ -70,14 +77,21 @@ class Ticking:
         self._clock_ns = clock_ns
 
     async def tick(
-        self, known: Known, due_ns: int, now_ns: int, cause: TickCause, request_id: str | None = None
+        self,
+        known: Known,
+        due_ns: int,
+        now_ns: int,
+        cause: TickCause,
+        request_id: str | None = None,
     ) -> Tick | None:
         """Make the tick of `due_ns`; None where it was made, or the monitor is gone or paused.
 
-        A tick that cannot be made is kept as failed, with the reason. Raises RetryableError where the store cannot be
-        used now.
+        A tick that cannot be made is kept as failed, with the reason. Raises RetryableError where
+        the store cannot be used now.
         """
-        tick = Tick(known.tenant, known.id, due_ns, now_ns, request_id=request_id, facts=TickFacts(cause))
+        tick = Tick(
+            known.tenant, known.id, due_ns, now_ns, request_id=request_id, facts=TickFacts(cause)
+        )
         made: Tick | None = None
         try:
             if known.spec.run is not None:
@@ -88,15 +102,17 @@ class Ticking:
             raise
         except Exception as error:  # noqa: BLE001 - a metric that is a plugin may raise anything
             report(known.tenant, known.id, error)
-            made = await asyncio.to_thread(self._keep_failed, known, tick, f"it cannot tick: {_reason(error)}")
+            made = await asyncio.to_thread(
+                self._keep_failed, known, tick, f"it cannot tick: {_reason(error)}"
+            )
         self._count(made)
         return made
 
     async def follow_up(self, monitors: Mapping[Key, Known]) -> None:
         """Look at the scores of runs that have ended, and start those that had to wait for it.
 
-        A tick that cannot be followed ends as failed, with the reason, and holds up no other one. Raises
-        RetryableError where the store cannot be used now.
+        A tick that cannot be followed ends as failed, with the reason, and holds up no other one.
+        Raises RetryableError where the store cannot be used now.
         """
         for tick in await asyncio.to_thread(self._store.read, MonitorTables.open_ticks):
             known = monitors.get((tick.tenant, tick.monitor))
@@ -110,7 +126,9 @@ class Ticking:
 
     async def _follow(self, known: Known | None, tick: Tick) -> None:
         if known is None or known.spec.run is None:
-            await asyncio.to_thread(self._end, tick, "failed", "the monitor starts no runs any more")
+            await asyncio.to_thread(
+                self._end, tick, "failed", "the monitor starts no runs any more"
+            )
         elif tick.outcome == "running":
             await self._follow_run(known, tick)
         elif not known.is_paused:
@@ -125,7 +143,9 @@ class Ticking:
             self._meter.add(declared.MONITOR_TICKS, outcome="failed")
 
     def _keep_failed(self, known: Known, tick: Tick, reason: str) -> Tick | None:
-        """Keep a tick that could not be made; None where it was made, or the monitor is gone or paused."""
+        """Keep a tick that could not be made; None where it was made, or the monitor is gone or
+        paused.
+        """
         made = tick.ended("failed", tick.looked_ns, reason)
 
         def keep(tables: MonitorTables) -> Tick | None:
@@ -140,7 +160,11 @@ class Ticking:
         try:
             starting = await self._starting(known, run, tick)
             is_asked = tick.facts.cause == "manual"
-            unchanged = run.only_if_changed and not is_asked and not await self._has_changed(known, run, starting)
+            unchanged = (
+                run.only_if_changed
+                and not is_asked
+                and not await self._has_changed(known, run, starting)
+            )
         except InputError as error:  # the configuration has changed since the monitor was created
             impossible = str(error)
 
@@ -151,7 +175,9 @@ class Ticking:
             if starting is None:
                 made = tick.ended("failed", tick.looked_ns, f"no run can be started: {impossible}")
             elif unchanged:
-                made = tick.ended("skipped", tick.looked_ns, "nothing has changed since the run before")
+                made = tick.ended(
+                    "skipped", tick.looked_ns, "nothing has changed since the run before"
+                )
             else:
                 made = self._decided(tables, kept, run, tick, starting)
             tables.change_tick(made)
@@ -162,14 +188,23 @@ class Ticking:
         return made
 
     def _decided(
-        self, tables: MonitorTables, kept: KeptMonitor, run: MonitorRun, tick: Tick, starting: _Starting
+        self,
+        tables: MonitorTables,
+        kept: KeptMonitor,
+        run: MonitorRun,
+        tick: Tick,
+        starting: _Starting,
     ) -> Tick:
         """The tick as its monitor's policy has it: with its run, or waiting, or skipped."""
-        waiting = sum(x.outcome == "queued" for x in tables.open_ticks_of(tick.tenant, tick.monitor))
+        waiting = sum(
+            x.outcome == "queued" for x in tables.open_ticks_of(tick.tenant, tick.monitor)
+        )
         going = _going(tables, kept)
         if going is None and not waiting:
             return self._started(tables, kept, run, tick, starting)
-        before = "the run before waits" if going is None else f"run {going.id} was still {going.state}"
+        before = (
+            "the run before waits" if going is None else f"run {going.id} was still {going.state}"
+        )
         if run.overlap == "cancel_previous" and going is not None:
             return self._in_place_of(going, tables, kept, run, tick, starting)
         if run.overlap == "queue" and waiting < MAX_QUEUED:
@@ -178,19 +213,34 @@ class Ticking:
         return tick.ended("skipped", tick.looked_ns, f"{before}{more}")
 
     def _in_place_of(
-        self, going: Run, tables: MonitorTables, kept: KeptMonitor, run: MonitorRun, tick: Tick, starting: _Starting
+        self,
+        going: Run,
+        tables: MonitorTables,
+        kept: KeptMonitor,
+        run: MonitorRun,
+        tick: Tick,
+        starting: _Starting,
     ) -> Tick:
-        """The tick with its run, which is also about what `going` was about; where it starts, that is cancelled."""
+        """The tick with its run, which is also about what `going` was about; where it starts, that
+        is cancelled.
+        """
         reason = f"run {going.id} was still {going.state}, and was cancelled"
         tick = replace(tick, facts=replace(tick.facts, reason=reason))
-        made = self._started(tables, replace(kept, until_row=kept.progress.from_row), run, tick, starting)
+        made = self._started(
+            tables, replace(kept, until_row=kept.progress.from_row), run, tick, starting
+        )
         if made.outcome == "running":
             tables.runs.change(going.id, tick.looked_ns, partial(_cancelled, tick=tick))
             starting.cancelled = going.id
         return made
 
     def _started(
-        self, tables: MonitorTables, kept: KeptMonitor, run: MonitorRun, tick: Tick, starting: _Starting
+        self,
+        tables: MonitorTables,
+        kept: KeptMonitor,
+        run: MonitorRun,
+        tick: Tick,
+        starting: _Starting,
     ) -> Tick:
         """The tick with its run, which is kept in the same transaction."""
         until = max(tables.last_row, kept.until_row)
@@ -232,11 +282,17 @@ class Ticking:
         if run is None:
             await asyncio.to_thread(self._end, tick, "failed", f"run {run_id} was deleted")
         elif run.state == "CANCELLED":
-            await asyncio.to_thread(self._end, tick, "cancelled", run.progress.reason or f"run {run_id} was cancelled")
+            await asyncio.to_thread(
+                self._end, tick, "cancelled", run.progress.reason or f"run {run_id} was cancelled"
+            )
         elif run.state == "FAILED":
-            await asyncio.to_thread(self._end, tick, "failed", f"run {run_id} failed: {run.progress.reason}")
+            await asyncio.to_thread(
+                self._end, tick, "failed", f"run {run_id} failed: {run.progress.reason}"
+            )
         elif run.is_ended and known.spec.watch is not None:
-            await asyncio.to_thread(self._assess, known, known.spec.watch, tick, run.progress.reason)
+            await asyncio.to_thread(
+                self._assess, known, known.spec.watch, tick, run.progress.reason
+            )
         elif run.is_ended:
             await asyncio.to_thread(self._end, tick, "done", run.progress.reason)
 
@@ -249,12 +305,16 @@ class Ticking:
 
     def _assess(self, known: Known, watched: Watch, tick: Tick, reason: str | None) -> None:
         run = tick.run or ""
-        wanted = Wanted(watched.metric, watched.scope, partial(looking.value_of, watched, run=run), run)
+        wanted = Wanted(
+            watched.metric, watched.scope, partial(looking.value_of, watched, run=run), run
+        )
         now_ns = self._clock_ns()
         advance = self._advance(known, watched, now_ns, run)
         self._store.assess(tick, now_ns, wanted, looking.digest(watched), advance, reason)
 
-    def _advance(self, known: Known, watched: Watch, now_ns: int, run: str | None = None) -> Advance:
+    def _advance(
+        self, known: Known, watched: Watch, now_ns: int, run: str | None = None
+    ) -> Advance:
         origin = Origin(known.id, known.tenant, run)
 
         def advance(former: Former | None, sessions: Sequence[SettledSession]) -> Advanced:
@@ -272,13 +332,22 @@ class Ticking:
 
     async def _starting(self, known: Known, run: MonitorRun, tick: Tick) -> _Starting:
         """Raises InputError where no such run can be."""
-        spec, of_any = run.run_spec(f"{known.id} {moment(tick.due_ns)}", self._clock_ns()), run.run_spec("")
+        spec, of_any = (
+            run.run_spec(f"{known.id} {moment(tick.due_ns)}", self._clock_ns()),
+            run.run_spec(""),
+        )
         start, measured = self._runs.starting(known.tenant, spec), self._runs.measures(of_any)
         depends_on_scores = run.only_if_changed and bool(run.target.where)
-        return _Starting(start, measured, await self._runs.named(known.tenant, of_any) if depends_on_scores else "")
+        return _Starting(
+            start,
+            measured,
+            await self._runs.named(known.tenant, of_any) if depends_on_scores else "",
+        )
 
     async def _has_changed(self, known: Known, run: MonitorRun, starting: _Starting) -> bool:
-        """Whether anything has changed since the last run: what it evaluates, by what, or that it did not succeed."""
+        """Whether anything has changed since the last run: what it evaluates, by what, or that it
+        did not succeed.
+        """
 
         def read(tables: MonitorTables) -> tuple[KeptMonitor | None, Run | None]:
             kept = tables.get(known.tenant, known.id)
@@ -304,7 +373,9 @@ class Ticking:
 
     def _count(self, tick: Tick | None) -> None:
         if tick is not None:
-            words: dict[str, str] = {x: x for x in ("queued", "skipped", "failed")} | {"running": "run_started"}
+            words: dict[str, str] = {x: x for x in ("queued", "skipped", "failed")} | {
+                "running": "run_started"
+            }
             self._meter.add(declared.MONITOR_TICKS, outcome=words.get(tick.outcome, "looked"))
 
 
@@ -316,13 +387,23 @@ def _going(tables: MonitorTables, kept: KeptMonitor) -> Run | None:
 
 def _cancelled(run: Run, tick: Tick) -> Run:
     reason = f"cancelled at the next tick of monitor {tick.monitor}"
-    return replace(run, state="CANCELLED", progress=replace(run.progress, ended_ns=tick.looked_ns, reason=reason))
+    return replace(
+        run,
+        state="CANCELLED",
+        progress=replace(run.progress, ended_ns=tick.looked_ns, reason=reason),
+    )
 
 
 def report(tenant: str, monitor: str, error: Exception) -> None:
     """Log why a monitor cannot do its work."""
     of = f" of tenant {tenant}" if tenant else ""
-    _log.error("monitor %s%s: %s", monitor, of, _reason(error), exc_info=not isinstance(error, PermanentError))
+    _log.error(
+        "monitor %s%s: %s",
+        monitor,
+        of,
+        _reason(error),
+        exc_info=not isinstance(error, PermanentError),
+    )
 
 
 def _reason(error: Exception) -> str:
@@ -331,5 +412,7 @@ def _reason(error: Exception) -> str:
 
 
 def end_of(receivers: Iterable[str], now_ns: int, why: str) -> Callable[[dict[str, Any]], Advanced]:
-    """What is still to be sent of a monitor whose state goes: the end of an alert that is firing."""
+    """What is still to be sent of a monitor whose state goes: the end of an alert that is
+    firing.
+    """
     return lambda known: looking.ended(known, receivers, why, now_ns)

@@ -1,4 +1,6 @@
-"""Whose evaluation run begins next: that of the tenant with the fewest, so that none waits for all runs of another."""
+"""Whose evaluation run begins next: that of the tenant with the fewest, so that none waits for all
+runs of another.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,9 +15,14 @@ class TurnTaking:
         self._taken = 0
 
     def next(self, waiting: Sequence[OpenRun], active: Mapping[str, int]) -> OpenRun:
-        """One of the runs that wait, at least one and the oldest first; `active` counts by tenant those worked on.
+        """One of the runs that wait, at least one and the oldest first; `active` counts by tenant
+        those worked on.
 
-        >>> runs = [OpenRun("1", "PENDING", "a"), OpenRun("2", "PENDING", "a"), OpenRun("3", "PENDING", "b")]
+        >>> runs = [
+        ...     OpenRun("1", "PENDING", "a"),
+        ...     OpenRun("2", "PENDING", "a"),
+        ...     OpenRun("3", "PENDING", "b"),
+        ... ]
         >>> TurnTaking().next(runs, {"a": 1}).id
         '3'
         """

@@ -1,4 +1,6 @@
-"""A run as it is worked off: its items listed, then evaluated some at a time, each committed with its scores."""
+"""A run as it is worked off: its items listed, then evaluated some at a time, each committed with
+its scores.
+"""
 
 import asyncio
 import logging
@@ -48,7 +50,10 @@ class Rate:
 
 
 class Work:
-    """The work on one run. Belongs to one event loop; when it is cancelled, what was not committed is done anew."""
+    """The work on one run.
+
+    Belongs to one event loop; when it is cancelled, what was not committed is done anew.
+    """
 
     def __init__(
         self,
@@ -67,7 +72,8 @@ class Work:
         clock_ns: Callable[[], int] = time.time_ns,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        """`items_of` gives what evaluates the items of a run that was listed, `booked` what of its budget is booked.
+        """`items_of` gives what evaluates the items of a run that was listed, `booked` what of its
+        budget is booked.
 
         While `is_busy`, an item waits before it is taken up, for a second at most.
         """
@@ -110,7 +116,9 @@ class Work:
             self._from_source.end()
 
     async def run(self) -> RunState | None:
-        """Work off the run; returns the state that it has come to, None where it was ended before."""
+        """Work off the run; returns the state that it has come to, None where it was ended
+        before.
+        """
         if not await self._list_items():
             return None
         items = self._items_of(self._run)
@@ -141,7 +149,9 @@ class Work:
             )
             listed: Run | None = await self._scoring.patiently(
                 self._store.write_runs,
-                lambda tables, run=run, page=page: listing.add(tables, run, target.sampling, page, self._clock_ns()),
+                lambda tables, run=run, page=page: listing.add(
+                    tables, run, target.sampling, page, self._clock_ns()
+                ),
             )
             if listed is None:
                 return False
@@ -182,7 +192,9 @@ class Work:
                 waited_s += _WAIT_S
 
     async def _commit(self, item: Item, worked: Worked) -> None:
-        """Commit an item with its scores, and in the same transaction all that wait for it meanwhile."""
+        """Commit an item with its scores, and in the same transaction all that wait for it
+        meanwhile.
+        """
         self._uncommitted.append((item, worked))
         async with self._committing:
             some, self._uncommitted = self._uncommitted, []
@@ -199,7 +211,12 @@ class Work:
         try:
             await self._commit_all([worked])
         except Exception as error:  # noqa: BLE001 - one trace must not stop a run
-            _log.error("run %s: the scores of %r cannot be stored: %s", self._run_id, item.subject_id, error)
+            _log.error(
+                "run %s: the scores of %r cannot be stored: %s",
+                self._run_id,
+                item.subject_id,
+                error,
+            )
             await self._commit_all([failed(item, error)])
 
     async def _commit_all(self, worked: Sequence[Worked]) -> None:
@@ -212,11 +229,14 @@ class Work:
         self._booked_before = booked
 
     async def book(self) -> None:
-        """Write what of the budget is booked where a call was paid of which nothing was committed, or given up."""
+        """Write what of the budget is booked where a call was paid of which nothing was committed,
+        or given up.
+        """
         booked = self._booked()
         if booked is not None and booked != self._booked_before:
             await self._scoring.patiently(
-                self._store.write_runs, lambda tables: tables.finish(self._run_id, (), self._clock_ns(), booked)
+                self._store.write_runs,
+                lambda tables: tables.finish(self._run_id, (), self._clock_ns(), booked),
             )
 
     async def _end_state(self) -> RunState | None:
@@ -230,7 +250,8 @@ class Work:
             return replace(run, state=state, progress=progress)
 
         found: Run | None = await self._scoring.patiently(
-            self._store.write_runs, lambda tables: tables.change(self._run_id, self._clock_ns(), ended)
+            self._store.write_runs,
+            lambda tables: tables.change(self._run_id, self._clock_ns(), ended),
         )
         return None if found is None else found.state
 

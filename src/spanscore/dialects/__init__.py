@@ -1,8 +1,9 @@
 """What a span records, in any dialect: spans and log records in, steps out.
 
-One module, or one folder, is one framework, platform, coding agent or convention. It is found by scanning, and brings
-its `DIALECT`, the `QUIRKS` with which it appears in the spans of other dialects, or both. A span is read by the first
-dialect that claims it (`order.py`), and completed by the quirk of its framework (`quirk.py`).
+One module, or one folder, is one framework, platform, coding agent or convention. It is found by
+scanning, and brings its `DIALECT`, the `QUIRKS` with which it appears in the spans of other
+dialects, or both. A span is read by the first dialect that claims it (`order.py`), and completed by
+the quirk of its framework (`quirk.py`).
 """
 
 from spanscore.dialects.log_turns import goes_on

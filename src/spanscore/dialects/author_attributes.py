@@ -1,4 +1,6 @@
-"""What an agent's author states on a span of any dialect, since no convention has an attribute for it."""
+"""What an agent's author states on a span of any dialect, since no convention has an attribute for
+it.
+"""
 
 from typing import Any
 
@@ -32,7 +34,9 @@ class _UnreadableError(Exception):
 
 
 def authored(attributes: Attributes) -> Facts:
-    """The plan and the expectation that a span states, and those of the two that arrived cut or redacted."""
+    """The plan and the expectation that a span states, and those of the two that arrived cut or
+    redacted.
+    """
     damaged: set[StepFact] = set()
     plan = _plan(attributes.get(PLAN))
     if plan is not None and is_cut_or_redacted(plan):
@@ -69,7 +73,9 @@ def _expected(attributes: Attributes) -> Expected | None:
 
 
 def _tools(value: Value) -> tuple[ExpectedTool, ...] | None:
-    """The calls that an array, or JSON text of one, lists: each a name, or an object with a name and arguments."""
+    """The calls that an array, or JSON text of one, lists: each a name, or an object with a name
+    and arguments.
+    """
     if value is None:
         return None
     listed = _list(value)
@@ -108,7 +114,9 @@ def _outcomes(value: Value) -> tuple[str, ...]:
 
 def _list(value: Value) -> list[Any]:
     """The elements of an array, or of JSON text of one; anything else is one element."""
-    parsed, damaged = structure(value) if isinstance(value, str) and value[:1] in {"[", "{"} else (value, False)
+    parsed, damaged = (
+        structure(value) if isinstance(value, str) and value[:1] in {"[", "{"} else (value, False)
+    )
     if damaged:
         raise _UnreadableError
     return parsed if isinstance(parsed, list) else [parsed]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 class ContentSwitch:
     """What to do where spans contain no content: `how` is an instruction, without a full stop.
 
-    It is for spans whose scope's name begins with `scope`; of several that fit, the longest `scope` counts.
+    It is for spans whose scope's name begins with `scope`; of several that fit, the longest `scope`
+    counts.
     """
 
     how: str
@@ -19,7 +20,9 @@ CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 LATEST = "OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental"
 
 OPENTELEMETRY = f"set {CAPTURE}=true and send log records too, or set it to SPAN_ONLY with {LATEST}"
-"""Of OpenTelemetry's own instrumentations in Python, which know other values under the latest conventions."""
+"""Of OpenTelemetry's own instrumentations in Python, which know other values under the latest
+conventions.
+"""
 
 
 def switch_for(switches: Sequence[ContentSwitch], scope: str) -> str | None:

@@ -17,9 +17,9 @@ from spanscore.model.step import Step
 class Context:
     """What is known of a span besides itself.
 
-    `logs` are the log records of the same trace and span id, in order of time. `outermost`: no span above it
-    in the trace is read by any dialect. `histories` remembers the inputs of the trace's model calls. `quirk` is that of
-    the framework which the span is of.
+    `logs` are the log records of the same trace and span id, in order of time. `outermost`: no span
+    above it in the trace is read by any dialect. `histories` remembers the inputs of the trace's
+    model calls. `quirk` is that of the framework which the span is of.
     """
 
     logs: Sequence[LogRecord]
@@ -32,18 +32,21 @@ class Context:
 class Dialect:
     """One way to write an agent's work into spans.
 
-    A span is of this dialect where its scope's name is among `scopes`, it has one of the attributes `keys`, or
-    `matches` is true of the span and its log records. Nothing else counts, since one trace may mix dialects. `read`
-    gives the facts of a span that was claimed, and must survive whatever its attributes contain.
+    A span is of this dialect where its scope's name is among `scopes`, it has one of the attributes
+    `keys`, or `matches` is true of the span and its log records. Nothing else counts, since one
+    trace may mix dialects. `read` gives the facts of a span that was claimed, and must survive
+    whatever its attributes contain.
 
-    - `prefilters` are byte strings of which any request that contains a span of this dialect contains at least one.
-    - `restore` gives the span with what a collector or a distribution moved from it into its log records.
-    - `refine_trace`, where the spans of a trace must be looked at side by side, is given all steps that were read by
-      this dialect, and gives them back, perhaps with other facts.
+    - `prefilters` are byte strings of which any request that contains a span of this dialect
+      contains at least one.
+    - `restore` gives the span with what a collector or a distribution moved from it into its log
+      records.
+    - `refine_trace`, where the spans of a trace must be looked at side by side, is given all steps
+      that were read by this dialect, and gives them back, perhaps with other facts.
     - `log_turns` finds the turns that the emitter records in log records, or in several traces.
     - `content` is what turns on the recording of content, where it can be off.
-    - `by_hand`: people write such spans themselves, and may set attributes of other conventions on them. These complete
-      what is read.
+    - `by_hand`: people write such spans themselves, and may set attributes of other conventions on
+      them. These complete what is read.
     """
 
     name: str

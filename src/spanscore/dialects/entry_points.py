@@ -1,4 +1,6 @@
-"""Dialects and quirks that other distributions bring, found by the entry point group `spanscore.dialects`."""
+"""Dialects and quirks that other distributions bring, found by the entry point group
+`spanscore.dialects`.
+"""
 
 from collections.abc import Sequence
 
@@ -13,8 +15,8 @@ GROUP = "spanscore.dialects"
 def installed(own: Sequence[Dialect]) -> tuple[tuple[Dialect, ...], tuple[Quirk, ...]]:
     """The dialects and quirks of installed distributions, each by the names of their entry points.
 
-    Raises ConfigError where an entry point gives neither, a dialect whose name is taken, or a quirk in the spans of a
-    dialect that is not there.
+    Raises ConfigError where an entry point gives neither, a dialect whose name is taken, or a quirk
+    in the spans of a dialect that is not there.
     """
     dialects: list[Dialect] = []
     quirks: list[tuple[str, Quirk]] = []
@@ -29,8 +31,8 @@ def installed(own: Sequence[Dialect]) -> tuple[tuple[Dialect, ...], tuple[Quirk,
             )
         elif item.name in taken:
             raise ConfigError(
-                f"entry point {name!r} of group {GROUP!r}: there is a dialect {item.name!r} already; give it another "
-                "name, or uninstall what brings it"
+                f"entry point {name!r} of group {GROUP!r}: there is a dialect {item.name!r}"
+                " already; give it another name, or uninstall what brings it"
             )
         else:
             taken.add(item.name)
@@ -38,7 +40,7 @@ def installed(own: Sequence[Dialect]) -> tuple[tuple[Dialect, ...], tuple[Quirk,
     for name, quirk in quirks:
         if quirk.under not in taken:
             raise ConfigError(
-                f"entry point {name!r} of group {GROUP!r}: there is no dialect {quirk.under!r} that the quirk "
-                f"{quirk.name!r} could be under; there are {', '.join(sorted(taken))}"
+                f"entry point {name!r} of group {GROUP!r}: there is no dialect {quirk.under!r} that"
+                f" the quirk {quirk.name!r} could be under; there are {', '.join(sorted(taken))}"
             )
     return tuple(dialects), tuple(x for _, x in quirks)

@@ -24,7 +24,10 @@ _NS_PER_MS = 1_000_000
 
 
 class Unit(NamedTuple):
-    """What is read as one: all items with these names. `goes_on`: it has no end, as a session; else it is one turn."""
+    """What is read as one: all items with these names.
+
+    `goes_on`: it has no end, as a session; else it is one turn.
+    """
 
     names: tuple[str, ...]
     goes_on: bool
@@ -34,10 +37,11 @@ class Unit(NamedTuple):
 class LogTurns:
     """How one emitter's turns are found where they are not a trace each.
 
-    It is for log records, and with `with_spans` for spans too, whose scope's name starts with `scope`. `unit` gives, by
-    the attributes and the trace id of such an item, what the item is read with; None: what has its trace id. `parts` is
-    given the id of a unit and all that was gathered for it. It divides that into turns, adds the spans that only log
-    records stand for, and gives each record the ids of the span that it is about. What it leaves out is not read.
+    It is for log records, and with `with_spans` for spans too, whose scope's name starts with
+    `scope`. `unit` gives, by the attributes and the trace id of such an item, what the item is read
+    with; None: what has its trace id. `parts` is given the id of a unit and all that was gathered
+    for it. It divides that into turns, adds the spans that only log records stand for, and gives
+    each record the ids of the span that it is about. What it leaves out is not read.
     """
 
     scope: str
@@ -46,13 +50,17 @@ class LogTurns:
     with_spans: bool = False
 
 
-def prompt_turns(scope: str, *, session: tuple[str, ...], prompt: str, steps: Collection[str]) -> LogTurns:
-    """The turns of an emitter that records all it does in log records: each goes from one prompt to the next.
+def prompt_turns(
+    scope: str, *, session: tuple[str, ...], prompt: str, steps: Collection[str]
+) -> LogTurns:
+    """The turns of an emitter that records all it does in log records: each goes from one prompt to
+    the next.
 
-    `scope` is how the name of the records' scope begins. `session` are attributes that may name the session, the first
-    that does counts. `prompt` and `steps` are names of events: each such record becomes a span with the record's name,
-    attributes and scope, that of the prompt around those of the steps, which the dialect reads like any other. Records
-    before the first prompt, and those with other names, are left out.
+    `scope` is how the name of the records' scope begins. `session` are attributes that may name the
+    session, the first that does counts. `prompt` and `steps` are names of events: each such record
+    becomes a span with the record's name, attributes and scope, that of the prompt around those of
+    the steps, which the dialect reads like any other. Records before the first prompt, and those
+    with other names, are left out.
     """
 
     def unit(attributes: Attributes, _trace_id: str) -> Unit | None:
@@ -60,7 +68,11 @@ def prompt_turns(scope: str, *, session: tuple[str, ...], prompt: str, steps: Co
         return None if named is None else Unit((scope, named), goes_on=True)
 
     def parts(unit_id: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[Part]:
-        own = [x for x in logs if x.scope.name.startswith(scope) and (name_of(x) == prompt or name_of(x) in steps)]
+        own = [
+            x
+            for x in logs
+            if x.scope.name.startswith(scope) and (name_of(x) == prompt or name_of(x) in steps)
+        ]
         for turn in from_prompts(own, prompt):
             yield _spans_of(unit_id, turn), []
         if spans:
@@ -88,7 +100,10 @@ def _spans_of(unit: str, turn: Sequence[LogRecord]) -> list[Span]:
     opening, *rest = turn
     root = around(span_of(unit, name_of(opening), opening), (x.time_ns for x in turn))
     numbered = ((f"{log.time_ns} {number}", log) for number, log in enumerate(rest))
-    return [root, *(span_of(unit, name_of(log), log, identity=place, parent=root) for place, log in numbered)]
+    return [
+        root,
+        *(span_of(unit, name_of(log), log, identity=place, parent=root) for place, log in numbered),
+    ]
 
 
 def unit_id(unit: Unit) -> str:
@@ -102,29 +117,47 @@ def unit_id(unit: Unit) -> str:
 
 
 def goes_on(unit: str) -> bool:
-    """Whether the id is that of a unit that goes on: what comes late is then no remainder, but its next turn."""
+    """Whether the id is that of a unit that goes on: what comes late is then no remainder, but its
+    next turn.
+    """
     return unit.startswith(_GOES_ON)
 
 
 def name_of(log: LogRecord) -> str:
-    """The event's name: its attribute, since some write a place in their source code into the field for it."""
+    """The event's name: its attribute, since some write a place in their source code into the field
+    for it.
+    """
     name = log.attributes.get("event.name")
     return name if isinstance(name, str) else log.event_name
 
 
 def in_order(logs: Iterable[LogRecord]) -> list[LogRecord]:
-    """Each record once, by time; those of one moment in the order in which their emitter numbered them."""
+    """Each record once, by time; those of one moment in the order in which their emitter numbered
+    them.
+    """
     known = {dumps([x.time_ns, x.span_id, dict(x.attributes)]): x for x in logs}
-    return [x for _, x in sorted(known.items(), key=lambda item: (item[1].time_ns, _number(item[1]), item[0]))]
+    return [
+        x
+        for _, x in sorted(
+            known.items(), key=lambda item: (item[1].time_ns, _number(item[1]), item[0])
+        )
+    ]
 
 
 def span_of(
-    unit: str, name: str, about: LogRecord, *, identity: str = "", parent: Span | None = None, scope: str = ""
+    unit: str,
+    name: str,
+    about: LogRecord,
+    *,
+    identity: str = "",
+    parent: Span | None = None,
+    scope: str = "",
 ) -> Span:
-    """The span that a record stands for, with its attributes; it ended with the record and took its `duration_ms`.
+    """The span that a record stands for, with its attributes; it ended with the record and took its
+    `duration_ms`.
 
-    Its id derives from its `identity` in the unit; where nothing identifies it, from the moment. `scope` replaces the
-    name of the record's scope.
+    Its id derives from its `identity` in the unit; where nothing identifies it, from the moment.
+    `scope` replaces the name of the record's scope.
     """
     took_ms = count(about.attributes.get("duration_ms")) or 0
     return Span(
@@ -151,7 +184,9 @@ def around(span: Span, ends: Iterable[int]) -> Span:
 
 
 def read_resource(resource: Attributes) -> GivenFacts:
-    """The session and user that whoever started a program named; it makes up its own: a conversation, a device."""
+    """The session and user that whoever started a program named; it makes up its own: a
+    conversation, a device.
+    """
     return {
         "given_session_id": identity(resource.get(SESSION_ID)),
         "given_user_id": first_identity(resource, (USER_ID, ENDUSER_ID)),
@@ -185,7 +220,9 @@ class Calls:
         """The call that ended (or began) nearest to a moment; None where there are no calls."""
         calls, place = (self._by_end, _end_ns) if by_end else (self._by_start, _start_ns)
         at = bisect_left(calls, time_ns, key=place)
-        return min(calls[max(at - 1, 0) : at + 1], key=lambda x: abs(place(x) - time_ns), default=None)
+        return min(
+            calls[max(at - 1, 0) : at + 1], key=lambda x: abs(place(x) - time_ns), default=None
+        )
 
 
 def _start_ns(span: Span) -> int:

@@ -42,7 +42,8 @@ ORDER = (
     "openllmetry",
     "semconv",
 )
-"""The names of the dialects whose place matters: one that extends another, or borrows its attributes, is before it.
+"""The names of the dialects whose place matters: one that extends another, or borrows its
+attributes, is before it.
 
 A dialect with a scope or an attribute of its own is before those that have to look at a whole span.
 """
@@ -51,5 +52,7 @@ _PLACES = {name: place for place, name in enumerate(ORDER)}
 
 
 def in_order(dialects: Iterable[Dialect]) -> tuple[Dialect, ...]:
-    """Dialects in the order in which they claim spans: by name those that `ORDER` lacks, then as `ORDER` has them."""
+    """Dialects in the order in which they claim spans: by name those that `ORDER` lacks, then as
+    `ORDER` has them.
+    """
     return tuple(sorted(dialects, key=lambda x: (_PLACES.get(x.name, -1), x.name)))

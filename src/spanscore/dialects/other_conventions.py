@@ -1,13 +1,21 @@
-"""Complete what a span's own dialect found by the attributes of other conventions on it, as people set them by hand.
+"""Complete what a span's own dialect found by the attributes of other conventions on it, as people
+set them by hand.
 
-Tracing backends take a question, an answer, a call or a count under any of these names, whatever else the span records.
-Only what is missing is filled in, and nothing of what was recorded as cut or hidden.
+Tracing backends take a question, an answer, a call or a count under any of these names, whatever
+else the span records. Only what is missing is filled in, and nothing of what was recorded as cut or
+hidden.
 """
 
 from typing import Any, Final, NamedTuple
 
 from spanscore.dialects.dialect import Context
-from spanscore.dialects.forms.decorated_calls import is_call, only_argument, read_call, read_function, recorded
+from spanscore.dialects.forms.decorated_calls import (
+    is_call,
+    only_argument,
+    read_call,
+    read_function,
+    recorded,
+)
 from spanscore.dialects.forms.indexed import indexed
 from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.provider_bodies import conversation, offered
@@ -73,10 +81,19 @@ _CALLS = (
     *_SIDES,
 )
 _INPUTS, _OUTPUTS = tuple(given for given, _ in _SIDES), tuple(produced for _, produced in _SIDES)
-_ARGUMENTS, _RESULTS = tuple(given for given, _ in _CALLS), tuple(returned for _, returned in _CALLS)
+_ARGUMENTS, _RESULTS = (
+    tuple(given for given, _ in _CALLS),
+    tuple(returned for _, returned in _CALLS),
+)
 _COUNTS: Final[tuple[tuple[TokenCount, tuple[str, ...]], ...]] = (
-    ("input_tokens", (GEN_AI_USAGE_INPUT_TOKENS, GEN_AI_USAGE_PROMPT_TOKENS, LLM_TOKEN_COUNT_PROMPT)),
-    ("output_tokens", (GEN_AI_USAGE_OUTPUT_TOKENS, GEN_AI_USAGE_COMPLETION_TOKENS, LLM_TOKEN_COUNT_COMPLETION)),
+    (
+        "input_tokens",
+        (GEN_AI_USAGE_INPUT_TOKENS, GEN_AI_USAGE_PROMPT_TOKENS, LLM_TOKEN_COUNT_PROMPT),
+    ),
+    (
+        "output_tokens",
+        (GEN_AI_USAGE_OUTPUT_TOKENS, GEN_AI_USAGE_COMPLETION_TOKENS, LLM_TOKEN_COUNT_COMPLETION),
+    ),
 )
 _MODELS = (
     GEN_AI_RESPONSE_MODEL,
@@ -92,7 +109,9 @@ _FAILURES = frozenset({"error", "failure", "failed"})
 
 
 class _Place(NamedTuple):
-    """Where one side of a model call is: in attributes that start with `flat`, or in one of those named `whole`."""
+    """Where one side of a model call is: in attributes that start with `flat`, or in one of those
+    named `whole`.
+    """
 
     side: Side
     flat: str
@@ -128,7 +147,9 @@ def _complete_model(attributes: Attributes, facts: Facts) -> None:
 
 
 def _complete_side(attributes: Attributes, place: _Place, facts: Facts) -> None:
-    """What a model was given, or what it answered: flattened as OpenInference has it, or in one attribute."""
+    """What a model was given, or what it answered: flattened as OpenInference has it, or in one
+    attribute.
+    """
     side = place.side
     flat = [x.get("message") for x in indexed(attributes, place.flat) if isinstance(x, dict)]
     found = tuple(x for x in (message(y, place.role) for y in flat) if x is not None)
@@ -164,13 +185,19 @@ def _complete_function(attributes: Attributes, facts: Facts) -> None:
         return
     called = recorded(_opened(given)).value
     found: Facts = {}
-    read_function(only_argument(called) if is_call(called) else called, recorded(_opened(returned)), found)
+    read_function(
+        only_argument(called) if is_call(called) else called, recorded(_opened(returned)), found
+    )
     add_missing(facts, found, missing=_NOTHING)
 
 
 def _complete_tool(span: Span, facts: Facts) -> None:
     given = returned = None
-    if facts.get("arguments") is None and not facts.get("positional") and _lacks(facts, "arguments"):
+    if (
+        facts.get("arguments") is None
+        and not facts.get("positional")
+        and _lacks(facts, "arguments")
+    ):
         given = _first_in_span(span, _ARGUMENTS)
     if not facts.get("has_result") and _lacks(facts, "result"):
         returned = _first_in_span(span, _RESULTS)
@@ -210,4 +237,8 @@ def _opened(value: Value) -> Any:
     if not isinstance(value, str) or not value.startswith('{"type"'):
         return value
     parsed = structure(value).value
-    return parsed["value"] if isinstance(parsed, dict) and parsed.keys() == {"type", "value"} else value
+    return (
+        parsed["value"]
+        if isinstance(parsed, dict) and parsed.keys() == {"type", "value"}
+        else value
+    )

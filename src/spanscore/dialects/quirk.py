@@ -1,4 +1,6 @@
-"""What a quirk is: how one framework or instrumentation writes its own things into the spans of another dialect."""
+"""What a quirk is: how one framework or instrumentation writes its own things into the spans of
+another dialect.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,23 +42,26 @@ def _name_of_span(span: Span) -> str | None:
 class Quirk:
     """How a framework's spans differ from what the dialect named `under` reads in general.
 
-    It is for spans of that dialect whose scope's name is among `scopes`, or for which `matches` is true; of several,
-    the first by name. Every dialect can have quirks with these parts:
+    It is for spans of that dialect whose scope's name is among `scopes`, or for which `matches` is
+    true; of several, the first by name. Every dialect can have quirks with these parts:
 
     - `prepare` gives the span that is read, perhaps with other attributes.
     - `complete` adds to the facts that were read, in place, or corrects them.
-    - `refine_trace` is given all steps of a trace that the dialect read, and gives them back, perhaps with other facts.
+    - `refine_trace` is given all steps of a trace that the dialect read, and gives them back,
+      perhaps with other facts.
     - `claims_scopes`: spans of these scopes are of the dialect, also where nothing else shows it.
 
-    Dialects that read for many frameworks use more: OpenInference all of these, OpenLLMetry `place` and `items`, MLflow
-    `place` and `agent_name`.
+    Dialects that read for many frameworks use more: OpenInference all of these, OpenLLMetry `place`
+    and `items`, MLflow `place` and `agent_name`.
 
-    - `place` corrects, in place, the kind of the step and whose it is, before its content is read. It is given whether
-      no span above this one is read by any dialect.
+    - `place` corrects, in place, the kind of the step and whose it is, before its content is read.
+      It is given whether no span above this one is read by any dialect.
     - `items` changes flattened messages before they are read.
-    - `messages` gives the messages of one side in place of the flattened ones; None where the span has none.
+    - `messages` gives the messages of one side in place of the flattened ones; None where the span
+      has none.
     - `agent_name` gives the name of an agent whose span states none; by default the span's name.
-    - `envelope` is the key under which the framework puts what a function returned and that is no object.
+    - `envelope` is the key under which the framework puts what a function returned and that is no
+      object.
     - `omits_empty_arguments`: a call without arguments is recorded without them.
     - `returns_state`: an object that a function returned is the framework's state, and no answer.
     """

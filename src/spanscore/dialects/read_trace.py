@@ -14,7 +14,11 @@ from spanscore.dialects.forms.structure import is_redacted
 from spanscore.dialects.forms.tool_messages import opened
 from spanscore.dialects.forms.truncation import LAST_OF_MARKERS
 from spanscore.dialects.forms.values import Facts, add_damaged, pop_given
-from spanscore.dialects.keys.gen_ai import GEN_AI_CONVERSATION_ID, GEN_AI_EVALUATION_NAME, GEN_AI_OPERATION_NAME
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_CONVERSATION_ID,
+    GEN_AI_EVALUATION_NAME,
+    GEN_AI_OPERATION_NAME,
+)
 from spanscore.dialects.keys.openinference import OPENINFERENCE_SPAN_KIND
 from spanscore.dialects.keys.openllmetry import TRACELOOP_SPAN_KIND
 from spanscore.dialects.keys.opentelemetry import ENDUSER_ID, SESSION_ID, USER_ID
@@ -28,7 +32,9 @@ from spanscore.model.json import dumps
 from spanscore.model.span import LogRecord, Span
 from spanscore.model.step import Reading, Step, StepFact
 
-_NAMING = IDENTIFYING | AUTHORED | frozenset({SESSION_ID, USER_ID, ENDUSER_ID, GEN_AI_CONVERSATION_ID})
+_NAMING = (
+    IDENTIFYING | AUTHORED | frozenset({SESSION_ID, USER_ID, ENDUSER_ID, GEN_AI_CONVERSATION_ID})
+)
 _ANNOUNCES = "logfire.span_type"  # Logfire announces a span by another one, with another id
 _TextField: TypeAlias = Literal["session_id", "user_id", "agent_name", "input_text", "output_text"]
 _HIDEABLE: Final[tuple[tuple[_TextField, tuple[StepFact, ...]], ...]] = (
@@ -38,8 +44,15 @@ _HIDEABLE: Final[tuple[tuple[_TextField, tuple[StepFact, ...]], ...]] = (
     ("input_text", ("input",)),
     ("output_text", ("output",)),
 )
-_INSTRUMENTATIONS = ("opentelemetry.instrumentation.", "openinference.instrumentation.", "@traceloop/", "@arizeai/")
-"""How the scopes of libraries begin that write their spans themselves: nobody sets attributes on those."""
+_INSTRUMENTATIONS = (
+    "opentelemetry.instrumentation.",
+    "openinference.instrumentation.",
+    "@traceloop/",
+    "@arizeai/",
+)
+"""How the scopes of libraries begin that write their spans themselves: nobody sets attributes on
+those.
+"""
 
 _MILLISECOND_NS = 1_000_000
 _EVALUATOR_SCOPES = frozenset({"spanscore", "pydantic-evals"})
@@ -54,21 +67,29 @@ _EVALUATOR_KEYS = frozenset(
 )
 _RESULT = GEN_AI_EVALUATION_NAME
 _KINDS_OF_STEPS = frozenset({GEN_AI_OPERATION_NAME, OPENINFERENCE_SPAN_KIND, TRACELOOP_SPAN_KIND})
-_EVALUATOR_VALUES = {OPENINFERENCE_SPAN_KIND: "EVALUATOR", "langfuse.environment": "langfuse-llm-judge"}
+_EVALUATOR_VALUES = {
+    OPENINFERENCE_SPAN_KIND: "EVALUATOR",
+    "langfuse.environment": "langfuse-llm-judge",
+}
 _SUSPICIOUS = _EVALUATOR_KEYS.union(_EVALUATOR_VALUES, (_RESULT,))
 
 
 def read(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> Reading:
     """Read the spans and log records of one trace.
 
-    Order and repetition do not matter: of a span that comes twice the more complete one counts, and log records are
-    sorted by time. Raises nothing on hostile content; what cannot be read is left out, and spans that nobody reads are
-    counted.
+    Order and repetition do not matter: of a span that comes twice the more complete one counts, and
+    log records are sorted by time. Raises nothing on hostile content; what cannot be read is left
+    out, and spans that nobody reads are counted.
     """
     known, logged, found = _unique(spans), _by_span(logs), registry()
-    claimed = {x.span_id: dialect for x in known if (dialect := found.dialect_of(x, logged.get(x.span_id, ())))}
+    claimed = {
+        x.span_id: dialect
+        for x in known
+        if (dialect := found.dialect_of(x, logged.get(x.span_id, ())))
+    }
     steps, histories = list[Step](), MessageCache()
-    unlogged = {x: Context((), x, histories) for x in (True, False)}  # nearly all spans share one of the two
+    # nearly all spans share one of the two
+    unlogged = {x: Context((), x, histories) for x in (True, False)}
     for span in known:
         dialect = claimed.get(span.span_id)
         if dialect is not None:
@@ -105,7 +126,8 @@ def _rereader(claimed: Container[str], logs: Mapping[str, Sequence[LogRecord]]) 
 
     def read_alone(span: Span, name: str, records: Sequence[LogRecord]) -> Step:
         dialect = found.dialect_of(span, records)
-        if dialect is None or dialect.name != name:  # the part that is left out is the one by which it is claimed
+        # the part that is left out is the one by which it is claimed
+        if dialect is None or dialect.name != name:
             return _step(span, "", {"kind": "other"} | _naming(span))
         context = Context(records, span.parent_span_id not in claimed, MessageCache())
         return _read_one(found, dialect, span, context)
@@ -125,7 +147,9 @@ def _read_one(found: Registry, dialect: Dialect, span: Span, context: Context) -
 
 
 def _facts(dialect: Dialect, span: Span, context: Context) -> Facts:
-    """What a dialect reads from a span that is restored, and what the quirk of its framework changes."""
+    """What a dialect reads from a span that is restored, and what the quirk of its framework
+    changes.
+    """
     quirk = context.quirk
     if context.logs and dialect.restore is not None:
         whole = dialect.restore(span, context.logs)
@@ -138,12 +162,16 @@ def _facts(dialect: Dialect, span: Span, context: Context) -> Facts:
 
 
 def _may_be_by_hand(span: Span) -> bool:
-    """Whether people may have set attributes on a span; where some were dropped, the rest may be of another dialect."""
+    """Whether people may have set attributes on a span; where some were dropped, the rest may be of
+    another dialect.
+    """
     return not span.dropped_attributes_count and not span.scope.name.startswith(_INSTRUMENTATIONS)
 
 
 def _naming(span: Span) -> Facts:
-    """The session and user that a span names which no dialect reads: those of the application around an agent."""
+    """The session and user that a span names which no dialect reads: those of the application
+    around an agent.
+    """
     attributes = span.attributes
     found = logfire.named(span)
     if not attributes.keys().isdisjoint(_NAMING):
@@ -158,8 +186,11 @@ def _step(span: Span, dialect: str, facts: Facts) -> Step:
     if "given_session_id" in facts:
         given_session, given_user = pop_given(facts)
     if given_session or SESSION_ID in attributes:
-        facts["session_id"] = given_session or identity(attributes[SESSION_ID]) or facts.get("session_id")
-    if not attributes.keys().isdisjoint(IDENTIFYING):  # this way round it looks up these few keys, and not all
+        facts["session_id"] = (
+            given_session or identity(attributes[SESSION_ID]) or facts.get("session_id")
+        )
+    # this way round it looks up these few keys, and not all
+    if not attributes.keys().isdisjoint(IDENTIFYING):
         facts["session_id"] = facts.get("session_id") or first_identity(attributes, SESSIONS)
         facts["user_id"] = facts.get("user_id") or first_identity(attributes, USERS)
     user = given_user or attributes.get(USER_ID, attributes.get(ENDUSER_ID))
@@ -186,7 +217,11 @@ def _unique(spans: Iterable[Span]) -> list[Span]:
     """Each span id once, without what evaluators emitted, by start time."""
     found: dict[str, Span] = {}
     for span in spans:
-        if not span.span_id or _is_evaluator(span) or span.attributes.get(_ANNOUNCES) == "pending_span":
+        if (
+            not span.span_id
+            or _is_evaluator(span)
+            or span.attributes.get(_ANNOUNCES) == "pending_span"
+        ):
             continue
         other = found.get(span.span_id)
         if other is None or (other is not span and _completeness(span) > _completeness(other)):
@@ -195,12 +230,16 @@ def _unique(spans: Iterable[Span]) -> list[Span]:
 
 
 def _completeness(span: Span) -> tuple[int, int, int, str]:
-    """Sorts the versions of one span: a pending one before the final one, and any two that differ."""
+    """Sorts the versions of one span: a pending one before the final one, and any two that
+    differ.
+    """
     return span.end_ns, len(span.attributes), len(span.events), repr(span)
 
 
 def _is_evaluator(span: Span) -> bool:
-    """Whether spanscore or another evaluator emitted the span: a score is not part of what is scored."""
+    """Whether spanscore or another evaluator emitted the span: a score is not part of what is
+    scored.
+    """
     attributes = span.attributes
     if (
         span.scope.name in _EVALUATOR_SCOPES
@@ -208,9 +247,11 @@ def _is_evaluator(span: Span) -> bool:
         or attributes.get(GEN_AI_OPERATION_NAME) == "evaluation"
     ):
         return True
-    if attributes.keys().isdisjoint(_SUSPICIOUS):  # this way round it looks up these few keys, and not all
+    # this way round it looks up these few keys, and not all
+    if attributes.keys().isdisjoint(_SUSPICIOUS):
         return False
-    if _RESULT in attributes and attributes.keys().isdisjoint(_KINDS_OF_STEPS):  # else a step that a score was put on
+    # else a step that a score was put on
+    if _RESULT in attributes and attributes.keys().isdisjoint(_KINDS_OF_STEPS):
         return True
     is_named = not _EVALUATOR_KEYS.isdisjoint(attributes)
     return is_named or any(attributes.get(key) == value for key, value in _EVALUATOR_VALUES.items())
@@ -223,14 +264,18 @@ def _by_span(logs: Iterable[LogRecord]) -> dict[str, list[LogRecord]]:
         if log.span_id:
             key = dumps([log.event_name, log.body, dict(log.attributes), log.time_ns])
             found[log.span_id].append((key, log))
-    return {span_id: sorted(_each_once(records), key=attrgetter("time_ns")) for span_id, records in found.items()}
+    return {
+        span_id: sorted(_each_once(records), key=attrgetter("time_ns"))
+        for span_id, records in found.items()
+    }
 
 
 def _each_once(records: list[tuple[str, LogRecord]]) -> Iterator[LogRecord]:
     """Without repeated deliveries.
 
-    By a clock of milliseconds, as of JavaScript, all messages of a request are of one moment, and one that was sent
-    twice is two records alike. So a record counts as often as it came more often than the rarest.
+    By a clock of milliseconds, as of JavaScript, all messages of a request are of one moment, and
+    one that was sent twice is two records alike. So a record counts as often as it came more often
+    than the rarest.
     """
     times = Counter(key for key, _ in records)
     deliveries, kept = min(times.values()), Counter[str]()

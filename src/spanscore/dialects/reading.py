@@ -1,10 +1,20 @@
-"""What a dialect of another distribution is written with. These names stay; those of other modules may change."""
+"""What a dialect of another distribution is written with.
+
+These names stay; those of other modules may change.
+"""
 
 from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.conventions.semconv import read as read_conventions
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, call_id, result, tools
-from spanscore.dialects.forms.decorated_calls import cut, damaged, read_call, read_function, read_result, recorded
+from spanscore.dialects.forms.decorated_calls import (
+    cut,
+    damaged,
+    read_call,
+    read_function,
+    read_result,
+    recorded,
+)
 from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.messages import Messages, message, messages, system_text
 from spanscore.dialects.forms.provider_bodies import conversation, offered, system_of

@@ -12,8 +12,11 @@ def unit_scopes() -> tuple[str, ...]:
     return registry().log_scopes
 
 
-def unit_of(scope_name: str, trace_id: str, attributes: Callable[[], Attributes], *, of_log: bool) -> str:
-    """The id of the unit that a span or log record is read in, 32 hex digits; "" for a record of no trace.
+def unit_of(
+    scope_name: str, trace_id: str, attributes: Callable[[], Attributes], *, of_log: bool
+) -> str:
+    """The id of the unit that a span or log record is read in, 32 hex digits; "" for a record of no
+    trace.
 
     Mostly it is the trace id, and `attributes` is not called.
     """
@@ -27,7 +30,9 @@ def unit_of(scope_name: str, trace_id: str, attributes: Callable[[], Attributes]
 
 
 def split_units(spans: Iterable[Span], logs: Iterable[LogRecord]) -> list[Part]:
-    """What was gathered under one id, a part for each turn that is no trace; else as it is, as the only part."""
+    """What was gathered under one id, a part for each turn that is no trace; else as it is, as the
+    only part.
+    """
     parts, scopes = [(list(spans), list(logs))], unit_scopes()
     names = {x.scope.name for item in parts[0] for x in item}
     if not any(x.startswith(scopes) for x in names):
@@ -42,7 +47,8 @@ def split_units(spans: Iterable[Span], logs: Iterable[LogRecord]) -> list[Part]:
 
 
 def merge_units(gathered: Iterable[Part]) -> list[Part]:
-    """What was gathered under several ids and is of one turn: log records of no span are added to the first spans.
+    """What was gathered under several ids and is of one turn: log records of no span are added to
+    the first spans.
 
     What stays without any spans is left as it is.
     """
@@ -61,5 +67,11 @@ def _unit(turns: LogTurns, part: Part) -> str | None:
     log = next((x for x in logs if x.scope.name.startswith(turns.scope)), None)
     if log is not None:
         return unit_of(log.scope.name, log.trace_id, lambda: log.attributes, of_log=True)
-    span = next((x for x in spans if turns.with_spans and x.scope.name.startswith(turns.scope)), None)
-    return None if span is None else unit_of(span.scope.name, span.trace_id, lambda: span.attributes, of_log=False)
+    span = next(
+        (x for x in spans if turns.with_spans and x.scope.name.startswith(turns.scope)), None
+    )
+    return (
+        None
+        if span is None
+        else unit_of(span.scope.name, span.trace_id, lambda: span.attributes, of_log=False)
+    )

@@ -1,4 +1,6 @@
-"""The dialects and quirks that there are: found by scanning, completed by installed distributions, and arranged."""
+"""The dialects and quirks that there are: found by scanning, completed by installed distributions,
+and arranged.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +22,9 @@ from spanscore.model.step import Step
 from spanscore.otlp.prefilter import Prefilter
 
 FOLDERS = ("frameworks", "platforms", "coding_agents", "conventions")
-"""Where dialects and quirks are looked for: each module, or folder, brings a `DIALECT`, `QUIRKS`, or both."""
+"""Where dialects and quirks are looked for: each module, or folder, brings a `DIALECT`, `QUIRKS`,
+or both.
+"""
 
 RefineTrace: TypeAlias = Callable[[Sequence[Step]], Sequence[Step]]
 _Matches: TypeAlias = Callable[[Span, Sequence[LogRecord]], bool]
@@ -28,7 +32,9 @@ _Matches: TypeAlias = Callable[[Span, Sequence[LogRecord]], bool]
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """Dialects in the order in which they claim spans, and what is looked up of them for each span."""
+    """Dialects in the order in which they claim spans, and what is looked up of them for each
+    span.
+    """
 
     dialects: tuple[Dialect, ...]
     quirks: tuple[Quirk, ...]
@@ -45,7 +51,9 @@ class Registry:
 
     @classmethod
     def of(cls, dialects: Sequence[Dialect], quirks: Sequence[Quirk]) -> "Registry":
-        """Arrange dialects, in this order, and quirks; of two that name the same scope or key, the first one counts."""
+        """Arrange dialects, in this order, and quirks; of two that name the same scope or key, the
+        first one counts.
+        """
         by_key: dict[str, int] = {}
         for rank, dialect in enumerate(dialects):
             for key in dialect.keys:
@@ -58,7 +66,9 @@ class Registry:
             by_key=by_key,
             keys=frozenset(by_key),
             looking=tuple((x, x.matches) for x in dialects if x.matches is not None),
-            quirks_by_dialect={x.name: under for x in dialects if (under := _under(x, quirks)) is not None},
+            quirks_by_dialect={
+                x.name: under for x in dialects if (under := _under(x, quirks)) is not None
+            },
             refining={x.name: refining for x in dialects if (refining := _refining(x, quirks))},
             switches={x.name: x.content for x in dialects},
             prefilter=Prefilter(_most_common_first(_prefilters(dialects, quirks))),
@@ -98,7 +108,12 @@ def _by_scope(dialects: Sequence[Dialect], quirks: Iterable[Quirk]) -> dict[str,
     """The place of the dialect that claims the spans of a scope."""
     found: dict[str, int] = {}
     for rank, dialect in enumerate(dialects):
-        claimed = [scope for x in quirks if x.claims_scopes and x.under == dialect.name for scope in x.scopes]
+        claimed = [
+            scope
+            for x in quirks
+            if x.claims_scopes and x.under == dialect.name
+            for scope in x.scopes
+        ]
         for scope in (*dialect.scopes, *claimed):
             found.setdefault(scope, rank)
     return found
@@ -116,7 +131,9 @@ def _refining(dialect: Dialect, quirks: Iterable[Quirk]) -> tuple[RefineTrace, .
 
 
 def _most_common_first(prefilters: Iterable[bytes]) -> list[bytes]:
-    """Each once; the one that most dialects have is likely to be in a request, so that the others need no search."""
+    """Each once; the one that most dialects have is likely to be in a request, so that the others
+    need no search.
+    """
     return [found for found, _ in Counter(prefilters).most_common()]
 
 
@@ -132,7 +149,8 @@ def registry() -> Registry:
     return _tried[-1] if _tried else _found()
 
 
-@cache  # on first use: a distribution's module may import this package before it has defined its dialect
+# on first use: a distribution's module may import this package before it has defined its dialect
+@cache
 def _found() -> Registry:
     dialects, quirks = own_dialects(), own_quirks()
     more_dialects, more_quirks = installed(dialects)
@@ -157,10 +175,11 @@ def _modules() -> Iterator[ModuleType]:
 
 @contextmanager
 def tried(item: Dialect | Quirk) -> Iterator[None]:
-    """Within the block `item` counts before all others, as if its distribution were installed; for tests.
+    """Within the block `item` counts before all others, as if its distribution were installed; for
+    tests.
 
-    A dialect of the same name does not count meanwhile, nor does a quirk of the same name in the same dialect. It is in
-    effect in the whole process, threads included.
+    A dialect of the same name does not count meanwhile, nor does a quirk of the same name in the
+    same dialect. It is in effect in the whole process, threads included.
     """
     before = registry()
     dialects, quirks = before.dialects, before.quirks
@@ -176,7 +195,8 @@ def tried(item: Dialect | Quirk) -> Iterator[None]:
 
 
 def all_dialects() -> tuple[Dialect, ...]:
-    """All dialects, in the order in which they claim spans: those of other distributions, which may know better, first.
+    """All dialects, in the order in which they claim spans: those of other distributions, which may
+    know better, first.
 
     Raises ConfigError where an installed distribution brings something that cannot be used.
     """
@@ -184,12 +204,16 @@ def all_dialects() -> tuple[Dialect, ...]:
 
 
 def content_switch(dialect: str, scope: str) -> str | None:
-    """What turns on the recording of content in spans of this dialect and scope, as an instruction; None: not known."""
+    """What turns on the recording of content in spans of this dialect and scope, as an instruction;
+    None: not known.
+    """
     return switch_for(registry().switches.get(dialect, ()), scope)
 
 
 def shows_genai(body: bytes) -> bool:
-    """Whether a raw OTLP request may contain a span or log record that a dialect reads. True may be wrong, False never.
+    """Whether a raw OTLP request may contain a span or log record that a dialect reads.
+
+    True may be wrong, False never.
 
     >>> shows_genai(b"...http.method..."), shows_genai(b"...gen_ai.request.model...")
     (False, True)

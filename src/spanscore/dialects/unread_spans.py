@@ -24,7 +24,9 @@ _BODY = "(body)"
 
 @dataclass(slots=True)
 class Key:
-    """A key that looks like content: how its values are written, how many there were and the size of the longest."""
+    """A key that looks like content: how its values are written, how many there were and the size
+    of the longest.
+    """
 
     kinds: set[str] = field(default_factory=set)
     count: int = 0
@@ -33,9 +35,12 @@ class Key:
 
 @dataclass(slots=True)
 class Unread:
-    """Spans or log records of one scope and name that no dialect reads. What varies in a name is written `#`.
+    """Spans or log records of one scope and name that no dialect reads.
 
-    `other_keys` do not look like content, but what distinguishes the kinds of span may be among them.
+    What varies in a name is written `#`.
+
+    `other_keys` do not look like content, but what distinguishes the kinds of span may be among
+    them.
     """
 
     signal: str
@@ -55,7 +60,12 @@ class Unread:
             "name": self.name,
             "count": self.count,
             "keys": [
-                {"key": key, "kinds": sorted(found.kinds), "count": found.count, "longest_chars": found.longest_chars}
+                {
+                    "key": key,
+                    "kinds": sorted(found.kinds),
+                    "count": found.count,
+                    "longest_chars": found.longest_chars,
+                }
                 for key, found in sorted(self.keys.items())
             ],
             "other_keys": sorted(self.other_keys),
@@ -63,7 +73,8 @@ class Unread:
 
 
 def unread(readings: Iterable[Reading], logs: Iterable[LogRecord]) -> list[Unread]:
-    """The spans in `readings` that no dialect reads, and the log records of no span that one reads; most content first.
+    """The spans in `readings` that no dialect reads, and the log records of no span that one reads;
+    most content first.
 
     Values are left out: they may be private. Of keys with indices one stands for all.
     """
@@ -74,7 +85,9 @@ def unread(readings: Iterable[Reading], logs: Iterable[LogRecord]) -> list[Unrea
         for span in reading.spans:
             if span.span_id in claimed:
                 read.add((span.trace_id, span.span_id))
-            elif (group := _group(found, "span", span.scope.name, span.scope.version, span.name)) is not None:
+            elif (
+                group := _group(found, "span", span.scope.name, span.scope.version, span.name)
+            ) is not None:
                 _add(group, _of_span(span))
     for log in logs:
         if (log.trace_id, log.span_id) in read:
@@ -99,7 +112,9 @@ def _of_span(span: Span) -> Iterator[tuple[str, Value]]:
     yield from span.attributes.items()
     for event in span.events:
         yield f"event {event.name[:100]}", None
-        yield from ((f"event {event.name[:100]}: {key}", value) for key, value in event.attributes.items())
+        yield from (
+            (f"event {event.name[:100]}: {key}", value) for key, value in event.attributes.items()
+        )
 
 
 def _add(group: Unread, items: Iterable[tuple[str, Value]]) -> None:
@@ -118,13 +133,17 @@ def _add(group: Unread, items: Iterable[tuple[str, Value]]) -> None:
 
 
 def _is_prose(value: Value) -> bool:
-    return isinstance(value, str) and (len(value) >= _LONG_CHARS or value.count(" ") >= _PROSE_SPACES)
+    return isinstance(value, str) and (
+        len(value) >= _LONG_CHARS or value.count(" ") >= _PROSE_SPACES
+    )
 
 
 def _written(value: Value) -> tuple[str, int]:
     """How a value is written, and its size in characters."""
     if isinstance(value, str):
-        return ("JSON" if value[:1] in ("{", "[") and value[-1:] in ("}", "]") else "text"), len(value)
+        return ("JSON" if value[:1] in ("{", "[") and value[-1:] in ("}", "]") else "text"), len(
+            value
+        )
     for type_, kind in _KINDS:
         if isinstance(value, type_):
             return kind, len(dumps(value)) if isinstance(value, (list, dict)) else 0

@@ -18,7 +18,9 @@ _LONGEST_PAUSE_S: Final = 30.0
 
 
 class _TruthyZero(int):
-    """No retries: litellm reads `max_retries or 2` for embeddings, so that a plain 0 would add its retries to ours."""
+    """No retries: litellm reads `max_retries or 2` for embeddings, so that a plain 0 would add its
+    retries to ours.
+    """
 
     def __bool__(self) -> bool:
         return True
@@ -47,13 +49,15 @@ class LiteLLM:
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Shape (len(texts), the model's dimensions).
 
-        Raises EmbeddingError when the provider refuses, cannot be reached after all retries, or answers with something
-        else than one vector for each text.
+        Raises EmbeddingError when the provider refuses, cannot be reached after all retries, or
+        answers with something else than one vector for each text.
         """
         litellm = await asyncio.to_thread(load_litellm)
         size = self._config.batch_size
         batches = [list(texts[i : i + size]) for i in range(0, len(texts), size)]
-        return np.concatenate([self._unit_rows(batch, await self._ask(litellm, batch)) for batch in batches])
+        return np.concatenate(
+            [self._unit_rows(batch, await self._ask(litellm, batch)) for batch in batches]
+        )
 
     async def _ask(self, litellm: Any, texts: list[str]) -> Any:
         failures = 0
@@ -63,7 +67,9 @@ class LiteLLM:
             except litellm.exceptions.openai.OpenAIError as error:
                 failures += 1
                 if failures > self._config.max_retries or not _may_pass(error):
-                    raise EmbeddingError(f"{self.name} gave no embedding: {_one_line(error)}") from error
+                    raise EmbeddingError(
+                        f"{self.name} gave no embedding: {_one_line(error)}"
+                    ) from error
                 await self._sleep(_pause_s(error, failures))
 
     async def _request(self, litellm: Any, texts: list[str]) -> Any:
@@ -81,7 +87,9 @@ class LiteLLM:
             )
 
     def _unit_rows(self, texts: list[str], response: Any) -> NDArray[np.float32]:
-        """The vectors of an OpenAI-style response (`data`: [{index, embedding}]), scaled to length 1."""
+        """The vectors of an OpenAI-style response (`data`: [{index, embedding}]), scaled to length
+        1.
+        """
         try:
             items = sorted(response.data, key=lambda item: int(item["index"]))
             rows = np.array([item["embedding"] for item in items], dtype=np.float32)
@@ -89,9 +97,15 @@ class LiteLLM:
             raise EmbeddingError(
                 f"{self.name} answered with something else than vectors: {_one_line(error)}"
             ) from error
-        if rows.ndim != 2 or len(rows) != len(texts) or not rows.size or not np.isfinite(rows).all():
+        if (
+            rows.ndim != 2
+            or len(rows) != len(texts)
+            or not rows.size
+            or not np.isfinite(rows).all()
+        ):
             raise EmbeddingError(
-                f"{self.name} answered with an array of shape {rows.shape} for {len(texts)} texts, or not all finite"
+                f"{self.name} answered with an array of shape {rows.shape} for {len(texts)} texts,"
+                " or not all finite"
             )
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         rows /= np.where(lengths > 0, lengths, 1)
@@ -104,7 +118,9 @@ def _may_pass(error: Exception) -> bool:
 
 
 def _pause_s(error: Exception, failures: int) -> float:
-    """Seconds to wait after the n-th failure: what the provider asks for in Retry-After, else doubling; bounded."""
+    """Seconds to wait after the n-th failure: what the provider asks for in Retry-After, else
+    doubling; bounded.
+    """
     headers = getattr(error, "litellm_response_headers", None) or {}
     try:
         asked = float(headers.get("retry-after", ""))

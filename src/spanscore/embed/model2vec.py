@@ -1,4 +1,6 @@
-"""Embedding by a static model in this process: a table of word vectors, on numpy, without a provider."""
+"""Embedding by a static model in this process: a table of word vectors, on numpy, without a
+provider.
+"""
 
 import asyncio
 import hashlib
@@ -14,14 +16,16 @@ from spanscore.embed.config import Config
 from spanscore.errors import ConfigError, EmbeddingError
 
 _FILES: Final = ("*.json", "*.safetensors")
-"""What is downloaded of a model on the hub: its tables, its tokenizer, its configuration; never code."""
+"""What is downloaded of a model on the hub: its tables, its tokenizer, its configuration; never
+code.
+"""
 
 
 class Model2Vec:
     """A model2vec model, from a folder or the Hugging Face hub; `config.local_model` is set.
 
-    Opening one loads it, and raises ConfigError when it cannot be used: the extra is not installed, there is no such
-    model, or a file has another SHA-256 than the one that is pinned.
+    Opening one loads it, and raises ConfigError when it cannot be used: the extra is not installed,
+    there is no such model, or a file has another SHA-256 than the one that is pinned.
     """
 
     def __init__(self, config: Config) -> None:
@@ -32,7 +36,9 @@ class Model2Vec:
         try:
             self._model: Any = library.StaticModel.from_pretrained(str(folder), normalize=True)
         except Exception as error:  # the libraries below raise whatever a broken file leads them to
-            raise ConfigError(f"embedding.local_model: {model} is no model2vec model: {error}") from error
+            raise ConfigError(
+                f"embedding.local_model: {model} is no model2vec model: {error}"
+            ) from error
         self._name = f"model2vec/{Path(model).name}@{_digest(folder)[:12]}"
 
     @property
@@ -41,12 +47,15 @@ class Model2Vec:
         return self._name
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Shape (len(texts), the model's dimensions); zeros for a text without a word that the model knows.
+        """Shape (len(texts), the model's dimensions); zeros for a text without a word that the
+        model knows.
 
         Raises EmbeddingError when the model fails on a text.
         """
         try:
-            rows = await asyncio.to_thread(self._model.encode, list(texts), use_multiprocessing=False)
+            rows = await asyncio.to_thread(
+                self._model.encode, list(texts), use_multiprocessing=False
+            )
         except (RuntimeError, TypeError, ValueError) as error:
             raise EmbeddingError(f"{self.name} gave no embedding: {error}") from error
         return np.asarray(rows, dtype=np.float32)
@@ -56,7 +65,9 @@ def _import_model2vec() -> Any:
     try:
         return importlib.import_module("model2vec")
     except ImportError as error:
-        raise ConfigError("embedding.local_model: needs model2vec: pip install 'spanscore[local]'") from error
+        raise ConfigError(
+            "embedding.local_model: needs model2vec: pip install 'spanscore[local]'"
+        ) from error
 
 
 def _folder(model: str) -> Path:
@@ -65,12 +76,16 @@ def _folder(model: str) -> Path:
     if folder.is_dir():
         return folder
     if model.count("/") != 1 or model.startswith((".", "/", "~")):
-        raise ConfigError(f"embedding.local_model: {model} is neither a folder nor the name of a model on the hub")
+        raise ConfigError(
+            f"embedding.local_model: {model} is neither a folder nor the name of a model on the hub"
+        )
     hub = importlib.import_module("huggingface_hub")
     try:
         return Path(hub.snapshot_download(model, allow_patterns=list(_FILES)))
     except Exception as error:  # the hub's client lets its HTTP library's errors through
-        raise ConfigError(f"embedding.local_model: {model} could not be downloaded: {error}") from error
+        raise ConfigError(
+            f"embedding.local_model: {model} could not be downloaded: {error}"
+        ) from error
 
 
 def _check_pins(folder: Path, pins: Mapping[str, str]) -> None:
@@ -81,7 +96,8 @@ def _check_pins(folder: Path, pins: Mapping[str, str]) -> None:
         found = _sha256(path)
         if found != pinned:
             raise ConfigError(
-                f"embedding.sha256: {path} has SHA-256 {found}, but {pinned} is pinned: it is another file"
+                f"embedding.sha256: {path} has SHA-256 {found}, but {pinned} is pinned: it is"
+                " another file"
             )
 
 

@@ -9,12 +9,15 @@ from spanscore.litellm_loading import require_litellm
 
 
 def open_embedder(config: Config, *, redact: Callable[[str], str] = str) -> Embedder | None:
-    """The embedder of `config.chosen`, with a memory of recent texts; None where none is configured.
+    """The embedder of `config.chosen`, with a memory of recent texts; None where none is
+    configured.
 
-    What goes to a provider goes through `redact` before; a local model and n-grams see texts as they are.
+    What goes to a provider goes through `redact` before; a local model and n-grams see texts as
+    they are.
 
-    A local model is loaded here, so that what is wrong with it is known at once: raises ConfigError, as it does for a
-    provider's model where the extra `judge` is not installed. A provider is not asked before the first text.
+    A local model is loaded here, so that what is wrong with it is known at once: raises
+    ConfigError, as it does for a provider's model where the extra `judge` is not installed. A
+    provider is not asked before the first text.
     """
     embedder = _made(config, redact)
     if embedder is None:

@@ -20,7 +20,8 @@ class Embedder(Protocol):
         ...
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Shape (len(texts), dimensions), each row of length 1 (a row of zeros for a text without any feature).
+        """Shape (len(texts), dimensions), each row of length 1 (a row of zeros for a text without
+        any feature).
 
         Raises EmbeddingError when no vectors can be had.
         """

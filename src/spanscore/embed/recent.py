@@ -14,9 +14,11 @@ _Key: TypeAlias = tuple[str, str]
 
 
 class Recent:
-    """Another embedder with a bound on the length of a text and a memory of the texts that came last.
+    """Another embedder with a bound on the length of a text and a memory of the texts that came
+    last.
 
-    Holds at most `max_texts` texts of `max_chars` characters and their vectors. For one event loop, not for threads.
+    Holds at most `max_texts` texts of `max_chars` characters and their vectors. For one event loop,
+    not for threads.
     """
 
     def __init__(self, embedder: Embedder, *, max_texts: int, max_chars: int) -> None:
@@ -73,5 +75,7 @@ class _OfTenant:
 
 
 def of_tenant(embedder: Embedder, tenant: str) -> Embedder:
-    """`embedder` for one tenant; where it remembers vectors, only those of the tenant's own texts are given."""
+    """`embedder` for one tenant; where it remembers vectors, only those of the tenant's own texts
+    are given.
+    """
     return _OfTenant(embedder, tenant) if tenant and isinstance(embedder, Recent) else embedder

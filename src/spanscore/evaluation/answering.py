@@ -1,4 +1,6 @@
-"""Have a set of items answered: valid answers are taken, the rest is repeated, in smaller calls where necessary."""
+"""Have a set of items answered: valid answers are taken, the rest is repeated, in smaller calls
+where necessary.
+"""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +29,9 @@ async def answer(cases: Sequence[Case], items: Sequence[Item], inquiry: Inquiry)
         batch = pending.popleft()
         wanted = tuple(item for item in batch.items if any(_asking(cases, item)))
         if wanted:
-            found = await _Asking(cases, inquiry, Batch(wanted, batch.is_repeat, batch.objection)).made()
+            found = await _Asking(
+                cases, inquiry, Batch(wanted, batch.is_repeat, batch.objection)
+            ).made()
             pending.extendleft(reversed(found))
 
 
@@ -42,7 +46,11 @@ class _Asking:
     def __init__(self, cases: Sequence[Case], inquiry: Inquiry, batch: Batch) -> None:
         self._inquiry = inquiry
         self._batch = batch
-        self._cases = [case for case in cases if any(True for item in batch.items for _ in _asking([case], item))]
+        self._cases = [
+            case
+            for case in cases
+            if any(True for item in batch.items for _ in _asking([case], item))
+        ]
 
     async def made(self) -> list[Batch]:
         """Make the call. Returns the batches that follow it."""
@@ -50,16 +58,25 @@ class _Asking:
             transcript = await self._inquiry.transcript(self._batch.places)
         if rendering.outcome is not None:
             return self._settled(rendering)
-        hidden = tuple(x for x in self._batch.items if x.place is not None and x.place not in transcript.shown_calls)
+        hidden = tuple(
+            x
+            for x in self._batch.items
+            if x.place is not None and x.place not in transcript.shown_calls
+        )
         if hidden:
             return self._without(hidden)
         return await self._call(transcript)
 
     def _without(self, hidden: tuple[Item, ...]) -> list[Batch]:
-        """The batches in place of one that the transcript has no room for: nothing of what it does not show."""
+        """The batches in place of one that the transcript has no room for: nothing of what it does
+        not show.
+        """
         if hidden != self._batch.items:
             shown = tuple(item for item in self._batch.items if item not in set(hidden))
-            return [Batch(shown, self._batch.is_repeat, self._batch.objection), Batch(hidden, self._batch.is_repeat)]
+            return [
+                Batch(shown, self._batch.is_repeat, self._batch.objection),
+                Batch(hidden, self._batch.is_repeat),
+            ]
         if len(hidden) > 1:
             return list(self._batch.halves())
         for case in self._cases:
@@ -79,9 +96,13 @@ class _Asking:
             case.usage += usage
         if attempt.outcome is None:
             return self._taken(reading, model)
-        if isinstance(attempt.error, JudgeTooLongError) and self._inquiry.transcripts.shorten(transcript):
+        if isinstance(attempt.error, JudgeTooLongError) and self._inquiry.transcripts.shorten(
+            transcript
+        ):
             return [self._batch]
-        if _is_too_much(attempt.error) and (less := self._less(is_in_parts=issubclass(call.schema, Parts))):
+        if _is_too_much(attempt.error) and (
+            less := self._less(is_in_parts=issubclass(call.schema, Parts))
+        ):
             return less
         return self._settled(attempt)
 
@@ -91,10 +112,13 @@ class _Asking:
         return []
 
     def _less(self, *, is_in_parts: bool) -> list[Batch]:
-        """The batches in place of one whose prompt, or answer, was too long; [] where there is nothing less."""
+        """The batches in place of one whose prompt, or answer, was too long; [] where there is
+        nothing less.
+        """
         if len(self._batch.items) > 1:
             return list(self._batch.halves())
-        if is_in_parts and not self._batch.is_repeat:  # else the judge has shown the model its error itself
+        # else the judge has shown the model its error itself
+        if is_in_parts and not self._batch.is_repeat:
             return [Batch(self._batch.items, is_repeat=True, objection=_BE_BRIEF)]
         return []
 
@@ -108,12 +132,21 @@ class _Asking:
         rest = [Batch(cut, self._batch.is_repeat)] if cut else []
         if problems and self._batch.is_repeat:
             return [*self._refused(problems), *rest]
-        return [*([Batch(tuple(problems), is_repeat=True, objection=_objection(problems))] if problems else []), *rest]
+        return [
+            *(
+                [Batch(tuple(problems), is_repeat=True, objection=_objection(problems))]
+                if problems
+                else []
+            ),
+            *rest,
+        ]
 
     def _give(self, reading: Reading, model: str) -> None:
         """Give each case the answers to its own questions."""
         for case in self._cases:
-            own = {item: value for item, value in reading.answers.items() if case.asks(item.question)}
+            own = {
+                item: value for item, value in reading.answers.items() if case.asks(item.question)
+            }
             if own:
                 case.take(own, dict.fromkeys(reading.remembered.get(item, model) for item in own))
 
@@ -121,13 +154,18 @@ class _Asking:
         """Fail the cases that need what got no valid answer twice."""
         for item, problem in problems.items():
             for case in _asking(self._cases, item):
-                problem_text = f"The judge gave no valid answer on {item.question.key}, not even when asked again"
+                problem_text = (
+                    f"The judge gave no valid answer on {item.question.key}, not even when asked"
+                    " again"
+                )
                 case.outcome = outcome_of(JudgeAnswerError(f"{problem_text}: {problem.problem}"))
         return []
 
 
 def _is_too_much(error: Exception | None) -> bool:
-    return isinstance(error, JudgeTooLongError) or (isinstance(error, JudgeAnswerError) and error.cut_off)
+    return isinstance(error, JudgeTooLongError) or (
+        isinstance(error, JudgeAnswerError) and error.cut_off
+    )
 
 
 def _objection(problems: Mapping[Item, Invalid]) -> str:

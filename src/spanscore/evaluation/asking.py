@@ -24,7 +24,9 @@ _MAX_STRAY = 5
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing to be answered: a question, or a question about one tool call, by its place in the trace."""
+    """One thing to be answered: a question, or a question about one tool call, by its place in the
+    trace.
+    """
 
     question: Question
     place: int | None = None
@@ -32,7 +34,9 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A tool call as a question names it: the number of its step in the transcript, and the tool's name."""
+    """A tool call as a question names it: the number of its step in the transcript, and the tool's
+    name.
+    """
 
     number: int
     name: str
@@ -54,9 +58,9 @@ class Reading:
 class Call:
     """One call of a judge: its items, and the schema of the answer to all of them.
 
-    The answer to a single question that has a model of its own is that model; else it is an object with one member
-    for each question, by its key, and that member is a list where the question is about tool calls one by one.
-    `listed` are those calls by their place.
+    The answer to a single question that has a model of its own is that model; else it is an object
+    with one member for each question, by its key, and that member is a list where the question is
+    about tool calls one by one. `listed` are those calls by their place.
     """
 
     items: tuple[Item, ...]
@@ -81,7 +85,9 @@ class Call:
         return [Call(tuple(items), self.listed) for items in found.values()]
 
     def answered(self, answers: Mapping[Item, Any]) -> BaseModel | None:
-        """The answer to this call of a single question, made of `answers`; None where one of its items has none."""
+        """The answer to this call of a single question, made of `answers`; None where one of its
+        items has none.
+        """
         if any(item not in answers for item in self.items):
             return None
         values = [answers[item] for item in self.items]
@@ -93,20 +99,28 @@ class Call:
         return self.schema.model_construct(**made)
 
     def prompt(self, transcript: str, quotes: Mapping[str, str], objection: str = "") -> Prompt:
-        """The prompt over a fenced transcript; what is quoted is fenced too, since it came from the trace.
+        """The prompt over a fenced transcript; what is quoted is fenced too, since it came from the
+        trace.
 
         `objection`: what was wrong with the answer before.
         """
         places = [item.place for item in self.items if item.place is not None]
-        calls = "\n".join(f"step {x.number}: {x.name}" for x in map(self.listed.__getitem__, places))
-        fenced = {name: fence(text) for name, text in {**quotes, **({"calls": calls} if calls else {})}.items()}
+        calls = "\n".join(
+            f"step {x.number}: {x.name}" for x in map(self.listed.__getitem__, places)
+        )
+        fenced = {
+            name: fence(text)
+            for name, text in {**quotes, **({"calls": calls} if calls else {})}.items()
+        }
         questions = self.questions
         texts = [Template(x.text).safe_substitute(fenced) for x in questions]
         if len(texts) > 1:
             texts = [f"## {x.key}\n{text}" for x, text in zip(questions, texts, strict=True)]
             texts.insert(0, "Answer each of the following on its own, under its own key.")
         if objection:
-            texts.append(f"You were asked this before, and your answer could not be used: {objection}")
+            texts.append(
+                f"You were asked this before, and your answer could not be used: {objection}"
+            )
         return Prompt(INSTRUCTIONS, transcript, "\n\n".join(texts))
 
     def read(self, answer: BaseModel) -> Reading:
@@ -122,23 +136,36 @@ class Call:
             else:
                 values |= self._by_call(own, value, cut_off=was_cut_off(answer))
         valid = {item: value for item, value in values.items() if not isinstance(value, Invalid)}
-        return Reading(valid, {item: value for item, value in values.items() if isinstance(value, Invalid)})
+        return Reading(
+            valid, {item: value for item, value in values.items() if isinstance(value, Invalid)}
+        )
 
-    def _by_call(self, items: Sequence[Item], given: Sequence[Any], *, cut_off: bool) -> Iterator[tuple[Item, Any]]:
-        """For each of `items`, the element that bears the number of its step, or why there is none."""
+    def _by_call(
+        self, items: Sequence[Item], given: Sequence[Any], *, cut_off: bool
+    ) -> Iterator[tuple[Item, Any]]:
+        """For each of `items`, the element that bears the number of its step, or why there is
+        none.
+        """
         by_number: dict[int, list[Any]] = {}
         for element in given:
             if not isinstance(element, Invalid):
                 by_number.setdefault(element.call, []).append(element)
         numbers = [self.listed[item.place or 0].number for item in items]
-        stray = [f"There is no step {x} in the list." for x in by_number if x not in set(numbers)][:_MAX_STRAY]
+        stray = [f"There is no step {x} in the list." for x in by_number if x not in set(numbers)][
+            :_MAX_STRAY
+        ]
         invalid = [x.problem for x in given if isinstance(x, Invalid)][:_MAX_STRAY]
         for item, number in zip(items, numbers, strict=True):
             found = by_number.get(number, [])
             if len(found) == 1:
                 yield item, found[0]
             elif found:
-                yield item, Invalid(f"Step {number} was answered {len(found)} times; give one answer for it.")
+                yield (
+                    item,
+                    Invalid(
+                        f"Step {number} was answered {len(found)} times; give one answer for it."
+                    ),
+                )
             else:
                 problem = " ".join((f"Step {number} was not answered.", *stray, *invalid))
                 yield item, Invalid(problem, cut_off)
@@ -151,14 +178,19 @@ def listed(name: str, number: int) -> Listed:
 
 def quoted(answers: Answers) -> dict[str, str]:
     """Answers as templates quote them: a text as it is, a list numbered, anything else as JSON."""
-    return {key: _quoted(answer) for key, answer in answers.items() if not isinstance(answer, Mapping)}
+    return {
+        key: _quoted(answer) for key, answer in answers.items() if not isinstance(answer, Mapping)
+    }
 
 
 @functools.lru_cache(maxsize=256)  # every requested run may name another model
 def prompt_hash(calls: tuple[Questions, ...], model: str | None) -> str:
-    """16 hex digits over all that decides how `calls` are judged: instructions, templates, schemas and the model."""
+    """16 hex digits over all that decides how `calls` are judged: instructions, templates, schemas
+    and the model.
+    """
     questions_of_calls = [
-        [[x.key, x.text, TypeAdapter(x.answer).json_schema()] for x in questions] for questions in calls
+        [[x.key, x.text, TypeAdapter(x.answer).json_schema()] for x in questions]
+        for questions in calls
     ]
     return digest([INSTRUCTIONS, questions_of_calls, model])
 
@@ -169,7 +201,10 @@ def digest(content: Any) -> str:
 
 
 def distinct(questions: Iterable[Question]) -> Questions:
-    """Each question once, in order. Raises ConfigError where two metrics ask different questions under one key."""
+    """Each question once, in order.
+
+    Raises ConfigError where two metrics ask different questions under one key.
+    """
     found: dict[str, Question] = {}
     for question in questions:
         if found.setdefault(question.key, question) != question:

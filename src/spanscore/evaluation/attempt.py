@@ -1,4 +1,6 @@
-"""The one place where an exception becomes an outcome: whatever a metric or a judge does, the others go on."""
+"""The one place where an exception becomes an outcome: whatever a metric or a judge does, the
+others go on.
+"""
 
 import logging
 from types import TracebackType
@@ -13,7 +15,8 @@ _NO_USAGE = JudgeUsage()
 
 
 class Attempt:
-    """A block in which `outcome` is to be set; an exception ends the block and sets it to a Failure (or a Skip).
+    """A block in which `outcome` is to be set; an exception ends the block and sets it to a Failure
+    (or a Skip).
 
     The exception itself is then `error`.
 
@@ -36,7 +39,10 @@ class Attempt:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> bool:
         if not isinstance(error, Exception):  # cancellation and interruption go on
             return False
@@ -49,7 +55,12 @@ class Attempt:
 
 
 def outcome_of(error: Exception) -> Skip | Failure:
-    """A Skip where the budget is spent, since that is nobody's error; else a Failure, with the error's notes."""
+    """A Skip where the budget is spent, since that is nobody's error; else a Failure, with the
+    error's notes.
+    """
     if isinstance(error, BudgetExhaustedError):
         return Skip(str(error), "budget")
-    return Failure(type(error).__name__, " ".join([str(error) or "no message", *getattr(error, "__notes__", ())]))
+    return Failure(
+        type(error).__name__,
+        " ".join([str(error) or "no message", *getattr(error, "__notes__", ())]),
+    )

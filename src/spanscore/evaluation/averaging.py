@@ -15,8 +15,8 @@ from spanscore.model.score import Evaluator, JudgeUsage, Outcome, Score, reaches
 def averaged(rubric: Rubric, runs: Sequence[list[Graded]]) -> list[Graded]:
     """One score for each metric, in the order of the first run; every run gave the same metrics.
 
-    A criterion's label is that of the level nearest to the mean. The rubric as a whole passes by its mean, or, where
-    expected outcomes decide, if most of its runs did.
+    A criterion's label is that of the level nearest to the mean. The rubric as a whole passes by
+    its mean, or, where expected outcomes decide, if most of its runs did.
     """
     if len(runs) == 1:
         return runs[0]
@@ -30,7 +30,9 @@ def _averaged(rubric: Rubric, samples: Sequence[Graded]) -> Graded:
     if isinstance(outcome, Score):
         scored = [x for x in outcomes if isinstance(x, Score)]
         outcome = (
-            _of_whole(outcome, scored, first) if first.metric == OVERALL else _of_criterion(outcome, rubric, first)
+            _of_whole(outcome, scored, first)
+            if first.metric == OVERALL
+            else _of_criterion(outcome, rubric, first)
         )
     usage = sum((x.measured.usage for x in samples), JudgeUsage())
     return first._replace(measured=Measured(outcome, _evaluator(samples), usage))
@@ -60,4 +62,6 @@ def _of_whole(mean: Score, samples: Sequence[Score], graded: Graded) -> Outcome:
         passed = graded.threshold is not None and reaches(mean.value, graded.threshold)
     else:
         passed = 2 * sum(x.label == "pass" for x in samples) > len(samples)
-    return replace(mean, label="pass" if passed else "fail", metadata={**mean.metadata, "passed": passed})
+    return replace(
+        mean, label="pass" if passed else "fail", metadata={**mean.metadata, "passed": passed}
+    )

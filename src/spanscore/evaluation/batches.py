@@ -1,4 +1,6 @@
-"""How what is to be answered is dealt into calls, so that each answer fits the length that a judge may write."""
+"""How what is to be answered is dealt into calls, so that each answer fits the length that a judge
+may write.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +14,17 @@ _CALL_TOKENS = 60
 """About how long the answer about one tool call is: its number, a sentence and a word."""
 
 _MOST_CALLS = 60
-"""Tool calls in one call of the judge, however long an answer may be: a reader of a longer list loses its place."""
+"""Tool calls in one call of the judge, however long an answer may be: a reader of a longer list
+loses its place.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The items of one call. `is_repeat`: it is the second try; `objection` is what was wrong with the first answer."""
+    """The items of one call.
+
+    `is_repeat`: it is the second try; `objection` is what was wrong with the first answer.
+    """
 
     items: tuple[Item, ...]
     is_repeat: bool = False
@@ -40,7 +47,8 @@ class Batch:
 def dealt(items: Sequence[Item], max_output_tokens: int) -> list[Batch]:
     """`items` in as few calls as answers of `max_output_tokens` allow.
 
-    Questions about tool calls share a call with the others if all of them fit, else they have calls of their own.
+    Questions about tool calls share a call with the others if all of them fit, else they have calls
+    of their own.
 
     >>> from spanscore.metrics import Question
     >>> whole, each = Question("task", "", str), Question("verdicts", "", int, of_calls=True)

@@ -1,4 +1,6 @@
-"""One judged metric on one subject: the answers had so far, what they cost, and the outcome once there is one."""
+"""One judged metric on one subject: the answers had so far, what they cost, and the outcome once
+there is one.
+"""
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,11 +17,14 @@ from spanscore.model.trace import AgentTrace, Session
 class Case:
     """One judged metric on one subject.
 
-    Of a question about tool calls one by one at most `max_calls` calls are put to the judge: a sample that is drawn by
-    the subject's id, so that another run, or another replica, draws the same.
+    Of a question about tool calls one by one at most `max_calls` calls are put to the judge: a
+    sample that is drawn by the subject's id, so that another run, or another replica, draws the
+    same.
     """
 
-    def __init__(self, metric: Judged, subject: AgentTrace | Session, *, max_calls: int | None = None) -> None:
+    def __init__(
+        self, metric: Judged, subject: AgentTrace | Session, *, max_calls: int | None = None
+    ) -> None:
         self.metric = metric
         self.subject = subject
         self.answers: dict[str, Any] = {}
@@ -43,7 +48,9 @@ class Case:
 
     @property
     def model(self) -> str | None:
-        """The models that gave the answers, as a score names them; before there is one, the metric's own."""
+        """The models that gave the answers, as a score names them; before there is one, the
+        metric's own.
+        """
         return named(self._answering) if self._answering else self.metric.model
 
     @property
@@ -89,7 +96,9 @@ class Case:
         self._answering = dict.fromkeys(models) | self._answering
 
     def take(self, answers: Mapping[Item, Any], models: Iterable[str] = ()) -> None:
-        """Take in answers of these models, None for a call that cannot be shown, and settle if they allow it."""
+        """Take in answers of these models, None for a call that cannot be shown, and settle if they
+        allow it.
+        """
         self.answered_by(models)
         for item, answer in answers.items():
             if item.place is None:
@@ -108,16 +117,23 @@ class Case:
         """Put `facts` on the score, if there is one."""
         if facts and isinstance(self.outcome, Score):
             score = self.outcome
-            self.outcome = Score(score.value, score.reason, {**score.metadata, **facts}, score.label)
+            self.outcome = Score(
+                score.value, score.reason, {**score.metadata, **facts}, score.label
+            )
 
 
 def items_of(cases: Sequence[Case], questions: Questions) -> list[Item]:
-    """What is to be answered of `questions`, each of which one of `cases` asks, or several that draw the same calls."""
-    return [item for x in questions for item in next(case for case in cases if case.asks(x)).items(x)]
+    """What is to be answered of `questions`, each of which one of `cases` asks, or several that
+    draw the same calls.
+    """
+    return [
+        item for x in questions for item in next(case for case in cases if case.asks(x)).items(x)
+    ]
 
 
 def drawn(count: int, most: int | None, seed: str) -> Sequence[int]:
-    """The places of at most `most` of `count` calls, in order: each set is as likely, and `seed` decides which.
+    """The places of at most `most` of `count` calls, in order: each set is as likely, and `seed`
+    decides which.
 
     >>> drawn(3, 5, "a trace's id")
     range(0, 3)

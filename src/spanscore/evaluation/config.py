@@ -1,4 +1,6 @@
-"""Which metrics run, with which options, how often: the configuration, and what one run may change of it."""
+"""Which metrics run, with which options, how often: the configuration, and what one run may change
+of it.
+"""
 
 import functools
 from collections.abc import Iterable, Mapping
@@ -22,7 +24,13 @@ from spanscore.evaluation.own import Criterion, load_plugins, make_known
 from spanscore.evaluation.rubric import NAME as RUBRIC
 from spanscore.evaluation.rubric import OVERALL, Rubric, chosen, is_rubric
 from spanscore.evaluation.rubric import Config as RubricConfig
-from spanscore.evaluation.rules import Frequency, Rule, asks_for_frequency, attribute_names, check_rules
+from spanscore.evaluation.rules import (
+    Frequency,
+    Rule,
+    asks_for_frequency,
+    attribute_names,
+    check_rules,
+)
 from spanscore.evaluation.runs_config import Runs
 from spanscore.evaluation.signals import check_signals, needed
 from spanscore.evaluation.with_rule import refuse_idle, with_rule
@@ -60,15 +68,20 @@ def _options_of_metrics(schema: dict[str, Any]) -> None:
     options = {name: TypeAdapter(metric).json_schema() for name, metric in _configurable().items()}
     beside: list[Any] = [{"type": "boolean"}, {"type": "null"}]
     schema["properties"] = {name: {"anyOf": [of_one, *beside]} for name, of_one in options.items()}
-    schema["additionalProperties"] = {"anyOf": [{"type": "object"}, *beside]}  # one's own, which plugins make known
+    # one's own, which plugins make known
+    schema["additionalProperties"] = {"anyOf": [{"type": "object"}, *beside]}
 
 
 class AskAgain(Options):
-    """What the server does about scores that are missing since nobody answered: asks again, as configured then."""
+    """What the server does about scores that are missing since nobody answered: asks again, as
+    configured then.
+    """
 
     enabled: bool = True
-    """Whether what failed since a judge or embedding gave no answer, or was skipped since the budget was spent, is
-    asked for again: when a model answers again, when the budget's next window begins, or after a while."""
+    """Whether what failed since a judge or embedding gave no answer, or was skipped since the
+    budget was spent, is asked for again: when a model answers again, when the budget's next window
+    begins, or after a while.
+    """
 
     max_age: Duration = duration_ns("72h")
     """How long after the first time; `store.retention` may forget the trace before."""
@@ -80,39 +93,57 @@ class AskAgain(Options):
     """Scores that are remembered as missing; of more, the oldest are given up."""
 
     per_minute: int = Field(default=60, ge=6)
-    """Traces and sessions that are asked about in a minute, beside those that come in; the newest are first."""
+    """Traces and sessions that are asked about in a minute, beside those that come in; the newest
+    are first.
+    """
 
 
 class Config(Options):
     """What is measured."""
 
     plugins: list[str] = []
-    """What makes metrics of your own: modules that Python can import, or files such as `./my_metrics.py`, relative to
-    this configuration's folder. They run with all that spanscore may do."""
+    """What makes metrics of your own: modules that Python can import, or files such as
+    `./my_metrics.py`, relative to this configuration's folder. They run with all that spanscore may
+    do.
+    """
 
     criteria: dict[str, Criterion] = {}
-    """Metrics in plain words, by name: each a question that the judge answers. They run, as the defaults do."""
+    """Metrics in plain words, by name: each a question that the judge answers.
+
+    They run, as the defaults do.
+    """
 
     default_metrics: bool = True
-    """Whether the metrics that run by default run beside those in `metrics` and `criteria`; false: only these."""
+    """Whether the metrics that run by default run beside those in `metrics` and `criteria`; false:
+    only these.
+    """
 
-    metrics: dict[str, dict[str, Any] | bool | None] = Field(default={}, json_schema_extra=_options_of_metrics)
-    """The metrics to run besides, by name, each with its options (`spanscore metrics NAME` lists them) or with nothing;
-    also options of those that run anyway. `false` in place of options: it does not run. The signals that session
-    metrics rest on are measured where these run, also without being named themselves."""
+    metrics: dict[str, dict[str, Any] | bool | None] = Field(
+        default={}, json_schema_extra=_options_of_metrics
+    )
+    """The metrics to run besides, by name, each with its options (`spanscore metrics NAME` lists
+    them) or with nothing; also options of those that run anyway. `false` in place of options: it
+    does not run. The signals that session metrics rest on are measured where these run, also
+    without being named themselves.
+    """
 
     external_signals: dict[str, ExternalSignal] = {}
-    """Scores that others gave, by name, that count in the session metrics as the traces' own scores do: from the
-    session's next evaluation on."""
+    """Scores that others gave, by name, that count in the session metrics as the traces' own scores
+    do: from the session's next evaluation on.
+    """
 
     signal_weights: dict[str, Weight] = {}
-    """How much metrics of traces count in the session metrics, by name: `confidence`, `loop_detection`,
-    `tool_correctness` and `coherence`, where it is not to be the usual weight, and any other that is to count too, such
-    as a check, a criterion, a function of your own or an external signal. With 0 one does not count."""
+    """How much metrics of traces count in the session metrics, by name: `confidence`,
+    `loop_detection`, `tool_correctness` and `coherence`, where it is not to be the usual weight,
+    and any other that is to count too, such as a check, a criterion, a function of your own or an
+    external signal. With 0 one does not count.
+    """
 
     sampling: float = Field(default=1.0, ge=0, le=1)
-    """The share that is evaluated: of sessions, and of the traces that belong to none. Which ones is decided by their
-    ids, so that a retry or another replica decides alike. A run that somebody asks for is never left out."""
+    """The share that is evaluated: of sessions, and of the traces that belong to none. Which ones
+    is decided by their ids, so that a retry or another replica decides alike. A run that somebody
+    asks for is never left out.
+    """
 
     max_concurrent: int = Field(default=64, ge=1)
     """Metrics that wait for a judge or an embedding at the same time."""
@@ -130,7 +161,9 @@ class Config(Options):
     """How common traces like one are, for rules with the condition `frequency`."""
 
     rules: list[Rule] = []
-    """What holds for some traces in place of the above: of these rules the first that takes a trace decides."""
+    """What holds for some traces in place of the above: of these rules the first that takes a trace
+    decides.
+    """
 
     @field_validator("plugins")
     @classmethod
@@ -165,7 +198,9 @@ class Config(Options):
     def _names_of_their_own(cls, signals: dict[str, ExternalSignal]) -> dict[str, ExternalSignal]:
         for name, signal in signals.items():
             if name in SIGNAL_WEIGHTS and signal.counts_as is None:
-                raise ValueError(f"{name!r} is a signal that spanscore measures; say so by counts_as: {name}")
+                raise ValueError(
+                    f"{name!r} is a signal that spanscore measures; say so by counts_as: {name}"
+                )
         return signals
 
     @field_validator("signal_weights")
@@ -197,23 +232,39 @@ class Config(Options):
         return attribute_names(x.when for x in self.rules)
 
     def under(self, rule: Rule) -> "Config":
-        """This configuration as it is for the traces that a rule takes. Raises ValueError where it cannot be."""
+        """This configuration as it is for the traces that a rule takes.
+
+        Raises ValueError where it cannot be.
+        """
         return with_rule(self, rule)
 
     def measured(self) -> dict[str, dict[str, Any]]:
-        """The metrics that run, by name, each with its options: the defaults, then the criteria, then what is named."""
-        found: dict[str, dict[str, Any]] = {name: {} for name in FAMILY} if self.default_metrics else {}
+        """The metrics that run, by name, each with its options: the defaults, then the criteria,
+        then what is named.
+        """
+        found: dict[str, dict[str, Any]] = (
+            {name: {} for name in FAMILY} if self.default_metrics else {}
+        )
         found |= {name: {} for name in self.criteria}
-        found |= {name: options if isinstance(options, dict) else {} for name, options in self.metrics.items()}
-        return {name: options for name, options in found.items() if self.metrics.get(name) is not False}
+        found |= {
+            name: options if isinstance(options, dict) else {}
+            for name, options in self.metrics.items()
+        }
+        return {
+            name: options for name, options in found.items() if self.metrics.get(name) is not False
+        }
 
     def named(self) -> list[str]:
         """The metrics that the configuration names: its criteria, and those under `metrics`."""
         given = self.metrics if "metrics" in self.model_fields_set else {}
-        return [name for name in dict.fromkeys((*self.criteria, *given)) if given.get(name) is not False]
+        return [
+            name for name in dict.fromkeys((*self.criteria, *given)) if given.get(name) is not False
+        ]
 
     def weights(self) -> dict[str, float]:
-        """The weights of signals that the configuration gives: 0 for one that it says is not to run."""
+        """The weights of signals that the configuration gives: 0 for one that it says is not to
+        run.
+        """
         left_out = {name: 0.0 for name in SIGNAL_WEIGHTS if self.metrics.get(name) is False}
         external = {name: self.external_signals[name].weight for name in self.external_names}
         return {**left_out, **external, **self.signal_weights}
@@ -224,7 +275,9 @@ class Config(Options):
         return external_names(self.external_signals)
 
     def build(self) -> list[Metric]:
-        """The metrics that run, in the order of `measured`; then the signals that session metrics need."""
+        """The metrics that run, in the order of `measured`; then the signals that session metrics
+        need.
+        """
         measured = self.measured()
         configured = [_metric(name, options) for name, options in measured.items()]
         signals = needed(configured, self.weights(), external=self.external_names)
@@ -236,7 +289,9 @@ class Config(Options):
         return asks_for_frequency(x.when for x in self.rules)
 
     def variants(self) -> list["Config"]:
-        """This configuration as it is for traces that no rule takes, and as it is for those of each rule."""
+        """This configuration as it is for traces that no rule takes, and as it is for those of each
+        rule.
+        """
         return [self.without_rules(), *map(self.under, self.rules)]
 
     def without_rules(self) -> "Config":
@@ -250,20 +305,25 @@ class Config(Options):
 
         `of_judge` are the judge's own, in their order, for those that name none.
         """
-        named: dict[str, str | None] = {x.name: x.model for x in self.build() if isinstance(x, Judged)}
+        named: dict[str, str | None] = {
+            x.name: x.model for x in self.build() if isinstance(x, Judged)
+        }
         if (rubric := chosen(self.rubric)) is not None:
             named[RUBRIC] = rubric.model
-        return {name: (model,) if model else of_judge for name, model in named.items() if model != RULES}
+        return {
+            name: (model,) if model else of_judge for name, model in named.items() if model != RULES
+        }
 
     def refuse_models(self) -> None:
-        """Raise ConfigError where a metric or the rubric names a model: it is to be called where there is no judge.
+        """Raise ConfigError where a metric or the rubric names a model: it is to be called where
+        there is no judge.
 
         Rules have no part in it.
         """
         if model := model_named(self.build(), chosen(self.rubric)):
             raise ConfigError(
-                f"evaluation: a metric's model is {model!r}, but judge.model names none: there is no judge to "
-                "ask it; set judge.model, to the same model for instance"
+                f"evaluation: a metric's model is {model!r}, but judge.model names none: there is"
+                " no judge to ask it; set judge.model, to the same model for instance"
             )
 
     def refuse_unmeasured(self, name: str, scope: ScopeKind) -> None:
@@ -278,12 +338,18 @@ class Config(Options):
             where = "evaluation.rubric" if is_rubric(name) else "evaluation.metrics"
             raise ValueError(f"{name} is not measured; set it up under {where}")
         if name not in scope_of:
-            raise ValueError(f"there is no metric {name!r}; {nearest(name, [*scope_of, *of_rubric])}")
+            raise ValueError(
+                f"there is no metric {name!r}; {nearest(name, [*scope_of, *of_rubric])}"
+            )
         if scope_of[name] != scope:
-            raise ValueError(f"{name} is a score of {scope_of[name]}s; write scope: {scope_of[name]}")
+            raise ValueError(
+                f"{name} is a score of {scope_of[name]}s; write scope: {scope_of[name]}"
+            )
 
     def with_checks(self) -> "Config":
-        """This configuration with every check, for one that asks for `rules`, which once stood in for a judge."""
+        """This configuration with every check, for one that asks for `rules`, which once stood in
+        for a judge.
+        """
         names = [name for name, x in metrics.available().items() if issubclass(x, Check)]
         changed = self.model_copy(update={"metrics": {**dict.fromkeys(names), **self.metrics}})
         if "metrics" not in self.model_fields_set:
@@ -308,8 +374,9 @@ def _models(run: Iterable[Metric], rubric: Rubric | None) -> list[str | None]:
 class Overrides:
     """What a run that somebody asked for changes; None: as configured.
 
-    `metrics`: which run, also ones that are not configured (with default options then). `model`: judges all of them.
-    `threshold`: for all of them. `signal_weights`: on top of the configured ones.
+    `metrics`: which run, also ones that are not configured (with default options then). `model`:
+    judges all of them. `threshold`: for all of them. `signal_weights`: on top of the configured
+    ones.
     """
 
     metrics: tuple[str, ...] | None = None
@@ -318,15 +385,24 @@ class Overrides:
     signal_weights: Mapping[str, float] | None = None
 
     def applied(self, configured: Iterable[Metric]) -> list[Metric]:
-        """The metrics of this run, but those of the rubric. Raises InputError on a metric that there is not."""
+        """The metrics of this run, but those of the rubric.
+
+        Raises InputError on a metric that there is not.
+        """
         by_name = {metric.name: metric for metric in configured}
         if self.metrics is not None:
             names = [name for name in self.metrics if not is_rubric(name)]
-            by_name = {name: by_name[name] if name in by_name else self._unconfigured(name) for name in names}
+            by_name = {
+                name: by_name[name] if name in by_name else self._unconfigured(name)
+                for name in names
+            }
         return [self._changed(metric) for metric in by_name.values()]
 
     def rubric(self, configured: RubricConfig | None) -> Rubric | None:
-        """What this run scores by the rubric; None: nothing. Raises InputError on a criterion that there is not."""
+        """What this run scores by the rubric; None: nothing.
+
+        Raises InputError on a criterion that there is not.
+        """
         return chosen(configured, self.metrics, model=self.model, threshold=self.threshold)
 
     def _unconfigured(self, name: str) -> Metric:
@@ -349,7 +425,9 @@ def check_bands(bands: Iterable[str]) -> None:
     judged = [name for name, metric in _configurable().items() if issubclass(metric, Judged)]
     for name in bands:
         if name not in judged:
-            raise ValueError(f"judge.cascade.unsure: {name!r} is no judged metric; {nearest(name, judged)}")
+            raise ValueError(
+                f"judge.cascade.unsure: {name!r} is no judged metric; {nearest(name, judged)}"
+            )
 
 
 def _metric(name: str, options: Mapping[str, Any]) -> Metric:
@@ -368,7 +446,11 @@ def _metric(name: str, options: Mapping[str, Any]) -> Metric:
 
 def _configurable() -> dict[str, type[Metric]]:
     """The metrics that `evaluation.metrics` may name."""
-    return {name: metric for name, metric in metrics.available().items() if not issubclass(metric, RubricMetric)}
+    return {
+        name: metric
+        for name, metric in metrics.available().items()
+        if not issubclass(metric, RubricMetric)
+    }
 
 
 @functools.lru_cache(maxsize=1024)  # made anew it takes milliseconds

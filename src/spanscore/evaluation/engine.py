@@ -1,4 +1,6 @@
-"""The engine: runs the metrics on a trace or a session, and turns all that may happen into evaluations."""
+"""The engine: runs the metrics on a trace or a session, and turns all that may happen into
+evaluations.
+"""
 
 import asyncio
 import time
@@ -20,7 +22,13 @@ from spanscore.evaluation.rubric import Rubric, chosen
 from spanscore.evaluation.rule_judges import RuleJudge, rule_judges
 from spanscore.evaluation.rules import DEFAULT, Decision, Rules
 from spanscore.evaluation.selection import Selection
-from spanscore.evaluation.signals import TraceSignals, is_lacking, read_signals, replaced_weights, with_external
+from spanscore.evaluation.signals import (
+    TraceSignals,
+    is_lacking,
+    read_signals,
+    replaced_weights,
+    with_external,
+)
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.config import warn_of_rules
 from spanscore.judge.opening import renderer
@@ -37,7 +45,10 @@ _TRACES_AT_ONCE = 16
 
 
 class Engine:
-    """Evaluates traces and sessions. Belongs to one event loop; no error of a metric or judge escapes it."""
+    """Evaluates traces and sessions.
+
+    Belongs to one event loop; no error of a metric or judge escapes it.
+    """
 
     def __init__(
         self,
@@ -52,8 +63,8 @@ class Engine:
     ) -> None:
         """`judge` None: judged metrics are skipped. `embedder` None: no embedding is configured.
 
-        `judge_config` says how `judge` is asked and what it is shown. `judges` are those of rules that change it, by
-        the rules' names. `meter` counts what rules decide.
+        `judge_config` says how `judge` is asked and what it is shown. `judges` are those of rules
+        that change it, by the rules' names. `meter` counts what rules decide.
 
         Raises ConfigError where a metric names a model and there is no judge.
         """
@@ -81,7 +92,9 @@ class Engine:
 
     @property
     def looks_back(self) -> bool:
-        """Whether a trace's evaluation uses the session's earlier turns: a judge reads them, and some checks do."""
+        """Whether a trace's evaluation uses the session's earlier turns: a judge reads them, and
+        some checks do.
+        """
         return any(x.looks_back for x in (self._usual, *self._by_rule.values()))
 
     def decide(self, trace: AgentTrace) -> Decision:
@@ -89,11 +102,16 @@ class Engine:
         return self._rules.decide(trace)
 
     def decide_session(self, session: Session) -> Decision:
-        """Which rule takes a session, and with what chance it is evaluated: see `Rules.decide_session`."""
+        """Which rule takes a session, and with what chance it is evaluated: see
+        `Rules.decide_session`.
+        """
         return self._rules.decide_session(session.traces)
 
     def metrics_of(self, overrides: Overrides | None = None) -> list[Metric]:
-        """The metrics that a run measures, but for the rubric. Raises InputError where `overrides` cannot be met."""
+        """The metrics that a run measures, but for the rubric.
+
+        Raises InputError where `overrides` cannot be met.
+        """
         self._usual.selection.weights(overrides)
         return self._usual.selection.metrics(overrides)
 
@@ -110,17 +128,21 @@ class Engine:
         earlier: Sequence[AgentTrace] = (),
         before: Sequence[Evaluation] = (),
     ) -> list[Evaluation]:
-        """Run the trace metrics on `trace`, but those that run with its session; of one without, the rubric too.
+        """Run the trace metrics on `trace`, but those that run with its session; of one without,
+        the rubric too.
 
-        `earlier` are the session's turns before this one, as far as they are known, oldest first; the newest
-        `MAX_EARLIER_TURNS` count. `before` are the newest evaluations of this trace so far. Signals that only session
-        metrics need are measured too. Without `overrides`, which mean that somebody asked for it, a trace outside the
-        sample gives []. Raises InputError where `overrides` name what there is not.
+        `earlier` are the session's turns before this one, as far as they are known, oldest first;
+        the newest `MAX_EARLIER_TURNS` count. `before` are the newest evaluations of this trace so
+        far. Signals that only session metrics need are measured too. Without `overrides`, which
+        mean that somebody asked for it, a trace outside the sample gives []. Raises InputError
+        where `overrides` name what there is not.
         """
         decision = self._rules.decide(trace)
         found: list[Evaluation] = []
         if self._is_taken_in(decision, trace.session_id or trace.id, overrides, before, "trace"):
-            found = await self._of_trace(self._following(decision), trace, overrides, revision, earlier)
+            found = await self._of_trace(
+                self._following(decision), trace, overrides, revision, earlier
+            )
         return self._decided(found, decision, overrides, before, run="trace", revision=revision)
 
     async def evaluate_session(
@@ -134,15 +156,17 @@ class Engine:
         before: Sequence[Evaluation] = (),
         with_signals: bool = False,
     ) -> list[Evaluation]:
-        """Run the session metrics on `session`, and before them the trace metrics that look at earlier traces.
+        """Run the session metrics on `session`, and before them the trace metrics that look at
+        earlier traces.
 
-        `external` are the scores that others gave, which count as signals where they are configured to.
-        `signals` are the traces' evaluations by agent trace id and metric name. A run that somebody asked for measures
-        signals that are missing there, or that another model judged than the one it names, for itself: they are
-        returned only `with_signals`. The same holds for the signals of traces that were left out of the sample while
-        their session is in it. `before` are the newest evaluations of the session and its traces so far. All that is
-        returned has the session's `revision`. A session without traces, or outside the sample, gives []; for the latter
-        and for errors see `evaluate_trace`.
+        `external` are the scores that others gave, which count as signals where they are configured
+        to. `signals` are the traces' evaluations by agent trace id and metric name. A run that
+        somebody asked for measures signals that are missing there, or that another model judged
+        than the one it names, for itself: they are returned only `with_signals`. The same holds for
+        the signals of traces that were left out of the sample while their session is in it.
+        `before` are the newest evaluations of the session and its traces so far. All that is
+        returned has the session's `revision`. A session without traces, or outside the sample,
+        gives []; for the latter and for errors see `evaluate_trace`.
         """
         if not session.traces:
             return []
@@ -151,7 +175,13 @@ class Engine:
         if self._is_taken_in(decision, session.session_id, overrides, before, "session"):
             procedure = self._following(decision)
             found = await self._of_session(
-                procedure, session, signals, overrides, revision, external, with_signals=with_signals
+                procedure,
+                session,
+                signals,
+                overrides,
+                revision,
+                external,
+                with_signals=with_signals,
             )
         return self._decided(found, decision, overrides, before, run="session", revision=revision)
 
@@ -189,7 +219,9 @@ class Engine:
         looking_back = {x.name: x for x in resting if x.run == "session"} | of_traces
         known = {trace_id: dict(by_metric) for trace_id, by_metric in signals.items()}
         found: list[Evaluation] = []
-        idle = {x.id for x in session.traces if overrides is None and not self._rules.decide(x).measures}
+        idle = {
+            x.id for x in session.traces if overrides is None and not self._rules.decide(x).measures
+        }
         for place, trace in enumerate(session.traces):
             if trace.id in idle:
                 continue
@@ -198,18 +230,33 @@ class Engine:
             )
             known.setdefault(trace.id, {}).update((x.metric, x) for x in measured)
             found += [x for x in measured if x.metric in of_traces or with_signals]
-        left_out = {x.id for x in session.traces} if overrides is not None else self._left_out(session, signals)
+        left_out = (
+            {x.id for x in session.traces}
+            if overrides is not None
+            else self._left_out(session, signals)
+        )
         completed = await self._complete(
-            procedure, known, session, left_out - idle, [x for x in resting if x.run == "trace"], revision
+            procedure,
+            known,
+            session,
+            left_out - idle,
+            [x for x in resting if x.run == "trace"],
+            revision,
         )
         found += completed if with_signals else []
-        of_session = [x for x in metrics if x.scope == "session" and not isinstance(x, SessionMetric)]
+        of_session = [
+            x for x in metrics if x.scope == "session" and not isinstance(x, SessionMetric)
+        ]
         found += await self._evaluated(procedure, of_session, session, revision)
         given_weights = selection.given_weights(overrides)
         rest_on = read_signals(session, known, given_weights, external=self._config.external_names)
         if self._config.external_signals:
             rest_on = with_external(rest_on, session, external, self._config.external_signals)
-            weights |= {x: y for x, y in replaced_weights(self._config.external_signals) if x not in given_weights}
+            weights |= {
+                x: y
+                for x, y in replaced_weights(self._config.external_signals)
+                if x not in given_weights
+            }
         computed = {x.name: measured_by_signals(x, session, rest_on, weights) for x in by_signals}
         found += self._made(graded(by_signals, computed), session, revision)
         if rubric := selection.rubric(overrides):
@@ -228,25 +275,42 @@ class Engine:
         rubric: RubricConfig | None = None,
         revision: int = 1,
     ) -> list[Evaluation]:
-        """Score a session, or a trace by itself, by the rubric: each criterion, and `rubric.overall` as the last.
+        """Score a session, or a trace by itself, by the rubric: each criterion, and
+        `rubric.overall` as the last.
 
-        What is scored is what `rubric` says, else what is configured under `evaluation.rubric`, else the defaults.
-        `expected_outcomes` are statements that are to hold in the end: the overall label is `pass` when all do.
-        `expected_tools` are the calls that the criteria about tools are held against.
-        `evaluation_criteria_override` tells the judge what matters most in this case. Raises InputError as
-        `evaluate_trace`.
+        What is scored is what `rubric` says, else what is configured under `evaluation.rubric`,
+        else the defaults. `expected_outcomes` are statements that are to hold in the end: the
+        overall label is `pass` when all do. `expected_tools` are the calls that the criteria about
+        tools are held against. `evaluation_criteria_override` tells the judge what matters most in
+        this case. Raises InputError as `evaluate_trace`.
         """
         config = rubric or self._config.rubric
-        selected = (overrides.rubric(config) if overrides else None) or chosen(config or RubricConfig())
-        expected = Expected(
-            tuple(expected_outcomes), evaluation_criteria_override, tuple(expected_tools), tool_sequence_matters
+        selected = (overrides.rubric(config) if overrides else None) or chosen(
+            config or RubricConfig()
         )
-        return await self._by_rubric(self._usual, selected, subject, revision, expected) if selected else []
+        expected = Expected(
+            tuple(expected_outcomes),
+            evaluation_criteria_override,
+            tuple(expected_tools),
+            tool_sequence_matters,
+        )
+        return (
+            await self._by_rubric(self._usual, selected, subject, revision, expected)
+            if selected
+            else []
+        )
 
     def plan(
-        self, trace: AgentTrace, overrides: Overrides | None = None, *, earlier: Sequence[AgentTrace] = ()
+        self,
+        trace: AgentTrace,
+        overrides: Overrides | None = None,
+        *,
+        earlier: Sequence[AgentTrace] = (),
     ) -> list[PlannedCall]:
-        """The calls that a judge would get for `trace`; nothing is sent. Arguments and errors as `evaluate_trace`."""
+        """The calls that a judge would get for `trace`; nothing is sent.
+
+        Arguments and errors as `evaluate_trace`.
+        """
         decision = self._rules.decide(trace)
         if not _is_measured(decision, overrides):
             return []
@@ -255,8 +319,12 @@ class Engine:
         judged = [x for x in metrics if x.run == "trace" and isinstance(x, Judged)]
         return procedure.measuring.planned(judged, trace, earlier)
 
-    def plan_session(self, session: Session, overrides: Overrides | None = None) -> list[PlannedCall]:
-        """The calls that a judge would get for the judged metrics of `session`, and for its rubric; as `plan`."""
+    def plan_session(
+        self, session: Session, overrides: Overrides | None = None
+    ) -> list[PlannedCall]:
+        """The calls that a judge would get for the judged metrics of `session`, and for its rubric;
+        as `plan`.
+        """
         decision = self._rules.decide_session(session.traces)
         if not _is_measured(decision, overrides):
             return []
@@ -264,10 +332,16 @@ class Engine:
         judged = [x for x in procedure.selection.metrics(overrides) if isinstance(x, JudgedSession)]
         return procedure.measuring.planned(judged, session) + self.plan_rubric(session, overrides)
 
-    def plan_signals(self, session: Session, overrides: Overrides | None = None) -> list[PlannedCall]:
-        """The calls that a judge would get for the signals of `session`, where none is measured yet; as `plan`."""
+    def plan_signals(
+        self, session: Session, overrides: Overrides | None = None
+    ) -> list[PlannedCall]:
+        """The calls that a judge would get for the signals of `session`, where none is measured
+        yet; as `plan`.
+        """
         procedure = self._following(self._rules.decide_session(session.traces))
-        metrics = [x for x in procedure.selection.metrics(overrides) if isinstance(x, SessionMetric)]
+        metrics = [
+            x for x in procedure.selection.metrics(overrides) if isinstance(x, SessionMetric)
+        ]
         signals = procedure.selection.signals(metrics, overrides)
         judged = [x for x in signals if isinstance(x, Judged)]
         return [
@@ -276,31 +350,45 @@ class Engine:
             for call in procedure.measuring.planned(judged, trace, session.traces[:place])
         ]
 
-    def plan_rubric(self, subject: AgentTrace | Session, overrides: Overrides | None = None) -> list[PlannedCall]:
+    def plan_rubric(
+        self, subject: AgentTrace | Session, overrides: Overrides | None = None
+    ) -> list[PlannedCall]:
         """The call that a judge would get for the rubric of `subject`; as `plan`."""
         session = _as_session(subject)
         decision = self._rules.decide_session(session.traces)
         procedure = self._following(decision)
-        rubric = procedure.selection.rubric(overrides) if _is_measured(decision, overrides) else None
+        rubric = (
+            procedure.selection.rubric(overrides) if _is_measured(decision, overrides) else None
+        )
         return procedure.grading.planned(rubric, session) if rubric else []
 
-    def _procedure(self, config: Config, judged_by: RuleJudge, beside: Sequence[Metric] = ()) -> Procedure:
+    def _procedure(
+        self, config: Config, judged_by: RuleJudge, beside: Sequence[Metric] = ()
+    ) -> Procedure:
         judge, judge_config = judged_by
         if judge is None:
             config.refuse_models()
         if config.names_rules():
             warn_of_rules()
         render = renderer(judge_config)
-        panel = Panel(Judging(judge, judge_config, render, self._slots), judge_config) if judge else None
+        panel = (
+            Panel(Judging(judge, judge_config, render, self._slots), judge_config)
+            if judge
+            else None
+        )
         return Procedure(
             Selection(config, self._embedder, has_judge=judge is not None, beside=beside),
             Measuring(panel, self._embedder),
-            Grading(judge, render, judge_config.max_transcript_tokens, self._slots, judge_config.samples),
+            Grading(
+                judge, render, judge_config.max_transcript_tokens, self._slots, judge_config.samples
+            ),
         )
 
     def _following(self, decision: Decision) -> Procedure:
         """How what was decided is done."""
-        return self._usual if decision.rule is None else self._by_rule.get(decision.rule, self._usual)
+        return (
+            self._usual if decision.rule is None else self._by_rule.get(decision.rule, self._usual)
+        )
 
     def _is_taken_in(
         self,
@@ -310,12 +398,16 @@ class Engine:
         before: Sequence[Evaluation],
         run: ScopeKind,
     ) -> bool:
-        """Whether a subject is evaluated; one that somebody asked for is, unless its rule has nothing measured."""
+        """Whether a subject is evaluated; one that somebody asked for is, unless its rule has
+        nothing measured.
+        """
         if overrides is not None:
             return _is_measured(decision, overrides)
         is_in = decision.takes_in(subject_id, _chance(decision, before, run))
         outcome = "evaluated" if is_in else "left_out" if decision.measures else "not_measured"
-        self._meter.add(declared.RULES_DECISIONS, rule=decision.rule or DEFAULT, scope=run, outcome=outcome)
+        self._meter.add(
+            declared.RULES_DECISIONS, rule=decision.rule or DEFAULT, scope=run, outcome=outcome
+        )
         return is_in
 
     def _decided(
@@ -328,20 +420,29 @@ class Engine:
         run: ScopeKind,
         revision: int,
     ) -> list[Evaluation]:
-        """The evaluations with the rule that decided them and the chance that their subject had of being evaluated.
+        """The evaluations with the rule that decided them and the chance that their subject had of
+        being evaluated.
 
-        What was drawn with a greater chance before keeps that: its place among all was the same then.
+        What was drawn with a greater chance before keeps that: its place among all was the same
+        then.
         """
         if overrides is not None:
             return [x if decision.rule is None else changed(x, rule=decision.rule) for x in found]
-        given = [*found, *withdrawn(before, found, decision, run=run, revision=revision, now_ns=self._clock_ns())]
+        given = [
+            *found,
+            *withdrawn(
+                before, found, decision, run=run, revision=revision, now_ns=self._clock_ns()
+            ),
+        ]
         chance = _chance(decision, before, run) or 1.0
         if chance >= 1 and decision.rule is None:
             return given
         return [changed(x, sampling=chance, rule=decision.rule) for x in given]
 
     def _left_out(self, session: Session, signals: Mapping[str, TraceSignals]) -> set[str]:
-        """The traces that were not evaluated since they were left out of the sample, while their session is in it."""
+        """The traces that were not evaluated since they were left out of the sample, while their
+        session is in it.
+        """
         drawn = [x for x in session.traces if self._rules.decide(x).share < 1]
         return {x.id for x in drawn if not drawn_before(signals.get(x.id, {}).values(), "trace")}
 
@@ -366,18 +467,24 @@ class Engine:
         signals: Sequence[Metric],
         revision: int,
     ) -> list[Evaluation]:
-        """Measure the signals that traces of these ids lack, some at a time, and add them to `known`; returns them."""
+        """Measure the signals that traces of these ids lack, some at a time, and add them to
+        `known`; returns them.
+        """
 
         async def complete(place: int, trace: AgentTrace) -> list[Evaluation]:
             lacking = [x for x in signals if is_lacking(x, known[trace.id].get(x.name))]
-            found = await self._evaluated(procedure, lacking, trace, revision, session.traces[:place])
+            found = await self._evaluated(
+                procedure, lacking, trace, revision, session.traces[:place]
+            )
             known[trace.id].update((x.metric, x) for x in found)
             return found
 
         places = [(place, x) for place, x in enumerate(session.traces) if x.id in lacking_in]
         completed: list[Evaluation] = []
         for first in range(0, len(places), _TRACES_AT_ONCE):
-            some = await asyncio.gather(*(complete(*x) for x in places[first : first + _TRACES_AT_ONCE]))
+            some = await asyncio.gather(
+                *(complete(*x) for x in places[first : first + _TRACES_AT_ONCE])
+            )
             completed += [x for found in some for x in found]
         return completed
 
@@ -392,20 +499,28 @@ class Engine:
         found = await procedure.grading.graded(rubric, _as_session(subject), expected)
         return self._made(found, subject, revision)
 
-    def _made(self, found: Iterable[Graded], subject: AgentTrace | Session, revision: int) -> list[Evaluation]:
+    def _made(
+        self, found: Iterable[Graded], subject: AgentTrace | Session, revision: int
+    ) -> list[Evaluation]:
         return evaluations(found, subject, revision=revision, now_ns=self._clock_ns())
 
 
 def _chance(decision: Decision, before: Sequence[Evaluation], run: ScopeKind) -> float:
-    """The chance with which a subject is evaluated: its rule's, or that with which it was drawn before, if greater."""
+    """The chance with which a subject is evaluated: its rule's, or that with which it was drawn
+    before, if greater.
+    """
     return decision.share if decision.share >= 1 else max(decision.share, drawn_before(before, run))
 
 
 def _is_measured(decision: Decision, overrides: Overrides | None) -> bool:
-    """Whether anything is measured; where a run names metrics, these are, whatever the rule says."""
+    """Whether anything is measured; where a run names metrics, these are, whatever the rule
+    says.
+    """
     return decision.measures or (overrides is not None and overrides.metrics is not None)
 
 
 def _as_session(subject: AgentTrace | Session) -> Session:
     """A trace as a session of its own."""
-    return subject if isinstance(subject, Session) else Session(subject.session_id or "", (subject,))
+    return (
+        subject if isinstance(subject, Session) else Session(subject.session_id or "", (subject,))
+    )

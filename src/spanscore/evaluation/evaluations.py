@@ -14,7 +14,9 @@ from spanscore.model.trace import AgentTrace, Session
 
 
 class Graded(NamedTuple):
-    """What was measured under the name of a metric, on a scale; `threshold` None: its score gets no label."""
+    """What was measured under the name of a metric, on a scale; `threshold` None: its score gets no
+    label.
+    """
 
     metric: str
     scale: tuple[float, float]
@@ -23,7 +25,9 @@ class Graded(NamedTuple):
 
 
 def graded(metrics: Iterable[Metric], measured: Mapping[str, Measured]) -> list[Graded]:
-    """What was measured of each of `metrics`, which `measured` has by name, with the threshold that applies to it."""
+    """What was measured of each of `metrics`, which `measured` has by name, with the threshold that
+    applies to it.
+    """
     return [_graded(metric, measured[metric.name]) for metric in metrics]
 
 
@@ -40,7 +44,9 @@ def _graded(metric: Metric, measured: Measured) -> Graded:
     with Attempt(f"the threshold of {metric.name}") as attempt:
         threshold = metric.threshold_for(measured.evaluator.embedding)
         return Graded(metric.name, metric.scale, threshold, measured)
-    return Graded(metric.name, metric.scale, None, measured._replace(outcome=given(attempt.outcome)))
+    return Graded(
+        metric.name, metric.scale, None, measured._replace(outcome=given(attempt.outcome))
+    )
 
 
 def _evaluation(found: Graded, trace: AgentTrace, revision: int, now_ns: int) -> Evaluation:

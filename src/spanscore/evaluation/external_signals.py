@@ -18,15 +18,17 @@ class ExternalSignal(Options):
     """How a score that others gave is a signal of the session metrics."""
 
     counts_as: str | None = None
-    """The signal in whose place it counts, in the traces that have it: `confidence`, `loop_detection`,
-    `tool_correctness` or `coherence`. Without it, it is a signal of its own."""
+    """The signal in whose place it counts, in the traces that have it: `confidence`,
+    `loop_detection`, `tool_correctness` or `coherence`. Without it, it is a signal of its own.
+    """
 
     weight: Annotated[float, Field(ge=0, le=1)] = 1.0
     """How much it counts, as a signal of its own."""
 
     scale: tuple[float, float] | None = None
-    """The worst and the best value, such as `[1, 5]`. Without it, and where the score does not say, a number does not
-    count; a yes or no, and a label such as `pass`, counts as 1 or 0."""
+    """The worst and the best value, such as `[1, 5]`. Without it, and where the score does not say,
+    a number does not count; a yes or no, and a label such as `pass`, counts as 1 or 0.
+    """
 
     source: str = HUMAN
     """Who gives it: `human`, `programmatic`, an evaluator's name, or `any`."""
@@ -35,7 +37,8 @@ class ExternalSignal(Options):
     def _usable(self) -> "ExternalSignal":
         if self.counts_as is not None and self.counts_as not in SIGNAL_WEIGHTS:
             raise ValueError(
-                f"{self.counts_as!r} is no signal of the session metrics; {nearest(self.counts_as, SIGNAL_WEIGHTS)}"
+                f"{self.counts_as!r} is no signal of the session metrics;"
+                f" {nearest(self.counts_as, SIGNAL_WEIGHTS)}"
             )
         if self.scale is not None and self.scale[0] == self.scale[1]:
             raise ValueError("scale: give two different values, the worst and the best")

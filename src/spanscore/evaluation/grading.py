@@ -37,9 +37,16 @@ class Grading:
     """Scores sessions by the rubric. No more than `slots` allow wait for the judge at once."""
 
     def __init__(
-        self, judge: Judge | None, render: Renderer, longest: int, slots: asyncio.Semaphore, samples: int = 1
+        self,
+        judge: Judge | None,
+        render: Renderer,
+        longest: int,
+        slots: asyncio.Semaphore,
+        samples: int = 1,
     ) -> None:
-        """`judge` None: all scores are skipped. `longest` is how many tokens of a transcript a judge is shown.
+        """`judge` None: all scores are skipped.
+
+        `longest` is how many tokens of a transcript a judge is shown.
 
         `samples` is how often it is asked; each score is the mean of what it gave.
         """
@@ -50,7 +57,9 @@ class Grading:
         self._samples = samples
 
     async def graded(self, rubric: Rubric, session: Session, expected: Expected) -> list[Graded]:
-        """The scores that `rubric` gives for `session`; where anything raises, that is the outcome of all of them."""
+        """The scores that `rubric` gives for `session`; where anything raises, that is the outcome
+        of all of them.
+        """
 
         def show(longest: int) -> Transcript:
             return _rendered(session, self._render, longest, expected)
@@ -60,13 +69,18 @@ class Grading:
                 return _alike(rubric, no_judge("the rubric"))
             judge = self._judge
             samples = (
-                self._sampled(partial(_by_judge, rubric, session, judge, show, self._longest, expected), sample)
+                self._sampled(
+                    partial(_by_judge, rubric, session, judge, show, self._longest, expected),
+                    sample,
+                )
                 for sample in range(self._samples)
             )
             return averaged(rubric, await asyncio.gather(*samples))
         return _alike(rubric, given(attempt.outcome))
 
-    async def _sampled(self, judged: Callable[[int], Awaitable[list[Graded]]], sample: int) -> list[Graded]:
+    async def _sampled(
+        self, judged: Callable[[int], Awaitable[list[Graded]]], sample: int
+    ) -> list[Graded]:
         async with self._slots:
             return await judged(sample)
 
@@ -83,12 +97,16 @@ class Grading:
         prompt, schema = _call(criteria, session, NOTHING_EXPECTED, self._render(session))
         names = tuple(x.metric for x in criteria)
         return [
-            PlannedCall(names, 1, replace(prompt, sample=sample), schema, rubric.models, placeholders=0)
+            PlannedCall(
+                names, 1, replace(prompt, sample=sample), schema, rubric.models, placeholders=0
+            )
             for sample in range(self._samples)
         ]
 
 
-def _measurable(rubric: Rubric, session: Session) -> tuple[tuple[Criterion, ...], dict[str, Outcome]]:
+def _measurable(
+    rubric: Rubric, session: Session
+) -> tuple[tuple[Criterion, ...], dict[str, Outcome]]:
     """The criteria on which `session` can be scored, and by id why it cannot on the others."""
     skips: dict[str, Outcome] = {}
     for criterion in rubric.criteria:
@@ -106,10 +124,11 @@ async def _by_judge(
     expected: Expected,
     sample: int,
 ) -> list[Graded]:
-    """Score `session` by one call of `judge` about what `show` gives for a length in tokens: `longest`, or less.
+    """Score `session` by one call of `judge` about what `show` gives for a length in tokens:
+    `longest`, or less.
 
-    Where that is longer than the judge can read, it is asked about half as much, and so on. `sample`: which of
-    several answers to the same question is wanted.
+    Where that is longer than the judge can read, it is asked about half as much, and so on.
+    `sample`: which of several answers to the same question is wanted.
     """
     criteria, outcomes = _measurable(rubric, session)
     if not criteria:
@@ -120,7 +139,9 @@ async def _by_judge(
         call = partial(_call, criteria, session, expected, sample=sample)
         answer, transcript = await _asked(call, judge, show, longest, rubric.models, attempt)
         if isinstance(answer, JudgeAnswerError):
-            said = criterial.said_in_part(answer.said, criteria, len(session.traces), len(expected.outcomes))
+            said = criterial.said_in_part(
+                answer.said, criteria, len(session.traces), len(expected.outcomes)
+            )
             if not said.findings:
                 raise answer
             model = answer.model
@@ -134,7 +155,12 @@ async def _by_judge(
     hashed = prompt_hash(criteria, expected.kinds, model)
     evaluator = Evaluator("LLM", "judge", Overall.version, model=model, prompt_hash=hashed)
     unanswered = _invalid(said, criterial.OUTCOMES) if criterial.OUTCOMES in said.problems else None
-    return _graded(rubric, session, expected, Findings(outcomes, said.verdicts, evaluator, attempt.usage, unanswered))
+    return _graded(
+        rubric,
+        session,
+        expected,
+        Findings(outcomes, said.verdicts, evaluator, attempt.usage, unanswered),
+    )
 
 
 async def _asked(
@@ -145,7 +171,8 @@ async def _asked(
     models: Sequence[str],
     attempt: Attempt,
 ) -> tuple[Answer[BaseModel] | JudgeAnswerError, Transcript]:
-    """The answer, or the error of one that is not valid as a whole, and the transcript that it is about.
+    """The answer, or the error of one that is not valid as a whole, and the transcript that it is
+    about.
 
     `attempt` is given what was spent on transcripts that were too long. Raises JudgeError.
     """
@@ -165,41 +192,53 @@ async def _asked(
 def _rendered(session: Session, render: Renderer, longest: int, expected: Expected) -> Transcript:
     """`session` for reading, in as many of the `longest` tokens as what is `expected` leaves.
 
-    Raises InputError where that takes more than half of them: of what was recorded too little would be left.
+    Raises InputError where that takes more than half of them: of what was recorded too little would
+    be left.
     """
     beside = sum(map(estimate_tokens, expected.sections()))
     if 2 * beside > longest:
         raise InputError(
-            f"what the case expects is about {beside:,} tokens long, and may take half of the {longest:,} that a judge "
-            "is shown; shorten it, or raise judge.max_transcript_tokens"
+            f"what the case expects is about {beside:,} tokens long, and may take half of the"
+            f" {longest:,} that a judge is shown; shorten it, or raise judge.max_transcript_tokens"
         )
     return render(session, max_tokens=longest - beside)
 
 
 def _alike(rubric: Rubric, outcome: Outcome) -> list[Graded]:
     """One outcome for all scores of the run, where nothing could be scored."""
-    names = [(x.metric, criterial.RubricMetric.scale, float(criterial.ACCEPTABLE)) for x in rubric.criteria]
+    names = [
+        (x.metric, criterial.RubricMetric.scale, float(criterial.ACCEPTABLE))
+        for x in rubric.criteria
+    ]
     names.append((OVERALL, Overall.scale, rubric.pass_threshold))
     return [Graded(*x, Measured(outcome, _nobody())) for x in names if rubric.gives(x[0])]
 
 
 @lru_cache(maxsize=256)  # the same few for every session
 def prompt_hash(criteria: tuple[Criterion, ...], kinds: Expected, model: str | None) -> str:
-    """16 hex digits over all that decides how `criteria` are judged; of what a test case adds, only which kinds."""
+    """16 hex digits over all that decides how `criteria` are judged; of what a test case adds, only
+    which kinds.
+    """
     question = criterial.question(criteria, kinds)
     schema = criterial.answer_schema(criteria, 1, len(kinds.outcomes)).model_json_schema()
     return digest([criterial.INSTRUCTIONS, question, schema, model])
 
 
 def _call(
-    criteria: Sequence[Criterion], session: Session, expected: Expected, transcript: Transcript, sample: int = 0
+    criteria: Sequence[Criterion],
+    session: Session,
+    expected: Expected,
+    transcript: Transcript,
+    sample: int = 0,
 ) -> tuple[Prompt, type[BaseModel]]:
     question = criterial.question(criteria, expected, transcript.redact)
     schema = criterial.answer_schema(criteria, len(session.traces), len(expected.outcomes))
     return Prompt(criterial.INSTRUCTIONS, transcript.text, question, sample, session.tenant), schema
 
 
-def _scored(criterion: Criterion, answer: criterial.Said, of_transcript: Mapping[str, Any]) -> Outcome:
+def _scored(
+    criterion: Criterion, answer: criterial.Said, of_transcript: Mapping[str, Any]
+) -> Outcome:
     if criterion.id in answer.problems:
         return _invalid(answer, criterion.id)
     finding = answer.findings[criterion.id]
@@ -217,7 +256,10 @@ def _scored(criterion: Criterion, answer: criterial.Said, of_transcript: Mapping
 
 def _invalid(answer: criterial.Said, name: str) -> Failure:
     """The failure of a part of an answer of which other parts are valid."""
-    problem = f"The judge gave no valid answer on {name}, not even after one repair: {answer.problems[name]}"
+    problem = (
+        f"The judge gave no valid answer on {name}, not even after one repair:"
+        f" {answer.problems[name]}"
+    )
     return Failure(JudgeAnswerError.__name__, problem)
 
 
@@ -225,10 +267,18 @@ def _nobody() -> Evaluator:
     return Evaluator("CODE", Overall.name, Overall.version)
 
 
-def _graded(rubric: Rubric, session: Session, expected: Expected, findings: Findings) -> list[Graded]:
+def _graded(
+    rubric: Rubric, session: Session, expected: Expected, findings: Findings
+) -> list[Graded]:
     """The scores that the run gives: each criterion's, then the overall one."""
-    answered = [x.id for x in rubric.criteria if not isinstance(findings.outcomes[x.id], Skip) or findings.usage.calls]
-    costs = dict(zip(answered, shares(findings.usage, len(answered)), strict=True)) if answered else {}
+    answered = [
+        x.id
+        for x in rubric.criteria
+        if not isinstance(findings.outcomes[x.id], Skip) or findings.usage.calls
+    ]
+    costs = (
+        dict(zip(answered, shares(findings.usage, len(answered)), strict=True)) if answered else {}
+    )
     threshold = float(criterial.ACCEPTABLE) if rubric.threshold is None else rubric.threshold
     found = [
         Graded(
@@ -259,7 +309,9 @@ def _described(outcome: Outcome, criterion: Criterion, weight: float, session: S
         "weight": weight,
         "type": criterion.kind,
         **outcome.metadata,
-        "turn_trace_ids": [session.traces[index].trace_ids[0] for index in outcome.metadata["turns"]],
+        "turn_trace_ids": [
+            session.traces[index].trace_ids[0] for index in outcome.metadata["turns"]
+        ],
     }
     if criterion.kind == "binary":
         facts["passed"] = outcome.label == "pass"

@@ -1,4 +1,6 @@
-"""One subject before a judge: its transcripts, as long as the judge can read, and what is asked about them."""
+"""One subject before a judge: its transcripts, as long as the judge can read, and what is asked
+about them.
+"""
 
 import asyncio
 import functools
@@ -22,12 +24,16 @@ LEAST_TOKENS = 1000
 
 
 class Transcripts:
-    """`subject` for reading: whole, or with some tool calls shown in full, and shorter once it was found too long.
+    """`subject` for reading: whole, or with some tool calls shown in full, and shorter once it was
+    found too long.
 
-    `earlier` are the turns of its session before it. Rendering takes milliseconds: call it in a thread.
+    `earlier` are the turns of its session before it. Rendering takes milliseconds: call it in a
+    thread.
     """
 
-    def __init__(self, subject: AgentTrace | Session, render: Renderer, earlier: Sequence[AgentTrace] = ()) -> None:
+    def __init__(
+        self, subject: AgentTrace | Session, render: Renderer, earlier: Sequence[AgentTrace] = ()
+    ) -> None:
         self._subject = subject
         self._render = render
         self._earlier = earlier
@@ -47,7 +53,10 @@ class Transcripts:
         return self._whole if self._whole.shown_calls.issuperset(focus) else self._rendered(focus)
 
     def shorten(self, transcript: Transcript) -> bool:
-        """Take it that `transcript` was too long: those to come are half as long. False: they cannot be shorter."""
+        """Take it that `transcript` was too long: those to come are half as long.
+
+        False: they cannot be shorter.
+        """
         longest = transcript.tokens // 2
         if longest < LEAST_TOKENS:
             return False
@@ -59,10 +68,14 @@ class Transcripts:
         """The call that asks for `items` about `transcript`."""
         calls = (self._subject.tool_calls if isinstance(self._subject, AgentTrace) else None) or ()
         places = [item.place for item in items if item.place is not None]
-        return Call(tuple(items), {x: listed(calls[x].name, transcript.call_numbers[x]) for x in places})
+        return Call(
+            tuple(items), {x: listed(calls[x].name, transcript.call_numbers[x]) for x in places}
+        )
 
     def _rendered(self, focus: Collection[int]) -> Transcript:
-        render = self._refit or functools.partial(self._render, self._subject, earlier=self._earlier)
+        render = self._refit or functools.partial(
+            self._render, self._subject, earlier=self._earlier
+        )
         if self._max_tokens is None:
             found = render(focus=focus or None)
         else:
@@ -75,8 +88,8 @@ class Transcripts:
 class Inquiry:
     """A judge, what it is asked about, and the longest answer in tokens that it may give.
 
-    `sample`: which of several answers to the same questions this is; `is_reused`: that several calls will read the
-    same transcript.
+    `sample`: which of several answers to the same questions this is; `is_reused`: that several
+    calls will read the same transcript.
     """
 
     judge: Judge
@@ -90,14 +103,21 @@ class Inquiry:
         return await asyncio.to_thread(self.transcripts.showing, focus)
 
     async def ask(
-        self, call: Call, transcript: Transcript, quotes: Mapping[str, str], objection: str, models: Sequence[str]
+        self,
+        call: Call,
+        transcript: Transcript,
+        quotes: Mapping[str, str],
+        objection: str,
+        models: Sequence[str],
     ) -> tuple[Reading, str, JudgeUsage]:
         """What the judge answers, which model did, and what that cost. Raises JudgeError."""
         redacted = {name: transcript.redact(text) for name, text in quotes.items()}
 
         def prompt(part: Call) -> Prompt:
             made = part.prompt(transcript.text, redacted, objection)
-            return replace(made, sample=self.sample, tenant=self.transcripts.tenant, is_reused=self.is_reused)
+            return replace(
+                made, sample=self.sample, tenant=self.transcripts.tenant, is_reused=self.is_reused
+            )
 
         if len(call.questions) > 1 and not objection and isinstance(self.judge, RemembersAnswers):
             return await _ask_for_the_rest(self.judge, call, prompt, models)
@@ -108,9 +128,13 @@ class Inquiry:
 async def _ask_for_the_rest(
     judge: _RememberingJudge, call: Call, prompt: Callable[[Call], Prompt], models: Sequence[str]
 ) -> tuple[Reading, str, JudgeUsage]:
-    """As `Inquiry.ask`, of several questions: those that were answered before, with whatever others, are not asked."""
+    """As `Inquiry.ask`, of several questions: those that were answered before, with whatever
+    others, are not asked.
+    """
     parts = call.by_question
-    whole, *kept = await judge.recall([(prompt(x), x.schema) for x in (call, *parts)], models=models)
+    whole, *kept = await judge.recall(
+        [(prompt(x), x.schema) for x in (call, *parts)], models=models
+    )
     if whole is not None:
         return call.read(whole.value), whole.model, whole.usage
     known: dict[Item, Any] = {}
@@ -127,6 +151,14 @@ async def _ask_for_the_rest(
     answer = await judge.ask(prompt(rest), rest.schema, models=models)
     reading = rest.read(answer.value)
     if not answer.usage.cached:
-        made = [(prompt(part), value) for part in parts if (value := part.answered(reading.answers)) is not None]
+        made = [
+            (prompt(part), value)
+            for part in parts
+            if (value := part.answered(reading.answers)) is not None
+        ]
         await judge.remember(made, answer.model)
-    return Reading({**known, **reading.answers}, reading.problems, models_of), answer.model, answer.usage + usage
+    return (
+        Reading({**known, **reading.answers}, reading.problems, models_of),
+        answer.model,
+        answer.usage + usage,
+    )

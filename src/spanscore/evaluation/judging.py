@@ -1,4 +1,6 @@
-"""How judged metrics ask a judge: staged (each metric on its own, stage by stage) or fused (all in shared calls)."""
+"""How judged metrics ask a judge: staged (each metric on its own, stage by stage) or fused (all in
+shared calls).
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,12 +20,15 @@ from spanscore.model.trace import AgentTrace, Session
 
 
 class Judging:
-    """A judge as it is configured, and what it is shown of a subject: settles the judged metrics on it.
+    """A judge as it is configured, and what it is shown of a subject: settles the judged metrics on
+    it.
 
     No more than `slots` allow wait for the judge at once.
     """
 
-    def __init__(self, judge: Judge, config: Config, render: Renderer, slots: asyncio.Semaphore) -> None:
+    def __init__(
+        self, judge: Judge, config: Config, render: Renderer, slots: asyncio.Semaphore
+    ) -> None:
         self._judge = judge
         self._config = config
         self._render = render
@@ -37,7 +42,8 @@ class Judging:
         *,
         sample: int = 0,
     ) -> list[Case]:
-        """A case for each of `metrics` on `subject`, with its outcome; `earlier` are its session's turns before it.
+        """A case for each of `metrics` on `subject`, with its outcome; `earlier` are its session's
+        turns before it.
 
         `sample` says which of several answers is wanted.
         """
@@ -45,7 +51,9 @@ class Judging:
         transcripts = Transcripts(subject, self._render, earlier)
         stages = [len(case.metric.stages) for case in cases]
         calls = max(stages, default=0) if self._config.plan == "fused" else sum(stages)
-        inquiry = Inquiry(self._judge, transcripts, self._config.max_output_tokens, sample, is_reused=calls > 1)
+        inquiry = Inquiry(
+            self._judge, transcripts, self._config.max_output_tokens, sample, is_reused=calls > 1
+        )
         with Attempt("rendering the transcript") as attempt:
             await inquiry.transcript()
         if attempt.outcome is not None:
@@ -65,11 +73,16 @@ class Judging:
         return cases
 
     def planned(
-        self, metrics: Sequence[Judged], subject: AgentTrace | Session, earlier: Sequence[AgentTrace] = ()
+        self,
+        metrics: Sequence[Judged],
+        subject: AgentTrace | Session,
+        earlier: Sequence[AgentTrace] = (),
     ) -> list[PlannedCall]:
         """The calls of `settled`, without making them."""
         cases = self._cases(metrics, subject)
-        planner = Planner(Transcripts(subject, self._render, earlier), self._config.max_output_tokens)
+        planner = Planner(
+            Transcripts(subject, self._render, earlier), self._config.max_output_tokens
+        )
         if self._config.plan == "staged":
             return planner.staged(cases)
         return [call for sharing in by_models(cases) for call in planner.fused(sharing)]
@@ -78,13 +91,17 @@ class Judging:
         return [Case(metric, subject, max_calls=self._config.max_verdicts) for metric in metrics]
 
     async def _bounded(self, judged: Callable[[], Awaitable[None]]) -> None:
-        """Wait for a place, and only then begin: who is cancelled before leaves nothing behind that was never run."""
+        """Wait for a place, and only then begin: who is cancelled before leaves nothing behind that
+        was never run.
+        """
         async with self._slots:
             await judged()
 
 
 async def staged(case: Case, inquiry: Inquiry) -> None:
-    """Settle `case` by one call for each stage of its metric, or more where the judge cannot answer it in one."""
+    """Settle `case` by one call for each stage of its metric, or more where the judge cannot answer
+    it in one.
+    """
     for stage in case.metric.stages:
         if case.outcome is None:
             await _answered([case], stage, inquiry)
@@ -93,14 +110,16 @@ async def staged(case: Case, inquiry: Inquiry) -> None:
 async def fused(cases: Sequence[Case], inquiry: Inquiry) -> None:
     """Settle `cases`, which ask the same models, by calls that they share.
 
-    Each call asks all that can be asked by then. The first has the extraction and the metrics that need none of it,
-    the second the metrics that do; the project's own metrics need no third.
+    Each call asks all that can be asked by then. The first has the extraction and the metrics that
+    need none of it, the second the metrics that do; the project's own metrics need no third.
     """
     while unsettled := [case for case in cases if case.outcome is None]:
         with Attempt("the questions of " + ", ".join(x.metric.name for x in unsettled)) as attempt:
             questions = distinct(question for case in unsettled for question in case.ready())
         if attempt.outcome is None and not questions:
-            attempt.outcome = outcome_of(RuntimeError("the metric neither settles nor has a question left to ask"))
+            attempt.outcome = outcome_of(
+                RuntimeError("the metric neither settles nor has a question left to ask")
+            )
         if attempt.outcome is not None:
             for case in unsettled:
                 case.outcome = attempt.outcome

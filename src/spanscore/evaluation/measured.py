@@ -14,5 +14,9 @@ class Measured(NamedTuple):
 
 
 def given(outcome: Outcome | None, source: str = "the metric") -> Outcome:
-    """`outcome`; where `source` is broken and gave neither an outcome nor an error, that is its Failure."""
-    return outcome if outcome is not None else Failure("NoOutcomeError", f"{source} gave no outcome")
+    """`outcome`; where `source` is broken and gave neither an outcome nor an error, that is its
+    Failure.
+    """
+    return (
+        outcome if outcome is not None else Failure("NoOutcomeError", f"{source} gave no outcome")
+    )

@@ -1,4 +1,6 @@
-"""How a metric is measured on a trace or a session: computed, by an embedding, by a judge, or not at all."""
+"""How a metric is measured on a trace or a session: computed, by an embedding, by a judge, or not
+at all.
+"""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -25,8 +27,9 @@ MAX_EARLIER_BYTES = 4 * 2**20
 """Bytes of the stored records of these turns, at most."""
 
 NO_EMBEDDING = (
-    "No embedding is configured: set embedding.model to a provider's model (such as text-embedding-3-small), or "
-    "embedding.local_model to a model2vec model; embedding.provider: ngrams compares spelling only."
+    "No embedding is configured: set embedding.model to a provider's model (such as"
+    " text-embedding-3-small), or embedding.local_model to a model2vec model; embedding.provider:"
+    " ngrams compares spelling only."
 )
 
 _NGRAMS = Ngrams()
@@ -41,9 +44,14 @@ class Measuring:
         self._embedder = embedder
 
     async def measured(
-        self, metrics: Sequence[Metric], subject: AgentTrace | Session, earlier: Sequence[AgentTrace] = ()
+        self,
+        metrics: Sequence[Metric],
+        subject: AgentTrace | Session,
+        earlier: Sequence[AgentTrace] = (),
     ) -> dict[str, Measured]:
-        """What each of `metrics` gives for `subject`, by metric name; `earlier` are its session's turns before it."""
+        """What each of `metrics` gives for `subject`, by metric name; `earlier` are its session's
+        turns before it.
+        """
         found: dict[str, Measured] = {}
         judged: list[Judged] = []
         with sharing_evidence():
@@ -57,11 +65,16 @@ class Measuring:
                     found[metric.name] = await self._awaited(metric, subject, earlier)
         if judged and self._panel is not None:
             cases = await self._panel.settled(judged, subject, earlier[-MAX_EARLIER_TURNS:])
-            found |= {x.metric.name: Measured(given(x.outcome), x.evaluator, x.usage) for x in cases}
+            found |= {
+                x.metric.name: Measured(given(x.outcome), x.evaluator, x.usage) for x in cases
+            }
         return found
 
     def planned(
-        self, metrics: Sequence[Judged], subject: AgentTrace | Session, earlier: Sequence[AgentTrace] = ()
+        self,
+        metrics: Sequence[Judged],
+        subject: AgentTrace | Session,
+        earlier: Sequence[AgentTrace] = (),
     ) -> list[PlannedCall]:
         """The calls of a judge that `measured` takes, without making them."""
         with sharing_evidence():
@@ -70,13 +83,19 @@ class Measuring:
             return []
         return self._panel.planned(judged, subject, earlier[-MAX_EARLIER_TURNS:])
 
-    def _at_once(self, metric: Metric, subject: AgentTrace | Session, earlier: Sequence[AgentTrace]) -> Measured | None:
+    def _at_once(
+        self, metric: Metric, subject: AgentTrace | Session, earlier: Sequence[AgentTrace]
+    ) -> Measured | None:
         """What nothing has to be awaited for: a Skip, a computed metric; else None."""
         with Attempt(metric.name) as attempt:
             attempt.outcome = _unmeasurable(metric, subject)
             if attempt.outcome is None and isinstance(metric, Judged):
                 attempt.outcome = self._unasked(metric, subject)
-            elif attempt.outcome is None and isinstance(metric, Computed) and isinstance(subject, AgentTrace):
+            elif (
+                attempt.outcome is None
+                and isinstance(metric, Computed)
+                and isinstance(subject, AgentTrace)
+            ):
                 attempt.outcome = metric.measure_after(subject, earlier)
         if attempt.outcome is None:
             return None
@@ -89,7 +108,9 @@ class Measuring:
             return no_judge(metric.name)
         return outcome
 
-    async def _awaited(self, metric: Metric, subject: AgentTrace | Session, earlier: Sequence[AgentTrace]) -> Measured:
+    async def _awaited(
+        self, metric: Metric, subject: AgentTrace | Session, earlier: Sequence[AgentTrace]
+    ) -> Measured:
         """What comes of a metric that neither gave an outcome at once nor asks a judge."""
         with Attempt(metric.name) as attempt:
             if isinstance(metric, Embedded) and isinstance(subject, AgentTrace):
@@ -98,7 +119,9 @@ class Measuring:
                 attempt.outcome = await metric.measure(subject, earlier)
         return Measured(given(attempt.outcome), self._evaluator(metric))
 
-    async def _embedded(self, metric: Embedded, trace: AgentTrace, earlier: Sequence[AgentTrace]) -> Outcome:
+    async def _embedded(
+        self, metric: Embedded, trace: AgentTrace, earlier: Sequence[AgentTrace]
+    ) -> Outcome:
         embedder = self._embedder_of(metric)
         if embedder is None:
             return Skip(NO_EMBEDDING, "no_embedding")
@@ -109,7 +132,9 @@ class Measuring:
         return _code(metric.name, metric.version, embedder.name if embedder else None)
 
     def _embedder_of(self, metric: Embedded) -> Embedder | None:
-        """The configured embedder; where there is none, the n-grams for a metric that makes do with them."""
+        """The configured embedder; where there is none, the n-grams for a metric that makes do with
+        them.
+        """
         if self._embedder is None and metric.falls_back_on_ngrams:
             return _NGRAMS
         return self._embedder

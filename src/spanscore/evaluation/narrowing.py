@@ -17,8 +17,15 @@ def narrowed(config: Config, given: Mapping[str, Any]) -> Config:
 
     Raises pydantic's ValidationError where a name or an option is not known.
     """
-    plain = {name: options for name, options in given.items() if name not in config.criteria and not is_rubric(name)}
-    metrics = {name: config.metrics.get(name) if options is None else options for name, options in plain.items()}
+    plain = {
+        name: options
+        for name, options in given.items()
+        if name not in config.criteria and not is_rubric(name)
+    }
+    metrics = {
+        name: config.metrics.get(name) if options is None else options
+        for name, options in plain.items()
+    }
     checked = Config.model_validate({"default_metrics": False, "metrics": metrics})
     rubric = _rubric(config.rubric, filter(is_rubric, given))
     return config.model_copy(
@@ -26,14 +33,18 @@ def narrowed(config: Config, given: Mapping[str, Any]) -> Config:
             "rules": [x.narrowed(given, has_rubric=rubric is not None) for x in config.rules],
             "default_metrics": False,
             "metrics": checked.metrics,
-            "criteria": {name: criterion for name, criterion in config.criteria.items() if name in given},
+            "criteria": {
+                name: criterion for name, criterion in config.criteria.items() if name in given
+            },
             "rubric": rubric,
         }
     )
 
 
 def _rubric(config: Rubric | None, names: Iterable[str]) -> Rubric | None:
-    """The rubric with the criteria that are named; all that are configured where it is named itself."""
+    """The rubric with the criteria that are named; all that are configured where it is named
+    itself.
+    """
     named = list(names)
     if not named:
         return None

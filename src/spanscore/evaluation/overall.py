@@ -1,4 +1,6 @@
-"""The overall score of the rubric: the arithmetic over its criteria, and the sentences on what it rests on."""
+"""The overall score of the rubric: the arithmetic over its criteria, and the sentences on what it
+rests on.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +17,8 @@ _NOTHING_SPENT = JudgeUsage()
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What came of the criteria, by id; of the expected outcomes, None where nobody looked; who judged.
+    """What came of the criteria, by id; of the expected outcomes, None where nobody looked; who
+    judged.
 
     `unanswered`: why the judge gave no answer on the expected outcomes though it was asked.
     """
@@ -29,7 +32,9 @@ class Findings:
 
 def overall(rubric: Rubric, expected: Expected, findings: Findings, threshold: float) -> Outcome:
     """The overall score; `threshold` decides where no expected outcomes do."""
-    failed = [x for x in (*findings.outcomes.values(), findings.unanswered) if isinstance(x, Failure)]
+    failed = [
+        x for x in (*findings.outcomes.values(), findings.unanswered) if isinstance(x, Failure)
+    ]
     if failed:
         return failed[0]
     scores = {name: x for name, x in findings.outcomes.items() if isinstance(x, Score)}
@@ -44,7 +49,10 @@ def overall(rubric: Rubric, expected: Expected, findings: Findings, threshold: f
     coverage = covered / total if total else 0.0
     if not covered or not reaches(coverage, _LEAST_COVERAGE):
         first = next(iter(skipped.values()), "They have no weight.")
-        return Skip(f"Only {coverage:.0%} of the criteria's weight could be scored; not {', '.join(skipped)}. {first}")
+        return Skip(
+            f"Only {coverage:.0%} of the criteria's weight could be scored; not"
+            f" {', '.join(skipped)}. {first}"
+        )
     value = criterial.weighed((weights[name], score.value) for name, score in scores.items())
     verdicts = list(zip(expected.outcomes, findings.verdicts or (), strict=True))
     passed = all(x.passed for _, x in verdicts) if verdicts else reaches(value, threshold)
@@ -62,16 +70,22 @@ def overall(rubric: Rubric, expected: Expected, findings: Findings, threshold: f
     if any("transcript_elided" in x.metadata for x in scores.values()):
         facts["transcript_elided"] = True
     return Score(
-        value, " ".join(_sentences(scores, verdicts, skipped, coverage, idle)), facts, "pass" if passed else "fail"
+        value,
+        " ".join(_sentences(scores, verdicts, skipped, coverage, idle)),
+        facts,
+        "pass" if passed else "fail",
     )
 
 
-def _of_expected(expected: Expected, verdicts: Sequence[tuple[str, criterial.Verdict]]) -> dict[str, Any]:
+def _of_expected(
+    expected: Expected, verdicts: Sequence[tuple[str, criterial.Verdict]]
+) -> dict[str, Any]:
     """What the score's metadata contains of what the case expects, and of what decided."""
     facts: dict[str, Any] = {
         "decided_by": "expected_outcomes" if verdicts else "threshold",
         "expected_outcomes": [
-            {"statement": statement, "passed": x.passed, "justification": x.justification} for statement, x in verdicts
+            {"statement": statement, "passed": x.passed, "justification": x.justification}
+            for statement, x in verdicts
         ],
     }
     if expected.emphasis:
@@ -80,14 +94,18 @@ def _of_expected(expected: Expected, verdicts: Sequence[tuple[str, criterial.Ver
 
 
 def _without_score(outcomes: Mapping[str, Outcome]) -> tuple[dict[str, str], dict[str, str]]:
-    """Why criteria have no score, by id: those that do not apply, whose weight goes to the others, and the skipped."""
+    """Why criteria have no score, by id: those that do not apply, whose weight goes to the others,
+    and the skipped.
+    """
     skips = {name: x for name, x in outcomes.items() if isinstance(x, Skip)}
     idle = {name: x.reason for name, x in skips.items() if x.cause == "not_applicable"}
     return idle, {name: x.reason for name, x in skips.items() if name not in idle}
 
 
 def _worst_first(scores: Mapping[str, Score]) -> Iterator[str]:
-    """Each criterion's score; those that are not acceptable first, with the judge's justification."""
+    """Each criterion's score; those that are not acceptable first, with the judge's
+    justification.
+    """
     ordered = sorted(scores.items(), key=lambda x: x[1].value)
     given = {name: f"{name} {score.value:.0f} ({score.label})" for name, score in ordered}
     bad = [name for name, score in ordered if score.value < criterial.ACCEPTABLE]

@@ -1,4 +1,6 @@
-"""Metrics of one's own in the configuration: criteria in plain words, and modules that make metrics."""
+"""Metrics of one's own in the configuration: criteria in plain words, and modules that make
+metrics.
+"""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -31,21 +33,27 @@ def _scale(given: Any) -> Any:
 
 
 class Criterion(Options):
-    """A metric in plain words: a question that the judge answers about each trace, or each session."""
+    """A metric in plain words: a question that the judge answers about each trace, or each
+    session.
+    """
 
     ask: str
     """What is asked, such as `Does the answer keep to what the tools returned?`"""
 
     scale: Annotated[tuple[float, float] | YesNo | None, BeforeValidator(_scale)] = None
-    """`[low, high]`, or `yes/no`. null: from the lowest to the highest of `anchors`, else 0 to 1. On a scale between
-    whole numbers that is longer than 1 the judge answers in whole numbers."""
+    """`[low, high]`, or `yes/no`. null: from the lowest to the highest of `anchors`, else 0 to 1.
+    On a scale between whole numbers that is longer than 1 the judge answers in whole numbers.
+    """
 
     anchors: dict[bool | float | str, str] = {}
-    """What values on the scale mean, such as `{0: rude, 5: kind}`; `yes` and `no` make the scale `yes/no`."""
+    """What values on the scale mean, such as `{0: rude, 5: kind}`; `yes` and `no` make the scale
+    `yes/no`.
+    """
 
     needs: list[str] = list(NEEDS)
-    """The facts without which there is nothing to judge, by the names that `spanscore inspect --jsonl` prints; of a
-    session, one turn must have each."""
+    """The facts without which there is nothing to judge, by the names that `spanscore inspect
+    --jsonl` prints; of a session, one turn must have each.
+    """
 
     threshold: float | None = None
     """The score from which on the label is `pass`; null: the middle of the scale."""
@@ -54,7 +62,9 @@ class Criterion(Options):
     """`trace` or `session`: what is judged."""
 
     not_applicable: str | None = None
-    """When there is nothing to judge, in words: the judge may then answer that it does not apply, which is a skip."""
+    """When there is nothing to judge, in words: the judge may then answer that it does not apply,
+    which is a skip.
+    """
 
     model: str | None = None
     """The model that judges it, in place of the judge's configured ones."""
@@ -80,7 +90,10 @@ class Criterion(Options):
 
 
 def make_known(criteria: Mapping[str, Criterion]) -> None:
-    """Make the criteria of a configuration known as metrics, by name. Raises InputError where a name is none."""
+    """Make the criteria of a configuration known as metrics, by name.
+
+    Raises InputError where a name is none.
+    """
     for name, described_in_file in criteria.items():
         try:
             made = described_in_file.metric(name)
@@ -90,18 +103,22 @@ def make_known(criteria: Mapping[str, Criterion]) -> None:
 
 
 def load_plugins(names: Iterable[str], folder: Path) -> None:
-    """Import the modules and files that a configuration names, whose metrics are known from then on.
+    """Import the modules and files that a configuration names, whose metrics are known from then
+    on.
 
-    Files are looked for in `folder`. Raises ConfigError where one cannot be imported, or makes no metric.
+    Files are looked for in `folder`. Raises ConfigError where one cannot be imported, or makes no
+    metric.
     """
     for name in names:
         module = discovery.plugin(name, folder)
         for made in _classes(module):
-            registry.register(made, registry.Origin(module.__name__, module.__file__ or "", made.__qualname__))
+            registry.register(
+                made, registry.Origin(module.__name__, module.__file__ or "", made.__qualname__)
+            )
         if not _makes_metrics(module):
             raise ConfigError(
-                f"{name}: makes no metric; decorate a function of a trace with @spanscore.metric, or call "
-                "spanscore.criterion"
+                f"{name}: makes no metric; decorate a function of a trace with @spanscore.metric,"
+                " or call spanscore.criterion"
             )
 
 
@@ -114,7 +131,11 @@ def _makes_metrics(module: ModuleType) -> bool:
 def _classes(module: ModuleType) -> list[type[Metric]]:
     """The metrics that a module defines as classes of its own."""
     found = [x for x in vars(module).values() if isinstance(x, type) and issubclass(x, Metric)]
-    return [x for x in found if x.__module__ == module.__name__ and hasattr(x, "name") and not _is_known(x)]
+    return [
+        x
+        for x in found
+        if x.__module__ == module.__name__ and hasattr(x, "name") and not _is_known(x)
+    ]
 
 
 def _is_known(metric: type[Metric]) -> bool:

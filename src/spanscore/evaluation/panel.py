@@ -1,4 +1,6 @@
-"""Who judges a metric, and how often: one model once, several samples of it, or a cheaper model before it."""
+"""Who judges a metric, and how often: one model once, several samples of it, or a cheaper model
+before it.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,7 +26,10 @@ class Panel:
         self._cascade = config.cascade
 
     async def settled(
-        self, metrics: Sequence[Judged], subject: AgentTrace | Session, earlier: Sequence[AgentTrace] = ()
+        self,
+        metrics: Sequence[Judged],
+        subject: AgentTrace | Session,
+        earlier: Sequence[AgentTrace] = (),
     ) -> list[Case]:
         """A case for each of `metrics` on `subject`, with its outcome and all that it cost.
 
@@ -37,20 +42,32 @@ class Panel:
         unsure = {x.metric.name for x in first if is_unsure(x, cascade)}
         by_name = {case.metric.name: case for case in first}
         if unsure:
-            escalated = await self._sampled([x for x in metrics if x.name in unsure], subject, earlier)
-            by_name |= {case.metric.name: _escalated(by_name[case.metric.name], case, cascade) for case in escalated}
+            escalated = await self._sampled(
+                [x for x in metrics if x.name in unsure], subject, earlier
+            )
+            by_name |= {
+                case.metric.name: _escalated(by_name[case.metric.name], case, cascade)
+                for case in escalated
+            }
         for case in first:
             if case.metric.name not in unsure and case.metric.name in cascade.unsure:
                 case.note({"cascade": {"escalated": False, "model": case.model}})
         return [by_name[x.name] for x in metrics]
 
     def planned(
-        self, metrics: Sequence[Judged], subject: AgentTrace | Session, earlier: Sequence[AgentTrace] = ()
+        self,
+        metrics: Sequence[Judged],
+        subject: AgentTrace | Session,
+        earlier: Sequence[AgentTrace] = (),
     ) -> list[PlannedCall]:
-        """The calls of `settled`, without making them, as if each metric left the first model in doubt."""
+        """The calls of `settled`, without making them, as if each metric left the first model in
+        doubt.
+        """
         first = [self._for_first_model(x) for x in metrics]
         calls = self._judging.planned(first, subject, earlier)
-        if changed := [x for x, with_first_model in zip(metrics, first, strict=True) if x != with_first_model]:
+        if changed := [
+            x for x, with_first_model in zip(metrics, first, strict=True) if x != with_first_model
+        ]:
             calls += self._judging.planned(changed, subject, earlier)
         return [
             replace(call, prompt=replace(call.prompt, sample=sample))
@@ -59,23 +76,36 @@ class Panel:
         ]
 
     def _for_first_model(self, metric: Judged) -> Judged:
-        """`metric` with the model that is asked first; one that names a model of its own is asked of that alone."""
-        if self._cascade is None or metric.model is not None or metric.name not in self._cascade.unsure:
+        """`metric` with the model that is asked first; one that names a model of its own is asked
+        of that alone.
+        """
+        if (
+            self._cascade is None
+            or metric.model is not None
+            or metric.name not in self._cascade.unsure
+        ):
             return metric
         return replace(metric, model=self._cascade.model)
 
     async def _sampled(
-        self, metrics: Sequence[Judged], subject: AgentTrace | Session, earlier: Sequence[AgentTrace]
+        self,
+        metrics: Sequence[Judged],
+        subject: AgentTrace | Session,
+        earlier: Sequence[AgentTrace],
     ) -> list[Case]:
         """A case for each of `metrics` with what came of all samples."""
         of_each = await asyncio.gather(
-            *(self._judging.settled(metrics, subject, earlier, sample=sample) for sample in range(self._samples))
+            *(
+                self._judging.settled(metrics, subject, earlier, sample=sample)
+                for sample in range(self._samples)
+            )
         )
         return [_merged([_valued(case) for case in cases]) for cases in zip(*of_each, strict=True)]
 
 
 def is_unsure(case: Case, cascade: Cascade) -> bool:
-    """Whether the first model leaves a metric in doubt: its score lies in the metric's band, or there is none.
+    """Whether the first model leaves a metric in doubt: its score lies in the metric's band, or
+    there is none.
 
     A Skip by the metric itself, such as that the agent showed no plan, is no doubt.
     """

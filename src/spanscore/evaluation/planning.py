@@ -19,8 +19,9 @@ _LATER = "(what the judge answers before)"
 class PlannedCall:
     """A call that a judge would get.
 
-    `models` are the metric's own, () for the judge's configured ones. `placeholders`: how many times, at most, the
-    prompt quotes one and the same answer that is not there yet; unless it is 0 the call may turn out not to be needed.
+    `models` are the metric's own, () for the judge's configured ones. `placeholders`: how many
+    times, at most, the prompt quotes one and the same answer that is not there yet; unless it is 0
+    the call may turn out not to be needed.
     """
 
     metrics: tuple[str, ...]
@@ -34,7 +35,8 @@ class PlannedCall:
 class Planner:
     """Plans the calls about what `transcripts` show, with answers of `max_output_tokens` at most.
 
-    Repairs, second askings and the calls of a judge that cannot read or write as much left out, these are the calls.
+    Repairs, second askings and the calls of a judge that cannot read or write as much left out,
+    these are the calls.
     """
 
     def __init__(self, transcripts: Transcripts, max_output_tokens: int) -> None:
@@ -55,8 +57,12 @@ class Planner:
         calls: list[PlannedCall] = []
         answered: set[str] = set()
         stage = 0
-        everything = distinct(question for case in cases for stage in case.metric.stages for question in stage)
-        while ready := tuple(x for x in everything if x.key not in answered and answered.issuperset(x.needs)):
+        everything = distinct(
+            question for case in cases for stage in case.metric.stages for question in stage
+        )
+        while ready := tuple(
+            x for x in everything if x.key not in answered and answered.issuperset(x.needs)
+        ):
             stage += 1
             calls += self._calls(cases, stage, ready)
             answered |= {x.key for x in ready}
@@ -73,7 +79,9 @@ class Planner:
         needed = Counter(key for question in call.questions for key in question.needs)
         quotes = dict.fromkeys(needed, _LATER)
         for case in asking:
-            quotes |= {name: text or _LATER for name, text in case.metric.quotes(case.subject, {}).items()}
+            quotes |= {
+                name: text or _LATER for name, text in case.metric.quotes(case.subject, {}).items()
+            }
         return PlannedCall(
             tuple(case.metric.name for case in asking),
             stage,

@@ -17,5 +17,7 @@ class Procedure:
 
     @property
     def looks_back(self) -> bool:
-        """Whether a trace's evaluation uses the session's earlier turns: a judge reads them, and some checks do."""
+        """Whether a trace's evaluation uses the session's earlier turns: a judge reads them, and
+        some checks do.
+        """
         return self.selection.has_judge or any(x.looks_back for x in self.selection.configured)

@@ -1,4 +1,6 @@
-"""Scores as people read them: without the word by which a judge knows genuine marks of a transcript from others."""
+"""Scores as people read them: without the word by which a judge knows genuine marks of a transcript
+from others.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -10,7 +12,9 @@ from spanscore.model.score import Outcome, Score
 def readable(outcome: Outcome) -> Outcome:
     """`outcome` with the marks in its reason and metadata as `[REDACTED:email]`.
 
-    >>> score = Score(1.0, "To [REDACTED:email:2 #bcdfghjklmnp].", {"to": ["[REDACTED:card #bcdfghjklmnp]"]})
+    >>> score = Score(
+    ...     1.0, "To [REDACTED:email:2 #bcdfghjklmnp].", {"to": ["[REDACTED:card #bcdfghjklmnp]"]}
+    ... )
     >>> readable(score).reason, readable(score).metadata
     ('To [REDACTED:email:2].', {'to': ['[REDACTED:card]']})
     """

@@ -1,4 +1,6 @@
-"""What a later revision owes to the evaluations before it, when rules decide which subjects are drawn and measured."""
+"""What a later revision owes to the evaluations before it, when rules decide which subjects are
+drawn and measured.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -10,9 +12,11 @@ from spanscore.model.score import Evaluation, JudgeUsage, ScopeKind, Score, Skip
 
 
 def drawn_before(before: Iterable[Evaluation], run: ScopeKind) -> float:
-    """The chance with which a subject had been drawn for the evaluations `before`; 0.0 where there are none.
+    """The chance with which a subject had been drawn for the evaluations `before`; 0.0 where there
+    are none.
 
-    `run` is what is evaluated: metrics of a trace that run with its session have the session's chance.
+    `run` is what is evaluated: metrics of a trace that run with its session have the session's
+    chance.
     """
     chance = 0.0
     for x in before:
@@ -30,12 +34,18 @@ def withdrawn(
     revision: int,
     now_ns: int,
 ) -> list[Evaluation]:
-    """A skip for each score in `before` that another rule decided, and whose metric is not measured now.
+    """A skip for each score in `before` that another rule decided, and whose metric is not measured
+    now.
 
-    Without it that score would stay the newest of its metric, and count for traces that the metric is not for.
+    Without it that score would stay the newest of its metric, and count for traces that the metric
+    is not for.
     """
     measured = {(x.subject_id, x.metric) for x in now}
-    who = "no rule takes it now" if decision.rule is None else f"the rule {decision.rule} takes it now"
+    who = (
+        "no rule takes it now"
+        if decision.rule is None
+        else f"the rule {decision.rule} takes it now"
+    )
     return [
         replace(
             x,

@@ -78,14 +78,22 @@ class Own(Options):
     """How much it counts where `metrics` gives no weight; with 0 `metrics` must give one."""
 
     type: Literal["scored", "binary"]
-    """`scored`: a whole number from 0 to 5. `binary`: pass, which counts as 5, or fail, which counts as 0."""
+    """`scored`: a whole number from 0 to 5.
+
+    `binary`: pass, which counts as 5, or fail, which counts as 0.
+    """
 
     rubric: Annotated[dict[int, Text], AfterValidator(_levels)]
-    """What each level from 0 to 5 means. Of a binary criterion, 3 to 5 are a pass, and 0 and 5 alone will do."""
+    """What each level from 0 to 5 means.
+
+    Of a binary criterion, 3 to 5 are a pass, and 0 and 5 alone will do.
+    """
 
     not_applicable: Text | None = None
-    """When a session gives no occasion for it, in words, such as `the user asked for no recipe`: the judge may then
-    answer that it does not apply, and its weight goes to the others; null: it always applies."""
+    """When a session gives no occasion for it, in words, such as `the user asked for no recipe`:
+    the judge may then answer that it does not apply, and its weight goes to the others; null: it
+    always applies.
+    """
 
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
@@ -124,23 +132,32 @@ def _from_files(given: Any) -> Any:
 def _in_file(path: Path) -> list[Any]:
     try:
         if path.stat().st_size > _MAX_FILE_BYTES:
-            raise ValueError(f"{path}: larger than {_MAX_FILE_BYTES} bytes; this is no file of criteria")
+            raise ValueError(
+                f"{path}: larger than {_MAX_FILE_BYTES} bytes; this is no file of criteria"
+            )
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ValueError(f"{path}: {error.strerror or error}; name a file of criteria that can be read") from None
+        raise ValueError(
+            f"{path}: {error.strerror or error}; name a file of criteria that can be read"
+        ) from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     listed = data.get("criteria") if isinstance(data, dict) and "id" not in data else [data]
     listed = data if isinstance(data, list) else listed
     if not isinstance(listed, list) or not all(isinstance(x, dict) for x in listed):
-        raise ValueError(f"{path}: expected a criterion, a list of criteria, or one under `criteria:`")
+        raise ValueError(
+            f"{path}: expected a criterion, a list of criteria, or one under `criteria:`"
+        )
     for place, item in enumerate(listed):
         try:
             Own.model_validate(item)
-        except ValidationError as error:  # which would name the place among all criteria, and not the file
+        # which would name the place among all criteria, and not the file
+        except ValidationError as error:
             [problem, *_] = error.errors(include_url=False)
             key = ".".join(map(str, (f"criterion {place}", *problem["loc"])))
-            raise ValueError(f"{path}: {key}: {problem['msg'].removeprefix('Value error, ')}") from None
+            raise ValueError(
+                f"{path}: {key}: {problem['msg'].removeprefix('Value error, ')}"
+            ) from None
     return listed
 
 
@@ -148,8 +165,9 @@ class Config(Options):
     """The rubric judge: one call that scores a finished session on several criteria."""
 
     metrics: list[Selected] | None = None
-    """The criteria, each `{metric: ID, weight: W}`, the weight being optional. null or empty: the eight defaults.
-    `task_completion` needs a weight."""
+    """The criteria, each `{metric: ID, weight: W}`, the weight being optional. null or empty: the
+    eight defaults. `task_completion` needs a weight.
+    """
 
     pass_threshold: float = Field(default=75.0, ge=0, le=100)
     """The overall score, of 100, from which on a session passes."""
@@ -158,11 +176,15 @@ class Config(Options):
     """The model that judges, in place of the judge's configured ones."""
 
     provider: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.-]+$")
-    """The provider of `model` as litellm names it, such as `openai`, where `model` does not begin with it."""
+    """The provider of `model` as litellm names it, such as `openai`, where `model` does not begin
+    with it.
+    """
 
     criteria: Annotated[list[Own], BeforeValidator(_from_files)] = []
-    """Criteria of your own: each with `id`, `display_name`, `description`, `tier`, `weight`, `type` and `rubric`, or
-    the name of a YAML file that holds some. `metrics` must name those that are to be scored."""
+    """Criteria of your own: each with `id`, `display_name`, `description`, `tier`, `weight`, `type`
+    and `rubric`, or the name of a YAML file that holds some. `metrics` must name those that are to
+    be scored.
+    """
 
     @model_validator(mode="after")
     def _can_be_scored(self) -> Self:
@@ -172,7 +194,9 @@ class Config(Options):
                 raise ValueError(f"there are two criteria {own.id!r}; give one of them another id")
             seen.add(own.id)
         if self.provider and not self.model:
-            raise ValueError("provider names whose `model` it is; set model too, or name both in judge.model")
+            raise ValueError(
+                "provider names whose `model` it is; set model too, or name both in judge.model"
+            )
         self.chosen()
         return self
 
@@ -197,15 +221,22 @@ class Config(Options):
         for selected in self.metrics:
             criterion = known.get(selected.metric.removeprefix(PREFIX))
             if criterion is None:
-                raise ValueError(f"there is no criterion {selected.metric!r}; {nearest(selected.metric, known)}")
+                raise ValueError(
+                    f"there is no criterion {selected.metric!r}; {nearest(selected.metric, known)}"
+                )
             if criterion.id in found:
                 raise ValueError(f"metrics names {criterion.id} twice")
             weight = criterion.weight if selected.weight is None else selected.weight
             if not weight and selected.weight is None:
-                raise ValueError(f"{criterion.id} has no default weight: write {{metric: {criterion.id}, weight: W}}")
+                raise ValueError(
+                    f"{criterion.id} has no default weight: write {{metric: {criterion.id},"
+                    " weight: W}"
+                )
             found[criterion.id] = Weighted(criterion, weight)
         if not sum(x.weight for x in found.values()):
-            raise ValueError("the weights of metrics sum to nothing; give at least one a weight above 0")
+            raise ValueError(
+                "the weights of metrics sum to nothing; give at least one a weight above 0"
+            )
         return found
 
 
@@ -221,7 +252,8 @@ class Weighted:
 class Rubric:
     """What one run of the rubric judge scores.
 
-    `wanted` are the metrics whose scores are given; None: all. `threshold` takes the place of each metric's own.
+    `wanted` are the metrics whose scores are given; None: all. `threshold` takes the place of each
+    metric's own.
     """
 
     weighted: tuple[Weighted, ...]
@@ -264,9 +296,10 @@ def chosen(
 ) -> Rubric | None:
     """What a run scores by the rubric; None: nothing.
 
-    `names` are the metrics of a run that somebody asked for: `rubric` for all that is configured (or the defaults),
-    `rubric.overall` for its overall score, `rubric.ID` for one criterion; None: as configured. `model` judges in place
-    of the configured one. `threshold` holds for what `names` names. Raises InputError on a criterion that there is not.
+    `names` are the metrics of a run that somebody asked for: `rubric` for all that is configured
+    (or the defaults), `rubric.overall` for its overall score, `rubric.ID` for one criterion; None:
+    as configured. `model` judges in place of the configured one. `threshold` holds for what `names`
+    names. Raises InputError on a criterion that there is not.
     """
     if names is None:
         return None if config is None else _all(config, model)
@@ -279,12 +312,17 @@ def chosen(
         return rubric
     by_id = _named(configured, [name for name in asked if name != OVERALL])
     if OVERALL in asked:
-        by_id = {x.criterion.id: x for x in (*(Weighted(x.criterion, 0.0) for x in by_id.values()), *rubric.weighted)}
+        by_id = {
+            x.criterion.id: x
+            for x in (*(Weighted(x.criterion, 0.0) for x in by_id.values()), *rubric.weighted)
+        }
     return replace(rubric, weighted=tuple(by_id.values()), wanted=frozenset(asked))
 
 
 def _all(config: Config, model: str | None) -> Rubric:
-    return Rubric(tuple(config.chosen().values()), config.pass_threshold, model or config.judge_model)
+    return Rubric(
+        tuple(config.chosen().values()), config.pass_threshold, model or config.judge_model
+    )
 
 
 def _named(config: Config, names: Iterable[str]) -> dict[str, Weighted]:
@@ -293,6 +331,8 @@ def _named(config: Config, names: Iterable[str]) -> dict[str, Weighted]:
     for name in names:
         criterion = known.get(name.removeprefix(PREFIX))
         if criterion is None:
-            raise InputError(f"there is no metric {name!r}; {nearest(name, [x.metric for x in known.values()])}")
+            raise InputError(
+                f"there is no metric {name!r}; {nearest(name, [x.metric for x in known.values()])}"
+            )
         found[criterion.id] = configured.get(criterion.id) or Weighted(criterion, criterion.weight)
     return found

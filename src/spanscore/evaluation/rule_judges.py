@@ -20,7 +20,8 @@ def rule_judges(
 ) -> dict[str, RuleJudge]:
     """The judge of each rule that changes it, by the rule's name.
 
-    `opened` opens the judge of a configuration; the second argument is one from whose budget it is to be paid.
+    `opened` opens the judge of a configuration; the second argument is one from whose budget it is
+    to be paid.
     """
     found: dict[str, RuleJudge] = {}
     beside = usual.judge

@@ -1,4 +1,6 @@
-"""From a session as it is stored to its scores: nothing is read or written, so that any process can do it."""
+"""From a session as it is stored to its scores: nothing is read or written, so that any process can
+do it.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,14 +15,20 @@ from spanscore.telemetry import about
 
 @dataclass(frozen=True, slots=True)
 class SessionScores:
-    """The scores of one session that are news, and those that got no answer, as the ones before them did."""
+    """The scores of one session that are news, and those that got no answer, as the ones before
+    them did.
+    """
 
     news: list[Evaluation]
     in_vain: list[Evaluation]
 
 
 async def session_scores(
-    engine: Engine, found: SessionRecord, overrides: Overrides | None = None, *, external: Iterable[Evaluation] = ()
+    engine: Engine,
+    found: SessionRecord,
+    overrides: Overrides | None = None,
+    *,
+    external: Iterable[Evaluation] = (),
 ) -> SessionScores:
     """Evaluate a session as its next revision. `external` are the scores that others gave."""
     signals: dict[str, dict[str, Evaluation]] = {}

@@ -1,4 +1,6 @@
-"""The signals of a session: the scores of its traces as the session metrics use them, and why some are missing."""
+"""The signals of a session: the scores of its traces as the session metrics use them, and why some
+are missing.
+"""
 
 import math
 from collections import defaultdict
@@ -22,7 +24,8 @@ TraceSignals = Mapping[str, Evaluation]
 
 
 def usual_weights(embedding: str | None) -> dict[str, float]:
-    """The weights of the signals where nobody gives others: 0 for what `embedding` measures on an unknown scale.
+    """The weights of the signals where nobody gives others: 0 for what `embedding` measures on an
+    unknown scale.
 
     >>> usual_weights("ngrams-1")["coherence"], usual_weights(None)["coherence"]
     (0.0, 1.0)
@@ -35,30 +38,46 @@ def usual_weights(embedding: str | None) -> dict[str, float]:
 
 
 def check_signals(weights: Mapping[str, float], external: Collection[str] = ()) -> None:
-    """Refuse weights of what can be no signal; `external` are scores of others that are. Raises ValueError."""
+    """Refuse weights of what can be no signal; `external` are scores of others that are.
+
+    Raises ValueError.
+    """
     known = metrics.available()
     for name in weights:
         if name in known:
             _check_signal(known[name])
         elif name not in external:
             possible = [*(x for x, metric in known.items() if metric.scope == "trace"), *external]
-            raise ValueError(f"{name!r} is no metric of traces and no external signal; {nearest(name, possible)}")
+            raise ValueError(
+                f"{name!r} is no metric of traces and no external signal; {nearest(name, possible)}"
+            )
 
 
 def _check_signal(metric: type[Metric]) -> None:
     if metric.scope != "trace":
-        raise ValueError(f"{metric.name} is measured of a session; give weights to metrics of its traces")
+        raise ValueError(
+            f"{metric.name} is measured of a session; give weights to metrics of its traces"
+        )
     low, high = metric.scale
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ValueError(f"{metric.name} has no scale with two ends, so its risk is not known; declare one to weigh it")
+        raise ValueError(
+            f"{metric.name} has no scale with two ends, so its risk is not known; declare one to"
+            " weigh it"
+        )
 
 
-def needed(run: Iterable[Metric], weights: Mapping[str, float], *, external: Collection[str] = ()) -> tuple[str, ...]:
-    """The signals with a weight that the session metrics of a run rest on, but for those that are `external`."""
+def needed(
+    run: Iterable[Metric], weights: Mapping[str, float], *, external: Collection[str] = ()
+) -> tuple[str, ...]:
+    """The signals with a weight that the session metrics of a run rest on, but for those that are
+    `external`.
+    """
     usual = {name for metric in run if isinstance(metric, SessionMetric) for name in metric.signals}
     if not usual:
         return ()
-    found = [name for name in SIGNAL_WEIGHTS if name in usual and weights.get(name, SIGNAL_WEIGHTS[name])]
+    found = [
+        name for name in SIGNAL_WEIGHTS if name in usual and weights.get(name, SIGNAL_WEIGHTS[name])
+    ]
     return (*found, *(name for name in _others(weights, external) if weights[name]))
 
 
@@ -68,7 +87,8 @@ def _others(weights: Collection[str], external: Collection[str]) -> list[str]:
 
 
 def is_lacking(metric: Metric, found: Evaluation | None) -> bool:
-    """Whether a run has to measure a signal itself: it was not measured, or another model than the run's judged it.
+    """Whether a run has to measure a signal itself: it was not measured, or another model than the
+    run's judged it.
 
     What needed no model is the same under all.
     """
@@ -85,11 +105,12 @@ def read_signals(
     *,
     external: Collection[str] = (),
 ) -> Signals:
-    """The signals of a session's traces, from their evaluations by agent trace id and name; and why some have none.
+    """The signals of a session's traces, from their evaluations by agent trace id and name; and why
+    some have none.
 
-    Signals are the usual metrics, and those that are `weighted`: the configuration or the run gives them a weight; but
-    not what is `external`. A score whose scale is not known, since its embedding was not measured, counts only where
-    its metric is one of these.
+    Signals are the usual metrics, and those that are `weighted`: the configuration or the run gives
+    them a weight; but not what is `external`. A score whose scale is not known, since its embedding
+    was not measured, counts only where its metric is one of these.
     """
     values: dict[str, dict[str, float]] = defaultdict(dict)
     absent: dict[str, dict[str, str]] = defaultdict(dict)
@@ -111,12 +132,15 @@ def read_signals(
 
 
 def with_external(
-    signals: Signals, session: Session, scores: Iterable[Evaluation], configured: Mapping[str, ExternalSignal]
+    signals: Signals,
+    session: Session,
+    scores: Iterable[Evaluation],
+    configured: Mapping[str, ExternalSignal],
 ) -> Signals:
     """The signals, with the external scores of the session's traces that are configured to be some.
 
-    Where several people gave one of the same trace, their mean counts. What is of none of these agent traces, as of a
-    whole OTel trace with several turns, counts for none of them.
+    Where several people gave one of the same trace, their mean counts. What is of none of these
+    agent traces, as of a whole OTel trace with several turns, counts for none of them.
     """
     ids = {trace.id for trace in session.traces}
     given: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -132,13 +156,17 @@ def with_external(
 
 
 def replaced_weights(configured: Mapping[str, ExternalSignal]) -> Iterator[tuple[str, float]]:
-    """The usual weights of signals in whose place others' scores count: their scale is known, whatever embeds."""
+    """The usual weights of signals in whose place others' scores count: their scale is known,
+    whatever embeds.
+    """
     for signal in configured.values():
         if signal.counts_as is not None:
             yield signal.counts_as, SIGNAL_WEIGHTS[signal.counts_as]
 
 
-def _without(whys: Mapping[str, Mapping[str, str]], given: Collection[tuple[str, str]]) -> dict[str, dict[str, str]]:
+def _without(
+    whys: Mapping[str, Mapping[str, str]], given: Collection[tuple[str, str]]
+) -> dict[str, dict[str, str]]:
     """Why signals are missing, but for those that were given."""
     return {
         trace_id: {name: why for name, why in by_name.items() if (trace_id, name) not in given}
@@ -160,4 +188,7 @@ def _why(found: Evaluation) -> str:
     if found.value is None:
         return f"{found.status}: {found.reason}"
     embedding = found.evaluator.embedding
-    return f"the scale of {embedding} is not known: evaluation.signal_weights may give {found.metric} a weight"
+    return (
+        f"the scale of {embedding} is not known: evaluation.signal_weights may give {found.metric}"
+        " a weight"
+    )

@@ -9,12 +9,13 @@ from spanscore.stats import mean
 
 
 def combined(outcomes: Sequence[Outcome | None], scale: tuple[float, float]) -> Outcome:
-    """One outcome of several samples: the mean of the scores, where at least half of the samples gave one.
+    """One outcome of several samples: the mean of the scores, where at least half of the samples
+    gave one.
 
-    The reason and the other metadata are those of the score that is nearest to the mean. `samples` in the metadata has
-    `values`, `standard_deviation` (of the samples, with n - 1; null of one), `interval`, the limits of the mean at the
-    level 95 %, and `without_score`, how many samples gave none. Where more than half gave no score, the first of these
-    is the outcome.
+    The reason and the other metadata are those of the score that is nearest to the mean. `samples`
+    in the metadata has `values`, `standard_deviation` (of the samples, with n - 1; null of one),
+    `interval`, the limits of the mean at the level 95 %, and `without_score`, how many samples gave
+    none. Where more than half gave no score, the first of these is the outcome.
 
     >>> score = combined([Score(0.4, "a"), Score(0.6, "b"), Score(0.8, "c")], (0, 1))
     >>> score.value, score.metadata["samples"]["values"], score.reason
@@ -33,7 +34,9 @@ def combined(outcomes: Sequence[Outcome | None], scale: tuple[float, float]) -> 
         "interval": [round(limits.low, 4), round(limits.high, 4)] if limits else None,
         "without_score": len(outcomes) - len(scores),
     }
-    return Score(round(center, 4), typical.reason, {**typical.metadata, "samples": spread}, typical.label)
+    return Score(
+        round(center, 4), typical.reason, {**typical.metadata, "samples": spread}, typical.label
+    )
 
 
 def _nothing() -> Failure:

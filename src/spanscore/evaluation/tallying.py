@@ -19,11 +19,13 @@ def tallied(
     *,
     run: ScopeKind | None = None,
 ) -> list[Evaluation]:
-    """`new` with ranks, and the first of each subject with the tally; those of one subject follow one another.
+    """`new` with ranks, and the first of each subject with the tally; those of one subject follow
+    one another.
 
-    `before` are the newest evaluations of the same subjects so far. What failed ranks first, then by weight, then in
-    the order of `new`. `run` is what was evaluated: a session's run measures single metrics of its traces too, and
-    these have a tally only where it differs from the one before in what failed. None: both were.
+    `before` are the newest evaluations of the same subjects so far. What failed ranks first, then
+    by weight, then in the order of `new`. `run` is what was evaluated: a session's run measures
+    single metrics of its traces too, and these have a tally only where it differs from the one
+    before in what failed. None: both were.
     """
     known: dict[_Subject, dict[str, Evaluation]] = {}
     for x in before:
@@ -58,7 +60,9 @@ def _urgency(evaluation: Evaluation) -> int:
 
 
 def _tally(before: Sequence[Evaluation], now: Iterable[Evaluation]) -> Tally:
-    latest = max((x for x in before if x.tally), key=lambda x: (x.revision, x.evaluated_at_ns), default=None)
+    latest = max(
+        (x for x in before if x.tally), key=lambda x: (x.revision, x.evaluated_at_ns), default=None
+    )
     if latest is None or latest.tally is None:
         return Tally(_results(now))
     return Tally(_results(now), latest.tally_uid, latest.tally.label)
@@ -69,12 +73,22 @@ def _results(evaluations: Iterable[Evaluation]) -> tuple[Result, ...]:
 
 
 def _result(evaluation: Evaluation) -> Result:
-    return Result(evaluation.metric, evaluation.value, evaluation.label, evaluation.threshold, _problem(evaluation))
+    return Result(
+        evaluation.metric,
+        evaluation.value,
+        evaluation.label,
+        evaluation.threshold,
+        _problem(evaluation),
+    )
 
 
 def _unfavourable(evaluations: Iterable[Evaluation]) -> set[tuple[str, str | None]]:
     """What a reader of a tally would act on: metrics that failed, and the types of errors."""
-    return {(x.metric, _problem(x)) for x in evaluations if isinstance(x.outcome, Failure) or x.label == "fail"}
+    return {
+        (x.metric, _problem(x))
+        for x in evaluations
+        if isinstance(x.outcome, Failure) or x.label == "fail"
+    }
 
 
 def _problem(evaluation: Evaluation) -> str | None:

@@ -1,4 +1,6 @@
-"""What is worth another try: metrics that got no answer for a reason that passes or can be mended."""
+"""What is worth another try: metrics that got no answer for a reason that passes or can be
+mended.
+"""
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -23,7 +25,9 @@ class Wait(NamedTuple):
 
 
 def cause_of(evaluation: Evaluation) -> Cause | None:
-    """Why there was no answer; None where there was one, or another time would bring none either."""
+    """Why there was no answer; None where there was one, or another time would bring none
+    either.
+    """
     match evaluation.outcome:
         case Failure(type=error):
             return _BY_ERROR.get(error)

@@ -10,7 +10,8 @@ def spent_on(error: JudgeError) -> JudgeUsage:
 
 
 def shares(usage: JudgeUsage, count: int) -> list[JudgeUsage]:
-    """`usage` in `count` parts as equal as whole numbers allow, whose sum it is: what a shared call costs each metric.
+    """`usage` in `count` parts as equal as whole numbers allow, whose sum it is: what a shared call
+    costs each metric.
 
     >>> [x.input_tokens for x in shares(JudgeUsage(calls=1, input_tokens=11), 3)]
     [4, 4, 3]

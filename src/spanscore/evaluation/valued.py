@@ -27,7 +27,8 @@ def valued(outcome: Outcome, metric: str, scale: tuple[float, float]) -> Outcome
     if not low - _ROUNDING <= number <= high + _ROUNDING:
         shown = repr(given)[:80]
         message = (
-            f"{metric} gave the value {shown}, which is no score: a score is a finite number from {low:g} to {high:g}"
+            f"{metric} gave the value {shown}, which is no score: a score is a finite number from"
+            f" {low:g} to {high:g}"
         )
         return Failure("InvalidScoreError", message)
     value = min(max(number, low), high)

@@ -36,7 +36,8 @@ _ATTRIBUTES: Final = {
 
 
 def request(alert: Mapping[str, Any], resource: Attributes) -> bytes:
-    """An alert's record as a serialised export request of one log record, of spanscore's own `resource`.
+    """An alert's record as a serialised export request of one log record, of spanscore's own
+    `resource`.
 
     Sent again it is the same record, with the same `log.record.uid`.
     """
@@ -51,7 +52,9 @@ def request(alert: Mapping[str, Any], resource: Attributes) -> bytes:
     )
     encode.put(record.body, alert["summary"])
     groups = ByResource()
-    groups.of(resource).append(record.SerializeToString() + wire.attributes(LogRecord, _attributes(alert)))
+    groups.of(resource).append(
+        record.SerializeToString() + wire.attributes(LogRecord, _attributes(alert))
+    )
     return groups.request()
 
 
@@ -63,4 +66,6 @@ def _attributes(alert: Mapping[str, Any]) -> dict[str, Value]:
         "log.record.uid": hashlib.sha256(identity.encode()).hexdigest()[:32],
     }
     found |= {name: alert[field] for field, name in _ATTRIBUTES.items() if alert[field] is not None}
-    return found | {f"spanscore.monitor.label.{name}": value for name, value in alert["labels"].items()}
+    return found | {
+        f"spanscore.monitor.label.{name}": value for name, value in alert["labels"].items()
+    }

@@ -1,4 +1,6 @@
-"""Sends an alert to its receiver; errors show neither the URL of a webhook nor anything else that is secret."""
+"""Sends an alert to its receiver; errors show neither the URL of a webhook nor anything else that
+is secret.
+"""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -41,13 +43,17 @@ class Connection:
             ) as response:
                 answer = await response.content.read(_MAX_ANSWER_BYTES)
         except (aiohttp.InvalidURL, ValueError) as error:
-            raise PermanentError(f"its endpoint or headers cannot be used ({type(error).__name__})") from None
+            raise PermanentError(
+                f"its endpoint or headers cannot be used ({type(error).__name__})"
+            ) from None
         except (aiohttp.ClientError, TimeoutError) as error:
             message = self._without_secrets(status.connection_problem(error))
             raise UndeliveredError(message, maybe_delivered=True) from None
         if response.status // 100 != 2:
             text = self._without_secrets(" ".join(answer.decode(errors="replace").split()))
-            raise status.http_error(response.status, response.headers.get("Retry-After"), text, datetime.now(UTC))
+            raise status.http_error(
+                response.status, response.headers.get("Retry-After"), text, datetime.now(UTC)
+            )
 
     async def close(self) -> None:
         """Close all connections."""
@@ -69,4 +75,8 @@ def _secrets(receiver: Alertmanager | Webhook) -> list[str]:
         given += [url, *url.split("/", 3)[3:]]
         given += [receiver.secret.get_secret_value()] if receiver.secret else []
     parts = [word for text in given for word in (text, *text.split())]
-    return sorted({x for x in parts if len(x) > 3 and x.lower() not in {"bearer", "basic"}}, key=len, reverse=True)
+    return sorted(
+        {x for x in parts if len(x) > 3 and x.lower() not in {"bearer", "basic"}},
+        key=len,
+        reverse=True,
+    )

@@ -13,7 +13,9 @@ RECEIVER_TYPES = ("alertmanager", "webhook", "otel_event")
 
 def _is_url(secret: SecretStr) -> SecretStr:
     if not secret.get_secret_value().startswith(("http://", "https://")):
-        raise ValueError("write a URL that begins with http:// or https://; is its environment variable set?")
+        raise ValueError(
+            "write a URL that begins with http:// or https://; is its environment variable set?"
+        )
     return secret
 
 
@@ -25,7 +27,9 @@ def _is_not_empty(secret: SecretStr) -> SecretStr:
 
 class _Receiver(Options):
     max_interval: Duration = Field(default=duration_ns("5m"), gt=0)
-    """The longest wait before what was not taken is sent again; the first is 5 s, each further one twice as long."""
+    """The longest wait before what was not taken is sent again; the first is 5 s, each further one
+    twice as long.
+    """
 
 
 class _HttpReceiver(_Receiver):
@@ -49,14 +53,19 @@ class Alertmanager(_HttpReceiver):
     """The URL of Alertmanager, with its prefix where it has one, without `/api/v2/alerts`."""
 
     resend_interval: Duration = Field(default=duration_ns("1m"), gt=0)
-    """How often an alert is sent again while it lasts. Alertmanager takes it for resolved after four of these."""
+    """How often an alert is sent again while it lasts.
+
+    Alertmanager takes it for resolved after four of these.
+    """
 
     generator_url: str | None = Field(default=None, pattern="^https?://.")
     """A page that the alert refers to, such as a dashboard."""
 
 
 class Webhook(_HttpReceiver):
-    """An HTTP endpoint of yours, which gets a JSON object by POST when an alert begins and when it ends."""
+    """An HTTP endpoint of yours, which gets a JSON object by POST when an alert begins and when it
+    ends.
+    """
 
     type: Literal["webhook"] = Field(default="webhook", exclude=True)
     """Follows from the receiver's name."""
@@ -65,8 +74,9 @@ class Webhook(_HttpReceiver):
     """The URL. It may contain a secret, and is never shown."""
 
     secret: Annotated[SecretStr, AfterValidator(_is_not_empty)] | None = None
-    """Signs each request: `X-Spanscore-Signature` is then `sha256=` and the HMAC, in hex, of `X-Spanscore-Timestamp`,
-    a full stop and the body."""
+    """Signs each request: `X-Spanscore-Signature` is then `sha256=` and the HMAC, in hex, of
+    `X-Spanscore-Timestamp`, a full stop and the body.
+    """
 
 
 class OtelEvent(_Receiver):
@@ -83,11 +93,16 @@ AlertReceiver: TypeAlias = Alertmanager | Webhook | OtelEvent
 
 
 class Alerting(Options):
-    """Where the alerts of monitors go. Each alert waits in the store until its receiver has taken it."""
+    """Where the alerts of monitors go.
+
+    Each alert waits in the store until its receiver has taken it.
+    """
 
     receivers: Annotated[
         dict[str, Annotated[AlertReceiver, Field(discriminator="type")]],
         BeforeValidator(lambda given: name_the_types(given, "alert receiver", RECEIVER_TYPES)),
         NamedByType(),
     ] = {}
-    """The receivers, each of which gets all alerts: `alertmanager`, `webhook`, `otel_event`, or one as `TYPE/NAME`."""
+    """The receivers, each of which gets all alerts: `alertmanager`, `webhook`, `otel_event`, or one
+    as `TYPE/NAME`.
+    """

@@ -1,4 +1,6 @@
-"""Scores as attributes of the evaluated span itself, for inline mode, where it has not been delivered yet."""
+"""Scores as attributes of the evaluated span itself, for inline mode, where it has not been
+delivered yet.
+"""
 
 import re
 from collections.abc import Iterable
@@ -26,11 +28,13 @@ def annotate(span: Span, evaluations: Iterable[Evaluation], *, max_text_length: 
 def scored(
     evaluations: Iterable[Evaluation], keys: Iterable[str] = (), *, max_text_length: int = 8192
 ) -> dict[str, Value]:
-    """Scores as attributes: `spanscore.METRIC.score`, `.label`, `.reason`, and OpenInference's indexed form.
+    """Scores as attributes: `spanscore.METRIC.score`, `.label`, `.reason`, and OpenInference's
+    indexed form.
 
-    How all metrics came out is `spanscore.summary` and `spanscore.verdict`. A failed evaluation gives
-    `spanscore.METRIC.error` with the error's type, a skipped one nothing. `keys` are those that the span has:
-    evaluations that it carries already, from another evaluator, keep their places.
+    How all metrics came out is `spanscore.summary` and `spanscore.verdict`. A failed evaluation
+    gives `spanscore.METRIC.error` with the error's type, a skipped one nothing. `keys` are those
+    that the span has: evaluations that it carries already, from another evaluator, keep their
+    places.
     """
     place = 1 + max((int(found[1]) for key in keys if (found := _INDEXED.match(key))), default=-1)
     written: dict[str, Value] = {}
@@ -47,7 +51,9 @@ def scored(
     return {key: value for key, value in written.items() if value not in (None, "")}
 
 
-def _of_score(evaluation: Evaluation, outcome: Score, place: int, max_text_length: int) -> dict[str, Value]:
+def _of_score(
+    evaluation: Evaluation, outcome: Score, place: int, max_text_length: int
+) -> dict[str, Value]:
     reason = wording.cut(outcome.reason, max_text_length)
     value = wording.rounded(outcome.value, evaluation.threshold)
     own, indexed = f"spanscore.{evaluation.metric}", f"evaluations.{place}.evaluation"

@@ -1,4 +1,6 @@
-"""Batches of scores out of the outbox: from memory where they are still there, encoded once for all exporters."""
+"""Batches of scores out of the outbox: from memory where they are still there, encoded once for all
+exporters.
+"""
 
 import asyncio
 import logging
@@ -19,10 +21,14 @@ _SHARED = 4
 """Encoded batches that are kept for exporters a step behind; about a megabyte each."""
 
 _SKIPS_BESIDE = 8
-"""How many times more evaluations than scores a batch may have: without a judge most are skips, which do not leave."""
+"""How many times more evaluations than scores a batch may have: without a judge most are skips,
+which do not leave.
+"""
 
 _MAX_REQUEST_BYTES = 2 * 2**20
-"""A longer request is halved: gRPC servers refuse what is above 4 MiB, unless they are told otherwise."""
+"""A longer request is halved: gRPC servers refuse what is above 4 MiB, unless they are told
+otherwise.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +59,14 @@ class Request:
 
 
 class Window:
-    """The newest scores in memory, by sequence number; above `max_size` the first to come is the first to go."""
+    """The newest scores in memory, by sequence number; above `max_size` the first to come is the
+    first to go.
+    """
 
     def __init__(self, max_size: int) -> None:
         self._max_size = max_size
-        self._pairs: OrderedDict[int, tuple[Evaluation, bool]] = OrderedDict()  # and whether it leaves
+        # and whether it leaves
+        self._pairs: OrderedDict[int, tuple[Evaluation, bool]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._pairs)
@@ -74,14 +83,18 @@ class Window:
             self._pairs.popitem(last=False)
 
     def oldest_ns(self, after: int) -> int | None:
-        """When the first score after a sequence number was made, as far as it is here; None where nothing is."""
+        """When the first score after a sequence number was made, as far as it is here; None where
+        nothing is.
+        """
         found = self._pairs.get(after + 1) or next(iter(self._pairs.values()), None)
         return None if found is None else found[0].evaluated_at_ns
 
     def after(self, seq: int, limit: int) -> list[tuple[int, Evaluation]]:
-        """What follows `seq` without a gap, with at most `limit` scores that leave; empty where the next is not here.
+        """What follows `seq` without a gap, with at most `limit` scores that leave; empty where the
+        next is not here.
 
-        A gap is filled by the store: commits are handed over in whatever order their threads come back.
+        A gap is filled by the store: commits are handed over in whatever order their threads come
+        back.
         """
         return self._following(seq, limit)[0]
 
@@ -94,7 +107,10 @@ class Window:
         """What `after` gives, and how much of it leaves."""
         found: list[tuple[int, Evaluation]] = []
         leaving = 0
-        while not _is_full(leaving, len(found), limit) and (kept := self._pairs.get(seq + 1)) is not None:
+        while (
+            not _is_full(leaving, len(found), limit)
+            and (kept := self._pairs.get(seq + 1)) is not None
+        ):
             seq += 1
             leaving += kept[1]
             found.append((seq, kept[0]))
@@ -106,7 +122,9 @@ def _is_full(leaving: int, evaluations: int, limit: int) -> bool:
 
 
 def _leaves(evaluation: Evaluation) -> bool:
-    """Whether an evaluation is in any request: of most skips there is neither a span, nor an event, nor a count."""
+    """Whether an evaluation is in any request: of most skips there is neither a span, nor an event,
+    nor a count.
+    """
     return evaluation.is_shown or evaluation.tally is not None or evaluation.value is not None
 
 
@@ -128,8 +146,11 @@ class Batches:
         task = self._made.get(seq)
         if task is None or (task.done() and task.exception() is not None):
             pairs = self.window.after(seq, self._config.batch.max_size)
-            task = self._made[seq] = asyncio.create_task(asyncio.to_thread(self._make, pairs, seq, latest))
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())  # also where nobody waits
+            task = self._made[seq] = asyncio.create_task(
+                asyncio.to_thread(self._make, pairs, seq, latest)
+            )
+            # also where nobody waits
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
             if len(self._made) > _SHARED:
                 self._made.popitem(last=False)
         return await asyncio.shield(task)  # one exporter that is stopped takes it from no other
@@ -137,14 +158,19 @@ class Batches:
     def _make(self, pairs: list[tuple[int, Evaluation]], seq: int, latest: int) -> Batch:
         pairs = pairs or self._outbox.outbox(seq, self._config.batch.max_size)
         return Batch(
-            pairs[-1][0] if pairs else latest, len(pairs), parts(pairs, self._config, by_tenant=self._by_tenant)
+            pairs[-1][0] if pairs else latest,
+            len(pairs),
+            parts(pairs, self._config, by_tenant=self._by_tenant),
         )
 
 
-def parts(pairs: Iterable[tuple[int, Evaluation]], config: Config, *, by_tenant: bool = False) -> list[Part]:
+def parts(
+    pairs: Iterable[tuple[int, Evaluation]], config: Config, *, by_tenant: bool = False
+) -> list[Part]:
     """Scores, by their sequence numbers, as the requests that carry their spans and events.
 
-    With `by_tenant` the tenant is one of a part's headers, so that no request has scores of two tenants.
+    With `by_tenant` the tenant is one of a part's headers, so that no request has scores of two
+    tenants.
     """
     by_headers: dict[Headers, list[tuple[int, Evaluation]]] = {}
     for seq, evaluation in pairs:
@@ -153,13 +179,18 @@ def parts(pairs: Iterable[tuple[int, Evaluation]], config: Config, *, by_tenant:
         headers = headers_of(evaluation.target.resource)
         headers = headers if by_tenant else without_tenant(headers)
         by_headers.setdefault(headers, []).append((seq, evaluation))
-    return [Part(headers, [x for _, x in some], encoded(some, config)) for headers, some in by_headers.items()]
+    return [
+        Part(headers, [x for _, x in some], encoded(some, config))
+        for headers, some in by_headers.items()
+    ]
 
 
 def encoded(pairs: Sequence[tuple[int, Evaluation]], config: Config) -> list[Request]:
-    """The requests for the spans and events of scores, by sequence number, none longer than a backend takes.
+    """The requests for the spans and events of scores, by sequence number, none longer than a
+    backend takes.
 
-    A score that cannot be encoded is logged and left out: it must not hold up all that come after it.
+    A score that cannot be encoded is logged and left out: it must not hold up all that come after
+    it.
     """
     alone = len(pairs) == 1
     try:
@@ -167,8 +198,14 @@ def encoded(pairs: Sequence[tuple[int, Evaluation]], config: Config) -> list[Req
     except (ValueError, TypeError) as error:
         if alone:
             target = pairs[0][1].target
-            ids = {"trace_id": target.trace_id, "span_id": target.span_id, "tenant": pairs[0][1].tenant}
-            _log.error("a score of %s cannot be exported", pairs[0][1].metric, exc_info=error, extra=ids)
+            ids = {
+                "trace_id": target.trace_id,
+                "span_id": target.span_id,
+                "tenant": pairs[0][1].tenant,
+            }
+            _log.error(
+                "a score of %s cannot be exported", pairs[0][1].metric, exc_info=error, extra=ids
+            )
             return []
     else:
         if alone or all(len(x.body) <= _MAX_REQUEST_BYTES for x in requests):
@@ -182,7 +219,11 @@ def _encoded(pairs: Sequence[tuple[int, Evaluation]], config: Config) -> list[Re
     requests: list[Request] = []
     if config.emit.spans:
         body = spans.request(evaluations, config.placement, config.max_text_length, config.spans)
-        requests.append(Request("traces", body, frozenset(seq for seq, x in pairs if spans.has_any(x, config.spans))))
+        requests.append(
+            Request(
+                "traces", body, frozenset(seq for seq, x in pairs if spans.has_any(x, config.spans))
+            )
+        )
     if config.emit.events:
         body = events.request(evaluations, config.max_text_length)
         requests.append(Request("logs", body, frozenset(seq for seq, x in pairs if x.is_shown)))

@@ -1,4 +1,6 @@
-"""Where scores go and in which forms, under the names that the OpenTelemetry Collector uses for its exporters."""
+"""Where scores go and in which forms, under the names that the OpenTelemetry Collector uses for its
+exporters.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,10 +30,15 @@ class Tls(Options):
     """Send without TLS."""
 
     insecure_skip_verify: bool = False
-    """Use TLS without checking the server's certificate. Only otlp_http can; for otlp_grpc give `ca_file`."""
+    """Use TLS without checking the server's certificate.
+
+    Only otlp_http can; for otlp_grpc give `ca_file`.
+    """
 
     ca_file: Path | None = None
-    """The certificates, in PEM, that the server's certificate must lead back to; null: those of the system."""
+    """The certificates, in PEM, that the server's certificate must lead back to; null: those of the
+    system.
+    """
 
     cert_file: Path | None = None
     """Our own certificate, in PEM, for a server that asks for one."""
@@ -43,7 +50,9 @@ class Tls(Options):
     """The name that the server's certificate must be for, where it is not the endpoint's."""
 
     reload_interval: Duration = Field(default=duration_ns("10s"), ge=0)
-    """How often a request looks whether the files have changed; the new ones are used from it on."""
+    """How often a request looks whether the files have changed; the new ones are used from it
+    on.
+    """
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -58,10 +67,15 @@ class RetryOnFailure(Options):
     """Whether to send again at all."""
 
     initial_interval: Duration = Field(default=duration_ns("5s"), gt=0)
-    """The wait before the first retry. What the backend asks for (RetryInfo, Retry-After) comes before it."""
+    """The wait before the first retry.
+
+    What the backend asks for (RetryInfo, Retry-After) comes before it.
+    """
 
     randomization_factor: float = Field(default=0.5, ge=0, le=1)
-    """How far a wait may be off, as a share of it, so that many senders do not come back at once."""
+    """How far a wait may be off, as a share of it, so that many senders do not come back at
+    once.
+    """
 
     multiplier: float = Field(default=1.5, ge=1)
     """By what each wait is longer than the one before it."""
@@ -70,21 +84,31 @@ class RetryOnFailure(Options):
     """The longest wait."""
 
     max_elapsed_time: Duration = Field(default=duration_ns("0s"), ge=0)
-    """After how long to give up; 0: never. What waits is in the store, so there is no need to give up."""
+    """After how long to give up; 0: never.
+
+    What waits is in the store, so there is no need to give up.
+    """
 
     max_fault_time: Duration = Field(default=duration_ns("5m"), ge=0)
-    """After how long to give up what the backend answers with a fault of its own (HTTP 500, gRPC INTERNAL, UNKNOWN),
-    since that can be for what it is sent. Scores that are given up are listed by `spanscore scores --undelivered`."""
+    """After how long to give up what the backend answers with a fault of its own (HTTP 500, gRPC
+    INTERNAL, UNKNOWN), since that can be for what it is sent. Scores that are given up are listed
+    by `spanscore scores --undelivered`.
+    """
 
 
 class SendingQueue(Options):
-    """Received requests that wait to leave again in inline mode; scores need no queue, they wait in the store."""
+    """Received requests that wait to leave again in inline mode; scores need no queue, they wait in
+    the store.
+    """
 
     queue_size: int = Field(default=1000, ge=1)
     """Requests, or bytes, at most; past it, senders are told UNAVAILABLE."""
 
     sizer: Literal["requests", "bytes"] = "requests"
-    """What `queue_size` counts. A request that is larger than the whole queue waits until that is empty."""
+    """What `queue_size` counts.
+
+    A request that is larger than the whole queue waits until that is empty.
+    """
 
     num_consumers: int = Field(default=10, ge=1, le=100)
     """Requests that are sent at the same time."""
@@ -102,11 +126,23 @@ class SendingQueue(Options):
 
 
 _OF_THE_COLLECTOR: dict[str, tuple[Any, str]] = {
-    "enabled": (True, "what waits is on disk and leaves through this queue, which cannot be switched off"),
-    "storage": (None, "what waits is on disk already, in the journal (journal.path) or the store (store.url)"),
-    "block_on_overflow": (False, "senders are told to come back (UNAVAILABLE) and are not kept waiting"),
+    "enabled": (
+        True,
+        "what waits is on disk and leaves through this queue, which cannot be switched off",
+    ),
+    "storage": (
+        None,
+        "what waits is on disk already, in the journal (journal.path) or the store (store.url)",
+    ),
+    "block_on_overflow": (
+        False,
+        "senders are told to come back (UNAVAILABLE) and are not kept waiting",
+    ),
     "wait_for_result": (False, "senders are answered once what they sent is on disk"),
-    "batch": (None, "how many scores leave together is export.batch, and what passes through leaves as it came"),
+    "batch": (
+        None,
+        "how many scores leave together is export.batch, and what passes through leaves as it came",
+    ),
 }
 
 
@@ -114,15 +150,18 @@ class ExporterAuth(Options):
     """Who adds credentials, or other headers, to what leaves."""
 
     authenticator: str = Field(min_length=1)
-    """The name under `extensions`: `bearertokenauth`, `headers_setter`, or either as `TYPE/NAME`."""
+    """The name under `extensions`: `bearertokenauth`, `headers_setter`, or either as
+    `TYPE/NAME`.
+    """
 
 
 class ClientKeepalive(Options):
     """How it is found out that a connection is dead."""
 
     time: Duration = Field(default=duration_ns("10s"), gt=0)
-    """Ping a server that has been silent for this long. Servers disconnect clients that ping more often than they
-    allow; many allow one in five minutes."""
+    """Ping a server that has been silent for this long. Servers disconnect clients that ping more
+    often than they allow; many allow one in five minutes.
+    """
 
     timeout: Duration = Field(default=duration_ns("10s"), gt=0)
     """Close the connection when such a ping has no answer for this long."""
@@ -150,8 +189,9 @@ class _Exporter(Options):
     signals: tuple[Literal["traces", "logs", "metrics"], ...] = Field(
         default=("traces", "logs", "metrics"), min_length=1
     )
-    """What is sent: `traces` (evaluation spans), `logs` (events), `metrics` (the histogram), and in inline mode what
-    passes through of these signals."""
+    """What is sent: `traces` (evaluation spans), `logs` (events), `metrics` (the histogram), and in
+    inline mode what passes through of these signals.
+    """
 
     retry_on_failure: RetryOnFailure = RetryOnFailure()
     """When to send again what was not taken."""
@@ -176,14 +216,19 @@ class NetworkConfig(_Exporter):
     """How long one request may take."""
 
     evaluation_spans: bool | None = None
-    """Whether evaluation spans are sent there. null: not where a tool with an API of its own shows the same scores,
-    which are those under `phoenix`, `mlflow` and `langfuse`: an exporter to the same host and port gets none, and where
-    no exporter has a tool's host and port, the tool is taken to be behind all of them, so none gets any."""
+    """Whether evaluation spans are sent there. null: not where a tool with an API of its own shows
+    the same scores, which are those under `phoenix`, `mlflow` and `langfuse`: an exporter to the
+    same host and port gets none, and where no exporter has a tool's host and port, the tool is
+    taken to be behind all of them, so none gets any.
+    """
 
 
 def _grpc_tls(tls: Tls) -> Tls:
     if tls.insecure_skip_verify:
-        raise ValueError("gRPC for Python cannot skip the check; give ca_file, or insecure: true for no TLS at all")
+        raise ValueError(
+            "gRPC for Python cannot skip the check; give ca_file, or insecure: true for no TLS"
+            " at all"
+        )
     return tls
 
 
@@ -197,7 +242,9 @@ class GrpcConfig(NetworkConfig):
     """host:port, or any target that gRPC knows."""
 
     compression: Annotated[_OfGrpc, _one_of(_OfGrpc)] = "gzip"
-    """Or `deflate`, `zlib` (the same), `none`, which spares CPU where the backend is on the same machine."""
+    """Or `deflate`, `zlib` (the same), `none`, which spares CPU where the backend is on the same
+    machine.
+    """
 
     tls: Annotated[Tls, AfterValidator(_grpc_tls)] = Tls()
     """How the connection is secured."""
@@ -216,8 +263,9 @@ class HttpConfig(NetworkConfig):
     """The URL that `/v1/traces`, `/v1/logs` and `/v1/metrics` are added to."""
 
     compression: Annotated[_OfHttp, _one_of(_OfHttp)] = "gzip"
-    """Or `deflate`, `zlib` (the same), `zstd`, `snappy`, `x-snappy-framed`, `lz4`, `none`, which spares CPU where the
-    backend is on the same machine."""
+    """Or `deflate`, `zlib` (the same), `zstd`, `snappy`, `x-snappy-framed`, `lz4`, `none`, which
+    spares CPU where the backend is on the same machine.
+    """
 
     traces_endpoint: str | None = Field(default=None, pattern="^https?://.")
     """The whole URL for spans, where it is another."""
@@ -236,14 +284,21 @@ class JsonFileConfig(_Exporter):
     """Follows from the exporter's name."""
 
     path: Path
-    """The file; what is there stays, and new lines are added. One that was moved away or deleted is made anew."""
+    """The file; what is there stays, and new lines are added.
+
+    One that was moved away or deleted is made anew.
+    """
 
     group_readable: bool = False
-    """Let the file's group read it too, as for a collector that runs as another user; else only its owner may."""
+    """Let the file's group read it too, as for a collector that runs as another user; else only its
+    owner may.
+    """
 
 
 class InProcess(_Exporter):
-    """The application's own providers, for scoring in the agent's process; no configuration file can name it."""
+    """The application's own providers, for scoring in the agent's process; no configuration file
+    can name it.
+    """
 
 
 class SinkSettings(Options):
@@ -262,7 +317,9 @@ class SinkSettings(Options):
     """How long one request may take."""
 
     retry_on_failure: RetryOnFailure = RetryOnFailure()
-    """When to try again what the tool did not take; the intervals hold for scores whose span it has not got yet too."""
+    """When to try again what the tool did not take; the intervals hold for scores whose span it has
+    not got yet too.
+    """
 
     max_wait: Duration = Field(default=duration_ns("15m"), ge=0)
     """How long a score waits for its span to be there; then it is dropped, and the log says so."""
@@ -272,7 +329,9 @@ class SinkSettings(Options):
 
 
 class PhoenixConfig(SinkSettings):
-    """Annotations in Arize Phoenix: on the span and its trace, and on the session for a session's score."""
+    """Annotations in Arize Phoenix: on the span and its trace, and on the session for a session's
+    score.
+    """
 
     type: Literal["phoenix"] = Field(default="phoenix", exclude=True)
     """Follows from the exporter's name."""
@@ -298,7 +357,9 @@ def _not_empty(secret: SecretStr) -> SecretStr:
 
 
 class LangfuseConfig(SinkSettings):
-    """Scores in Langfuse: on the trace and the observation, and on the session for a session's score."""
+    """Scores in Langfuse: on the trace and the observation, and on the session for a session's
+    score.
+    """
 
     type: Literal["langfuse"] = Field(default="langfuse", exclude=True)
     """Follows from the exporter's name."""
@@ -313,33 +374,47 @@ class LangfuseConfig(SinkSettings):
     """The project's secret key, such as `${env:LANGFUSE_SECRET_KEY}`."""
 
     trace_scores_on: Literal["both", "trace", "observation"] = "both"
-    """Where a trace's score is filed: on the trace, on the evaluated observation of it, or on both, which are then two
-    scores to Langfuse."""
+    """Where a trace's score is filed: on the trace, on the evaluated observation of it, or on both,
+    which are then two scores to Langfuse.
+    """
 
 
-ExporterConfig: TypeAlias = GrpcConfig | HttpConfig | JsonFileConfig | PhoenixConfig | MlflowConfig | LangfuseConfig
+ExporterConfig: TypeAlias = (
+    GrpcConfig | HttpConfig | JsonFileConfig | PhoenixConfig | MlflowConfig | LangfuseConfig
+)
 
 
 def name_the_types(components: Any, what: str, kinds: Sequence[str]) -> Any:
-    """Let a component's name say its type, as in the collector: `otlp_grpc`, or `otlp_grpc/NAME` for a further one."""
+    """Let a component's name say its type, as in the collector: `otlp_grpc`, or `otlp_grpc/NAME`
+    for a further one.
+    """
     if not isinstance(components, Mapping):
         return components
     typed = {}
     for name, settings in components.items():
         kind = str(name).partition("/")[0]
         if kind not in kinds:
-            raise ValueError(f"{name}: unknown {what}; known are {', '.join(kinds)}, each also as TYPE/NAME")
+            raise ValueError(
+                f"{name}: unknown {what}; known are {', '.join(kinds)}, each also as TYPE/NAME"
+            )
         given = {} if settings is None else settings
         typed[name] = {**given, "type": kind} if isinstance(given, Mapping) else given
     return typed
 
 
 class NamedByType:
-    """The JSON schema to go with `name_the_types`: which settings there are depends on the exporter's name."""
+    """The JSON schema to go with `name_the_types`: which settings there are depends on the
+    exporter's name.
+    """
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
         union = handler(schema)["additionalProperties"]
-        patterns = {f"^{kind}(/.+)?$": {"$ref": ref} for kind, ref in union["discriminator"]["mapping"].items()}
+        patterns = {
+            f"^{kind}(/.+)?$": {"$ref": ref}
+            for kind, ref in union["discriminator"]["mapping"].items()
+        }
         return {"type": "object", "patternProperties": patterns, "additionalProperties": False}
 
 
@@ -374,8 +449,10 @@ class Config(Options):
         BeforeValidator(lambda given: name_the_types(given, "exporter", EXPORTER_TYPES)),
         NamedByType(),
     ] = {}
-    """By name: `otlp_grpc`, `otlp_http`, `otlp_json_file`, or a tool's own API: `phoenix`, `mlflow`, `langfuse`; for a
-    further one of a type `TYPE/NAME`. None: scores are kept in the store only."""
+    """By name: `otlp_grpc`, `otlp_http`, `otlp_json_file`, or a tool's own API: `phoenix`,
+    `mlflow`, `langfuse`; for a further one of a type `TYPE/NAME`. None: scores are kept in the
+    store only.
+    """
 
     @property
     def otlp_exporters(self) -> dict[str, GrpcConfig | HttpConfig | JsonFileConfig | InProcess]:
@@ -391,28 +468,39 @@ class Config(Options):
     """The forms in which each score goes out."""
 
     spans: Literal["failing", "summary", "all"] = "failing"
-    """Of which scores there are evaluation spans, beside the one that sums up all of a trace. `failing`: of those that
-    failed, could not be measured or take the place of one that failed. `summary`: of none. `all`: of all."""
+    """Of which scores there are evaluation spans, beside the one that sums up all of a trace.
+    `failing`: of those that failed, could not be measured or take the place of one that failed.
+    `summary`: of none. `all`: of all.
+    """
 
     placement: Literal["child", "linked"] = "child"
-    """`child`: the evaluation span is in the evaluated span's trace. `linked`: in a trace of its own with a link, for
-    backends that refuse late spans."""
+    """`child`: the evaluation span is in the evaluated span's trace. `linked`: in a trace of its
+    own with a link, for backends that refuse late spans.
+    """
 
     batch: Batch = Batch()
     """How many scores leave together."""
 
     max_text_length: int = Field(default=8192, ge=64)
-    """Characters of a reason, and of a metric's metadata, that leave; what is longer is cut, and says so."""
+    """Characters of a reason, and of a metric's metadata, that leave; what is longer is cut, and
+    says so.
+    """
 
     max_waiting: int = Field(default=20_000, ge=1)
-    """Scores kept in memory for exporters that are a little behind; one that is further behind reads from the store."""
+    """Scores kept in memory for exporters that are a little behind; one that is further behind
+    reads from the store.
+    """
 
 
 class Inline(Options):
     """What holds in inline mode only."""
 
     max_delay: Duration = duration_ns("60s")
-    """How long a root span waits for its scores; then it leaves without, and they follow as evaluation spans."""
+    """How long a root span waits for its scores; then it leaves without, and they follow as
+    evaluation spans.
+    """
 
     max_held_roots: int = Field(default=20_000, ge=1)
-    """Root spans held back at once; above it the one that has waited longest leaves without its scores."""
+    """Root spans held back at once; above it the one that has waited longest leaves without its
+    scores.
+    """

@@ -1,4 +1,6 @@
-"""One request to one backend, until it is delivered or given up, and what has been learnt of that backend."""
+"""One request to one backend, until it is delivered or given up, and what has been learnt of that
+backend.
+"""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -15,12 +17,16 @@ from spanscore.telemetry import Complaints, Declared, Meter, declared
 _log = logging.getLogger(__name__)
 
 _ASK_AGAIN_NS = 10 * 60 * 10**9
-"""After this long a signal that a backend did not support is tried once more: a 404 can be a rollout."""
+"""After this long a signal that a backend did not support is tried once more: a 404 can be a
+rollout.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a test replaces: the clock (Unix ns), sleeping (seconds), chance ([0, 1)), and where counts go."""
+    """What a test replaces: the clock (Unix ns), sleeping (seconds), chance ([0, 1)), and where
+    counts go.
+    """
 
     clock_ns: Callable[[], int]
     sleep: Callable[[float], Awaitable[object]]
@@ -30,7 +36,9 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Why a request will not arrive: `reason` is one of few words, `error` what the backend answered."""
+    """Why a request will not arrive: `reason` is one of few words, `error` what the backend
+    answered.
+    """
 
     reason: str
     error: str
@@ -39,7 +47,9 @@ class Loss:
 class Delivery:
     """A named exporter, with patience."""
 
-    def __init__(self, name: str, exporter: Exporter, retry: RetryOnFailure, surroundings: Surroundings) -> None:
+    def __init__(
+        self, name: str, exporter: Exporter, retry: RetryOnFailure, surroundings: Surroundings
+    ) -> None:
         self.name = name
         self._exporter = exporter
         self._retry = retry
@@ -48,12 +58,18 @@ class Delivery:
         self._complaints = Complaints(surroundings.clock_ns)
 
     async def deliver(
-        self, signal: Signal, body: bytes, headers: Headers = (), *, at_most_once: bool = False, patient: bool = True
+        self,
+        signal: Signal,
+        body: bytes,
+        headers: Headers = (),
+        *,
+        at_most_once: bool = False,
+        patient: bool = True,
     ) -> Loss | None:
         """Send until it is delivered; gives why where it never will be.
 
-        With `at_most_once` it is sent again only where it is certain that it did not arrive; unless `patient`, a fault
-        of the backend's own ends it.
+        With `at_most_once` it is sent again only where it is certain that it did not arrive; unless
+        `patient`, a fault of the backend's own ends it.
         """
         if self._is_left_out(signal):
             return self._gone(signal, "unsupported", "the backend does not know this signal")
@@ -64,12 +80,16 @@ class Delivery:
             except UndeliveredError as error:
                 is_fault = isinstance(error, FaultError)
                 backoff = backoff.answered(fault=is_fault, now_ns=self._around.clock_ns())
-                wait_s = backoff.wait_s(error.requested_wait_s, self._around.chance(), self._around.clock_ns())
+                wait_s = backoff.wait_s(
+                    error.requested_wait_s, self._around.chance(), self._around.clock_ns()
+                )
                 ends = (at_most_once and error.maybe_delivered) or (is_fault and not patient)
                 if wait_s is None or ends:
                     return self._dropped(signal, error, "fault" if is_fault else "given_up")
                 self._count(declared.EXPORTER_FAILED_SENDS, signal)
-                self._complaints.complain(self._about(signal, "not delivered"), f"{error}; will try again")
+                self._complaints.complain(
+                    self._about(signal, "not delivered"), f"{error}; will try again"
+                )
                 backoff = backoff.next()
                 await self._around.sleep(wait_s)
             except PermanentError as error:
@@ -90,7 +110,9 @@ class Delivery:
         if not isinstance(error, UnsupportedSignalError):
             return self._dropped(signal, error, "refused")
         if signal not in self._unsupported_since_ns:
-            _log.warning("%s: not supported there (%s); left out from now on", self._about(signal), error)
+            _log.warning(
+                "%s: not supported there (%s); left out from now on", self._about(signal), error
+            )
         self._unsupported_since_ns[signal] = self._around.clock_ns()
         return self._gone(signal, "unsupported", str(error))
 
@@ -111,7 +133,9 @@ class Delivery:
         return ": ".join((self.name, *what))
 
     def _gone(self, signal: Signal, reason: str, error: str) -> Loss:
-        self._around.meter.add(declared.EXPORTER_DROPPED_REQUESTS, exporter=self.name, signal=signal, reason=reason)
+        self._around.meter.add(
+            declared.EXPORTER_DROPPED_REQUESTS, exporter=self.name, signal=signal, reason=reason
+        )
         return Loss(reason, error)
 
     def _count(self, metric: Declared, signal: Signal) -> None:

@@ -1,4 +1,6 @@
-"""Which exporters get evaluation spans: not those behind which a tool shows the same scores by an API of its own."""
+"""Which exporters get evaluation spans: not those behind which a tool shows the same scores by an
+API of its own.
+"""
 
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
@@ -12,11 +14,13 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 def without_spans(config: Config) -> dict[str, str]:
-    """The OTLP exporters that get no evaluation spans, each with the tool that shows the scores in their place.
+    """The OTLP exporters that get no evaluation spans, each with the tool that shows the scores in
+    their place.
 
-    The tool is "" where `evaluation_spans: false` leaves them out. A tool whose host and port an exporter has is behind
-    that exporter. Another one gets its traces in a way that cannot be seen from here, mostly through the collector that
-    an exporter sends to, so it is taken to be behind all of them.
+    The tool is "" where `evaluation_spans: false` leaves them out. A tool whose host and port an
+    exporter has is behind that exporter. Another one gets its traces in a way that cannot be seen
+    from here, mostly through the collector that an exporter sends to, so it is taken to be behind
+    all of them.
     """
     asked = {name: x for name, x in config.otlp_exporters.items() if isinstance(x, NetworkConfig)}
     places = {name: _place_of(x) for name, x in asked.items()}

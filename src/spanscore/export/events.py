@@ -40,12 +40,20 @@ def request(evaluations: Iterable[Evaluation], max_text_length: int) -> bytes:
 def _placed(evaluation: Evaluation) -> bytes:
     """Ids and times."""
     time = evaluation.evaluated_at_ns.to_bytes(8, "little")  # as protobuf writes a fixed64
-    return _joined_to(evaluation.target.trace_id, evaluation.target.span_id) + _TIME + time + _OBSERVED_TIME + time
+    return (
+        _joined_to(evaluation.target.trace_id, evaluation.target.span_id)
+        + _TIME
+        + time
+        + _OBSERVED_TIME
+        + time
+    )
 
 
 @lru_cache(maxsize=64)  # the scores of a trace follow one another
 def _joined_to(trace_id: str, span_id: str) -> bytes:
-    return LogRecord(trace_id=bytes.fromhex(trace_id), span_id=bytes.fromhex(span_id)).SerializeToString()
+    return LogRecord(
+        trace_id=bytes.fromhex(trace_id), span_id=bytes.fromhex(span_id)
+    ).SerializeToString()
 
 
 def _content(evaluation: Evaluation, max_text_length: int) -> bytes:
@@ -53,7 +61,9 @@ def _content(evaluation: Evaluation, max_text_length: int) -> bytes:
     outcome = evaluation.outcome
     failed = isinstance(outcome, Failure)
     parts = [
-        _same_for_many(evaluation.metric, evaluation.label, evaluation.scope, evaluation.revision, failed),
+        _same_for_many(
+            evaluation.metric, evaluation.label, evaluation.scope, evaluation.revision, failed
+        ),
         _measured_by(evaluation.evaluator, evaluation.scale, evaluation.threshold),
         _BODY(wording.summary(evaluation)),
         _UID(evaluation.uid),
@@ -75,16 +85,24 @@ def _content(evaluation: Evaluation, max_text_length: int) -> bytes:
 
 
 @lru_cache(maxsize=1024)
-def _measured_by(evaluator: Evaluator, scale: tuple[float, float] | None, threshold: float | None) -> bytes:
+def _measured_by(
+    evaluator: Evaluator, scale: tuple[float, float] | None, threshold: float | None
+) -> bytes:
     """Who measured on which scale: without that, a value by itself means little."""
-    return wire.attributes(LogRecord, wording.evaluator(evaluator) | wording.bounds(scale, threshold))
+    return wire.attributes(
+        LogRecord, wording.evaluator(evaluator) | wording.bounds(scale, threshold)
+    )
 
 
 @lru_cache(maxsize=1024)
-def _same_for_many(metric: str, label: str | None, scope: str, revision: int, failed: bool) -> bytes:
+def _same_for_many(
+    metric: str, label: str | None, scope: str, revision: int, failed: bool
+) -> bytes:
     """What the events of one metric, label and revision share."""
     severity = SEVERITY_NUMBER_WARN if failed else SEVERITY_NUMBER_INFO
-    record = LogRecord(event_name=EVENT_NAME, severity_number=severity, severity_text="WARN" if failed else "INFO")
+    record = LogRecord(
+        event_name=EVENT_NAME, severity_number=severity, severity_text="WARN" if failed else "INFO"
+    )
     shared: dict[str, Value] = {
         "event.name": EVENT_NAME,
         "gen_ai.evaluation.name": metric,

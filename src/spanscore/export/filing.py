@@ -1,4 +1,6 @@
-"""The loop that files scores with a tool; those whose span is not there yet wait, and delay no others."""
+"""The loop that files scores with a tool; those whose span is not there yet wait, and delay no
+others.
+"""
 
 import asyncio
 import logging
@@ -45,11 +47,13 @@ class _Lost:
 class Filing:
     """A named sink and its place in the outbox. Belongs to one event loop.
 
-    The place moves on up to the oldest score that still waits, so a restart files some of them again, which replace
-    themselves.
+    The place moves on up to the oldest score that still waits, so a restart files some of them
+    again, which replace themselves.
     """
 
-    def __init__(self, name: str, sink: Sink, config: SinkSettings, outbox: Outbox, around: Surroundings) -> None:
+    def __init__(
+        self, name: str, sink: Sink, config: SinkSettings, outbox: Outbox, around: Surroundings
+    ) -> None:
         """Reads where the outbox ends now."""
         self.name = name
         self._sink = sink
@@ -73,12 +77,16 @@ class Filing:
 
     @property
     def unread(self) -> int:
-        """How many scores were not tried yet, or are tried again for as long as the tool is down."""
+        """How many scores were not tried yet, or are tried again for as long as the tool is
+        down.
+        """
         return self._latest - self._read + self._in_hand
 
     @property
     def oldest_ns(self) -> int | None:
-        """Since when the score has waited that has waited longest for its span; None where none waits."""
+        """Since when the score has waited that has waited longest for its span; None where none
+        waits.
+        """
         return min((x.since_ns for x in self._waiting.values()), default=None)
 
     def offer(self, latest: int) -> None:
@@ -94,13 +102,17 @@ class Filing:
             try:
                 async with self._filing:
                     await self._step()
-            except (RetryableError, PermanentError) as error:  # of the store: without it nothing can be filed
+            # of the store: without it nothing can be filed
+            except (RetryableError, PermanentError) as error:
                 self._complaints.complain(f"{self.name}: waits for the store", str(error))
                 await self._around.sleep(1.0)
             progress()
 
-    async def file_again(self, rows: Sequence[tuple[Undelivered, Evaluation, bool]]) -> list[Undelivered]:
-        """File what could not be filed before, where it is still the newest; gives what still cannot be.
+    async def file_again(
+        self, rows: Sequence[tuple[Undelivered, Evaluation, bool]]
+    ) -> list[Undelivered]:
+        """File what could not be filed before, where it is still the newest; gives what still
+        cannot be.
 
         A score whose span is not there is not waited for: it was for long enough.
         """
@@ -135,7 +147,11 @@ class Filing:
                 return
             self._news.clear()
             news = asyncio.ensure_future(self._news.wait())
-            sleeping = [] if next_ns is None else [asyncio.ensure_future(self._around.sleep((next_ns - now_ns) / 1e9))]
+            sleeping = (
+                []
+                if next_ns is None
+                else [asyncio.ensure_future(self._around.sleep((next_ns - now_ns) / 1e9))]
+            )
             try:
                 await asyncio.wait([news, *sleeping], return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -148,7 +164,9 @@ class Filing:
         fresh = await self._fresh()
         self._forget_the_replaced_by(fresh.values())
         due = self._due(now_ns) | fresh
-        by_id = {id(x): seq for seq, x in due.items()} | {id(x.evaluation): seq for seq, x in self._waiting.items()}
+        by_id = {id(x): seq for seq, x in due.items()} | {
+            id(x.evaluation): seq for seq, x in self._waiting.items()
+        }
         missing = await self._file(by_what_they_replace([due[seq] for seq in sorted(due)]))
         absent = {by_id[id(x)]: x for x in missing}
         overdue = [absent.pop(seq) for seq in list(absent) if self._is_overdue(seq, now_ns)]
@@ -165,7 +183,9 @@ class Filing:
             self._done, self._notes = done, []
 
     def _undelivered(self, seqs: Mapping[int, int]) -> list[Undelivered]:
-        """What was lost since this was last asked; `seqs` are the scores' numbers by the ids of the objects."""
+        """What was lost since this was last asked; `seqs` are the scores' numbers by the ids of the
+        objects.
+        """
         lost, self._lost = self._lost, []
         now_ns = self._around.clock_ns()
         return [
@@ -176,22 +196,28 @@ class Filing:
 
     async def _fresh(self) -> dict[int, Evaluation]:
         """The next scores in the outbox, by their sequence numbers."""
-        latest = self._latest  # what is offered while the outbox is read may not be in what was read
+        # what is offered while the outbox is read may not be in what was read
+        latest = self._latest
         if self._read >= latest:
             return {}
         found = await asyncio.to_thread(self._outbox.outbox, self._read, _BATCH)
         read = found[-1][0] if found else latest
         self._in_hand, self._read = read - self._read, read
-        return {seq: x for seq, x in found if x.is_shown and x.run is None}  # a tool shows one score of each name
+        # a tool shows one score of each name
+        return {seq: x for seq, x in found if x.is_shown and x.run is None}
 
     def _forget_the_replaced_by(self, evaluations: Iterable[Evaluation]) -> None:
         """A score that waits must not come after a later revision of it that does not."""
         later = set(map(what_it_replaces, evaluations))
-        for seq in [seq for seq, x in self._waiting.items() if what_it_replaces(x.evaluation) in later]:
+        for seq in [
+            seq for seq, x in self._waiting.items() if what_it_replaces(x.evaluation) in later
+        ]:
             del self._waiting[seq]
 
     def _due(self, now_ns: int) -> dict[int, Evaluation]:
-        """Those of the waiting that are to be tried again, at most as many as fit into a request."""
+        """Those of the waiting that are to be tried again, at most as many as fit into a
+        request.
+        """
         due = sorted((x.due_ns, seq) for seq, x in self._waiting.items() if x.due_ns <= now_ns)
         return {seq: self._waiting[seq].evaluation for _, seq in due[:_BATCH]}
 
@@ -203,19 +229,26 @@ class Filing:
         """Try again later, at longer and longer intervals, until too many wait."""
         known = self._waiting.get(seq)
         first_ns = self._config.retry_on_failure.initial_interval
-        since_ns, wait_ns = (now_ns, first_ns) if known is None else (known.since_ns, known.wait_ns * 2)
+        since_ns, wait_ns = (
+            (now_ns, first_ns) if known is None else (known.since_ns, known.wait_ns * 2)
+        )
         wait_ns = min(wait_ns, self._config.retry_on_failure.max_interval)
         self._waiting[seq] = _Waiting(evaluation, since_ns, now_ns + wait_ns, wait_ns)
         while len(self._waiting) > self._config.max_waiting:
             oldest = self._waiting.pop(min(self._waiting))
-            self._drop("too many wait for their spans (max_waiting)", [oldest.evaluation], "max_waiting")
+            self._drop(
+                "too many wait for their spans (max_waiting)", [oldest.evaluation], "max_waiting"
+            )
 
     async def _file(
         self, evaluations: Sequence[Evaluation], *, final: bool = False, patient: bool = True
     ) -> Sequence[Evaluation]:
-        """File with patience; returns those whose span is not there. What the tool refuses is dropped, alone.
+        """File with patience; returns those whose span is not there.
 
-        What it still fails at after `max_fault_time`, or at once unless `patient`, is taken for the cause.
+        What the tool refuses is dropped, alone.
+
+        What it still fails at after `max_fault_time`, or at once unless `patient`, is taken for the
+        cause.
         """
         backoff = Backoff.begin(self._config.retry_on_failure, self._around.clock_ns())
         while evaluations:
@@ -243,7 +276,9 @@ class Filing:
 
     async def _try_again(self, backoff: Backoff, error: UndeliveredError) -> bool:
         """Wait as long as it takes; False: it is not to be tried again."""
-        wait_s = backoff.wait_s(error.requested_wait_s, self._around.chance(), self._around.clock_ns())
+        wait_s = backoff.wait_s(
+            error.requested_wait_s, self._around.chance(), self._around.clock_ns()
+        )
         if wait_s is None:
             return False
         self._around.meter.add(declared.EXPORTER_FAILED_SENDS, exporter=self.name, signal="scores")
@@ -255,11 +290,17 @@ class Filing:
         self, evaluations: Sequence[Evaluation], error: Exception, *, final: bool
     ) -> Sequence[Evaluation]:
         if len(evaluations) == 1:
-            self._drop(str(error), evaluations, "fault" if isinstance(error, FaultError) else "refused")
+            self._drop(
+                str(error), evaluations, "fault" if isinstance(error, FaultError) else "refused"
+            )
             return ()
         middle = len(evaluations) // 2
         halves = evaluations[:middle], evaluations[middle:]
-        return [missing for half in halves for missing in await self._file(half, final=final, patient=False)]
+        return [
+            missing
+            for half in halves
+            for missing in await self._file(half, final=final, patient=False)
+        ]
 
     def _filed(self, count: int) -> None:
         if self._complaints.is_over(f"{self.name}: scores not filed"):
@@ -273,6 +314,9 @@ class Filing:
         self._lost += [_Lost(x, reason, why) for x in evaluations]
         summary = f"{why}: {len(evaluations)}, the first of trace {evaluations[0].target.trace_id}"
         self._complaints.complain(
-            f"{self.name}: scores not filed for good", f"{summary}; `spanscore scores --undelivered` lists them"
+            f"{self.name}: scores not filed for good",
+            f"{summary}; `spanscore scores --undelivered` lists them",
         )
-        self._around.meter.add(declared.EXPORTER_DROPPED_SCORES, len(evaluations), exporter=self.name, reason=reason)
+        self._around.meter.add(
+            declared.EXPORTER_DROPPED_SCORES, len(evaluations), exporter=self.name, reason=reason
+        )

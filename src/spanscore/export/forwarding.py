@@ -14,7 +14,9 @@ from spanscore.otlp.signal import Signal
 
 @dataclass(slots=True)
 class _Passing:
-    """A request on its way; `done` is resolved when no exporter is left that has still to deal with it."""
+    """A request on its way; `done` is resolved when no exporter is left that has still to deal with
+    it.
+    """
 
     signal: Signal
     body: bytes
@@ -75,7 +77,9 @@ class Forwarding:
         return [self._consume(progress) for _ in range(self._config.num_consumers)]
 
     def abandon(self) -> None:
-        """Cancel the futures of all that has not left: whoever holds the request must bring it again."""
+        """Cancel the futures of all that has not left: whoever holds the request must bring it
+        again.
+        """
         while not self._queue.empty():
             self._underway.append(self._queue.get_nowait())
         for passing in self._underway:
@@ -86,7 +90,8 @@ class Forwarding:
         while True:
             passing = await self._queue.get()
             self._size -= passing.size(self._config.sizer)
-            self._underway.append(passing)  # and stays there when this task is cancelled, for `abandon`
+            # and stays there when this task is cancelled, for `abandon`
+            self._underway.append(passing)
             await self._delivery.deliver(passing.signal, passing.body, passing.headers)
             self._underway.remove(passing)
             passing.dealt_with()
@@ -96,7 +101,8 @@ class Forwarding:
 def forward_to_all(
     forwardings: Sequence[Forwarding], signal: Signal, body: bytes, headers: Headers = ()
 ) -> "asyncio.Future[None]":
-    """Put one request into all queues that take its signal, or into none; the future is done when all dealt with it.
+    """Put one request into all queues that take its signal, or into none; the future is done when
+    all dealt with it.
 
     Raises RetryableError when one of them is full.
     """

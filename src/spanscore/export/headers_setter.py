@@ -1,4 +1,6 @@
-"""Headers of an exporter's requests that are taken from the requests that came in: how tenants keep apart."""
+"""Headers of an exporter's requests that are taken from the requests that came in: how tenants keep
+apart.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,13 +14,20 @@ from spanscore.model.headers import TENANT, Headers
 from spanscore.model.options import Options
 
 Authenticator: TypeAlias = Callable[[Mapping[str, str], Headers], dict[str, str]]
-"""Gives the headers that a request leaves with: from those of the configuration, and those that it came with.
+"""Gives the headers that a request leaves with: from those of the configuration, and those that it
+came with.
 
-Names are in lower case."""
+Names are in lower case.
+"""
 
 
-def applied(authenticator: Authenticator | None, given: Mapping[str, str], received: Headers) -> Mapping[str, str]:
-    """The headers that a request leaves with. Raises UndeliveredError where they cannot be determined now."""
+def applied(
+    authenticator: Authenticator | None, given: Mapping[str, str], received: Headers
+) -> Mapping[str, str]:
+    """The headers that a request leaves with.
+
+    Raises UndeliveredError where they cannot be determined now.
+    """
     if authenticator is None:
         return given
     try:
@@ -43,14 +52,19 @@ class HeaderSetting(Options):
     """The header's name, such as `X-Scope-OrgID`."""
 
     action: Literal["insert", "update", "upsert", "delete"] = "upsert"
-    """`insert`: where it is not set. `update`: where it is. `upsert`: always. `delete`: take it out."""
+    """`insert`: where it is not set. `update`: where it is. `upsert`: always.
+
+    `delete`: take it out.
+    """
 
     value: SecretStr | None = None
     """The value."""
 
     from_context: str | None = None
-    """In the place of `value`: the header of the request that came in that has it. That receiver needs
-    `include_metadata: true`. With `tenancy`, its `header` is the tenant, however the request named it."""
+    """In the place of `value`: the header of the request that came in that has it. That receiver
+    needs `include_metadata: true`. With `tenancy`, its `header` is the tenant, however the request
+    named it.
+    """
 
     default_value: SecretStr | None = None
     """The value where the request had no such header. Not set: the header is left as it is."""
@@ -74,7 +88,9 @@ class HeadersSetter(Options):
     @property
     def wanted(self) -> frozenset[str]:
         """The headers of received requests that are needed, in lower case."""
-        return frozenset(x.from_context.lower() for x in self.headers if x.from_context is not None) - {TENANT}
+        return frozenset(
+            x.from_context.lower() for x in self.headers if x.from_context is not None
+        ) - {TENANT}
 
     @property
     def names_tenant(self) -> bool:
@@ -82,7 +98,9 @@ class HeadersSetter(Options):
         return any(x.from_context == TENANT for x in self.headers)
 
     def with_tenant_as(self, header: str) -> Self:
-        """The same settings, but for `header`, in lower case: its value is the tenant that was found for a request."""
+        """The same settings, but for `header`, in lower case: its value is the tenant that was
+        found for a request.
+        """
         of_tenant = {"from_context": TENANT}
         headers = [x.model_copy(update=of_tenant) if _is_of(x, header) else x for x in self.headers]
         return self.model_copy(update={"headers": headers})
@@ -95,7 +113,10 @@ class HeadersSetter(Options):
             value = _value(setting, received)
             if setting.action == "delete":
                 headers.pop(name, None)
-            elif value is not None and setting.action in {"upsert", "update" if name in headers else "insert"}:
+            elif value is not None and setting.action in {
+                "upsert",
+                "update" if name in headers else "insert",
+            }:
                 headers[name] = value
         return headers
 

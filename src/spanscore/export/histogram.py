@@ -1,11 +1,17 @@
-"""Evaluations as the histogram `gen_ai.evaluation.score`: how the scores of an agent are distributed."""
+"""Evaluations as the histogram `gen_ai.evaluation.score`: how the scores of an agent are
+distributed.
+"""
 
 from bisect import bisect_left
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_DELTA, HistogramDataPoint, Metric
+from opentelemetry.proto.metrics.v1.metrics_pb2 import (
+    AGGREGATION_TEMPORALITY_DELTA,
+    HistogramDataPoint,
+    Metric,
+)
 
 from spanscore.export.resources import ByResource
 from spanscore.model.score import Evaluation
@@ -14,7 +20,9 @@ from spanscore.otlp import encode
 NAME = "gen_ai.evaluation.score"
 
 BOUNDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""Upper bounds, inclusive, of all buckets but the last; the first contains the scores that are exactly the lowest."""
+"""Upper bounds, inclusive, of all buckets but the last; the first contains the scores that are
+exactly the lowest.
+"""
 
 _Series: TypeAlias = tuple[str | None, str, str | None, str | None]
 """Service, metric, label and agent."""
@@ -24,10 +32,11 @@ _MAX_SERIES = 10_000
 
 
 class CumulativeCounts:
-    """What one backend has received, and up to when (Unix ns): each series goes on where its last point ended.
+    """What one backend has received, and up to when (Unix ns): each series goes on where its last
+    point ended.
 
-    The collector's Prometheus exporter adds a change to what it has only if the one begins where the other ended; else
-    it begins anew.
+    The collector's Prometheus exporter adds a change to what it has only if the one begins where
+    the other ended; else it begins anew.
     """
 
     def __init__(self, start_ns: int) -> None:
@@ -48,12 +57,13 @@ class CumulativeCounts:
 
 
 def request(evaluations: Iterable[Evaluation], since: CumulativeCounts | int, end_ns: int) -> bytes:
-    """The scores among `evaluations`, counted, as a serialised request; empty where none has a value.
+    """The scores among `evaluations`, counted, as a serialised request; empty where none has a
+    value.
 
-    They are the change `since` what was sent before, or since a Unix time in ns (delta temporality). What an evaluation
-    run scored is left out. Each point has exemplars: of every bucket the last score in it, with the evaluated
-    trace and span. The resource is the service alone: with all attributes of a target's resource, each process would be
-    a series.
+    They are the change `since` what was sent before, or since a Unix time in ns (delta
+    temporality). What an evaluation run scored is left out. Each point has exemplars: of every
+    bucket the last score in it, with the evaluated trace and span. The resource is the service
+    alone: with all attributes of a target's resource, each process would be a series.
     """
     counts = CumulativeCounts(since) if isinstance(since, int) else since
     values: dict[_Series, list[Evaluation]] = defaultdict(list)
@@ -61,10 +71,16 @@ def request(evaluations: Iterable[Evaluation], since: CumulativeCounts | int, en
         if _counts(evaluation) and evaluation.scale is not None:
             values[_series(evaluation)].append(evaluation)
     histograms: dict[str | None, Metric] = {}
-    for series, measured in sorted(values.items(), key=lambda x: tuple(part or "" for part in x[0])):
+    for series, measured in sorted(
+        values.items(), key=lambda x: tuple(part or "" for part in x[0])
+    ):
         points = histograms.setdefault(series[0], _empty()).histogram.data_points
         start_ns = counts.until_ns(series)
-        _fill(points.add(start_time_unix_nano=start_ns, time_unix_nano=max(end_ns, start_ns + 1)), series, measured)
+        _fill(
+            points.add(start_time_unix_nano=start_ns, time_unix_nano=max(end_ns, start_ns + 1)),
+            series,
+            measured,
+        )
     groups = ByResource()
     for service, metric in histograms.items():
         groups.of({"service.name": service} if service else {}).append(metric.SerializeToString())
@@ -87,7 +103,9 @@ def _series(evaluation: Evaluation) -> _Series:
 
 
 def _empty() -> Metric:
-    metric = Metric(name=NAME, unit="1", description="Scores of evaluations, as a share of their scale.")
+    metric = Metric(
+        name=NAME, unit="1", description="Scores of evaluations, as a share of their scale."
+    )
     metric.histogram.aggregation_temporality = AGGREGATION_TEMPORALITY_DELTA
     return metric
 

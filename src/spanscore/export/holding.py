@@ -1,8 +1,10 @@
-"""Which spans inline mode holds back for their scores, and which turn out not to need it: pure, time is passed in.
+"""Which spans inline mode holds back for their scores, and which turn out not to need it: pure,
+time is passed in.
 
-The scores of a turn go to its outermost agent's span, or, where it has none or several, to the root. So an agent's span
-is held back unless an agent lies above it, and a root unless the trace has one outermost agent. Children end before
-their parents, so what lies above a span is mostly known by spans that come after it.
+The scores of a turn go to its outermost agent's span, or, where it has none or several, to the
+root. So an agent's span is held back unless an agent lies above it, and a root unless the trace has
+one outermost agent. Children end before their parents, so what lies above a span is mostly known by
+spans that come after it.
 """
 
 from collections import OrderedDict
@@ -14,7 +16,9 @@ from spanscore.export.config import Inline
 from spanscore.model.headers import Headers
 
 _MAX_ANCESTRY_SPANS: Final = 200_000
-"""Spans of which the parent is remembered; past it the traces heard of longest ago wait for their end."""
+"""Spans of which the parent is remembered; past it the traces heard of longest ago wait for their
+end.
+"""
 
 _MAX_HELD_BYTES: Final = 256 * 2**20
 """Bytes of spans held back; past it the oldest leave without their scores."""
@@ -30,10 +34,12 @@ _Key: TypeAlias = tuple[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A span of a trace that shows GenAI. `alone` makes it a request of its own, `content` is it in protobuf.
+    """A span of a trace that shows GenAI.
 
-    `trace` is what the assembler knows its trace by, which is no other tenant's; `name` what names the span within a
-    request: trace id and span id, one behind the other.
+    `alone` makes it a request of its own, `content` is it in protobuf.
+
+    `trace` is what the assembler knows its trace by, which is no other tenant's; `name` what names
+    the span within a request: trace id and span id, one behind the other.
     """
 
     trace: bytes
@@ -57,9 +63,12 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A span held back, as a request of its own. `row` and `headers` are those of the request it came in.
+    """A span held back, as a request of its own.
 
-    `key` and `name` are a `Candidate`'s. It does not refer to that request, which would stay in memory with it.
+    `row` and `headers` are those of the request it came in.
+
+    `key` and `name` are a `Candidate`'s. It does not refer to that request, which would stay in
+    memory with it.
     """
 
     key: _Key
@@ -86,8 +95,8 @@ class Held:
 class _Ancestry:
     """What lies above what in a trace.
 
-    `outermost` are the agents held back, of which none lies under another as far as is known; `waiting` are the same by
-    the span that is missing next above them.
+    `outermost` are the agents held back, of which none lies under another as far as is known;
+    `waiting` are the same by the span that is missing next above them.
     """
 
     parents: dict[bytes, bytes] = field(default_factory=dict)
@@ -96,7 +105,9 @@ class _Ancestry:
     waiting: dict[bytes, list[bytes]] = field(default_factory=dict)
 
     def above(self, span_id: bytes) -> tuple[bool, bytes | None]:
-        """Whether an agent is known to lie above a span; where none is, the missing span that would tell, if any."""
+        """Whether an agent is known to lie above a span; where none is, the missing span that would
+        tell, if any.
+        """
         seen = {span_id}
         above = self.parents.get(span_id, b"")
         while above not in _NO_SPAN and above not in seen:
@@ -109,7 +120,9 @@ class _Ancestry:
         return False, None
 
     def settle(self, span_id: bytes) -> bool:
-        """Have an agent wait for what is missing above it; False: an agent is there, so it need not wait."""
+        """Have an agent wait for what is missing above it; False: an agent is there, so it need not
+        wait.
+        """
         is_under, missing = self.above(span_id)
         if is_under:
             self.outermost.discard(span_id)
@@ -136,11 +149,15 @@ class Holding:
         return len(self._held)
 
     def is_copy(self, candidate: Candidate) -> bool:
-        """Whether this span is held back already, or was and has left: senders repeat themselves."""
+        """Whether this span is held back already, or was and has left: senders repeat
+        themselves.
+        """
         return self._known(candidate.key) == hash(candidate.content())
 
     def note(self, candidates: Sequence[Candidate]) -> list[Held]:
-        """Learn what lies above what, from all spans of a request; gives what is held no more, since an agent does."""
+        """Learn what lies above what, from all spans of a request; gives what is held no more,
+        since an agent does.
+        """
         for x in candidates:
             trace = self._ancestry.setdefault(x.trace, _Ancestry())
             self._ancestry.move_to_end(x.trace)
@@ -160,9 +177,11 @@ class Holding:
         return self._taken(inner)
 
     def must_wait(self, candidate: Candidate) -> bool:
-        """Whether a span may be the one that gets the scores, or is a copy of one; agents are asked about before roots.
+        """Whether a span may be the one that gets the scores, or is a copy of one; agents are asked
+        about before roots.
 
-        Other content under the same ids is none of both: who sent it means it to replace what was sent before.
+        Other content under the same ids is none of both: who sent it means it to replace what was
+        sent before.
         """
         if self._known(candidate.key) is not None:
             return self.is_copy(candidate)
@@ -200,7 +219,9 @@ class Holding:
         return list(self._of_trace)
 
     def take(self, trace: bytes, span_ids: Collection[str] | None = None) -> list[Held]:
-        """The spans held back of a trace that has its scores, or those with these ids; they are held no more."""
+        """The spans held back of a trace that has its scores, or those with these ids; they are
+        held no more.
+        """
         keys = self._of_trace.get(trace, ())
         if span_ids is None:
             self._forget(trace)
@@ -208,7 +229,9 @@ class Holding:
         return self._taken([x for x in keys if self._held[x].span_id in span_ids])
 
     def take_overdue(self, now_ns: int) -> list[Held]:
-        """What has waited for as long as it may, and the oldest of too many; they are held no more."""
+        """What has waited for as long as it may, and the oldest of too many; they are held no
+        more.
+        """
         oldest_ns = now_ns - self._config.max_delay
         count, size_bytes = len(self._held), self._held_bytes
         overdue = []

@@ -1,4 +1,6 @@
-"""Inline mode: every request leaves again at once, but for the spans of agents that wait for their scores."""
+"""Inline mode: every request leaves again at once, but for the spans of agents that wait for their
+scores.
+"""
 
 import asyncio
 from collections import deque
@@ -39,7 +41,9 @@ class Received(Protocol):
 
 
 class Book(Protocol):
-    """Who remembers what has left, so that it survives the process. Spans are named by trace id and span id.
+    """Who remembers what has left, so that it survives the process.
+
+    Spans are named by trace id and span id.
 
     A trace is known to it by a key, which the traces of two tenants do not share.
     """
@@ -61,7 +65,9 @@ class Book(Protocol):
         ...
 
     def rest_left(self, row: int, held: Collection[bytes]) -> None:
-        """All of a request but the spans `held` has been delivered, or refused for good; undoes one `hold`."""
+        """All of a request but the spans `held` has been delivered, or refused for good; undoes one
+        `hold`.
+        """
         ...
 
     def span_left(self, row: int, span: bytes) -> None:
@@ -130,7 +136,9 @@ class Passing:
                     yield _Found(self._book.key(span.trace_id, kept.headers), group, scoped, span)
 
     def _hold(self, kept: Received, found: "Sequence[_Found]", before: Leaving) -> set[bytes]:
-        """Hold back what must wait, and let go what is known not to; returns what names the spans that stay behind."""
+        """Hold back what must wait, and let go what is known not to; returns what names the spans
+        that stay behind.
+        """
         known = self._candidates(x for x in found if self._book.is_genai(x.trace))
         for inner in self._holding.note(known):
             self._release_one(inner)
@@ -173,7 +181,9 @@ class Passing:
         return self._holding.traces()
 
     def take(self, key: bytes, span_ids: Collection[str] | None = None) -> list[Held]:
-        """The spans held back of this trace, or those of them with these ids; the caller must `release` them."""
+        """The spans held back of this trace, or those of them with these ids; the caller must
+        `release` them.
+        """
         return self._holding.take(key, span_ids)
 
     def release(
@@ -182,7 +192,9 @@ class Passing:
         evaluations: Iterable[Evaluation],
         left: Callable[[], None] = lambda: None,
     ) -> None:
-        """Send held spans on, each with its own of `evaluations`; `left` is called when all are delivered."""
+        """Send held spans on, each with its own of `evaluations`; `left` is called when all are
+        delivered.
+        """
         waiting = len(held)
         by_span: dict[str, list[Evaluation]] = {}
         for evaluation in evaluations:
@@ -197,7 +209,9 @@ class Passing:
         for one in held:
             scores = by_span.get(one.span_id, ())
             annotate(_span_of(one.request), scores)
-            self._meter.add(declared.INLINE_RELEASED_ROOTS, reason="scored" if scores else "unscored")
+            self._meter.add(
+                declared.INLINE_RELEASED_ROOTS, reason="scored" if scores else "unscored"
+            )
             self._release_one(one, one_left)
         if not held:
             left()
@@ -270,7 +284,12 @@ def _without(request: Any, apart: Collection[bytes]) -> ExportTraceServiceReques
         for scoped in group.scope_spans:
             kept = [span for span in scoped.spans if _name(span) not in apart]
             if len(kept) < len(scoped.spans):
-                copies = ExportTraceServiceRequest().resource_spans.add().scope_spans.add(spans=kept).spans
+                copies = (
+                    ExportTraceServiceRequest()
+                    .resource_spans.add()
+                    .scope_spans.add(spans=kept)
+                    .spans
+                )
                 del scoped.spans[:]
                 scoped.spans.extend(copies)
         for place in range(len(group.scope_spans) - 1, -1, -1):

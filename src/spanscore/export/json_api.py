@@ -1,4 +1,6 @@
-"""Requests with JSON bodies to the API of a tool, its answers sorted as those of an OTLP backend."""
+"""Requests with JSON bodies to the API of a tool, its answers sorted as those of an OTLP
+backend.
+"""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -28,21 +30,31 @@ class JsonApi:
         self._timeout = aiohttp.ClientTimeout(total=config.timeout / 1e9)
         self._session: aiohttp.ClientSession | None = None
 
-    async def ask(self, method: str, path: str, body: Any = None, *, expected: tuple[int, ...] = ()) -> tuple[int, Any]:
+    async def ask(
+        self, method: str, path: str, body: Any = None, *, expected: tuple[int, ...] = ()
+    ) -> tuple[int, Any]:
         """Status and body, parsed where it is JSON, else as text.
 
-        Raises UndeliveredError or PermanentError for a status that is neither 2xx nor among `expected`.
+        Raises UndeliveredError or PermanentError for a status that is neither 2xx nor among
+        `expected`.
         """
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=self._timeout)
         data = None if body is None else dumps(body)
         try:
             async with self._session.request(
-                method, self._url + path, data=data, headers=self._headers, ssl=self._tls.get(), allow_redirects=False
+                method,
+                self._url + path,
+                data=data,
+                headers=self._headers,
+                ssl=self._tls.get(),
+                allow_redirects=False,
             ) as response:
                 text = await _read(response)
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise UndeliveredError(status.connection_problem(error), maybe_delivered=True) from error
+            raise UndeliveredError(
+                status.connection_problem(error), maybe_delivered=True
+            ) from error
         if response.status // 100 != 2 and response.status not in expected:
             retry_after = response.headers.get("Retry-After")
             message = f"{method} {path}: {_answer_text(response, text)[:_MAX_ANSWER_CHARS]}"

@@ -1,4 +1,6 @@
-"""Scores as Langfuse's own, which it shows on traces, observations and sessions and adds up in its dashboards."""
+"""Scores as Langfuse's own, which it shows on traces, observations and sessions and adds up in its
+dashboards.
+"""
 
 import base64
 import hashlib
@@ -28,7 +30,9 @@ _ENVIRONMENT = re.compile(r"(?!langfuse)[a-z0-9_-]{1,40}")
 
 
 class _Filed(NamedTuple):
-    """One score of Langfuse's, and the evaluation that it tells of; `id` is that of the request's event."""
+    """One score of Langfuse's, and the evaluation that it tells of; `id` is that of the request's
+    event.
+    """
 
     id: str
     evaluation: Evaluation
@@ -41,17 +45,29 @@ _Chunk: TypeAlias = Sequence[_Filed]
 class LangfuseSink:
     """A `Sink` for one Langfuse project. A failure has no value, so it is not filed.
 
-    Langfuse takes scores of what it has not got yet; where one says that it does not, the scores wait.
+    Langfuse takes scores of what it has not got yet; where one says that it does not, the scores
+    wait.
     """
 
     def __init__(self, config: LangfuseConfig) -> None:
         """Raises ConfigError where a file of the TLS settings cannot be used."""
         pair = f"{config.public_key}:{config.secret_key.get_secret_value()}"
-        self._api = JsonApi(config, {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"})
-        self._places = ("trace", "observation") if config.trace_scores_on == "both" else (config.trace_scores_on,)
+        self._api = JsonApi(
+            config, {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+        )
+        self._places = (
+            ("trace", "observation")
+            if config.trace_scores_on == "both"
+            else (config.trace_scores_on,)
+        )
         self._has_ingestion = True
 
-    async def file(self, evaluations: Sequence[Evaluation], *, final: bool = False) -> Sequence[Evaluation]:  # noqa: ARG002 - there is one place only
+    async def file(
+        self,
+        evaluations: Sequence[Evaluation],
+        *,
+        final: bool = False,  # noqa: ARG002 - there is one place only
+    ) -> Sequence[Evaluation]:
         """See `Sink.file`."""
         absent: set[str] = set()
         filed = [x for evaluation in evaluations for x in _filed(evaluation, self._places)]
@@ -64,7 +80,8 @@ class LangfuseSink:
         await self._api.close()
 
     async def _send(self, chunk: _Chunk) -> set[str]:
-        """Send as events, which every Langfuse takes; one that does not any more takes a list of scores instead.
+        """Send as events, which every Langfuse takes; one that does not any more takes a list of
+        scores instead.
 
         Returns the ids of those whose trace, observation or session is not there.
         """
@@ -86,7 +103,8 @@ class LangfuseSink:
 
 
 def _absent(answer: Any, count: int) -> set[str]:
-    """The ids of events that failed for want of what they are about; Langfuse answers 207 with an error for each.
+    """The ids of events that failed for want of what they are about; Langfuse answers 207 with an
+    error for each.
 
     Raises UndeliveredError or PermanentError for other errors, sorted as whole answers are.
     """
@@ -95,7 +113,9 @@ def _absent(answer: Any, count: int) -> set[str]:
     if not others:
         return {str(x.get("id")) for x in errors}
     statuses = [x["status"] if isinstance(x.get("status"), int) else 500 for x in others]
-    message = f"{len(others)} of {count} scores not taken: {others[0].get('message') or statuses[0]}"
+    message = (
+        f"{len(others)} of {count} scores not taken: {others[0].get('message') or statuses[0]}"
+    )
     if all(x in _LATER for x in statuses):
         raise UndeliveredError(message, maybe_delivered=True)
     if any(x < 500 for x in statuses):
@@ -104,7 +124,9 @@ def _absent(answer: Any, count: int) -> set[str]:
 
 
 def _raise_rejected(answer: Any, count: int) -> None:
-    """A list of scores is answered 202, or 207 with how many were rejected and why, though not which."""
+    """A list of scores is answered 202, or 207 with how many were rejected and why, though not
+    which.
+    """
     rejected = answer.get("rejected") if isinstance(answer, Mapping) else None
     if rejected:
         why = next((x.get("message") for x in _errors(answer)), None)
@@ -113,7 +135,11 @@ def _raise_rejected(answer: Any, count: int) -> None:
 
 def _errors(answer: Any) -> list[Mapping[str, Any]]:
     listed = answer.get("errors") if isinstance(answer, Mapping) else None
-    return [x if isinstance(x, Mapping) else {"message": x} for x in listed] if isinstance(listed, list) else []
+    return (
+        [x if isinstance(x, Mapping) else {"message": x} for x in listed]
+        if isinstance(listed, list)
+        else []
+    )
 
 
 def _chunks(filed: Sequence[_Filed]) -> Iterator[_Chunk]:
@@ -132,7 +158,8 @@ def _chunks(filed: Sequence[_Filed]) -> Iterator[_Chunk]:
 
 
 def _filed(evaluation: Evaluation, places: Sequence[str]) -> Iterator[_Filed]:
-    """What an evaluation is filed as: on its session, or on its trace and on the evaluated observation of it.
+    """What an evaluation is filed as: on its session, or on its trace and on the evaluated
+    observation of it.
 
     The score's id is the same for every revision, so that a later one replaces it.
     """
@@ -146,15 +173,20 @@ def _filed_as(shown: Evaluation, evaluation: Evaluation, places: Sequence[str]) 
     target = shown.target
     shared = _shared(shown)
     if shown.scope == "session":
-        # The session alone: the span that it is put on elsewhere is another when the session goes on.
+        # The session alone: the span that it is put on elsewhere is another when the session goes
+        # on.
         seed = f"session\n{shown.subject_id}\n{shown.metric}"
         about = {"sessionId": shown.session_id or shown.subject_id}
-        yield _Filed(_event_id(shown, "session"), evaluation, {"id": _digest(seed), **about, **shared})
+        yield _Filed(
+            _event_id(shown, "session"), evaluation, {"id": _digest(seed), **about, **shared}
+        )
         return
     seed = f"trace\n{shown.subject_id}\n{target.span_id}\n{shown.metric}"
     if "observation" in places and target.span_id:
         about = {"traceId": target.trace_id, "observationId": target.span_id}
-        yield _Filed(_event_id(shown, "observation"), evaluation, {"id": _digest(seed), **about, **shared})
+        yield _Filed(
+            _event_id(shown, "observation"), evaluation, {"id": _digest(seed), **about, **shared}
+        )
     if "trace" in places or not target.span_id:
         about = {"traceId": target.trace_id}
         score_id = _digest(f"{seed}\nof the trace")
@@ -167,7 +199,8 @@ def _shared(evaluation: Evaluation) -> dict[str, Any]:
         **_value(evaluation),
         "comment": wording.cut(wording.labelled(evaluation), _MAX_TEXT_LENGTH),
         "environment": _environment(evaluation),
-        "metadata": provenance(evaluation) | {"spanscore.evaluated_at": _iso(evaluation.evaluated_at_ns)},
+        "metadata": provenance(evaluation)
+        | {"spanscore.evaluated_at": _iso(evaluation.evaluated_at_ns)},
         "timestamp": _timestamp(evaluation),
     }
     return {name: value for name, value in body.items() if value is not None}
@@ -185,21 +218,27 @@ def _value(evaluation: Evaluation) -> dict[str, Any]:
 def _event(filed: _Filed) -> dict[str, Any]:
     """A `score-create` event, whose timestamp is the score's."""
     body = {name: value for name, value in filed.body.items() if name != "timestamp"}
-    return {"id": filed.id, "timestamp": filed.body["timestamp"], "type": "score-create", "body": body}
+    return {
+        "id": filed.id,
+        "timestamp": filed.body["timestamp"],
+        "type": "score-create",
+        "body": body,
+    }
 
 
 def _timestamp(evaluation: Evaluation) -> str:
     """The end of the evaluated span, and not the time of the evaluation.
 
-    A score replaces another with its id only where both have the same name and day (UTC). A later revision is some
-    milliseconds later, since of those Langfuse keeps the latest.
+    A score replaces another with its id only where both have the same name and day (UTC). A later
+    revision is some milliseconds later, since of those Langfuse keeps the latest.
     """
     later_ns = (evaluation.revision - 1) * 10**6
     return _iso(max(evaluation.target.end_ns, evaluation.target.start_ns) + later_ns)
 
 
 def _environment(evaluation: Evaluation) -> str | None:
-    """Where Langfuse files the trace, by the same attributes of its resource; None: under its default.
+    """Where Langfuse files the trace, by the same attributes of its resource; None: under its
+    default.
 
     A score that is filed elsewhere is not seen by who looks at one environment.
     """
@@ -212,7 +251,9 @@ def _environment(evaluation: Evaluation) -> str | None:
 
 
 def _event_id(evaluation: Evaluation, place: str) -> str:
-    """In the form of a UUID v4, as Langfuse has them, but the same whenever the same revision is filed again."""
+    """In the form of a UUID v4, as Langfuse has them, but the same whenever the same revision is
+    filed again.
+    """
     digest = hashlib.sha256(f"{evaluation.uid}\n{place}".encode()).digest()
     return str(uuid.UUID(bytes=digest[:16], version=4))
 

@@ -1,4 +1,6 @@
-"""Scores as MLflow's own assessments, which it shows in the list of traces and beside each trace."""
+"""Scores as MLflow's own assessments, which it shows in the list of traces and beside each
+trace.
+"""
 
 import base64
 from collections import defaultdict
@@ -24,14 +26,18 @@ _UNASKABLE = frozenset("'\\")
 """Its filter has no way to write these."""
 
 _MAX_SESSION_TRACES = 25
-"""Traces of a session that are looked at for assessments of ours that lie where MLflow does not show them."""
+"""Traces of a session that are looked at for assessments of ours that lie where MLflow does not
+show them.
+"""
 
 _SOURCES = {"LLM": "LLM_JUDGE", "CODE": "CODE"}
 
 
 @dataclass(frozen=True, slots=True)
 class _Trace:
-    """A trace that MLflow has: its id there, and the ids of the assessments that spanscore made of it, by `_key`."""
+    """A trace that MLflow has: its id there, and the ids of the assessments that spanscore made of
+    it, by `_key`.
+    """
 
     id: str
     ours: Mapping[tuple[str, str, str], str]
@@ -47,14 +53,17 @@ class _Trace:
 class MlflowSink:
     """A `Sink` for one MLflow server.
 
-    MLflow adds an assessment at every POST, so those of a trace are looked up first, and ours are changed by PATCH.
+    MLflow adds an assessment at every POST, so those of a trace are looked up first, and ours are
+    changed by PATCH.
     """
 
     def __init__(self, config: MlflowConfig) -> None:
         """Raises ConfigError where a file of the TLS settings cannot be used."""
         self._api = JsonApi(config)
 
-    async def file(self, evaluations: Sequence[Evaluation], *, final: bool = False) -> Sequence[Evaluation]:
+    async def file(
+        self, evaluations: Sequence[Evaluation], *, final: bool = False
+    ) -> Sequence[Evaluation]:
         """See `Sink.file`."""
         groups: defaultdict[tuple[str, ...], list[Evaluation]] = defaultdict(list)
         for evaluation in evaluations:
@@ -63,12 +72,15 @@ class MlflowSink:
             groups[target.trace_id, target.span_id, *session].append(evaluation)
         missing: list[Evaluation] = []
         for group in groups.values():
-            place_of = self._place_of_session if group[0].scope == "session" else self._place_of_trace
+            place_of = (
+                self._place_of_session if group[0].scope == "session" else self._place_of_trace
+            )
             place = await place_of(group[0], final=final)
             if place is None:
                 missing += group
                 continue
-            group.sort(key=lambda x: x.rank, reverse=True)  # MLflow's page lists first what was filed last
+            # MLflow's page lists first what was filed last
+            group.sort(key=lambda x: x.rank, reverse=True)
             for evaluation in (x for one in group for x in wording.tallied(one)):
                 await self._assess(place, evaluation)
         return missing
@@ -78,7 +90,9 @@ class MlflowSink:
         await self._api.close()
 
     async def _place_of_trace(self, evaluation: Evaluation, *, final: bool) -> _Trace | None:
-        """None: MLflow has not got the evaluated span yet; it can have the trace, of nothing but evaluation spans."""
+        """None: MLflow has not got the evaluated span yet; it can have the trace, of nothing but
+        evaluation spans.
+        """
         target = evaluation.target
         trace = await self._trace(target.trace_id)
         if trace is None or trace.has_root or final or not target.span_id:
@@ -86,18 +100,28 @@ class MlflowSink:
         return trace if await self._has_span(target.trace_id, target.span_id) else None
 
     async def _place_of_session(self, evaluation: Evaluation, *, final: bool) -> _Trace | None:
-        """The trace that a session began with: MLflow shows the session's assessments that it finds there, no others.
+        """The trace that a session began with: MLflow shows the session's assessments that it finds
+        there, no others.
 
-        None: MLflow has not got it yet. It is the one that spanscore knows as the first where MLflow read no session
-        from it, or one by whose id it cannot be asked, and the evaluated one where that first one never comes.
+        None: MLflow has not got it yet. It is the one that spanscore knows as the first where
+        MLflow read no session from it, or one by whose id it cannot be asked, and the evaluated one
+        where that first one never comes.
         """
         first = await self._trace(evaluation.first_trace_id or evaluation.target.trace_id)
         if not final and (first is None or not (first.has_root or first.session_id)):
             return None
         first = first or await self._trace(evaluation.target.trace_id)
-        if first is None or not first.session_id or not first.experiment_id or set(first.session_id) & _UNASKABLE:
+        if (
+            first is None
+            or not first.session_id
+            or not first.experiment_id
+            or set(first.session_id) & _UNASKABLE
+        ):
             return first
-        place = {"type": "MLFLOW_EXPERIMENT", "mlflow_experiment": {"experiment_id": first.experiment_id}}
+        place = {
+            "type": "MLFLOW_EXPERIMENT",
+            "mlflow_experiment": {"experiment_id": first.experiment_id},
+        }
         query = {
             "locations": [place],
             "filter": f"metadata.`{_SESSION}` = '{first.session_id}'",
@@ -115,15 +139,21 @@ class MlflowSink:
         status, answer = await self._api.ask("GET", f"{_TRACES}/{name}", expected=(404,))
         found = answer if isinstance(answer, Mapping) else {}
         if status == 404 and found.get("error_code") != _NOT_THERE:
-            raise UnsupportedSignalError(f"{_TRACES} is answered 404: this server has no such traces")
+            raise UnsupportedSignalError(
+                f"{_TRACES} is answered 404: this server has no such traces"
+            )
         return None if status == 404 else _read(name, found.get("trace", {}).get("trace_info", {}))
 
     async def _has_span(self, trace_id: str, span_id: str) -> bool:
-        """Also where it is not known: an older server does not list spans, and an answer can be too long to read."""
+        """Also where it is not known: an older server does not list spans, and an answer can be too
+        long to read.
+        """
         query = urlencode({"trace_id": f"tr-{trace_id}", "allow_partial": "true"})
         _, answer = await self._api.ask("GET", f"{_TRACES}/get?{query}", expected=(404, 405))
         listed = answer.get("trace", {}).get("spans") if isinstance(answer, Mapping) else None
-        return listed is None or base64.b64encode(bytes.fromhex(span_id)).decode() in {x.get("span_id") for x in listed}
+        return listed is None or base64.b64encode(bytes.fromhex(span_id)).decode() in {
+            x.get("span_id") for x in listed
+        }
 
     async def _assess(self, trace: _Trace, evaluation: Evaluation) -> None:
         path = f"{_TRACES}/{trace.id}/assessments"
@@ -133,17 +163,26 @@ class MlflowSink:
             await self._api.ask("POST", path, {"assessment": assessment})
         else:
             changed = {name: assessment[name] for name in ("feedback", "rationale", "metadata")}
-            changed["metadata"] = {_LABEL: "", **changed["metadata"]}  # what is left out stays as it was
+            # what is left out stays as it was
+            changed["metadata"] = {_LABEL: "", **changed["metadata"]}
             body = {"assessment": changed, "update_mask": ",".join(changed)}
             await self._api.ask("PATCH", f"{path}/{known_id}", body)
         for other in trace.others:
             if key in other.ours:
-                await self._api.ask("DELETE", f"{_TRACES}/{other.id}/assessments/{other.ours[key]}", expected=(404,))
+                await self._api.ask(
+                    "DELETE", f"{_TRACES}/{other.id}/assessments/{other.ours[key]}", expected=(404,)
+                )
 
 
 def _key(evaluation: Evaluation) -> tuple[str, str, str]:
-    """What an assessment of ours is known by; not by its span, which can be another in the next revision."""
-    return evaluation.metric, evaluation.scope, evaluation.subject_id if evaluation.scope == "trace" else ""
+    """What an assessment of ours is known by; not by its span, which can be another in the next
+    revision.
+    """
+    return (
+        evaluation.metric,
+        evaluation.scope,
+        evaluation.subject_id if evaluation.scope == "trace" else "",
+    )
 
 
 def _read(trace: str, info: Mapping[str, Any]) -> _Trace:
@@ -158,11 +197,15 @@ def _read(trace: str, info: Mapping[str, Any]) -> _Trace:
     experiment = (info.get("trace_location") or {}).get("mlflow_experiment") or {}
     session_id = (info.get("trace_metadata") or {}).get(_SESSION) or ""
     has_root = info.get("state") != "IN_PROGRESS"
-    return _Trace(trace, ours, str(experiment.get("experiment_id") or ""), str(session_id), has_root)
+    return _Trace(
+        trace, ours, str(experiment.get("experiment_id") or ""), str(session_id), has_root
+    )
 
 
 def _value(evaluation: Evaluation) -> float | str:
-    """A number, so that MLflow can average it; of the tally the verdict, which its page finds by equality."""
+    """A number, so that MLflow can average it; of the tally the verdict, which its page finds by
+    equality.
+    """
     if evaluation.value is None or evaluation.metric == wording.TALLY:
         return evaluation.label or ""
     return wording.rounded(evaluation.value, evaluation.threshold)
@@ -189,7 +232,10 @@ def _assessment(evaluation: Evaluation, trace: _Trace) -> dict[str, Any]:
     return {
         "assessment_name": evaluation.metric,
         **place,
-        "source": {"source_type": _SOURCES[evaluator.kind or "CODE"], "source_id": evaluator.model or "spanscore"},
+        "source": {
+            "source_type": _SOURCES[evaluator.kind or "CODE"],
+            "source_id": evaluator.model or "spanscore",
+        },
         "feedback": feedback,
         "rationale": wording.cut(wording.labelled(evaluation), _MAX_TEXT_LENGTH),
         # MLflow takes text only.

@@ -1,4 +1,6 @@
-"""Exporters by their configured names; the libraries of those that are not configured are not imported."""
+"""Exporters by their configured names; the libraries of those that are not configured are not
+imported.
+"""
 
 from collections.abc import Mapping
 
@@ -18,13 +20,21 @@ from spanscore.export.port import Exporter
 from spanscore.export.sink import Sink
 
 
-def open_exporters(config: Config, authenticators: Mapping[str, Authenticator] | None = None) -> dict[str, Exporter]:
-    """All that speak OTLP, whether their backends are up or not. Raises ConfigError where one cannot be opened.
+def open_exporters(
+    config: Config, authenticators: Mapping[str, Authenticator] | None = None
+) -> dict[str, Exporter]:
+    """All that speak OTLP, whether their backends are up or not.
+
+    Raises ConfigError where one cannot be opened.
 
     `authenticators` are those that `auth` of an exporter may name.
     """
     exporters = config.otlp_exporters.items()
-    return {name: open_exporter(x, authenticators) for name, x in exporters if not isinstance(x, InProcess)}
+    return {
+        name: open_exporter(x, authenticators)
+        for name, x in exporters
+        if not isinstance(x, InProcess)
+    }
 
 
 def open_sinks(config: Config) -> dict[str, Sink]:
@@ -37,13 +47,16 @@ def open_sinks(config: Config) -> dict[str, Sink]:
 
 
 def open_exporter(
-    config: GrpcConfig | HttpConfig | JsonFileConfig, authenticators: Mapping[str, Authenticator] | None = None
+    config: GrpcConfig | HttpConfig | JsonFileConfig,
+    authenticators: Mapping[str, Authenticator] | None = None,
 ) -> Exporter:
     """One that speaks OTLP. Raises ConfigError where it cannot be opened."""
     auth = None if isinstance(config, JsonFileConfig) else config.auth
     authenticator = None if auth is None else (authenticators or {}).get(auth.authenticator)
     if auth is not None and authenticator is None:
-        raise ConfigError(f"auth.authenticator: {auth.authenticator} cannot be used here; give `headers` instead")
+        raise ConfigError(
+            f"auth.authenticator: {auth.authenticator} cannot be used here; give `headers` instead"
+        )
     match config:
         case GrpcConfig():
             from spanscore.export.otlp_grpc import GrpcExporter  # noqa: PLC0415 - only who uses gRPC loads it

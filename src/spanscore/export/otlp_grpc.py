@@ -32,7 +32,9 @@ class GrpcExporter:
         self._authenticator = authenticator
         self._config = config
         self._credentials = None if config.tls.insecure else _credentials(config.tls)
-        self._headers = {name.lower(): value.get_secret_value() for name, value in config.headers.items()}
+        self._headers = {
+            name.lower(): value.get_secret_value() for name, value in config.headers.items()
+        }
         self._timeout_s = config.timeout / 1e9
         self._channel: Any = None
         self._opened_with: Any = None
@@ -50,9 +52,13 @@ class GrpcExporter:
             self._open(credentials)
         await self._connected()
         try:
-            answer = await self._calls[signal](body, timeout=self._timeout_s, metadata=tuple(sent.items()))
+            answer = await self._calls[signal](
+                body, timeout=self._timeout_s, metadata=tuple(sent.items())
+            )
         except grpc.aio.AioRpcError as error:
-            details = next((value for key, value in error.trailing_metadata() or () if key == _DETAILS), None)
+            details = next(
+                (value for key, value in error.trailing_metadata() or () if key == _DETAILS), None
+            )
             raise status.grpc_error(error.code().name, details, error.details() or "") from error
         return status.not_taken(signal, answer)
 
@@ -65,7 +71,9 @@ class GrpcExporter:
             await self._retiring
 
     async def _connected(self) -> None:
-        """Wait for the connection, so that a request which never left differs from one whose answer is missing."""
+        """Wait for the connection, so that a request which never left differs from one whose answer
+        is missing.
+        """
         if self._channel.get_state(try_to_connect=True) is grpc.ChannelConnectivity.READY:
             return
         try:
@@ -80,17 +88,24 @@ class GrpcExporter:
         config = self._config
         target = config.endpoint.removeprefix("http://").removeprefix("https://")
         compression = _COMPRESSIONS[config.compression]
-        options: list[tuple[str, Any]] = [] if config.keepalive is None else _keepalive(config.keepalive)
+        options: list[tuple[str, Any]] = (
+            [] if config.keepalive is None else _keepalive(config.keepalive)
+        )
         if config.tls.server_name_override:
             options.append(("grpc.ssl_target_name_override", config.tls.server_name_override))
         self._opened_with = credentials
         if credentials is None:
-            self._channel = grpc.aio.insecure_channel(target, options=options, compression=compression)
+            self._channel = grpc.aio.insecure_channel(
+                target, options=options, compression=compression
+            )
         else:
-            self._channel = grpc.aio.secure_channel(target, credentials, options=options, compression=compression)
+            self._channel = grpc.aio.secure_channel(
+                target, credentials, options=options, compression=compression
+            )
         self._calls = {
             signal: self._channel.unary_unary(
-                f"/{WIRE[signal].service}/Export", response_deserializer=WIRE[signal].response.FromString
+                f"/{WIRE[signal].service}/Export",
+                response_deserializer=WIRE[signal].response.FromString,
             )
             for signal in SIGNALS
         }
@@ -115,5 +130,9 @@ def _credentials(tls: Tls) -> Watched[Any]:
 
 
 def _read(tls: Tls) -> Any:
-    roots, key, chain = (None if x is None else x.read_bytes() for x in (tls.ca_file, tls.key_file, tls.cert_file))
-    return grpc.ssl_channel_credentials(root_certificates=roots, private_key=key, certificate_chain=chain)
+    roots, key, chain = (
+        None if x is None else x.read_bytes() for x in (tls.ca_file, tls.key_file, tls.cert_file)
+    )
+    return grpc.ssl_channel_credentials(
+        root_certificates=roots, private_key=key, certificate_chain=chain
+    )

@@ -44,7 +44,9 @@ class HttpExporter:
         self._tls = http_context(config.tls)
         self._server_name = config.tls.server_name_override
         self._compress, encoding = _COMPRESSIONS[config.compression]
-        self._headers = {name.lower(): value.get_secret_value() for name, value in config.headers.items()}
+        self._headers = {
+            name.lower(): value.get_secret_value() for name, value in config.headers.items()
+        }
         self._headers |= {"content-type": "application/x-protobuf"}
         self._headers |= {"content-encoding": encoding} if encoding else {}
         self._urls = {signal: _url(config, signal) for signal in SIGNALS}
@@ -55,7 +57,9 @@ class HttpExporter:
         """See `port.Exporter.send`."""
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=self._timeout, auto_decompress=True)
-        data = body if self._compress is None else bytes(await asyncio.to_thread(self._compress, body))
+        data = (
+            body if self._compress is None else bytes(await asyncio.to_thread(self._compress, body))
+        )
         sent = applied(self._authenticator, self._headers, headers)
         try:
             async with self._session.post(
@@ -70,10 +74,14 @@ class HttpExporter:
         except aiohttp.ClientConnectorError as error:
             raise UndeliveredError(status.connection_problem(error)) from error
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise UndeliveredError(status.connection_problem(error), maybe_delivered=True) from error
+            raise UndeliveredError(
+                status.connection_problem(error), maybe_delivered=True
+            ) from error
         if response.status // 100 != 2:
             retry_after = response.headers.get("Retry-After")
-            raise status.http_error(response.status, retry_after, _reason(answer, response), datetime.now(UTC))
+            raise status.http_error(
+                response.status, retry_after, _reason(answer, response), datetime.now(UTC)
+            )
         return _not_taken(signal, answer)
 
     async def close(self) -> None:
@@ -107,7 +115,9 @@ def _not_taken(signal: Signal, answer: bytes) -> str | None:
 
 
 def _reason(answer: bytes, response: aiohttp.ClientResponse) -> str:
-    """The message of an error's body, as google.rpc.Status where it is one; else HTTP's own word."""
+    """The message of an error's body, as google.rpc.Status where it is one; else HTTP's own
+    word.
+    """
     if response.content_type == "application/x-protobuf":
         details = read_status(answer)
         if details is not None:

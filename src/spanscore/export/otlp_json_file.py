@@ -16,17 +16,24 @@ from spanscore.otlp import json
 from spanscore.otlp.signal import WIRE, Signal
 
 _TAIL_BYTES = 16 * 2**20
-"""How far from its end a file is searched for what a crash may make us send again: the last requests, by far."""
+"""How far from its end a file is searched for what a crash may make us send again: the last
+requests, by far.
+"""
 
 _OF_THE_GROUP = 0o640
-_PARTS = {"traces": ("resource_spans", "scope_spans", "spans"), "logs": ("resource_logs", "scope_logs", "log_records")}
+_PARTS = {
+    "traces": ("resource_spans", "scope_spans", "spans"),
+    "logs": ("resource_logs", "scope_logs", "log_records"),
+}
 
 
 class JsonFileExporter:
-    """Appends to one file, which is made anew, with its folder, where it was deleted or moved away meanwhile.
+    """Appends to one file, which is made anew, with its folder, where it was deleted or moved away
+    meanwhile.
 
-    A request that was written, but not yet remembered as delivered when the process died, comes again after the
-    restart: what the file's last lines contain already is left out of it. A last line that was cut off is removed.
+    A request that was written, but not yet remembered as delivered when the process died, comes
+    again after the restart: what the file's last lines contain already is left out of it. A last
+    line that was cut off is removed.
     """
 
     def __init__(self, config: JsonFileConfig) -> None:
@@ -37,7 +44,9 @@ class JsonFileExporter:
             self._file = self._open()
             self._written = _recover(self._file)
         except OSError as error:
-            raise ConfigError(f"{config.path}: cannot be written ({error.strerror or error}); see its path") from error
+            raise ConfigError(
+                f"{config.path}: cannot be written ({error.strerror or error}); see its path"
+            ) from error
         self._lock = threading.Lock()
         self._closed = False
 
@@ -66,11 +75,17 @@ class JsonFileExporter:
             try:
                 self._append_locked(signal, body)
             except OSError as error:
-                raise UndeliveredError(f"{self._path}: cannot be written ({error.strerror or error})") from error
+                raise UndeliveredError(
+                    f"{self._path}: cannot be written ({error.strerror or error})"
+                ) from error
 
     def _append_locked(self, signal: Signal, body: bytes) -> None:
         request: Any = WIRE[signal].request.FromString(body)
-        if self._written and signal in _PARTS and not _leave_out(request, _PARTS[signal], self._written):
+        if (
+            self._written
+            and signal in _PARTS
+            and not _leave_out(request, _PARTS[signal], self._written)
+        ):
             return
         line = json.encode(request).encode() + b"\n"
         if not _is_at(self._path, self._file):
@@ -85,7 +100,9 @@ class JsonFileExporter:
 
 
 def _is_at(path: Path, file: int) -> bool:
-    """Whether an open file is still the one at this path; what is written to one that was deleted is lost."""
+    """Whether an open file is still the one at this path; what is written to one that was deleted
+    is lost.
+    """
     try:
         return os.path.samestat(path.stat(), os.fstat(file))
     except FileNotFoundError:
@@ -107,7 +124,9 @@ def _recover(file: int) -> set[str]:
     if whole < len(tail) and (whole or not start):
         os.ftruncate(file, start + whole)
     lines = tail[:whole].split(b"\n")
-    return {identity for line in lines[1 if start else 0 :] if line for identity in _identities(line)}
+    return {
+        identity for line in lines[1 if start else 0 :] if line for identity in _identities(line)
+    }
 
 
 def _identities(line: bytes) -> set[str]:
@@ -120,7 +139,10 @@ def _identities(line: bytes) -> set[str]:
         return set()
     outer, middle, inner = _PARTS[signal]
     return {
-        _identity(item) for x in getattr(request, outer) for y in getattr(x, middle) for item in getattr(y, inner)
+        _identity(item)
+        for x in getattr(request, outer)
+        for y in getattr(x, middle)
+        for item in getattr(y, inner)
     } - {""}
 
 
@@ -134,8 +156,8 @@ def _identity(item: Any) -> str:
 def _leave_out(request: Any, parts: tuple[str, str, str], written: set[str]) -> bool:
     """Take out of `request` what is in the file already; False: nothing is left.
 
-    Each identity is forgotten when it is met: what came once before the crash comes once again, and a user's span that
-    is sent twice on purpose is written twice.
+    Each identity is forgotten when it is met: what came once before the crash comes once again, and
+    a user's span that is sent twice on purpose is written twice.
     """
     outer, middle, inner = parts
     left = 0

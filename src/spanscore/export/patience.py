@@ -28,7 +28,9 @@ class Patience:
                 answer = await ask()
             except (RetryableError, PermanentError) as error:
                 self._complaints.complain(_NO_STORE, str(error), level=logging.ERROR)
-                await self._sleep(error.retry_after_s if isinstance(error, RetryableError) else _WAIT_FOR_REPAIR_S)
+                await self._sleep(
+                    error.retry_after_s if isinstance(error, RetryableError) else _WAIT_FOR_REPAIR_S
+                )
             else:
                 self._complaints.is_over(_NO_STORE)
                 return answer

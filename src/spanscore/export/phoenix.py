@@ -14,7 +14,9 @@ _MAX_TEXT_LENGTH = 8192
 
 
 class _Place(NamedTuple):
-    """One of Phoenix's lists of annotations: its path, and what the id of what is annotated is called."""
+    """One of Phoenix's lists of annotations: its path, and what the id of what is annotated is
+    called.
+    """
 
     path: str
     key: str
@@ -38,22 +40,32 @@ class PhoenixSink:
         self._api = JsonApi(config)
         self._has_sessions = True
 
-    async def file(self, evaluations: Sequence[Evaluation], *, final: bool = False) -> Sequence[Evaluation]:  # noqa: ARG002 - there is one place only
+    async def file(
+        self,
+        evaluations: Sequence[Evaluation],
+        *,
+        final: bool = False,  # noqa: ARG002 - there is one place only
+    ) -> Sequence[Evaluation]:
         """See `Sink.file`."""
         of_traces = [x for x in evaluations if x.scope == "trace"]
         missing = await self._annotate(_SPANS, [x for x in of_traces if x.target.span_id])
         absent = set(map(id, missing))
         missing += await self._annotate(_TRACES, [x for x in of_traces if id(x) not in absent])
-        return [*missing, *await self._annotate_sessions([x for x in evaluations if x.scope == "session"])]
+        return [
+            *missing,
+            *await self._annotate_sessions([x for x in evaluations if x.scope == "session"]),
+        ]
 
     async def close(self) -> None:
         """See `Sink.close`."""
         await self._api.close()
 
     async def _annotate_sessions(self, evaluations: Sequence[Evaluation]) -> list[Evaluation]:
-        """As `_annotate`; on the session's last agent span where Phoenix has that, but knows no such session.
+        """As `_annotate`; on the session's last agent span where Phoenix has that, but knows no
+        such session.
 
-        It reads a session's id from two attributes only, and older ones have no annotations of sessions.
+        It reads a session's id from two attributes only, and older ones have no annotations of
+        sessions.
         """
         unknown = evaluations
         if self._has_sessions:
@@ -65,19 +77,28 @@ class PhoenixSink:
         return missing + await self._annotate(_TRACES, [x for x in unknown if not x.target.span_id])
 
     async def _annotate(self, place: _Place, evaluations: Sequence[Evaluation]) -> list[Evaluation]:
-        """Annotate what is there; returns what is not. Phoenix refuses a whole request for one unknown id."""
+        """Annotate what is there; returns what is not.
+
+        Phoenix refuses a whole request for one unknown id.
+        """
         present, missing = list(evaluations), list[Evaluation]()
         while present:
             data = [_annotation(place, x) for one in present for x in wording.tallied(one)]
-            status, answer = await self._api.ask("POST", f"{place.path}?sync=true", {"data": data}, expected=(404, 405))
+            status, answer = await self._api.ask(
+                "POST", f"{place.path}?sync=true", {"data": data}, expected=(404, 405)
+            )
             if status // 100 == 2:
                 break
             listed = _listed(answer)
             ids = set(listed.split(", "))
             # An id with a comma in it is found as part of the list only.
-            unknown = [x for x in present if place.id_of(x) in ids] or [x for x in present if place.id_of(x) in listed]
+            unknown = [x for x in present if place.id_of(x) in ids] or [
+                x for x in present if place.id_of(x) in listed
+            ]
             if not unknown:
-                raise UnsupportedSignalError(f"{place.path} is answered {status}: this server has no such annotations")
+                raise UnsupportedSignalError(
+                    f"{place.path} is answered {status}: this server has no such annotations"
+                )
             missing += unknown
             absent = set(map(id, unknown))
             present = [x for x in present if id(x) not in absent]
@@ -85,21 +106,31 @@ class PhoenixSink:
 
 
 def _listed(answer: Any) -> str:
-    """The ids in an answer such as `Spans with IDs a, b do not exist.`, the only place that names the unknown ones."""
+    """The ids in an answer such as `Spans with IDs a, b do not exist.`, the only place that names
+    the unknown ones.
+    """
     text = answer.get("detail", "") if isinstance(answer, Mapping) else answer
     before, _, _ = str(text).rpartition(" do not exist")
     return before.partition(" with IDs ")[2]
 
 
 def _identifier(evaluation: Evaluation) -> str:
-    """Annotations of one span with the same name and identifier replace each other; several turns can share a span."""
+    """Annotations of one span with the same name and identifier replace each other; several turns
+    can share a span.
+    """
     return f"spanscore:{evaluation.subject_id[:8]}" if evaluation.scope == "trace" else "spanscore"
 
 
 def _annotation(place: _Place, evaluation: Evaluation) -> dict[str, Any]:
     outcome = evaluation.outcome
-    explanation = f"{outcome.type}: {outcome.message}" if isinstance(outcome, Failure) else evaluation.reason
-    score = None if evaluation.value is None else wording.rounded(evaluation.value, evaluation.threshold)
+    explanation = (
+        f"{outcome.type}: {outcome.message}" if isinstance(outcome, Failure) else evaluation.reason
+    )
+    score = (
+        None
+        if evaluation.value is None
+        else wording.rounded(evaluation.value, evaluation.threshold)
+    )
     if evaluation.metric == wording.TALLY:
         score = None  # of an annotation with a score its pages show that, and not the label
     result = {

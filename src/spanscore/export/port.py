@@ -1,4 +1,6 @@
-"""What the export stage asks of an exporter and of the store, and the ways in which sending fails."""
+"""What the export stage asks of an exporter and of the store, and the ways in which sending
+fails.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -13,18 +15,25 @@ from spanscore.otlp.signal import Signal
 class UndeliveredError(RetryableError):
     """Not delivered this time.
 
-    `requested_wait_s` is how long the backend asked us to wait, in seconds; None where it did not. `maybe_delivered`:
-    the request may have arrived all the same: the connection broke, or the answer did not come in time.
+    `requested_wait_s` is how long the backend asked us to wait, in seconds; None where it did not.
+    `maybe_delivered`: the request may have arrived all the same: the connection broke, or the
+    answer did not come in time.
     """
 
-    def __init__(self, message: str, *, requested_wait_s: float | None = None, maybe_delivered: bool = False) -> None:
-        super().__init__(message, retry_after_s=1.0 if requested_wait_s is None else requested_wait_s)
+    def __init__(
+        self, message: str, *, requested_wait_s: float | None = None, maybe_delivered: bool = False
+    ) -> None:
+        super().__init__(
+            message, retry_after_s=1.0 if requested_wait_s is None else requested_wait_s
+        )
         self.requested_wait_s = requested_wait_s
         self.maybe_delivered = maybe_delivered
 
 
 class FaultError(UndeliveredError):
-    """The backend failed at what it was given (HTTP 500, gRPC INTERNAL): that may pass, or come back each time."""
+    """The backend failed at what it was given (HTTP 500, gRPC INTERNAL): that may pass, or come
+    back each time.
+    """
 
     def __init__(self, message: str, *, requested_wait_s: float | None = None) -> None:
         super().__init__(message, requested_wait_s=requested_wait_s, maybe_delivered=True)
@@ -38,12 +47,13 @@ class Exporter(Protocol):
     """One place that requests are sent to."""
 
     async def send(self, signal: Signal, body: bytes, headers: Headers = ()) -> str | None:
-        """Send one export request, serialised; returns None, or what the backend says that it did not take of it.
+        """Send one export request, serialised; returns None, or what the backend says that it did
+        not take of it.
 
         `headers` are those that it came with, for an authenticator to choose from.
 
-        Raises UndeliveredError where sending again may help, UnsupportedSignalError where the backend does not know the
-        signal, another PermanentError where it refused the request.
+        Raises UndeliveredError where sending again may help, UnsupportedSignalError where the
+        backend does not know the signal, another PermanentError where it refused the request.
         """
         ...
 
@@ -69,17 +79,27 @@ class Outbox(Protocol):
         ...
 
     def set_cursor(self, exporter: str, seq: int, undelivered: Sequence[Undelivered] = ()) -> None:
-        """Remember that `exporter` is done with everything up to `seq`, and what of it could not be delivered."""
+        """Remember that `exporter` is done with everything up to `seq`, and what of it could not be
+        delivered.
+        """
         ...
 
     def undelivered(self) -> Mapping[str, tuple[int, int]]:
-        """By exporter how many scores it could not deliver, and how many of them are to be sent again."""
+        """By exporter how many scores it could not deliver, and how many of them are to be sent
+        again.
+        """
         ...
 
-    def to_send_again(self, exporter: str, limit: int) -> Sequence[tuple[Undelivered, Evaluation, bool]]:
-        """At most `limit` scores that `exporter` is to send again, and whether a later revision superseded them."""
+    def to_send_again(
+        self, exporter: str, limit: int
+    ) -> Sequence[tuple[Undelivered, Evaluation, bool]]:
+        """At most `limit` scores that `exporter` is to send again, and whether a later revision
+        superseded them.
+        """
         ...
 
     def settle(self, exporter: str, seqs: Sequence[int], still: Sequence[Undelivered]) -> None:
-        """Forget that `exporter` could not deliver these, but for those that it `still` could not."""
+        """Forget that `exporter` could not deliver these, but for those that it `still` could
+        not.
+        """
         ...

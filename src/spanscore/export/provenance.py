@@ -1,4 +1,6 @@
-"""What an evaluation is of, and how it came to that, as the attributes that its spans and events share."""
+"""What an evaluation is of, and how it came to that, as the attributes that its spans and events
+share.
+"""
 
 from collections.abc import Iterator
 
@@ -22,7 +24,9 @@ class Provenance:
         self._conversation_id = wire.text_attribute(kind, "gen_ai.conversation.id")
 
     def __call__(self, evaluation: Evaluation) -> Iterator[bytes]:
-        """The parts of the message: the run or rule, the chance of being drawn, the agent trace and the session."""
+        """The parts of the message: the run or rule, the chance of being drawn, the agent trace and
+        the session.
+        """
         if evaluation.run is not None:
             yield self._run(evaluation.run)
         if evaluation.sampling < 1:

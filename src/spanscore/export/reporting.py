@@ -1,4 +1,6 @@
-"""spanscore's own metrics, sent by OTLP from time to time; independent of the scores, which they never delay."""
+"""spanscore's own metrics, sent by OTLP from time to time; independent of the scores, which they
+never delay.
+"""
 
 import asyncio
 import logging
@@ -21,7 +23,10 @@ _LAST_WORDS_S = 2.0
 
 
 class Reporting:
-    """Sends what a meter has to one place. What is not taken is not repeated: the next request contains it too."""
+    """Sends what a meter has to one place.
+
+    What is not taken is not repeated: the next request contains it too.
+    """
 
     def __init__(
         self,
@@ -51,7 +56,9 @@ class Reporting:
     async def send(self) -> None:
         """Send once, what is now."""
         about = f"metrics to {self._endpoint}: not delivered"
-        body = otlp.request(self._meter.collect(), self._resource, self._meter.started_ns, self._clock_ns())
+        body = otlp.request(
+            self._meter.collect(), self._resource, self._meter.started_ns, self._clock_ns()
+        )
         try:
             async with asyncio.timeout(self._timeout_s):
                 partial_success = await self._exporter.send("metrics", body)
@@ -61,7 +68,9 @@ class Reporting:
         if self._complaints.is_over(about):
             _log.info("metrics to %s: delivered again", self._endpoint)
         if partial_success is not None:
-            self._complaints.complain(f"metrics to {self._endpoint}: delivered in part", partial_success)
+            self._complaints.complain(
+                f"metrics to {self._endpoint}: delivered in part", partial_success
+            )
 
     async def close(self) -> None:
         """Send a last time, not waiting long for it, and close the connection."""
@@ -100,10 +109,18 @@ def exporter_config(config: Otlp) -> GrpcConfig | HttpConfig:
     whole = config.endpoint if "://" in config.endpoint else f"http://{config.endpoint}"
     where = {"metrics_endpoint": whole} if url.path.strip("/") else {"endpoint": whole}
     return HttpConfig.model_validate(
-        {**where, "tls": tls, "headers": headers, "compression": config.compression, "timeout": timeout}
+        {
+            **where,
+            "tls": tls,
+            "headers": headers,
+            "compression": config.compression,
+            "timeout": timeout,
+        }
     )
 
 
-def open_reportings(periodic: Sequence[Periodic], meter: Meter, resource: Mapping[str, str]) -> list[Reporting]:
+def open_reportings(
+    periodic: Sequence[Periodic], meter: Meter, resource: Mapping[str, str]
+) -> list[Reporting]:
     """One for each configured reader. Raises ConfigError where one cannot be opened."""
     return [Reporting(x, meter, resource) for x in periodic]

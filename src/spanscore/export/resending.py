@@ -1,4 +1,6 @@
-"""Scores that could not be delivered: how many there are, and the loops that send them again where somebody asks."""
+"""Scores that could not be delivered: how many there are, and the loops that send them again where
+somebody asks.
+"""
 
 import asyncio
 import logging
@@ -15,8 +17,13 @@ _log = logging.getLogger(__name__)
 
 _BATCH = 64
 
-Again: TypeAlias = Callable[[Sequence[tuple[Undelivered, Evaluation, bool]]], Awaitable[Sequence[Undelivered]]]
-"""Sends some again; gives those that still do not arrive. The flag says that a later revision has superseded one."""
+Again: TypeAlias = Callable[
+    [Sequence[tuple[Undelivered, Evaluation, bool]]], Awaitable[Sequence[Undelivered]]
+]
+"""Sends some again; gives those that still do not arrive.
+
+The flag says that a later revision has superseded one.
+"""
 
 
 class Resending:
@@ -28,7 +35,9 @@ class Resending:
         self._ways = ways
         self._asked = {name: asyncio.Event() for name in ways}
         self.counts: dict[str, int] = {}
-        """How many scores each exporter could not deliver, those that are configured no more among them."""
+        """How many scores each exporter could not deliver, those that are configured no more among
+        them.
+        """
 
     async def look(self) -> None:
         """Count what is undelivered, and begin to send again what is asked for."""
@@ -41,8 +50,14 @@ class Resending:
     @property
     def notice(self) -> str | None:
         """What a person is to know of it; None: nothing."""
-        named = ", ".join(f"{count:,} by {name}" for name, count in sorted(self.counts.items()) if count)
-        return f"scores that could not be delivered: {named}; see spanscore scores --undelivered" if named else None
+        named = ", ".join(
+            f"{count:,} by {name}" for name, count in sorted(self.counts.items()) if count
+        )
+        return (
+            f"scores that could not be delivered: {named}; see spanscore scores --undelivered"
+            if named
+            else None
+        )
 
     def loops(self) -> list[Callable[[], Awaitable[None]]]:
         """What starts the loops, one an exporter."""
@@ -58,8 +73,15 @@ class Resending:
             ):
                 failed = await again(rows)
                 seqs = [note.seq for note, _, _ in rows]
-                await self._patience.get(partial(asyncio.to_thread, self._outbox.settle, name, seqs, failed))
+                await self._patience.get(
+                    partial(asyncio.to_thread, self._outbox.settle, name, seqs, failed)
+                )
                 sent, still = sent + len(rows) - len(failed), still + len(failed)
             if sent or still:
-                _log.info("%s: of what was to be sent again %d scores arrived, %d did not", name, sent, still)
+                _log.info(
+                    "%s: of what was to be sent again %d scores arrived, %d did not",
+                    name,
+                    sent,
+                    still,
+                )
                 await self.look()

@@ -10,24 +10,28 @@ from spanscore.model.headers import without_headers
 from spanscore.model.span import Attributes
 
 SCOPE_NAME = "spanscore"
-"""The instrumentation scope of everything that spanscore emits; what it receives under it, it never evaluates."""
+"""The instrumentation scope of everything that spanscore emits; what it receives under it, it never
+evaluates.
+"""
 
-# Field numbers of export requests, the same for all three signals: a request has groups, each with a resource and
-# scopes, each of those with the scope itself and its spans, log records or metrics.
+# Field numbers of export requests, the same for all three signals: a request has groups, each with
+# a resource and scopes, each of those with the scope itself and its spans, log records or metrics.
 _GROUPS, _RESOURCE, _SCOPES, _SCOPE, _ITEMS = 1, 1, 2, 1, 2
 
 _SPANSCORE = InstrumentationScope(name=SCOPE_NAME, version=version("spanscore")).SerializeToString()
 
 
 class ByResource:
-    """An export request in the making: serialised spans, log records or metrics by the resource that they belong to.
+    """An export request in the making: serialised spans, log records or metrics by the resource
+    that they belong to.
 
-    Resources differ by their contents; the identity of the attributes' dict is a short cut, since the scores of
-    one trace share it.
+    Resources differ by their contents; the identity of the attributes' dict is a short cut, since
+    the scores of one trace share it.
     """
 
     def __init__(self) -> None:
-        self._by_identity: dict[int, tuple[Attributes, list[bytes]]] = {}  # keeps the dict: its id() must stay taken
+        # keeps the dict: its id() must stay taken
+        self._by_identity: dict[int, tuple[Attributes, list[bytes]]] = {}
         self._by_content: dict[bytes, list[bytes]] = {}
 
     def of(self, resource: Attributes) -> list[bytes]:
@@ -35,7 +39,9 @@ class ByResource:
         known = self._by_identity.get(id(resource))
         if known is not None:
             return known[1]
-        items = self._by_content.setdefault(wire.attributes(Resource, without_headers(resource)), [])
+        items = self._by_content.setdefault(
+            wire.attributes(Resource, without_headers(resource)), []
+        )
         self._by_identity[id(resource)] = resource, items
         return items
 

@@ -5,12 +5,16 @@ from dataclasses import dataclass, replace
 from spanscore.export.config import RetryOnFailure
 
 MAX_REQUESTED_WAIT_S = 300.0
-"""The longest wait that a backend may ask for, in seconds; one that asks for a day would stop its scores for a day."""
+"""The longest wait that a backend may ask for, in seconds; one that asks for a day would stop its
+scores for a day.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Where one request stands: when it was first tried, and the wait that comes next, both in nanoseconds."""
+    """Where one request stands: when it was first tried, and the wait that comes next, both in
+    nanoseconds.
+    """
 
     config: RetryOnFailure
     started_ns: int
@@ -40,9 +44,13 @@ class Backoff:
             else min(requested_wait_s, MAX_REQUESTED_WAIT_S)
         )
         then_ns = now_ns + wait_s * 1e9
-        too_late = self.config.max_elapsed_time and then_ns > self.started_ns + self.config.max_elapsed_time
+        too_late = (
+            self.config.max_elapsed_time
+            and then_ns > self.started_ns + self.config.max_elapsed_time
+        )
         faulty_too_long = (
-            self.faulty_since_ns is not None and then_ns > self.faulty_since_ns + self.config.max_fault_time
+            self.faulty_since_ns is not None
+            and then_ns > self.faulty_since_ns + self.config.max_fault_time
         )
         return None if too_late or faulty_too_long or not self.config.enabled else wait_s
 

@@ -1,4 +1,6 @@
-"""The loops that send: scores out of the outbox, and in inline mode the requests that pass through."""
+"""The loops that send: scores out of the outbox, and in inline mode the requests that pass
+through.
+"""
 
 import asyncio
 import logging
@@ -30,12 +32,14 @@ from spanscore.telemetry import Complaints, Meter, declared
 _log = logging.getLogger(__name__)
 
 _NO_SPANS = (
-    "%s: no evaluation spans are sent there, since %s shows the same scores; for both set evaluation_spans: true on it"
+    "%s: no evaluation spans are sent there, since %s shows the same scores; for both set"
+    " evaluation_spans: true on it"
 )
 
 
 class Sender:
-    """Sends to all exporters; each has its own task and its own place in the outbox, so that none waits for another.
+    """Sends to all exporters; each has its own task and its own place in the outbox, so that none
+    waits for another.
 
     Belongs to one event loop.
     """
@@ -53,7 +57,9 @@ class Sender:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """`exporters` and `sinks` by the names that `config` gives them. Reads where the outbox ends now.
+        """`exporters` and `sinks` by the names that `config` gives them.
+
+        Reads where the outbox ends now.
 
         `by_tenant`: the scores of each tenant leave in requests of their own.
         """
@@ -68,7 +74,8 @@ class Sender:
         ]
         self._forwardings = [Forwarding(x, config.otlp_exporters[x.name]) for x in self._deliveries]
         self._filings = [
-            Filing(name, sink, config.sinks[name], outbox, self._around) for name, sink in (sinks or {}).items()
+            Filing(name, sink, config.sinks[name], outbox, self._around)
+            for name, sink in (sinks or {}).items()
         ]
         self._batches = Batches(config, outbox, by_tenant=by_tenant)
         self._without_spans = without_spans(config) if config.emit.spans else {}
@@ -80,11 +87,22 @@ class Sender:
         self._progress = asyncio.Event()
         self._draining = self._stopped = False
         self._running: asyncio.Task[None] | None = None
-        meter.watch(declared.EXPORTER_WAITING_SCORES, lambda: {(name,): count for name, count in self.behind().items()})
-        meter.watch(declared.EXPORTER_UNDELIVERED_SCORES, lambda: {(x,): n for x, n in self.undelivered.items()})
+        meter.watch(
+            declared.EXPORTER_WAITING_SCORES,
+            lambda: {(name,): count for name, count in self.behind().items()},
+        )
+        meter.watch(
+            declared.EXPORTER_UNDELIVERED_SCORES,
+            lambda: {(x,): n for x, n in self.undelivered.items()},
+        )
         meter.watch(declared.EXPORTER_OLDEST_AGE, self._ages_s)
-        meter.watch(declared.EXPORTER_QUEUE_SIZE, lambda: {(x.name,): x.waiting for x in self._forwardings})
-        meter.watch(declared.EXPORTER_QUEUE_CAPACITY, lambda: {(x.name,): x.capacity for x in self._forwardings})
+        meter.watch(
+            declared.EXPORTER_QUEUE_SIZE, lambda: {(x.name,): x.waiting for x in self._forwardings}
+        )
+        meter.watch(
+            declared.EXPORTER_QUEUE_CAPACITY,
+            lambda: {(x.name,): x.capacity for x in self._forwardings},
+        )
 
     async def run(self) -> None:
         """Send until cancelled or stopped."""
@@ -116,12 +134,16 @@ class Sender:
             filing.offer(self._latest)
         self._news.set()
 
-    def forward(self, signal: Signal, request: Message | bytes, headers: Headers = ()) -> "asyncio.Future[None]":
-        """Send a received request on to all exporters; the future is done when each delivered or refused it for good.
+    def forward(
+        self, signal: Signal, request: Message | bytes, headers: Headers = ()
+    ) -> "asyncio.Future[None]":
+        """Send a received request on to all exporters; the future is done when each delivered or
+        refused it for good.
 
         `headers` are those that it came with.
 
-        Raises RetryableError at once when a queue is full. The future is cancelled when the sender stops before.
+        Raises RetryableError at once when a queue is full. The future is cancelled when the sender
+        stops before.
         """
         body = request if isinstance(request, bytes) else request.SerializeToString()
         return forward_to_all(self._forwardings, signal, body, headers)
@@ -133,7 +155,9 @@ class Sender:
 
     @property
     def undelivered(self) -> dict[str, int]:
-        """How many scores each exporter could not deliver, as of the last `look`; those of former exporters too."""
+        """How many scores each exporter could not deliver, as of the last `look`; those of former
+        exporters too.
+        """
         return dict.fromkeys(self.behind(), 0) | self._resending.counts
 
     @property
@@ -142,16 +166,27 @@ class Sender:
         return self._resending.notice
 
     async def look(self) -> None:
-        """Count what could not be delivered, and begin to send again what somebody has asked for."""
+        """Count what could not be delivered, and begin to send again what somebody has asked
+        for.
+        """
         await self._resending.look()
 
     def _ages_s(self) -> dict[tuple[str, ...], float]:
-        """How old the oldest score is that has still to be sent, by exporter, as far as memory tells it."""
+        """How old the oldest score is that has still to be sent, by exporter, as far as memory
+        tells it.
+        """
         behind, now_ns = self.behind(), self._around.clock_ns()
-        oldest = {x.name: self._batches.window.oldest_ns(self._cursors.get(x.name, 0)) for x in self._deliveries}
+        oldest = {
+            x.name: self._batches.window.oldest_ns(self._cursors.get(x.name, 0))
+            for x in self._deliveries
+        }
         oldest |= {x.name: x.oldest_ns for x in self._filings}
         return {
-            (name,): max(0.0, (now_ns - since_ns) / 1e9) if since_ns is not None and behind[name] else 0.0
+            (name,): (
+                max(0.0, (now_ns - since_ns) / 1e9)
+                if since_ns is not None and behind[name]
+                else 0.0
+            )
             for name, since_ns in oldest.items()
         }
 
@@ -178,7 +213,10 @@ class Sender:
         )
 
     async def stop(self) -> None:
-        """Stop sending and close the exporters; what has not left goes after the next start. Idempotent."""
+        """Stop sending and close the exporters; what has not left goes after the next start.
+
+        Idempotent.
+        """
         self._stopped = True
         if self._running is not None:
             self._running.cancel()
@@ -204,7 +242,9 @@ class Sender:
             await asyncio.Event().wait()
 
     async def _lasting(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do `work`, which ends only by a fault nobody foresaw, from its place in the outbox on, again and again."""
+        """Do `work`, which ends only by a fault nobody foresaw, from its place in the outbox on,
+        again and again.
+        """
         while True:
             try:
                 await work()
@@ -223,20 +263,27 @@ class Sender:
             batch = await self._patience.get(partial(self._batches.after, cursor, self._latest))
             self._count_lost(delivery.name, batch, cursor)
             signals = self._signals_to(delivery.name)
-            lost = await sending.send(delivery, batch.parts, self._around.clock_ns(), signals=signals)
+            lost = await sending.send(
+                delivery, batch.parts, self._around.clock_ns(), signals=signals
+            )
             self._count(delivery.name, batch, lost)
             cursor = batch.last_seq
             await self._remember(delivery.name, cursor, lost)
-            # Remembered before it is counted: after a crash a batch may be missing from the histogram, but never twice.
+            # Remembered before it is counted: after a crash a batch may be missing from the
+            # histogram, but never twice.
             if self._config.emit.metrics and "metrics" in signals:
                 now_ns = self._around.clock_ns()
                 for part in batch.parts:
                     counted = histogram.request(part.evaluations, counts, now_ns)
-                    if counted and not await delivery.deliver("metrics", counted, part.headers, at_most_once=True):
+                    if counted and not await delivery.deliver(
+                        "metrics", counted, part.headers, at_most_once=True
+                    ):
                         counts.add(part.evaluations, now_ns)
 
     async def _first_cursor(self, name: str) -> int:
-        """Where this exporter goes on; a new one begins with the scores that come after it was configured."""
+        """Where this exporter goes on; a new one begins with the scores that come after it was
+        configured.
+        """
         cursor = await self._patience.get(partial(asyncio.to_thread, self._outbox.cursor, name))
         if cursor is None:
             cursor = self._begin
@@ -244,10 +291,14 @@ class Sender:
         return cursor
 
     async def _remember(self, name: str, cursor: int, lost: Sequence[Undelivered] = ()) -> None:
-        await self._patience.get(partial(asyncio.to_thread, self._outbox.set_cursor, name, cursor, lost))
+        await self._patience.get(
+            partial(asyncio.to_thread, self._outbox.set_cursor, name, cursor, lost)
+        )
 
     async def _wait_for_more(self, cursor: int) -> None:
-        """Until there are scores after `cursor`, and either a batch full of them or the flush time-out has passed."""
+        """Until there are scores after `cursor`, and either a batch full of them or the flush
+        time-out has passed.
+        """
         while cursor >= self._latest:
             self._news.clear()
             await self._news.wait()
@@ -255,7 +306,9 @@ class Sender:
             await self._around.sleep(self._config.batch.flush_timeout / 1e9)
 
     def _has_full_batch(self, cursor: int) -> bool:
-        """Whether a batch full of scores follows; what is in the store alone is not looked at, and counts as scores."""
+        """Whether a batch full of scores follows; what is in the store alone is not looked at, and
+        counts as scores.
+        """
         max_size, window = self._config.batch.max_size, self._batches.window
         if self._latest - cursor < max_size:
             return False
@@ -264,7 +317,9 @@ class Sender:
     def _signals_to(self, name: str) -> tuple[Signal, ...]:
         """What an exporter gets of each score."""
         taken = self._config.otlp_exporters[name].signals
-        return tuple(x for x in SIGNALS if x in taken and (x != "traces" or name not in self._without_spans))
+        return tuple(
+            x for x in SIGNALS if x in taken and (x != "traces" or name not in self._without_spans)
+        )
 
     def _ways_again(self) -> dict[str, Again]:
         """By exporter, how scores are sent again that it could not deliver."""
@@ -275,7 +330,9 @@ class Sender:
             pairs = [(note, evaluation) for note, evaluation, _ in rows]
             now_ns, signals = self._around.clock_ns(), self._signals_to(delivery.name)
             by_tenant = self._by_tenant
-            return await sending.send_again(delivery, self._config, pairs, now_ns, signals, by_tenant=by_tenant)
+            return await sending.send_again(
+                delivery, self._config, pairs, now_ns, signals, by_tenant=by_tenant
+            )
 
         ways: dict[str, Again] = {x.name: partial(send_again, x) for x in self._deliveries}
         return ways | {x.name: x.file_again for x in self._filings}
@@ -288,17 +345,24 @@ class Sender:
         if count := len(carried) - len(lost):
             self._around.meter.add(declared.EXPORTER_SENT_SCORES, count, exporter=name)
         for reason, count in Counter(x.reason for x in lost).items():
-            self._around.meter.add(declared.EXPORTER_DROPPED_SCORES, count, exporter=name, reason=reason)
+            self._around.meter.add(
+                declared.EXPORTER_DROPPED_SCORES, count, exporter=name, reason=reason
+            )
         if lost:
             losses = f"{len(lost)} could not be delivered, {lost[0].reason}: {lost[0].error}"
-            self._complaints.complain(f"{name}: scores", f"{losses}; `spanscore scores --undelivered` lists them")
+            self._complaints.complain(
+                f"{name}: scores", f"{losses}; `spanscore scores --undelivered` lists them"
+            )
 
     def _count_lost(self, name: str, batch: Batch, cursor: int) -> None:
         lost = batch.last_seq - cursor - batch.count
         if lost > 0:
             _log.warning(
-                "%s: %d scores are not in the store any more and were not sent: deleted by its retention, or damaged",
+                "%s: %d scores are not in the store any more and were not sent: deleted by its"
+                " retention, or damaged",
                 name,
                 lost,
             )
-            self._around.meter.add(declared.EXPORTER_DROPPED_SCORES, lost, exporter=name, reason="retention")
+            self._around.meter.add(
+                declared.EXPORTER_DROPPED_SCORES, lost, exporter=name, reason="retention"
+            )

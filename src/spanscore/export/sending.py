@@ -1,4 +1,6 @@
-"""Scores to one OTLP backend: those of a batch, and those that it did not take before and is asked to take again."""
+"""Scores to one OTLP backend: those of a batch, and those that it did not take before and is asked
+to take again.
+"""
 
 import asyncio
 from collections import defaultdict
@@ -28,9 +30,12 @@ async def send(
     lost: defaultdict[int, dict[str, Loss]] = defaultdict(dict)
     arrived: set[int] = set()
     for part in found:
-        # Together, so that there is less time between the first answer and the note that all has arrived.
+        # Together, so that there is less time between the first answer and the note that all has
+        # arrived.
         requests = [x for x in part.requests if x.signal in signals]
-        losses = await asyncio.gather(*(_deliver(delivery, x, part, patient=patient) for x in requests))
+        losses = await asyncio.gather(
+            *(_deliver(delivery, x, part, patient=patient) for x in requests)
+        )
         for request, loss in zip(requests, losses, strict=True):
             for seq in request.seqs:
                 if loss is None:
@@ -40,7 +45,8 @@ async def send(
     return [
         Undelivered(delivery.name, seq, tuple(counted), first.reason, first.error, now_ns)
         for seq, losses_of in sorted(lost.items())
-        if (counted := _counted(losses_of, seq in arrived)) and (first := next(iter(counted.values())))
+        if (counted := _counted(losses_of, seq in arrived))
+        and (first := next(iter(counted.values())))
     ]
 
 
@@ -53,7 +59,8 @@ async def send_again(
     *,
     by_tenant: bool = False,
 ) -> list[Undelivered]:
-    """Deliver of each score what did not arrive, of these signals; gives those that still do not, each found alone.
+    """Deliver of each score what did not arrive, of these signals; gives those that still do not,
+    each found alone.
 
     With `by_tenant` no request has scores of two tenants.
     """
@@ -62,7 +69,9 @@ async def send_again(
         of_forms = [(note.seq, x) for note, x in rows if note.forms == forms]
         wanted = set(forms).intersection(signals)
         emit = Emit(spans="traces" in wanted, events="logs" in wanted, metrics=False)
-        divided = partial(parts, config=config.model_copy(update={"emit": emit}), by_tenant=by_tenant)
+        divided = partial(
+            parts, config=config.model_copy(update={"emit": emit}), by_tenant=by_tenant
+        )
         still += await _send_halves(delivery, divided, of_forms, now_ns)
     return still
 
@@ -79,14 +88,22 @@ async def _send_halves(
     if len(again) < 2:
         return still
     middle = len(again) // 2
-    return [x for half in (again[:middle], again[middle:]) for x in await _send_halves(delivery, divided, half, now_ns)]
+    return [
+        x
+        for half in (again[:middle], again[middle:])
+        for x in await _send_halves(delivery, divided, half, now_ns)
+    ]
 
 
-async def _deliver(delivery: Delivery, request: Request, part: Part, *, patient: bool) -> Loss | None:
+async def _deliver(
+    delivery: Delivery, request: Request, part: Part, *, patient: bool
+) -> Loss | None:
     return await delivery.deliver(request.signal, request.body, part.headers, patient=patient)
 
 
 def _counted(losses: dict[str, Loss], has_arrived: bool) -> dict[str, Loss]:
-    """What is missed of a score: a form that the backend does not know is, only where it knows none."""
+    """What is missed of a score: a form that the backend does not know is, only where it knows
+    none.
+    """
     known = {signal: x for signal, x in losses.items() if x.reason != "unsupported"}
     return known or ({} if has_arrived else losses)

@@ -7,17 +7,24 @@ from spanscore.model.score import Evaluation
 
 
 class Sink(Protocol):
-    """One tool. What is filed twice replaces itself, and a later revision replaces the one before it."""
+    """One tool.
 
-    async def file(self, evaluations: Sequence[Evaluation], *, final: bool = False) -> Sequence[Evaluation]:
-        """File scores, failures, and that a session rests on no signal; returns those whose place is not there yet.
+    What is filed twice replaces itself, and a later revision replaces the one before it.
+    """
+
+    async def file(
+        self, evaluations: Sequence[Evaluation], *, final: bool = False
+    ) -> Sequence[Evaluation]:
+        """File scores, failures, and that a session rests on no signal; returns those whose place
+        is not there yet.
 
         The place is a span, a trace or a session of the tool.
 
-        With `final` they are not asked about again: what can be filed in another place than the best one now is.
+        With `final` they are not asked about again: what can be filed in another place than the
+        best one now is.
 
-        Raises UndeliveredError where trying again may help, UnsupportedSignalError where the tool has no place for
-        scores at all, another PermanentError where it refused what it was given.
+        Raises UndeliveredError where trying again may help, UnsupportedSignalError where the tool
+        has no place for scores at all, another PermanentError where it refused what it was given.
         """
         ...
 

@@ -1,4 +1,6 @@
-"""Evaluations as evaluation spans: what every tracing backend shows, in the evaluated span's own trace."""
+"""Evaluations as evaluation spans: what every tracing backend shows, in the evaluated span's own
+trace.
+"""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -11,7 +13,16 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from spanscore.export import wire, wording
 from spanscore.export.provenance import Provenance
 from spanscore.export.resources import ByResource
-from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, ScopeKind, Score, Skip, Tally
+from spanscore.model.score import (
+    Evaluation,
+    Evaluator,
+    Failure,
+    JudgeUsage,
+    ScopeKind,
+    Score,
+    Skip,
+    Tally,
+)
 from spanscore.model.span import Value
 from spanscore.model.trace import Target
 
@@ -24,7 +35,9 @@ _LAST_NS = 2**64 - 1
 """The latest time that OTLP has a place for; a hostile span can end there."""
 
 _RANKS = 128
-"""Places that differ in the order of a trace's, or of a session's, evaluations; past it all start at one time."""
+"""Places that differ in the order of a trace's, or of a session's, evaluations; past it all start
+at one time.
+"""
 
 _NO_USAGE = JudgeUsage()
 
@@ -52,7 +65,8 @@ def request(
     max_text_length: int,
     which: Which = "all",
 ) -> bytes:
-    """The evaluation spans of `evaluations` as a serialised request, `which` says of what beside the summaries.
+    """The evaluation spans of `evaluations` as a serialised request, `which` says of what beside
+    the summaries.
 
     None for one that left inline, and none for a skipped one that is not shown.
     """
@@ -69,12 +83,16 @@ def has_any(evaluation: Evaluation, which: Which) -> bool:
     return not evaluation.inline and (evaluation.tally is not None or is_own)
 
 
-def _spans(evaluation: Evaluation, placement: Placement, max_text_length: int, which: Which) -> Iterator[bytes]:
+def _spans(
+    evaluation: Evaluation, placement: Placement, max_text_length: int, which: Which
+) -> Iterator[bytes]:
     """The summary of all, where this evaluation has it, and the evaluation's own span."""
     if evaluation.inline:
         return
     if evaluation.tally is not None:
-        yield _placed(evaluation, placement, evaluation.tally_uid, 0) + _tallied(evaluation, evaluation.tally)
+        yield _placed(evaluation, placement, evaluation.tally_uid, 0) + _tallied(
+            evaluation, evaluation.tally
+        )
     if evaluation.is_shown and _is_among(evaluation, which):
         placed = _placed(evaluation, placement, evaluation.uid, evaluation.rank + 1)
         yield placed + _content(evaluation, max_text_length)
@@ -83,15 +101,20 @@ def _spans(evaluation: Evaluation, placement: Placement, max_text_length: int, w
 def _is_among(evaluation: Evaluation, which: Which) -> bool:
     if which != "failing":
         return which == "all"
-    return "fail" in {evaluation.label, evaluation.label_before} or not isinstance(evaluation.outcome, Score)
+    return "fail" in {evaluation.label, evaluation.label_before} or not isinstance(
+        evaluation.outcome, Score
+    )
 
 
-def times(target: Target, scope: ScopeKind = "trace", revision: int = 1, rank: int = 0) -> tuple[int, int]:
+def times(
+    target: Target, scope: ScopeKind = "trace", revision: int = 1, rank: int = 0
+) -> tuple[int, int]:
     """Start and end, in Unix ns: at the end of the evaluated span and never of no length.
 
-    At the time of the evaluation they would stretch the trace in every waterfall, from milliseconds to seconds. Viewers
-    sort by start: each rank starts some microseconds after the one before it, a session's after a trace's, and a later
-    revision a millisecond before the one that it supersedes, as far as the evaluated span is long enough.
+    At the time of the evaluation they would stretch the trace in every waterfall, from milliseconds
+    to seconds. Viewers sort by start: each rank starts some microseconds after the one before it, a
+    session's after a trace's, and a later revision a millisecond before the one that it supersedes,
+    as far as the evaluated span is long enough.
     """
     end_ns = max(target.end_ns, target.start_ns)
     if end_ns == target.start_ns:
@@ -107,13 +130,16 @@ def _placed(evaluation: Evaluation, placement: Placement, span_id: str, rank: in
     """Ids and times."""
     target = evaluation.target
     start_ns, end_ns = times(target, evaluation.scope, evaluation.revision, rank)
-    own = _SPAN_ID + bytes.fromhex(span_id) + _START + start_ns.to_bytes(8, "little")  # as protobuf writes a fixed64
+    # as protobuf writes a fixed64
+    own = _SPAN_ID + bytes.fromhex(span_id) + _START + start_ns.to_bytes(8, "little")
     if placement == "child":
         return own + _child(target.trace_id, target.span_id, end_ns)
     span = Span(end_time_unix_nano=end_ns)
     span.trace_id = hashlib.sha256(f"linked\n{span_id}".encode()).digest()[:16]
     if target.span_id:
-        span.links.add(trace_id=bytes.fromhex(target.trace_id), span_id=bytes.fromhex(target.span_id))
+        span.links.add(
+            trace_id=bytes.fromhex(target.trace_id), span_id=bytes.fromhex(target.span_id)
+        )
     return own + span.SerializeToString()
 
 
@@ -121,7 +147,9 @@ def _placed(evaluation: Evaluation, placement: Placement, span_id: str, rank: in
 def _child(trace_id: str, parent_id: str, end_ns: int) -> bytes:
     """Without a link to the parent: Jaeger would show FOLLOWS_FROM in place of CHILD_OF."""
     return Span(
-        trace_id=bytes.fromhex(trace_id), parent_span_id=bytes.fromhex(parent_id), end_time_unix_nano=end_ns
+        trace_id=bytes.fromhex(trace_id),
+        parent_span_id=bytes.fromhex(parent_id),
+        end_time_unix_nano=end_ns,
     ).SerializeToString()
 
 
@@ -134,7 +162,9 @@ def _tallied(evaluation: Evaluation, tally: Tally) -> bytes:
         _NAME(f"{head}: {wording.tally(tally)}{revised}"),
         _KIND,
         _SUMMARY(summary),
-        _same_for_tallies(evaluation.scope, evaluation.revision, tuple(x.metric for x in tally.failed)),
+        _same_for_tallies(
+            evaluation.scope, evaluation.revision, tuple(x.metric for x in tally.failed)
+        ),
     ]
     if evaluation.trial is not None:
         parts.append(wire.attributes(Span, wording.trial(evaluation)))
@@ -174,7 +204,9 @@ def _same_for_tallies(scope: ScopeKind, revision: int, failed: tuple[str, ...]) 
 @lru_cache(maxsize=256)
 def _of_metric(metric: str) -> tuple[wire.Double, wire.Text]:
     """The attributes with which a summary shows a metric's score, and its label."""
-    return wire.Double(Span, f"spanscore.{metric}.score"), wire.text_attribute(Span, f"spanscore.{metric}.label")
+    return wire.Double(Span, f"spanscore.{metric}.score"), wire.text_attribute(
+        Span, f"spanscore.{metric}.label"
+    )
 
 
 def _content(evaluation: Evaluation, max_text_length: int) -> bytes:
@@ -185,7 +217,14 @@ def _content(evaluation: Evaluation, max_text_length: int) -> bytes:
     parts = [
         _NAME(_name(evaluation)),
         _SUMMARY(summary),  # the first attribute: some backends show them as they come
-        _same_for_many(evaluation.metric, label, evaluation.scope, evaluation.scale, threshold, evaluation.evaluator),
+        _same_for_many(
+            evaluation.metric,
+            label,
+            evaluation.scope,
+            evaluation.scale,
+            threshold,
+            evaluation.evaluator,
+        ),
         _revision(evaluation.revision),
         _OUTPUT(f"{summary}\n{reason}" if reason else summary),
         _EVALUATED_AT(_iso(evaluation.evaluated_at_ns)),
@@ -219,8 +258,13 @@ def _superseded(evaluation: Evaluation) -> Iterator[bytes]:
 
 def _name(evaluation: Evaluation) -> str:
     """The verdict, then the metric: what is cut off at the edge of a narrow tree is the end."""
-    name = f"{wording.verdict(evaluation)}: {evaluation.metric}{'' if evaluation.run is None else ' (run)'}"
-    return name if evaluation.supersedes is None else name + wording.revised(evaluation.label_before)
+    name = (
+        f"{wording.verdict(evaluation)}:"
+        f" {evaluation.metric}{'' if evaluation.run is None else ' (run)'}"
+    )
+    return (
+        name if evaluation.supersedes is None else name + wording.revised(evaluation.label_before)
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -1,7 +1,9 @@
-"""What an answer means for the sender, sorted as the OpenTelemetry Collector sorts it: pure tables, one a protocol.
+"""What an answer means for the sender, sorted as the OpenTelemetry Collector sorts it: pure tables,
+one a protocol.
 
-But for two: what is refused for its credentials is sent again, since it is safe in the store until somebody renews a
-token, and so is, for a while, what a backend answers with a fault of its own. The Collector drops both.
+But for two: what is refused for its credentials is sent again, since it is safe in the store until
+somebody renews a token, and so is, for a while, what a backend answers with a fault of its own. The
+Collector drops both.
 """
 
 import re
@@ -16,11 +18,14 @@ from spanscore.rpc.status import read_status
 
 _RETRIED_HTTP = frozenset({429, 502, 503, 504})
 _UNAUTHORISED_HTTP = frozenset({401, 403})
-_REFUSED_BEFORE_TAKING_HTTP = frozenset({429, 503})  # 502 and 504: a gateway whose backend may have taken it
+# 502 and 504: a gateway whose backend may have taken it
+_REFUSED_BEFORE_TAKING_HTTP = frozenset({429, 503})
 _UNSUPPORTED_HTTP = frozenset({404, 405, 501})
 _FAULTS_BELOW_500_HTTP = frozenset({408, 425})  # Request Timeout and Too Early
 
-_RETRIED_GRPC = frozenset({"CANCELLED", "DEADLINE_EXCEEDED", "ABORTED", "OUT_OF_RANGE", "UNAVAILABLE", "DATA_LOSS"})
+_RETRIED_GRPC = frozenset(
+    {"CANCELLED", "DEADLINE_EXCEEDED", "ABORTED", "OUT_OF_RANGE", "UNAVAILABLE", "DATA_LOSS"}
+)
 _RETRIED_WITH_WAIT = frozenset({"RESOURCE_EXHAUSTED"})
 _FAULTS_GRPC = frozenset({"UNKNOWN", "INTERNAL", "RESOURCE_EXHAUSTED"})
 _UNAUTHORISED_GRPC = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
@@ -31,27 +36,40 @@ _TLS_SETTINGS = re.compile(r" ssl:(?:<[^>]*>|\w+)")
 
 
 def connection_problem(error: Exception) -> str:
-    """What an error of the HTTP client says, without how it prints its TLS settings, which it has on plain HTTP too.
+    """What an error of the HTTP client says, without how it prints its TLS settings, which it has
+    on plain HTTP too.
 
-    >>> connection_problem(OSError("Cannot connect to host there:1 ssl:<ssl.SSLContext object at 0x7f> [Refused]"))
+    >>> connection_problem(
+    ...     OSError("Cannot connect to host there:1 ssl:<ssl.SSLContext object at 0x7f> [Refused]")
+    ... )
     'Cannot connect to host there:1 [Refused]'
     """
     return _TLS_SETTINGS.sub("", str(error)) or "no answer in time"
 
 
-def http_error(status: int, retry_after: str | None, text: str, now: datetime) -> UndeliveredError | PermanentError:
-    """The error for an HTTP answer that is not 2xx. `retry_after` is the header; `text` what to tell a person."""
+def http_error(
+    status: int, retry_after: str | None, text: str, now: datetime
+) -> UndeliveredError | PermanentError:
+    """The error for an HTTP answer that is not 2xx.
+
+    `retry_after` is the header; `text` what to tell a person.
+    """
     what = f"HTTP {status}{': ' if text else ''}{text}"
     if status in _UNAUTHORISED_HTTP:
-        return UndeliveredError(f"{what}; {_CHECK_CREDENTIALS}", requested_wait_s=retry_after_s(retry_after, now))
+        return UndeliveredError(
+            f"{what}; {_CHECK_CREDENTIALS}", requested_wait_s=retry_after_s(retry_after, now)
+        )
     if status in _RETRIED_HTTP:
         return UndeliveredError(
             what,
             requested_wait_s=retry_after_s(retry_after, now),
             maybe_delivered=status not in _REFUSED_BEFORE_TAKING_HTTP,
         )
-    if status // 100 == 3:  # to https, or to a page where people log in: nothing is wrong with what was sent
-        return UndeliveredError(f"{what}; configure the endpoint that answers instead of the one that redirects")
+    # to https, or to a page where people log in: nothing is wrong with what was sent
+    if status // 100 == 3:
+        return UndeliveredError(
+            f"{what}; configure the endpoint that answers instead of the one that redirects"
+        )
     if status in _UNSUPPORTED_HTTP:
         return UnsupportedSignalError(what)
     if status // 100 == 5 or status in _FAULTS_BELOW_500_HTTP:
@@ -60,21 +78,28 @@ def http_error(status: int, retry_after: str | None, text: str, now: datetime) -
 
 
 def grpc_error(code: str, details: bytes | None, text: str) -> UndeliveredError | PermanentError:
-    """The error for a gRPC status by its name. `details` is the trailer `grpc-status-details-bin`."""
+    """The error for a gRPC status by its name.
+
+    `details` is the trailer `grpc-status-details-bin`.
+    """
     what = f"{code}{': ' if text else ''}{text}"
     requested_wait_s = retry_info_s(details)
     if code in _UNAUTHORISED_GRPC:
         return UndeliveredError(f"{what}; {_CHECK_CREDENTIALS}", requested_wait_s=requested_wait_s)
     if code in _RETRIED_GRPC or (code in _RETRIED_WITH_WAIT and requested_wait_s is not None):
-        # RetryInfo comes from a server that has read the request and put it off; anything else may be a broken line.
-        return UndeliveredError(what, requested_wait_s=requested_wait_s, maybe_delivered=requested_wait_s is None)
+        # RetryInfo comes from a server that has read the request and put it off; anything else may
+        # be a broken line.
+        return UndeliveredError(
+            what, requested_wait_s=requested_wait_s, maybe_delivered=requested_wait_s is None
+        )
     if code == "UNIMPLEMENTED":
         return UnsupportedSignalError(what)
     return FaultError(what) if code in _FAULTS_GRPC else PermanentError(what)
 
 
 def retry_after_s(header: str | None, now: datetime) -> float | None:
-    """Seconds that a Retry-After header asks for, given as a number or as a date; None for none that can be read.
+    """Seconds that a Retry-After header asks for, given as a number or as a date; None for none
+    that can be read.
 
     >>> retry_after_s("Wed, 21 Oct 2015 07:28:10 GMT", datetime(2015, 10, 21, 7, 28, tzinfo=UTC))
     10.0
@@ -97,7 +122,9 @@ def retry_info_s(details: bytes | None) -> float | None:
 
 
 def not_taken(signal: Signal, answer: Any) -> str | None:
-    """What a backend's answer says that it did not take of a request, or warns of; None for nothing."""
+    """What a backend's answer says that it did not take of a request, or warns of; None for
+    nothing.
+    """
     partial = answer.partial_success
     rejected = getattr(partial, WIRE[signal].rejected)
     if not rejected and not partial.error_message:

@@ -1,7 +1,8 @@
-"""Parts of a protobuf message as bytes: what all scores repeat is serialised once, and joined to what is a score's own.
+"""Parts of a protobuf message as bytes: what all scores repeat is serialised once, and joined to
+what is a score's own.
 
-Protobuf reads parts that follow one another as one message, whatever their order. Building each score's span and event
-from such parts takes half the time that filling message objects does.
+Protobuf reads parts that follow one another as one message, whatever their order. Building each
+score's span and event from such parts takes half the time that filling message objects does.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +35,9 @@ class Text:
         self._head_for = lru_cache(_LENGTHS)(head_for)
 
     def __call__(self, text: str) -> bytes:
-        """The part with this text; lone surrogates, which UTF-8 has no form for, are replaced by U+FFFD."""
+        """The part with this text; lone surrogates, which UTF-8 has no form for, are replaced by
+        U+FFFD.
+        """
         try:
             data = text.encode()
         except UnicodeEncodeError:
@@ -68,13 +71,17 @@ def attributes(kind: type[Message], named: Attributes) -> bytes:
 
 
 def head(message: Message, length: int) -> bytes:
-    """What precedes a message's only value, of `length` bytes: tags, keys and lengths, whatever that value is."""
+    """What precedes a message's only value, of `length` bytes: tags, keys and lengths, whatever
+    that value is.
+    """
     whole = message.SerializeToString()
     return whole[: len(whole) - length]
 
 
 def delimited(number: int, parts: Sequence[bytes]) -> list[bytes]:
-    """The parts as the field with this number of the message around them; to be joined once, when all is there."""
+    """The parts as the field with this number of the message around them; to be joined once, when
+    all is there.
+    """
     return [prefix(number, sum(map(len, parts))), *parts]
 
 

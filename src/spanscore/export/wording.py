@@ -1,15 +1,28 @@
-"""The words that every form of a score shares: its summary, its reason and its metadata, within bounds."""
+"""The words that every form of a score shares: its summary, its reason and its metadata, within
+bounds.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from spanscore.model.json import dumps
-from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Score, Skip, Tally, reaches
+from spanscore.model.score import (
+    Evaluation,
+    Evaluator,
+    Failure,
+    JudgeUsage,
+    Score,
+    Skip,
+    Tally,
+    reaches,
+)
 from spanscore.model.span import Value
 
 TALLY = "_spanscore"
-"""The name under which tools show how all metrics came out: they sort by name, and it comes before all others."""
+"""The name under which tools show how all metrics came out: they sort by name, and it comes before
+all others.
+"""
 
 OF_SESSION, LATENCY = "spanscore.session_id", "spanscore.latency_s"
 """The attributes of a trace's score that name its session, and how long the agent worked."""
@@ -58,13 +71,18 @@ def tally_summary(found: Tally) -> str:
 def tally_lines(found: Tally) -> list[str]:
     """Each result of a tally in a line, in the order in which they matter."""
     return [
-        f"{x.metric} failed: {x.problem}" if x.value is None else _line(x.metric, x.value, x.label, x.threshold)
+        (
+            f"{x.metric} failed: {x.problem}"
+            if x.value is None
+            else _line(x.metric, x.value, x.label, x.threshold)
+        )
         for x in found.results
     ]
 
 
 def tallied(evaluation: Evaluation) -> list[Evaluation]:
-    """The evaluation and, where it has one, its tally as an evaluation of its own: for tools with an API of their own.
+    """The evaluation and, where it has one, its tally as an evaluation of its own: for tools with
+    an API of their own.
 
     Its value is the share that passed.
     """
@@ -74,12 +92,16 @@ def tallied(evaluation: Evaluation) -> list[Evaluation]:
     passed = 1 - len(found.failed) / len(found.judged)
     outcome = Score(passed, "\n".join([tally_summary(found), *tally_lines(found)]), {}, found.label)
     own = Evaluator("CODE", TALLY, evaluation.evaluator.version)
-    summed = replace(evaluation, metric=TALLY, outcome=outcome, threshold=None, scale=(0.0, 1.0), evaluator=own)
+    summed = replace(
+        evaluation, metric=TALLY, outcome=outcome, threshold=None, scale=(0.0, 1.0), evaluator=own
+    )
     return [evaluation, replace(summed, tally=None, usage=JudgeUsage())]
 
 
 def revised(before: str | None) -> str:
-    """What ends the name of a span that takes the place of one with the label `before`: ` (revised, was fail)`."""
+    """What ends the name of a span that takes the place of one with the label `before`: ` (revised,
+    was fail)`.
+    """
     return " (revised)" if before is None else f" (revised, was {before})"
 
 
@@ -109,11 +131,16 @@ def labelled(evaluation: Evaluation) -> str:
     if evaluation.threshold is None:
         return f"{evaluation.label}: {evaluation.reason}"
     value = rounded(evaluation.value, evaluation.threshold)
-    return f"{evaluation.label} ({value:.15g}, passes from {evaluation.threshold:g}): {evaluation.reason}"
+    return (
+        f"{evaluation.label} ({value:.15g}, passes from {evaluation.threshold:g}):"
+        f" {evaluation.reason}"
+    )
 
 
 def session(evaluation: Evaluation) -> str | None:
-    """The session that a score itself has to name: its own, or that of a trace where no span does."""
+    """The session that a score itself has to name: its own, or that of a trace where no span
+    does.
+    """
     if evaluation.scope == "session":
         return evaluation.session_id or evaluation.subject_id
     return None if evaluation.target.span_id else evaluation.session_id
@@ -161,7 +188,8 @@ def cut(text: str, max_chars: int) -> str:
 def metadata(facts: Mapping[str, Any], max_chars: int) -> str | None:
     """`facts` as JSON of at most `max_chars`; None where there are none.
 
-    Where they are too long, long texts and lists in them are cut; where that does not do, only their names are left.
+    Where they are too long, long texts and lists in them are cut; where that does not do, only
+    their names are left.
     """
     if not facts:
         return None

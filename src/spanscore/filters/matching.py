@@ -24,7 +24,8 @@ class Filter(Generic[ItemT]):
 
 
 def parse(text: str, fields: Fields[ItemT]) -> Filter[ItemT] | None:
-    """The filter that `text` is, of items with these fields; None for an empty one, which all items meet.
+    """The filter that `text` is, of items with these fields; None for an empty one, which all items
+    meet.
 
     Raises FieldError, with the place that is wrong.
 
@@ -37,7 +38,10 @@ def parse(text: str, fields: Fields[ItemT]) -> Filter[ItemT] | None:
 
 
 def test_of(node: Node, fields: Fields[ItemT]) -> Callable[[ItemT], bool]:
-    """Whether an item meets a filter, or a part of one. Raises FieldError where it cannot be right."""
+    """Whether an item meets a filter, or a part of one.
+
+    Raises FieldError where it cannot be right.
+    """
     match node:
         case And(parts):
             tests = [test_of(part, fields) for part in parts]
@@ -85,10 +89,19 @@ def _contains(field: Field[Any], wanted: str) -> _Test:
 
 
 def _equals(field: Field[Any], wanted: Value) -> _Test:
-    if field.kind != "text" or not isinstance(wanted, str) or "*" not in (wanted[:1], wanted[-1:]) or wanted == "*":
+    if (
+        field.kind != "text"
+        or not isinstance(wanted, str)
+        or "*" not in (wanted[:1], wanted[-1:])
+        or wanted == "*"
+    ):
         return lambda value: bool(value == wanted)
     ends_open, begins_open = wanted.endswith("*"), wanted.startswith("*")
     part = wanted.strip("*")
     if ends_open and begins_open:
         return lambda value: part in value
-    return (lambda value: value.startswith(part)) if ends_open else (lambda value: value.endswith(part))
+    return (
+        (lambda value: value.startswith(part))
+        if ends_open
+        else (lambda value: value.endswith(part))
+    )

@@ -15,7 +15,9 @@ _SHOWN_CHARS: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`field operator value`; `quoted`: the value stood in quotes; `at`: the character of its beginning, from 1."""
+    """`field operator value`; `quoted`: the value stood in quotes; `at`: the character of its
+    beginning, from 1.
+    """
 
     field: str
     operator: str
@@ -102,10 +104,13 @@ def _split(text: str) -> Iterator[_Token]:
         if found is None:
             quote = text[place] in "\"'"
             raise FilterError(
-                "this quote is never closed" if quote else f"{text[place]!r} is not understood", place + 1
+                "this quote is never closed" if quote else f"{text[place]!r} is not understood",
+                place + 1,
             )
         if found.lastgroup == "text":
-            yield _Token("text", re.sub(r"\\(.)", r"\1", found[0][1:-1], flags=re.DOTALL), place + 1)
+            yield _Token(
+                "text", re.sub(r"\\(.)", r"\1", found[0][1:-1], flags=re.DOTALL), place + 1
+            )
         elif found.lastgroup != "space":
             yield _Token("sign" if found.lastgroup == "sign" else "word", found[0], place + 1)
         place = found.end()
@@ -180,7 +185,9 @@ class _Reader:
         operator = self._take()
         if operator.kind != "sign" or operator.text not in _COMPARING:
             signs = " ".join(_COMPARING)
-            raise FilterError(f"after {field} one of {signs} is expected, not {operator}", operator.at)
+            raise FilterError(
+                f"after {field} one of {signs} is expected, not {operator}", operator.at
+            )
         value = self._take()
         if value.kind not in {"word", "text"} or (value.kind == "word" and value.text in _KEYWORDS):
             raise FilterError(f"after {operator} a value is expected, not {value}", value.at)

@@ -1,4 +1,6 @@
-"""LLM judges behind one port: how a model is asked about a transcript, at what cost, and what it is not shown."""
+"""LLM judges behind one port: how a model is asked about a transcript, at what cost, and what it is
+not shown.
+"""
 
 from spanscore.judge.asking import ModelJudge
 from spanscore.judge.cache import Cache

@@ -27,9 +27,10 @@ class UnusableAnswerError(Exception):
 def read(text: str, schema: type[AnswerT]) -> AnswerT:
     """The answer in `text`, which may have prose, a code fence or a model's thoughts around it.
 
-    Types are taken strictly: neither "0.8" nor true is a number. Of several JSON objects the last valid one counts:
-    models quote before they conclude. Of an answer of `Parts` none of which is valid as a whole, the last one with a
-    valid part does, then one that breaks off. Raises UnusableAnswerError.
+    Types are taken strictly: neither "0.8" nor true is a number. Of several JSON objects the last
+    valid one counts: models quote before they conclude. Of an answer of `Parts` none of which is
+    valid as a whole, the last one with a valid part does, then one that breaks off. Raises
+    UnusableAnswerError.
     """
     problem = "The answer holds no JSON object."
     said = text.rpartition("</think>")[2]
@@ -38,7 +39,11 @@ def read(text: str, schema: type[AnswerT]) -> AnswerT:
         try:
             return schema.model_validate_json(each, strict=True)
         except ValidationError as error:
-            problem = problem if problem.startswith("The JSON") else f"The JSON does not fit the schema: {told(error)}"
+            problem = (
+                problem
+                if problem.startswith("The JSON")
+                else f"The JSON does not fit the schema: {told(error)}"
+            )
     if issubclass(schema, Parts) and (valid := _in_part(said, found, schema)) is not None:
         return valid
     raise UnusableAnswerError(problem)
@@ -51,8 +56,11 @@ def _in_part(said: str, found: Sequence[str], schema: type[PartsT]) -> PartsT | 
     return cut_short(said, schema)
 
 
-def read_parts(text: str, schemas: Mapping[str, type[BaseModel]]) -> dict[str, BaseModel | UnusableAnswerError]:
-    """Of an answer that is not valid as a whole each part, by a schema of its own, or what is wrong with it.
+def read_parts(
+    text: str, schemas: Mapping[str, type[BaseModel]]
+) -> dict[str, BaseModel | UnusableAnswerError]:
+    """Of an answer that is not valid as a whole each part, by a schema of its own, or what is wrong
+    with it.
 
     All are from one JSON object: the last one that has a valid part. Empty where none has.
     """
@@ -70,32 +78,44 @@ def read_parts(text: str, schemas: Mapping[str, type[BaseModel]]) -> dict[str, B
 
 @functools.lru_cache(maxsize=256)
 def schema_of(answer: type[BaseModel]) -> Mapping[str, Any]:
-    """The JSON schema of an answer, as it is told to a model in text. Do not change what is returned."""
+    """The JSON schema of an answer, as it is told to a model in text.
+
+    Do not change what is returned.
+    """
     return answer.model_json_schema()
 
 
 def schema_text(answer: type[BaseModel]) -> str:
-    """The request for JSON that stands at the end of a prompt for a model that cannot be held to a schema."""
-    return f"Answer with one JSON object and nothing else. It must fit this JSON schema:\n{dumps(schema_of(answer))}"
+    """The request for JSON that stands at the end of a prompt for a model that cannot be held to a
+    schema.
+    """
+    return (
+        "Answer with one JSON object and nothing else. It must fit this JSON"
+        f" schema:\n{dumps(schema_of(answer))}"
+    )
 
 
 @functools.lru_cache(maxsize=256)
 def response_format(answer: type[BaseModel]) -> Mapping[str, Any]:
     """`response_format` of an OpenAI-style request, in the subset that providers enforce strictly.
 
-    There, every object names all its properties as required and allows no other; bounds and defaults are left to our
-    own validation. A schema with free-form objects cannot be strict and is sent as a guide, without bounds too: some
-    providers refuse those that they cannot enforce.
+    There, every object names all its properties as required and allows no other; bounds and
+    defaults are left to our own validation. A schema with free-form objects cannot be strict and is
+    sent as a guide, without bounds too: some providers refuse those that they cannot enforce.
     """
     schema = schema_of(answer)
-    strict = all(set(x) & {"properties", "$ref"} for x in _nested(schema) if x.get("type") == "object")
+    strict = all(
+        set(x) & {"properties", "$ref"} for x in _nested(schema) if x.get("type") == "object"
+    )
     shown = _without_bounds(schema, is_closed=strict)
     name = re.sub(r"[^A-Za-z0-9_-]", "_", answer.__name__)[:64]
     return {"type": "json_schema", "json_schema": {"name": name, "schema": shown, "strict": strict}}
 
 
 def _objects(text: str) -> Iterator[str]:
-    """The outermost JSON objects in `text`, at most `_MAX_OBJECTS` of the first that look like one."""
+    """The outermost JSON objects in `text`, at most `_MAX_OBJECTS` of the first that look like
+    one.
+    """
     start = 0
     for _ in range(_MAX_OBJECTS):
         start = text.find("{", start)
@@ -114,15 +134,23 @@ def _nested(schema: Any) -> Iterator[Mapping[str, Any]]:
     """Every schema within `schema`, itself included."""
     if isinstance(schema, Mapping):
         yield schema
-    children = schema.values() if isinstance(schema, Mapping) else schema if isinstance(schema, list) else ()
+    children = (
+        schema.values()
+        if isinstance(schema, Mapping)
+        else schema
+        if isinstance(schema, list)
+        else ()
+    )
     for child in children:
         yield from _nested(child)
 
 
 def _without_bounds(schema: Any, *, is_closed: bool, is_schema: bool = True) -> Any:
-    """`schema` without what is validated here; the keys of `properties` and `$defs` are names and stay.
+    """`schema` without what is validated here; the keys of `properties` and `$defs` are names and
+    stay.
 
-    `is_closed`: as the strict subset has it, every object requires all its properties and allows no other.
+    `is_closed`: as the strict subset has it, every object requires all its properties and allows no
+    other.
     """
     if isinstance(schema, list):
         return [_without_bounds(x, is_closed=is_closed) for x in schema]
@@ -131,7 +159,9 @@ def _without_bounds(schema: Any, *, is_closed: bool, is_schema: bool = True) -> 
     if not is_schema:
         return {name: _without_bounds(x, is_closed=is_closed) for name, x in schema.items()}
     kept = {
-        key: _without_bounds(value, is_closed=is_closed, is_schema=key not in ("properties", "$defs"))
+        key: _without_bounds(
+            value, is_closed=is_closed, is_schema=key not in ("properties", "$defs")
+        )
         for key, value in schema.items()
         if not _VALIDATED_HERE.fullmatch(key)
     }

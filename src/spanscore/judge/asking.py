@@ -1,4 +1,6 @@
-"""The judge that asks language models: cached, budgeted, retried, repaired once, with other models to fall back on."""
+"""The judge that asks language models: cached, budgeted, retried, repaired once, with other models
+to fall back on.
+"""
 
 import asyncio
 import copy
@@ -36,7 +38,10 @@ _MAX_QUOTED_CHARACTERS = 200
 
 @dataclass(slots=True)
 class _Asking(Generic[AnswerT]):
-    """One asking of one model: what is asked and what it has cost so far. No other asking sees its messages."""
+    """One asking of one model: what is asked and what it has cost so far.
+
+    No other asking sees its messages.
+    """
 
     model: str
     prompt: Prompt
@@ -45,7 +50,9 @@ class _Asking(Generic[AnswerT]):
 
 
 def _as_kept(text: str, schema: type[AnswerT], model: str) -> Answer[AnswerT] | None:
-    """An answer as it was kept; None for one that is not ours, or damaged, which is as good as none."""
+    """An answer as it was kept; None for one that is not ours, or damaged, which is as good as
+    none.
+    """
     try:
         return Answer(read(text, schema), model, JudgeUsage(cached=1))
     except UnusableAnswerError:
@@ -59,7 +66,9 @@ class _Behind:
         self._judge = judge
         self._account = account
 
-    async def ask(self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()) -> Answer[AnswerT]:
+    async def ask(
+        self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()
+    ) -> Answer[AnswerT]:
         """See `Judge.ask`."""
         return await self._judge.ask_for(self._account, prompt, schema, models)
 
@@ -86,13 +95,17 @@ class ModelJudge:
         meter: Meter | None = None,
         beside: "ModelJudge | None" = None,
     ) -> None:
-        """`beside` is another judge, whose budget and queues this one's calls share; its limits hold for both."""
+        """`beside` is another judge, whose budget and queues this one's calls share; its limits
+        hold for both.
+        """
         self._config = config
         self._provider = provider
         self._cache = cache
         self._timing = timing
         self._calls = Calls(meter or Meter())
-        self.caller: Caller = Caller(config, provider, timing, self._calls, beside.caller if beside else None)
+        self.caller: Caller = Caller(
+            config, provider, timing, self._calls, beside.caller if beside else None
+        )
         """What calls the models."""
         self._flights: SingleFlight[Answer[Any] | JudgeError] = SingleFlight()
         self._parameters = {
@@ -107,8 +120,13 @@ class ModelJudge:
         """What calls are paid from."""
         return self.caller.account.purse
 
-    async def ask(self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()) -> Answer[AnswerT]:
-        """See `Judge.ask`. Nothing of `prompt` is sent before it has been redacted, if redaction is on."""
+    async def ask(
+        self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()
+    ) -> Answer[AnswerT]:
+        """See `Judge.ask`.
+
+        Nothing of `prompt` is sent before it has been redacted, if redaction is on.
+        """
         return await self.ask_for(self.caller.account, prompt, schema, models)
 
     async def recall(
@@ -123,7 +141,9 @@ class ModelJudge:
         await asyncio.to_thread(self._remembered, model, answers)
 
     def behind(self, budget: Budget) -> Judge:
-        """This judge for work that is not urgent: paid from `budget`, its calls wait while others are to be made."""
+        """This judge for work that is not urgent: paid from `budget`, its calls wait while others
+        are to be made.
+        """
         return _Behind(self, Account(Purse(budget, self._timing.clock_ns), stands_behind=True))
 
     async def ask_for(
@@ -134,7 +154,9 @@ class ModelJudge:
         spent = JudgeUsage()
         failures: list[JudgeError] = []
         for model in models or self._config.models:
-            outcome = await self._from_one(_Asking(model, prompt, schema, Spent(account, prompt.tenant)))
+            outcome = await self._from_one(
+                _Asking(model, prompt, schema, Spent(account, prompt.tenant))
+            )
             if isinstance(outcome, Answer):
                 return replace(outcome, usage=spent + outcome.usage)
             if isinstance(outcome.usage, JudgeUsage):
@@ -144,7 +166,9 @@ class ModelJudge:
                 break
         raise _summed_up(failures, spent)
 
-    def _recalled(self, model: str, asked: Sequence[tuple[Prompt, type[BaseModel]]]) -> list[Answer[BaseModel] | None]:
+    def _recalled(
+        self, model: str, asked: Sequence[tuple[Prompt, type[BaseModel]]]
+    ) -> list[Answer[BaseModel] | None]:
         if self._cache is None:
             return [None] * len(asked)
         keys = [self._key(model, prompt, schema) for prompt, schema in asked]
@@ -158,13 +182,17 @@ class ModelJudge:
 
     def _remembered(self, model: str, answers: Sequence[tuple[Prompt, BaseModel]]) -> None:
         if self._cache is not None:
-            self._cache.put_all({self._key(model, x, type(answer)): kept_text(answer) for x, answer in answers})
+            self._cache.put_all(
+                {self._key(model, x, type(answer)): kept_text(answer) for x, answer in answers}
+            )
 
     def _key(self, model: str, prompt: Prompt, schema: type[BaseModel]) -> str:
         return content_key(model, prompt, schema_of(schema), self._parameters)
 
     async def _from_one(self, asking: _Asking[AnswerT]) -> Answer[AnswerT] | JudgeError:
-        """One model's answer: kept, being had by another asking at this moment, or asked for now."""
+        """One model's answer: kept, being had by another asking at this moment, or asked for
+        now.
+        """
         key = self._key(asking.model, asking.prompt, asking.schema)
         flight = f"{id(asking.spent.account)} {key}"  # no account pays for what another one asks
         outcome, shared = await self._flights.run(flight, lambda: self._kept_or_asked(key, asking))
@@ -176,7 +204,9 @@ class ModelJudge:
             return free
         return replace(outcome, usage=JudgeUsage(cached=1))
 
-    async def _kept_or_asked(self, key: str, asking: _Asking[AnswerT]) -> Answer[AnswerT] | JudgeError:
+    async def _kept_or_asked(
+        self, key: str, asking: _Asking[AnswerT]
+    ) -> Answer[AnswerT] | JudgeError:
         kept = await asyncio.to_thread(self._cache.get, key) if self._cache else None
         answer = None if kept is None else _as_kept(kept, asking.schema, asking.model)
         self._calls.kept(asking.model, found=answer is not None)
@@ -192,7 +222,10 @@ class ModelJudge:
         return Answer(value, asking.model, asking.spent.usage)
 
     async def _converse(self, asking: _Asking[AnswerT]) -> AnswerT:
-        """Ask; if the answer is unusable show the model its error and ask once more. Raises JudgeError."""
+        """Ask; if the answer is unusable show the model its error and ask once more.
+
+        Raises JudgeError.
+        """
         if not await self._provider.knows(asking.model):
             raise JudgeUnavailableError(nobody_to_ask(asking.model))
         enforced = self._config.json_schema == "always" or (
@@ -202,14 +235,20 @@ class ModelJudge:
         if not enforced:
             question += f"\n\n{schema_text(asking.schema)}"
         reused = len(asking.prompt.transcript) if asking.prompt.is_reused else 0
-        messages = [Message("system", asking.prompt.instructions), Message("user", question, reused)]
+        messages = [
+            Message("system", asking.prompt.instructions),
+            Message("user", question, reused),
+        ]
         completion = await self._call(asking, messages, enforced=enforced)
         try:
             return read(completion.text, asking.schema)
         except UnusableAnswerError as error:
             self._refuse_declined(asking, completion)
-            if completion.cut_off and issubclass(asking.schema, Parts):  # the caller asks for fewer parts at once
-                raise self._invalid(asking, completion, f"{asking.model} gave no valid answer. ", error) from None
+            # the caller asks for fewer parts at once
+            if completion.cut_off and issubclass(asking.schema, Parts):
+                raise self._invalid(
+                    asking, completion, f"{asking.model} gave no valid answer. ", error
+                ) from None
             self._calls.repaired(asking.model)
             messages += _repair(completion, error)
         completion = await self._call(asking, messages, enforced=enforced)
@@ -221,12 +260,18 @@ class ModelJudge:
             raise self._invalid(asking, completion, told, error) from None
 
     def _refuse_declined(self, asking: _Asking[AnswerT], completion: Completion) -> None:
-        """Raises JudgeRefusedError where the model or a filter declined: no repair helps, another model may."""
+        """Raises JudgeRefusedError where the model or a filter declined: no repair helps, another
+        model may.
+        """
         if completion.refusal:
             raise JudgeRefusedError(f"{asking.model} gave no answer: {completion.refusal}")
 
     def _invalid(
-        self, asking: _Asking[AnswerT], completion: Completion, told: str, error: UnusableAnswerError
+        self,
+        asking: _Asking[AnswerT],
+        completion: Completion,
+        told: str,
+        error: UnusableAnswerError,
     ) -> JudgeAnswerError:
         """The error of an answer that is of no use."""
         return JudgeAnswerError(
@@ -237,24 +282,35 @@ class ModelJudge:
         )
 
     def _fault(self, completion: Completion, error: UnusableAnswerError) -> str:
-        """What was wrong with an answer: that it was empty, or the problem and where it ended or how it began."""
+        """What was wrong with an answer: that it was empty, or the problem and where it ended or
+        how it began.
+        """
         text = " ".join(completion.text[:_MAX_SHOWN_CHARACTERS].split())
         if not text:
-            spent = "; all of judge.max_output_tokens went into reasoning" if completion.cut_off else ""
+            spent = (
+                "; all of judge.max_output_tokens went into reasoning" if completion.cut_off else ""
+            )
             return f"The answer was empty (finish_reason: {completion.finish_reason}{spent})."
         if completion.cut_off:
             return f"{error} It was cut off at judge.max_output_tokens."
         shown = redact.redact(text, self._config.redact.rules).text[:_MAX_QUOTED_CHARACTERS]
         return f"{error} It began: {shown!r}"
 
-    async def _call(self, asking: _Asking[AnswerT], messages: Sequence[Message], *, enforced: bool) -> Completion:
+    async def _call(
+        self, asking: _Asking[AnswerT], messages: Sequence[Message], *, enforced: bool
+    ) -> Completion:
         """One completion, with retries. Raises JudgeError."""
-        return await self.caller.complete(asking.model, messages, asking.schema, asking.spent, enforced=enforced)
+        return await self.caller.complete(
+            asking.model, messages, asking.schema, asking.spent, enforced=enforced
+        )
 
 
 def nobody_to_ask(model: str) -> str:
     """What is wrong with a model's name that leads to no provider."""
-    return f"{model}: there is no such provider; name the model as litellm does, such as openai/gpt-4o-mini"
+    return (
+        f"{model}: there is no such provider; name the model as litellm does, such as"
+        " openai/gpt-4o-mini"
+    )
 
 
 def _repair(completion: Completion, error: UnusableAnswerError) -> list[Message]:
@@ -262,7 +318,9 @@ def _repair(completion: Completion, error: UnusableAnswerError) -> list[Message]
     return [
         Message("assistant", completion.text[:_MAX_SHOWN_CHARACTERS] or "(empty)"),
         Message(
-            "user", f"{why} Give the whole answer again as one JSON object that fits the schema, and nothing else."
+            "user",
+            f"{why} Give the whole answer again as one JSON object that fits the schema, and"
+            " nothing else.",
         ),
     ]
 

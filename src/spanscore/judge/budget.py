@@ -1,4 +1,6 @@
-"""What judging may cost: an amount is reserved before a call and corrected after it, so that calls under way count."""
+"""What judging may cost: an amount is reserved before a call and corrected after it, so that calls
+under way count.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -14,9 +16,11 @@ _WINDOW_NS = {"hour": 3600 * 10**9, "day": 86400 * 10**9}
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What one call may take: its input, and an output between the least that is of use and the most it may be.
+    """What one call may take: its input, and an output between the least that is of use and the
+    most it may be.
 
-    `usd_input` is the price of the input, `usd_per_output_token` that of one token more; 0.0 where USD do not count.
+    `usd_input` is the price of the input, `usd_per_output_token` that of one token more; 0.0 where
+    USD do not count.
     """
 
     input_tokens: int
@@ -45,7 +49,10 @@ class Reservation:
 
 
 class Budget:
-    """The ledger of the current window, in which each tenant has a share. Not for use from several threads."""
+    """The ledger of the current window, in which each tenant has a share.
+
+    Not for use from several threads.
+    """
 
     key = "judge.budget"
     """What its limits are called in messages."""
@@ -64,13 +71,24 @@ class Budget:
         return self._limits.max_usd is not None
 
     def left(self, now_ns: int) -> dict[str, tuple[float, float]]:
-        """What is left of each limit and the limit itself, by unit; nothing where there is no limit."""
+        """What is left of each limit and the limit itself, by unit; nothing where there is no
+        limit.
+        """
         self._turn_to(now_ns)
-        limits = {"tokens": (self._limits.max_tokens, self._tokens), "usd": (self._limits.max_usd, self._usd)}
-        return {unit: (limit - spent, limit) for unit, (limit, spent) in limits.items() if limit is not None}
+        limits = {
+            "tokens": (self._limits.max_tokens, self._tokens),
+            "usd": (self._limits.max_usd, self._usd),
+        }
+        return {
+            unit: (limit - spent, limit)
+            for unit, (limit, spent) in limits.items()
+            if limit is not None
+        }
 
     def affordable_output(self, need: Need, now_ns: int, tenant: str = "") -> int:
-        """The longest output, at most `need.most_output`, that a tenant can pay for; negative: not even the input."""
+        """The longest output, at most `need.most_output`, that a tenant can pay for; negative: not
+        even the input.
+        """
         left, most = self.left(now_ns), need.most_output
         if "tokens" in left:
             tokens, limit = left["tokens"]
@@ -88,23 +106,30 @@ class Budget:
     def open_for(self, tenant: str = "") -> set[Reservation]:
         """The calls under way of which a tenant may spend what they turn out not to cost.
 
-        These are its own, and those of tenants that have spent more than their shares: what others within their shares
-        do not need is kept for them.
+        These are its own, and those of tenants that have spent more than their shares: what others
+        within their shares do not need is kept for them.
         """
         return {x for x in self._open if x.window == self._window and self._frees(x.tenant, tenant)}
 
     def book(self, need: Need, output_tokens: int, now_ns: int, tenant: str = "") -> Reservation:
         """`reserve` for a call whose output is held to `output_tokens`."""
-        reserved = self.reserve(need.input_tokens + output_tokens, need.usd(output_tokens), now_ns, tenant)
+        reserved = self.reserve(
+            need.input_tokens + output_tokens, need.usd(output_tokens), now_ns, tenant
+        )
         reserved.output_tokens = output_tokens
         return reserved
 
     def reserve(self, tokens: int, usd: float, now_ns: int, tenant: str = "") -> Reservation:
-        """Book a call's largest possible cost. Raises BudgetExhaustedError, and books nothing, if it does not fit."""
+        """Book a call's largest possible cost.
+
+        Raises BudgetExhaustedError, and books nothing, if it does not fit.
+        """
         self._turn_to(now_ns)
         self._check("tokens", self._tokens, tokens, self._limits.max_tokens, now_ns)
         self._check("usd", self._usd, usd, self._limits.max_usd, now_ns)
-        self._check_share("tokens", self._token_shares, tokens, self._limits.max_tokens, now_ns, tenant)
+        self._check_share(
+            "tokens", self._token_shares, tokens, self._limits.max_tokens, now_ns, tenant
+        )
         self._check_share("usd", self._usd_shares, usd, self._limits.max_usd, now_ns, tenant)
         self._spend(tokens, usd, tenant)
         reserved = Reservation(tokens, usd, self._window, tenant)
@@ -141,19 +166,36 @@ class Budget:
         return now_ns // _WINDOW_NS[self._limits.per]
 
     def _frees(self, spender: str, tenant: str) -> bool:
-        limits = ((self._token_shares, self._limits.max_tokens), (self._usd_shares, self._limits.max_usd))
-        return any(limit is not None and shares.frees(spender, tenant, limit) for shares, limit in limits)
+        limits = (
+            (self._token_shares, self._limits.max_tokens),
+            (self._usd_shares, self._limits.max_usd),
+        )
+        return any(
+            limit is not None and shares.frees(spender, tenant, limit) for shares, limit in limits
+        )
 
-    def _check(self, unit: str, spent: float, wanted: float, limit: float | None, now_ns: int) -> None:
+    def _check(
+        self, unit: str, spent: float, wanted: float, limit: float | None, now_ns: int
+    ) -> None:
         if limit is None or spent + wanted <= limit:
             return
         key = f"{self.key}.max_{unit}"
         if wanted > limit:
-            raise BudgetExhaustedError(f"{key} = {limit:g} is less than one call may take ({wanted:g}); raise it")
-        raise BudgetExhaustedError(f"{key} = {limit:g}{self._period()} is spent ({spent:g}); {self._remedy(now_ns)}")
+            raise BudgetExhaustedError(
+                f"{key} = {limit:g} is less than one call may take ({wanted:g}); raise it"
+            )
+        raise BudgetExhaustedError(
+            f"{key} = {limit:g}{self._period()} is spent ({spent:g}); {self._remedy(now_ns)}"
+        )
 
     def _check_share(
-        self, unit: str, shares: Shares, wanted: float, limit: float | None, now_ns: int, tenant: str
+        self,
+        unit: str,
+        shares: Shares,
+        wanted: float,
+        limit: float | None,
+        now_ns: int,
+        tenant: str,
     ) -> None:
         """Raise BudgetExhaustedError where what is left is kept for other tenants."""
         if limit is None:
@@ -165,13 +207,19 @@ class Budget:
         share, spent = shares.share(tenant, limit), shares.spent(tenant)
         if wanted > share:
             raise BudgetExhaustedError(
-                f"the tenant's share of {key} is {share:g}, less than one call may take ({wanted:g}); raise it"
+                f"the tenant's share of {key} is {share:g}, less than one call may take"
+                f" ({wanted:g}); raise it"
             )
         if spent + wanted <= share:  # others spent of it before this tenant came
             why = f"what is left of {key}{self._period()} is kept for other tenants"
         else:
-            why = f"the tenant's share of {key}{self._period()} is {share:g}, of which {spent:g} is spent"
-        raise BudgetExhaustedError(f"{why}, and one call may take {wanted:g}; {self._remedy(now_ns)}")
+            why = (
+                f"the tenant's share of {key}{self._period()} is {share:g}, of which {spent:g} is"
+                " spent"
+            )
+        raise BudgetExhaustedError(
+            f"{why}, and one call may take {wanted:g}; {self._remedy(now_ns)}"
+        )
 
     def _period(self) -> str:
         """The window, as messages name it."""
@@ -197,7 +245,9 @@ class TotalBudget(Budget):
 
     @property
     def booked(self) -> tuple[int, float]:
-        """Tokens and USD that calls have cost, with all that those may cost which are under way or were given up."""
+        """Tokens and USD that calls have cost, with all that those may cost which are under way or
+        were given up.
+        """
         return self._tokens, self._usd
 
     def _window_at(self, _now_ns: int) -> int:
@@ -211,7 +261,8 @@ class TotalBudget(Budget):
 
 
 class Purse:
-    """A budget from which many calls are paid at once, those of one tenant in the order in which they ask.
+    """A budget from which many calls are paid at once, those of one tenant in the order in which
+    they ask.
 
     Belongs to one event loop.
     """
@@ -223,12 +274,13 @@ class Purse:
         self._settled = asyncio.Event()
 
     async def reserve(self, needed: Callable[[], Need], tenant: str = "") -> Reservation:
-        """Reserve what a call may cost, once that is clear: while it does not fit, others under way may cost less.
+        """Reserve what a call may cost, once that is clear: while it does not fit, others under way
+        may cost less.
 
-        `needed` is called again after each wait, since what is known of such calls grows meanwhile. Only the calls that
-        were under way when the wait began are waited for (`Budget.open_for`), so that it ends however many follow. A
-        call that does not fit then is held to the output that is paid for, if that is of use. Raises
-        BudgetExhaustedError.
+        `needed` is called again after each wait, since what is known of such calls grows meanwhile.
+        Only the calls that were under way when the wait began are waited for (`Budget.open_for`),
+        so that it ends however many follow. A call that does not fit then is held to the output
+        that is paid for, if that is of use. Raises BudgetExhaustedError.
         """
         async with self._turns.setdefault(tenant, asyncio.Lock()):
             awaited: set[Reservation] | None = None

@@ -1,4 +1,6 @@
-"""Answers that were paid for are kept by what was asked, and the same question asked twice at once is asked once."""
+"""Answers that were paid for are kept by what was asked, and the same question asked twice at once
+is asked once.
+"""
 
 import asyncio
 import hashlib
@@ -14,7 +16,10 @@ T = TypeVar("T")
 
 
 class Cache(Protocol):
-    """Texts by key. Called in threads; must not raise: what cannot be read is not there, what cannot be kept is not."""
+    """Texts by key.
+
+    Called in threads; must not raise: what cannot be read is not there, what cannot be kept is not.
+    """
 
     def get(self, key: str) -> str | None:
         """The text kept under `key`, or None."""
@@ -66,7 +71,9 @@ class MemoryCache:
             self.put(key, text)
 
 
-def content_key(model: str, prompt: Prompt, schema: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:
+def content_key(
+    model: str, prompt: Prompt, schema: Mapping[str, Any], parameters: Mapping[str, Any]
+) -> str:
     """SHA-256, in hex, of everything that an answer depends on."""
     asked: list[Any] = [
         model,
@@ -82,7 +89,8 @@ def content_key(model: str, prompt: Prompt, schema: Mapping[str, Any], parameter
 
 
 class SingleFlight(Generic[T]):
-    """Runs one piece of work for a key at a time; whoever asks for it meanwhile gets the same result.
+    """Runs one piece of work for a key at a time; whoever asks for it meanwhile gets the same
+    result.
 
     Belongs to one event loop.
     """
@@ -91,7 +99,9 @@ class SingleFlight(Generic[T]):
         self._running: dict[str, asyncio.Future[T]] = {}
 
     async def run(self, key: str, work: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
-        """The result of `work`, and whether another caller did it. Raises what `work` raised, for each of them.
+        """The result of `work`, and whether another caller did it.
+
+        Raises what `work` raised, for each of them.
 
         When the caller that does the work is cancelled, one of those that wait takes over.
         """

@@ -1,4 +1,6 @@
-"""One call of a model as the judge makes it: paid for, in its turn, tried again where that helps, and counted."""
+"""One call of a model as the judge makes it: paid for, in its turn, tried again where that helps,
+and counted.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +31,10 @@ from spanscore.model.score import JudgeUsage
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What calls are paid from. Those of one that `stands_behind` let all others pass in a model's queue."""
+    """What calls are paid from.
+
+    Those of one that `stands_behind` let all others pass in a model's queue.
+    """
 
     purse: Purse
     stands_behind: bool = False
@@ -37,7 +42,9 @@ class Account:
 
 @dataclass(slots=True)
 class Spent:
-    """What the calls for one answer of one model have taken so far, for which tenant, and their place in the queue."""
+    """What the calls for one answer of one model have taken so far, for which tenant, and their
+    place in the queue.
+    """
 
     account: Account
     tenant: str = ""
@@ -47,7 +54,9 @@ class Spent:
 
 
 _WRITING_TO_CACHE = 1.25
-"""What a token costs at most that a provider's prompt cache is told to keep: Claude's price of writing, in prices."""
+"""What a token costs at most that a provider's prompt cache is told to keep: Claude's price of
+writing, in prices.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +92,9 @@ class Caller:
         calls: Calls,
         beside: "Caller | None" = None,
     ) -> None:
-        """`beside` is another judge's, whose budget and queues these calls share; its limits hold for both."""
+        """`beside` is another judge's, whose budget and queues these calls share; its limits hold
+        for both.
+        """
         self._config = config
         self._provider = provider
         self._timing = timing
@@ -105,7 +116,13 @@ class Caller:
             calls.watch(self.account.purse.budget, timing)
 
     async def complete(
-        self, model: str, messages: Sequence[Message], schema: type[BaseModel], spent: Spent, *, enforced: bool
+        self,
+        model: str,
+        messages: Sequence[Message],
+        schema: type[BaseModel],
+        spent: Spent,
+        *,
+        enforced: bool,
     ) -> Completion:
         """One completion; what it takes is added to `spent`. Raises JudgeError."""
         lane = self.queues.lane(model, self._config)
@@ -141,12 +158,14 @@ class Caller:
         self._note(request, completion)
         if completion.cut_off and reserved.output_tokens < self._config.max_output_tokens:
             raise BudgetExhaustedError(
-                f"{request.model}: what is left of {request.spent.account.purse.budget.key} paid for "
-                f"{reserved.output_tokens} tokens of an answer, which was longer"
+                f"{request.model}: what is left of {request.spent.account.purse.budget.key} paid"
+                f" for {reserved.output_tokens} tokens of an answer, which was longer"
             )
         return completion
 
-    async def _in_turn(self, request: _Request, lane: Lane, reserved: Reservation, timeout_s: float) -> Completion:
+    async def _in_turn(
+        self, request: _Request, lane: Lane, reserved: Reservation, timeout_s: float
+    ) -> Completion:
         tried = 0
 
         async def send() -> Completion:
@@ -159,14 +178,20 @@ class Caller:
         tokens = self._sizes.total(request.model, request.schema, request.input_tokens)
         return await lane.call(request.place, tokens, send)
 
-    async def _sent(self, request: _Request, max_output_tokens: int, timeout_s: float) -> Completion:
+    async def _sent(
+        self, request: _Request, max_output_tokens: int, timeout_s: float
+    ) -> Completion:
         """One request to the provider, counted and timed."""
         spent, started_ns = request.spent, self._timing.clock_ns()
         spent.usage += JudgeUsage(calls=1)
         try:
             with self._calls.timed(request.model):
                 return await self._provider.complete(
-                    request.model, request.messages, request.response_format, timeout_s, max_output_tokens
+                    request.model,
+                    request.messages,
+                    request.response_format,
+                    timeout_s,
+                    max_output_tokens,
                 )
         finally:
             spent.used.seconds += (self._timing.clock_ns() - started_ns) / 1e9
@@ -195,7 +220,8 @@ class Caller:
         if of_input is None or of_both is None:
             limit = f"{request.spent.account.purse.budget.key}.max_usd"
             raise JudgeUnavailableError(
-                f"{request.model} was not asked: {limit} is set and its price is not known; add it to judge.prices"
+                f"{request.model} was not asked: {limit} is set and its price is not known; add it"
+                " to judge.prices"
             )
         writing = _WRITING_TO_CACHE if any(x.reused for x in request.messages) else 1.0
         return writing * of_input / tokens, (of_both - of_input) / most
@@ -203,7 +229,9 @@ class Caller:
     def _note(self, request: _Request, completion: Completion) -> None:
         self._calls.took(request.model, completion)
         self._sizes.note(request.model, request.schema, request.input_tokens, completion)
-        request.spent.usage += JudgeUsage(0, completion.input_tokens, completion.output_tokens, completion.cost_usd)
+        request.spent.usage += JudgeUsage(
+            0, completion.input_tokens, completion.output_tokens, completion.cost_usd
+        )
 
 
 def _kind(error: CallError) -> type[JudgeError]:

@@ -1,4 +1,6 @@
-"""What asking models amounts to: calls, tokens, cost, time and what was spared, for spanscore's own metrics."""
+"""What asking models amounts to: calls, tokens, cost, time and what was spared, for spanscore's own
+metrics.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -31,7 +33,10 @@ class Calls:
 
     @contextmanager
     def timed(self, model: str) -> Iterator[None]:
-        """One call, by how it ended. What is cancelled is not counted: it ended in no way of the provider's."""
+        """One call, by how it ended.
+
+        What is cancelled is not counted: it ended in no way of the provider's.
+        """
         started_s = self._clock_s()
         outcome = "ok"
         try:
@@ -53,7 +58,9 @@ class Calls:
 
     def kept(self, model: str, *, found: bool) -> None:
         """An answer was looked for among those that were kept."""
-        self._meter.add(declared.JUDGE_CACHE_HITS if found else declared.JUDGE_CACHE_MISSES, model=model)
+        self._meter.add(
+            declared.JUDGE_CACHE_HITS if found else declared.JUDGE_CACHE_MISSES, model=model
+        )
 
     def repaired(self, model: str) -> None:
         """An answer did not fit, and is asked for again."""
@@ -65,7 +72,9 @@ class Calls:
 
     def _called(self, model: str, outcome: str, started_s: float) -> None:
         self._meter.add(declared.JUDGE_CALLS, model=model, outcome=outcome)
-        self._meter.observe(declared.JUDGE_CALL_DURATION, self._clock_s() - started_s, model=model, outcome=outcome)
+        self._meter.observe(
+            declared.JUDGE_CALL_DURATION, self._clock_s() - started_s, model=model, outcome=outcome
+        )
 
 
 def outcome_of(error: CallError) -> str:

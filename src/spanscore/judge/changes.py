@@ -21,8 +21,9 @@ class Changes(Options):
     """Keys of `judge`; those that are not set are as configured there."""
 
     model: _Model | None = None
-    """The model that judges. Where it is another one than `judge.model` there is no cascade, and the configured key,
-    address and fallbacks are its own only where it is of the same provider."""
+    """The model that judges. Where it is another one than `judge.model` there is no cascade, and
+    the configured key, address and fallbacks are its own only where it is of the same provider.
+    """
 
     fallback_models: tuple[_Model, ...] = ()
     """Models to ask, in order, when the one before gave no valid answer."""
@@ -49,7 +50,10 @@ class Changes(Options):
     """As `judge.extra`, on top of what is configured there."""
 
     def applied(self, config: Config) -> Config:
-        """The configuration of a judge with these changes. Raises ValueError where they do not go with it."""
+        """The configuration of a judge with these changes.
+
+        Raises ValueError where they do not go with it.
+        """
         changed = config
         if self.model is not None and self.model != config.model:
             changed = config.with_model(self.model).model_copy(update={"cascade": None})

@@ -1,4 +1,6 @@
-"""Check digits tell a card or account number from the order ids and timestamps that merely look like one."""
+"""Check digits tell a card or account number from the order ids and timestamps that merely look
+like one.
+"""
 
 import re
 
@@ -25,13 +27,16 @@ _IBAN_LENGTHS = {
 
 
 def is_card(text: str) -> bool:
-    """Whether the digits of `text` are a payment card number: an issuer's prefix and length, and Luhn's check digit.
+    """Whether the digits of `text` are a payment card number: an issuer's prefix and length, and
+    Luhn's check digit.
 
     >>> is_card("4111 1111 1111 1111"), is_card("4111 1111 1111 1112")
     (True, False)
     """
     digits = "".join(c for c in text if c.isdigit())
-    if not any(prefix.match(digits) and len(digits) in lengths for prefix, lengths in _CARD_LENGTHS):
+    if not any(
+        prefix.match(digits) and len(digits) in lengths for prefix, lengths in _CARD_LENGTHS
+    ):
         return False
     doubled = (sum(divmod(2 * int(digit), 10)) for digit in digits[-2::-2])
     return (sum(map(int, digits[-1::-2])) + sum(doubled)) % 10 == 0

@@ -1,7 +1,7 @@
 """What of a long transcript decides: errors, calls that change something, and what is cited later.
 
-A value counts as cited where a later call's arguments or the final output contain it: the judgement then rests on the
-result that it came from. What many results contain is worth little.
+A value counts as cited where a later call's arguments or the final output contain it: the judgement
+then rests on the result that it came from. What many results contain is worth little.
 """
 
 import re
@@ -46,7 +46,10 @@ class Worth(NamedTuple):
 
 
 class Weighing:
-    """The worth of passages beside each other. Its making is linear in the length of the texts that are read."""
+    """The worth of passages beside each other.
+
+    Its making is linear in the length of the texts that are read.
+    """
 
     def __init__(self, passages: Sequence[Passage]) -> None:
         self._passages = passages
@@ -55,11 +58,15 @@ class Weighing:
         self._spread = Counter(token for cited in self._cited for token in {x.token for x in cited})
 
     def worths(self, focus: Collection[int] = ()) -> list[Worth]:
-        """The worth of each passage, in order, where the calls at the places `focus` matter most."""
+        """The worth of each passage, in order, where the calls at the places `focus` matter
+        most.
+        """
         last_in_focus: dict[str, int] = {}
         for at, passage in enumerate(self._passages):
             if passage.call is not None and passage.call in focus:
-                last_in_focus |= {token: at for token, _, _ in _tokens(passage.text[:_MAX_CITING_CHARACTERS])}
+                last_in_focus |= {
+                    token: at for token, _, _ in _tokens(passage.text[:_MAX_CITING_CHARACTERS])
+                }
         return [self._worth(at, focus, last_in_focus) for at in range(len(self._passages))]
 
     def _worth(self, at: int, focus: Collection[int], last_in_focus: Mapping[str, int]) -> Worth:
@@ -72,13 +79,17 @@ class Weighing:
         for token, start, value, citing in self._cited[at]:
             in_focus = _IN_FOCUS if last_in_focus.get(token, -1) > at else 0.0
             worth = value * max(citing, in_focus) / self._spread[token]
-            places.append(Place(start, start + len(token), worth if token not in best else worth / 4))
+            places.append(
+                Place(start, start + len(token), worth if token not in best else worth / 4)
+            )
             best[token] = worth
         return Worth(weight + min(sum(best.values()), _MOST_CITED), tuple(places))
 
 
 class _Cited(NamedTuple):
-    """A token of a passage that others cite: where it stands, how well it identifies, how much its citing counts."""
+    """A token of a passage that others cite: where it stands, how well it identifies, how much its
+    citing counts.
+    """
 
     token: str
     start: int
@@ -87,7 +98,9 @@ class _Cited(NamedTuple):
 
 
 def _citations(passages: Sequence[Passage]) -> dict[str, list[tuple[int, float]]]:
-    """For each token, the passages that cite it by their place, each with the weight of its citing."""
+    """For each token, the passages that cite it by their place, each with the weight of its
+    citing.
+    """
     cited: dict[str, list[tuple[int, float]]] = {}
     for at, passage in enumerate(passages):
         weight = _CITING.get(passage.kind, 0.0) if passage.part in ("frame", "step") else 0.0
@@ -99,7 +112,9 @@ def _citations(passages: Sequence[Passage]) -> dict[str, list[tuple[int, float]]
     return cited
 
 
-def _cited(passage: Passage, at: int, cited_by: Mapping[str, Sequence[tuple[int, float]]]) -> Iterator[_Cited]:
+def _cited(
+    passage: Passage, at: int, cited_by: Mapping[str, Sequence[tuple[int, float]]]
+) -> Iterator[_Cited]:
     """The tokens of a passage that others cite, up to a bound."""
     if passage.kind not in _CITABLE and passage.part not in ("history", "document"):
         return
@@ -114,7 +129,9 @@ def _cited(passage: Passage, at: int, cited_by: Mapping[str, Sequence[tuple[int,
 
 
 def _citing(places: Sequence[tuple[int, float]], at: int) -> float:
-    """How much it counts that passages at `places` cite one at `at`: those after it, or the user's words before it."""
+    """How much it counts that passages at `places` cite one at `at`: those after it, or the user's
+    words before it.
+    """
     others = [x for x in (*places[:1], *places[-2:]) if x[0] != at]
     if not others:
         return 0.0
@@ -122,7 +139,9 @@ def _citing(places: Sequence[tuple[int, float]], at: int) -> float:
 
 
 def _tokens(text: str) -> Iterator[tuple[str, int, float]]:
-    """The tokens of a text that can identify something, where each stands, and how well it identifies."""
+    """The tokens of a text that can identify something, where each stands, and how well it
+    identifies.
+    """
     for found in _TOKEN.finditer(text):
         token, start = found[0].lower(), found.start()
         if _KEY_END.match(text, found.end()):

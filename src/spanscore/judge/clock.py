@@ -41,11 +41,15 @@ def lasted(duration_ns: int) -> str:
 
 
 def step_time(started_ns: int | None, ended_ns: int | None, turn_started_ns: int) -> str:
-    """When a step began after its turn's start and, of a slow one, how long it took; "" where nobody knows.
+    """When a step began after its turn's start and, of a slow one, how long it took; "" where
+    nobody knows.
 
     In brackets, with a space before them.
 
-    >>> step_time(3_200_000_000, 9_000_000_000, 2_000_000_000), step_time(3_200_000_000, None, 2_000_000_000)
+    >>> (
+    ...     step_time(3_200_000_000, 9_000_000_000, 2_000_000_000),
+    ...     step_time(3_200_000_000, None, 2_000_000_000),
+    ... )
     (' (+1.2 s, took 5.8 s)', ' (+1.2 s)')
     """
     if started_ns is None or started_ns <= 0 or turn_started_ns <= 0:

@@ -1,4 +1,6 @@
-"""How the judge is configured: which models, how patiently, at what cost, and what is hidden from them."""
+"""How the judge is configured: which models, how patiently, at what cost, and what is hidden from
+them.
+"""
 
 import functools
 import json
@@ -14,7 +16,9 @@ from spanscore.model.options import Options
 from spanscore.model.quantity import ByteSize, Duration, duration_ns
 
 RULES = "rules"
-"""What stands for no model wherever a model is named: configurations still hold it from when it named a judge."""
+"""What stands for no model wherever a model is named: configurations still hold it from when it
+named a judge.
+"""
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -34,7 +38,10 @@ def not_reserved(extra: dict[str, Any]) -> dict[str, Any]:
     """`extra`. Raises ValueError where it has what spanscore sets itself."""
     taken = [name for name in extra if _RESERVED.fullmatch(name)]
     if taken:
-        raise ValueError(f"{', '.join(taken)} cannot be set here: spanscore sets it itself, or has a key of its own")
+        raise ValueError(
+            f"{', '.join(taken)} cannot be set here: spanscore sets it itself, or has a key of"
+            " its own"
+        )
     return extra
 
 
@@ -48,23 +55,29 @@ def _compiles(pattern: str) -> str:
 
 @functools.cache
 def warn_of_rules() -> None:
-    """Say, once in this process, what `rules` means now: for whoever finds it where a model is named."""
+    """Say, once in this process, what `rules` means now: for whoever finds it where a model is
+    named.
+    """
     _LOGGER.warning(
-        "the model `rules` is gone: it counts as no model, the checks run in its place (docs/checks.md), and judged "
-        "metrics are skipped; set judge.model or SPANSCORE_JUDGE_MODEL to a model such as openai/gpt-4o-mini, or take "
-        "`rules` out"
+        "the model `rules` is gone: it counts as no model, the checks run in its place"
+        " (docs/checks.md), and judged metrics are skipped; set judge.model or"
+        " SPANSCORE_JUDGE_MODEL to a model such as openai/gpt-4o-mini, or take `rules` out"
     )
 
 
 def _no_rules(models: tuple[str, ...]) -> tuple[str, ...]:
     if RULES in models:
-        raise ValueError(f"{RULES} is no model to fall back on; name models such as openai/gpt-4o-mini")
+        raise ValueError(
+            f"{RULES} is no model to fall back on; name models such as openai/gpt-4o-mini"
+        )
     return models
 
 
 def _ends_in_star(allowed: str) -> str:
     if "*" in allowed[:-1]:
-        raise ValueError(f"{allowed}: a * stands at the end only, for all names that begin so, such as openai/*")
+        raise ValueError(
+            f"{allowed}: a * stands at the end only, for all names that begin so, such as openai/*"
+        )
     return allowed
 
 
@@ -76,7 +89,9 @@ def _read_bands(given: Any) -> Any:
         with Path(given).open(encoding="utf-8") as file:
             return json.loads(file.read(_MAX_BANDS_CHARACTERS))
     except (OSError, ValueError) as error:
-        raise ValueError(f"{given}: no file as `spanscore calibrate --unsure FILE` writes it ({error})") from None
+        raise ValueError(
+            f"{given}: no file as `spanscore calibrate --unsure FILE` writes it ({error})"
+        ) from None
 
 
 def _in_order(band: tuple[float, float]) -> tuple[float, float]:
@@ -105,18 +120,25 @@ class Backoff(Options):
     """The longest wait that is chosen by doubling. A provider's Retry-After may ask for more."""
 
     max_elapsed_time: Duration = duration_ns("3m")
-    """The bound on all calls for one answer of one model and the waits after failed ones; after it the next model is
-    asked. Waiting for a turn under a rate limit does not count, unless the model refuses all calls for that long."""
+    """The bound on all calls for one answer of one model and the waits after failed ones; after it
+    the next model is asked. Waiting for a turn under a rate limit does not count, unless the model
+    refuses all calls for that long.
+    """
 
 
 class Budget(Options):
-    """What may be spent on judging in one hour or day, by this process; what is past it is skipped."""
+    """What may be spent on judging in one hour or day, by this process; what is past it is
+    skipped.
+    """
 
     max_tokens: int | None = Field(default=None, ge=1)
     """Input and output tokens together; null: no limit."""
 
     max_usd: float | None = Field(default=None, gt=0)
-    """USD; null: no limit. A model whose price is not known cannot be asked under this limit (see `prices`)."""
+    """USD; null: no limit.
+
+    A model whose price is not known cannot be asked under this limit (see `prices`).
+    """
 
     per: Literal["hour", "day"] = "day"
     """The window: clock hours or days, in UTC."""
@@ -129,29 +151,40 @@ class Budget(Options):
 
 def _of_postgresql(url: str) -> str:
     if not url.startswith("postgresql"):  # not quoted: it may contain a password
-        raise ValueError("this is no PostgreSQL, which servers can share: postgresql+psycopg://user@host/database")
+        raise ValueError(
+            "this is no PostgreSQL, which servers can share:"
+            " postgresql+psycopg://user@host/database"
+        )
     return url
 
 
 class CacheConfig(Options):
-    """Whether an answer is kept, so that the same question about the same transcript is not paid for twice."""
+    """Whether an answer is kept, so that the same question about the same transcript is not paid
+    for twice.
+    """
 
     enabled: bool = True
     """Keep valid answers, in the store where there is one."""
 
     url: Annotated[str, AfterValidator(_of_postgresql)] | None = None
-    """A PostgreSQL database in which several servers keep answers together, so that none pays for what another one has
-    asked: `postgresql+psycopg://user:password@host/database`. null: a server keeps them in its own store."""
+    """A PostgreSQL database in which several servers keep answers together, so that none pays for
+    what another one has asked: `postgresql+psycopg://user:password@host/database`. null: a server
+    keeps them in its own store.
+    """
 
     max_entries: int = Field(default=4096, ge=1)
     """Answers kept in memory where there is neither store nor file."""
 
     between_runs: bool = True
-    """Whether the commands that ask a judge (`eval`, `test`, `best-of`, `calibrate`) keep answers in a file, so that no
-    run pays for what an earlier one asked. `--no-cache` turns it off for one run."""
+    """Whether the commands that ask a judge (`eval`, `test`, `best-of`, `calibrate`) keep answers
+    in a file, so that no run pays for what an earlier one asked. `--no-cache` turns it off for one
+    run.
+    """
 
     path: Path | None = None
-    """That file; null: `spanscore/answers.db` in the user's cache folder, which XDG_CACHE_HOME may name."""
+    """That file; null: `spanscore/answers.db` in the user's cache folder, which XDG_CACHE_HOME may
+    name.
+    """
 
     max_bytes: ByteSize = 256 * 2**20
     """Bytes of answers in that file, or at `url`, at most; those not used for longest go first."""
@@ -164,10 +197,12 @@ class RedactConfig(Options):
     """Replace secrets and personal data by markers such as `[REDACTED:email]`."""
 
     patterns: dict[
-        Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,31}$")], Annotated[str, AfterValidator(_compiles)]
+        Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,31}$")],
+        Annotated[str, AfterValidator(_compiles)],
     ] = {}
-    """Further kinds and their regular expressions, e.g. `customer_id: 'C-\\d{8}'`; a named group is the part to
-    replace. They run on hostile text: nothing like `(a+)+`."""
+    """Further kinds and their regular expressions, e.g. `customer_id: 'C-\\d{8}'`; a named group is
+    the part to replace. They run on hostile text: nothing like `(a+)+`.
+    """
 
     @property
     def rules(self) -> tuple[redact.Rule, ...]:
@@ -176,100 +211,129 @@ class RedactConfig(Options):
 
 
 class Cascade(Options):
-    """A cheaper model that is asked first, and the scores of it that leave in doubt whether the trace passes."""
+    """A cheaper model that is asked first, and the scores of it that leave in doubt whether the
+    trace passes.
+    """
 
     model: str = Field(min_length=1)
     """The model that is asked first, as litellm names it."""
 
     unsure: Annotated[
-        dict[str, Annotated[tuple[Limit, Limit], AfterValidator(_in_order)]], BeforeValidator(_read_bands)
+        dict[str, Annotated[tuple[Limit, Limit], AfterValidator(_in_order)]],
+        BeforeValidator(_read_bands),
     ]
-    """By metric, the lowest and the highest of the first model's scores that are in doubt, both included: after these
-    `judge.model` is asked. Or the file that `spanscore calibrate --unsure FILE` wrote of the first model's scores. A
-    metric that is not named is asked of `judge.model` at once."""
+    """By metric, the lowest and the highest of the first model's scores that are in doubt, both
+    included: after these `judge.model` is asked. Or the file that `spanscore calibrate --unsure
+    FILE` wrote of the first model's scores. A metric that is not named is asked of `judge.model` at
+    once.
+    """
 
 
 class Config(Options):
     """The judge: a language model. Without one, judged metrics are skipped."""
 
     model: Annotated[str | None, BeforeValidator(lambda model: model or None)] = None
-    """The model that is asked first, as litellm names it, e.g. `openai/gpt-4o-mini`. null: none, and judged metrics are
-    skipped. Needs `pip install 'spanscore[judge]'`."""
+    """The model that is asked first, as litellm names it, e.g. `openai/gpt-4o-mini`. null: none,
+    and judged metrics are skipped. Needs `pip install 'spanscore[judge]'`.
+    """
 
     recorded_answers: Path | None = None
-    """A file of recorded answers. The judge gives these and no others: nothing is sent, and `model` only says whose
-    they are. `spanscore demo` replays such a file."""
+    """A file of recorded answers. The judge gives these and no others: nothing is sent, and `model`
+    only says whose they are. `spanscore demo` replays such a file.
+    """
 
     fallback_models: Annotated[tuple[str, ...], AfterValidator(_no_rules)] = ()
     """Models to ask, in order, when the one before gave no valid answer."""
 
-    allowed_models: tuple[Annotated[str, Field(min_length=1), AfterValidator(_ends_in_star)], ...] | None = None
-    """Models that requests to the API may name beside those of the configuration: names, or beginnings of names with a
-    `*`, such as `openai/*`; `*` alone is every model. null: every model where `api.auth` is not set and `tenancy` is
-    not enabled, else none."""
+    allowed_models: (
+        tuple[Annotated[str, Field(min_length=1), AfterValidator(_ends_in_star)], ...] | None
+    ) = None
+    """Models that requests to the API may name beside those of the configuration: names, or
+    beginnings of names with a `*`, such as `openai/*`; `*` alone is every model. null: every model
+    where `api.auth` is not set and `tenancy` is not enabled, else none.
+    """
 
     plan: Literal["staged", "fused"] = "fused"
-    """`fused`: all metrics of a trace share two calls, or more where the judge cannot read or write as much at once.
-    `staged`: one call for each stage of each metric."""
+    """`fused`: all metrics of a trace share two calls, or more where the judge cannot read or write
+    as much at once. `staged`: one call for each stage of each metric.
+    """
 
     try_at_start: bool = True
-    """Whether the server asks each model one tiny question when it starts, and again while one does not answer: so
-    that a wrong key is in the log and in the health check before the first trace comes."""
+    """Whether the server asks each model one tiny question when it starts, and again while one does
+    not answer: so that a wrong key is in the log and in the health check before the first trace
+    comes.
+    """
 
     timeout: Duration = duration_ns("60s")
     """The longest that one call may take."""
 
     max_retries: int = Field(default=4, ge=0, le=100)
-    """Retries of a call after a 408, 409, 5xx, time-out or connection error, before the next model is asked. A call
-    that a rate limit refuses (429) keeps its place in the queue and is not counted."""
+    """Retries of a call after a 408, 409, 5xx, time-out or connection error, before the next model
+    is asked. A call that a rate limit refuses (429) keeps its place in the queue and is not
+    counted.
+    """
 
     backoff: Backoff = Backoff()
     """How long to wait between tries of one model."""
 
     max_concurrent: int = Field(default=32, ge=1)
-    """Calls under way at once, of all models; one that waits for its turn or for a retry is not. Of each model
-    there are 16 at first, one more for each answer while all of these are in use, and half as many after a time-out."""
+    """Calls under way at once, of all models; one that waits for its turn or for a retry is not. Of
+    each model there are 16 at first, one more for each answer while all of these are in use, and
+    half as many after a time-out.
+    """
 
     requests_per_minute: float | None = Field(default=None, gt=0)
-    """Calls of each model in a minute that one process never exceeds, with whatever judges its rules name; they are
-    spaced evenly. null: what the provider takes is learned from its headers and its refusals, as it is below the
-    configured limit."""
+    """Calls of each model in a minute that one process never exceeds, with whatever judges its
+    rules name; they are spaced evenly. null: what the provider takes is learned from its headers
+    and its refusals, as it is below the configured limit.
+    """
 
     tokens_per_minute: float | None = Field(default=None, gt=0)
-    """The same for tokens of input and output together, as the judge expects them before each call."""
+    """The same for tokens of input and output together, as the judge expects them before each
+    call.
+    """
 
     temperature: float | None = Field(default=0.0, ge=0, le=2)
-    """Sampling temperature; dropped for models that refuse one. null: the model's own default. With `samples` it is
-    0.7 unless it is set here."""
+    """Sampling temperature; dropped for models that refuse one. null: the model's own default. With
+    `samples` it is 0.7 unless it is set here.
+    """
 
     samples: int = Field(default=1, ge=1, le=20)
-    """How often each judged metric, and the rubric, is asked. With more than one answer the score is their mean, and
-    its metadata have their spread."""
+    """How often each judged metric, and the rubric, is asked. With more than one answer the score
+    is their mean, and its metadata have their spread.
+    """
 
     cascade: Cascade | None = None
     """A cheaper model that is asked first; `model` is asked where that one's score is in doubt."""
 
     max_transcript_tokens: int = Field(default=32_000, ge=500)
-    """The length a transcript is shortened to, in estimated tokens (three bytes of UTF-8 each); what a test case adds
-    to the rubric counts towards it."""
+    """The length a transcript is shortened to, in estimated tokens (three bytes of UTF-8 each);
+    what a test case adds to the rubric counts towards it.
+    """
 
     max_output_tokens: int = Field(default=4096, ge=64)
     """The longest answer, in tokens; models that reason need room for that as well."""
 
     max_verdicts: int = Field(default=300, ge=1)
-    """Tool calls of a trace that argument_correctness has judged one by one; of more calls a random sample of as many,
-    and the score then has an interval."""
+    """Tool calls of a trace that argument_correctness has judged one by one; of more calls a random
+    sample of as many, and the score then has an interval.
+    """
 
     json_schema: Literal["auto", "always", "never"] = "auto"
-    """Whether the answer's schema is given as `response_format` or in the text. `auto`: as `response_format` where
-    litellm's model list says that the model supports it."""
+    """Whether the answer's schema is given as `response_format` or in the text. `auto`: as
+    `response_format` where litellm's model list says that the model supports it.
+    """
 
     api_base: Annotated[str | None, BeforeValidator(lambda url: url or None)] = None
-    """The provider's address, where it is not the public one. Used for models of `model`'s provider only."""
+    """The provider's address, where it is not the public one.
+
+    Used for models of `model`'s provider only.
+    """
 
     api_key: Annotated[SecretStr | None, BeforeValidator(lambda key: key or None)] = None
-    """The provider's key; null: its environment variable, e.g. OPENAI_API_KEY. Used for models of `model`'s provider
-    only."""
+    """The provider's key; null: its environment variable, e.g. OPENAI_API_KEY. Used for models of
+    `model`'s provider only.
+    """
 
     prices: dict[str, Price] = {}
     """Prices by model name, in place of litellm's list."""
@@ -295,14 +359,20 @@ class Config(Options):
         """Raise ValueError where several samples are asked for that would be alike."""
         if self.samples > 1 and self.temperature == 0 and "temperature" in self.model_fields_set:
             raise ValueError(
-                f"samples: {self.samples} with temperature: 0 asks for the same answer {self.samples} times; leave "
-                "temperature out, or set one above 0"
+                f"samples: {self.samples} with temperature: 0 asks for the same answer"
+                f" {self.samples} times; leave temperature out, or set one above 0"
             )
 
     @property
     def sampling_temperature(self) -> float | None:
-        """The temperature that is asked with: so high that samples differ, unless another is set."""
-        return _OF_SAMPLES if self.samples > 1 and "temperature" not in self.model_fields_set else self.temperature
+        """The temperature that is asked with: so high that samples differ, unless another is
+        set.
+        """
+        return (
+            _OF_SAMPLES
+            if self.samples > 1 and "temperature" not in self.model_fields_set
+            else self.temperature
+        )
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -319,7 +389,8 @@ class Config(Options):
     def with_model(self, model: str) -> Self:
         """This configuration with `model` as the judge.
 
-        Key, address and fallbacks are for the configured model's provider: none of them goes to another one's.
+        Key, address and fallbacks are for the configured model's provider: none of them goes to
+        another one's.
         """
         changes: dict[str, Any] = {"model": model}
         configured = None if self.model == RULES else self.model
@@ -332,6 +403,7 @@ class Config(Options):
     def or_model(self, model: str | None) -> Self:
         """This configuration; where it names no model, with `model` for one.
 
-        One that is configured stays, and is asked for `model` call by call: its key is for its own provider alone.
+        One that is configured stays, and is asked for `model` call by call: its key is for its own
+        provider alone.
         """
         return self if self.models or model is None else self.model_copy(update={"model": model})

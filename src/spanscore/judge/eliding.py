@@ -23,7 +23,8 @@ class Place(NamedTuple):
 
 
 def elide(text: str, max_bytes: int, tag: str = "", places: Sequence[Place] = ()) -> str:
-    """`text` in at most `max_bytes` of UTF-8 (but never less than one mark): beginning, end and around `places`.
+    """`text` in at most `max_bytes` of UTF-8 (but never less than one mark): beginning, end and
+    around `places`.
 
     In the place of what went stands a mark that ends in `tag`. No genuine mark is cut in two.
 
@@ -77,11 +78,15 @@ def _ends(text: str, room: int, shares: tuple[int, int]) -> list[Span]:
 
 
 def _window(text: str, place: Place, width: int) -> Span:
-    """A place with the object, line or sentence around it, as far as that is within `width`, else half of that."""
+    """A place with the object, line or sentence around it, as far as that is within `width`, else
+    half of that.
+    """
     start, end = max(place.start - width, 0), min(place.end + width, len(text))
     before, after = text[start : place.start], text[place.end : end]
     opened = max(before.rfind("{"), before.rfind("\n"), before.rfind(". "))
-    closed = min((x for x in (after.find("}"), after.find("\n"), after.find(". ")) if x >= 0), default=-1)
+    closed = min(
+        (x for x in (after.find("}"), after.find("\n"), after.find(". ")) if x >= 0), default=-1
+    )
     left = start + opened if opened >= 0 else max(place.start - width // 2, 0)
     right = place.end + closed + 1 if closed >= 0 else min(place.end + width // 2, len(text))
     return left, right
@@ -103,7 +108,9 @@ def _bytes(text: str, spans: Sequence[Span]) -> int:
 
 
 def _with_marks(text: str, spans: Sequence[Span], tag: str) -> str:
-    """What is in `spans`, with a mark between them; on one line, so that nothing passes for a line of its own."""
+    """What is in `spans`, with a mark between them; on one line, so that nothing passes for a line
+    of its own.
+    """
     genuine = whole_marks(text, tag)
     trimmed = [_trimmed(span, genuine) for span in spans]
     trimmed = [(start, end) for start, end in trimmed if start < end]

@@ -1,4 +1,6 @@
-"""Make a transcript fit its budget by leaving out what a judge misses least, and saying so where it stood."""
+"""Make a transcript fit its budget by leaving out what a judge misses least, and saying so where it
+stood.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -32,15 +34,20 @@ _NAMES: Mapping[Part, str] = {
     "document": "document(s)",
     "step": "step(s)",
 }
-_COUNTED: Mapping[Part, str] = {"tool": "tools", "history": "messages", "document": "documents", "step": "steps"}
+_COUNTED: Mapping[Part, str] = {
+    "tool": "tools",
+    "history": "messages",
+    "document": "documents",
+    "step": "steps",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
     """A transcript's lines within their bound.
 
-    `shown_calls` are the places of the tool calls whose arguments are there whole; `left_out` is how many steps,
-    messages, tools, documents and characters are not there.
+    `shown_calls` are the places of the tool calls whose arguments are there whole; `left_out` is
+    how many steps, messages, tools, documents and characters are not there.
     """
 
     text: str
@@ -56,12 +63,14 @@ def fit(
     tag: str = "",
     weighing: Callable[[], Weighing] | None = None,
 ) -> Fitted:
-    """The passages as lines of at most `max_bytes` of UTF-8; marks of what is left out end in `tag`.
+    """The passages as lines of at most `max_bytes` of UTF-8; marks of what is left out end in
+    `tag`.
 
-    Each passage gets a share of the room by its worth, and at least a floor. `weighing` gives what is known of their
-    worth from fitting them before; it is only asked where something has to be left out. Where not even the
-    floors fit, whole units are left out first, in the order of their worth: older messages, tools that were not called,
-    documents, steps; the first and the last step and the calls in `focus` last.
+    Each passage gets a share of the room by its worth, and at least a floor. `weighing` gives what
+    is known of their worth from fitting them before; it is only asked where something has to be
+    left out. Where not even the floors fit, whole units are left out first, in the order of their
+    worth: older messages, tools that were not called, documents, steps; the first and the last step
+    and the calls in `focus` last.
     """
     if _size(passages) <= max_bytes:
         return Fitted(_joined(passages), _calls(passages), {})
@@ -74,17 +83,29 @@ def fit(
     room = max_bytes - sum(len(note) + 1 for note in notes.values())
     shares = _shares([(sizes[x], floors[x], worths[x].weight) for x in kept], room)
     shown = {
-        place: replace(passages[place], text=elide(passages[place].text, share - 1, tag, worths[place].places))
+        place: replace(
+            passages[place], text=elide(passages[place].text, share - 1, tag, worths[place].places)
+        )
         for place, share in zip(kept, shares, strict=True)
     }
-    lines = [shown[x].text if x in shown else notes[x] for x in range(len(passages)) if x in shown or x in notes]
+    lines = [
+        shown[x].text if x in shown else notes[x]
+        for x in range(len(passages))
+        if x in shown or x in notes
+    ]
     joined = "\n".join(lines)
     text = elide(joined, max_bytes, tag)
-    whole = [x for place, x in shown.items() if x.text == passages[place].text] if text == joined else []
+    whole = (
+        [x for place, x in shown.items() if x.text == passages[place].text]
+        if text == joined
+        else []
+    )
     counted = Counter(_COUNTED[part] for part, _, _ in gone)
     characters = sum(len(x.text) for x in passages) - sum(len(x.text) for x in shown.values())
     counted["characters"] = characters + len(joined) - len(text)
-    return Fitted(text, _calls(whole), {what: count for what, count in counted.items() if count > 0})
+    return Fitted(
+        text, _calls(whole), {what: count for what, count in counted.items() if count > 0}
+    )
 
 
 def _floors(
@@ -96,20 +117,24 @@ def _floors(
 ) -> list[int]:
     """The least bytes of each passage that is shown, with room for what is cited of it.
 
-    Calls in focus are whole, as far as a part of the room goes. Where the frame would take more than a part of it, its
-    floors are lower.
+    Calls in focus are whole, as far as a part of the room goes. Where the frame would take more
+    than a part of it, its floors are lower.
     """
     room = max_bytes * _FOCUS_SHARE
     floors: list[int] = []
     for passage, size, worth in zip(passages, sizes, worths, strict=True):
-        least = _LEAST_BYTES if passage.part == "history" else _FLOORS.get(passage.kind, _LEAST_BYTES)
+        least = (
+            _LEAST_BYTES if passage.part == "history" else _FLOORS.get(passage.kind, _LEAST_BYTES)
+        )
         cited = sum(place.weight >= _CLEARLY_CITED for place in worth.places)
         floor = min(size, least + _CITED_BYTES * min(cited, _MOST_CITED))
         if passage.call is not None and passage.call in focus and size <= room:
             room -= size
             floor = size
         floors.append(floor)
-    of_frame = sum(floor for passage, floor in zip(passages, floors, strict=True) if passage.part == "frame")
+    of_frame = sum(
+        floor for passage, floor in zip(passages, floors, strict=True) if passage.part == "frame"
+    )
     share = _FRAME_SHARE * max_bytes / max(of_frame, 1)
     if share >= 1:
         return floors
@@ -128,7 +153,10 @@ class _Weighed:
 
 
 def _units(
-    passages: Sequence[Passage], floors: Sequence[int], worths: Sequence[Worth], focus: Collection[int]
+    passages: Sequence[Passage],
+    floors: Sequence[int],
+    worths: Sequence[Worth],
+    focus: Collection[int],
 ) -> dict[Unit, _Weighed]:
     """What can be left out, in reading order."""
     found: dict[Unit, _Weighed] = {}
@@ -151,7 +179,8 @@ def _units(
 
 
 def _dropped(units: Mapping[Unit, _Weighed], over: int) -> set[Unit]:
-    """The units to leave out so that `over` bytes are saved, the notes in their place included; the least worth first.
+    """The units to leave out so that `over` bytes are saved, the notes in their place included; the
+    least worth first.
 
     Of units with the same worth, those in the middle go first.
     """
@@ -192,9 +221,11 @@ def _named(gap: Sequence[Passage]) -> str:
 
 
 def _shares(wanted: Sequence[tuple[int, int, float]], room: int) -> list[int]:
-    """How many bytes each passage gets, of (size, floor, weight): by weight, never less than its floor.
+    """How many bytes each passage gets, of (size, floor, weight): by weight, never less than its
+    floor.
 
-    The level is found at which all the shares together fill the room: `min(size, max(floor, level * weight))`.
+    The level is found at which all the shares together fill the room: `min(size, max(floor, level *
+    weight))`.
 
     >>> _shares([(1000, 100, 1.0), (1000, 100, 3.0), (50, 50, 1.0)], 850)
     [200, 600, 50]

@@ -1,4 +1,6 @@
-"""What stands around a turn's steps in a transcript: who, when, with which tools and instructions, and how it ended."""
+"""What stands around a turn's steps in a transcript: who, when, with which tools and instructions,
+and how it ended.
+"""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -10,7 +12,13 @@ from spanscore.model.json import Json, dumps
 from spanscore.model.trace import AgentTrace, Tool, ToolCall
 
 _MAX_SCHEMA_CHARACTERS = 300
-_QUESTION_MARKS = ("?", "？", "؟", "՞", "\u037e")  # noqa: RUF001 - full width, Arabic, Armenian, Greek
+_QUESTION_MARKS = (
+    "?",
+    "？",  # noqa: RUF001 - full width, Arabic, Armenian, Greek
+    "؟",
+    "՞",
+    "\u037e",
+)
 _COMPLETENESS = {
     "idle": "no span closed this turn; its end may be missing",
     "truncated": "this turn was cut at a limit of size or age; its end may be missing",
@@ -18,7 +26,10 @@ _COMPLETENESS = {
 
 
 def frame(trace: AgentTrace, before: AgentTrace | None) -> Iterator[Passage]:
-    """What holds for the whole turn. `before` is the turn before: what is the same is not repeated."""
+    """What holds for the whole turn.
+
+    `before` is the turn before: what is the same is not repeated.
+    """
     if trace.agent_name and (before is None or before.agent_name != trace.agent_name):
         yield Passage(f"Agent: {indented(trace.agent_name)}")
     started = moment(trace.started_ns)
@@ -36,7 +47,9 @@ def frame(trace: AgentTrace, before: AgentTrace | None) -> Iterator[Passage]:
         yield from _offer(trace.available_tools, called)
     instructions = trace.system_instructions
     if before is None or before.system_instructions != instructions:
-        yield Passage(section("System instructions of the agent", instructions), kind="instructions")
+        yield Passage(
+            section("System instructions of the agent", instructions), kind="instructions"
+        )
 
 
 def ending(trace: AgentTrace) -> str:
@@ -53,7 +66,9 @@ def ending(trace: AgentTrace) -> str:
 
 
 def written_in(trace: AgentTrace, before: AgentTrace | None) -> str | None:
-    """In which scripts the user and the agent wrote; None where nothing is to be said that was not said of `before`."""
+    """In which scripts the user and the agent wrote; None where nothing is to be said that was not
+    said of `before`.
+    """
     now = _written(trace)
     return now if now and (before is None or _written(before) != now) else None
 
@@ -61,13 +76,20 @@ def written_in(trace: AgentTrace, before: AgentTrace | None) -> str | None:
 def conversation_ending(last: AgentTrace) -> str:
     """Who had the last word in a session, as far as its record shows."""
     if last.final_output:
-        return "How the conversation ended: the agent had the last word; no later message of the user is recorded."
+        return (
+            "How the conversation ended: the agent had the last word; no later message of the user"
+            " is recorded."
+        )
     return "How the conversation ended: no answer to the user's last message is recorded."
 
 
 def _written(trace: AgentTrace) -> str | None:
     parts = (("the user's input", trace.user_input), ("the final output", trace.final_output))
-    found = [f"{what} in {' and '.join(names)}" for what, text in parts if text and (names := scripts(text))]
+    found = [
+        f"{what} in {' and '.join(names)}"
+        for what, text in parts
+        if text and (names := scripts(text))
+    ]
     return f"Scripts: {', '.join(found)}" if found else None
 
 
@@ -101,7 +123,10 @@ def _offer(tools: Sequence[Tool] | None, called: Collection[str]) -> Iterator[Pa
 
 
 def _tool(tool: Tool) -> str:
-    lines = [f"- {indented(tool.name)}" + (f": {indented(tool.description, 4)}" if tool.description else "")]
+    lines = [
+        f"- {indented(tool.name)}"
+        + (f": {indented(tool.description, 4)}" if tool.description else "")
+    ]
     schema = tool.parameters if isinstance(tool.parameters, dict) else {}
     properties, required = schema.get("properties"), schema.get("required")
     needed = required if isinstance(required, list) else []
@@ -113,7 +138,9 @@ def _tool(tool: Tool) -> str:
 
 
 def _parameter(name: str, about: Json, needed: bool) -> str:
-    """One parameter of a tool, e.g. `cabin (string, one of ["economy","business"], required): the class to book`."""
+    """One parameter of a tool, e.g. `cabin (string, one of ["economy","business"], required): the
+    class to book`.
+    """
     schema = about if isinstance(about, dict) else {}
     rest = {k: v for k, v in schema.items() if k not in ("type", "description", "title", "enum")}
     facts = [text_of(schema["type"])] if "type" in schema else []

@@ -1,4 +1,6 @@
-"""A file in which commands keep a judge's answers, so that no run pays for what an earlier one was told."""
+"""A file in which commands keep a judge's answers, so that no run pays for what an earlier one was
+told.
+"""
 
 import logging
 import os
@@ -20,13 +22,18 @@ _BUSY_TIMEOUT_S = 10.0
 _KEPT_SHARE = 0.9
 """What remains of the bound when it was reached: making room is not done anew for each answer."""
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, value TEXT NOT NULL, used_ns INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, value TEXT NOT NULL, used_ns INTEGER NOT \
+NULL) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS answers_by_use ON answers (used_ns);
 """
 
 
-def default_path(environ: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path | None:
-    """The file in the user's cache folder: XDG_CACHE_HOME, else where the platform has it; None where there is none."""
+def default_path(
+    environ: Mapping[str, str] = os.environ, platform: str = sys.platform
+) -> Path | None:
+    """The file in the user's cache folder: XDG_CACHE_HOME, else where the platform has it; None
+    where there is none.
+    """
     named = environ.get("XDG_CACHE_HOME", "")
     if Path(named).is_absolute():
         return Path(named) / "spanscore" / "answers.db"
@@ -42,13 +49,17 @@ def default_path(environ: Mapping[str, str] = os.environ, platform: str = sys.pl
 
 
 class FileCache:
-    """Answers in an SQLite file that only its owner can read; past `max_bytes` of them the least used go.
+    """Answers in an SQLite file that only its owner can read; past `max_bytes` of them the least
+    used go.
 
-    Several processes may use it at once. Nothing is raised: a file that cannot be used is named once in the log, and
-    answers are then not kept. It is opened, and made, when the first answer is looked for.
+    Several processes may use it at once. Nothing is raised: a file that cannot be used is named
+    once in the log, and answers are then not kept. It is opened, and made, when the first answer is
+    looked for.
     """
 
-    def __init__(self, path: Path, max_bytes: int, clock_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(
+        self, path: Path, max_bytes: int, clock_ns: Callable[[], int] = time.time_ns
+    ) -> None:
         self._path = path
         self._max_bytes = max_bytes
         self._clock_ns = clock_ns
@@ -91,7 +102,8 @@ class FileCache:
                     return work(self._connection)
             except sqlite3.OperationalError as error:
                 if "locked" in str(error) or "busy" in str(error):
-                    return None  # another process writes for longer than we wait: this one answer is not kept
+                    # another process writes for longer than we wait: this one answer is not kept
+                    return None
                 self._give_up(error)
             except (OSError, sqlite3.Error) as error:
                 self._give_up(error)
@@ -100,8 +112,8 @@ class FileCache:
     def _give_up(self, error: Exception) -> None:
         self._is_usable = False
         _LOGGER.warning(
-            "judge's answers are not kept between runs: %s cannot be used (%s); delete it, name another by --cache or "
-            "judge.cache.path, or set judge.cache.between_runs to false",
+            "judge's answers are not kept between runs: %s cannot be used (%s); delete it, name"
+            " another by --cache or judge.cache.path, or set judge.cache.between_runs to false",
             self._path,
             error,
         )
@@ -120,7 +132,9 @@ class FileCache:
         now_ns = self._clock_ns()
         found: dict[str, str] = {}
         for key in keys:
-            row = connection.execute("SELECT value, used_ns FROM answers WHERE key = ?", (key,)).fetchone()
+            row = connection.execute(
+                "SELECT value, used_ns FROM answers WHERE key = ?", (key,)
+            ).fetchone()
             if row is None:
                 continue
             found[key] = str(row[0])
@@ -131,7 +145,9 @@ class FileCache:
     def _write(self, connection: sqlite3.Connection, answers: Mapping[str, str]) -> None:
         now_ns = self._clock_ns()
         rows = [(key, value, now_ns) for key, value in answers.items()]
-        connection.executemany("INSERT OR REPLACE INTO answers (key, value, used_ns) VALUES (?, ?, ?)", rows)
+        connection.executemany(
+            "INSERT OR REPLACE INTO answers (key, value, used_ns) VALUES (?, ?, ?)", rows
+        )
         self._size_bytes += sum(_bytes(key) + _bytes(value) for key, value in answers.items())
         if self._size_bytes > self._max_bytes:
             self._make_room(connection)
@@ -151,7 +167,10 @@ class FileCache:
 
 
 def _size_of(connection: sqlite3.Connection) -> int:
-    counted = "SELECT coalesce(sum(length(CAST(key AS BLOB)) + length(CAST(value AS BLOB))), 0) FROM answers"
+    counted = (
+        "SELECT coalesce(sum(length(CAST(key AS BLOB)) + length(CAST(value AS BLOB))), 0) FROM"
+        " answers"
+    )
     return int(connection.execute(counted).fetchone()[0])
 
 

@@ -1,4 +1,6 @@
-"""Where calls wait their turn: one queue for each model, at its pace, and places for all that are under way at once."""
+"""Where calls wait their turn: one queue for each model, at its pace, and places for all that are
+under way at once.
+"""
 
 import asyncio
 import heapq
@@ -23,7 +25,8 @@ _BEHIND = 1 << 62
 
 
 def is_pressed(error: CallError) -> bool:
-    """Whether a call was refused only because there are too many at present, so that it is due again later.
+    """Whether a call was refused only because there are too many at present, so that it is due
+    again later.
 
     >>> is_pressed(CallError("slow down", status=429))
     True
@@ -35,7 +38,9 @@ def is_pressed(error: CallError) -> bool:
 
 @dataclass(slots=True)
 class Place:
-    """One question's place in the queue of a model, which it keeps however often its call is refused."""
+    """One question's place in the queue of a model, which it keeps however often its call is
+    refused.
+    """
 
     number: tuple[int, int]
     """The turn in which it is called, and which it is of those with one turn."""
@@ -45,7 +50,9 @@ class Place:
 
 @dataclass(slots=True)
 class _Room:
-    """How many calls of one model are under way, and how many may be: as many as the provider answers in time."""
+    """How many calls of one model are under way, and how many may be: as many as the provider
+    answers in time.
+    """
 
     most: int
     limit: int
@@ -63,14 +70,18 @@ class _Room:
 
 
 class _Turns:
-    """Turns that tenants take: in each turn one call of each tenant that waits (start-time fair queuing)."""
+    """Turns that tenants take: in each turn one call of each tenant that waits (start-time fair
+    queuing).
+    """
 
     def __init__(self) -> None:
         self._served = 0
         self._last: dict[str, int] = {}
 
     def next(self, tenant: str) -> int:
-        """The turn of a tenant's next call: the one after its last call's, but none that is over."""
+        """The turn of a tenant's next call: the one after its last call's, but none that is
+        over.
+        """
         self._last[tenant] = max(self._served, self._last.get(tenant, 0)) + 1
         return self._last[tenant]
 
@@ -82,7 +93,8 @@ class _Turns:
 
 
 class Lane:
-    """The queue of one model, in which tenants take turns; of one tenant the first that came is served first.
+    """The queue of one model, in which tenants take turns; of one tenant the first that came is
+    served first.
 
     Each call is made when the pace allows it. Belongs to one event loop.
     """
@@ -96,7 +108,8 @@ class Lane:
         patience_s: float,
         pace: Pace | None = None,
     ) -> None:
-        """`patience_s` is for how long a provider may refuse every call before its model is given up.
+        """`patience_s` is for how long a provider may refuse every call before its model is given
+        up.
 
         `pace` is one that knows limits beforehand.
         """
@@ -112,15 +125,21 @@ class Lane:
         self._stated_ns: int | None = None
 
     def place(self, tenant: str = "", *, behind: bool = False) -> Place:
-        """A place behind the tenant's other calls; one `behind` lets all others pass, also those that come later."""
+        """A place behind the tenant's other calls; one `behind` lets all others pass, also those
+        that come later.
+        """
         turn = self._turns_behind.next(tenant) + _BEHIND if behind else self._turns.next(tenant)
         return Place((turn, next(self._numbers)))
 
-    async def call(self, place: Place, tokens: float, send: Callable[[], Awaitable[Completion]]) -> Completion:
-        """What `send` gives, called when it is this place's turn and once more whenever it comes too early.
+    async def call(
+        self, place: Place, tokens: float, send: Callable[[], Awaitable[Completion]]
+    ) -> Completion:
+        """What `send` gives, called when it is this place's turn and once more whenever it comes
+        too early.
 
-        `tokens` is about what the call takes of a limit on tokens. Time spent waiting here is nobody's failure. Raises
-        CallError; one that came too early only where the model refuses all calls, or this one a hundred times.
+        `tokens` is about what the call takes of a limit on tokens. Time spent waiting here is
+        nobody's failure. Raises CallError; one that came too early only where the model refuses all
+        calls, or this one a hundred times.
         """
         while True:
             await self._turn(place, tokens)
@@ -166,7 +185,9 @@ class Lane:
         return self._pace.refused_s(self._timing.clock_ns()) >= self._patience_s
 
     async def _turn(self, place: Place, tokens: float) -> None:
-        """Wait until this place is the first, the pace allows a call and there is room; then leave the queue."""
+        """Wait until this place is the first, the pace allows a call and there is room; then leave
+        the queue.
+        """
         first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (place.number, first))
         self._call_first()
@@ -186,10 +207,16 @@ class Lane:
         if (wait_s := self._pace.wait_s(now_ns, tokens)) > 0:
             if (closed_s := self._pace.closed_s(now_ns, tokens)) >= self._patience_s:
                 raise CallError(
-                    f"its provider accepts no calls for another {closed_s:.0f} s", status=429, hopeless=True
+                    f"its provider accepts no calls for another {closed_s:.0f} s",
+                    status=429,
+                    hopeless=True,
                 )
             if (refused_s := self._pace.refused_s(now_ns)) >= self._patience_s:
-                raise CallError(f"its provider has refused every call for {refused_s:.0f} s", status=429, hopeless=True)
+                raise CallError(
+                    f"its provider has refused every call for {refused_s:.0f} s",
+                    status=429,
+                    hopeless=True,
+                )
             await self._timing.sleep(wait_s)
             return False
         if self._room.under_way >= self._room.most:
@@ -197,7 +224,8 @@ class Lane:
             await self._room.freed.wait()
             return False
         await self._slots.acquire()
-        if self._pace.wait_s(self._timing.clock_ns(), tokens) > 0:  # the pace was lowered while all slots were taken
+        # the pace was lowered while all slots were taken
+        if self._pace.wait_s(self._timing.clock_ns(), tokens) > 0:
             self._slots.release()
             return False
         return True
@@ -232,7 +260,8 @@ class Lane:
         self._stated_ns = now_ns
         rate = self._pace.rate_per_s or 0.0
         _LOGGER.info(
-            "judge %s: its provider limits how often it is called; %d calls wait, about %.2g a second are sent",
+            "judge %s: its provider limits how often it is called; %d calls wait, about %.2g a"
+            " second are sent",
             self._model,
             len(self._waiting),
             rate,

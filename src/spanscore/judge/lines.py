@@ -1,4 +1,6 @@
-"""How a trace's texts stand among a transcript's own lines: none can pass for one of them, or for a mark."""
+"""How a trace's texts stand among a transcript's own lines: none can pass for one of them, or for a
+mark.
+"""
 
 from spanscore.judge.marks import defused
 from spanscore.model.json import Json, dumps

@@ -1,4 +1,6 @@
-"""The provider behind the judge: litellm, which speaks every model's API; imported when the first model is asked."""
+"""The provider behind the judge: litellm, which speaks every model's API; imported when the first
+model is asked.
+"""
 
 import asyncio
 import os
@@ -17,7 +19,9 @@ from spanscore.telemetry import instrumentation_suppressed
 
 _MAX_MESSAGE_CHARACTERS = 500
 _MAX_CHARACTERS_PER_TOKEN = 16
-"""An answer with more than that did not obey `max_output_tokens`; the rest is not read, since a reason is kept."""
+"""An answer with more than that did not obey `max_output_tokens`; the rest is not read, since a
+reason is kept.
+"""
 _NO_KEY = re.compile(r"\bmissing (?:credentials|(?:\w+ )?api[ _]key)", re.IGNORECASE)
 """What litellm says, as if it were an error 500, when it finds no key to call with."""
 _MARKED_PROVIDERS = frozenset({"anthropic", "azure_ai", "databricks", "openrouter", "vertex_ai"})
@@ -36,7 +40,9 @@ class LiteLLM:
     def __init__(self, config: Config) -> None:
         self._config = config
         key = config.api_key.get_secret_value() if config.api_key else ""
-        self._secrets = sorted({x for x in (key, *_strings(config.extra)) if len(x) >= 8}, key=len, reverse=True)
+        self._secrets = sorted(
+            {x for x in (key, *_strings(config.extra)) if len(x) >= 8}, key=len, reverse=True
+        )
 
     async def complete(
         self,
@@ -46,7 +52,10 @@ class LiteLLM:
         timeout_s: float,
         max_output_tokens: int | None = None,
     ) -> Completion:
-        """One call, not retried, hidden from any instrumentation of the process. Raises CallError."""
+        """One call, not retried, hidden from any instrumentation of the process.
+
+        Raises CallError.
+        """
         if self._lacks_key(model):
             raise CallError(_HOW_TO_GIVE_A_KEY.format(_OPENAI_KEY), status=401, hopeless=True)
         litellm = await asyncio.to_thread(load_litellm)
@@ -54,13 +63,16 @@ class LiteLLM:
             **self._config.extra,
             **self._credentials(model),
             "model": model,
-            "messages": [{"role": x.role, "content": _content(litellm, model, x)} for x in messages],
+            "messages": [
+                {"role": x.role, "content": _content(litellm, model, x)} for x in messages
+            ],
             "max_tokens": max_output_tokens or self._config.max_output_tokens,
             "timeout": timeout_s,
             "num_retries": 0,
             "max_retries": 0,
             "drop_params": True,
-            "no-log": True,  # no callback that the process has registered with litellm sees the judge's calls
+            # no callback that the process has registered with litellm sees the judge's calls
+            "no-log": True,
         }
         if self._config.sampling_temperature is not None:
             arguments["temperature"] = self._config.sampling_temperature
@@ -68,12 +80,14 @@ class LiteLLM:
             arguments |= {"response_format": schema, "allowed_openai_params": ["response_format"]}
         try:
             with instrumentation_suppressed():
-                async with asyncio.timeout(timeout_s):  # the HTTP client's bounds each read, not the call
+                # the HTTP client's bounds each read, not the call
+                async with asyncio.timeout(timeout_s):
                     response = await litellm.acompletion(**arguments)
         except TimeoutError:
             raise CallError(f"no answer within {timeout_s:g} s", timed_out=True) from None
         except tuple(litellm.LITELLM_EXCEPTION_TYPES) as error:
-            raise self._call_error(litellm, model, error) from None  # the original may quote the key
+            # the original may quote the key
+            raise self._call_error(litellm, model, error) from None
         return self._completion(litellm, model, messages, response)
 
     async def knows(self, model: str) -> bool:
@@ -107,26 +121,42 @@ class LiteLLM:
         return self._cost(load_litellm(), model, input_tokens, output_tokens)
 
     def _lacks_key(self, model: str) -> bool:
-        """Whether it is plain that there is no key to call a model of OpenAI's with, before litellm is imported."""
-        given = self._config.api_key or self._config.extra.keys() & {"api_key", "custom_llm_provider"}
+        """Whether it is plain that there is no key to call a model of OpenAI's with, before litellm
+        is imported.
+        """
+        given = self._config.api_key or self._config.extra.keys() & {
+            "api_key",
+            "custom_llm_provider",
+        }
         is_plain = not given and not os.environ.get(_OPENAI_KEY) and "litellm" not in sys.modules
         return is_plain and price_list.provider(model) == "openai"
 
     def _credentials(self, model: str) -> dict[str, str]:
-        """The configured address and key, for models of the configured model's provider: no other may see the key."""
+        """The configured address and key, for models of the configured model's provider: no other
+        may see the key.
+        """
         own = self._config.model
-        if own is None or (_provider(load_litellm(), model) or model) != (_provider(load_litellm(), own) or own):
+        if own is None or (_provider(load_litellm(), model) or model) != (
+            _provider(load_litellm(), own) or own
+        ):
             return {}
         key = self._config.api_key
-        given = {"api_base": self._config.api_base, "api_key": key.get_secret_value() if key else None}
+        given = {
+            "api_base": self._config.api_base,
+            "api_key": key.get_secret_value() if key else None,
+        }
         return {name: value for name, value in given.items() if value}
 
-    def _completion(self, litellm: Any, model: str, messages: Sequence[Message], response: Any) -> Completion:
+    def _completion(
+        self, litellm: Any, model: str, messages: Sequence[Message], response: Any
+    ) -> Completion:
         choice = response.choices[0] if response.choices else None
         said = getattr(getattr(choice, "message", None), "content", None) or ""
         text = said[: self._config.max_output_tokens * _MAX_CHARACTERS_PER_TOKEN]
         usage = getattr(response, "usage", None)
-        tokens_in = _counted(usage, "prompt_tokens") or sum(estimate_tokens(x.content) for x in messages)
+        tokens_in = _counted(usage, "prompt_tokens") or sum(
+            estimate_tokens(x.content) for x in messages
+        )
         tokens_out = _counted(usage, "completion_tokens") or estimate_tokens(said)
         cost = self._cost(litellm, model, tokens_in, tokens_out, usage)
         finish_reason = str(getattr(choice, "finish_reason", None) or "stop")
@@ -141,7 +171,9 @@ class LiteLLM:
             headers=_lower_case(getattr(response, "_response_headers", None)),
         )
 
-    def _cost(self, litellm: Any, model: str, tokens_in: int, tokens_out: int, usage: Any = None) -> float | None:
+    def _cost(
+        self, litellm: Any, model: str, tokens_in: int, tokens_out: int, usage: Any = None
+    ) -> float | None:
         """`usage` lets litellm count tokens from the provider's prompt cache at their own price."""
         price = self._config.prices.get(model)
         if price:
@@ -149,7 +181,10 @@ class LiteLLM:
             return (input_usd + tokens_out * price.output_usd_per_million_tokens) / 1e6
         try:
             parts = litellm.cost_per_token(
-                model=model, prompt_tokens=tokens_in, completion_tokens=tokens_out, usage_object=usage
+                model=model,
+                prompt_tokens=tokens_in,
+                completion_tokens=tokens_out,
+                usage_object=usage,
             )
         except Exception:  # noqa: BLE001 - for an unknown model it raises what differs from version to version
             return None
@@ -158,10 +193,16 @@ class LiteLLM:
     def _call_error(self, litellm: Any, model: str, error: Any) -> CallError:
         said = _PREFIX.sub(r"\1: ", " ".join(str(error).split()).partition(" Traceback ")[0])
         quota_spent = "insufficient_quota" in str(getattr(error, "body", ""))
-        too_long = isinstance(error, litellm.ContextWindowExceededError) or is_too_long(said) or exceeds_context(error)
+        too_long = (
+            isinstance(error, litellm.ContextWindowExceededError)
+            or is_too_long(said)
+            or exceeds_context(error)
+        )
         lacks_key = bool(_NO_KEY.search(said))
         return CallError(
-            _without_key(litellm, model) if lacks_key else self._shown(_without_body(said, model, error)),
+            _without_key(litellm, model)
+            if lacks_key
+            else self._shown(_without_body(said, model, error)),
             status=401 if lacks_key else getattr(error, "status_code", None),
             timed_out=isinstance(error, litellm.Timeout),
             headers=_lower_case(getattr(error, "litellm_response_headers", None)),
@@ -179,23 +220,32 @@ class LiteLLM:
 
 
 def _content(litellm: Any, model: str, message: Message) -> Any:
-    """A message as litellm takes it, for Claude with the mark up to which its prompt cache is to keep the prompt.
+    """A message as litellm takes it, for Claude with the mark up to which its prompt cache is to
+    keep the prompt.
 
     Other models' caches find by themselves what prompts have in common, or know no such mark.
     """
     if not message.reused or not _takes_mark(litellm, model):
         return message.content
     kept, rest = message.content[: message.reused], message.content[message.reused :]
-    return [{"type": "text", "text": kept, "cache_control": {"type": "ephemeral"}}, {"type": "text", "text": rest}]
+    return [
+        {"type": "text", "text": kept, "cache_control": {"type": "ephemeral"}},
+        {"type": "text", "text": rest},
+    ]
 
 
 def _takes_mark(litellm: Any, model: str) -> bool:
-    """Whether a model is one of Claude's, behind a provider to which litellm passes the mark as it wants it."""
+    """Whether a model is one of Claude's, behind a provider to which litellm passes the mark as it
+    wants it.
+    """
     if "claude" not in model.lower():
         return False
     provider = _provider(litellm, model)
     if provider == "bedrock":  # which refuses it for the older ones
-        return bool(_known_facts(litellm, model).get("supports_prompt_caching")) and "/invoke/" not in model
+        return (
+            bool(_known_facts(litellm, model).get("supports_prompt_caching"))
+            and "/invoke/" not in model
+        )
     return provider in _MARKED_PROVIDERS
 
 
@@ -209,7 +259,8 @@ def _known_facts(litellm: Any, model: str) -> Mapping[str, Any]:
 
 
 def _without_body(said: str, model: str, error: Any) -> str:
-    """What an error says, without the body of the answer: of a JSON body its message, of any other one nothing.
+    """What an error says, without the body of the answer: of a JSON body its message, of any other
+    one nothing.
 
     Nothing of the answer either where it came from an address in the model's name.
     """
@@ -226,9 +277,15 @@ def _without_body(said: str, model: str, error: Any) -> str:
 
 
 def _without_key(litellm: Any, model: str) -> str:
-    """What to do where there is no key to call `model` with; litellm knows the name of the variable for most."""
+    """What to do where there is no key to call `model` with; litellm knows the name of the variable
+    for most.
+    """
     names = litellm.validate_environment(model)["missing_keys"]
-    variable = " and ".join(names) if names else "the environment variable that litellm's documentation names for it"
+    variable = (
+        " and ".join(names)
+        if names
+        else "the environment variable that litellm's documentation names for it"
+    )
     return _HOW_TO_GIVE_A_KEY.format(variable)
 
 
@@ -252,5 +309,11 @@ def _strings(value: Any) -> list[str]:
     """Every string in a JSON-like value."""
     if isinstance(value, str):
         return [value]
-    children = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    children = (
+        value.values()
+        if isinstance(value, Mapping)
+        else value
+        if isinstance(value, list | tuple)
+        else ()
+    )
     return [text for child in children for text in _strings(child)]

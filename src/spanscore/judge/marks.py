@@ -1,8 +1,10 @@
-"""The marks that stand for what was withheld or left out, and how a judge tells them from what a trace imitates.
+"""The marks that stand for what was withheld or left out, and how a judge tells them from what a
+trace imitates.
 
-A genuine mark ends in the word of its transcript: `[REDACTED:email #bcdfghjklmnp]`. The word derives from all that the
-transcript contains: the same trace gives the same prompt, and nobody who writes a part of a trace can write a mark with
-its word. What looks like a mark in a trace has its bracket replaced.
+A genuine mark ends in the word of its transcript: `[REDACTED:email #bcdfghjklmnp]`. The word
+derives from all that the transcript contains: the same trace gives the same prompt, and nobody who
+writes a part of a trace can write a mark with its word. What looks like a mark in a trace has its
+bracket replaced.
 """
 
 import hashlib
@@ -10,7 +12,9 @@ import re
 from collections.abc import Iterable
 
 PENDING = " \ufdd0"
-"""Stands at the end of a mark until the word is known; a noncharacter, which `defused` takes out of every text."""
+"""Stands at the end of a mark until the word is known; a noncharacter, which `defused` takes out of
+every text.
+"""
 
 WORD = re.compile(r"(?<![a-z])[b-df-hj-np-t]{12}(?![a-z])")
 """Finds words of transcripts."""
@@ -47,7 +51,8 @@ def tag_in(fenced: str) -> str:
 def word_for(texts: Iterable[str]) -> str:
     """The word of a transcript that contains `texts`, which does not occur in them.
 
-    `texts` are redacted: a word that derived from a secret would give it away to whoever can guess the rest.
+    `texts` are redacted: a word that derived from a secret would give it away to whoever can guess
+    the rest.
     """
     digest = hashlib.sha256()
     kept = list(texts)

@@ -1,4 +1,6 @@
-"""How the judge that a configuration describes is put together, and what it would cost to ask it."""
+"""How the judge that a configuration describes is put together, and what it would cost to ask
+it.
+"""
 
 import functools
 from collections.abc import Callable, Iterable
@@ -25,7 +27,10 @@ _MODEL = "judge.model"
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A call's size before it is made. `cost_usd` is its upper bound, None where the price is not known."""
+    """A call's size before it is made.
+
+    `cost_usd` is its upper bound, None where the price is not known.
+    """
 
     input_tokens: int
     max_output_tokens: int
@@ -33,13 +38,17 @@ class Estimate:
 
 
 def open_judge(
-    config: Config, cache: Cache | None = None, meter: Meter | None = None, beside: Judge | None = None
+    config: Config,
+    cache: Cache | None = None,
+    meter: Meter | None = None,
+    beside: Judge | None = None,
 ) -> Judge | None:
     """The judge that `config` describes; None where it names no model.
 
-    `cache` keeps answers beyond this process; without it they are kept in memory. `meter` counts calls. `beside` is a
-    judge that was opened before, whose budget and queues this one's calls share. Nothing is imported or sent yet.
-    Raises ConfigError where a model is to be asked and the extra `judge` is not installed.
+    `cache` keeps answers beyond this process; without it they are kept in memory. `meter` counts
+    calls. `beside` is a judge that was opened before, whose budget and queues this one's calls
+    share. Nothing is imported or sent yet. Raises ConfigError where a model is to be asked and the
+    extra `judge` is not installed.
     """
     if config.model == RULES:
         warn_of_rules()
@@ -54,7 +63,9 @@ def open_judge(
 
 
 def answers_file(config: Config) -> Cache | None:
-    """The file in which commands keep answers between runs; None where they are not to, or there is no place for it."""
+    """The file in which commands keep answers between runs; None where they are not to, or there is
+    no place for it.
+    """
     path = config.cache.path or default_path()
     if not config.cache.between_runs or path is None:
         return None
@@ -62,7 +73,8 @@ def answers_file(config: Config) -> Cache | None:
 
 
 def open_for_trial(config: Config) -> Judge:
-    """The judge of a configuration with a model, but that it keeps no answers and tries again once at most.
+    """The judge of a configuration with a model, but that it keeps no answers and tries again once
+    at most.
 
     Raises ConfigError where the extra `judge` is not installed.
     """
@@ -87,17 +99,28 @@ def check_models(config: Config, models: Iterable[str]) -> None:
 
 def renderer(config: Config) -> Renderer:
     """`transcript.render` with the length and the redaction that `config` asks for."""
-    return functools.partial(render, max_tokens=config.max_transcript_tokens, rules=config.redact.rules)
+    return functools.partial(
+        render, max_tokens=config.max_transcript_tokens, rules=config.redact.rules
+    )
 
 
 def redactor(config: Config) -> Callable[[str], str]:
-    """A function that redacts one text as `config` asks for, for whatever else leaves the process."""
+    """A function that redacts one text as `config` asks for, for whatever else leaves the
+    process.
+    """
     rules = config.redact.rules
     return lambda text: redact.redact(text, rules).text
 
 
-def estimate(prompt: Prompt, schema: type[BaseModel], model: str, config: Config = Config()) -> Estimate:  # noqa: B008 - frozen
-    """What asking `model` once would take, by the rule of `estimate_tokens` and litellm's price list; sends nothing."""
+def estimate(
+    prompt: Prompt,
+    schema: type[BaseModel],
+    model: str,
+    config: Config = Config(),  # noqa: B008 - frozen
+) -> Estimate:
+    """What asking `model` once would take, by the rule of `estimate_tokens` and litellm's price
+    list; sends nothing.
+    """
     texts = (prompt.instructions, prompt.transcript, prompt.question, schema_text(schema))
     tokens = sum(map(estimate_tokens, texts))
     cost = LiteLLM(config).known_cost_usd(model, tokens, config.max_output_tokens)

@@ -1,10 +1,11 @@
-"""How fast one model may be called: learnt from what its provider states, and from what it accepts and refuses.
+"""How fast one model may be called: learnt from what its provider states, and from what it accepts
+and refuses.
 
-The rate is a fixed point of small steps: each call that is sent raises it a little, each refusal lowers it by a few
-percent, so that it settles where about one call in fifty is refused (stochastic approximation; Robbins and Monro 1951).
-Many refusals lower it in proportion, and a long time without any raises it faster and faster, as TCP CUBIC does
-(RFC 9438), so that a limit that was lifted is found. Calls are spaced evenly, since limits differ in how long a burst
-they take.
+The rate is a fixed point of small steps: each call that is sent raises it a little, each refusal
+lowers it by a few percent, so that it settles where about one call in fifty is refused (stochastic
+approximation; Robbins and Monro 1951). Many refusals lower it in proportion, and a long time
+without any raises it faster and faster, as TCP CUBIC does (RFC 9438), so that a limit that was
+lifted is found. Calls are spaced evenly, since limits differ in how long a burst they take.
 """
 
 import math
@@ -22,9 +23,13 @@ _SMOOTHING = 0.08
 _KEPT_SHARE = 0.5
 """Part of the share of refusals that is still expected after the rate was lowered."""
 _LEAST_SHARE, _MOST_SHARE = 0.01, 0.06
-"""Share of refusals at which the rate settles: small once it is close to the limit, larger while it is not."""
+"""Share of refusals at which the rate settles: small once it is close to the limit, larger while it
+is not.
+"""
 _SEARCHING_STEP = 0.06
-"""Part by which each call raises the rate while nothing is known of the limit but that it was hit."""
+"""Part by which each call raises the rate while nothing is known of the limit but that it was
+hit.
+"""
 _BURST_S = 0.1
 """What was not sent for that long may be sent at once: timers and event loops are late."""
 _LONGEST_PAUSE_S = 30.0
@@ -40,13 +45,17 @@ class _Bucket:
     in_flight: float = 0.0
 
     def wait_s(self, tokens: float, now_ns: int) -> float:
-        """Seconds until `tokens` fit; a call above the whole limit waits until all of it is there."""
+        """Seconds until `tokens` fit; a call above the whole limit waits until all of it is
+        there.
+        """
         passed_s = (now_ns - self.stated_ns) / 1e9
         reset_s = self.quota.reset_s
         if reset_s is None or passed_s >= reset_s:
             return 0.0
         refill = self.quota.refill_per_s or 0.0
-        missing = min(tokens, self.quota.limit) - (self.quota.remaining + refill * passed_s - self.in_flight)
+        missing = min(tokens, self.quota.limit) - (
+            self.quota.remaining + refill * passed_s - self.in_flight
+        )
         left_s = reset_s - passed_s
         if missing <= 0:
             return 0.0
@@ -55,14 +64,18 @@ class _Bucket:
 
 @dataclass(slots=True)
 class _EvenTokens:
-    """A limit on tokens that is known beforehand: they are spread evenly, so that any kind of limit is kept."""
+    """A limit on tokens that is known beforehand: they are spread evenly, so that any kind of limit
+    is kept.
+    """
 
     rate_per_s: float
     credit: float = 0.0
     credited_ns: int = 0
 
     def wait_s(self, tokens: float, now_ns: int) -> float:
-        """Seconds until a call of `tokens` may be sent, or until that is to be asked again: a minute at most."""
+        """Seconds until a call of `tokens` may be sent, or until that is to be asked again: a
+        minute at most.
+        """
         self._fill(now_ns)
         return min(max(-self.credit / self.rate_per_s, 0.0), 60.0) if tokens else 0.0
 
@@ -78,10 +91,17 @@ class _EvenTokens:
 
 
 class Pace:
-    """The pace of one model; times are nanoseconds of one clock. Pure bookkeeping: nothing here waits."""
+    """The pace of one model; times are nanoseconds of one clock.
 
-    def __init__(self, requests_per_s: float | None = None, tokens_per_s: float | None = None) -> None:
-        """`requests_per_s` and `tokens_per_s` are never exceeded; None: what the provider takes has to be learnt."""
+    Pure bookkeeping: nothing here waits.
+    """
+
+    def __init__(
+        self, requests_per_s: float | None = None, tokens_per_s: float | None = None
+    ) -> None:
+        """`requests_per_s` and `tokens_per_s` are never exceeded; None: what the provider takes has
+        to be learnt.
+        """
         self.rate_per_s: float | None = requests_per_s
         """Calls a second; None while no limit was met."""
         self._most_per_s = math.inf if requests_per_s is None else requests_per_s
@@ -117,18 +137,25 @@ class Pace:
         return longest if longest > 1e-6 else 0.0  # a microsecond is a rounding error, not a wait
 
     def closed_s(self, now_ns: int, tokens: float = 0.0) -> float:
-        """The part of `wait_s` that the provider asked for, or stated: for how many seconds it takes no such call."""
+        """The part of `wait_s` that the provider asked for, or stated: for how many seconds it
+        takes no such call.
+        """
         closed_s = max((self._closed_until_ns - now_ns) / 1e9, 0.0)
-        return closed_s if self._tokens is None else max(closed_s, self._tokens.wait_s(tokens, now_ns))
+        return (
+            closed_s if self._tokens is None else max(closed_s, self._tokens.wait_s(tokens, now_ns))
+        )
 
     def refused_s(self, now_ns: int) -> float:
-        """For how many seconds every call that ended was refused; 0 where the last one was accepted."""
+        """For how many seconds every call that ended was refused; 0 where the last one was
+        accepted.
+        """
         return 0.0 if self._refused_since_ns is None else (now_ns - self._refused_since_ns) / 1e9
 
     def sent(self, now_ns: int, tokens: float = 0.0) -> None:
         """A call was sent."""
         if self._epoch_ns is None or (self.rate_per_s is None and not self._in_flight):
-            self._epoch_ns, self._sent = now_ns, 0  # what was sent long before a limit was met says nothing about it
+            # what was sent long before a limit was met says nothing about it
+            self._epoch_ns, self._sent = now_ns, 0
         self._sent += 1
         self._in_flight += 1
         self._share *= 1 - _SMOOTHING
@@ -144,7 +171,9 @@ class Pace:
                 self.rate_per_s = min(self.rate_per_s * (1.0 + self._step()), self._most_per_s)
             self._is_limiting = False
 
-    def accepted(self, now_ns: int, tokens: float = 0.0, limits: RateLimits = NOTHING_STATED) -> None:
+    def accepted(
+        self, now_ns: int, tokens: float = 0.0, limits: RateLimits = NOTHING_STATED
+    ) -> None:
         """A call of so many tokens was answered."""
         self._pause_s = 0.0
         self._refused_since_ns = None
@@ -154,12 +183,15 @@ class Pace:
         """A call ended for a reason that has nothing to do with the rate."""
         self._ended(now_ns, tokens, limits)
 
-    def refused(self, sent_ns: int, now_ns: int, tokens: float = 0.0, limits: RateLimits = NOTHING_STATED) -> None:
+    def refused(
+        self, sent_ns: int, now_ns: int, tokens: float = 0.0, limits: RateLimits = NOTHING_STATED
+    ) -> None:
         """A call that was sent at `sent_ns` was refused because there were too many."""
         self._ended(now_ns, tokens, limits)
         self._refused_since_ns = self._refused_since_ns or now_ns
         after_s = limits.retry_after_s or 0.0
-        # Whole seconds are rounded up: others may be accepted a second before the one that was refused.
+        # Whole seconds are rounded up: others may be accepted a second before the one that was
+        # refused.
         self._close(now_ns, after_s if limits.is_exact else after_s - 1.0)
         if self._epoch_ns is None or sent_ns < self._epoch_ns:
             return  # the rate was lowered since that call was sent
@@ -180,7 +212,9 @@ class Pace:
             self._close(now_ns, self._pause_s)
         else:
             cut = max(_LEAST_CUT, self._share - _SMOOTHING)  # the refusals before this one
-            self._goal_share = _MOST_SHARE if cut > _DENSE else max(_LEAST_SHARE, 0.7 * self._goal_share)
+            self._goal_share = (
+                _MOST_SHARE if cut > _DENSE else max(_LEAST_SHARE, 0.7 * self._goal_share)
+            )
             self.rate_per_s *= 1.0 - min(cut, _MOST_CUT)
             self._share *= _KEPT_SHARE
             self._is_searching = False
@@ -189,7 +223,8 @@ class Pace:
         """Part by which a call that is sent raises the rate."""
         if self._is_searching:
             return _SEARCHING_STEP
-        quiet = self._goal_share * self._sent  # above 1: longer without a refusal than is usual at the limit
+        # above 1: longer without a refusal than is usual at the limit
+        quiet = self._goal_share * self._sent
         return min(self._goal_share * _LEAST_CUT * max(1.0, quiet**3), _SEARCHING_STEP)
 
     def _ended(self, now_ns: int, tokens: float, limits: RateLimits) -> None:

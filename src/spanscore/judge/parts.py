@@ -1,4 +1,6 @@
-"""Answers of several parts: what is valid in one is taken, whatever the rest is, even if the answer was cut off."""
+"""Answers of several parts: what is valid in one is taken, whatever the rest is, even if the answer
+was cut off.
+"""
 
 import functools
 import json
@@ -25,7 +27,8 @@ class Invalid:
 class Parts(BaseModel):
     """An answer of which each part stands by itself; `parts_of` makes the schemas.
 
-    A part that is not valid is an `Invalid`, and so is each element of one of the `lists` that is not.
+    A part that is not valid is an `Invalid`, and so is each element of one of the `lists` that is
+    not.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -39,7 +42,9 @@ PartsT = TypeVar("PartsT", bound=Parts)
 
 
 def parts_of(fields: Mapping[str, Any], lists: Mapping[str, Any]) -> type[Parts]:
-    """The schema of an answer with a part for each of `fields`, and for each of `lists` a list of such elements."""
+    """The schema of an answer with a part for each of `fields`, and for each of `lists` a list of
+    such elements.
+    """
     shown: dict[str, Any] = {name: (kind, ...) for name, kind in fields.items()}
     shown |= {name: (list[kind], ...) for name, kind in lists.items()}  # type: ignore[valid-type] # made here
     made = create_model("Answers", __base__=Parts, **shown)
@@ -82,7 +87,10 @@ def cut_short(text: str, schema: type[PartsT]) -> PartsT | None:
 def told(error: ValidationError) -> str:
     """What is wrong with an answer, to the model that gave it."""
     problems = error.errors(include_url=False, include_context=False, include_input=False)
-    found = [f"{'.'.join(map(str, x['loc'])) or 'the object'}: {x['msg']}" for x in problems[:_MAX_PROBLEMS]]
+    found = [
+        f"{'.'.join(map(str, x['loc'])) or 'the object'}: {x['msg']}"
+        for x in problems[:_MAX_PROBLEMS]
+    ]
     return "; ".join(found)[:_MAX_PROBLEM_CHARACTERS]
 
 
@@ -102,10 +110,16 @@ def _without_end(data: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _constructed(data: Any, schema: type[PartsT], text: str, *, cut_off: bool = False) -> PartsT | None:
+def _constructed(
+    data: Any, schema: type[PartsT], text: str, *, cut_off: bool = False
+) -> PartsT | None:
     if not isinstance(data, dict):
         return None
-    missing = Invalid("The answer ended before it.", cut_off=True) if cut_off else Invalid("It is missing.")
+    missing = (
+        Invalid("The answer ended before it.", cut_off=True)
+        if cut_off
+        else Invalid("It is missing.")
+    )
     values: dict[str, Any] = {}
     for name, field in schema.model_fields.items():
         if name not in data:

@@ -5,7 +5,17 @@ from typing import Literal, TypeAlias
 
 Part: TypeAlias = Literal["frame", "tool", "history", "document", "step"]
 Kind: TypeAlias = Literal[
-    "note", "input", "instructions", "plan", "output", "head", "arguments", "result", "error", "text", "reasoning"
+    "note",
+    "input",
+    "instructions",
+    "plan",
+    "output",
+    "head",
+    "arguments",
+    "result",
+    "error",
+    "text",
+    "reasoning",
 ]
 
 Unit: TypeAlias = tuple[Part, int, int]
@@ -15,9 +25,9 @@ Unit: TypeAlias = tuple[Part, int, int]
 class Passage:
     """Some lines of a transcript.
 
-    `number` is that of the step, past message, tool or document they belong to, `turn` that of the turn in a session,
-    `call` the place of the tool call whose arguments they are. `decisive`: they belong to a call that changes
-    something, or to a tool that was called.
+    `number` is that of the step, past message, tool or document they belong to, `turn` that of the
+    turn in a session, `call` the place of the tool call whose arguments they are. `decisive`: they
+    belong to a call that changes something, or to a tool that was called.
     """
 
     text: str
@@ -30,5 +40,7 @@ class Passage:
 
     @property
     def unit(self) -> Unit:
-        """What can only be left out together: a step, a past message, a tool, a document; in reading order."""
+        """What can only be left out together: a step, a past message, a tool, a document; in
+        reading order.
+        """
         return (self.part, self.turn or 0, self.number)

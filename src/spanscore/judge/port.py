@@ -15,10 +15,11 @@ AnswerT = TypeVar("AnswerT", bound=BaseModel)
 class Prompt:
     """What a judge is sent, in this order, so that providers' prefix caches hit across metrics.
 
-    `instructions` is the system message, the same for every metric; `transcript` the rendered, redacted and fenced
-    trace; `question` what this metric asks about it. The others are not sent: `sample`, which of several answers to the
-    same prompt is wanted, from 0; `tenant`, whose the trace is (no answer for one tenant is given to another); and
-    `is_reused`, whether more is soon asked about the same transcript.
+    `instructions` is the system message, the same for every metric; `transcript` the rendered,
+    redacted and fenced trace; `question` what this metric asks about it. The others are not sent:
+    `sample`, which of several answers to the same prompt is wanted, from 0; `tenant`, whose the
+    trace is (no answer for one tenant is given to another); and `is_reused`, whether more is soon
+    asked about the same transcript.
     """
 
     instructions: str
@@ -41,25 +42,33 @@ class Answer(Generic[AnswerT]):
 class Judge(Protocol):
     """Anything that answers questions about a transcript."""
 
-    async def ask(self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()) -> Answer[AnswerT]:
+    async def ask(
+        self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()
+    ) -> Answer[AnswerT]:
         """Ask, and validate the answer against `schema`.
 
-        `models` are tried in order; empty: the configured ones. Raises a `JudgeError` when no valid answer was had;
-        what was spent by then is `error.usage`.
+        `models` are tried in order; empty: the configured ones. Raises a `JudgeError` when no valid
+        answer was had; what was spent by then is `error.usage`.
         """
         ...
 
 
 @runtime_checkable
 class RemembersAnswers(Protocol):
-    """A judge whose answers can be had again by question, also those that it gave to several questions at once."""
+    """A judge whose answers can be had again by question, also those that it gave to several
+    questions at once.
+    """
 
     async def recall(
         self, asked: Sequence[tuple[Prompt, type[BaseModel]]], *, models: Sequence[str] = ()
     ) -> list[Answer[BaseModel] | None]:
-        """What the first of `models` is known to have answered to each prompt; None where nothing is. Asks nobody."""
+        """What the first of `models` is known to have answered to each prompt; None where nothing
+        is. Asks nobody.
+        """
         ...
 
     async def remember(self, answers: Sequence[tuple[Prompt, BaseModel]], model: str) -> None:
-        """Take it that `model` gave each of these answers to the prompt beside it, asked by itself."""
+        """Take it that `model` gave each of these answers to the prompt beside it, asked by
+        itself.
+        """
         ...

@@ -1,4 +1,5 @@
-"""What litellm's package says of models in its data files, read without importing litellm, which takes seconds.
+"""What litellm's package says of models in its data files, read without importing litellm, which
+takes seconds.
 
 Only what is plain there is told; for anything else litellm itself has to be asked.
 """
@@ -15,7 +16,9 @@ _PRICES = "model_prices_and_context_window_backup.json"
 _PROVIDERS = "provider_endpoints_support_backup.json"
 _CHAT = frozenset({"chat", "responses"})
 _TIERS_FROM_TOKENS = 100_000
-"""Where prices rise with a prompt's length, they do above some size, the least of which is 128,000 tokens."""
+"""Where prices rise with a prompt's length, they do above some size, the least of which is 128,000
+tokens.
+"""
 
 
 def provider(model: str) -> str | None:
@@ -29,7 +32,9 @@ def provider(model: str) -> str | None:
 
 
 def cost_usd(model: str, input_tokens: int, output_tokens: int) -> float | None:
-    """The price of a call, without what a provider's prompt cache may spare; None where only litellm can tell."""
+    """The price of a call, without what a provider's prompt cache may spare; None where only
+    litellm can tell.
+    """
     prices = _prices()
     owner = provider(model)
     entry = prices.get(model)
@@ -51,7 +56,9 @@ def _has_tiers(entry: Mapping[str, Any], input_tokens: int) -> bool:
 
 @functools.cache
 def _providers() -> frozenset[str]:
-    """The prefixes of models that can chat: of the providers that litellm documents, those with prices."""
+    """The prefixes of models that can chat: of the providers that litellm documents, those with
+    prices.
+    """
     known = _read(_PROVIDERS).get("providers")
     documented = set(known) if isinstance(known, Mapping) else set()
     priced = {str(x.get("litellm_provider")) for x in _prices().values() if x.get("mode") in _CHAT}
@@ -64,10 +71,16 @@ def _prices() -> Mapping[str, Mapping[str, Any]]:
 
 
 def _read(name: str) -> Mapping[str, Any]:
-    """A data file of the installed litellm; empty where it has none, or another than was expected."""
+    """A data file of the installed litellm; empty where it has none, or another than was
+    expected.
+    """
     spec = importlib.util.find_spec("litellm")
     try:
-        found = loads((Path((spec.submodule_search_locations or [""])[0]) / name).read_text()) if spec else {}
+        found = (
+            loads((Path((spec.submodule_search_locations or [""])[0]) / name).read_text())
+            if spec
+            else {}
+        )
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

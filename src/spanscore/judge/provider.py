@@ -9,8 +9,8 @@ from typing import Any, Literal, Protocol
 class Message:
     """One message of a chat.
 
-    `reused` is how many characters at its beginning the next calls begin with too: a provider's prompt cache that must
-    be told keeps the prompt as far as there. 0: none is told of.
+    `reused` is how many characters at its beginning the next calls begin with too: a provider's
+    prompt cache that must be told keeps the prompt as far as there. 0: none is told of.
     """
 
     role: Literal["system", "user", "assistant"]
@@ -22,9 +22,10 @@ class Message:
 class Completion:
     """A model's raw answer. `cost_usd` is None where the price is not known.
 
-    `finish_reason` is the provider's word for why the answer ended, such as `stop`, `length` or `content_filter`;
-    `cut_off`: it reached the limit on its tokens. `refusal` is the reason that the model or a content filter gave for
-    declining, without secrets; "" where nobody declined. `headers` are those of the response, in lower case.
+    `finish_reason` is the provider's word for why the answer ended, such as `stop`, `length` or
+    `content_filter`; `cut_off`: it reached the limit on its tokens. `refusal` is the reason that
+    the model or a content filter gave for declining, without secrets; "" where nobody declined.
+    `headers` are those of the response, in lower case.
     """
 
     text: str
@@ -40,9 +41,10 @@ class Completion:
 class CallError(Exception):
     """A call got no completion. The message holds no secret.
 
-    `status` is the HTTP status, None where there was none; `headers` are those of the response, in lower case.
-    `hopeless` says that no retry helps although the status sounds like it (a spent quota). `context_exceeded`: the
-    prompt is longer than the model's context window. `refused`: a content filter declined the prompt.
+    `status` is the HTTP status, None where there was none; `headers` are those of the response, in
+    lower case. `hopeless` says that no retry helps although the status sounds like it (a spent
+    quota). `context_exceeded`: the prompt is longer than the model's context window. `refused`: a
+    content filter declined the prompt.
     """
 
     def __init__(

@@ -1,4 +1,6 @@
-"""The queues in which the calls of one or several judges wait: one queue for each model, address and key."""
+"""The queues in which the calls of one or several judges wait: one queue for each model, address
+and key.
+"""
 
 import asyncio
 from typing import NamedTuple
@@ -13,7 +15,10 @@ from spanscore.judge.retries import Timing
 
 
 class _Access(NamedTuple):
-    """What a provider's limits are of. Address and key are None where litellm takes them from the environment."""
+    """What a provider's limits are of.
+
+    Address and key are None where litellm takes them from the environment.
+    """
 
     model: str
     api_base: str | None = None
@@ -21,10 +26,15 @@ class _Access(NamedTuple):
 
 
 class Queues:
-    """A queue for each model, and places for all calls that are under way at once. Belongs to one event loop."""
+    """A queue for each model, and places for all calls that are under way at once.
+
+    Belongs to one event loop.
+    """
 
     def __init__(self, config: Config, timing: Timing) -> None:
-        """`config` contains the limits of calls; they hold for all judges that share these queues."""
+        """`config` contains the limits of calls; they hold for all judges that share these
+        queues.
+        """
         self._config = config
         self._timing = timing
         self._slots = asyncio.Semaphore(config.max_concurrent)
@@ -45,7 +55,9 @@ class Queues:
 
 
 def _access(model: str, config: Config) -> _Access:
-    """How a model is asked: with the configured address and key where it is of the configured model's provider."""
+    """How a model is asked: with the configured address and key where it is of the configured
+    model's provider.
+    """
     is_configured = bool(config.api_base or config.api_key)
     if is_configured and _is_of_its_provider(model, config.model):
         return _Access(model, config.api_base, config.api_key)

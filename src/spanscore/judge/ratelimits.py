@@ -1,4 +1,6 @@
-"""What a provider's response headers state about its rate limits, in the several spellings that providers use."""
+"""What a provider's response headers state about its rate limits, in the several spellings that
+providers use.
+"""
 
 import re
 from collections.abc import Mapping
@@ -29,7 +31,8 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """One limit: `limit` requests or tokens, of which `remaining` are left, all of them again in `reset_s` seconds.
+    """One limit: `limit` requests or tokens, of which `remaining` are left, all of them again in
+    `reset_s` seconds.
 
     `reset_s` is None where no header states it.
     """
@@ -40,9 +43,11 @@ class Quota:
 
     @property
     def refill_per_s(self) -> float | None:
-        """How fast what was used comes back, where the limit is a bucket that fills; None where that is not stated.
+        """How fast what was used comes back, where the limit is a bucket that fills; None where
+        that is not stated.
 
-        Where it is a window that ends in `reset_s`, this is at least the window's mean rate once it is used up.
+        Where it is a window that ends in `reset_s`, this is at least the window's mean rate once it
+        is used up.
         """
         used = self.limit - self.remaining
         return used / self.reset_s if self.reset_s and used > 0 else None
@@ -52,7 +57,8 @@ class Quota:
 class RateLimits:
     """What the headers of one response state; None where they state nothing.
 
-    `retry_after_s`: when to come back, in seconds. `is_exact`: that is not rounded up to a whole second.
+    `retry_after_s`: when to come back, in seconds. `is_exact`: that is not rounded up to a whole
+    second.
     """
 
     retry_after_s: float | None = None
@@ -65,7 +71,9 @@ NOTHING_STATED = RateLimits()
 
 
 def read(headers: Mapping[str, str], now_ns: int) -> RateLimits:
-    """The limits in `headers`, whose names are in lower case; `now_ns` turns dates into seconds. Never raises.
+    """The limits in `headers`, whose names are in lower case; `now_ns` turns dates into seconds.
+
+    Never raises.
 
     >>> read({"retry-after-ms": "250", "retry-after": "1"}, 0).retry_after_s
     0.25
@@ -82,7 +90,8 @@ def read(headers: Mapping[str, str], now_ns: int) -> RateLimits:
 
 
 def retry_after_s(header: str | None, now_ns: int) -> float | None:
-    """Seconds that a Retry-After header asks to wait: a number of seconds or an HTTP date; None for anything else.
+    """Seconds that a Retry-After header asks to wait: a number of seconds or an HTTP date; None for
+    anything else.
 
     >>> retry_after_s("2.5", 0)
     2.5
@@ -108,12 +117,15 @@ def _quota(headers: Mapping[str, str], unit: str, now_ns: int) -> Quota | None:
         limit = _number(headers.get(name.format("limit")))
         remaining = _number(headers.get(name.format("remaining")))
         if limit and remaining is not None:
-            return Quota(limit, min(remaining, limit), reset_s(headers.get(name.format("reset")), now_ns))
+            return Quota(
+                limit, min(remaining, limit), reset_s(headers.get(name.format("reset")), now_ns)
+            )
     return None
 
 
 def reset_s(text: str | None, now_ns: int) -> float | None:
-    """Seconds until a limit is reset: a number of them, `6m0s`, `120ms`, a time since 1970, or an RFC 3339 time.
+    """Seconds until a limit is reset: a number of them, `6m0s`, `120ms`, a time since 1970, or an
+    RFC 3339 time.
 
     >>> reset_s("1m0.5s", 0), reset_s("120ms", 0), reset_s("1970-01-01T00:00:07Z", 0)
     (60.5, 0.12, 7.0)

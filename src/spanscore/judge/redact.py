@@ -1,9 +1,11 @@
-"""Secrets and personal data are replaced before a transcript leaves the process, without hiding what judging needs.
+"""Secrets and personal data are replaced before a transcript leaves the process, without hiding
+what judging needs.
 
-Every pattern runs in linear time: its repetitions are bounded, or cannot begin again inside what they have just passed
-over. A number is only taken for personal data when a checksum, its form or its label says so, since order ids, dates,
-amounts and timestamps are what a judge compares. Only ASCII neighbours can make a value part of something else: in
-scripts without spaces it stands right beside letters.
+Every pattern runs in linear time: its repetitions are bounded, or cannot begin again inside what
+they have just passed over. A number is only taken for personal data when a checksum, its form or
+its label says so, since order ids, dates, amounts and timestamps are what a judge compares. Only
+ASCII neighbours can make a value part of something else: in scripts without spaces it stands right
+beside letters.
 """
 
 import re
@@ -20,9 +22,11 @@ MAX_CHARACTERS = 1_000_000
 """A longer text loses its middle before it is searched."""
 
 _MAX_ROUNDS = 8
-_LABEL_END = r"\\{0,31}[\"']?\s{0,4}[:=]\s{0,4}"  # in a string of JSON quotes are escaped, in one within it twice
+# in a string of JSON quotes are escaped, in one within it twice
+_LABEL_END = r"\\{0,31}[\"']?\s{0,4}[:=]\s{0,4}"
 _PHONE = (
-    r"(?:(?<![A-Za-z])(?i:(?:tele|home|work|office|business|cell|mobile)?[_ -]?phone)|(?<=[a-z])(?<!i)(?<!smart)Phone)"
+    r"(?:(?<![A-Za-z])(?i:(?:tele|home|work|office|business|cell|mobile)?[_"
+    r" -]?phone)|(?<=[a-z])(?<!i)(?<!smart)Phone)"
     r"(?i:[_ -]?(?:number|no|nr))?"
 )
 _MOBILE = r"(?<![A-Za-z])(?i:(?:mobile|cell|fax|whatsapp)(?:[_ -]?(?:number|no|nr))?)"
@@ -44,7 +48,8 @@ _NO_SECRET = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _API_KEYS = (
-    r"sk-(?=[A-Za-z_-]{0,40}[0-9])[A-Za-z0-9_-]{20,400}",  # OpenAI, Anthropic, OpenRouter, Langfuse, ...
+    # OpenAI, Anthropic, OpenRouter, Langfuse, ...
+    r"sk-(?=[A-Za-z_-]{0,40}[0-9])[A-Za-z0-9_-]{20,400}",
     r"AIza[A-Za-z0-9_-]{35}",  # Google
     r"gh[pousr]_[A-Za-z0-9]{30,255}|github_pat_[A-Za-z0-9_]{40,255}|glpat-[A-Za-z0-9_-]{20,64}",
     r"xox[abeoprs]-[A-Za-z0-9-]{10,255}|xapp-[A-Za-z0-9-]{20,255}",  # Slack
@@ -69,8 +74,9 @@ def _whole(value: str) -> int:
 class Rule:
     """One kind of thing to redact.
 
-    A named group of `pattern` is the candidate, else the whole match; `extent` says how many of its characters are
-    replaced (0: it is a false alarm). Where a text in lower case holds none of `hints`, the pattern is not tried.
+    A named group of `pattern` is the candidate, else the whole match; `extent` says how many of its
+    characters are replaced (0: it is a false alarm). Where a text in lower case holds none of
+    `hints`, the pattern is not tried.
     """
 
     kind: str
@@ -121,7 +127,11 @@ RULES = (
         ),
         ("private key",),
     ),
-    Rule("jwt", re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), ("eyj",)),
+    Rule(
+        "jwt",
+        re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
+        ("eyj",),
+    ),
     Rule(
         "aws_key",
         re.compile(r"(?<![A-Za-z0-9])A(?:KI|SI|BI|CC)A[A-Z0-9]{16}(?![A-Za-z0-9])"),
@@ -132,13 +142,16 @@ RULES = (
         "token",
         re.compile(
             r"(?i:(?<![a-z0-9])bearer[ \t]{1,4}"
-            r"|(?<![a-z0-9])authorization\\{0,31}[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,31}[\"']?(?:basic|token)[ \t]{1,4})"
+            r"|(?<![a-z0-9])authorization\\{0,31}[\"']?[ \t]{0,4}[:=]["
+            r" \t]{0,4}\\{0,31}[\"']?(?:basic|token)[ \t]{1,4})"
             r"(?P<value>[A-Za-z0-9._~+/=-]{12,})"
         ),
         ("bearer", "authorization"),
         _credential,
     ),
-    Rule("password", re.compile(r"://[^\s:/@\"'\\]{0,128}:(?P<value>[^\s/@\"'\\]{1,256})@"), ("://",)),
+    Rule(
+        "password", re.compile(r"://[^\s:/@\"'\\]{0,128}:(?P<value>[^\s/@\"'\\]{1,256})@"), ("://",)
+    ),
     Rule(
         "password",
         re.compile(
@@ -181,19 +194,30 @@ RULES = (
     ),
     Rule(
         "token",
-        re.compile(rf"(?<![A-Za-z_-])(?i:token){_LABEL_END}{_QUOTE}(?P<value>[A-Za-z0-9._~+/=-]{{16,}})"),
+        re.compile(
+            rf"(?<![A-Za-z_-])(?i:token){_LABEL_END}{_QUOTE}(?P<value>[A-Za-z0-9._~+/=-]{{16,}})"
+        ),
         ("token",),
         _credential,
     ),
     Rule(
-        "password", re.compile(rf"(?i:{_LABELS}) is (?P<value>[^\s\"',;&<>{{}}()\[\]]{{4,}})"), (" is ",), _credential
+        "password",
+        re.compile(rf"(?i:{_LABELS}) is (?P<value>[^\s\"',;&<>{{}}()\[\]]{{4,}})"),
+        (" is ",),
+        _credential,
     ),
     Rule(
         "email",
-        re.compile(r"(?<![\w.%+-])[\w.%+-]+@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9_-])"),
+        re.compile(
+            r"(?<![\w.%+-])[\w.%+-]+@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9_-])"
+        ),
         ("@",),
     ),
-    Rule("iban", re.compile(r"(?<![A-Za-z0-9])[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]){11,40}"), extent=iban_extent),
+    Rule(
+        "iban",
+        re.compile(r"(?<![A-Za-z0-9])[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]){11,40}"),
+        extent=iban_extent,
+    ),
     Rule(
         "card",
         re.compile(
@@ -204,7 +228,9 @@ RULES = (
     ),
     Rule(
         "ssn",
-        re.compile(r"(?<![A-Za-z0-9_-])(?!000|666|9)[0-9]{3}-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![A-Za-z0-9_-])"),
+        re.compile(
+            r"(?<![A-Za-z0-9_-])(?!000|666|9)[0-9]{3}-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![A-Za-z0-9_-])"
+        ),
         ("-",),
     ),
     Rule(
@@ -216,16 +242,21 @@ RULES = (
     Rule(
         "phone",
         re.compile(
-            r"(?<![A-Za-z0-9_.+-])(?:1[ .-])?(?:\([2-9][0-9]{2}\) ?|[2-9][0-9]{2}[.-])[2-9][0-9]{2}[.-][0-9]{4}"
+            r"(?<![A-Za-z0-9_.+-])(?:1[ .-])?(?:\([2-9][0-9]{2}\)"
+            r" ?|[2-9][0-9]{2}[.-])[2-9][0-9]{2}[.-][0-9]{4}"
             r"(?![A-Za-z0-9_-]|\.[0-9])"
         ),
     ),
     Rule(
         "phone",
-        re.compile(rf"{_PHONE}{_LABEL_END}\\{{0,31}}[\"']?(?P<value>\(?[0-9][0-9 ()./-]{{5,18}}[0-9])"),
+        re.compile(
+            rf"{_PHONE}{_LABEL_END}\\{{0,31}}[\"']?(?P<value>\(?[0-9][0-9 ()./-]{{5,18}}[0-9])"
+        ),
         ("phone",),
     ),
-    Rule(  # a plain number beside these may count or cost something: it is quoted, grouped or begins with 0
+    # a plain number beside these may count or cost something: it is quoted, grouped or begins with
+    # 0
+    Rule(
         "phone",
         re.compile(
             rf"{_MOBILE}{_LABEL_END}(?:\\{{0,31}}[\"'](?P<quoted>\(?[0-9][0-9 ()./-]{{5,18}}[0-9])"
@@ -245,12 +276,15 @@ def rules(patterns: Mapping[str, str]) -> tuple[Rule, ...]:
 class Redactor:
     """Redacts the texts of one transcript, so that a value has the same mark in all of them.
 
-    The first value of a kind becomes `[REDACTED:kind]`, the second `[REDACTED:kind:2]`, so that a judge still sees
-    whether two values are the same. Not `numbered`: each becomes `[REDACTED:kind:?]`. `tag` is what its marks end in
-    before the bracket (`marks.tag_of`); marks that do so are left as they are. Threads may share it.
+    The first value of a kind becomes `[REDACTED:kind]`, the second `[REDACTED:kind:2]`, so that a
+    judge still sees whether two values are the same. Not `numbered`: each becomes
+    `[REDACTED:kind:?]`. `tag` is what its marks end in before the bracket (`marks.tag_of`); marks
+    that do so are left as they are. Threads may share it.
     """
 
-    def __init__(self, rules: Sequence[Rule] = RULES, *, numbered: bool = True, tag: str = "") -> None:
+    def __init__(
+        self, rules: Sequence[Rule] = RULES, *, numbered: bool = True, tag: str = ""
+    ) -> None:
         self.counts: Counter[str] = Counter()
         self.characters_left_out = 0
         self._rules = rules
@@ -274,7 +308,8 @@ class Redactor:
             missing = marks.left_out(f"{len(text) - 2 * half} characters", self._tag)
             text = f"{text[:half]} {missing} {text[-half:]}"
         with self._lock:
-            for _ in range(_MAX_ROUNDS):  # a replacement can uncover a neighbour that the replaced text had hidden
+            # a replacement can uncover a neighbour that the replaced text had hidden
+            for _ in range(_MAX_ROUNDS):
                 before, lower = text, text.lower()
                 for rule in self._rules:
                     if not rule.hints or any(hint in lower for hint in rule.hints):
@@ -285,17 +320,26 @@ class Redactor:
 
     def _apply(self, rule: Rule, text: str) -> str:
         pieces = self._genuine.split(text)
-        pieces[::2] = [rule.pattern.sub(lambda found: self._replace(rule, found), piece) for piece in pieces[::2]]
+        pieces[::2] = [
+            rule.pattern.sub(lambda found: self._replace(rule, found), piece)
+            for piece in pieces[::2]
+        ]
         return "".join(pieces)
 
     def _replace(self, rule: Rule, found: re.Match[str]) -> str:
-        start, end = found.span(next((name for name in rule.pattern.groupindex if found[name] is not None), 0))
+        start, end = found.span(
+            next((name for name in rule.pattern.groupindex if found[name] is not None), 0)
+        )
         extent = rule.extent(found.string[start:end]) if end > start else 0
         if not extent:
             return found[0]
         self.counts[rule.kind] += 1
         marker = self._marker(rule.kind, found.string[start : start + extent])
-        return found.string[found.start() : start] + marker + found.string[start + extent : found.end()]
+        return (
+            found.string[found.start() : start]
+            + marker
+            + found.string[start + extent : found.end()]
+        )
 
     def _marker(self, kind: str, value: str) -> str:
         if not self._numbered:
@@ -306,12 +350,17 @@ class Redactor:
 
 
 def redacted(prompt: Prompt, rules: Sequence[Rule]) -> Prompt:
-    """`prompt` as it is sent: redacted once more, whatever it was made of; marks of its transcript stay as they are.
+    """`prompt` as it is sent: redacted once more, whatever it was made of; marks of its transcript
+    stay as they are.
 
     What is found only now has a mark that claims no identity, `[REDACTED:kind:?]`.
     """
     redactor = Redactor(rules, numbered=False, tag=marks.tag_in(prompt.transcript))
-    return replace(prompt, transcript=redactor.redact(prompt.transcript), question=redactor.redact(prompt.question))
+    return replace(
+        prompt,
+        transcript=redactor.redact(prompt.transcript),
+        question=redactor.redact(prompt.question),
+    )
 
 
 def redact(text: str, rules: Sequence[Rule] = RULES) -> Redacted:

@@ -1,4 +1,6 @@
-"""When a failed call is worth another try and how long to wait for it: a pure decision, and the loop that obeys it."""
+"""When a failed call is worth another try and how long to wait for it: a pure decision, and the
+loop that obeys it.
+"""
 
 import asyncio
 import random
@@ -18,7 +20,9 @@ _PASSING = frozenset({408, 409, 429})
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """`timeout_s` bounds one call, `max_elapsed_s` all calls for an answer and the waits after failed ones together."""
+    """`timeout_s` bounds one call, `max_elapsed_s` all calls for an answer and the waits after
+    failed ones together.
+    """
 
     max_retries: int
     timeout_s: float
@@ -37,17 +41,24 @@ class Timing:
 
 
 def may_pass(error: CallError) -> bool:
-    """Whether the same call may succeed later: 408, 409, 429, any 5xx, a time-out, no connection."""
+    """Whether the same call may succeed later: 408, 409, 429, any 5xx, a time-out, no
+    connection.
+    """
     if error.hopeless or error.refused:
         return False
-    return error.timed_out or error.status is None or error.status in _PASSING or error.status >= 500
+    return (
+        error.timed_out or error.status is None or error.status in _PASSING or error.status >= 500
+    )
 
 
-def wait_s(error: CallError, tried: int, elapsed_s: float, now_ns: int, policy: Policy, chance: float) -> float | None:
+def wait_s(
+    error: CallError, tried: int, elapsed_s: float, now_ns: int, policy: Policy, chance: float
+) -> float | None:
     """Seconds to wait before the next try, after `tried` failed ones; None: give up.
 
-    Exponential backoff of which half is random ("equal jitter"), so that clients that failed together do not come
-    back together, and never sooner than Retry-After. A wait that would end past `max_elapsed_s` is not begun.
+    Exponential backoff of which half is random ("equal jitter"), so that clients that failed
+    together do not come back together, and never sooner than Retry-After. A wait that would end
+    past `max_elapsed_s` is not begun.
     """
     if tried > policy.max_retries or not may_pass(error):
         return None
@@ -58,9 +69,11 @@ def wait_s(error: CallError, tried: int, elapsed_s: float, now_ns: int, policy: 
 
 @dataclass(slots=True)
 class Used:
-    """How much of `max_elapsed_s` the calls for one answer have used up: time in calls, and waits after failed ones.
+    """How much of `max_elapsed_s` the calls for one answer have used up: time in calls, and waits
+    after failed ones.
 
-    Time in which a call waits for its turn, since its provider takes no more at present, is not part of it.
+    Time in which a call waits for its turn, since its provider takes no more at present, is not
+    part of it.
     """
 
     seconds: float = 0.0

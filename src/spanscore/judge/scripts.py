@@ -37,7 +37,8 @@ _LEAST_SHARE = 0.1
 
 
 def scripts(text: str) -> tuple[str, ...]:
-    """The scripts of at least a tenth of a text's letters, the most frequent first; of a long text, of its beginning.
+    """The scripts of at least a tenth of a text's letters, the most frequent first; of a long text,
+    of its beginning.
 
     >>> scripts("Забронируй мне рейс на завтра"), scripts("予約をお願いします"), scripts("42")
     (('Cyrillic',), ('Japanese kana', 'Chinese characters'), ())

@@ -1,4 +1,6 @@
-"""How long answers turned out to be, so that a call is not refused for the room that its kind never needs."""
+"""How long answers turned out to be, so that a call is not refused for the room that its kind never
+needs.
+"""
 
 import math
 from collections import OrderedDict
@@ -29,8 +31,12 @@ class Sizes:
     def __init__(self) -> None:
         self._seen: OrderedDict[Hashable, _Seen] = OrderedDict()
 
-    def note(self, model: str, schema: type[BaseModel], estimated_input: int, completion: Completion) -> None:
-        """Take down what one call took; `estimated_input` is what its input was thought to be, in tokens."""
+    def note(
+        self, model: str, schema: type[BaseModel], estimated_input: int, completion: Completion
+    ) -> None:
+        """Take down what one call took; `estimated_input` is what its input was thought to be, in
+        tokens.
+        """
         key = _kind(model, schema)
         seen = self._seen.setdefault(key, _Seen())
         self._seen.move_to_end(key)
@@ -43,15 +49,25 @@ class Sizes:
         seen.share_of_estimate += _SMOOTHING * (taken - seen.share_of_estimate)
 
     def least_output(self, model: str, schema: type[BaseModel], most: int) -> int:
-        """The output, in tokens, that an answer of this kind is sure to fit: twice the longest one that was seen."""
+        """The output, in tokens, that an answer of this kind is sure to fit: twice the longest one
+        that was seen.
+        """
         seen = self._seen.get(_kind(model, schema))
-        wanted = _UNKNOWN_OUTPUT if seen is None else _SPARE_FACTOR * seen.largest_output + _SPARE_TOKENS
+        wanted = (
+            _UNKNOWN_OUTPUT if seen is None else _SPARE_FACTOR * seen.largest_output + _SPARE_TOKENS
+        )
         return min(wanted, most)
 
     def most_input(self, model: str, schema: type[BaseModel], estimated_input: int) -> int:
-        """The input, in tokens, that a call may turn out to have: the estimate, or more where it was too low before."""
+        """The input, in tokens, that a call may turn out to have: the estimate, or more where it
+        was too low before.
+        """
         seen = self._seen.get(_kind(model, schema))
-        return estimated_input if seen is None else math.ceil(seen.largest_input_share * estimated_input)
+        return (
+            estimated_input
+            if seen is None
+            else math.ceil(seen.largest_input_share * estimated_input)
+        )
 
     def total(self, model: str, schema: type[BaseModel], estimated_input: int) -> float:
         """About how many tokens a call takes, input and output together."""

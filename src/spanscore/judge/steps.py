@@ -1,4 +1,6 @@
-"""What a judge reads of an agent trace, in reading order: each fact once, each step numbered, no JSON dump."""
+"""What a judge reads of an agent trace, in reading order: each fact once, each step numbered, no
+JSON dump.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -14,7 +16,15 @@ from spanscore.judge.passage import Passage
 from spanscore.model.json import dumps
 from spanscore.model.requests import requested_in
 from spanscore.model.tool_names import may_change
-from spanscore.model.trace import AgentTrace, ModelCall, PastMessage, RequestedCall, Retrieval, Session, ToolCall
+from spanscore.model.trace import (
+    AgentTrace,
+    ModelCall,
+    PastMessage,
+    RequestedCall,
+    Retrieval,
+    Session,
+    ToolCall,
+)
 
 MAX_TURNS = 200
 """No more turns of a session are shown: the first and the last ones."""
@@ -24,7 +34,8 @@ MAX_EARLIER_TURNS = 50
 
 
 class Numbers:
-    """The one numbering of a transcript: steps from 1, over all its turns; and the place of each tool call.
+    """The one numbering of a transcript: steps from 1, over all its turns; and the place of each
+    tool call.
 
     A call that is not shown has the number 0.
     """
@@ -51,12 +62,13 @@ class Numbers:
 def turns_passages(session: Session, numbers: Numbers) -> Iterator[Passage]:
     """The passages of all turns of `session`, each turn under its index from 0.
 
-    What a turn has in common with the turn before is not said again, nor is the history that the turns before are.
+    What a turn has in common with the turn before is not said again, nor is the history that the
+    turns before are.
     """
     turns = len(session.traces)
     yield Passage(
-        f"A session of {turns} turn(s), numbered from 0; the steps are numbered from 1 through all turns. What a turn "
-        "does not repeat is as in the turn before."
+        f"A session of {turns} turn(s), numbered from 0; the steps are numbered from 1 through all"
+        " turns. What a turn does not repeat is as in the turn before."
     )
     before: AgentTrace | None = None
     for index, trace in enumerate(session.traces):
@@ -81,11 +93,12 @@ def passages(
     earlier: Sequence[AgentTrace] = (),
     of_session: bool = False,
 ) -> Iterator[Passage]:
-    """The passages of `trace`: its frame, the history, the input, what was retrieved, the steps, the final output.
+    """The passages of `trace`: its frame, the history, the input, what was retrieved, the steps,
+    the final output.
 
-    `before` is the turn before in the same transcript: what was said of it is not said again. `earlier` are the
-    session's turns before this one, marked as such. `of_session`: other turns follow, or came before, in the same
-    transcript.
+    `before` is the turn before in the same transcript: what was said of it is not said again.
+    `earlier` are the session's turns before this one, marked as such. `of_session`: other turns
+    follow, or came before, in the same transcript.
     """
     yield from frame(trace, before)
     if before is None:
@@ -96,7 +109,9 @@ def passages(
     if trace.retrieved:
         yield Passage("Documents that were retrieved:")
         places = count()
-        yield from (passage for retrieval in trace.retrieved for passage in _retrieval(retrieval, places))
+        yield from (
+            passage for retrieval in trace.retrieved for passage in _retrieval(retrieval, places)
+        )
     yield Passage("Steps:")
     if trace.tool_calls is None:
         yield Passage("(tool calls were not recorded)")
@@ -110,12 +125,15 @@ def passages(
 
 
 def _past(trace: AgentTrace, earlier: Sequence[AgentTrace]) -> Iterator[Passage]:
-    """What came before the turn: the session's earlier turns, and the messages that the model was given of them.
+    """What came before the turn: the session's earlier turns, and the messages that the model was
+    given of them.
 
     An earlier turn whose input is among these messages is not shown a second time.
     """
     given = {x.text for x in trace.history or () if x.role == "user"}
-    turns = [x for x in earlier[-MAX_EARLIER_TURNS:] if x.user_input is None or x.user_input not in given]
+    turns = [
+        x for x in earlier[-MAX_EARLIER_TURNS:] if x.user_input is None or x.user_input not in given
+    ]
     for index, turn in enumerate(turns, 1):
         yield from _earlier(turn, index, len(turns))
     title = "Conversation before this turn, as the model was given it:"
@@ -130,7 +148,9 @@ def _past(trace: AgentTrace, earlier: Sequence[AgentTrace]) -> Iterator[Passage]
 
 
 def _earlier(turn: AgentTrace, number: int, count: int) -> Iterator[Passage]:
-    """A turn of the session before this one: what the user said, which tools were called, what the agent answered."""
+    """A turn of the session before this one: what the user said, which tools were called, what the
+    agent answered.
+    """
     at = moment(turn.started_ns)
     head = f"Earlier turn {number} of {count}" + (f", {at}" if at else "")
     lines = [f"{head} (for reference only, it is not what you judge):"]
@@ -138,7 +158,9 @@ def _earlier(turn: AgentTrace, number: int, count: int) -> Iterator[Passage]:
     for call in turn.tool_calls or ():
         given = UNRECORDED if call.arguments is None else indented(text_of(call.arguments))
         lines.append(f"- the tool {indented(call.name)} was called with {given}; {_came_of(call)}")
-    lines.append(f"- agent: {UNRECORDED if turn.final_output is None else indented(turn.final_output)}")
+    lines.append(
+        f"- agent: {UNRECORDED if turn.final_output is None else indented(turn.final_output)}"
+    )
     for line in lines:
         yield Passage(line, "history", number)
 
@@ -146,12 +168,18 @@ def _earlier(turn: AgentTrace, number: int, count: int) -> Iterator[Passage]:
 def _came_of(call: ToolCall) -> str:
     if call.error is not None:
         return f"it failed: {indented(call.error)}"
-    return f"it returned {indented(text_of(call.result))}" if call.returned else "its result was not recorded"
+    return (
+        f"it returned {indented(text_of(call.result))}"
+        if call.returned
+        else "its result was not recorded"
+    )
 
 
 def _message(message: PastMessage) -> str:
     calls = " ".join(f"[called {_requested(call)}]" for call in message.tool_calls)
-    return f"- {indented(message.role)}: {indented(' '.join(x for x in (message.text, calls) if x))}"
+    return (
+        f"- {indented(message.role)}: {indented(' '.join(x for x in (message.text, calls) if x))}"
+    )
 
 
 def _requested(call: RequestedCall) -> str:
@@ -159,16 +187,20 @@ def _requested(call: RequestedCall) -> str:
 
 
 def _retrieval(retrieval: Retrieval, places: Iterator[int]) -> Iterator[Passage]:
-    yield Passage(f"- for the query: {UNRECORDED if retrieval.query is None else indented(retrieval.query)}")
+    yield Passage(
+        f"- for the query: {UNRECORDED if retrieval.query is None else indented(retrieval.query)}"
+    )
     for document in retrieval.documents:
         yield Passage(f"    document: {indented(text_of(document), 6)}", "document", next(places))
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A model call or tool call of a turn, in reading order; `place` is its place among those of its kind.
+    """A model call or tool call of a turn, in reading order; `place` is its place among those of
+    its kind.
 
-    `number` is 0 for a model call that is no step of the transcript, since it adds nothing; `lines` are what it adds.
+    `number` is 0 for a model call that is no step of the transcript, since it adds nothing; `lines`
+    are what it adds.
     """
 
     kind: Literal["model", "tool"]
@@ -178,7 +210,9 @@ class Step:
 
 
 def ordered(trace: AgentTrace, numbers: Numbers) -> Iterator[Step]:
-    """Each model call, followed by the tool calls that it asked for, as a transcript numbers them."""
+    """Each model call, followed by the tool calls that it asked for, as a transcript numbers
+    them.
+    """
     calls = trace.tool_calls or ()
     following: defaultdict[int, list[int]] = defaultdict(list)
     for number, place in enumerate(_asked_by(trace.model_calls, calls)):
@@ -200,31 +234,42 @@ def _steps(trace: AgentTrace, numbers: Numbers) -> Iterator[Passage]:
     for step in ordered(trace, numbers):
         any_step = any_step or step.number > 0
         if step.kind == "tool":
-            yield from _called(calls[step.place], step.number, first_call + step.place, trace.started_ns)
+            yield from _called(
+                calls[step.place], step.number, first_call + step.place, trace.started_ns
+            )
         elif step.number:
-            yield from _answered(trace.model_calls[step.place], step.lines, step.number, trace.started_ns)
+            yield from _answered(
+                trace.model_calls[step.place], step.lines, step.number, trace.started_ns
+            )
     if not any_step:
         yield Passage("(none)")
 
 
 def _asked_by(models: Sequence[ModelCall], calls: Sequence[ToolCall]) -> list[int]:
-    """For each tool call, the place of the model call that it follows; -1: it comes before all of them.
+    """For each tool call, the place of the model call that it follows; -1: it comes before all of
+    them.
 
-    A call belongs to the model call that requested it, by id, else by name and arguments; one that nobody requested
-    follows the tool call before it. Places never go down, since the tool calls are in order.
+    A call belongs to the model call that requested it, by id, else by name and arguments; one that
+    nobody requested follows the tool call before it. Places never go down, since the tool calls are
+    in order.
     """
     asked = (-1 if place is None else place for place in requested_in(models, calls))
     return list(accumulate(asked, max))
 
 
 def _said(trace: AgentTrace, model: ModelCall, made: Collection[str]) -> list[str]:
-    """What a model call adds to the record: its text, unless it stands elsewhere, unmet requests, and reasoning.
+    """What a model call adds to the record: its text, unless it stands elsewhere, unmet requests,
+    and reasoning.
 
     `made` are the ids and names of the tool calls that were made. Empty where it adds nothing.
     """
     lines: list[str] = []
     if model.text and model.text != trace.final_output:
-        lines.append("   the text above" if model.text == trace.plan else f"   text: {indented(model.text, 6)}")
+        lines.append(
+            "   the text above"
+            if model.text == trace.plan
+            else f"   text: {indented(model.text, 6)}"
+        )
     lines += [
         f"   asked for {indented(_requested(x), 6)}; no such call is recorded"
         for x in model.tool_calls
@@ -235,24 +280,34 @@ def _said(trace: AgentTrace, model: ModelCall, made: Collection[str]) -> list[st
     return lines
 
 
-def _answered(model: ModelCall, lines: Sequence[str], number: int, started_ns: int) -> Iterator[Passage]:
+def _answered(
+    model: ModelCall, lines: Sequence[str], number: int, started_ns: int
+) -> Iterator[Passage]:
     name = f" ({indented(model.model)})" if model.model else ""
     when = step_time(model.started_ns, model.ended_ns, started_ns)
     yield Passage(f"{number}. the model answered{name}{when}", "step", number, "head")
     for line in lines:
-        yield Passage(line, "step", number, "reasoning" if line.startswith("   reasoning") else "text")
+        yield Passage(
+            line, "step", number, "reasoning" if line.startswith("   reasoning") else "text"
+        )
 
 
 def _called(call: ToolCall, number: int, place: int, started_ns: int) -> Iterator[Passage]:
     by = f" (by agent {indented(call.agent)})" if call.agent else ""
     when = step_time(call.started_ns, call.ended_ns, started_ns)
-    yield Passage(f"{number}. the tool {indented(call.name)} was called{by}{when}", "step", number, "head")
+    yield Passage(
+        f"{number}. the tool {indented(call.name)} was called{by}{when}", "step", number, "head"
+    )
     decisive = may_change(call.name)
     given = UNRECORDED if call.arguments is None else indented(text_of(call.arguments), 6)
-    yield Passage(f"   arguments: {given}", "step", number, "arguments", call=place, decisive=decisive)
+    yield Passage(
+        f"   arguments: {given}", "step", number, "arguments", call=place, decisive=decisive
+    )
     if call.error is not None:
         how = " (recognised in the result)" if call.error_inferred else ""
-        yield Passage(f"   error{how}: {indented(call.error, 6)}", "step", number, "error", decisive=decisive)
+        yield Passage(
+            f"   error{how}: {indented(call.error, 6)}", "step", number, "error", decisive=decisive
+        )
     if call.error is None or (call.result is not None and call.result != call.error):
         result = indented(text_of(call.result), 6) if call.returned else UNRECORDED
         yield Passage(f"   result: {result}", "step", number, "result", decisive=decisive)

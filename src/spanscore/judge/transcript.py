@@ -1,4 +1,6 @@
-"""What a judge reads of an agent trace or a session: numbered steps, within a token budget, redacted and fenced."""
+"""What a judge reads of an agent trace or a session: numbered steps, within a token budget,
+redacted and fenced.
+"""
 
 import functools
 import math
@@ -15,7 +17,9 @@ from spanscore.judge.passage import Passage
 from spanscore.model.trace import AgentTrace, Session
 
 BYTES_PER_TOKEN = 3
-"""UTF-8 bytes to a token, on the safe side: English prose has about 4, JSON about 3, Chinese text 3 to 4."""
+"""UTF-8 bytes to a token, on the safe side: English prose has about 4, JSON about 3, Chinese text 3
+to 4.
+"""
 
 _FENCE_BYTES = 100
 
@@ -24,11 +28,12 @@ _FENCE_BYTES = 100
 class Transcript:
     """`text` is fenced and, unless told otherwise, redacted; `tokens` its estimated length.
 
-    `elided`: parts were left out for length; `left_out` is how many steps, messages, turns and characters. `redacted`:
-    how many times each kind of value was replaced. `call_numbers` is, for each tool call by its place (over all turns
-    of a session), the number of its step, by which it is to be named everywhere; 0 in a turn that is not shown.
-    `shown_calls` are the places of the calls whose arguments are there whole. `redact` redacts what else is sent with
-    this transcript, so that one value has the same mark in both. `again` fits the same subject to another length or
+    `elided`: parts were left out for length; `left_out` is how many steps, messages, turns and
+    characters. `redacted`: how many times each kind of value was replaced. `call_numbers` is, for
+    each tool call by its place (over all turns of a session), the number of its step, by which it
+    is to be named everywhere; 0 in a turn that is not shown. `shown_calls` are the places of the
+    calls whose arguments are there whole. `redact` redacts what else is sent with this transcript,
+    so that one value has the same mark in both. `again` fits the same subject to another length or
     focus, for a small part of what rendering it took.
     """
 
@@ -44,20 +49,32 @@ class Transcript:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What a score that rests on this transcript adds to its metadata; nothing where the transcript is whole."""
-        return {"transcript_elided": True, "transcript_left_out": dict(self.left_out)} if self.elided else {}
+        """What a score that rests on this transcript adds to its metadata; nothing where the
+        transcript is whole.
+        """
+        return (
+            {"transcript_elided": True, "transcript_left_out": dict(self.left_out)}
+            if self.elided
+            else {}
+        )
 
 
 class Refit(Protocol):
-    """Makes a transcript of the same subject, as long as before unless a length is given, with another focus."""
+    """Makes a transcript of the same subject, as long as before unless a length is given, with
+    another focus.
+    """
 
-    def __call__(self, *, max_tokens: int = ..., focus: Collection[int] | None = None) -> Transcript:
+    def __call__(
+        self, *, max_tokens: int = ..., focus: Collection[int] | None = None
+    ) -> Transcript:
         """See `render`."""
         ...
 
 
 class Renderer(Protocol):
-    """`render` with the length, unless another is given, and the redaction that a configuration asks for."""
+    """`render` with the length, unless another is given, and the redaction that a configuration
+    asks for.
+    """
 
     def __call__(
         self,
@@ -72,7 +89,8 @@ class Renderer(Protocol):
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens `text` is, more often too many than too few, without any model's tokenizer.
+    """About how many tokens `text` is, more often too many than too few, without any model's
+    tokenizer.
 
     >>> estimate_tokens("Book me a flight to Lisbon.")
     9
@@ -88,17 +106,21 @@ def render(
     earlier: Sequence[AgentTrace] = (),
     focus: Collection[int] | None = None,
 ) -> Transcript:
-    """A trace, or all turns of a session, for reading, in at most `max_tokens` estimated tokens; a pure function.
+    """A trace, or all turns of a session, for reading, in at most `max_tokens` estimated tokens; a
+    pure function.
 
-    `earlier` are the session's turns before a trace, oldest first, marked as such. `focus` are the places of the tool
-    calls that must be shown as whole as possible. `rules` are what is redacted, before anything is cut; () for nothing.
-    What does not fit is left out as `fitting.fit` says. A long trace takes milliseconds: call it in a thread.
+    `earlier` are the session's turns before a trace, oldest first, marked as such. `focus` are the
+    places of the tool calls that must be shown as whole as possible. `rules` are what is redacted,
+    before anything is cut; () for nothing. What does not fit is left out as `fitting.fit` says. A
+    long trace takes milliseconds: call it in a thread.
     """
     return Draft(subject, rules=rules, earlier=earlier).fitted(max_tokens=max_tokens, focus=focus)
 
 
 class Draft:
-    """A trace or session read and redacted once, to be made to fit as often as its calls are asked about in batches."""
+    """A trace or session read and redacted once, to be made to fit as often as its calls are asked
+    about in batches.
+    """
 
     def __init__(
         self,
@@ -121,7 +143,11 @@ class Draft:
     def fitted(self, *, max_tokens: int, focus: Collection[int] | None = None) -> Transcript:
         """The transcript in at most `max_tokens`; see `render`."""
         found = self._marked.fitted(max_tokens, focus or ())
-        left_out = {"turns": self._unshown_turns, **found.left_out} if self._unshown_turns else found.left_out
+        left_out = (
+            {"turns": self._unshown_turns, **found.left_out}
+            if self._unshown_turns
+            else found.left_out
+        )
         return replace(
             found,
             elided=bool(left_out),

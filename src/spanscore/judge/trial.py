@@ -1,4 +1,6 @@
-"""Does a model answer: tried when the server starts, when answers fail to come, and again until they come."""
+"""Does a model answer: tried when the server starts, when answers fail to come, and again until
+they come.
+"""
 
 import asyncio
 import logging
@@ -23,8 +25,8 @@ LEAST_WAIT_S = 60.0
 """Between two trials of a model that answers, however many evaluations fail meanwhile."""
 
 _NO_ANSWER = (
-    "the judge gives no answer: %s. What to do: %s. Spans are taken and traces rebuilt meanwhile; scores that need the "
-    "judge fail until it answers, and are then asked for again"
+    "the judge gives no answer: %s. What to do: %s. Spans are taken and traces rebuilt meanwhile;"
+    " scores that need the judge fail until it answers, and are then asked for again"
 )
 
 _QUESTION = Prompt("You check that you can be reached.", "1 + 1 = 2", "Is the sum above right?")
@@ -58,12 +60,16 @@ def advice(error: Exception) -> str:
         return "see the provider's rate limits, and what is left of its quota"
     if isinstance(error, JudgeTimeoutError):
         return "see judge.api_base, the network, and judge.timeout"
-    return "see judge.model, judge.api_base and judge.api_key, or the provider's environment variable"
+    return (
+        "see judge.model, judge.api_base and judge.api_key, or the provider's environment variable"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is known of one model: whether it answers since when (Unix ns), and if not, why and what to do."""
+    """What is known of one model: whether it answers since when (Unix ns), and if not, why and what
+    to do.
+    """
 
     status: Literal["not tried", "answers", "fails"]
     since_ns: int
@@ -89,7 +95,9 @@ class Trials:
         meter: Meter,
         timing: Timing = Timing(),  # noqa: B008 - frozen
     ) -> None:
-        """`open_judge` gives a judge for one trial: it keeps no answers, and its budget is its own."""
+        """`open_judge` gives a judge for one trial: it keeps no answers, and its budget is its
+        own.
+        """
         self._open_judge = open_judge
         self._timing = timing
         self._states = {x: State("not tried", timing.clock_ns()) for x in dict.fromkeys(models)}
@@ -114,7 +122,9 @@ class Trials:
 
     def may_answer(self, models: Iterable[str]) -> bool:
         """Whether asking any of these models is worth it: one that was never tried may answer."""
-        return any(model not in self._states or self._states[model].status != "fails" for model in models)
+        return any(
+            model not in self._states or self._states[model].status != "fails" for model in models
+        )
 
     def doubt(self) -> None:
         """An evaluation failed since its judge gave no answer: see whether it works."""
@@ -138,7 +148,9 @@ class Trials:
     async def try_all(self, *, only_failing: bool = False) -> None:
         """Try each model once, at the same time."""
         self._doubted.clear()
-        models = [x for x, state in self._states.items() if state.status == "fails" or not only_failing]
+        models = [
+            x for x, state in self._states.items() if state.status == "fails" or not only_failing
+        ]
         await asyncio.gather(*map(self._try, models))
 
     async def _try(self, model: str) -> None:
@@ -167,7 +179,11 @@ class Trials:
             _log.info("%s answers", model)
 
     def _up(self) -> dict[tuple[str, ...], float]:
-        return {(model,): float(x.status == "answers") for model, x in self._states.items() if x.status != "not tried"}
+        return {
+            (model,): float(x.status == "answers")
+            for model, x in self._states.items()
+            if x.status != "not tried"
+        }
 
 
 def _of(model: str, reason: str | None) -> str:

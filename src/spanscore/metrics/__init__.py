@@ -54,11 +54,13 @@ _TIERS = "execution knowledge process delivery"
 
 
 def available() -> dict[str, type[Metric]]:
-    """Every metric by its name: the project's own, those that distributions install, those made while this runs.
+    """Every metric by its name: the project's own, those that distributions install, those made
+    while this runs.
 
-    Distributions install metrics by the entry point group `spanscore.metrics`: each names a metric's class, a function
-    that `@spanscore.metric` decorates, what `spanscore.criterion` returns, or a module that makes some. Raises
-    ConfigError where one cannot be loaded or is no metric, or where two have one name.
+    Distributions install metrics by the entry point group `spanscore.metrics`: each names a
+    metric's class, a function that `@spanscore.metric` decorates, what `spanscore.criterion`
+    returns, or a module that makes some. Raises ConfigError where one cannot be loaded or is no
+    metric, or where two have one name.
 
     >>> available()["coherence"].scope
     'trace'
@@ -66,7 +68,9 @@ def available() -> dict[str, type[Metric]]:
     found = dict(_standing())
     for name, made in own.registered().items():
         if found.setdefault(name, made) is not made:
-            raise ConfigError(f"two metrics are named {name!r}: {_origin(found[name])} and {_origin(made)}")
+            raise ConfigError(
+                f"two metrics are named {name!r}: {_origin(found[name])} and {_origin(made)}"
+            )
     return found
 
 
@@ -97,17 +101,25 @@ def _built_in() -> Iterator[tuple[str, type[Metric]]]:
     for package in _PACKAGES:
         for module in discovery.modules(package):
             for item in vars(module).values():
-                if isinstance(item, type) and issubclass(item, Metric) and item.__module__ == module.__name__:
+                if (
+                    isinstance(item, type)
+                    and issubclass(item, Metric)
+                    and item.__module__ == module.__name__
+                ):
                     yield item.name, item
 
 
 @functools.cache
 def _standing() -> dict[str, type[Metric]]:
-    """The metrics that are the same as long as the process runs: the project's own and those of entry points."""
+    """The metrics that are the same as long as the process runs: the project's own and those of
+    entry points.
+    """
     found = dict(built_in())
     for name, metric in _installed():
         if found.setdefault(name, metric) is not metric:
-            raise ConfigError(f"two metrics are named {name!r}: {_origin(found[name])} and {_origin(metric)}")
+            raise ConfigError(
+                f"two metrics are named {name!r}: {_origin(found[name])} and {_origin(metric)}"
+            )
     return found
 
 
@@ -116,7 +128,9 @@ def _installed() -> Iterator[tuple[str, type[Metric]]]:
         found = _of_module(item) if isinstance(item, ModuleType) else [own.metric_of(item)]
         for metric in found:
             if metric is None:
-                raise ConfigError(f"entry point {name!r} of group 'spanscore.metrics' is no metric: {item!r}")
+                raise ConfigError(
+                    f"entry point {name!r} of group 'spanscore.metrics' is no metric: {item!r}"
+                )
             yield metric.name, metric
 
 

@@ -1,4 +1,6 @@
-"""What a metric is: the classes that every metric derives from, and that the engine, the docs and the tests read."""
+"""What a metric is: the classes that every metric derives from, and that the engine, the docs and
+the tests read.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,11 +26,16 @@ def _no_truth(value: Any) -> Any:
 Threshold: TypeAlias = Annotated[
     float,
     BeforeValidator(_no_truth),
-    Field(allow_inf_nan=False, description="The score from which on the label is `pass`. It never changes the score."),
+    Field(
+        allow_inf_nan=False,
+        description="The score from which on the label is `pass`. It never changes the score.",
+    ),
 ]
 Model: TypeAlias = Annotated[
     str | None,
-    Field(description="The model that judges this metric, in place of the judge's configured ones."),
+    Field(
+        description="The model that judges this metric, in place of the judge's configured ones."
+    ),
 ]
 
 Answers: TypeAlias = Mapping[str, Any]
@@ -37,17 +44,21 @@ Answers: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Metric:
-    """A way to measure an agent trace or a session. Subclasses are frozen dataclasses whose fields are their options.
+    """A way to measure an agent trace or a session.
 
-    `needs` names the fields of `AgentTrace` without which there is nothing to measure, `weighs` those that count
-    where they are recorded: none of either may have arrived damaged. `run` is the evaluation run that measures the
-    metric: a metric of a trace that looks at the session's earlier traces runs with the session.
-    `looks_back` says that it is given the session's turns before the measured one, as far as they are known.
-    `method` says in a word or two what a score rests on. A changed `version` says that scores are not comparable with
-    earlier ones.
+    Subclasses are frozen dataclasses whose fields are their options.
+
+    `needs` names the fields of `AgentTrace` without which there is nothing to measure, `weighs`
+    those that count where they are recorded: none of either may have arrived damaged. `run` is the
+    evaluation run that measures the metric: a metric of a trace that looks at the session's earlier
+    traces runs with the session. `looks_back` says that it is given the session's turns before the
+    measured one, as far as they are known. `method` says in a word or two what a score rests on. A
+    changed `version` says that scores are not comparable with earlier ones.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
+        extra="forbid", use_attribute_docstrings=True
+    )
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -65,9 +76,11 @@ class Metric:
 
     @classmethod
     def signal(cls, value: float, embedding: str | None) -> float | None:
-        """A score as the session metrics use it, where it is a signal: from 0, the worst on its scale, to 1, the best.
+        """A score as the session metrics use it, where it is a signal: from 0, the worst on its
+        scale, to 1, the best.
 
-        None where it cannot be told what the value means, since the scale of `embedding` is not known.
+        None where it cannot be told what the value means, since the scale of `embedding` is not
+        known.
         """
         del embedding
         low, high = cls.scale
@@ -75,7 +88,8 @@ class Metric:
         return share if cls.better == "higher" else 1.0 - share
 
     def threshold_for(self, embedding: str | None) -> float | None:
-        """The threshold that holds for scores made with `embedding`, a name as `Embedder.name` states it.
+        """The threshold that holds for scores made with `embedding`, a name as `Embedder.name`
+        states it.
 
         None where there is none: the scores have no label then.
         """
@@ -85,7 +99,9 @@ class Metric:
         raise TypeError(f"{self.name} takes one threshold")
 
     def unmeasurable(self, trace: AgentTrace) -> Skip | None:
-        """Why `trace` cannot be measured: a fact in `needs` was not recorded, or one that counts arrived damaged."""
+        """Why `trace` cannot be measured: a fact in `needs` was not recorded, or one that counts
+        arrived damaged.
+        """
         for fact in self.needs:
             if getattr(trace, fact) is None:
                 return Skip(f"The trace did not record {fact}.", "not_recorded")
@@ -102,7 +118,9 @@ class Metric:
 
 @dataclass(frozen=True)
 class Computed(Metric):
-    """A metric that is computed from the trace, and where it `looks_back` from the session's turns before it."""
+    """A metric that is computed from the trace, and where it `looks_back` from the session's turns
+    before it.
+    """
 
     threshold: Threshold = DEFAULT_THRESHOLD
 
@@ -111,7 +129,9 @@ class Computed(Metric):
         raise NotImplementedError
 
     def measure_after(self, trace: AgentTrace, earlier: Sequence[AgentTrace]) -> Outcome:
-        """Measure `trace` with the session's turns before it, oldest first; unless overridden they do not matter."""
+        """Measure `trace` with the session's turns before it, oldest first; unless overridden they
+        do not matter.
+        """
         del earlier
         return self.measure(trace)
 
@@ -122,18 +142,24 @@ class Embedded(Metric):
 
     method: ClassVar[str] = "embedding"
     falls_back_on_ngrams: ClassVar[bool] = False
-    """Whether hashed character n-grams will do where no embedding is configured; else the metric is skipped there."""
+    """Whether hashed character n-grams will do where no embedding is configured; else the metric is
+    skipped there.
+    """
 
     threshold: Annotated[
         Threshold | Mapping[str, Threshold] | None,
         Field(
-            description="The score from which on the label is `pass`: a number, or one for each embedding (since each "
-            "has its own scale), keyed by the beginning of its name; the longest that fits counts, else the default."
+            description=(
+                "The score from which on the label is `pass`: a number, or one for each embedding"
+                " (since each has its own scale), keyed by the beginning of its name; the longest"
+                " that fits counts, else the default."
+            )
         ),
     ] = DEFAULT_THRESHOLD
 
     def threshold_for(self, embedding: str | None) -> float | None:
-        """The threshold whose key begins the name of `embedding`, the longest such key; else the default one.
+        """The threshold whose key begins the name of `embedding`, the longest such key; else the
+        default one.
 
         >>> Embedded(threshold={"ngram": 0.2, "model2vec/potion": 0.4}).threshold_for("ngram-1")
         0.2
@@ -149,7 +175,9 @@ class Embedded(Metric):
         del embedding
         return DEFAULT_THRESHOLD
 
-    async def measure(self, trace: AgentTrace, earlier: Sequence[AgentTrace], embedder: Embedder) -> Outcome:
+    async def measure(
+        self, trace: AgentTrace, earlier: Sequence[AgentTrace], embedder: Embedder
+    ) -> Outcome:
         """Measure `trace`, which holds all that `needs` names.
 
         `earlier` are the session's traces before this one, as far as they are known, oldest first.
@@ -164,7 +192,9 @@ class Judgement(Described):
     model_config = ConfigDict(frozen=True)
 
     reason: str
-    """What decides the score, in one to three sentences that begin with what keeps it from 1.0, if anything does."""
+    """What decides the score, in one to three sentences that begin with what keeps it from 1.0, if
+    anything does.
+    """
 
     score: Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
     """From 0.0 to 1.0, by the guide in the question."""
@@ -174,9 +204,9 @@ class Judgement(Described):
 class Question:
     """One thing a judge is asked about a transcript.
 
-    `text` is a `string.Template`; its placeholders are the keys of `needs` and what `Judged.quotes` gives. `answer` is
-    the type that pydantic validates the answer against. Metrics that ask the same question share one object, so that
-    it is asked once where questions share a call.
+    `text` is a `string.Template`; its placeholders are the keys of `needs` and what `Judged.quotes`
+    gives. `answer` is the type that pydantic validates the answer against. Metrics that ask the
+    same question share one object, so that it is asked once where questions share a call.
     """
 
     key: str
@@ -185,17 +215,21 @@ class Question:
     needs: tuple[str, ...] = ()
     """Keys of the answers that must be had before, since the text quotes them."""
     of_calls: bool = False
-    """Whether it is asked about tool calls one by one, in as many batches as it takes. `$calls` in the text is then the
-    list of them, `answer` a model of the answer about one of them, whose field `call` is the number of the call's step
-    in the transcript, and what `Judged.settle` gets is an `OfCalls`."""
+    """Whether it is asked about tool calls one by one, in as many batches as it takes. `$calls` in
+    the text is then the list of them, `answer` a model of the answer about one of them, whose field
+    `call` is the number of the call's step in the transcript, and what `Judged.settle` gets is an
+    `OfCalls`.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class OfCalls:
-    """What a judge answered about tool calls one by one: `answers` by the call's place in the trace's `tool_calls`.
+    """What a judge answered about tool calls one by one: `answers` by the call's place in the
+    trace's `tool_calls`.
 
-    `total` is how many calls there were, `asked` how many of them were to be judged: all, or a random sample. What is
-    missing of those among `answers` is of calls too long to be shown to the judge.
+    `total` is how many calls there were, `asked` how many of them were to be judged: all, or a
+    random sample. What is missing of those among `answers` is of calls too long to be shown to the
+    judge.
     """
 
     answers: Mapping[int, Any]
@@ -229,8 +263,9 @@ class Judged(Metric):
     def settle(self, trace: Any, answers: Answers) -> Outcome | None:
         """The outcome, as soon as the answers so far allow it; None while the next stage is needed.
 
-        Called before the first stage with no answers, and whenever there are more. Unless overridden, the metric's own
-        `Judgement`, which is the answer to the question that bears its name, is the score.
+        Called before the first stage with no answers, and whenever there are more. Unless
+        overridden, the metric's own `Judgement`, which is the answer to the question that bears its
+        name, is the score.
         """
         judgement = answers.get(self.name)
         if judgement is None:
@@ -240,7 +275,9 @@ class Judged(Metric):
 
 @dataclass(frozen=True)
 class JudgedSession(Judged):
-    """A metric that asks a judge about a whole session: its methods get the `Session` in place of a trace."""
+    """A metric that asks a judge about a whole session: its methods get the `Session` in place of a
+    trace.
+    """
 
     scope: ClassVar[ScopeKind] = "session"
     run: ClassVar[Literal["trace", "session"]] = "session"
@@ -257,10 +294,11 @@ SIGNAL_WEIGHTS: Mapping[str, float] = {
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What a session metric rests on: the scores of the session's traces, by agent trace id and metric name.
+    """What a session metric rests on: the scores of the session's traces, by agent trace id and
+    metric name.
 
-    `absent` says why a signal gave no score though it was to be measured (a Skip or a Failure), `inapplicable` why
-    there was nothing to measure, both by the same keys.
+    `absent` says why a signal gave no score though it was to be measured (a Skip or a Failure),
+    `inapplicable` why there was nothing to measure, both by the same keys.
     """
 
     values: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -272,7 +310,8 @@ class Signals:
 class SessionMetric(Metric):
     """A metric of a whole session, computed from its traces' scores.
 
-    `signals` names the metrics whose scores it rests on: they are measured where it is, also unconfigured.
+    `signals` names the metrics whose scores it rests on: they are measured where it is, also
+    unconfigured.
     """
 
     scope: ClassVar[ScopeKind] = "session"
@@ -282,5 +321,7 @@ class SessionMetric(Metric):
     threshold: Threshold = DEFAULT_THRESHOLD
 
     def measure(self, session: Session, signals: Signals, weights: Mapping[str, float]) -> Outcome:
-        """Measure `session` by `signals`; `weights` are the weights of the signals by metric name."""
+        """Measure `session` by `signals`; `weights` are the weights of the signals by metric
+        name.
+        """
         raise NotImplementedError

@@ -1,4 +1,6 @@
-"""What a trace's tool calls and texts hold, as far as anything of it is looked at: read off once, within bounds."""
+"""What a trace's tool calls and texts hold, as far as anything of it is looked at: read off once,
+within bounds.
+"""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -10,12 +12,16 @@ from spanscore.model.trace import AgentTrace, Tool, ToolCall
 MAX_CALLS = 1_000
 """No more of a trace's tool calls are looked at."""
 MAX_CALLS_CHARS = 500_000
-"""Nor more of all that they hold, arguments and results: about what fits into the context of the agent's model."""
+"""Nor more of all that they hold, arguments and results: about what fits into the context of the
+agent's model.
+"""
 _FactT = TypeVar("_FactT")
 
 
 class _kept(Generic[_FactT]):  # noqa: N801 - it is used as a decorator
-    """A property that is computed once: functools.cached_property, without the lock it takes before Python 3.12."""
+    """A property that is computed once: functools.cached_property, without the lock it takes before
+    Python 3.12.
+    """
 
     def __init__(self, compute: Callable[[Any], _FactT]) -> None:
         self._compute = compute
@@ -45,7 +51,9 @@ class Evidence:
 
     @property
     def offered(self) -> tuple[Tool, ...] | None:
-        """The tools on offer; None where the trace did not say, or what it said arrived cut or redacted."""
+        """The tools on offer; None where the trace did not say, or what it said arrived cut or
+        redacted.
+        """
         return None if "available_tools" in self.trace.damaged else self.trace.available_tools
 
     @_kept
@@ -60,7 +68,9 @@ class Evidence:
 
     @_kept
     def raw_results(self) -> list[str]:
-        """What each call returned, or the error it ended with, as text; "" where that was not recorded, or null."""
+        """What each call returned, or the error it ended with, as text; "" where that was not
+        recorded, or null.
+        """
         return [result for _, result in self._texts]
 
     @_kept
@@ -70,11 +80,16 @@ class Evidence:
 
     @_kept
     def _texts(self) -> list[tuple[str, str]]:
-        """The arguments and the result, as text, of each call that is looked at; of the first one always."""
+        """The arguments and the result, as text, of each call that is looked at; of the first one
+        always.
+        """
         found: list[tuple[str, str]] = []
         chars = 0
         for call in (self.trace.tool_calls or ())[:MAX_CALLS]:
-            arguments, result = _text(call.arguments), _text(call.error if call.result is None else call.result)
+            arguments, result = (
+                _text(call.arguments),
+                _text(call.error if call.result is None else call.result),
+            )
             chars += len(arguments) + len(result)
             if found and chars > MAX_CALLS_CHARS:
                 break

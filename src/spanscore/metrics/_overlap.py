@@ -1,4 +1,6 @@
-"""How much of their words two texts have in common, also in scripts that put no spaces between words."""
+"""How much of their words two texts have in common, also in scripts that put no spaces between
+words.
+"""
 
 import re
 import unicodedata
@@ -18,7 +20,9 @@ _RUNS: Final = re.compile(f"([{_UNSPACED}]+)|[^{_UNSPACED}]+")
 
 
 class _Separators(dict[int, str | None]):
-    """What `str.translate` makes of a character: punctuation, symbols and control characters become spaces."""
+    """What `str.translate` makes of a character: punctuation, symbols and control characters become
+    spaces.
+    """
 
     def __missing__(self, point: int) -> str:
         character = chr(point)
@@ -31,7 +35,8 @@ _SEPARATORS: Final = _Separators()
 
 
 def normalized(text: str) -> str:
-    """`text` in lower case, its compatibility characters and white space made alike: what is compared.
+    """`text` in lower case, its compatibility characters and white space made alike: what is
+    compared.
 
     >>> normalized(" Done,   42 €")
     'done, 42 €'
@@ -40,9 +45,11 @@ def normalized(text: str) -> str:
 
 
 def similarity(one: str, other: str) -> float:
-    """The Jaccard similarity of the word sets of two `normalized` texts: words in both over words in either.
+    """The Jaccard similarity of the word sets of two `normalized` texts: words in both over words
+    in either.
 
-    Stop words and words of one letter do not count, unless neither text has another; 0.0 where neither has any word.
+    Stop words and words of one letter do not count, unless neither text has another; 0.0 where
+    neither has any word.
 
     >>> similarity("the refund is sent", "a refund was sent today")
     0.6666666666666666
@@ -58,14 +65,18 @@ def similarity(one: str, other: str) -> float:
 
 @lru_cache(maxsize=64)  # a text is compared several times, within one session and so in short order
 def words(text: str) -> frozenset[str]:
-    """The distinct words of a `normalized` text, without English stop words and words of one letter.
+    """The distinct words of a `normalized` text, without English stop words and words of one
+    letter.
 
     >>> sorted(words("i've sent the invoice to lyon; the invoice is 42 eur."))
     ['42', 'eur', 'invoice', 'lyon', 'sent']
     >>> sorted(words("天気は晴れ"))
     ['は晴', '天気', '晴れ', '気は']
     """
-    return frozenset(word for word in _all_words(text) if len(word) > 1 or _UNSPACED_RUN.match(word)) - STOP_WORDS
+    return (
+        frozenset(word for word in _all_words(text) if len(word) > 1 or _UNSPACED_RUN.match(word))
+        - STOP_WORDS
+    )
 
 
 @lru_cache(maxsize=64)

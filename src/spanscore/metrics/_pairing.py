@@ -1,4 +1,6 @@
-"""Which of two sets belong together, so that the sum over the pairs is the highest: the assignment problem."""
+"""Which of two sets belong together, so that the sum over the pairs is the highest: the assignment
+problem.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,12 @@ from spanscore.arrays import np
 
 
 def best_pairs(worth: Sequence[Sequence[float]]) -> list[int | None]:
-    """For each row the column that it is paired with, None for one that is left without; each column at most once.
+    """For each row the column that it is paired with, None for one that is left without; each
+    column at most once.
 
-    The Hungarian method with potentials (Kuhn 1955, Munkres 1957): rows are paired one after the other, each along the
-    cheapest path through the pairs there are. Takes O(rows^2 x columns), of which numpy does the columns.
+    The Hungarian method with potentials (Kuhn 1955, Munkres 1957): rows are paired one after the
+    other, each along the cheapest path through the pairs there are. Takes O(rows^2 x columns), of
+    which numpy does the columns.
 
     >>> best_pairs([[1.0, 0.9], [0.8, 0.0]])
     [1, 0]
@@ -20,7 +24,8 @@ def best_pairs(worth: Sequence[Sequence[float]]) -> list[int | None]:
     if not columns:
         return [None] * rows
     wide = max(rows, columns)
-    cost = np.zeros((rows, wide + 1))  # column 0 is where each path starts, those after the last are nobody
+    # column 0 is where each path starts, those after the last are nobody
+    cost = np.zeros((rows, wide + 1))
     cost[:, 1 : columns + 1] = -np.asarray(worth, float)
     row_potential, column_potential = np.zeros(rows + 1), np.zeros(wide + 1)
     paired = np.zeros(wide + 1, int)
@@ -33,8 +38,12 @@ def best_pairs(worth: Sequence[Sequence[float]]) -> list[int | None]:
     return found
 
 
-def _pair(row: int, cost: np.ndarray, of_rows: np.ndarray, of_columns: np.ndarray, paired: np.ndarray) -> None:
-    """Pair one more row: Dijkstra from it over reduced costs, then move the pairs along the path that was found."""
+def _pair(
+    row: int, cost: np.ndarray, of_rows: np.ndarray, of_columns: np.ndarray, paired: np.ndarray
+) -> None:
+    """Pair one more row: Dijkstra from it over reduced costs, then move the pairs along the path
+    that was found.
+    """
     paired[0] = row
     column = 0
     distance = np.full(len(paired), np.inf)

@@ -1,4 +1,6 @@
-"""What the metrics of an agent's plan share: which answers they need, and that they do not apply without a plan."""
+"""What the metrics of an agent's plan share: which answers they need, and that they do not apply
+without a plan.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +26,10 @@ class OfPlan(Judged):
         return {"task": answers["task"], "plan": _steps(answers["plan"])}
 
     def settle(self, trace: AgentTrace, answers: Answers) -> Outcome | None:
-        """See `Judged.settle`. One announced step is no plan, and without a plan there is nothing to ask."""
+        """See `Judged.settle`.
+
+        One announced step is no plan, and without a plan there is nothing to ask.
+        """
         if "plan" in answers and len(_steps(answers["plan"])) < LEAST_STEPS:
             return Skip(_NO_PLAN, cause="not_applicable")
         return super().settle(trace, answers)

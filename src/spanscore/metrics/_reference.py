@@ -5,20 +5,33 @@ from collections.abc import Iterator
 
 from pydantic import TypeAdapter
 
-from spanscore.metrics import INSTRUCTIONS, Criterial, Judged, Metric, RubricMetric, built_in, rubric
+from spanscore.metrics import (
+    INSTRUCTIONS,
+    Criterial,
+    Judged,
+    Metric,
+    RubricMetric,
+    built_in,
+    rubric,
+)
 from spanscore.metrics.session.agentic import Agentic
 from spanscore.model.json import dumps
 
 _INTRODUCTION = """\
 # The metrics
 
-This page is written by `make docs` from the metrics' classes; a test holds it to them. `spanscore metrics NAME` prints
+This page is written by `make docs` from the metrics' classes; a test holds it to them. `spanscore \
+metrics NAME` prints
 the same of the installed version.
 
-A metric gives a score, a skip or a failure. It is skipped, with the reason, where the trace did not record a fact that
-it needs, or where that fact, or one that it also weighs, arrived cut or redacted: missing is neither 0 nor 1. It fails,
-with the error, where a judge or an embedding gave no usable answer; a spent budget is a skip. On every score are also
-`threshold` and `success`. Without a judge (`judge.model`) a judged metric is skipped; what can be seen without one, the
+A metric gives a score, a skip or a failure. It is skipped, with the reason, where the trace did \
+not record a fact that
+it needs, or where that fact, or one that it also weighs, arrived cut or redacted: missing is \
+neither 0 nor 1. It fails,
+with the error, where a judge or an embedding gave no usable answer; a spent budget is a skip. On \
+every score are also
+`threshold` and `success`. Without a judge (`judge.model`) a judged metric is skipped; what can be \
+seen without one, the
 checks see, which [checks.md](checks.md) describes.
 """
 
@@ -29,11 +42,17 @@ def reference() -> str:
 
 
 def _lines() -> Iterator[str]:
-    found = sorted(built_in().values(), key=lambda x: (issubclass(x, RubricMetric), x.scope == "session", x.name))
+    found = sorted(
+        built_in().values(),
+        key=lambda x: (issubclass(x, RubricMetric), x.scope == "session", x.name),
+    )
     yield _INTRODUCTION
     yield "| metric | of a | method | what it asks |"
     yield "|---|---|---|---|"
-    yield from (f"| [{x.name}](#{x.name.replace('.', '')}) | {x.scope} | {x.method} | {x.summary} |" for x in found)
+    yield from (
+        f"| [{x.name}](#{x.name.replace('.', '')}) | {x.scope} | {x.method} | {x.summary} |"
+        for x in found
+    )
     for metric in found:
         yield from _section(metric)
     yield "\n## What the judge of the rubric is told\n"
@@ -51,7 +70,10 @@ def _section(metric: type[Metric]) -> Iterator[str]:
     yield "\n\n".join(_paragraphs(metric.__doc__ or metric.summary))
     needs = f"; needs {', '.join(f'`{x}`' for x in metric.needs)}" if metric.needs else ""
     weighs = f"; also weighs {', '.join(f'`{x}`' for x in metric.weighs)}" if metric.weighs else ""
-    yield f"\n*Scale* {low:g} to {high:g}, {metric.better} is better; runs with the {metric.run}{needs}{weighs}.\n"
+    yield (
+        f"\n*Scale* {low:g} to {high:g}, {metric.better} is better; runs with the"
+        f" {metric.run}{needs}{weighs}.\n"
+    )
     if issubclass(metric, RubricMetric):
         yield from _of_rubric(metric)
         return
@@ -68,13 +90,21 @@ def _section(metric: type[Metric]) -> Iterator[str]:
 
 
 def _of_rubric(metric: type[RubricMetric]) -> Iterator[str]:
-    yield f"Set up under `evaluation.rubric` ([rubric.md](rubric.md)); `threshold` {metric().threshold:g}."
+    yield (
+        "Set up under `evaluation.rubric` ([rubric.md](rubric.md)); `threshold`"
+        f" {metric().threshold:g}."
+    )
     if not issubclass(metric, Criterial):
         return
     criterion = metric.criterion
     weight = f"weight {criterion.weight:g}" if criterion.weight else "a weight must be given"
-    needs = [f"`{x}` of every turn" for x in criterion.needs] + [f"`{x}` of one turn" for x in criterion.needs_once]
-    yield f"\n*Tier* {criterion.tier}, {criterion.kind}, {weight}; needs {', '.join(needs)}. The judge is told:\n"
+    needs = [f"`{x}` of every turn" for x in criterion.needs] + [
+        f"`{x}` of one turn" for x in criterion.needs_once
+    ]
+    yield (
+        f"\n*Tier* {criterion.tier}, {criterion.kind}, {weight}; needs {', '.join(needs)}. The"
+        " judge is told:\n"
+    )
     levels = [f"{level}: {text}" for level, text in enumerate(criterion.levels) if text]
     when = [f"not_applicable: {criterion.no_occasion}"] if criterion.no_occasion else []
     yield from _quoted("\n".join([criterion.description, *levels[::-1], *when]))

@@ -1,4 +1,6 @@
-"""A small JSON Schema validator: the keywords that tools' parameters use, bounded, since traces may be hostile."""
+"""A small JSON Schema validator: the keywords that tools' parameters use, bounded, since traces may
+be hostile.
+"""
 
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -17,10 +19,29 @@ _NAME_CHARS = 200
 _COMPARED_IN_A_STEP = 16
 _CHARS_OF_A_VALUE = 64
 _BOUNDS = frozenset(
-    ("enum", "const", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+    (
+        "enum",
+        "const",
+        "minLength",
+        "maxLength",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+    )
 )
 _PLAIN = _BOUNDS.union(
-    ("type", "description", "title", "default", "examples", "properties", "required", "additionalProperties", "$schema")
+    (
+        "type",
+        "description",
+        "title",
+        "default",
+        "examples",
+        "properties",
+        "required",
+        "additionalProperties",
+        "$schema",
+    )
 )
 
 
@@ -47,7 +68,8 @@ class Steps:
 
 
 def size(value: Json, most: int) -> int:
-    """How many objects, lists, numbers and texts of 64 characters `value` contains, itself included; counted to `most`.
+    """How many objects, lists, numbers and texts of 64 characters `value` contains, itself
+    included; counted to `most`.
 
     >>> size({"a": [1, 2]}, 100), size([0] * 1000, 10)
     (4, 10)
@@ -68,16 +90,20 @@ def size(value: Json, most: int) -> int:
 
 
 def violations(value: Json, schema: Json, steps: Steps | None = None) -> list[str]:
-    """What in `value` breaks `schema`, at most five sentences; empty when nothing does, or the schema says nothing.
+    """What in `value` breaks `schema`, at most five sentences; empty when nothing does, or the
+    schema says nothing.
 
-    Knows type, enum, const, properties, required, additionalProperties, items, anyOf, oneOf, allOf, local $ref and
-    the bounds of numbers, lengths and counts. Other keywords are ignored; `pattern` is, since a regular expression
-    from a trace could take for ever.
+    Knows type, enum, const, properties, required, additionalProperties, items, anyOf, oneOf, allOf,
+    local $ref and the bounds of numbers, lengths and counts. Other keywords are ignored; `pattern`
+    is, since a regular expression from a trace could take for ever.
 
-    It costs some of `steps`, of a budget of its own without. Raises TooLargeError where they do not suffice and
-    nothing was found until then.
+    It costs some of `steps`, of a budget of its own without. Raises TooLargeError where they do not
+    suffice and nothing was found until then.
 
-    >>> violations({"city": 7}, {"properties": {"city": {"type": "string"}, "day": {}}, "required": ["day"]})
+    >>> violations(
+    ...     {"city": 7},
+    ...     {"properties": {"city": {"type": "string"}, "day": {}}, "required": ["day"]},
+    ... )
     ["'day' is missing", "'city' must be of type string and is 7"]
     """
     steps = steps or Steps()
@@ -117,7 +143,9 @@ class _Validator:
         if "allOf" in schema or "anyOf" in schema or "oneOf" in schema:
             yield from self._combined(value, schema, path, depth)
 
-    def _members(self, value: dict[str, Json], schema: dict[str, Json], path: str, depth: int) -> Iterator[str]:
+    def _members(
+        self, value: dict[str, Json], schema: dict[str, Json], path: str, depth: int
+    ) -> Iterator[str]:
         required, properties = schema.get("required"), schema.get("properties")
         self._steps.take((len(value) + _length(required)) // _COMPARED_IN_A_STEP)
         for name in required if isinstance(required, list) else ():
@@ -133,14 +161,20 @@ class _Validator:
             elif isinstance(others, dict):
                 yield from self.walk(member, others, _join(path, name), depth + 1)
 
-    def _elements(self, value: list[Json], schema: dict[str, Json], path: str, depth: int) -> Iterator[str]:
-        yield from _between(len(value), schema, "minItems", "maxItems", f"the length of {_at(path)}")
+    def _elements(
+        self, value: list[Json], schema: dict[str, Json], path: str, depth: int
+    ) -> Iterator[str]:
+        yield from _between(
+            len(value), schema, "minItems", "maxItems", f"the length of {_at(path)}"
+        )
         items = schema.get("items")
         if isinstance(items, dict):
             for index, item in enumerate(value):
                 yield from self.walk(item, items, f"{path}[{index}]", depth + 1)
 
-    def _combined(self, value: Json, schema: dict[str, Json], path: str, depth: int) -> Iterator[str]:
+    def _combined(
+        self, value: Json, schema: dict[str, Json], path: str, depth: int
+    ) -> Iterator[str]:
         for part in _schemas(schema, "allOf"):
             yield from self.walk(value, part, path, depth + 1)
         for keyword in ("anyOf", "oneOf"):
@@ -166,7 +200,9 @@ def _schemas(schema: dict[str, Json], keyword: str) -> list[Json]:
 def _value_bounds(value: Any, schema: dict[str, Any], path: str, steps: Steps) -> Iterator[str]:
     yield from _same_as(value, schema, path, steps)
     if isinstance(value, str):
-        yield from _between(len(value), schema, "minLength", "maxLength", f"the length of {_at(path)}")
+        yield from _between(
+            len(value), schema, "minLength", "maxLength", f"the length of {_at(path)}"
+        )
     elif _is_number(value):
         yield from _between(value, schema, "minimum", "maximum", _at(path))
         low, high = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
@@ -222,7 +258,8 @@ _PLAIN_TYPES: dict[str, tuple[type, ...]] = {
 
 
 def _fits_plainly(value: Json, schema: Json, depth: int, steps: Steps) -> bool:
-    """The common case, decided fast: types, bounds, properties and required names, and a value that fits them.
+    """The common case, decided fast: types, bounds, properties and required names, and a value that
+    fits them.
 
     False says nothing. Raises TooLargeError.
     """
@@ -237,14 +274,19 @@ def _fits_plainly(value: Json, schema: Json, depth: int, steps: Steps) -> bool:
     return not isinstance(value, dict) or _members_fit_plainly(value, schema, depth, steps)
 
 
-def _members_fit_plainly(value: dict[str, Json], schema: dict[str, Json], depth: int, steps: Steps) -> bool:
+def _members_fit_plainly(
+    value: dict[str, Json], schema: dict[str, Json], depth: int, steps: Steps
+) -> bool:
     properties, required = schema.get("properties", {}), schema.get("required", [])
     if not isinstance(properties, dict) or not isinstance(required, list):
         return False
     steps.take(len(required) // _COMPARED_IN_A_STEP)
     if not all(isinstance(name, str) and name in value for name in required):
         return False
-    return all(name in properties and _fits_plainly(value[name], properties[name], depth + 1, steps) for name in value)
+    return all(
+        name in properties and _fits_plainly(value[name], properties[name], depth + 1, steps)
+        for name in value
+    )
 
 
 def _is_of(value: Json, schema: dict[str, Json], steps: Steps) -> bool:
@@ -254,7 +296,9 @@ def _is_of(value: Json, schema: dict[str, Json], steps: Steps) -> bool:
     if value is None and schema.get("nullable") is True:
         return True
     # A type that JSON Schema does not know forbids nothing.
-    return any(not isinstance(kind, str) or kind not in _KINDS or _KINDS[kind](value) for kind in kinds)
+    return any(
+        not isinstance(kind, str) or kind not in _KINDS or _KINDS[kind](value) for kind in kinds
+    )
 
 
 def _type_name(declared: Json) -> str:

@@ -1,4 +1,6 @@
-"""Tool correctness against expected calls: which tools, with which parameters, in which order, and of any use."""
+"""Tool correctness against expected calls: which tools, with which parameters, in which order, and
+of any use.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,14 +25,18 @@ _READINGS = (
     (0.5, "partly as expected"),
     (0.25, "mostly not as expected"),
 )
-_STEP_COUNTS = 1e-6  # among pairings that are equally good by their parameters, the one with most steps right
+# among pairings that are equally good by their parameters, the one with most steps right
+_STEP_COUNTS = 1e-6
 
 Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedCall:
-    """A tool call that is expected. `parameters` None: any; `step` counts from 1, as calls are made."""
+    """A tool call that is expected.
+
+    `parameters` None: any; `step` counts from 1, as calls are made.
+    """
 
     tool_name: str
     parameters: Mapping[str, Json] | None = None
@@ -39,7 +45,9 @@ class ExpectedCall:
 
 @dataclass(frozen=True, slots=True)
 class UsedCall:
-    """A tool call that was made. `parameters` None: not recorded; `answer` numbers the model answer that asked for it.
+    """A tool call that was made.
+
+    `parameters` None: not recorded; `answer` numbers the model answer that asked for it.
 
     Calls that one model answer asked for together have the same `answer`.
     """
@@ -64,13 +72,17 @@ class ToolWeights:
     sequence: Share = 0.25
     """Was each expected call made at its step?"""
 
-    utilisation: Annotated[Share, Field(validation_alias=AliasChoices("utilisation", "utilization"))] = 0.25
+    utilisation: Annotated[
+        Share, Field(validation_alias=AliasChoices("utilisation", "utilization"))
+    ] = 0.25
     """Did the tools' results reach the final answer? `utilization` is the same."""
 
     def __post_init__(self) -> None:
         total = self.selection + self.parameters + self.sequence + self.utilisation
         if abs(total - 1) > 1e-6:
-            raise ValueError(f"the weights of the four aspects add up to {total:g}; let them add up to 1")
+            raise ValueError(
+                f"the weights of the four aspects add up to {total:g}; let them add up to 1"
+            )
 
 
 def _both_spellings() -> dict[str, Any]:
@@ -88,7 +100,9 @@ WeightsOption: TypeAlias = Annotated[ToolWeights, WithJsonSchema(_both_spellings
 
 @dataclass(frozen=True, slots=True)
 class ToolCorrectness:
-    """The four aspects, each 0..1, their weighted sum, and what is wrong; `is_correct`: it reaches the threshold."""
+    """The four aspects, each 0..1, their weighted sum, and what is wrong; `is_correct`: it reaches
+    the threshold.
+    """
 
     selection: float
     parameters: float
@@ -101,11 +115,16 @@ class ToolCorrectness:
     @property
     def reading(self) -> str:
         """What the weighted sum means in words."""
-        return next((text for least, text in _READINGS if reaches(self.overall, least)), "other tools than expected")
+        return next(
+            (text for least, text in _READINGS if reaches(self.overall, least)),
+            "other tools than expected",
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As metadata shows it."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "faults"}
+        values = {
+            name: getattr(self, name) for name in self.__dataclass_fields__ if name != "faults"
+        }
         return {**values, "reading": self.reading}
 
 
@@ -118,7 +137,9 @@ def measure_tools(
     weights: ToolWeights,
     threshold: float,
 ) -> ToolCorrectness | None:
-    """Hold the calls that were made against those expected; None where no tool was used or none is expected."""
+    """Hold the calls that were made against those expected; None where no tool was used or none is
+    expected.
+    """
     if not expected or not used:
         return None
     pairs = _pairs(expected, used[:_MAX_USED_CALLS])
@@ -129,14 +150,23 @@ def measure_tools(
         "utilisation": float(results_used),
     }
     overall = sum(getattr(weights, name) * value for name, value in values.items())
-    faults = tuple(_faults(pairs, used, sequence_matters=sequence_matters, results_used=results_used))
-    return ToolCorrectness(**values, overall=overall, is_correct=reaches(overall, threshold), faults=faults)
+    faults = tuple(
+        _faults(pairs, used, sequence_matters=sequence_matters, results_used=results_used)
+    )
+    return ToolCorrectness(
+        **values, overall=overall, is_correct=reaches(overall, threshold), faults=faults
+    )
 
 
 def selection(expected: set[str], used: set[str]) -> float:
-    """How well the tools fit: 1 for the same ones, else the share that is there, needed, or common to both.
+    """How well the tools fit: 1 for the same ones, else the share that is there, needed, or common
+    to both.
 
-    >>> selection({"a", "b"}, {"a"}), selection({"a"}, {"a", "b"}), selection({"a", "b"}, {"b", "c"})
+    >>> (
+    ...     selection({"a", "b"}, {"a"}),
+    ...     selection({"a"}, {"a", "b"}),
+    ...     selection({"a", "b"}, {"b", "c"}),
+    ... )
     (0.5, 0.5, 0.3333333333333333)
     """
     if used < expected:
@@ -147,7 +177,8 @@ def selection(expected: set[str], used: set[str]) -> float:
 
 
 def likeness(expected: Mapping[str, Json] | None, given: Json) -> float:
-    """1 where the parameters are equal (or any will do), else the share of all keys that match in name and value.
+    """1 where the parameters are equal (or any will do), else the share of all keys that match in
+    name and value.
 
     >>> likeness({"city": "Rome", "unit": "C"}, {"city": "Rome", "unit": "F"})
     0.5
@@ -176,23 +207,30 @@ def same(one: Json, other: Json, depth: int = 0) -> bool:
 class _Steps:
     """At which step each call was made, as the expectation counts.
 
-    A list that begins with step 0 counts from 0. Where it gives two calls the same step, those that one model answer
-    asked for together are one step; else each call is one.
+    A list that begins with step 0 counts from 0. Where it gives two calls the same step, those that
+    one model answer asked for together are one step; else each call is one.
     """
 
     def __init__(self, expected: Sequence[ExpectedCall], used: Sequence[UsedCall]) -> None:
         given = [x.step for x in expected if x.step is not None]
         first = 1 if min(given, default=1) else 0
         if len(set(given)) < len(given):
-            rounds = {answer: number for number, answer in enumerate(dict.fromkeys(x.answer for x in used), first)}
+            rounds = {
+                answer: number
+                for number, answer in enumerate(dict.fromkeys(x.answer for x in used), first)
+            }
             self.actual = [rounds[x.answer] for x in used]
         else:
             self.actual = list(range(first, first + len(used)))
-        self.expected = [place if x.step is None else x.step for place, x in enumerate(expected, first)]
+        self.expected = [
+            place if x.step is None else x.step for place, x in enumerate(expected, first)
+        ]
 
 
 class _Pair(NamedTuple):
-    """An expected call and what it is held against: a call of that tool, or None where there is none left."""
+    """An expected call and what it is held against: a call of that tool, or None where there is
+    none left.
+    """
 
     expected: ExpectedCall
     made: UsedCall | None
@@ -201,7 +239,9 @@ class _Pair(NamedTuple):
 
     @property
     def likeness(self) -> float:
-        return 0.0 if self.made is None else likeness(self.expected.parameters, self.made.parameters)
+        return (
+            0.0 if self.made is None else likeness(self.expected.parameters, self.made.parameters)
+        )
 
     @property
     def in_step(self) -> bool:
@@ -245,7 +285,9 @@ def _faults(
     for pair in pairs:
         name = pair.expected.tool_name
         if pair.made is None:
-            yield f"{name} was not called" + (" as often as expected" if name in {x.tool_name for x in used} else "")
+            yield f"{name} was not called" + (
+                " as often as expected" if name in {x.tool_name for x in used} else ""
+            )
             continue
         if pair.likeness < 1:
             yield f"{name}: {_differing(pair.expected.parameters or {}, pair.made.parameters)}"
@@ -259,7 +301,11 @@ def _differing(expected: Mapping[str, Json], given: Json) -> str:
     """The parameters that are not as expected, with both values."""
     if not isinstance(given, dict):
         return f"parameters {_shown(given)}, expected {_shown(dict(expected))}"
-    keys = [x for x in {**expected, **given} if x not in given or x not in expected or not same(expected[x], given[x])]
+    keys = [
+        x
+        for x in {**expected, **given}
+        if x not in given or x not in expected or not same(expected[x], given[x])
+    ]
     return listed(
         [
             f"{key} is not given, expected {_shown(expected[key])}"

@@ -1,4 +1,6 @@
-"""External scores, which people, programs and other evaluators gave, joined to the turns that they are of."""
+"""External scores, which people, programs and other evaluators gave, joined to the turns that they
+are of.
+"""
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,13 +16,29 @@ HUMAN, PROGRAMMATIC = "human", "programmatic"
 """The sources that are no evaluator."""
 
 MAX_SHARED = 20
-"""Turns that may share a response id; one that more have, as a model stub gives all its answers, names none of them."""
+"""Turns that may share a response id; one that more have, as a model stub gives all its answers,
+names none of them.
+"""
 
 KIND_OF_SOURCE: Mapping[str, EvaluatorKind] = {HUMAN: "HUMAN", PROGRAMMATIC: "CODE"}
 """What gave a score, where only the source is recorded."""
 
-_PASSES = frozenset({"pass", "passed", "true", "yes", "correct", "thumbs_up", "thumbs-up", "thumbs up", "👍"})
-_FAILS = frozenset({"fail", "failed", "false", "no", "incorrect", "thumbs_down", "thumbs-down", "thumbs down", "👎"})
+_PASSES = frozenset(
+    {"pass", "passed", "true", "yes", "correct", "thumbs_up", "thumbs-up", "thumbs up", "👍"}
+)
+_FAILS = frozenset(
+    {
+        "fail",
+        "failed",
+        "false",
+        "no",
+        "incorrect",
+        "thumbs_down",
+        "thumbs-down",
+        "thumbs down",
+        "👎",
+    }
+)
 
 
 def verdict(label: str | None) -> bool | None:
@@ -34,13 +52,23 @@ def verdict(label: str | None) -> bool | None:
 
 
 def etag(score: Evaluation) -> str:
-    """What changes with each change of a score that others gave, and is the same wherever it is shown."""
-    facts = (score.uid, score.revision, score.value, score.label, score.reason, score.evaluated_at_ns)
+    """What changes with each change of a score that others gave, and is the same wherever it is
+    shown.
+    """
+    facts = (
+        score.uid,
+        score.revision,
+        score.value,
+        score.label,
+        score.reason,
+        score.evaluated_at_ns,
+    )
     return hashlib.sha256(repr(facts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def stand_in_span_id(trace_id: str) -> str:
-    """The span id that stands for "some span of this trace" where only the trace is known, and OTLP wants a parent.
+    """The span id that stands for "some span of this trace" where only the trace is known, and OTLP
+    wants a parent.
 
     >>> stand_in_span_id("0af7651916cd43dd8448eb211c80319c")
     '23326507fc9e033c'
@@ -52,7 +80,8 @@ def stand_in_span_id(trace_id: str) -> str:
 class Turn:
     """What tells whether a score is of a turn: its OTel traces, spans and responses, and its owner.
 
-    `responses` has a line for each model call whose answer has an id: the id of its span, a blank, the response id.
+    `responses` has a line for each model call whose answer has an id: the id of its span, a blank,
+    the response id.
     """
 
     id: str
@@ -66,10 +95,21 @@ class Turn:
     @classmethod
     def of(cls, trace: AgentTrace) -> "Turn":
         """These facts of an agent trace."""
-        span_ids = " ".join(sorted(spans_of(trace)))  # as one text, since whoever reads large files keeps many
-        responses = "\n".join(f"{span_id} {response_id}" for response_id, span_id in responses_of(trace).items())
+        # as one text, since whoever reads large files keeps many
+        span_ids = " ".join(sorted(spans_of(trace)))
+        responses = "\n".join(
+            f"{span_id} {response_id}" for response_id, span_id in responses_of(trace).items()
+        )
         owner = owner_of(trace.target.resource)
-        return cls(trace.id, trace.trace_ids, span_ids, responses, trace.session_id, trace.session_key, owner)
+        return cls(
+            trace.id,
+            trace.trace_ids,
+            span_ids,
+            responses,
+            trace.session_id,
+            trace.session_key,
+            owner,
+        )
 
     def has_span(self, span_id: str) -> bool:
         """Whether a span is known to be one of the turn's."""
@@ -103,9 +143,12 @@ class _Members(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """Scores by what they are of. `of_no_turn` are of a trace with several turns, and of none that can be named.
+    """Scores by what they are of.
 
-    `scores` has the others: those that are joined to a turn, those of sessions, and those of traces that are not known.
+    `of_no_turn` are of a trace with several turns, and of none that can be named.
+
+    `scores` has the others: those that are joined to a turn, those of sessions, and those of traces
+    that are not known.
     """
 
     scores: list[Evaluation]
@@ -113,7 +156,10 @@ class Joined(NamedTuple):
 
 
 def join(scores: Iterable[Evaluation], turns: Iterable[AgentTrace]) -> Joined:
-    """`scores`, each joined to the one of `turns` that it is of; of each source only the newest. See `Turns.join`."""
+    """`scores`, each joined to the one of `turns` that it is of; of each source only the newest.
+
+    See `Turns.join`.
+    """
     return Turns(map(Turn.of, turns)).join(scores)
 
 
@@ -123,15 +169,20 @@ _Response: TypeAlias = tuple[Headers, str]
 class Turns:
     """Turns, by the traces that scores name.
 
-    `shared` are responses, by tenant and id, that more than `MAX_SHARED` turns have, also where few of them are known.
+    `shared` are responses, by tenant and id, that more than `MAX_SHARED` turns have, also where few
+    of them are known.
     """
 
-    def __init__(self, turns: Iterable[Turn] = (), shared: Collection[tuple[str, str]] = ()) -> None:
+    def __init__(
+        self, turns: Iterable[Turn] = (), shared: Collection[tuple[str, str]] = ()
+    ) -> None:
         self._known: dict[str, Turn] = {}
         self._shared = shared
         self._of_trace: dict[str, list[Turn]] = {}
-        self._of_response: dict[_Response, list[Turn]] | None = None  # made for the first score that names one
-        self._members = _Members.of("", ())  # of the trace that the last score named: a trace may have many turns
+        # made for the first score that names one
+        self._of_response: dict[_Response, list[Turn]] | None = None
+        # of the trace that the last score named: a trace may have many turns
+        self._members = _Members.of("", ())
         for turn in turns:
             self.add(turn)
 
@@ -147,12 +198,13 @@ class Turns:
             _note_responses(turn, self._of_response)
 
     def join(self, scores: Iterable[Evaluation]) -> Joined:
-        """`scores`, each with the agent trace that it is of as its subject, and of each source only the newest.
+        """`scores`, each with the agent trace that it is of as its subject, and of each source only
+        the newest.
 
-        A score is of the turn that has its span; else of the one in which a model call was answered with the response
-        that it names, whatever trace the evaluator itself has recorded it in; else of the only turn of its trace. Of a
-        trace with several turns it is of none where neither tells which. What one tenant gave to a trace of another's
-        is left out.
+        A score is of the turn that has its span; else of the one in which a model call was answered
+        with the response that it names, whatever trace the evaluator itself has recorded it in;
+        else of the only turn of its trace. Of a trace with several turns it is of none where
+        neither tells which. What one tenant gave to a trace of another's is left out.
         """
         found, of_no_turn = [], []
         for score in scores:
@@ -166,7 +218,9 @@ class Turns:
         return Joined(newest(found), newest(of_no_turn))
 
     def turn_of(self, score: Evaluation) -> Turn | None:
-        """The turn that a score is of, as `join` finds it; None where it is of none, or of one that is not known."""
+        """The turn that a score is of, as `join` finds it; None where it is of none, or of one that
+        is not known.
+        """
         if score.scope != "trace":
             return None
         target = score.target
@@ -179,10 +233,15 @@ class Turns:
             evidence: tuple[Iterable[Turn], ...] = (with_span, answered_here, answered)
         else:
             evidence = (with_span, members.turns)
-        return next((x for turns in evidence if (x := _only(filter(has_same_owner, turns))) is not None), None)
+        return next(
+            (x for turns in evidence if (x := _only(filter(has_same_owner, turns))) is not None),
+            None,
+        )
 
     def placed(self, score: Evaluation) -> Evaluation:
-        """The score with the agent trace that it is of as its subject; as it is where that is none."""
+        """The score with the agent trace that it is of as its subject; as it is where that is
+        none.
+        """
         turn = self.turn_of(score)
         return score if turn is None else _of_turn(score, turn)
 
@@ -191,7 +250,9 @@ class Turns:
         return any(True for _ in self._named(score))
 
     def _names_own(self, score: Evaluation) -> bool:
-        """Whether one of the turns whose trace or response the score names has the owner of the score."""
+        """Whether one of the turns whose trace or response the score names has the owner of the
+        score.
+        """
         return any(map(_SameOwner(score), self._named(score)))
 
     def _named(self, score: Evaluation) -> Iterator[Turn]:
@@ -206,7 +267,9 @@ class Turns:
         return self._members
 
     def _answered(self, score: Evaluation) -> Sequence[Turn]:
-        """The turns of the score's owner that have the response that it names; none where too many share it."""
+        """The turns of the score's owner that have the response that it names; none where too many
+        share it.
+        """
         response_id = score.target.response_id
         if response_id is None or (score.tenant, response_id) in self._shared:
             return ()
@@ -242,31 +305,49 @@ class _SameOwner:
         self._is_created = bool(score.digest)
 
     def __call__(self, turn: Turn) -> bool:
-        return self._owner == turn.owner or (self._is_created and self._owner == of_tenant(tenant_in(turn.owner)))
+        return self._owner == turn.owner or (
+            self._is_created and self._owner == of_tenant(tenant_in(turn.owner))
+        )
 
 
 def _of_turn(score: Evaluation, turn: Turn) -> Evaluation:
     session_id = score.session_id or turn.session_id
     target = _target(score.target, turn)
-    return replace(score, subject_id=turn.id, session_id=session_id, session_key=turn.session_key, target=target)
+    return replace(
+        score,
+        subject_id=turn.id,
+        session_id=session_id,
+        session_key=turn.session_key,
+        target=target,
+    )
 
 
 def _target(target: Target, turn: Turn) -> Target:
-    """Of a score that names the turn by a response alone the call's span, where the turn is in one trace."""
+    """Of a score that names the turn by a response alone the call's span, where the turn is in one
+    trace.
+    """
     if target.trace_id in turn.trace_ids:
         return target
-    span_id = turn.spans_by_response().get(target.response_id or "", "") if len(turn.trace_ids) == 1 else ""
+    span_id = (
+        turn.spans_by_response().get(target.response_id or "", "")
+        if len(turn.trace_ids) == 1
+        else ""
+    )
     return replace(target, trace_id=turn.trace_ids[0], span_id=span_id)
 
 
 def responses_of(trace: AgentTrace) -> dict[str, str]:
-    """The ids of the spans of a turn's model calls, by the response ids of their answers, each a single line."""
+    """The ids of the spans of a turn's model calls, by the response ids of their answers, each a
+    single line.
+    """
     calls = [x for x in trace.model_calls if x.response_id and "\n" not in x.response_id]
     return {x.response_id or "": x.span_id for x in calls}
 
 
 def spans_of(trace: AgentTrace) -> set[str]:
-    """The ids of the spans that a turn is known to have: its target, its opening span and those of its calls."""
+    """The ids of the spans that a turn is known to have: its target, its opening span and those of
+    its calls.
+    """
     found = {trace.target.span_id, trace.root_span_id, trace.opening_span_id}
     found.update(x.span_id for x in trace.model_calls)
     found.update(x.span_id for x in trace.tool_calls or ())
@@ -275,7 +356,8 @@ def spans_of(trace: AgentTrace) -> set[str]:
 
 
 def newest(scores: Iterable[Evaluation]) -> list[Evaluation]:
-    """Of each source's scores of one subject by one name the last given, in the order in which they were given.
+    """Of each source's scores of one subject by one name the last given, in the order in which they
+    were given.
 
     Who changes their mind gives a score again.
     """
@@ -283,5 +365,7 @@ def newest(scores: Iterable[Evaluation]) -> list[Evaluation]:
     for score in sorted(scores, key=lambda x: x.evaluated_at_ns):
         by = score.evaluator
         place = score.target.span_id or score.target.response_id
-        last[score.scope, score.subject_id, place, score.metric, by.source, by.name, by.author] = score
+        last[score.scope, score.subject_id, place, score.metric, by.source, by.name, by.author] = (
+            score
+        )
     return sorted(last.values(), key=lambda x: x.evaluated_at_ns)

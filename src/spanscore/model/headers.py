@@ -1,6 +1,8 @@
-"""Headers of received requests, as far as they are kept, so that what leaves for a trace leaves with them.
+"""Headers of received requests, as far as they are kept, so that what leaves for a trace leaves
+with them.
 
-On their way to its scores they travel as attributes of the trace's resource, under names that nobody else may use.
+On their way to its scores they travel as attributes of the trace's resource, under names that
+nobody else may use.
 """
 
 from collections.abc import Iterable
@@ -12,7 +14,10 @@ Headers: TypeAlias = tuple[tuple[str, str], ...]
 """Name, in lower case, and value."""
 
 TENANT: Final = ":tenant"
-"""The name under which a request's tenant is kept among its headers. No header that is sent is called so."""
+"""The name under which a request's tenant is kept among its headers.
+
+No header that is sent is called so.
+"""
 
 _PREFIX: Final = "spanscore.header."
 _TENANT_KEY: Final = _PREFIX + TENANT
@@ -37,7 +42,9 @@ def chosen(received: Iterable[tuple[str, str | bytes]], wanted: frozenset[str]) 
 
 
 def with_headers(resource: Attributes, headers: Headers) -> dict[str, Value]:
-    """A resource's attributes with the headers that it came with, and no others that a sender has made up."""
+    """A resource's attributes with the headers that it came with, and no others that a sender has
+    made up.
+    """
     own = without_headers(resource)
     return {**own, **{_PREFIX + name: value for name, value in headers}}
 
@@ -49,7 +56,11 @@ def without_headers(resource: Attributes) -> dict[str, Value]:
 
 def headers_of(resource: Attributes) -> Headers:
     """The headers that a resource came with."""
-    return tuple((key[len(_PREFIX) :], str(value)) for key, value in resource.items() if key.startswith(_PREFIX))
+    return tuple(
+        (key[len(_PREFIX) :], str(value))
+        for key, value in resource.items()
+        if key.startswith(_PREFIX)
+    )
 
 
 def tenant_of(resource: Attributes) -> str:
@@ -67,7 +78,9 @@ def tenant_in(headers: Headers) -> str:
 
 
 def owner_of(resource: Attributes) -> Headers:
-    """Whom what came with a resource belongs to: its tenant; without tenants the headers tell senders apart."""
+    """Whom what came with a resource belongs to: its tenant; without tenants the headers tell
+    senders apart.
+    """
     headers = headers_of(resource)
     return tuple(x for x in headers if x[0] == TENANT) or headers
 

@@ -1,4 +1,6 @@
-"""The JSON value type, and the one way the project parses and prints JSON: fast, bounded and deterministic."""
+"""The JSON value type, and the one way the project parses and prints JSON: fast, bounded and
+deterministic.
+"""
 
 import json as _json
 import re
@@ -16,10 +18,12 @@ _LONG_INTEGER = re.compile(rb"(?<![\w.])(?:-[0-9]{19}|[0-9]{20})")
 
 
 def loads(text: str | bytes) -> Any:
-    """Parse JSON. Raises ValueError on text that is not JSON or is nested beyond what the parser bounds.
+    """Parse JSON.
 
-    Integers beyond 64 bits, which orjson rounds, and NaN and Infinity, which it refuses, are as Python's parser reads
-    them.
+    Raises ValueError on text that is not JSON or is nested beyond what the parser bounds.
+
+    Integers beyond 64 bits, which orjson rounds, and NaN and Infinity, which it refuses, are as
+    Python's parser reads them.
     """
     try:
         return exact(text, orjson.loads(text))
@@ -31,21 +35,26 @@ def loads(text: str | bytes) -> Any:
 
 
 def exact(text: str | bytes, parsed: Any) -> Any:
-    """What orjson `parsed` from `text`, with its integers beyond 64 bits, which orjson makes floats, as integers.
+    """What orjson `parsed` from `text`, with its integers beyond 64 bits, which orjson makes
+    floats, as integers.
 
-    Only text with a number so long is parsed again. One of more digits than Python reads (4,300) stays a float.
+    Only text with a number so long is parsed again. One of more digits than Python reads (4,300)
+    stays a float.
 
     >>> exact("[1180591620717411303424]", [1.1805916207174113e21])
     [1180591620717411303424]
     """
     if len(text) < len(_LONG_BELOW_0):
         return parsed
-    sample = text[::6]  # where nineteen digits in a row are three in a row, which most texts do not have
+    # where nineteen digits in a row are three in a row, which most texts do not have
+    sample = text[::6]
     if isinstance(sample, str):
         sample = sample.encode("utf-8", "surrogatepass")
     if not sample.translate(_DIGITS_AS_0).count(b"000"):  # `in` takes three times as long
         return parsed
-    if not _has_long_integer(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text):
+    if not _has_long_integer(
+        text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    ):
         return parsed
     try:
         return _json.loads(text)
@@ -54,15 +63,23 @@ def exact(text: str | bytes, parsed: Any) -> Any:
 
 
 def _has_long_integer(text: bytes) -> bool:
-    """Whether an integer beyond 64 bits may be there. The pattern alone would take longer than the parser."""
+    """Whether an integer beyond 64 bits may be there.
+
+    The pattern alone would take longer than the parser.
+    """
     digits = text.translate(_DIGITS_AS_0)
     return (_LONG in digits or _LONG_BELOW_0 in digits) and _LONG_INTEGER.search(text) is not None
 
 
 def dumps(value: object, *, sort_keys: bool = False) -> str:
-    """Print `value` as compact JSON text; keys keep their order. Anything JSON does not know becomes its `str()`."""
+    """Print `value` as compact JSON text; keys keep their order.
+
+    Anything JSON does not know becomes its `str()`.
+    """
     try:
-        return orjson.dumps(value, default=str, option=_SORTED if sort_keys else orjson.OPT_NON_STR_KEYS).decode()
+        return orjson.dumps(
+            value, default=str, option=_SORTED if sort_keys else orjson.OPT_NON_STR_KEYS
+        ).decode()
     except TypeError:  # integers beyond 64 bits, lone surrogates
         return _json.dumps(value, default=str, separators=(",", ":"), sort_keys=sort_keys)
 

@@ -6,7 +6,8 @@ from spanscore.model.quantity import duration_ns
 
 
 def moment_ns(text: str, now_ns: int) -> int:
-    """Unix nanoseconds of a duration before `now_ns`, such as 24h, or of a time, which is UTC where it names no zone.
+    """Unix nanoseconds of a duration before `now_ns`, such as 24h, or of a time, which is UTC where
+    it names no zone.
 
     Raises ValueError on anything else.
 
@@ -20,6 +21,12 @@ def moment_ns(text: str, now_ns: int) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{text!r}: give a duration such as 24h, or a time such as 2026-05-01T12:00") from None
-    since_epoch = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since_epoch.days * 86400 + since_epoch.seconds) * 10**9 + since_epoch.microseconds * 1000
+        raise ValueError(
+            f"{text!r}: give a duration such as 24h, or a time such as 2026-05-01T12:00"
+        ) from None
+    since_epoch = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime(
+        1970, 1, 1, tzinfo=UTC
+    )
+    return (
+        since_epoch.days * 86400 + since_epoch.seconds
+    ) * 10**9 + since_epoch.microseconds * 1000

@@ -1,4 +1,6 @@
-"""Models whose fields are described by the docstrings below them, and the options of a configuration."""
+"""Models whose fields are described by the docstrings below them, and the options of a
+configuration.
+"""
 
 import ast
 import functools
@@ -16,12 +18,14 @@ from pydantic_core import CoreSchema
 class Described(BaseModel):
     """A model whose JSON schema describes each field by the docstring below it.
 
-    pydantic's `use_attribute_docstrings` does so too, but reads the source of each class when the class is made, which
-    took a sixth of a server's start. Here it is read when a schema is made.
+    pydantic's `use_attribute_docstrings` does so too, but reads the source of each class when the
+    class is made, which took a sixth of a server's start. Here it is read when a schema is made.
     """
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
         """See pydantic: the schema, with a description for each field that has none yet."""
         made = handler(core_schema)
         properties: dict[str, Any] = handler.resolve_ref_schema(made).get("properties", {})
@@ -49,7 +53,9 @@ def _key(name: str, field: FieldInfo) -> str:
 
 @functools.cache
 def _texts(model: type[BaseModel]) -> dict[str, str]:
-    """The docstrings below the fields of a model, by the fields' names; none where its source is not there."""
+    """The docstrings below the fields of a model, by the fields' names; none where its source is
+    not there.
+    """
     found: dict[str, str] = {}
     for kind in reversed(model.__mro__):
         if issubclass(kind, Described):

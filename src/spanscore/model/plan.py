@@ -37,7 +37,10 @@ _ENUMERATORS: tuple[tuple[re.Pattern[str], Callable[[str], int]], ...] = (
     (re.compile(r"([\u2460-\u2473])"), lambda sign: ord(sign) - 0x245F),
     (re.compile(rf"第?([{_HAN}])(?:步[:：,，]?|[、.：:])"), lambda sign: _HAN.index(sign) + 1),
     (re.compile(r"(?<![\w.])\(?([a-h])\)", re.IGNORECASE), lambda sign: ord(sign.lower()) - 0x60),
-    (re.compile(r"(?<![\w.])\(?([ivx]{1,4})[.)](?=\s)", re.IGNORECASE), lambda sign: _roman(sign.lower())),
+    (
+        re.compile(r"(?<![\w.])\(?([ivx]{1,4})[.)](?=\s)", re.IGNORECASE),
+        lambda sign: _roman(sign.lower()),
+    ),
 )
 """How the items of a list are numbered, and the number that a sign stands for."""
 
@@ -45,7 +48,9 @@ _SECOND = ("2", "b)", "ii")
 """The numbers of second items in ASCII and lower case."""
 
 _BULLET = re.compile(
-    r"^[ \t]*(#{1,6}|[-*+•◦▪‣–—☐☑□■○●➡→]|\[[ xX]?\])[ \t]*(?:\[[ xX]?\][ \t]*)?(?![-*_=#])(\S[^\n]*)$", re.MULTILINE
+    r"^[ \t]*(#{1,6}|[-*+•◦▪‣–—☐☑□■○●➡→]|\[[ xX]?\])[ \t]*(?:\[[ xX]?\]["
+    r" \t]*)?(?![-*_=#])(\S[^\n]*)$",
+    re.MULTILINE,
 )
 _ARROW = re.compile(r"→|⇒|->|=>")
 _PAIR = re.compile(r"[*_]*[^:：]{1,40}[:：]\s*\S")
@@ -53,17 +58,32 @@ _TRIMMED = " \t\r\n*_`#;,，；-–—→"
 
 _LISTS = ("steps", "plan", "todos", "todo", "tasks", "items", "checklist", "subtasks", "actions")
 """What the list of steps is called in JSON, without its signs and in lower case."""
-_TEXTS = ("content", "step", "title", "task", "description", "subject", "text", "action", "goal", "name", "activeform")
+_TEXTS = (
+    "content",
+    "step",
+    "title",
+    "task",
+    "description",
+    "subject",
+    "text",
+    "action",
+    "goal",
+    "name",
+    "activeform",
+)
 _OF_CALLS = frozenset({"arguments", "args", "parameters", "input", "tool_call_id", "function"})
-_FOR_PLANS = re.compile(r"to-?_?dos?(?![a-z])|plan(?:s|ning)?(?![a-z])|task_?list|checklist", re.IGNORECASE)
+_FOR_PLANS = re.compile(
+    r"to-?_?dos?(?![a-z])|plan(?:s|ning)?(?![a-z])|task_?list|checklist", re.IGNORECASE
+)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def announced_steps(text: str) -> tuple[str, ...]:
-    """The steps that a text announces, in order, at most 50; empty where it announces fewer than two.
+    """The steps that a text announces, in order, at most 50; empty where it announces fewer than
+    two.
 
-    They are the elements of a JSON list, the items of a list with numbers or bullets, also on one line, the parts of a
-    chain of arrows, else the clauses of the sentences that announce them.
+    They are the elements of a JSON list, the items of a list with numbers or bullets, also on one
+    line, the parts of a chain of arrows, else the clauses of the sentences that announce them.
 
     >>> announced_steps("Plan: 1. find a flight 2. book it 3. send the ticket")
     ('find a flight', 'book it', 'send the ticket')
@@ -81,9 +101,12 @@ def announced_steps(text: str) -> tuple[str, ...]:
 
 
 def set_down_steps(tool: str, arguments: Json) -> tuple[str, ...]:
-    """The steps that a call of a tool for plans or to-do lists sets down; empty where it sets down fewer than two.
+    """The steps that a call of a tool for plans or to-do lists sets down; empty where it sets down
+    fewer than two.
 
-    >>> set_down_steps("TodoWrite", {"todos": [{"content": "Find a flight"}, {"content": "Book it"}]})
+    >>> set_down_steps(
+    ...     "TodoWrite", {"todos": [{"content": "Find a flight"}, {"content": "Book it"}]}
+    ... )
     ('Find a flight', 'Book it')
     """
     if not is_for_plans(tool):
@@ -91,7 +114,9 @@ def set_down_steps(tool: str, arguments: Json) -> tuple[str, ...]:
     steps = _trimmed(_listed_in(arguments, 0))
     if len(steps) >= LEAST_STEPS:
         return steps
-    texts = [x for x in arguments.values() if isinstance(x, str)] if isinstance(arguments, dict) else []
+    texts = (
+        [x for x in arguments.values() if isinstance(x, str)] if isinstance(arguments, dict) else []
+    )
     return next((found for found in map(announced_steps, texts) if found), ())
 
 
@@ -117,7 +142,9 @@ def _in_json(text: str) -> Iterator[str]:
     except ValueError:
         return
     listed = _listed_in(value, 0)
-    if isinstance(value, dict) or _are_steps(listed, text[:start] if fenced is None else text[: fenced.start()]):
+    if isinstance(value, dict) or _are_steps(
+        listed, text[:start] if fenced is None else text[: fenced.start()]
+    ):
         yield from listed
 
 
@@ -154,7 +181,8 @@ def _plain_key(key: str) -> str:
 
 
 def _numbered(text: str) -> Iterable[str]:
-    if text.isascii() and not any(x in text.lower() for x in _SECOND):  # as most texts, which are not searched further
+    # as most texts, which are not searched further
+    if text.isascii() and not any(x in text.lower() for x in _SECOND):
         return ()
     for pattern, number in _ENUMERATORS:
         items = list(_run(text, pattern, number))
@@ -164,7 +192,9 @@ def _numbered(text: str) -> Iterable[str]:
 
 
 def _run(text: str, pattern: re.Pattern[str], number: Callable[[str], int]) -> Iterator[str]:
-    """What stands behind the numbers 1, 2, 3 and so on; what follows the last one's line is left out."""
+    """What stands behind the numbers 1, 2, 3 and so on; what follows the last one's line is left
+    out.
+    """
     places: list[re.Match[str]] = []
     for found in pattern.finditer(text):
         at = number(found[1])
@@ -193,15 +223,21 @@ def _bulleted(text: str) -> Iterable[str]:
 
 
 def _chained(text: str) -> Iterable[str]:
-    """The parts of "find it → book it"; what stands before a colon in front of them is a heading."""
+    """The parts of "find it → book it"; what stands before a colon in front of them is a
+    heading.
+    """
     line = next((x for x in text.splitlines() if _ARROW.search(x)), "")
     parts = [x.rpartition(":")[2] for x in _ARROW.split(line)[:MAX_STEPS]]
     return parts if _are_steps(parts, text) else ()
 
 
 def _are_steps(items: Sequence[str], text: str) -> bool:
-    """Whether the items of a list are things to do: by what is said around them, else by what they look like."""
-    if len(items) < LEAST_STEPS or sum(x.rstrip().endswith(("?", "？")) for x in items) * 2 > len(items):
+    """Whether the items of a list are things to do: by what is said around them, else by what they
+    look like.
+    """
+    if len(items) < LEAST_STEPS or sum(x.rstrip().endswith(("?", "？")) for x in items) * 2 > len(
+        items
+    ):
         return False
     if _PLAN_WORD.search(text) or announces(text):
         return True

@@ -15,7 +15,16 @@ _UNIT_NS = {
     "h": 3600 * 10**9,
     "d": 86400 * 10**9,
 }
-_UNIT_BYTES = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "kB": 10**3, "MB": 10**6, "GB": 10**9}
+_UNIT_BYTES = {
+    "": 1,
+    "B": 1,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+    "kB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h|d)")
 _BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|kB|MB|GB|)")
 
@@ -30,7 +39,9 @@ def duration_ns(text: Any) -> int:
         return 0
     parts = _DURATION.findall(text) if isinstance(text, str) else []
     if not parts or "".join(n + u for n, u in parts) != text:
-        raise ValueError(f"{text!r} is no duration: write a number and a unit, such as 200ms, 10s, 5m or 24h")
+        raise ValueError(
+            f"{text!r} is no duration: write a number and a unit, such as 200ms, 10s, 5m or 24h"
+        )
     return round(sum(float(number) * _UNIT_NS[unit] for number, unit in parts))
 
 
@@ -44,7 +55,9 @@ def size_bytes(text: Any) -> int:
         return text
     match = _BYTES.fullmatch(text) if isinstance(text, str) else None
     if not match:
-        raise ValueError(f"{text!r} is no size: write a number of bytes, or a number and KiB, MiB or GiB")
+        raise ValueError(
+            f"{text!r} is no size: write a number of bytes, or a number and KiB, MiB or GiB"
+        )
     return round(float(match[1]) * _UNIT_BYTES[match[2]])
 
 

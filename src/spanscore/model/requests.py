@@ -8,7 +8,8 @@ from spanscore.model.trace import ModelCall, ToolCall
 
 
 def requested_in(models: Sequence[ModelCall], calls: Sequence[ToolCall]) -> list[int | None]:
-    """For each of `calls` the place in `models` of the answer that asked for it; None where nobody is known to have.
+    """For each of `calls` the place in `models` of the answer that asked for it; None where nobody
+    is known to have.
 
     By the call's id; where only one of the two has it, by name and arguments, one after the other.
     """

@@ -1,4 +1,6 @@
-"""What measuring gives: a Score, a Skip or a Failure; and the Evaluation that says what it rests on."""
+"""What measuring gives: a Score, a Skip or a Failure; and the Evaluation that says what it rests
+on.
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -22,12 +24,17 @@ SkipCause: TypeAlias = Literal[
     "budget",  # the judge's budget is spent
     "other",
 ]
-"""Why there is no score, in one of few words: for counting, and for deciding what is done about it."""
+"""Why there is no score, in one of few words: for counting, and for deciding what is done about
+it.
+"""
 
 
 @record()
 class JudgeUsage:
-    """What asking cost. `cost_usd` is None where a model's price is not known; `cached` counts answers from cache."""
+    """What asking cost.
+
+    `cost_usd` is None where a model's price is not known; `cached` counts answers from cache.
+    """
 
     calls: int = 0
     input_tokens: int = 0
@@ -48,7 +55,9 @@ class JudgeUsage:
 
 @record()
 class Score:
-    """A measured value on the metric's scale; `label` only where the metric declares labels of its own."""
+    """A measured value on the metric's scale; `label` only where the metric declares labels of its
+    own.
+    """
 
     value: float
     reason: str
@@ -83,8 +92,8 @@ Outcome: TypeAlias = Score | Skip | Failure
 class Annotation:
     """What somebody else gave: a value, a label, or both.
 
-    `value` is as it was given, on whatever scale that is; of a yes or no it is 1 or 0. `reason` is their comment,
-    `passed` whether they call it a pass; None where they say neither.
+    `value` is as it was given, on whatever scale that is; of a yes or no it is 1 or 0. `reason` is
+    their comment, `passed` whether they call it a pass; None where they say neither.
     """
 
     value: float | None = None
@@ -99,10 +108,13 @@ EvaluatorKind: TypeAlias = Literal["LLM", "CODE", "HUMAN"]
 
 @record()
 class Evaluator:
-    """Who measured. `prompt_hash` covers prompts, schemas and model; `embedding` names the embedding used.
+    """Who measured.
 
-    `source` is None where spanscore measured. Else it is "human", "programmatic", or the name of another evaluator,
-    such as "deepeval"; `author` is who of these it was, where that is recorded. `kind` is None where it is not.
+    `prompt_hash` covers prompts, schemas and model; `embedding` names the embedding used.
+
+    `source` is None where spanscore measured. Else it is "human", "programmatic", or the name of
+    another evaluator, such as "deepeval"; `author` is who of these it was, where that is recorded.
+    `kind` is None where it is not.
     """
 
     kind: EvaluatorKind | None
@@ -117,7 +129,9 @@ class Evaluator:
 
 @record()
 class Result:
-    """One line of a `Tally`: a metric with its value and label; `problem` says why there is no value."""
+    """One line of a `Tally`: a metric with its value and label; `problem` says why there is no
+    value.
+    """
 
     metric: str
     value: float | None = None
@@ -128,9 +142,11 @@ class Result:
 
 @record()
 class Tally:
-    """The newest results of all metrics on one agent trace, or one session, in the order in which they matter.
+    """The newest results of all metrics on one agent trace, or one session, in the order in which
+    they matter.
 
-    `supersedes` is the `tally_uid` of the tally before it, and `label_before` the label of that one.
+    `supersedes` is the `tally_uid` of the tally before it, and `label_before` the label of that
+    one.
     """
 
     results: tuple[Result, ...]
@@ -162,26 +178,29 @@ class Tally:
 
 @record(kw_only=True)
 class Evaluation:
-    """One metric's outcome on one agent trace or session, with all that it rests on; or what somebody else gave it.
+    """One metric's outcome on one agent trace or session, with all that it rests on; or what
+    somebody else gave it.
 
-    `subject_id` is the agent trace's id, or the key of the session (`AgentTrace.session_key`); `trace_id` and
-    `span_id` name the evaluated span (for a session, the target of its last agent trace). `threshold` is None for a
-    metric that has none. `revision` counts from 1; `supersedes` is the `uid` of the evaluation that a later
-    revision takes the place of, and `label_before` the label of that one. `rank` is its place among the evaluations
-    that were made with it of the same subject: 0 is what a reader should see first, and has the `tally` of all of
-    them where that is news. `inline` says that the score left as attributes on the evaluated span, so that no
-    evaluation span follows. `trial` is the test that the evaluated turn was recorded for; in a run of a suite its
-    status is the case's. `sampling` is the chance with which what was evaluated had been drawn; a mean over a
-    population weights by its inverse. `rule` is the name of the rule of `evaluation.rules` by which it was evaluated;
-    None where no rule took it. `first_trace_id` is, for a session, the `trace_id` that its first agent
-    trace's scores have. `digest` is, in a run of a suite, of what the score says; of a score that was created by the
-    API, of what was asked for. `run` is the evaluation run that made
-    it: its revisions count by themselves, and it takes the place of nothing outside of that run. One that is `withheld`
-    is not exported.
+    `subject_id` is the agent trace's id, or the key of the session (`AgentTrace.session_key`);
+    `trace_id` and `span_id` name the evaluated span (for a session, the target of its last agent
+    trace). `threshold` is None for a metric that has none. `revision` counts from 1; `supersedes`
+    is the `uid` of the evaluation that a later revision takes the place of, and `label_before` the
+    label of that one. `rank` is its place among the evaluations that were made with it of the same
+    subject: 0 is what a reader should see first, and has the `tally` of all of them where that is
+    news. `inline` says that the score left as attributes on the evaluated span, so that no
+    evaluation span follows. `trial` is the test that the evaluated turn was recorded for; in a run
+    of a suite its status is the case's. `sampling` is the chance with which what was evaluated had
+    been drawn; a mean over a population weights by its inverse. `rule` is the name of the rule of
+    `evaluation.rules` by which it was evaluated; None where no rule took it. `first_trace_id` is,
+    for a session, the `trace_id` that its first agent trace's scores have. `digest` is, in a run of
+    a suite, of what the score says; of a score that was created by the API, of what was asked for.
+    `run` is the evaluation run that made it: its revisions count by themselves, and it takes the
+    place of nothing outside of that run. One that is `withheld` is not exported.
 
-    Of an external score, one that somebody else gave, `target` is what it was given to, mostly without times, and
-    `scale` is None unless it is recorded; `subject_id` is the OTel trace id, or the session's key, until it is joined
-    to an agent trace. `received_uid` is set of whatever came by OTLP: it is the same however often that is received.
+    Of an external score, one that somebody else gave, `target` is what it was given to, mostly
+    without times, and `scale` is None unless it is recorded; `subject_id` is the OTel trace id, or
+    the session's key, until it is joined to an agent trace. `received_uid` is set of whatever came
+    by OTLP: it is the same however often that is received.
     """
 
     scope: ScopeKind
@@ -215,14 +234,21 @@ class Evaluation:
 
     @property
     def uid(self) -> str:
-        """16 hex digits, the same however often it is sent: the evaluation span's id, the event's `log.record.uid`.
+        """16 hex digits, the same however often it is sent: the evaluation span's id, the event's
+        `log.record.uid`.
 
-        What is scored in another run of a suite is another evaluation, and so is what a suite that has changed, or
-        another judge, says of the same recording: nobody counts revisions of it.
+        What is scored in another run of a suite is another evaluation, and so is what a suite that
+        has changed, or another judge, says of the same recording: nobody counts revisions of it.
         """
         if self.received_uid is not None:
             return self.received_uid
-        facts = [self.subject_id, self.target.span_id, self.metric, self.evaluator.version, str(self.revision)]
+        facts = [
+            self.subject_id,
+            self.target.span_id,
+            self.metric,
+            self.evaluator.version,
+            str(self.revision),
+        ]
         if self.trial is not None and self.trial.run is not None:
             facts += [self.trial.suite or "", self.trial.run]
         if self.digest:
@@ -239,15 +265,17 @@ class Evaluation:
 
     @property
     def is_external(self) -> bool:
-        """Whether somebody else gave the score: it is shown, and takes part in nothing that spanscore measures."""
+        """Whether somebody else gave the score: it is shown, and takes part in nothing that
+        spanscore measures.
+        """
         return self.evaluator.source is not None
 
     @property
     def is_shown(self) -> bool:
         """Whether it is exported and filed with tools: of all but skips, and of two kinds of these.
 
-        A session metric that rests on no signal was evaluated, and would else look as if it had not been; and what
-        takes the place of a verdict has to be seen where that one is.
+        A session metric that rests on no signal was evaluated, and would else look as if it had not
+        been; and what takes the place of a verdict has to be seen where that one is.
         """
         if self.withheld:
             return False
@@ -257,7 +285,9 @@ class Evaluation:
 
     @property
     def tally_uid(self) -> str:
-        """16 hex digits, the same however often it is sent: the id of the span that shows the `tally`."""
+        """16 hex digits, the same however often it is sent: the id of the span that shows the
+        `tally`.
+        """
         return hashlib.sha256(f"{self.uid}\ntally".encode()).hexdigest()[:16]
 
     @property
@@ -278,7 +308,9 @@ class Evaluation:
 
     @property
     def label(self) -> str | None:
-        """The metric's own label, else pass or fail by the threshold; None for a Skip or a Failure."""
+        """The metric's own label, else pass or fail by the threshold; None for a Skip or a
+        Failure.
+        """
         if isinstance(self.outcome, Annotation):
             return self.outcome.label
         if not isinstance(self.outcome, Score):
@@ -289,7 +321,9 @@ class Evaluation:
 
     @property
     def passed(self) -> bool | None:
-        """Whether the score is a pass: as its label says, else by the threshold; None where there is no saying."""
+        """Whether the score is a pass: as its label says, else by the threshold; None where there
+        is no saying.
+        """
         if isinstance(self.outcome, Annotation):
             return self.outcome.passed
         if self.label in {"pass", "fail"}:
@@ -307,7 +341,8 @@ class Evaluation:
     def latency_s(self) -> float | None:
         """How long the agent worked, in seconds.
 
-        None for a session, whose turns each have their own, and where the target's times are not known.
+        None for a session, whose turns each have their own, and where the target's times are not
+        known.
         """
         if self.scope == "session" or not self.target.end_ns:
             return None
@@ -345,7 +380,9 @@ class Evaluation:
             "session_id": self.session_id,
             "session_key": self.session_key or self.session_id,
             "latency_s": self.latency_s,
-            "evaluator": {name: getattr(self.evaluator, name) for name in Evaluator.__dataclass_fields__},
+            "evaluator": {
+                name: getattr(self.evaluator, name) for name in Evaluator.__dataclass_fields__
+            },
             "usage": {name: getattr(self.usage, name) for name in JudgeUsage.__dataclass_fields__},
             "error": {"type": failure.type, "message": failure.message} if failure else None,
             "revision": self.revision,
@@ -357,5 +394,7 @@ class Evaluation:
 
 
 def reaches(value: float, threshold: float) -> bool:
-    """Whether `value >= threshold`, tolerating what binary floats add up to (.7 + .1 + .1 + .1 reaches 1.0)."""
+    """Whether `value >= threshold`, tolerating what binary floats add up to (.7 + .1 + .1 + .1
+    reaches 1.0).
+    """
     return value >= threshold - 1e-9

@@ -1,4 +1,6 @@
-"""Which turns are of one session: those with its id, within one service namespace and one tenant."""
+"""Which turns are of one session: those with its id, within one service namespace and one
+tenant.
+"""
 
 import hashlib
 import json
@@ -21,25 +23,34 @@ _HEADER: Final = "header:"
 
 
 def scope_of(resource: Attributes, names: Sequence[str]) -> Scope:
-    """What of `resource` bounds its session ids: the attributes `names` that it has, and its tenant.
+    """What of `resource` bounds its session ids: the attributes `names` that it has, and its
+    tenant.
 
-    Without tenants the headers kept with it: what came with others leaves with others, and never shares a session.
+    Without tenants the headers kept with it: what came with others leaves with others, and never
+    shares a session.
     """
-    own = ((name, str(resource[name])[:_MAX_VALUE_CHARS]) for name in names if resource.get(name) not in (None, ""))
+    own = (
+        (name, str(resource[name])[:_MAX_VALUE_CHARS])
+        for name in names
+        if resource.get(name) not in (None, "")
+    )
     headers = ((_HEADER + name, value) for name, value in owner_of(resource))
     return tuple(sorted({**dict(own), **dict(headers)}.items()))
 
 
 def scope_of_tenant(tenant: str) -> Scope:
-    """What bounds the session ids of a tenant outside of every namespace; nothing without tenants."""
+    """What bounds the session ids of a tenant outside of every namespace; nothing without
+    tenants.
+    """
     return ((_HEADER + TENANT, tenant),) if tenant else ()
 
 
 def session_key(session_id: str, scope: Scope) -> str:
-    """What a session is joined, stored and looked up by: its id, behind a digest of its scope where it has one.
+    """What a session is joined, stored and looked up by: its id, behind a digest of its scope where
+    it has one.
 
-    No id of one scope is the key of a session in another. The tenant, where there is one, stands before the digest: no
-    tenant's name contains a `/`.
+    No id of one scope is the key of a session in another. The tenant, where there is one, stands
+    before the digest: no tenant's name contains a `/`.
 
     >>> session_key("chat-7", ())
     'chat-7'

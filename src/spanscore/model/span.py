@@ -1,4 +1,6 @@
-"""Spans and log records as the rest of the project sees them: OpenTelemetry's facts without protobuf."""
+"""Spans and log records as the rest of the project sees them: OpenTelemetry's facts without
+protobuf.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -60,10 +62,12 @@ class Link:
 
 @record()
 class Span:
-    """One span. Ids are lower-case hex, `parent_span_id` is "" for none; times are Unix time in nanoseconds.
+    """One span.
 
-    `recorded` is False where no such span was received: it stands for what log records tell, its ids derive from
-    theirs, and its links name the spans that those were written under.
+    Ids are lower-case hex, `parent_span_id` is "" for none; times are Unix time in nanoseconds.
+
+    `recorded` is False where no such span was received: it stands for what log records tell, its
+    ids derive from theirs, and its links name the spans that those were written under.
     """
 
     trace_id: str
@@ -88,7 +92,10 @@ class Span:
 
 @record()
 class LogRecord:
-    """One log record. `event_name` is the protobuf field, else the attribute `event.name`, else ""; ids "" for none."""
+    """One log record.
+
+    `event_name` is the protobuf field, else the attribute `event.name`, else ""; ids "" for none.
+    """
 
     trace_id: str
     span_id: str

@@ -1,4 +1,6 @@
-"""What a dialect makes of one span: a Step; and the Reading of a whole trace that turns are built from."""
+"""What a dialect makes of one span: a Step; and the Reading of a whole trace that turns are built
+from.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -13,23 +15,31 @@ from spanscore.model.trace import RequestedCall, Tool
 StepKind: TypeAlias = Literal["agent", "workflow", "model", "tool", "retrieval", "other"]
 """What a span stands for.
 
-A `workflow` is code that wraps agents or models (chains, graph nodes, tasks). `other` is a span that belongs to an
-agent but is none of the rest: bookkeeping, embeddings, guardrails.
+A `workflow` is code that wraps agents or models (chains, graph nodes, tasks). `other` is a span
+that belongs to an agent but is none of the rest: bookkeeping, embeddings, guardrails.
 """
 
-StepFact: TypeAlias = Literal["input", "output", "system", "tools", "arguments", "result", "tokens", "plan", "expected"]
-"""The facts of a Step that can arrive cut or redacted; `tokens`: it may have told how many, had nothing been cut."""
+StepFact: TypeAlias = Literal[
+    "input", "output", "system", "tools", "arguments", "result", "tokens", "plan", "expected"
+]
+"""The facts of a Step that can arrive cut or redacted; `tokens`: it may have told how many, had
+nothing been cut.
+"""
 
 MessageFact: TypeAlias = Literal["text", "calls", "results"]
-"""The facts of a Message that can arrive cut or redacted, while the rest of the conversation is whole."""
+"""The facts of a Message that can arrive cut or redacted, while the rest of the conversation is
+whole.
+"""
 
 
 @record()
 class ToolResult:
-    """What a tool returned, as a message tells it. `error` is set where the message itself says that it failed.
+    """What a tool returned, as a message tells it.
 
-    `shown` is False where the message says that there is a result, but not what it is. `name` is the tool's, where the
-    message says it.
+    `error` is set where the message itself says that it failed.
+
+    `shown` is False where the message says that there is a result, but not what it is. `name` is
+    the tool's, where the message says it.
     """
 
     call_id: str | None
@@ -41,10 +51,11 @@ class ToolResult:
 
 @record()
 class Message:
-    """One message of a conversation, its parts sorted by what they are; `role` is system, user, assistant or tool.
+    """One message of a conversation, its parts sorted by what they are; `role` is system, user,
+    assistant or tool.
 
-    `text` is None where the message holds no text part, "" where it holds an empty one. `damaged` names what of this
-    message was cut or redacted.
+    `text` is None where the message holds no text part, "" where it holds an empty one. `damaged`
+    names what of this message was cut or redacted.
     """
 
     role: str
@@ -59,17 +70,19 @@ class Message:
 class Step:
     """One span, read. None means everywhere: the span did not say.
 
-    `input` is all that a model or agent was given, history included; where `input_is_part`, only the latest of it, so
-    that it does not show what came before. `output` is all that it produced. `input_text` and
-    `output_text` are what a decorated function was called with and returned, where that is not a list of messages;
-    `output_json` what it returned, where that is no text either, as JSON.
+    `input` is all that a model or agent was given, history included; where `input_is_part`, only
+    the latest of it, so that it does not show what came before. `output` is all that it produced.
+    `input_text` and `output_text` are what a decorated function was called with and returned, where
+    that is not a list of messages; `output_json` what it returned, where that is no text either, as
+    JSON.
 
     `tools` are those on offer to a model or agent; of a tool's own span, its definition.
 
-    A tool's `arguments` are a JSON value, or `positional` where the instrumentation recorded values without names.
-    `runs_agent` is the agent that works inside of the tool where no span stands for that agent.
-    `has_result` tells a result that is null from one that was not recorded. `plan` and `expected` are what the author
-    of the agent or its test stated on the span. `damaged` names the facts that were cut or redacted on the way.
+    A tool's `arguments` are a JSON value, or `positional` where the instrumentation recorded values
+    without names. `runs_agent` is the agent that works inside of the tool where no span stands for
+    that agent. `has_result` tells a result that is null from one that was not recorded. `plan` and
+    `expected` are what the author of the agent or its test stated on the span. `damaged` names the
+    facts that were cut or redacted on the way.
     """
 
     span: Span
@@ -110,11 +123,12 @@ class Step:
 class Reading:
     """All that the dialects made of one trace.
 
-    `spans` are the trace's spans, each id once, by start time; `steps` those that a dialect reads, in the same order,
-    and those of kind `other` without a dialect that only name a session or user, or state what is expected. `unread`
-    counts the spans that no dialect reads. Spans that a judge or evaluator emitted are in neither. `logs` are the log
-    records of each span, by its id. `other_reports` are reports of its model calls in other traces, from
-    which something was taken, by the id of the span that was completed so.
+    `spans` are the trace's spans, each id once, by start time; `steps` those that a dialect reads,
+    in the same order, and those of kind `other` without a dialect that only name a session or user,
+    or state what is expected. `unread` counts the spans that no dialect reads. Spans that a judge
+    or evaluator emitted are in neither. `logs` are the log records of each span, by its id.
+    `other_reports` are reports of its model calls in other traces, from which something was taken,
+    by the id of the span that was completed so.
     """
 
     spans: tuple[Span, ...]

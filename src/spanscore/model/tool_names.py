@@ -1,4 +1,6 @@
-"""What a tool's name says of it: whether it looks something up, changes something, or what is hard to undo."""
+"""What a tool's name says of it: whether it looks something up, changes something, or what is hard
+to undo.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -6,7 +8,9 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 Effect: TypeAlias = Literal["reads", "changes", "works"]
-"""`works`: it computes or thinks, of what it was given; it changes nothing, and what it looks up nobody knows."""
+"""`works`: it computes or thinks, of what it was given; it changes nothing, and what it looks up
+nobody knows.
+"""
 
 _NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _NAMESPACE = re.compile(r"__|[./:]")
@@ -14,16 +18,18 @@ _MAX_NAME_CHARS = 200
 _MAX_NAME_WORDS = 20
 
 _READING_VERBS_WORDS = (
-    "analyze browse calculate check compute count describe explore fetch find finder fetcher get inspect list "
-    "load locate lookup monitor peek preview query read reader retrieve retriever scan search searcher show "
-    "view"
+    "analyze browse calculate check compute count describe explore fetch find finder fetcher get"
+    " inspect list load locate lookup monitor peek preview query read reader retrieve retriever"
+    " scan search searcher show view"
 )
 READING_VERBS = frozenset(_READING_VERBS_WORDS.split())
-"""Verbs by which the name of a tool says that it only looks something up, before or after the thing."""
+"""Verbs by which the name of a tool says that it only looks something up, before or after the
+thing.
+"""
 
 _ONLY_VERBS_WORDS = (
-    "browse describe fetch fetcher find finder get inspect locate lookup peek read reader retrieve retriever "
-    "search searcher"
+    "browse describe fetch fetcher find finder get inspect locate lookup peek read reader retrieve"
+    " retriever search searcher"
 )
 _ONLY_VERBS = frozenset(_ONLY_VERBS_WORDS.split())
 """Those of them that say so behind a thing that is named as a deed, too: `email_search`."""
@@ -34,29 +40,34 @@ _LOOKS = frozenset(_LOOKS_WORDS.split())
 
 _STATES_WORDS = "forecast info information stat status weather"
 _STATES = frozenset(_STATES_WORDS.split())
-"""What is looked up of a thing whose name has no verb, or begins with one of `_THINGS`: `order_status`."""
+"""What is looked up of a thing whose name has no verb, or begins with one of `_THINGS`:
+`order_status`.
+"""
 
 _CHANGING_VERBS_WORDS = (
-    "accept activate add append apply approve archive assign authorize ban block book buy cancel change charge "
-    "clear close commit confirm convert create deactivate debit decline delete deploy disable dispatch drop "
-    "edit email enable enroll erase execute exchange file forward grant hire insert install invite issue kill "
-    "launch log lock merge modify move notify open order pay place post publish purchase purge push put record "
-    "redeem refund register reject release remove rename renew reopen replace reply report request resend "
-    "reserve reset resolve restart return revoke run save schedule send set ship start stop submit subscribe "
-    "suspend terminate transfer trigger uninstall unsubscribe update upgrade upload upsert wipe withdraw write"
+    "accept activate add append apply approve archive assign authorize ban block book buy cancel"
+    " change charge clear close commit confirm convert create deactivate debit decline delete"
+    " deploy disable dispatch drop edit email enable enroll erase execute exchange file forward"
+    " grant hire insert install invite issue kill launch log lock merge modify move notify open"
+    " order pay place post publish purchase purge push put record redeem refund register reject"
+    " release remove rename renew reopen replace reply report request resend reserve reset resolve"
+    " restart return revoke run save schedule send set ship start stop submit subscribe suspend"
+    " terminate transfer trigger uninstall unsubscribe update upgrade upload upsert wipe withdraw"
+    " write"
 )
 CHANGING_VERBS = frozenset(_CHANGING_VERBS_WORDS.split())
 """Verbs by which a tool's name says that it changes something."""
 
 _DESTRUCTIVE_WORDS = (
-    "cancel charge debit delete deactivate drop erase kill pay purchase purge refund remove revoke terminate "
-    "transfer uninstall wipe withdraw"
+    "cancel charge debit delete deactivate drop erase kill pay purchase purge refund remove revoke"
+    " terminate transfer uninstall wipe withdraw"
 )
 _DESTRUCTIVE = frozenset(_DESTRUCTIVE_WORDS.split())
 """Those of them whose effect a user misses or pays for."""
 
 _THINGS_WORDS = (
-    "block book charge exchange issue launch lock order place purchase refund release schedule ship transfer"
+    "block book charge exchange issue launch lock order place purchase refund release schedule ship"
+    " transfer"
 )
 _THINGS = frozenset(_THINGS_WORDS.split())
 """Those of them that name a thing as well, which has a state."""
@@ -66,9 +77,9 @@ _TEXTS = frozenset(_TEXTS_WORDS.split())
 """Those of them that name something written as well."""
 
 _WORKING_VERBS_WORDS = (
-    "ask classify compare convert detect diff display download evaluate explain extract filter geocode glob "
-    "grep head look ls match measure navigate open parse ping plan print recall recommend scrape see select "
-    "sort suggest summarize tail think translate validate verify wait"
+    "ask classify compare convert detect diff display download evaluate explain extract filter"
+    " geocode glob grep head look ls match measure navigate open parse ping plan print recall"
+    " recommend scrape see select sort suggest summarize tail think translate validate verify wait"
 )
 _WORKING_VERBS = frozenset(_WORKING_VERBS_WORDS.split())
 _JOINING_WORDS = "and or then"
@@ -78,8 +89,8 @@ _OUTWARD = frozenset(_OUTWARD_WORDS.split())
 _WAITING_WORDS = "await check monitor ping poll progress sleep state status wait"
 _WAITING = frozenset(_WAITING_WORDS.split())
 _STEPPING_WORDS = (
-    "back click down drag forward go hover key left move navigate next page press random right roll scroll "
-    "sleep step swipe tab tap think tick turn type up"
+    "back click down drag forward go hover key left move navigate next page press random right roll"
+    " scroll sleep step swipe tab tap think tick turn type up"
 )
 _STEPPING = frozenset(_STEPPING_WORDS.split())
 
@@ -91,17 +102,23 @@ def name_words(name: str) -> tuple[str, ...]:
     >>> name_words("searchFlights_v2"), name_words("get-HTTP-status")
     (('search', 'flights', 'v', '2'), ('get', 'http', 'status'))
     """
-    return tuple(word.lower() for word in _NAME_PART.findall(name[:_MAX_NAME_CHARS])[-_MAX_NAME_WORDS:])
+    return tuple(
+        word.lower() for word in _NAME_PART.findall(name[:_MAX_NAME_CHARS])[-_MAX_NAME_WORDS:]
+    )
 
 
 @lru_cache(maxsize=1024)
 def effect(name: str) -> Effect | None:
-    """What a tool does, by the verb in its name, wherever that stands; None where the name has no verb.
+    """What a tool does, by the verb in its name, wherever that stands; None where the name has no
+    verb.
 
-    The name's last part, without the server or namespace before it, counts where it has a verb. Of several deeds that
-    are joined, as by "and", one that changes something decides.
+    The name's last part, without the server or namespace before it, counts where it has a verb. Of
+    several deeds that are joined, as by "and", one that changes something decides.
 
-    >>> [effect(x) for x in ("orders_search", "orderSearch", "mcp__order__get_order", "order.cancel")]
+    >>> [
+    ...     effect(x)
+    ...     for x in ("orders_search", "orderSearch", "mcp__order__get_order", "order.cancel")
+    ... ]
     ['reads', 'reads', 'reads', 'changes']
     >>> [effect(x) for x in ("search_and_book", "create_list", "translate", "invoice_tool")]
     ['changes', 'changes', 'works', None]
@@ -123,16 +140,32 @@ def changes(name: str) -> bool:
 def only_reads(name: str) -> bool:
     """Whether a tool, by its name, only looks something up.
 
-    >>> only_reads("weather_lookup"), only_reads("getOrder"), only_reads("invoice_tool"), only_reads("search_and_book")
+    >>> (
+    ...     only_reads("weather_lookup"),
+    ...     only_reads("getOrder"),
+    ...     only_reads("invoice_tool"),
+    ...     only_reads("search_and_book"),
+    ... )
     (True, True, False, False)
     """
     return effect(name) == "reads"
 
 
 def may_change(name: str) -> bool:
-    """Whether a tool's name does not say that it only looks something up, or works on what it was given.
+    """Whether a tool's name does not say that it only looks something up, or works on what it was
+    given.
 
-    >>> [may_change(x) for x in ("get_user", "listFiles", "update_reservation", "book", "user_search", "fs.write")]
+    >>> [
+    ...     may_change(x)
+    ...     for x in (
+    ...         "get_user",
+    ...         "listFiles",
+    ...         "update_reservation",
+    ...         "book",
+    ...         "user_search",
+    ...         "fs.write",
+    ...     )
+    ... ]
     [False, False, True, True, False, True]
     """
     return effect(name) in {None, "changes"}
@@ -149,14 +182,20 @@ def destroys(name: str) -> bool:
     verbs = [word for word in words if word in CHANGING_VERBS or word in READING_VERBS]
     if not verbs or verbs[0] not in _DESTRUCTIVE or not changes(name):
         return False
-    return words[words.index(verbs[0]) + 1 :][:1] != ("to",)  # transfer_to_agent hands the conversation over
+    # transfer_to_agent hands the conversation over
+    return words[words.index(verbs[0]) + 1 :][:1] != ("to",)
 
 
 @lru_cache(maxsize=1024)
 def is_asked_again(name: str) -> bool:
-    """Whether a tool is one that is called again with the same arguments for good reason: it waits, polls or steps.
+    """Whether a tool is one that is called again with the same arguments for good reason: it waits,
+    polls or steps.
 
-    >>> is_asked_again("get_job_status"), is_asked_again("scroll_down"), is_asked_again("get_weather")
+    >>> (
+    ...     is_asked_again("get_job_status"),
+    ...     is_asked_again("scroll_down"),
+    ...     is_asked_again("get_weather"),
+    ... )
     (True, True, False)
     """
     return not (_WAITING | _STEPPING).isdisjoint(name_words(name))
@@ -206,14 +245,18 @@ def _of_deed(words: Sequence[str]) -> Effect | None:
 
 
 def _is_no_look_up(word: str, behind: Sequence[str]) -> bool:
-    """Whether a word for reading is part of another deed, as in `check_out` and `search_index_update`."""
+    """Whether a word for reading is part of another deed, as in `check_out` and
+    `search_index_update`.
+    """
     if word == "check" and behind and behind[0] in _OUTWARD:
         return True
     return word in _LOOKS and bool(behind) and behind[-1] in CHANGING_VERBS - _THINGS - _TEXTS
 
 
 def _is_thing(word: str, behind: Sequence[str]) -> bool:
-    """Whether what may be a deed is the thing that the words behind it look up, as in `order_search`."""
+    """Whether what may be a deed is the thing that the words behind it look up, as in
+    `order_search`.
+    """
     if not behind or word not in _THINGS | _TEXTS:
         return False
     if behind[-1] in READING_VERBS or behind[0] in _ONLY_VERBS:

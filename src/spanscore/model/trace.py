@@ -1,4 +1,6 @@
-"""AgentTrace: one turn of an agent, rebuilt from spans; what every metric is given and `inspect --jsonl` prints."""
+"""AgentTrace: one turn of an agent, rebuilt from spans; what every metric is given and `inspect
+--jsonl` prints.
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -27,10 +29,11 @@ class Tool:
 class ToolCall:
     """A tool call that was made.
 
-    `arguments` and `result` are JSON values with every envelope opened; None: the trace did not say, or a result that
-    is null, which `returned` tells apart. It is true of every result that was seen. `error` is the error text;
-    `error_inferred` says that no span status stated it: it was recognised in a returned result. `started_ns` and
-    `ended_ns` are those of the tool's span; None where there was none.
+    `arguments` and `result` are JSON values with every envelope opened; None: the trace did not
+    say, or a result that is null, which `returned` tells apart. It is true of every result that was
+    seen. `error` is the error text; `error_inferred` says that no span status stated it: it was
+    recognised in a returned result. `started_ns` and `ended_ns` are those of the tool's span; None
+    where there was none.
     """
 
     call_id: str | None
@@ -61,9 +64,12 @@ class RequestedCall:
 
 @record()
 class ModelCall:
-    """One call of a model; `text` is what it answered, without reasoning. Tokens and times: None where not recorded.
+    """One call of a model; `text` is what it answered, without reasoning.
 
-    `response_id` is the id that the provider gave the answer, by which others name the call; None where not recorded.
+    Tokens and times: None where not recorded.
+
+    `response_id` is the id that the provider gave the answer, by which others name the call; None
+    where not recorded.
     """
 
     span_id: str
@@ -98,7 +104,10 @@ class Retrieval:
 
 @record()
 class Usage:
-    """Tokens of a turn: each model call counted once, never a parent's sum on top. None: not recorded."""
+    """Tokens of a turn: each model call counted once, never a parent's sum on top.
+
+    None: not recorded.
+    """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -108,9 +117,9 @@ class Usage:
 class Target:
     """The span that a trace's scores are put on: the agent's root, else the topmost span received.
 
-    Ids are lower-case hex, times Unix nanoseconds, both 0 where they are not known. `response_id` is set
-    where the target is one model call. `span_id` is "" for a turn that only log records under no span tell of; its
-    `trace_id` then holds nothing but its scores.
+    Ids are lower-case hex, times Unix nanoseconds, both 0 where they are not known. `response_id`
+    is set where the target is one model call. `span_id` is "" for a turn that only log records
+    under no span tell of; its `trace_id` then holds nothing but its scores.
     """
 
     trace_id: str
@@ -123,9 +132,11 @@ class Target:
 
 @record()
 class Trial:
-    """The test that a turn was recorded for, as its spans or their resource say: `test.case.id` and the like.
+    """The test that a turn was recorded for, as its spans or their resource say: `test.case.id` and
+    the like.
 
-    `status` is the verdict that the recording itself holds, `pass` or `fail` (`test.case.result.status`).
+    `status` is the verdict that the recording itself holds, `pass` or `fail`
+    (`test.case.result.status`).
     """
 
     suite: str | None = None
@@ -138,19 +149,21 @@ class Trial:
 class AgentTrace:
     """One turn of an agent, from the user's input to its final output.
 
-    None means that the trace did not say; an empty tuple or string that it said there was nothing. In particular
-    `tool_calls` is None when nothing in the trace could have shown a call (content capture was off and no tool spans).
-    `history` is None when nothing shows what came before the turn, as where no model's request was recorded, and empty
-    when the first request shows that nothing did.
-    `damaged` names the facts (fields of this class) that arrived cut or redacted. `session_key` is what sessions are
-    joined by: the session id, behind a digest of the service namespace and tenant where there are such. `expected` is
-    what the spans themselves state that the turn should come to. `attributes` has the values, each once, that spans of
-    the turn have under those names that `evaluation.rules` reads, and no others.
+    None means that the trace did not say; an empty tuple or string that it said there was nothing.
+    In particular `tool_calls` is None when nothing in the trace could have shown a call (content
+    capture was off and no tool spans). `history` is None when nothing shows what came before the
+    turn, as where no model's request was recorded, and empty when the first request shows that
+    nothing did. `damaged` names the facts (fields of this class) that arrived cut or redacted.
+    `session_key` is what sessions are joined by: the session id, behind a digest of the service
+    namespace and tenant where there are such. `expected` is what the spans themselves state that
+    the turn should come to. `attributes` has the values, each once, that spans of the turn have
+    under those names that `evaluation.rules` reads, and no others.
 
-    `id` is 32 hex digits that stay the same however often, and in whatever order, the turn's spans arrive. It derives
-    from the first of the trace ids, in which the turn opens, and the span that opens it, since several turns can share
-    a root; what later traces add to the turn does not change it. Where there are tenants, it derives from the tenant
-    too: two that send the same trace id have two agent traces.
+    `id` is 32 hex digits that stay the same however often, and in whatever order, the turn's spans
+    arrive. It derives from the first of the trace ids, in which the turn opens, and the span that
+    opens it, since several turns can share a root; what later traces add to the turn does not
+    change it. Where there are tenants, it derives from the tenant too: two that send the same trace
+    id have two agent traces.
     """
 
     trace_ids: tuple[str, ...]
@@ -187,8 +200,12 @@ class AgentTrace:
         if self.session_key is None and self.session_id is not None:
             object.__setattr__(self, "session_key", self.session_id)
         tenant = tenant_of(self.target.resource)
-        seed = "\n".join((*self.trace_ids[:1], self.opening_span_id, *((tenant,) if tenant else ())))
-        object.__setattr__(self, "id", hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:32])
+        seed = "\n".join(
+            (*self.trace_ids[:1], self.opening_span_id, *((tenant,) if tenant else ()))
+        )
+        object.__setattr__(
+            self, "id", hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        )
 
     @property
     def tenant(self) -> str:
@@ -198,8 +215,9 @@ class AgentTrace:
     def to_json(self) -> dict[str, Any]:
         """The JSON object that `spanscore inspect --jsonl` prints on one line; some have more.
 
-        Only a turn of a test has `trial`, only one whose spans state an expectation `expected`, only one whose session
-        key is not the session id `session_key`, and only one with attributes that rules read `attributes`.
+        Only a turn of a test has `trial`, only one whose spans state an expectation `expected`,
+        only one whose session key is not the session id `session_key`, and only one with attributes
+        that rules read `attributes`.
         """
         trial = {} if self.trial is None else {"trial": _plain(self.trial)}
         expected = {} if self.expected is None else {"expected": self.expected.to_json()}
@@ -219,7 +237,9 @@ class AgentTrace:
             "user_input": self.user_input,
             "final_output": self.final_output,
             "system_instructions": self.system_instructions,
-            "available_tools": None if self.available_tools is None else [_plain(x) for x in self.available_tools],
+            "available_tools": None
+            if self.available_tools is None
+            else [_plain(x) for x in self.available_tools],
             "tool_calls": None if self.tool_calls is None else [_plain(x) for x in self.tool_calls],
             "model_calls": [_plain(x) for x in self.model_calls],
             "history": None if self.history is None else [_plain(x) for x in self.history],
@@ -247,15 +267,21 @@ class AgentTrace:
         fields["model_calls"] = tuple(_asking(ModelCall, x) for x in fields["model_calls"])
         if fields["history"] is not None:
             fields["history"] = tuple(_asking(PastMessage, x) for x in fields["history"])
-        fields["retrieved"] = tuple(Retrieval(**{**x, "documents": tuple(x["documents"])}) for x in fields["retrieved"])
+        fields["retrieved"] = tuple(
+            Retrieval(**{**x, "documents": tuple(x["documents"])}) for x in fields["retrieved"]
+        )
         for name in ("trace_ids", "damaged", "dialects"):
             fields[name] = tuple(fields[name])
-        fields["attributes"] = {name: tuple(x) for name, x in (fields.get("attributes") or {}).items()}
+        fields["attributes"] = {
+            name: tuple(x) for name, x in (fields.get("attributes") or {}).items()
+        }
         if fields.get("trial") is not None:
             fields["trial"] = Trial(**fields["trial"])
         if fields.get("expected") is not None:
             fields["expected"] = Expected.from_json(fields["expected"])
-        return cls(**{**fields, "usage": Usage(**fields["usage"]), "target": Target(**fields["target"])})
+        return cls(
+            **{**fields, "usage": Usage(**fields["usage"]), "target": Target(**fields["target"])}
+        )
 
 
 def _plain_attributes(attributes: Mapping[str, tuple[Scalar, ...]]) -> dict[str, list[Scalar]]:
@@ -271,7 +297,9 @@ def _asking(kind: type[_AskingT], data: Mapping[str, Any]) -> _AskingT:
 
 
 def _plain(item: Any) -> Any:
-    """A slotted dataclass as a dict, nested ones too; JSON values are passed through and not copied."""
+    """A slotted dataclass as a dict, nested ones too; JSON values are passed through and not
+    copied.
+    """
     if hasattr(item, "__dataclass_fields__"):
         return {name: _plain(getattr(item, name)) for name in item.__dataclass_fields__}
     if isinstance(item, tuple):
@@ -281,7 +309,9 @@ def _plain(item: Any) -> Any:
 
 @record()
 class Session:
-    """The agent traces that share a session key, oldest first; `session_id` is the id that their spans have."""
+    """The agent traces that share a session key, oldest first; `session_id` is the id that their
+    spans have.
+    """
 
     session_id: str
     traces: tuple[AgentTrace, ...]

@@ -1,4 +1,6 @@
-"""A score that an exporter could not deliver: noted by the export stage, kept by the store until it is sent again."""
+"""A score that an exporter could not deliver: noted by the export stage, kept by the store until it
+is sent again.
+"""
 
 from dataclasses import dataclass
 
@@ -9,9 +11,9 @@ MAX_ERROR_CHARS = 500
 class Undelivered:
     """`seq` is the score's number in the outbox.
 
-    `forms` are what did not arrive: `traces` (the span), `logs` (the event), or `scores` (a tool's own API).
-    `reason` is one of few words, `error` what the backend answered. `since_ns` is Unix ns. `asked`: it is to be sent
-    again.
+    `forms` are what did not arrive: `traces` (the span), `logs` (the event), or `scores` (a tool's
+    own API). `reason` is one of few words, `error` what the backend answered. `since_ns` is Unix
+    ns. `asked`: it is to be sent again.
     """
 
     exporter: str

@@ -15,7 +15,9 @@ ALERT_NAME = "SpanscoreScoreDrop"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The monitor of an alert, and the evaluation run whose scores it rests on; None where these are live ones."""
+    """The monitor of an alert, and the evaluation run whose scores it rests on; None where these
+    are live ones.
+    """
 
     monitor: str
     tenant: str = ""
@@ -25,9 +27,11 @@ class Origin:
 def record(
     origin: Origin, watched: Watch, change: Change, *, number: int, began_ns: int, now_ns: int
 ) -> dict[str, Any]:
-    """All that is known of an alert when it begins or ends, which is stored until it has left, and a webhook's body.
+    """All that is known of an alert when it begins or ends, which is stored until it has left, and
+    a webhook's body.
 
-    It is the monitor's alert of this `number`, and began at `began_ns`. Means are on the scale 0..1.
+    It is the monitor's alert of this `number`, and began at `began_ns`. Means are on the scale
+    0..1.
     """
     state = change.state
     return {
@@ -64,16 +68,25 @@ def ended(alert: Mapping[str, Any], why: str, now_ns: int) -> dict[str, Any]:
     }
 
 
-def for_alertmanager(told: Mapping[str, Any], now_ns: int, lasts_ns: int, url: str | None) -> list[dict[str, Any]]:
-    """The body of POST /api/v2/alerts. One that fires ends by itself after `lasts_ns`, unless it is sent again."""
+def for_alertmanager(
+    told: Mapping[str, Any], now_ns: int, lasts_ns: int, url: str | None
+) -> list[dict[str, Any]]:
+    """The body of POST /api/v2/alerts.
+
+    One that fires ends by itself after `lasts_ns`, unless it is sent again.
+    """
     own = {"alertname": ALERT_NAME, "monitor": told["monitor"], "metric": told["metric"]}
     given = {"service": told["service"], "agent": told["agent"], "tenant": told.get("tenant")}
-    labels = {**told["labels"], **own, **{name: value for name, value in given.items() if value is not None}}
+    labels = {
+        **told["labels"],
+        **own,
+        **{name: value for name, value in given.items() if value is not None},
+    }
     ends = moment(now_ns + lasts_ns) if told["status"] == "firing" else told["changed_at"]
     description = (
-        f"Evidence that the mean is below {told['floor']:g}: it was {told['mean']:g} over the last "
-        f"{told['sessions']} sessions when the alert began. The chance that this monitor ever raises a false alert "
-        f"is {told['alpha']:g}."
+        f"Evidence that the mean is below {told['floor']:g}: it was {told['mean']:g} over the last"
+        f" {told['sessions']} sessions when the alert began. The chance that this monitor ever"
+        f" raises a false alert is {told['alpha']:g}."
     )
     alert = {
         "labels": labels,
@@ -85,7 +98,8 @@ def for_alertmanager(told: Mapping[str, Any], now_ns: int, lasts_ns: int, url: s
 
 
 def signature(secret: str, sent_at_s: int, body: bytes) -> str:
-    """The HMAC by SHA-256 of time, a full stop and body, in hex: who knows the secret can check that both are ours.
+    """The HMAC by SHA-256 of time, a full stop and body, in hex: who knows the secret can check
+    that both are ours.
 
     >>> signature("s", 1700000000, b"{}")[:16]
     'e9232c9945da8456'
@@ -99,12 +113,22 @@ def moment(time_ns: int) -> str:
     >>> moment(1_700_000_000_123_000_000)
     '2023-11-14T22:13:20.123Z'
     """
-    return datetime.fromtimestamp(time_ns / 1e9, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return (
+        datetime.fromtimestamp(time_ns / 1e9, UTC)
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )
 
 
 def _summary(name: str, watched: Watch, change: Change) -> str:
-    what = f"{name}: {'the pass rate' if watched.of == 'pass_rate' else 'the mean'} of {watched.metric}"
+    what = (
+        f"{name}: {'the pass rate' if watched.of == 'pass_rate' else 'the mean'} of"
+        f" {watched.metric}"
+    )
     if change.status == "resolved":
         return f"{what} has come back"
     state = change.state
-    return f"{what} fell to {state.low_mean:.2f}, below {state.floor:.2f}, in the last {state.low_units} sessions"
+    return (
+        f"{what} fell to {state.low_mean:.2f}, below {state.floor:.2f}, in the last"
+        f" {state.low_units} sessions"
+    )

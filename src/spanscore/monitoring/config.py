@@ -51,20 +51,29 @@ class Watch(Options):
     """Alert when the mean, on the scale 0..1, is below this. Not set: below that of `reference`."""
 
     reference: Reference | None = None
-    """Alert when the mean is below that of the first sessions. Where neither is set, that of 400 sessions."""
+    """Alert when the mean is below that of the first sessions.
+
+    Where neither is set, that of 400 sessions.
+    """
 
     alpha: float = Field(default=0.01, ge=1e-12, lt=1, allow_inf_nan=False)
-    """The chance that this monitor ever raises a false alarm, however often it looks and however long it runs."""
+    """The chance that this monitor ever raises a false alarm, however often it looks and however
+    long it runs.
+    """
 
     heaviest: float | None = Field(default=None, gt=0, le=1e12, allow_inf_nan=False)
-    """With how many turns, each by the inverse of the chance with which it was drawn, a session counts at most.
+    """With how many turns, each by the inverse of the chance with which it was drawn, a session
+    counts at most.
 
-    Not set: three times the mean of the first 30 sessions, which are used for nothing else."""
+    Not set: three times the mean of the first 30 sessions, which are used for nothing else.
+    """
 
     settle_after: Duration = Field(default=duration_ns("30m"), ge=0, le=_LONGEST_NS)
-    """For how long a session has had no new score when it is counted; after a day it is counted anyway.
+    """For how long a session has had no new score when it is counted; after a day it is counted
+    anyway.
 
-    A session counts once: turns that come later are left out."""
+    A session counts once: turns that come later are left out.
+    """
 
     labels: dict[_Name, Annotated[str, Field(max_length=1024)]] = {}
     """Labels of the alert beside its own, such as `severity: page`."""
@@ -94,7 +103,9 @@ class Times(Options):
     """The time zone of `cron`, such as Europe/Berlin."""
 
     jitter: Duration = Field(default=0, ge=0, le=_LONGEST_NS)
-    """Each look is later by up to this, always as much for the same monitor, so that not all look at once."""
+    """Each look is later by up to this, always as much for the same monitor, so that not all look
+    at once.
+    """
 
     catch_up: bool = True
     """Whether to look once at the start where looks were missed while the server was down."""
@@ -121,7 +132,9 @@ class Times(Options):
     def schedule(self, name: str) -> Schedule:
         """When to look, of the monitor with this name."""
         every_ns = self.every if self.every is not None else duration_ns("1m")
-        return Schedule(name, cron=self.cron, time_zone=self.time_zone, every_ns=every_ns, jitter_ns=self.jitter)
+        return Schedule(
+            name, cron=self.cron, time_zone=self.time_zone, every_ns=every_ns, jitter_ns=self.jitter
+        )
 
 
 class Monitor(Times, Watch):

@@ -14,14 +14,25 @@ _SECOND = 10**9
 
 
 class Schedule:
-    """The times of one monitor, in ns since the Unix epoch; those of an interval are its multiples."""
+    """The times of one monitor, in ns since the Unix epoch; those of an interval are its
+    multiples.
+    """
 
     def __init__(
-        self, name: str, *, cron: str | None = None, time_zone: str = "UTC", every_ns: int = 0, jitter_ns: int = 0
+        self,
+        name: str,
+        *,
+        cron: str | None = None,
+        time_zone: str = "UTC",
+        every_ns: int = 0,
+        jitter_ns: int = 0,
     ) -> None:
-        """Either `cron` or `every_ns`. `jitter_ns`: each time is later by up to this, for one `name` always as much.
+        """Either `cron` or `every_ns`.
 
-        Raises ValueError where an expression or a time zone is none, or the expression has no time at all.
+        `jitter_ns`: each time is later by up to this, for one `name` always as much.
+
+        Raises ValueError where an expression or a time zone is none, or the expression has no time
+        at all.
         """
         self._every_ns = every_ns
         self._cron = cron
@@ -33,9 +44,10 @@ class Schedule:
     def next_after(self, at_ns: int) -> int:
         """The first time after `at_ns`.
 
-        A cron expression is met as Debian's cron does it: what falls into the time that is skipped when clocks go
-        forward comes right after it, and what falls into the time that there is twice comes once. Where minute or hour
-        is `*` or a step of it, the times go on as if clocks had not changed.
+        A cron expression is met as Debian's cron does it: what falls into the time that is skipped
+        when clocks go forward comes right after it, and what falls into the time that there is
+        twice comes once. Where minute or hour is `*` or a step of it, the times go on as if clocks
+        had not changed.
 
         >>> Schedule("a", every_ns=60 * 10**9).next_after(90 * 10**9) // 10**9
         120
@@ -50,10 +62,13 @@ class Schedule:
         if self._cron is None:
             last_ns = (at_ns - self._later_ns) // self._every_ns * self._every_ns + self._later_ns
             return last_ns if last_ns > after_ns else None
-        # From some way back, so that a server that was down for a year does not go through all of its minutes.
+        # From some way back, so that a server that was down for a year does not go through all of
+        # its minutes.
         for back_ns in (3600 * _SECOND, 40 * 86400 * _SECOND, at_ns):
             found = None
-            for time_ns in _times(self._cron, self._zone, max(at_ns - back_ns, after_ns) - self._later_ns):
+            for time_ns in _times(
+                self._cron, self._zone, max(at_ns - back_ns, after_ns) - self._later_ns
+            ):
                 if time_ns + self._later_ns > at_ns:
                     break
                 found = time_ns + self._later_ns
@@ -66,7 +81,8 @@ def _times(cron: str, zone: ZoneInfo, after_ns: int) -> Iterator[int]:
     """The times after `after_ns`, in ns since the Unix epoch."""
     for found in _parsed(cron, datetime.fromtimestamp(after_ns // _SECOND, UTC).astimezone(zone)):
         found_ns = int(found.timestamp()) * _SECOND
-        if found_ns > after_ns:  # in the second of two equal hours, CronSim begins with one of the first
+        # in the second of two equal hours, CronSim begins with one of the first
+        if found_ns > after_ns:
             yield found_ns
 
 
@@ -77,7 +93,9 @@ def _parsed(cron: str, after: datetime) -> "CronSim":
     try:
         return CronSim(cron, after)
     except CronSimError as error:
-        raise ValueError(f"cron {cron!r}: {error}; write minute, hour, day, month and day of the week") from None
+        raise ValueError(
+            f"cron {cron!r}: {error}; write minute, hour, day, month and day of the week"
+        ) from None
 
 
 def check_cron(cron: str) -> None:
@@ -101,4 +119,6 @@ def zone_of(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, KeyError):
-        raise ValueError(f"time_zone {name!r}: no time zone of the IANA database, such as Europe/Berlin") from None
+        raise ValueError(
+            f"time_zone {name!r}: no time zone of the IANA database, such as Europe/Berlin"
+        ) from None

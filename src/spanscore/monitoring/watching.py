@@ -1,4 +1,6 @@
-"""What a monitor makes of sessions, one after the other: a reference, evidence for a drop, an alarm, its end. Pure."""
+"""What a monitor makes of sessions, one after the other: a reference, evidence for a drop, an
+alarm, its end. Pure.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -17,7 +19,9 @@ Phase: TypeAlias = Literal["sizing", "reference", "watching", "firing"]
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A session that has settled, or a trace without one: the weighted mean of its scores on 0..1, and their weight."""
+    """A session that has settled, or a trace without one: the weighted mean of its scores on 0..1,
+    and their weight.
+    """
 
     value: float
     weight: float
@@ -27,8 +31,9 @@ class Unit:
 class State:
     """All that a monitor knows. `gathered` are the units of a phase that is about these.
 
-    `floor` is what the mean is held against. `alarms` counts those that were raised; `low_mean` and `low_units` are of
-    the last: the mean since it fell, and of how many units it is. `counted` are all units so far.
+    `floor` is what the mean is held against. `alarms` counts those that were raised; `low_mean` and
+    `low_units` are of the last: the mean since it fell, and of how many units it is. `counted` are
+    all units so far.
     """
 
     phase: Phase
@@ -49,7 +54,9 @@ class State:
     def from_json(cls, given: Mapping[str, Any]) -> "State":
         """What `to_json` gave."""
         gathered = tuple((float(value), float(weight)) for value, weight in given["gathered"])
-        return cls(**{**given, "gathered": gathered, "evidence": Evidence.from_json(given["evidence"])})
+        return cls(
+            **{**given, "gathered": gathered, "evidence": Evidence.from_json(given["evidence"])}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +90,9 @@ def advance(watched: Watch, state: State, units: Sequence[Unit]) -> tuple[State,
 def alpha_of(watched: Watch, alarms: int) -> float:
     """The chance of a false alarm that the next alarm may have, after so many.
 
-    A reference takes half of `alpha`. Of the rest, 1/2, 1/6, 1/12 … are for the first, second, third … alarm, which
-    sums to 1: so the chance that any alarm ever is a false one is `alpha` at most.
+    A reference takes half of `alpha`. Of the rest, 1/2, 1/6, 1/12 … are for the first, second,
+    third … alarm, which sums to 1: so the chance that any alarm ever is a false one is `alpha` at
+    most.
     """
     alpha = watched.alpha if watched.held_against is None else watched.alpha / 2
     return alpha / ((alarms + 1) * (alarms + 2))
@@ -115,7 +123,11 @@ def _refer(watched: Watch, state: State, units: Sequence[Unit]) -> _Step:
         return state, taken, None
     values, weights = zip(*state.gathered, strict=True)
     low = lower_limit(values, weights, heaviest=state.heaviest, alpha=watched.alpha / 2)
-    return replace(state, phase="watching", floor=max(0.0, low - reference.tolerance), gathered=()), taken, None
+    return (
+        replace(state, phase="watching", floor=max(0.0, low - reference.tolerance), gathered=()),
+        taken,
+        None,
+    )
 
 
 def _watch(watched: Watch, state: State, units: Sequence[Unit]) -> _Step:
@@ -126,16 +138,25 @@ def _watch(watched: Watch, state: State, units: Sequence[Unit]) -> _Step:
         return replace(state, evidence=found), taken, None
     low = min(found.low_mean if found.low_mean is not None else 0.0, state.floor)
     fallen = replace(
-        state, phase="firing", alarms=state.alarms + 1, evidence=Evidence(), low_mean=low, low_units=found.low_units
+        state,
+        phase="firing",
+        alarms=state.alarms + 1,
+        evidence=Evidence(),
+        low_mean=low,
+        low_units=found.low_units,
     )
     return fallen, taken, "firing"
 
 
 def _recover(_: Watch, state: State, units: Sequence[Unit]) -> _Step:
-    """An alarm ends when the mean is more than half of the way back, by the same test upside down."""
+    """An alarm ends when the mean is more than half of the way back, by the same test upside
+    down.
+    """
     half = (state.low_mean + state.floor) / 2
     test = DropTest(1 - half, _RESOLVED_BY, state.heaviest)
-    found, rose = watch(test, state.evidence, [1 - x.value for x in units], [x.weight for x in units])
+    found, rose = watch(
+        test, state.evidence, [1 - x.value for x in units], [x.weight for x in units]
+    )
     taken = found.units - state.evidence.units
     if not rose:
         return replace(state, evidence=found), taken, None
@@ -144,7 +165,9 @@ def _recover(_: Watch, state: State, units: Sequence[Unit]) -> _Step:
 
 def _gather(state: State, units: Sequence[Unit], wanted: int) -> tuple[State, int]:
     taken = min(len(units), wanted - len(state.gathered))
-    return replace(state, gathered=(*state.gathered, *((x.value, x.weight) for x in units[:taken]))), taken
+    return replace(
+        state, gathered=(*state.gathered, *((x.value, x.weight) for x in units[:taken]))
+    ), taken
 
 
 _STEPS: Mapping[Phase, Callable[[Watch, State, Sequence[Unit]], _Step]] = {

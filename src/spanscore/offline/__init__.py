@@ -1,6 +1,22 @@
-"""Scoring what was recorded: agent traces of files in, their scores out as they are made, in bounded memory."""
+"""Scoring what was recorded: agent traces of files in, their scores out as they are made, in
+bounded memory.
+"""
 
 from spanscore.offline.scoring import OfflineScoring, Scored
-from spanscore.offline.selection import measurable, metric_names, metric_of, require_on_scale, scale_of
+from spanscore.offline.selection import (
+    measurable,
+    metric_names,
+    metric_of,
+    require_on_scale,
+    scale_of,
+)
 
-__all__ = ["OfflineScoring", "Scored", "measurable", "metric_names", "metric_of", "require_on_scale", "scale_of"]
+__all__ = [
+    "OfflineScoring",
+    "Scored",
+    "measurable",
+    "metric_names",
+    "metric_of",
+    "require_on_scale",
+    "scale_of",
+]

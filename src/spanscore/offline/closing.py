@@ -1,4 +1,6 @@
-"""Which units of large files can be read, since nothing more of them follows: known before anything is decoded."""
+"""Which units of large files can be read, since nothing more of them follows: known before anything
+is decoded.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +11,9 @@ from spanscore.otlp.documents import Documents, EncodedDocument, Place, trace_id
 from spanscore.rebuild import unit_of
 
 _FIRST_BYTES, _MAX_BYTES = 2 * 2**20, 16 * 2**20
-"""How much is read for a window: little for the first, so that its scores are there soon, then ever more."""
+"""How much is read for a window: little for the first, so that its scores are there soon, then ever
+more.
+"""
 
 _MAX_KEPT_BYTES = 64 * 2**20
 """Documents with parts of open units; of more, only these parts are kept, decoded."""
@@ -17,7 +21,9 @@ _MAX_KEPT_BYTES = 64 * 2**20
 
 @dataclass(slots=True)
 class ClosedUnit:
-    """What a unit consists of, and where it was last mentioned; `last_bytes` is how much had been read by then."""
+    """What a unit consists of, and where it was last mentioned; `last_bytes` is how much had been
+    read by then.
+    """
 
     last: Place
     last_bytes: int = 0
@@ -26,7 +32,8 @@ class ClosedUnit:
 
 @dataclass(slots=True)
 class Closed:
-    """The units that became whole while a window was read, and the pieces that are read with them for the first time.
+    """The units that became whole while a window was read, and the pieces that are read with them
+    for the first time.
 
     `now_ns` and `read_bytes` are the time in the recording, and what was read, at its end.
     """
@@ -62,7 +69,9 @@ class Closing:
 
     def close(self, *, is_end: bool) -> Closed:
         """The units that are whole now; at the end, all that are left."""
-        closed = {name: unit for name, unit in self._open.items() if is_end or self._is_whole(name, unit)}
+        closed = {
+            name: unit for name, unit in self._open.items() if is_end or self._is_whole(name, unit)
+        }
         for name in closed:
             del self._open[name]
         fresh, self._fresh = self._fresh, []
@@ -73,7 +82,9 @@ class Closing:
         return self._documents.is_last(name, unit.last)
 
     def _names(self, piece: Piece, document: EncodedDocument) -> Sequence[str]:
-        """The units that a document mentions: its traces, but where it may contain what is no trace's."""
+        """The units that a document mentions: its traces, but where it may contain what is no
+        trace's.
+        """
         if not any(scope in document.content for scope in self._scopes):
             return sorted(trace_ids(document.path, document.content))
         telemetry = piece.decoded()
@@ -82,11 +93,15 @@ class Closing:
         return [name for name in dict.fromkeys(names) if name]
 
     def _bound_kept(self) -> None:
-        """Keep of documents only what open units have in them, where the documents take much memory."""
+        """Keep of documents only what open units have in them, where the documents take much
+        memory.
+        """
         kept = {piece.place: piece for unit in self._open.values() for piece in unit.pieces}
         if sum(piece.size_bytes for piece in kept.values()) <= _MAX_KEPT_BYTES:
             return
-        narrowed = {place: x.narrowed(self._open.keys()) if x.document else x for place, x in kept.items()}
+        narrowed = {
+            place: x.narrowed(self._open.keys()) if x.document else x for place, x in kept.items()
+        }
         for unit in self._open.values():
             unit.pieces = [narrowed[piece.place] for piece in unit.pieces]
 

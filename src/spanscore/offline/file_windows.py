@@ -1,4 +1,6 @@
-"""The agent traces of files that are too large for memory, a window at a time: what was read, and waits no more."""
+"""The agent traces of files that are too large for memory, a window at a time: what was read, and
+waits no more.
+"""
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -42,7 +44,9 @@ class _Ready:
 class FileWindows:
     """Joins units that were read by themselves to turns, window by window."""
 
-    def __init__(self, reader: UnitReader, watch: ContentWatch, stitch_off: Collection[str]) -> None:
+    def __init__(
+        self, reader: UnitReader, watch: ContentWatch, stitch_off: Collection[str]
+    ) -> None:
         """`watch` is given what was seen of the traces' content."""
         self._reader = reader
         self._watch = watch
@@ -50,9 +54,13 @@ class FileWindows:
         self._ready: dict[str, _Ready] = {}
 
     def finish(self, closed: Closed, read: ReadUnits) -> FileWindow:
-        """The agent traces that wait for nothing any more, once a window is read; at the end, all that are left."""
+        """The agent traces that wait for nothing any more, once a window is read; at the end, all
+        that are left.
+        """
         self._take(closed, read)
-        traces, _ = join_units({name: x.read.rebuilt for name, x in self._ready.items()}, self, self._stitching)
+        traces, _ = join_units(
+            {name: x.read.rebuilt for name, x in self._ready.items()}, self, self._stitching
+        )
         groups = self._units_of(traces)
         waiting = with_joined(self._waiting(closed), groups)
         given = {name: self._ready.pop(name).read for name in [*self._ready] if name not in waiting}
@@ -99,7 +107,11 @@ class FileWindows:
         parted = {name: x for name, x in closed.units.items() if name in self._ready}
         for name, unit in parted.items():
             unit.pieces = [*self._ready[name].closed.pieces, *unit.pieces]
-        again = self._reader.start({name: x.pieces for name, x in parted.items()}, ())() if parted else ReadUnits()
+        again = (
+            self._reader.start({name: x.pieces for name, x in parted.items()}, ())()
+            if parted
+            else ReadUnits()
+        )
         for name, found in {**read.units, **again.units}.items():
             self._ready[name] = _Ready(closed.units[name], found)
         self._note([*read.content, *again.content])
@@ -120,7 +132,8 @@ def file_windows(
     *,
     stitch_off: Collection[str] = (),
 ) -> Iterator[FileWindow]:
-    """The windows of all documents; `read` is given how many bytes each had, and returns whether to go on.
+    """The windows of all documents; `read` is given how many bytes each had, and returns whether to
+    go on.
 
     Raises InputError where a document is damaged.
     """

@@ -11,7 +11,9 @@ _MAX_NAMES = 3
 
 
 class GivenScores:
-    """External scores by what they are of, as windows of a recording are read: all traces of a turn come in one."""
+    """External scores by what they are of, as windows of a recording are read: all traces of a turn
+    come in one.
+    """
 
     def __init__(self) -> None:
         self._turns = external.Turns()
@@ -21,7 +23,9 @@ class GivenScores:
         self._shown: set[str] = set()
 
     def add(self, scores: Iterable[Evaluation], turns: Iterable[AgentTrace]) -> None:
-        """Take in what a window contains; what is of a turn that has not been read yet waits for it."""
+        """Take in what a window contains; what is of a turn that has not been read yet waits for
+        it.
+        """
         for turn in turns:
             self._turns.add(external.Turn.of(turn))
         joined = self._turns.join([*self._waiting, *scores])
@@ -32,22 +36,35 @@ class GivenScores:
         self._of_no_turn += joined.of_no_turn
 
     def of(self, subject: AgentTrace | Session) -> list[Evaluation]:
-        """What was given to a trace, or to a session and its traces, as far as was read; of each source the last."""
+        """What was given to a trace, or to a session and its traces, as far as was read; of each
+        source the last.
+        """
         names = [subject.id]
         if isinstance(subject, Session):
             names += [trace.id for trace in subject.traces]
-        return external.newest(score for name in dict.fromkeys(names) for score in self._of_subject.get(name, ()))
+        return external.newest(
+            score for name in dict.fromkeys(names) for score in self._of_subject.get(name, ())
+        )
 
     def show(self, subject: AgentTrace | Session) -> list[Evaluation]:
-        """What was given to a trace or a session itself, from here on no longer among those not `shown`."""
+        """What was given to a trace or a session itself, from here on no longer among those not
+        `shown`.
+        """
         found = external.newest(self._of_subject.get(subject.id, ()))
         self._shown.update(x.uid for x in self._of_subject.get(subject.id, ()))
         return found
 
     @property
     def not_shown(self) -> list[Evaluation]:
-        """What was read after its turn was shown, and what is of no single turn, in the order in which it was given."""
-        late = [x for own in self._of_subject.values() for x in external.newest(own) if x.uid not in self._shown]
+        """What was read after its turn was shown, and what is of no single turn, in the order in
+        which it was given.
+        """
+        late = [
+            x
+            for own in self._of_subject.values()
+            for x in external.newest(own)
+            if x.uid not in self._shown
+        ]
         return external.newest([*late, *self._of_no_turn])
 
     @property
@@ -56,8 +73,12 @@ class GivenScores:
         return external_notices(self._of_no_turn, self._waiting)
 
 
-def external_notices(of_no_turn: Sequence[Evaluation], of_unknown: Sequence[Evaluation] = ()) -> list[str]:
-    """What is to be said of external scores that count for no turn; `of_unknown` are of traces that are not there."""
+def external_notices(
+    of_no_turn: Sequence[Evaluation], of_unknown: Sequence[Evaluation] = ()
+) -> list[str]:
+    """What is to be said of external scores that count for no turn; `of_unknown` are of traces that
+    are not there.
+    """
     found = []
     if of_no_turn:
         where = "a trace with several turns without a span of one of them"
@@ -70,4 +91,8 @@ def external_notices(of_no_turn: Sequence[Evaluation], of_unknown: Sequence[Eval
 def _counted(scores: Sequence[Evaluation]) -> str:
     names = [name for name, _ in Counter(x.metric for x in scores).most_common()]
     told = ", ".join(names[:_MAX_NAMES]) + (", …" if len(names) > _MAX_NAMES else "")
-    return f"1 external score ({told}) is" if len(scores) == 1 else f"{len(scores):,} external scores ({told}) are"
+    return (
+        f"1 external score ({told}) is"
+        if len(scores) == 1
+        else f"{len(scores):,} external scores ({told}) are"
+    )

@@ -1,4 +1,6 @@
-"""The agent traces in files of recorded telemetry or stored elsewhere, and what is to be said about these."""
+"""The agent traces in files of recorded telemetry or stored elsewhere, and what is to be said about
+these.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -29,7 +31,9 @@ _WHOLE_BYTES = 32 * 2**20
 
 
 class Recordings:
-    """The agent traces in files and folders of OTLP, at URLs of stored traces, or in what was loaded from them."""
+    """The agent traces in files and folders of OTLP, at URLs of stored traces, or in what was
+    loaded from them.
+    """
 
     def __init__(
         self,
@@ -44,10 +48,11 @@ class Recordings:
     ) -> None:
         """`session_scope` and `stitch_off` are those of the configuration.
 
-        `attributes` are those of spans that its rules read. Large files are read in the processes of `pool`.
+        `attributes` are those of spans that its rules read. Large files are read in the processes
+        of `pool`.
 
-        `warn` is told what was left out and what is not recorded; `progress` is told how many bytes of files were read,
-        of how many. Both are called in the thread that reads.
+        `warn` is told what was left out and what is not recorded; `progress` is told how many bytes
+        of files were read, of how many. Both are called in the thread that reads.
         """
         self._progress = progress
         self._pool = pool
@@ -80,7 +85,8 @@ class Recordings:
 
     @property
     def are_large(self) -> bool:
-        """Whether files are so large together that they are read a part at a time, and worker processes pay.
+        """Whether files are so large together that they are read a part at a time, and worker
+        processes pay.
 
         Raises InputError where one cannot be read.
         """
@@ -97,11 +103,12 @@ class Recordings:
     def batches(self) -> Iterator[list[AgentTrace]]:
         """The agent traces, of each batch by their start.
 
-        Of small files there is one batch. Large ones are read by the time of their documents; a turn that is spread
-        over several traces is one where these are within 30 seconds, and 16 MiB. So are stored traces.
+        Of small files there is one batch. Large ones are read by the time of their documents; a
+        turn that is spread over several traces is one where these are within 30 seconds, and 16
+        MiB. So are stored traces.
 
-        Raises InputError when a file or URL cannot be read, or none of the files, or a URL, contains an agent trace;
-        RetryableError where what a URL names cannot be reached.
+        Raises InputError when a file or URL cannot be read, or none of the files, or a URL,
+        contains an agent trace; RetryableError where what a URL names cannot be reached.
         """
         watch = ContentWatch()
         if self._loaded is not None or self._paths:
@@ -131,7 +138,9 @@ class Recordings:
 
     def _of_large_files(self, watch: ContentWatch, total_bytes: int) -> Iterator[list[AgentTrace]]:
         """The agent traces as they are read, in bounded memory."""
-        options = Options(tuple(self._session_scope), tuple(self._attributes), tuple(self._stitch_off))
+        options = Options(
+            tuple(self._session_scope), tuple(self._attributes), tuple(self._stitch_off)
+        )
         reader = InProcess(options) if self._pool is None else InWorkers(options, self._pool)
         spans = logs = count = 0
         for window in file_windows(
@@ -142,7 +151,11 @@ class Recordings:
             stitch_off=self._stitch_off,
         ):
             self._refuse(window.refused)
-            spans, logs, count = spans + window.spans, logs + window.logs, count + len(window.traces)
+            spans, logs, count = (
+                spans + window.spans,
+                logs + window.logs,
+                count + len(window.traces),
+            )
             self._unread += window.unread
             traces = in_scope(window.traces, self._session_scope)
             self.given.add(window.external, traces)
@@ -179,7 +192,11 @@ class Recordings:
         for window in found:
             self._refuse(window.refused)
             self._say_truncated(window.truncated)
-            spans, logs, count = spans + len(window.spans), logs + len(window.logs), count + len(window.traces)
+            spans, logs, count = (
+                spans + len(window.spans),
+                logs + len(window.logs),
+                count + len(window.traces),
+            )
             self._unread += unread_traces(window.spans, window.logs, window.traces)
             traces = in_scope(noting.added_to(window.traces), self._session_scope)
             self._note_external(window.spans, window.logs, traces)
@@ -200,7 +217,9 @@ class Recordings:
         for trace_id, why in truncated.items():
             self._warn(truncated_notice(trace_id, why))
 
-    def _note_external(self, spans: Sequence[Span], logs: Sequence[LogRecord], traces: Sequence[AgentTrace]) -> None:
+    def _note_external(
+        self, spans: Sequence[Span], logs: Sequence[LogRecord], traces: Sequence[AgentTrace]
+    ) -> None:
         """Note what others gave to these traces, to others, and to sessions."""
         self.given.add(read_external(spans, logs, session_scope=self._session_scope), traces)
 
@@ -209,12 +228,17 @@ def none_found(given: Sequence[Path | Location], spans: int, logs: int) -> Input
     """The error where files, or a URL, contain no agent trace."""
     places = ", ".join(str(x) for x in given) or "telemetry"
     if not spans and not logs and (searched := [x for x in given if isinstance(x, Location)]):
-        return InputError(f"{places}: no trace there {searched[0].wanted}; ask for others, such as by since=7d")
+        return InputError(
+            f"{places}: no trace there {searched[0].wanted}; ask for others, such as by since=7d"
+        )
     if not spans and not logs:
-        return InputError(f"{places}: there is no span and no log record in it; give what an agent's telemetry sent")
+        return InputError(
+            f"{places}: there is no span and no log record in it; give what an agent's telemetry"
+            " sent"
+        )
     return InputError(
-        f"{places}: no agent trace in {spans} spans and {logs} log records; "
-        "is the agent's instrumentation one of GenAI spans? `spanscore inspect --unread` shows what is there"
+        f"{places}: no agent trace in {spans} spans and {logs} log records; is the agent's"
+        " instrumentation one of GenAI spans? `spanscore inspect --unread` shows what is there"
     )
 
 

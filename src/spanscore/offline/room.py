@@ -4,7 +4,9 @@ import asyncio
 
 
 class Room:
-    """Lets in what fits beside what is inside, in the order of asking; what is larger than the room enters alone."""
+    """Lets in what fits beside what is inside, in the order of asking; what is larger than the room
+    enters alone.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes

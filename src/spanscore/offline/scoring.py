@@ -22,17 +22,25 @@ from spanscore.offline.selection import (
 from spanscore.offline.sessions import SessionTurns, Signals
 
 _AT_ONCE = 64
-"""Traces, or sessions, under way. More would wait for the judge's own limit, each with its transcript in memory."""
+"""Traces, or sessions, under way.
+
+More would wait for the judge's own limit, each with its transcript in memory.
+"""
 
 _OF_WORKER = 32
 """Traces that a worker process is given at once."""
 
 _MAX_SESSION_BYTES = 32 * 2**20
-"""Records of the sessions under way: of large ones there are fewer. As objects they take several times as much."""
+"""Records of the sessions under way: of large ones there are fewer.
+
+As objects they take several times as much.
+"""
 
 
 class Scored(NamedTuple):
-    """A trace or session with its evaluations; `shown` is what a worker process made of them, to be printed."""
+    """A trace or session with its evaluations; `shown` is what a worker process made of them, to be
+    printed.
+    """
 
     subject: AgentTrace | Session
     evaluations: list[Evaluation]
@@ -52,11 +60,13 @@ class _UnderWay(NamedTuple):
 class OfflineScoring:
     """Scores agent traces that come in batches, then their sessions. For one run."""
 
-    def __init__(self, engine: Engine, wanted: Overrides, workers: ScoringInWorkers | None = None) -> None:
+    def __init__(
+        self, engine: Engine, wanted: Overrides, workers: ScoringInWorkers | None = None
+    ) -> None:
         """`wanted` says what is given; what that rests on is measured too.
 
-        `workers` score in place of `engine`, which then has to need no model; sessions in whose scores those of others
-        have a part are scored here all the same.
+        `workers` score in place of `engine`, which then has to need no model; sessions in whose
+        scores those of others have a part are scored here all the same.
         """
         self._engine = engine
         self._wanted = wanted
@@ -80,11 +90,17 @@ class OfflineScoring:
         threshold: float | None = None,
         judge: Judge | None = None,
     ) -> "OfflineScoring":
-        """A run by these settings; `metrics`, `model` and `threshold` hold in place of theirs, as in `Overrides`.
+        """A run by these settings; `metrics`, `model` and `threshold` hold in place of theirs, as
+        in `Overrides`.
 
-        `judge` answers in place of a model. Raises InputError where one of them names what there is not.
+        `judge` answers in place of a model. Raises InputError where one of them names what there is
+        not.
         """
-        names = None if metrics is None else tuple(x for name in metrics for x in metric_names(name, settings))
+        names = (
+            None
+            if metrics is None
+            else tuple(x for name in metrics for x in metric_names(name, settings))
+        )
         if threshold is not None:
             require_on_scale(f"threshold {threshold:g}", threshold, names)
         wanted = Overrides(names, model, threshold)
@@ -106,10 +122,12 @@ class OfflineScoring:
         batches: Iterable[Sequence[AgentTrace]],
         external: GivenTo = lambda _session: (),
     ) -> AsyncIterator[Scored]:
-        """The traces with their scores, in their order, each as soon as it and all before it are scored; then sessions.
+        """The traces with their scores, in their order, each as soon as it and all before it are
+        scored; then sessions.
 
-        `batches` are read in a thread, the next while the traces of the last are scored. Errors of `batches` are
-        raised here. `external` says what others gave to a session and its traces, once all batches are read.
+        `batches` are read in a thread, the next while the traces of the last are scored. Errors of
+        `batches` are raised here. `external` says what others gave to a session and its traces,
+        once all batches are read.
         """
         self._external = external
         launching = asyncio.create_task(self._launch(iter(batches)))
@@ -128,7 +146,9 @@ class OfflineScoring:
         finally:
             await self._end([launching, stopping])
 
-    async def _next(self, launching: asyncio.Task[None], stopping: asyncio.Task[Any]) -> _UnderWay | None:
+    async def _next(
+        self, launching: asyncio.Task[None], stopping: asyncio.Task[Any]
+    ) -> _UnderWay | None:
         """The next one; None where there is none any more."""
         getting = asyncio.create_task(self._under_way.get())
         await asyncio.wait({getting, launching, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -198,7 +218,10 @@ class OfflineScoring:
 
     async def _session(self, session: Session, signals: Signals) -> Scored:
         external = self._external(session)
-        return Scored(session, await self._engine.evaluate_session(session, signals, self._wanted, external=external))
+        return Scored(
+            session,
+            await self._engine.evaluate_session(session, signals, self._wanted, external=external),
+        )
 
     def _only_wanted(self, scored: Scored) -> Scored:
         return scored._replace(evaluations=only_wanted(self._wanted, scored.evaluations))

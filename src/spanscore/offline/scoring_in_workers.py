@@ -31,7 +31,9 @@ class Setup(NamedTuple):
 
 
 class ScoredElsewhere(NamedTuple):
-    """The wanted evaluations, what `Show` made of them, and the stored form of all: those that others rest on too."""
+    """The wanted evaluations, what `Show` made of them, and the stored form of all: those that
+    others rest on too.
+    """
 
     evaluations: list[Evaluation]
     shown: Any
@@ -58,15 +60,21 @@ class ScoringInWorkers:
         """How many processes there are."""
         return self._pool.count
 
-    def traces(self, given: Sequence[tuple[AgentTrace, Sequence[AgentTrace]]]) -> "Future[list[ScoredElsewhere]]":
+    def traces(
+        self, given: Sequence[tuple[AgentTrace, Sequence[AgentTrace]]]
+    ) -> "Future[list[ScoredElsewhere]]":
         """The scores of traces, each given with the turns of its session before it."""
         names = ", ".join(trace.trace_ids[0] for trace, _ in given[:3])
         more = f" and {len(given) - 3} more" if len(given) > 3 else ""
-        return self._pool.submit(_score_traces, self._setup, given, about=f"the scores of traces {names}{more}")
+        return self._pool.submit(
+            _score_traces, self._setup, given, about=f"the scores of traces {names}{more}"
+        )
 
     def session(self, found: SessionRecords) -> "Future[tuple[Session, ScoredElsewhere]]":
         """A session, its traces without their contents, and its scores."""
-        return self._pool.submit(_score_session, self._setup, found, about=f"the scores of session {found.key}")
+        return self._pool.submit(
+            _score_session, self._setup, found, about=f"the scores of session {found.key}"
+        )
 
 
 class _Opened(NamedTuple):
@@ -86,13 +94,17 @@ def _opened(setup: bytes) -> _Opened:
     return _Opened(open_engine(settings), wanted, measurable(wanted), show, asyncio.Runner())
 
 
-def _score_traces(setup: bytes, given: Sequence[tuple[AgentTrace, Sequence[AgentTrace]]]) -> list[ScoredElsewhere]:
+def _score_traces(
+    setup: bytes, given: Sequence[tuple[AgentTrace, Sequence[AgentTrace]]]
+) -> list[ScoredElsewhere]:
     opened = _opened(setup)
 
     async def score() -> list[ScoredElsewhere]:
         found: list[ScoredElsewhere] = []
         for trace, earlier in given:
-            evaluations = await opened.engine.evaluate_trace(trace, opened.measured, earlier=earlier)
+            evaluations = await opened.engine.evaluate_trace(
+                trace, opened.measured, earlier=earlier
+            )
             found.append(_elsewhere(opened, trace, evaluations))
         return found
 
@@ -104,15 +116,21 @@ def _score_session(setup: bytes, found: SessionRecords) -> tuple[Session, Scored
     traces = tuple(map(records.decode_trace, found.traces))
     session = Session(traces[0].session_id or found.key, traces)
     decoded = map(records.decode_evaluations, found.evaluations)
-    signals = {trace.id: {x.metric: x for x in own} for trace, own in zip(traces, decoded, strict=True)}
+    signals = {
+        trace.id: {x.metric: x for x in own} for trace, own in zip(traces, decoded, strict=True)
+    }
     evaluations = opened.runner.run(opened.engine.evaluate_session(session, signals, opened.wanted))
     bare = Session(session.session_id, tuple(map(_bare, traces)))
     return bare, _elsewhere(opened, session, evaluations)._replace(records=[])
 
 
-def _elsewhere(opened: _Opened, subject: AgentTrace | Session, evaluations: Sequence[Evaluation]) -> ScoredElsewhere:
+def _elsewhere(
+    opened: _Opened, subject: AgentTrace | Session, evaluations: Sequence[Evaluation]
+) -> ScoredElsewhere:
     wanted = only_wanted(opened.wanted, evaluations)
-    return ScoredElsewhere(wanted, opened.show(subject, wanted), records.encode_evaluations(evaluations))
+    return ScoredElsewhere(
+        wanted, opened.show(subject, wanted), records.encode_evaluations(evaluations)
+    )
 
 
 def _bare(trace: AgentTrace) -> AgentTrace:

@@ -33,7 +33,10 @@ def metric_of(name: str) -> type[Metric]:
 
 
 def metric_names(name: str, settings: Settings) -> list[str]:
-    """The metrics that a name stands for: `rubric` for all that the rubric scores. Raises as `metric_of`."""
+    """The metrics that a name stands for: `rubric` for all that the rubric scores.
+
+    Raises as `metric_of`.
+    """
     if not is_rubric(name):
         return [metric_of(name).name]
     rubric = chosen(settings.evaluation.rubric, [name])
@@ -41,7 +44,9 @@ def metric_names(name: str, settings: Settings) -> list[str]:
 
 
 def require_on_scale(option: str, value: float, names: Iterable[str] | None) -> None:
-    """Raise InputError where a score of one of these metrics (None: of any) cannot be `value`; `option` gave it."""
+    """Raise InputError where a score of one of these metrics (None: of any) cannot be `value`;
+    `option` gave it.
+    """
     for name in sorted(metrics.available()) if names is None else names:
         low, high = scale_of(name)
         if not low <= value <= high:  # nor where it is no number
@@ -49,7 +54,10 @@ def require_on_scale(option: str, value: float, names: Iterable[str] | None) -> 
 
 
 def scale_of(name: str) -> tuple[float, float]:
-    """The scale of a metric, which may be a criterion of the user's own. Raises InputError where there is none."""
+    """The scale of a metric, which may be a criterion of the user's own.
+
+    Raises InputError where there is none.
+    """
     return rubric_scale(name) if is_rubric(name) else metric_of(name).scale
 
 
@@ -73,7 +81,10 @@ def asks_models(settings: Settings, wanted: Overrides) -> bool:
 
 
 def require_providers(settings: Settings, wanted: Overrides) -> None:
-    """Refuse a model that no provider is known for before anything is measured. Raises ConfigError."""
+    """Refuse a model that no provider is known for before anything is measured.
+
+    Raises ConfigError.
+    """
     models: set[str] = set()
     for variant, judge in zip(settings.evaluation.variants(), settings.judges, strict=True):
         judged = [x for x in wanted.applied(variant.build()) if isinstance(x, Judged)]

@@ -1,4 +1,6 @@
-"""The sessions of a run over recorded traces: their turns are kept in a file once they fill a bound in memory."""
+"""The sessions of a run over recorded traces: their turns are kept in a file once they fill a bound
+in memory.
+"""
 
 from collections import OrderedDict
 from collections.abc import Container, Sequence
@@ -17,7 +19,9 @@ _MAX_TURNS = 1000
 """Turns of a session that its metrics see at most, the newest, as on a server."""
 
 _MAX_RECENT_BYTES = 8 * 2**20
-"""Records of turns that stay in memory after they were asked for: neighbours in a file are often of one session."""
+"""Records of turns that stay in memory after they were asked for: neighbours in a file are often of
+one session.
+"""
 
 Signals = dict[str, dict[str, Evaluation]]
 """The evaluations of a session's traces, by agent trace id and metric."""
@@ -30,7 +34,9 @@ class _Place(NamedTuple):
 
 @dataclass(slots=True)
 class _Turn:
-    """Where a turn's record, and those of its evaluations, stand in the file; `order` is that of its session."""
+    """Where a turn's record, and those of its evaluations, stand in the file; `order` is that of
+    its session.
+    """
 
     id: str
     order: tuple[int, tuple[str, ...], str]
@@ -39,7 +45,10 @@ class _Turn:
 
 
 class SessionTurns:
-    """The turns of sessions, with the scores that session metrics rest on. Traces without a session are passed over."""
+    """The turns of sessions, with the scores that session metrics rest on.
+
+    Traces without a session are passed over.
+    """
 
     def __init__(self, max_memory_bytes: int = _MAX_MEMORY_BYTES) -> None:
         self._file: IO[bytes] = SpooledTemporaryFile(max_memory_bytes)  # noqa: SIM115 - closed by `close`
@@ -68,7 +77,8 @@ class SessionTurns:
             turn.evaluations = [self._written(x) for x in evaluations]
 
     def before(self, trace: AgentTrace, known: Container[str] = ()) -> tuple[AgentTrace, ...]:
-        """The newest turns that were kept of the session of `trace`, which is not among them yet, oldest first.
+        """The newest turns that were kept of the session of `trace`, which is not among them yet,
+        oldest first.
 
         Those whose ids are `known` are left out.
         """
@@ -87,7 +97,11 @@ class SessionTurns:
 
     def size_bytes(self, key: str) -> int:
         """Bytes of the records of a session that its metrics see."""
-        return sum(place.size_bytes for turn in self._newest(key) for place in (turn.trace, *turn.evaluations))
+        return sum(
+            place.size_bytes
+            for turn in self._newest(key)
+            for place in (turn.trace, *turn.evaluations)
+        )
 
     def session(self, key: str) -> tuple[Session, Signals]:
         """A session with its turns by their start, and their evaluations."""

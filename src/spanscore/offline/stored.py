@@ -1,4 +1,6 @@
-"""The agent traces that a URL names, of another backend or of an object store, in windows as those of local files."""
+"""The agent traces that a URL names, of another backend or of an object store, in windows as those
+of local files.
+"""
 
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -25,8 +27,8 @@ def stored_windows(
 ) -> Iterator[Window]:
     """The windows of all traces that a location's query accepts, by their start.
 
-    `read`, `watch` and `stitch_off` are those of `windows`. Raises InputError or RetryableError where the source cannot
-    be read.
+    `read`, `watch` and `stitch_off` are those of `windows`. Raises InputError or RetryableError
+    where the source cannot be read.
     """
     if is_backend(location):
         stored = _Whole(stored_traces(location, stopped))
@@ -34,7 +36,9 @@ def stored_windows(
         return
     with copies(location) as path:
         documents = Documents([path])
-        query = location.query if location.query.limit is None else _newest(documents, location.query)
+        query = (
+            location.query if location.query.limit is None else _newest(documents, location.query)
+        )
         accepts = query.accepts if query.conditions else None
         yield from windows(documents, watch, read, accepts, stitch_off=stitch_off)
 
@@ -69,7 +73,9 @@ class _Whole:
 
 def truncated_notice(trace_id: str, why: str) -> str:
     """What is said of a trace that is not all there."""
-    return f"warning: trace {trace_id} is truncated, and what is measured of it counts as such: {why}"
+    return (
+        f"warning: trace {trace_id} is truncated, and what is measured of it counts as such: {why}"
+    )
 
 
 def _newest(documents: Documents, query: Query) -> Query:

@@ -13,8 +13,9 @@ from spanscore.stats import Estimate
 class MetricSummary:
     """One metric's scores: their mean and pass rate with intervals, and what became of the others.
 
-    Traces of one session are not independent, so the estimates count sessions, and traces that belong to none.
-    `mean` is None without a score, `pass_rate` without a label, or where several judges scored.
+    Traces of one session are not independent, so the estimates count sessions, and traces that
+    belong to none. `mean` is None without a score, `pass_rate` without a label, or where several
+    judges scored.
     """
 
     metric: str
@@ -36,7 +37,9 @@ def summaries(evaluations: Iterable[Evaluation]) -> list[MetricSummary]:
 
 
 def mean(evaluations: Sequence[Evaluation]) -> Estimate | None:
-    """The mean of the values there are, its units the sessions and the traces of none; None where there is none."""
+    """The mean of the values there are, its units the sessions and the traces of none; None where
+    there is none.
+    """
     verdicts = _verdicts(evaluations)
     if not verdicts:
         return None

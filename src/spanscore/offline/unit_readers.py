@@ -20,7 +20,10 @@ Joined: TypeAlias = tuple[list[AgentTrace], list[ContentNote]]
 
 
 class UnitReader(Protocol):
-    """Reads units; see the functions of `unit_reading`. All raise InputError where a document is damaged."""
+    """Reads units; see the functions of `unit_reading`.
+
+    All raise InputError where a document is damaged.
+    """
 
     ahead: int
     """How many windows are begun before the result of the first is asked for."""
@@ -33,7 +36,9 @@ class UnitReader(Protocol):
         """The fragments of units to which others refer."""
         ...
 
-    def join(self, parts: Sequence[Parts], groups: Sequence[Sequence[TraceFragment]]) -> list[Joined]:
+    def join(
+        self, parts: Sequence[Parts], groups: Sequence[Sequence[TraceFragment]]
+    ) -> list[Joined]:
         """The agent traces of turns that are spread over several units."""
         ...
 
@@ -54,7 +59,9 @@ class InProcess:
         """See `UnitReader`."""
         return refer(parts, names, self._options)
 
-    def join(self, parts: Sequence[Parts], groups: Sequence[Sequence[TraceFragment]]) -> list[Joined]:
+    def join(
+        self, parts: Sequence[Parts], groups: Sequence[Sequence[TraceFragment]]
+    ) -> list[Joined]:
         """See `UnitReader`."""
         return [join(own, group, self._options) for own, group in zip(parts, groups, strict=True)]
 
@@ -71,7 +78,9 @@ class InWorkers:
     def start(self, parts: Parts, fresh: Sequence[Piece]) -> Callable[[], ReadUnits]:
         """See `UnitReader`."""
         begun = [
-            self._pool.submit(read_units, _encoded(own), pieces, self._options, about=_about(own, pieces))
+            self._pool.submit(
+                read_units, _encoded(own), pieces, self._options, about=_about(own, pieces)
+            )
             for own, pieces in _batches(parts, fresh)
         ]
         return lambda: _merged(parts, (x.result() for x in begun))
@@ -85,7 +94,9 @@ class InWorkers:
         ]
         return {name: fragment for one in begun for name, fragment in one.result().items()}
 
-    def join(self, parts: Sequence[Parts], groups: Sequence[Sequence[TraceFragment]]) -> list[Joined]:
+    def join(
+        self, parts: Sequence[Parts], groups: Sequence[Sequence[TraceFragment]]
+    ) -> list[Joined]:
         """See `UnitReader`."""
         begun: list[Future[Joined]] = [
             self._pool.submit(join, _encoded(own), group, self._options, about=_about(own, ()))
@@ -95,7 +106,8 @@ class InWorkers:
 
 
 def _batches(parts: Parts, fresh: Sequence[Piece]) -> Iterator[tuple[Parts, list[Piece]]]:
-    """The units in groups that share their documents, as far as that goes, each with pieces that are read there first.
+    """The units in groups that share their documents, as far as that goes, each with pieces that
+    are read there first.
 
     A piece that is in no unit is in the last.
     """
@@ -140,5 +152,9 @@ def _about(parts: Parts, fresh: Sequence[Piece]) -> str:
     files = sorted({str(piece.document.path) for piece in pieces if piece.document is not None})
     names = list(parts)
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    traces = f"trace{'s' * (len(names) > 1)} {', '.join(names[:_NAMED])}{more}" if names else "what is of no trace"
+    traces = (
+        f"trace{'s' * (len(names) > 1)} {', '.join(names[:_NAMED])}{more}"
+        if names
+        else "what is of no trace"
+    )
     return f"{traces} in {', '.join(files[:_NAMED])}" if files else traces

@@ -1,4 +1,6 @@
-"""The agent traces of units, out of the documents of files that contain them: the part of reading that takes long."""
+"""The agent traces of units, out of the documents of files that contain them: the part of reading
+that takes long.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -17,7 +19,9 @@ from spanscore.turns import Stitching, TraceFragment
 
 
 class Options(NamedTuple):
-    """By what units are read: what keeps sessions apart, the spans' attributes that rules read, and `stitch_off`."""
+    """By what units are read: what keeps sessions apart, the spans' attributes that rules read, and
+    `stitch_off`.
+    """
 
     session_scope: tuple[str, ...]
     attributes: tuple[str, ...]
@@ -26,7 +30,9 @@ class Options(NamedTuple):
 
 @dataclass(slots=True)
 class Piece:
-    """A document, or what is left of it: the spans and log records of units that are not read yet."""
+    """A document, or what is left of it: the spans and log records of units that are not read
+    yet.
+    """
 
     place: Place
     document: EncodedDocument | None
@@ -34,7 +40,10 @@ class Piece:
     """What it contains, once it was decoded in this process."""
 
     def decoded(self) -> Telemetry:
-        """What it contains; kept, since other units may have parts in it. Raises InputError where it is damaged."""
+        """What it contains; kept, since other units may have parts in it.
+
+        Raises InputError where it is damaged.
+        """
         if self.telemetry is None:
             self.telemetry = Telemetry() if self.document is None else self.document.decoded()
         return self.telemetry
@@ -80,7 +89,9 @@ class ReadUnit(NamedTuple):
 
 
 class ReadPiece(NamedTuple):
-    """What is of no unit in a piece: what was left out of it, scores that others gave, and how many log records."""
+    """What is of no unit in a piece: what was left out of it, scores that others gave, and how many
+    log records.
+    """
 
     place: Place
     refused: list[str]
@@ -98,7 +109,9 @@ class ReadUnits:
 
 
 def read_units(parts: Parts, fresh: Sequence[Piece], options: Options) -> ReadUnits:
-    """Each unit by itself; and of the `fresh` pieces, which were not read before, what is of no unit."""
+    """Each unit by itself; and of the `fresh` pieces, which were not read before, what is of no
+    unit.
+    """
     content = ContentNotes()
     noting = SpanAttributes(options.attributes, content)
     received = gathered(parts)
@@ -125,16 +138,22 @@ def refer(parts: Parts, names: Sequence[str], options: Options) -> dict[str, Tra
     return ReceivedUnits(gathered(parts), Stitching(options.stitch_off)).referred(names)
 
 
-def join(parts: Parts, group: Sequence[TraceFragment], options: Options) -> tuple[list[AgentTrace], list[ContentNote]]:
+def join(
+    parts: Parts, group: Sequence[TraceFragment], options: Options
+) -> tuple[list[AgentTrace], list[ContentNote]]:
     """The agent traces of a turn, of which these are the parts."""
     content = ContentNotes()
     noting = SpanAttributes(options.attributes, content)
-    [traces] = ReceivedUnits(gathered(parts), Stitching(options.stitch_off), watch=noting).joined([group])
+    [traces] = ReceivedUnits(gathered(parts), Stitching(options.stitch_off), watch=noting).joined(
+        [group]
+    )
     return noting.added_to(traces), content.take()
 
 
 def gathered(parts: Parts) -> dict[str, Received]:
-    """The spans and log records of units in the order of their files; without units of which there are none."""
+    """The spans and log records of units in the order of their files; without units of which there
+    are none.
+    """
     found: defaultdict[str, Received] = defaultdict(lambda: ([], []))
     for piece in _in_order(parts):
         telemetry = piece.decoded()

@@ -1,4 +1,6 @@
-"""Stored traces that are too many for memory, a window at a time: what has been read, and waits no more."""
+"""Stored traces that are too many for memory, a window at a time: what has been read, and waits no
+more.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +16,9 @@ from spanscore.turns import Watch
 Accepts: TypeAlias = Callable[[Sequence[Span], Sequence[LogRecord]], bool]
 
 _FIRST_BYTES, _MAX_BYTES = 2 * 2**20, 16 * 2**20
-"""How much is read for a window: little for the first, so that its scores are there soon, then ever more."""
+"""How much is read for a window: little for the first, so that its scores are there soon, then ever
+more.
+"""
 
 
 @dataclass(slots=True)
@@ -29,7 +33,9 @@ class _Unit:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Agent traces, and the spans and log records that were dealt with, also those of which no agent trace came."""
+    """Agent traces, and the spans and log records that were dealt with, also those of which no
+    agent trace came.
+    """
 
     traces: list[AgentTrace]
     spans: list[Span]
@@ -52,8 +58,8 @@ class Ordered(Protocol):
 class Windows:
     """Rebuilds agent traces from documents that come one after the other.
 
-    A trace is rebuilt once no later document mentions it, together with those around it, so that a turn that is spread
-    over several traces is one.
+    A trace is rebuilt once no later document mentions it, together with those around it, so that a
+    turn that is spread over several traces is one.
     """
 
     def __init__(
@@ -86,7 +92,9 @@ class Windows:
         self._refused += document.telemetry.refused
         self._truncated.update(document.telemetry.truncated)
         for span in document.telemetry.spans:
-            self._unit(unit_of(span, of_log=False), document.place).spans.append((document.place, span))
+            self._unit(unit_of(span, of_log=False), document.place).spans.append(
+                (document.place, span)
+            )
         for log in document.telemetry.logs:
             if unit := unit_of(log, of_log=True):
                 self._unit(unit, document.place).logs.append((document.place, log))
@@ -127,7 +135,9 @@ class Windows:
         return unit
 
     def _is_wanted(self, unit: _Unit) -> bool:
-        return self._accepts is None or self._accepts([x for _, x in unit.spans], [x for _, x in unit.logs])
+        return self._accepts is None or self._accepts(
+            [x for _, x in unit.spans], [x for _, x in unit.logs]
+        )
 
     def _is_open(self, name: str, unit: _Unit) -> bool:
         return not self._documents.is_last(name, unit.last)
@@ -145,7 +155,9 @@ def windows(
     *,
     stitch_off: Collection[str] = (),
 ) -> Iterator[Window]:
-    """The windows of all documents; `read` is given how many bytes each had, and returns whether to go on."""
+    """The windows of all documents; `read` is given how many bytes each had, and returns whether to
+    go on.
+    """
     found = Windows(documents, watch, accepts, stitch_off=stitch_off)
     wanted, size_bytes = _FIRST_BYTES, 0
     for document in documents:

@@ -1,4 +1,6 @@
-"""Which spans of a request cannot be used, so that they can be refused by name and the rest be kept."""
+"""Which spans of a request cannot be used, so that they can be refused by name and the rest be
+kept.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,10 +25,12 @@ class Refusal:
 
 
 def remove_damaged(request: Any) -> list[Refusal]:
-    """Take out of an ExportTraceServiceRequest the spans that no trace can hold, and say which they were.
+    """Take out of an ExportTraceServiceRequest the spans that no trace can hold, and say which they
+    were.
 
-    Refused is what OpenTelemetry's specification calls invalid: a trace id that is not 16 bytes or is all zeros, a span
-    id that is not 8 bytes or is all zeros; and a time after the year 2262, which no database keeps as an integer.
+    Refused is what OpenTelemetry's specification calls invalid: a trace id that is not 16 bytes or
+    is all zeros, a span id that is not 8 bytes or is all zeros; and a time after the year 2262,
+    which no database keeps as an integer.
     """
     refused: list[Refusal] = []
     for by_resource in request.resource_spans:
@@ -36,18 +40,24 @@ def remove_damaged(request: Any) -> list[Refusal]:
 
 
 def describe(refused: Sequence[Refusal], item: str = "span") -> str:
-    """One line that says how many spans (or what `item` names) were refused, and names the first few.
+    """One line that says how many spans (or what `item` names) were refused, and names the first
+    few.
 
     >>> describe([Refusal("chat", "its trace id is all zeros")])
     "1 span refused, the rest is kept: 'chat' (its trace id is all zeros)"
     """
     named = "; ".join(f"{x.name[:_NAME_CHARS]!r} ({x.reason})" for x in refused[:_SHOWN])
     more = f"; and {len(refused) - _SHOWN} more" if len(refused) > _SHOWN else ""
-    return f"{len(refused)} {item}{'' if len(refused) == 1 else 's'} refused, the rest is kept: {named}{more}"
+    return (
+        f"{len(refused)} {item}{'' if len(refused) == 1 else 's'} refused, the rest is kept:"
+        f" {named}{more}"
+    )
 
 
 def _take_out(spans: Any) -> list[Refusal]:
-    """Remove the damaged ones of a scope's spans, all at once: to remove one moves all spans behind it."""
+    """Remove the damaged ones of a scope's spans, all at once: to remove one moves all spans behind
+    it.
+    """
     refused = [Refusal(span.name, reason) for span in spans if (reason := _fault(span))]
     if refused:
         spans.sort(key=_is_damaged)  # the sort is stable: those that stay keep their order

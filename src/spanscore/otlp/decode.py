@@ -1,4 +1,6 @@
-"""OTLP messages to the model: plain loops, since every span that is received passes through here."""
+"""OTLP messages to the model: plain loops, since every span that is received passes through
+here.
+"""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -7,7 +9,9 @@ from spanscore.model.headers import without_headers
 from spanscore.model.span import Event, Link, LogRecord, Resource, Scope, Span, Value
 
 MAX_DEPTH: Final = 32
-"""How many arrays and key-value lists may lie inside one another; what lies deeper is read as None."""
+"""How many arrays and key-value lists may lie inside one another; what lies deeper is read as
+None.
+"""
 
 _NO_SPAN: Final = bytes(8)
 
@@ -16,10 +20,13 @@ def value(message: Any, depth: int = 0) -> Value:
     """The Python value of an AnyValue; None for one that is empty, or that lies below MAX_DEPTH."""
     kind = message.WhichOneof("value")
     if kind == "array_value":
-        return [value(x, depth + 1) for x in message.array_value.values] if depth < MAX_DEPTH else None
+        return (
+            [value(x, depth + 1) for x in message.array_value.values] if depth < MAX_DEPTH else None
+        )
     if kind == "kvlist_value":
         return attributes(message.kvlist_value.values, depth + 1) if depth < MAX_DEPTH else None
-    if kind is None or kind == "string_value_strindex":  # an index into a table that only profiles have
+    # an index into a table that only profiles have
+    if kind is None or kind == "string_value_strindex":
         return None
     return getattr(message, kind)  # type: ignore[no-any-return]  # a scalar, by the oneof
 
@@ -35,7 +42,9 @@ def attributes(pairs: Iterable[Any], depth: int = 0) -> dict[str, Value]:
 
 
 def resource(message: Any) -> Resource:
-    """A Resource message; its attributes are read now, but for those under names that are spanscore's own."""
+    """A Resource message; its attributes are read now, but for those under names that are
+    spanscore's own.
+    """
     return Resource(without_headers(attributes(message.attributes)))
 
 
@@ -62,7 +71,9 @@ def span(message: Any, resource: Resource, scope: Scope) -> Span:
         resource,
         scope,
         tuple(map(_event, events)) if events else (),
-        tuple(Link(x.trace_id.hex(), x.span_id.hex(), attributes(x.attributes)) for x in links) if links else (),
+        tuple(Link(x.trace_id.hex(), x.span_id.hex(), attributes(x.attributes)) for x in links)
+        if links
+        else (),
         message.dropped_attributes_count,
         message.dropped_events_count,
         message.dropped_links_count,
@@ -70,7 +81,12 @@ def span(message: Any, resource: Resource, scope: Scope) -> Span:
 
 
 def _event(message: Any) -> Event:
-    return Event(message.name, message.time_unix_nano, attributes(message.attributes), message.dropped_attributes_count)
+    return Event(
+        message.name,
+        message.time_unix_nano,
+        attributes(message.attributes),
+        message.dropped_attributes_count,
+    )
 
 
 def log_record(message: Any, resource: Resource, scope: Scope) -> LogRecord:

@@ -1,4 +1,6 @@
-"""Large recordings read a document at a time: the lines of all files by their time, and when a trace has been read."""
+"""Large recordings read a document at a time: the lines of all files by their time, and when a
+trace has been read.
+"""
 
 import base64
 import binascii
@@ -22,7 +24,9 @@ _HEX_CHARS, _ID_BYTES = 32, 16
 
 
 class Place(NamedTuple):
-    """Where a document comes among those of all files: by its time, or that of one before it in its file."""
+    """Where a document comes among those of all files: by its time, or that of one before it in its
+    file.
+    """
 
     time_ns: int
     file: int
@@ -30,7 +34,9 @@ class Place(NamedTuple):
 
 
 class Document(NamedTuple):
-    """Telemetry that was exported together; `read_bytes` is how much of all files was read when it had been."""
+    """Telemetry that was exported together; `read_bytes` is how much of all files was read when it
+    had been.
+    """
 
     place: Place
     telemetry: files.Telemetry
@@ -51,7 +57,9 @@ class EncodedDocument:
         """What it contains. Raises InputError where it is damaged."""
         telemetry = files.Telemetry()
         try:
-            files.decode_into(telemetry, self.path, self.content, f"{self.path}:{self.place.number}")
+            files.decode_into(
+                telemetry, self.path, self.content, f"{self.path}:{self.place.number}"
+            )
         except files.ForeignFileError as error:
             if self.is_of_only_file:
                 raise
@@ -60,10 +68,15 @@ class EncodedDocument:
 
 
 class Documents:
-    """The documents of files that are too large to be in memory, by their time: traces and logs meet."""
+    """The documents of files that are too large to be in memory, by their time: traces and logs
+    meet.
+    """
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        """Look through the files, without decoding them. Raises InputError where one cannot be read."""
+        """Look through the files, without decoding them.
+
+        Raises InputError where one cannot be read.
+        """
         self._files = [path for path, _ in files.listed(paths)]
         self._last: dict[str, Place] = {}
         self._firsts: list[tuple[int, int]] = []
@@ -91,7 +104,9 @@ class Documents:
         return self._last.get(trace_id, place) <= place
 
     def _merged(self) -> Iterator[tuple[Place, bytes]]:
-        """The documents of all files by their place; a file is open only while its documents are read."""
+        """The documents of all files by their place; a file is open only while its documents are
+        read.
+        """
         waiting = deque(self._firsts)
         heads: list[tuple[Place, bytes, Iterator[tuple[Place, bytes]]]] = []
         while waiting or heads:
@@ -109,15 +124,20 @@ class Documents:
 
 
 def _push(
-    heads: list[tuple[Place, bytes, Iterator[tuple[Place, bytes]]]], documents: Iterator[tuple[Place, bytes]]
+    heads: list[tuple[Place, bytes, Iterator[tuple[Place, bytes]]]],
+    documents: Iterator[tuple[Place, bytes]],
 ) -> None:
-    """Add the next of a file's documents, which has a place of its own, so that nothing else is compared."""
+    """Add the next of a file's documents, which has a place of its own, so that nothing else is
+    compared.
+    """
     if (first := next(documents, None)) is not None:
         heappush(heads, (*first, documents))
 
 
 def contents(path: Path) -> Iterator[tuple[int, bytes]]:
-    """(number of the line, text) of each line where the first is JSON by itself, else (1, the whole content)."""
+    """(number of the line, text) of each line where the first is JSON by itself, else (1, the whole
+    content).
+    """
     try:
         with _opened(path) as file:
             if files.without_compression(path.name).endswith(".pb"):
@@ -173,7 +193,9 @@ def _unpacked(path: Path) -> IO[bytes]:
 
     unpacked = tempfile.NamedTemporaryFile()  # noqa: SIM115 - the caller closes it
     try:
-        cramjam.zstd.decompress_into(cramjam.File(str(path)), cramjam.File(unpacked.name, read=False, write=True))
+        cramjam.zstd.decompress_into(
+            cramjam.File(str(path)), cramjam.File(unpacked.name, read=False, write=True)
+        )
     except cramjam.DecompressionError as error:
         raise InputError(f"{path}: damaged zstd ({error}): fetch the file again") from None
     unpacked.seek(0)

@@ -21,8 +21,8 @@ def fill(pairs: Any, attributes: Mapping[str, Value]) -> None:
 def put(message: Any, item: Value, depth: int = 0) -> None:
     """Write `item` into the AnyValue `message`.
 
-    An integer beyond 64 bits is written as text, which loses nothing; lone surrogates, which UTF-8 has no form for, as
-    U+FFFD; what lies deeper than `decode.MAX_DEPTH` is left out.
+    An integer beyond 64 bits is written as text, which loses nothing; lone surrogates, which UTF-8
+    has no form for, as U+FFFD; what lies deeper than `decode.MAX_DEPTH` is left out.
     """
     if isinstance(item, str):
         message.string_value = well_formed(item)

@@ -1,4 +1,6 @@
-"""Recorded telemetry: the files that people, collectors and backends keep spans in, read into the model."""
+"""Recorded telemetry: the files that people, collectors and backends keep spans in, read into the
+model.
+"""
 
 import gzip
 import os
@@ -31,7 +33,9 @@ class ForeignFileError(InputError):
 
 @dataclass(slots=True)
 class Telemetry:
-    """What files contain, in their order. `refused` names what was left out, a span or a file, with the reason.
+    """What files contain, in their order.
+
+    `refused` names what was left out, a span or a file, with the reason.
 
     `truncated` has the ids of the traces that are known not to be all there, each with the reason.
     """
@@ -50,12 +54,15 @@ PathLike: TypeAlias = str | os.PathLike[str]
 
 
 def load(paths: PathLike | Iterable[PathLike]) -> Telemetry:
-    """Everything that a file or folder, or several of them, contain; of a folder all below it. Metrics are passed over.
+    """Everything that a file or folder, or several of them, contain; of a folder all below it.
 
-    A file is an export request in protobuf (`*.pb`, of logs where its name starts with `logs`), OTLP/JSON (one request,
-    an array of them, or JSON Lines as the collector's file exporter writes them), Jaeger's JSON or a Tempo export;
-    each may be compressed by gzip or zstd. Raises InputError where something is not; an empty file and JSON of another
-    kind are passed over in a folder that holds telemetry too.
+    Metrics are passed over.
+
+    A file is an export request in protobuf (`*.pb`, of logs where its name starts with `logs`),
+    OTLP/JSON (one request, an array of them, or JSON Lines as the collector's file exporter writes
+    them), Jaeger's JSON or a Tempo export; each may be compressed by gzip or zstd. Raises
+    InputError where something is not; an empty file and JSON of another kind are passed over in a
+    folder that holds telemetry too.
     """
     found = Telemetry()
     for path in map(Path, [paths] if isinstance(paths, str | os.PathLike) else paths):
@@ -67,12 +74,17 @@ def load(paths: PathLike | Iterable[PathLike]) -> Telemetry:
 
 
 def listed(paths: Iterable[Path]) -> list[tuple[Path, int]]:
-    """Every file that `load` would read, in its order, with its size in bytes. Raises InputError where one is not."""
+    """Every file that `load` would read, in its order, with its size in bytes.
+
+    Raises InputError where one is not.
+    """
     found = [x for path in paths for x in (_inside(path) if path.is_dir() else [path])]
     try:
         return [(path, path.stat().st_size) for path in found]
     except OSError as error:
-        raise InputError(f"{error.filename}: cannot be read ({error.strerror}): give {_KNOWN}") from None
+        raise InputError(
+            f"{error.filename}: cannot be read ({error.strerror}): give {_KNOWN}"
+        ) from None
 
 
 def is_telemetry(name: str) -> bool:
@@ -108,7 +120,10 @@ def _load_file(path: Path, found: Telemetry) -> None:
 
 
 def decode_into(found: Telemetry, path: Path, content: bytes, place: str) -> None:
-    """Add what a document of a file contains. Raises InputError where it is damaged, naming `place`."""
+    """Add what a document of a file contains.
+
+    Raises InputError where it is damaged, naming `place`.
+    """
     if not content.strip():
         return
     if is_binary(path, content):
@@ -117,7 +132,9 @@ def decode_into(found: Telemetry, path: Path, content: bytes, place: str) -> Non
         _add(found, path, _of_document(place, content))
 
 
-def _add(found: Telemetry, path: Path, requests: Iterable[tuple[Signal, Message, list[str]]]) -> None:
+def _add(
+    found: Telemetry, path: Path, requests: Iterable[tuple[Signal, Message, list[str]]]
+) -> None:
     for signal, request, undecodable in requests:
         if signal == "traces":
             found.refused += undecodable + _named(path, signal, check.remove_damaged(request))
@@ -128,7 +145,9 @@ def _add(found: Telemetry, path: Path, requests: Iterable[tuple[Signal, Message,
 
 
 def requests(path: Path) -> Iterator[tuple[Signal, Message, list[str]]]:
-    """The export requests of one file, in its order, each with what could not be decoded of it, by its place."""
+    """The export requests of one file, in its order, each with what could not be decoded of it, by
+    its place.
+    """
     content = _content(path)
     if not content.strip():
         raise ForeignFileError(f"{path}: the file is empty: give {_KNOWN}")
@@ -141,7 +160,9 @@ def requests(path: Path) -> Iterator[tuple[Signal, Message, list[str]]]:
 
 def is_binary(path: Path, content: bytes) -> bool:
     """Whether a file is in protobuf, by its name and by how it begins."""
-    return content[:64].lstrip()[:1] not in (b"{", b"[") or without_compression(path.name).endswith(".pb")
+    return content[:64].lstrip()[:1] not in (b"{", b"[") or without_compression(path.name).endswith(
+        ".pb"
+    )
 
 
 def is_json(text: bytes) -> bool:
@@ -154,12 +175,17 @@ def is_json(text: bytes) -> bool:
 
 
 def _named(path: Path, signal: Signal, refused: list[Refusal]) -> list[str]:
-    return [f"{path}: {repr(x.name) if signal == 'traces' else 'a log record'}: {x.reason}" for x in refused]
+    return [
+        f"{path}: {repr(x.name) if signal == 'traces' else 'a log record'}: {x.reason}"
+        for x in refused
+    ]
 
 
 def _replaced(place: str, count: int) -> list[str]:
     places = "1 place" if count == 1 else f"{count:,} places"
-    return [f"{place}: bytes that are not UTF-8, in {places}; U+FFFD stands for them"] if count else []
+    return (
+        [f"{place}: bytes that are not UTF-8, in {places}; U+FFFD stands for them"] if count else []
+    )
 
 
 def _binary_request(path: Path, content: bytes) -> tuple[Signal, Message, list[str]]:
@@ -212,7 +238,9 @@ def _of_document(place: str, text: bytes) -> Iterator[tuple[Signal, Message, lis
 
 
 def _documents(path: Path, content: bytes) -> Iterator[tuple[str, bytes]]:
-    """(place, JSON text) of each document: each line, where the first one is a document by itself; else the whole."""
+    """(place, JSON text) of each document: each line, where the first one is a document by itself;
+    else the whole.
+    """
     if not is_json(content.lstrip().split(b"\n", 1)[0]):
         yield str(path), content
         return
@@ -238,14 +266,23 @@ def _from_object(parsed: dict[str, Any]) -> Iterator[tuple[Signal, Message]]:
     elif isinstance(parsed.get("data"), list):  # what Jaeger's API answers
         yield from (("traces", jaeger.request(x)) for x in parsed["data"])
     elif "batches" in parsed:
-        yield "traces", json.from_object("traces", {"resourceSpans": [_renamed(x) for x in parsed["batches"]]})
+        yield (
+            "traces",
+            json.from_object("traces", {"resourceSpans": [_renamed(x) for x in parsed["batches"]]}),
+        )
     else:
         raise _NoTelemetryError(
-            f"neither OTLP, Jaeger nor Tempo: the object has {', '.join(map(repr, list(parsed)[:5]))}"
+            "neither OTLP, Jaeger nor Tempo: the object has"
+            f" {', '.join(map(repr, list(parsed)[:5]))}"
         )
 
 
 def _renamed(batch: dict[str, Any]) -> dict[str, Any]:
-    """A Tempo batch with the names that OTLP has had since scopes stopped being called instrumentation libraries."""
+    """A Tempo batch with the names that OTLP has had since scopes stopped being called
+    instrumentation libraries.
+    """
     scopes = batch.get("instrumentationLibrarySpans") or batch.get("scopeSpans") or []
-    return {**batch, "scopeSpans": [{"scope": x.get("instrumentationLibrary"), **x} for x in scopes]}
+    return {
+        **batch,
+        "scopeSpans": [{"scope": x.get("instrumentationLibrary"), **x} for x in scopes],
+    }

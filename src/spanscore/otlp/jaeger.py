@@ -1,4 +1,6 @@
-"""Jaeger's JSON, as its UI and API download traces, to OTLP: the reverse of what Jaeger does to OTLP."""
+"""Jaeger's JSON, as its UI and API download traces, to OTLP: the reverse of what Jaeger does to
+OTLP.
+"""
 
 import base64
 import binascii
@@ -19,14 +21,17 @@ _NS_PER_US: Final = 1000
 
 def is_trace(parsed: Any) -> bool:
     """Whether a parsed JSON value is one trace of Jaeger's."""
-    return isinstance(parsed, dict) and isinstance(parsed.get("spans"), list) and "processes" in parsed
+    return (
+        isinstance(parsed, dict) and isinstance(parsed.get("spans"), list) and "processes" in parsed
+    )
 
 
 def request(trace: Mapping[str, Any]) -> ExportTraceServiceRequest:
     """One Jaeger trace as an export request.
 
-    What OpenTelemetry keeps in fields of their own, and Jaeger in tags (kind, status, scope), goes back to the fields.
-    Raises ValueError, TypeError, KeyError or AttributeError on an object of another shape.
+    What OpenTelemetry keeps in fields of their own, and Jaeger in tags (kind, status, scope), goes
+    back to the fields. Raises ValueError, TypeError, KeyError or AttributeError on an object of
+    another shape.
     """
     made = ExportTraceServiceRequest()
     scopes: dict[tuple[str, str, str], Any] = {}
@@ -37,7 +42,10 @@ def request(trace: Mapping[str, Any]) -> ExportTraceServiceRequest:
         if process_id not in resources:
             resources[process_id] = made.resource_spans.add()
             _fill_resource(resources[process_id].resource, trace["processes"].get(process_id))
-        name, version = str(tags.pop("otel.scope.name", "")), str(tags.pop("otel.scope.version", ""))
+        name, version = (
+            str(tags.pop("otel.scope.name", "")),
+            str(tags.pop("otel.scope.version", "")),
+        )
         if (process_id, name, version) not in scopes:
             scopes[process_id, name, version] = resources[process_id].scope_spans.add(
                 scope=InstrumentationScope(name=name, version=version)
@@ -59,7 +67,9 @@ def _fill_span(message: Any, span: Mapping[str, Any], tags: dict[str, Value]) ->
     message.end_time_unix_nano = (span["startTime"] + span["duration"]) * _NS_PER_US
     message.kind = _KINDS.get(str(tags.pop("span.kind", "")), 0)
     failed = tags.pop("error", None) in (True, "true")
-    message.status.code = _STATUS.get(str(tags.pop("otel.status_code", "")), STATUS_ERROR if failed else 0)
+    message.status.code = _STATUS.get(
+        str(tags.pop("otel.status_code", "")), STATUS_ERROR if failed else 0
+    )
     message.status.message = str(tags.pop("otel.status_description", ""))
     encode.fill(message.attributes, tags)
     for log in span.get("logs") or ():
@@ -71,7 +81,9 @@ def _fill_span(message: Any, span: Mapping[str, Any], tags: dict[str, Value]) ->
 
 
 def _fill_references(message: Any, span: Mapping[str, Any]) -> None:
-    """The parent is the first CHILD_OF, else the first FOLLOWS_FROM, within the trace; every other one is a link."""
+    """The parent is the first CHILD_OF, else the first FOLLOWS_FROM, within the trace; every other
+    one is a link.
+    """
     references = list(span.get("references") or ())
     near = [x for x in references if x["traceID"] == span["traceID"]]
     parent = next((x for x in near if x["refType"] == "CHILD_OF"), near[0] if near else None)
@@ -81,7 +93,9 @@ def _fill_references(message: Any, span: Mapping[str, Any]) -> None:
     elif span.get("parentSpanID"):  # how Jaeger wrote it before there were references
         message.parent_span_id = _id(span["parentSpanID"], 8)
     for reference in references:
-        message.links.add(trace_id=_id(reference["traceID"], 16), span_id=_id(reference["spanID"], 8))
+        message.links.add(
+            trace_id=_id(reference["traceID"], 16), span_id=_id(reference["spanID"], 8)
+        )
 
 
 def _tags(pairs: Iterable[Mapping[str, Any]] | None) -> Iterator[tuple[str, Value]]:
@@ -91,7 +105,9 @@ def _tags(pairs: Iterable[Mapping[str, Any]] | None) -> Iterator[tuple[str, Valu
             try:
                 held = base64.b64decode(held, validate=True)
             except (binascii.Error, TypeError):
-                raise ValueError(f"tag {pair['key']!r} is marked as binary but is no base64") from None
+                raise ValueError(
+                    f"tag {pair['key']!r} is marked as binary but is no base64"
+                ) from None
         elif pair.get("type") == "float64":
             held = float(held)
         yield pair["key"], held

@@ -1,6 +1,8 @@
-"""OTLP/JSON: protobuf's JSON mapping as OTLP bends it (ids in hex, enums as integers), both ways and lenient on input.
+"""OTLP/JSON: protobuf's JSON mapping as OTLP bends it (ids in hex, enums as integers), both ways
+and lenient on input.
 
-Protobuf's own `json_format` reads ids as base64, has no bound on depth that fits ours, and takes many times as long.
+Protobuf's own `json_format` reads ids as base64, has no bound on depth that fits ours, and takes
+many times as long.
 """
 
 import base64
@@ -43,16 +45,18 @@ _FLOATING: Final = frozenset({FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CP
 def parse(signal: Signal, text: str | bytes) -> Message:
     """The export request that the JSON `text` holds.
 
-    As the specification asks, unknown fields are ignored, ids are hex in any case, and integers come as numbers or
-    strings. Enums may also come by name, and ids in base64, as Tempo prints them. An id that is neither is read as
-    empty, so that its span alone is refused. What lies deeper in an attribute than `decode.MAX_DEPTH` is left out.
-    Raises ValueError, which names the place, on anything else.
+    As the specification asks, unknown fields are ignored, ids are hex in any case, and integers
+    come as numbers or strings. Enums may also come by name, and ids in base64, as Tempo prints
+    them. An id that is neither is read as empty, so that its span alone is refused. What lies
+    deeper in an attribute than `decode.MAX_DEPTH` is left out. Raises ValueError, which names the
+    place, on anything else.
     """
     return from_object(signal, json.loads(text))
 
 
 def loads(text: bytes) -> tuple[Any, int]:
-    """The JSON value in `text`, and in how many places bytes that are not UTF-8 were replaced by U+FFFD.
+    """The JSON value in `text`, and in how many places bytes that are not UTF-8 were replaced by
+    U+FFFD.
 
     Raises ValueError where it is no JSON.
     """
@@ -71,7 +75,9 @@ def from_object(signal: Signal, parsed: Any) -> Message:
 
 
 def encode(message: Message) -> str:
-    """`message` as OTLP/JSON on one line: hex ids, 64-bit integers as strings, enums as integers, defaults left out."""
+    """`message` as OTLP/JSON on one line: hex ids, 64-bit integers as strings, enums as integers,
+    defaults left out.
+    """
     return json.dumps(to_object(message))
 
 
@@ -86,7 +92,9 @@ def to_object(message: Message) -> dict[str, Any]:
 
 
 class _FaultError(ValueError):
-    """A JSON value that does not fit its field; the place is put together as the error passes up."""
+    """A JSON value that does not fit its field; the place is put together as the error passes
+    up.
+    """
 
     def __init__(self, expected: str, found: Any) -> None:
         super().__init__(f"expected {expected}, found {reprlib.repr(found)}")
@@ -126,7 +134,9 @@ def _each(items: Any, read: Callable[[Any], None]) -> None:
 
 @cache
 def _readers(descriptor: Descriptor) -> dict[str, _Read]:
-    """What reads each field of a message type, by its name in JSON and by its name in the proto file."""
+    """What reads each field of a message type, by its name in JSON and by its name in the proto
+    file.
+    """
     found = {}
     for field in descriptor.fields:
         read = _message_reader(field) if field.message_type else _scalar_reader(field)
@@ -166,8 +176,12 @@ def _scalar_reader(field: FieldDescriptor) -> _Read:
 
 
 def is_repeated(field: Any) -> bool:
-    """Whether a FieldDescriptor has a list of values: `is_repeated` in protobuf 7, `label` in older ones."""
-    return bool(field.is_repeated if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED)
+    """Whether a FieldDescriptor has a list of values: `is_repeated` in protobuf 7, `label` in older
+    ones.
+    """
+    return bool(
+        field.is_repeated if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED
+    )
 
 
 def _converter(field: FieldDescriptor) -> Callable[[Any], Any]:
@@ -201,7 +215,8 @@ def _integer(item: Any, allowed: range) -> int:
     number = item
     if isinstance(item, str) and len(item) <= 20:  # as many as the longest 64-bit integer has
         number = int(item) if re.fullmatch(r"-?[0-9]+", item) else item
-    elif isinstance(item, float) and item.is_integer():  # 1e3, or an integer that passed through JavaScript
+    # 1e3, or an integer that passed through JavaScript
+    elif isinstance(item, float) and item.is_integer():
         number = int(item)
     if isinstance(number, bool) or not isinstance(number, int) or number not in allowed:
         raise _FaultError(f"an integer from {allowed[0]} to {allowed[-1]}", item)
@@ -218,7 +233,9 @@ def _floating(item: Any) -> float:
 
 
 def _enum(item: Any, descriptor: EnumDescriptor) -> int:
-    """An enum by number or name; a name that we do not know is a newer sender's, and reads as unspecified."""
+    """An enum by number or name; a name that we do not know is a newer sender's, and reads as
+    unspecified.
+    """
     if isinstance(item, str) and not item.isdecimal():
         known = descriptor.values_by_name.get(item)
         return known.number if known else 0
@@ -231,7 +248,8 @@ def _identifier(item: Any) -> bytes:
     if _HEX.fullmatch(item):
         return bytes.fromhex(item)
     try:
-        return _bytes(item) if item.endswith("=") else b""  # 8 or 16 bytes in base64 are always padded, and hex never
+        # 8 or 16 bytes in base64 are always padded, and hex never
+        return _bytes(item) if item.endswith("=") else b""
     except _FaultError:
         return b""
 
@@ -245,7 +263,9 @@ def _bytes(item: Any) -> bytes:
 
 @cache
 def _printers(descriptor: Descriptor) -> dict[str, tuple[str, Callable[[Any], Any]]]:
-    """The JSON name of each field of a message type, and what prints its value, or the list of its values."""
+    """The JSON name of each field of a message type, and what prints its value, or the list of its
+    values.
+    """
     return {field.name: (field.json_name, _printer(field)) for field in descriptor.fields}
 
 

@@ -1,7 +1,9 @@
-"""OTLP's messages of log records, which have `event_name` also where opentelemetry-proto is older than that field.
+"""OTLP's messages of log records, which have `event_name` also where opentelemetry-proto is older
+than that field.
 
-Frameworks pin older versions than 1.35, in which the field came. Without it the name of an event that is sent would be
-lost, so the messages are made anew with it then, in a pool of their own; they are the same on the wire.
+Frameworks pin older versions than 1.35, in which the field came. Without it the name of an event
+that is sent would be lost, so the messages are made anew with it then, in a pool of their own; they
+are the same on the wire.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -30,7 +32,9 @@ def with_event_name() -> DescriptorPool:
     for module in (common_pb2, resource_pb2, logs_pb2, logs_service_pb2):
         file = FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
         for message in file.message_type:
-            if message.name == "LogRecord" and all(x.number != _EVENT_NAME_NUMBER for x in message.field):
+            if message.name == "LogRecord" and all(
+                x.number != _EVENT_NAME_NUMBER for x in message.field
+            ):
                 _add_event_name(message)
         pool.AddSerializedFile(file.SerializeToString())
     return pool

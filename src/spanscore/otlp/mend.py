@@ -1,7 +1,8 @@
-"""Saves what can be saved of a protobuf request that does not decode, so that one bad span costs no batch of good ones.
+"""Saves what can be saved of a protobuf request that does not decode, so that one bad span costs no
+batch of good ones.
 
-Seen in the wild is text that is not UTF-8: SDKs that cut long attributes cut through characters, encoders in Go and C++
-send them on, and protobuf's Python decoder refuses the whole request.
+Seen in the wild is text that is not UTF-8: SDKs that cut long attributes cut through characters,
+encoders in Go and C++ send them on, and protobuf's Python decoder refuses the whole request.
 """
 
 from collections.abc import Iterator
@@ -29,7 +30,9 @@ _FIXED_BYTES: Final = {_FIXED64: 8, _FIXED32: 4}
 
 @dataclass(slots=True)
 class Mended:
-    """A request made decodable: its bytes, what had to be taken out, and how many texts had characters replaced."""
+    """A request made decodable: its bytes, what had to be taken out, and how many texts had
+    characters replaced.
+    """
 
     body: bytes = b""
     refused: list[Refusal] = field(default_factory=list)
@@ -37,9 +40,11 @@ class Mended:
 
 
 def mend(signal: Signal, body: bytes) -> Mended:
-    """Replace bytes that are not UTF-8 by U+FFFD, and take out the spans, log records or metrics still not decodable.
+    """Replace bytes that are not UTF-8 by U+FFFD, and take out the spans, log records or metrics
+    still not decodable.
 
-    Slow, for the rare request that needs it. Raises ValueError where the request does not decode even so.
+    Slow, for the rare request that needs it. Raises ValueError where the request does not decode
+    even so.
     """
     mended = Mended()
     request: Any = WIRE[signal].request  # protobuf's stubs know two types of Descriptor
@@ -67,7 +72,9 @@ def _message(body: memoryview, descriptor: Descriptor, mended: Mended, depth: in
     return bytes(out)
 
 
-def _content(payload: memoryview, declared: FieldDescriptor, mended: Mended, depth: int) -> bytes | memoryview | None:
+def _content(
+    payload: memoryview, declared: FieldDescriptor, mended: Mended, depth: int
+) -> bytes | memoryview | None:
     """What a length-delimited field is to hold; None: take it out."""
     if declared.message_type in _ITEMS:
         return _item(payload, declared.message_type, mended, depth)
@@ -94,14 +101,19 @@ def _name(payload: memoryview, descriptor: Descriptor) -> str:
     """The name of an item that cannot be decoded, where it can be found all the same."""
     named = descriptor.fields_by_name.get("name")
     try:
-        found = (text for _, number, text, _ in _fields(payload) if named and number == named.number and text)
+        found = (
+            text
+            for _, number, text, _ in _fields(payload)
+            if named and number == named.number and text
+        )
         return str(next(found, b""), errors="replace")
     except ValueError:
         return ""
 
 
 def _fields(body: memoryview) -> Iterator[tuple[memoryview, int, memoryview | None, memoryview]]:
-    """(tag, field number, payload if it is length-delimited, the whole field) of each field of a message.
+    """(tag, field number, payload if it is length-delimited, the whole field) of each field of a
+    message.
 
     They are views, since copies of what is nested 100 deep would be 100 times the request.
     """

@@ -8,7 +8,9 @@ if TYPE_CHECKING:
     from spanscore.otlp.word_search import WordSearch
 
 _SMALL_BYTES: Final = 4096
-"""Bodies up to this size are searched for one byte string after the other: nothing is faster there."""
+"""Bodies up to this size are searched for one byte string after the other: nothing is faster
+there.
+"""
 
 _LONG_BYTES: Final = 7
 """The least that a byte string has to have for `WordSearch`."""
@@ -40,6 +42,8 @@ class Prefilter:
 
 
 def _without_redundant(wanted: Iterable[bytes]) -> tuple[bytes, ...]:
-    """Each once and in their order, without those that contain another one: where they are, the other one is."""
+    """Each once and in their order, without those that contain another one: where they are, the
+    other one is.
+    """
     once = tuple(dict.fromkeys(wanted))
     return tuple(x for x in once if not any(y in x for y in once if y != x))

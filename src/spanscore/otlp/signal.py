@@ -19,9 +19,9 @@ SIGNALS: tuple[Signal, ...] = get_args(Signal)
 class Wire:
     """How one signal travels.
 
-    `request` and `response` are the message classes of an export, `service` is the full name of its gRPC service,
-    `path` its HTTP path, `json_key` the top-level key of a request in OTLP/JSON, and `rejected` the field of the
-    response's `partial_success` that counts what was refused.
+    `request` and `response` are the message classes of an export, `service` is the full name of its
+    gRPC service, `path` its HTTP path, `json_key` the top-level key of a request in OTLP/JSON, and
+    `rejected` the field of the response's `partial_success` that counts what was refused.
     """
 
     request: type[Message]
@@ -32,7 +32,9 @@ class Wire:
     rejected: str
 
     def partial(self, rejected: int, message: str) -> Message:
-        """The response that says `rejected` items were refused, and why; everything else was accepted."""
+        """The response that says `rejected` items were refused, and why; everything else was
+        accepted.
+        """
         answer: Any = self.response()  # the three response classes share a shape, but no type
         setattr(answer.partial_success, self.rejected, rejected)
         answer.partial_success.error_message = message

@@ -2,7 +2,9 @@
 
 
 def well_formed(text: str) -> str:
-    """`text` with what UTF-8 has no form for (lone surrogates, as JSON can escape them) replaced by U+FFFD."""
+    """`text` with what UTF-8 has no form for (lone surrogates, as JSON can escape them) replaced by
+    U+FFFD.
+    """
     if text.isascii():
         return text
     try:

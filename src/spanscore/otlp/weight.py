@@ -1,8 +1,8 @@
 """What a request will cost when it is decoded, found before it is decoded.
 
-An empty span has two bytes on the wire and 160 in memory; text stays as large as it is. So what grows is many short
-messages, each of which has its length on the wire, as a byte below 16. Requests of agents have one such byte in fifty;
-those made to exhaust memory have one in two to five.
+An empty span has two bytes on the wire and 160 in memory; text stays as large as it is. So what
+grows is many short messages, each of which has its length on the wire, as a byte below 16. Requests
+of agents have one such byte in fifty; those made to exhaust memory have one in two to five.
 """
 
 import re
@@ -18,7 +18,9 @@ from spanscore.otlp.signal import WIRE, Signal
 
 _SHORT: Final = 16
 _MESSAGE_BYTES: Final = 80
-"""What protobuf's decoder takes for an attribute with its value, as measured; 33 for a value, 160 for a span."""
+"""What protobuf's decoder takes for an attribute with its value, as measured; 33 for a value, 160
+for a span.
+"""
 
 _LENGTH: Final = 2
 _FIXED_BYTES: Final = {1: 8, 5: 4}
@@ -41,14 +43,18 @@ def decoded_bytes(body: bytes) -> int:
 
 
 def json_values(text: bytes) -> int:
-    """How many values a JSON text has at most; it counts what looks like a value inside a string too."""
+    """How many values a JSON text has at most; it counts what looks like a value inside a string
+    too.
+    """
     return 1 + sum(text.count(x) for x in _VALUE_STARTS)
 
 
 def has_more_messages(signal: Signal, body: bytes, limit: int) -> bool:
-    """Whether a request in protobuf has more than `limit` messages: spans, attributes, values and all others.
+    """Whether a request in protobuf has more than `limit` messages: spans, attributes, values and
+    all others.
 
-    They are counted one by one, up to the limit, where a glance does not tell: some tenths of a microsecond each.
+    They are counted one by one, up to the limit, where a glance does not tell: some tenths of a
+    microsecond each.
     """
     if short_messages(body) + len(body) // (_SHORT + 2) <= limit:
         return False
@@ -57,7 +63,9 @@ def has_more_messages(signal: Signal, body: bytes, limit: int) -> bool:
 
 
 def has_more_values(text: bytes, limit: int) -> bool:
-    """Whether a JSON text has more than `limit` values; texts that contain JSON are one value each."""
+    """Whether a JSON text has more than `limit` values; texts that contain JSON are one value
+    each.
+    """
     if json_values(text) <= limit:
         return False
     found, end = 1, 0
@@ -70,7 +78,9 @@ def has_more_values(text: bytes, limit: int) -> bool:
 
 
 def _messages(body: bytes, descriptor: Descriptor) -> Iterator[None]:
-    """Yields once for each message inside one; stops where the bytes are damaged, which the decoder will notice."""
+    """Yields once for each message inside one; stops where the bytes are damaged, which the decoder
+    will notice.
+    """
     waiting = [(0, len(body), descriptor)]
     while waiting:
         at, end, holder = waiting.pop()

@@ -1,8 +1,8 @@
 """Search for many byte strings in one pass over a body, by its words of four bytes.
 
-Wherever a byte string of seven bytes or more begins, it contains a whole word of four bytes that begins at a multiple
-of four: one of its first four words. numpy finds the places in the body where one of these words is, and only there
-the byte strings are compared.
+Wherever a byte string of seven bytes or more begins, it contains a whole word of four bytes that
+begins at a multiple of four: one of its first four words. numpy finds the places in the body where
+one of these words is, and only there the byte strings are compared.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 _WORD_BYTES: Final = 4
 _BYTES_A_CANDIDATE: Final = 64
-"""With more candidates than one in so many bytes, comparing each takes longer than searching for each byte string."""
+"""With more candidates than one in so many bytes, comparing each takes longer than searching for
+each byte string.
+"""
 
 _HASH_BITS: Final = 16
 _HASH_FACTOR: Final = np.uint32(2_654_435_761)
@@ -21,7 +23,10 @@ _HASH_FACTOR: Final = np.uint32(2_654_435_761)
 
 
 class WordSearch:
-    """Byte strings of seven bytes or more, by the words that they contain. May be used from several threads."""
+    """Byte strings of seven bytes or more, by the words that they contain.
+
+    May be used from several threads.
+    """
 
     def __init__(self, wanted: Sequence[bytes]) -> None:
         self._wanted = wanted

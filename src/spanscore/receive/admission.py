@@ -1,7 +1,8 @@
-"""Which requests may go on while memory is short: the bound on the bytes of all that are received and worked on.
+"""Which requests may go on while memory is short: the bound on the bytes of all that are received
+and worked on.
 
-A sender decides how long its request takes to arrive, and what has come of it takes memory meanwhile. So a request that
-has not arrived whole gives way to others: see `Admission`.
+A sender decides how long its request takes to arrive, and what has come of it takes memory
+meanwhile. So a request that has not arrived whole gives way to others: see `Admission`.
 """
 
 import time
@@ -11,7 +12,9 @@ from typing import Final
 from spanscore.errors import RetryableError
 
 _MAX_ARRIVING: Final = 1000
-"""Requests that may be arriving at once, over all connections; past it the one that takes longest gives way."""
+"""Requests that may be arriving at once, over all connections; past it the one that takes longest
+gives way.
+"""
 
 _SMALL_BYTES: Final = 2**20
 _FAIR_S: Final = 5.0
@@ -29,11 +32,17 @@ class Arrival:
         self.gave_way = False
 
     def grow(self, size_bytes: int) -> None:
-        """It has this many bytes now. Raises RetryableError where that is more than there is room for."""
+        """It has this many bytes now.
+
+        Raises RetryableError where that is more than there is room for.
+        """
         self._admission.grow(self, size_bytes)
 
     def complete(self, size_bytes: int) -> None:
-        """It has arrived, with this many bytes, and gives way no more. Raises RetryableError likewise."""
+        """It has arrived, with this many bytes, and gives way no more.
+
+        Raises RetryableError likewise.
+        """
         self._admission.grow(self, size_bytes)
         self._admission.arrived(self)
 
@@ -49,11 +58,13 @@ class Arrival:
 
 
 class Admission:
-    """Counts the bytes of requests, from when they begin to arrive until they are answered, `max_bytes` at most.
+    """Counts the bytes of requests, from when they begin to arrive until they are answered,
+    `max_bytes` at most.
 
-    Where a request needs room and there is none, others that are arriving give way, those first that have taken the
-    most memory for the longest: all that take longer than five seconds, and for a small request all that are larger. A
-    complete request never gives way. Belongs to one event loop; `clock_s` counts seconds.
+    Where a request needs room and there is none, others that are arriving give way, those first
+    that have taken the most memory for the longest: all that take longer than five seconds, and for
+    a small request all that are larger. A complete request never gives way. Belongs to one event
+    loop; `clock_s` counts seconds.
     """
 
     def __init__(self, max_bytes: int, *, clock_s: Callable[[], float] = time.monotonic) -> None:
@@ -74,7 +85,9 @@ class Admission:
         return not self._arriving and not self._complete
 
     def arrive(self, give_way: Callable[[], None]) -> Arrival:
-        """A request begins to arrive; `give_way` is called when it must stop, and its `gave_way` is set then."""
+        """A request begins to arrive; `give_way` is called when it must stop, and its `gave_way` is
+        set then.
+        """
         if len(self._arriving) >= _MAX_ARRIVING:
             next(iter(self._arriving)).make_way()
         arrival = Arrival(self, give_way, self._clock_s())
@@ -110,7 +123,8 @@ class Admission:
             (
                 x
                 for x in self._arriving
-                if x is not newcomer and (now_s - x.since_s >= _FAIR_S or (is_small and x.size_bytes > size_bytes))
+                if x is not newcomer
+                and (now_s - x.since_s >= _FAIR_S or (is_small and x.size_bytes > size_bytes))
             ),
             key=lambda x: x.size_bytes * (now_s - x.since_s),
             reverse=True,
@@ -127,6 +141,7 @@ class Admission:
 
 def _no_room(max_bytes: int) -> RetryableError:
     return RetryableError(
-        f"requests that are being received take all of {max_bytes:,} bytes (receive.max_bytes_in_flight): try again",
+        f"requests that are being received take all of {max_bytes:,} bytes"
+        " (receive.max_bytes_in_flight): try again",
         why="memory",
     )

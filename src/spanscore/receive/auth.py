@@ -18,18 +18,28 @@ _LOOK_EVERY_S: Final = 10.0
 _MAX_FILE_BYTES: Final = 2**20
 _SHOWN_CHARS: Final = 40
 _COMMENT: Final = b"#"
-_NO_TENANTS: Final = "tenant=… needs `tenancy` in the configuration; without it all tokens would reach the same traces"
+_NO_TENANTS: Final = (
+    "tenant=… needs `tenancy` in the configuration; without it all tokens would reach the same"
+    " traces"
+)
 _TWICE: Final = "this token is given before, with other scopes or another tenant; give it once"
 _LINES: Final = "expected are lines of the form `TOKEN [scopes=read,write] [tenant=acme]`"
 
 
-def open_authenticators(extensions: Mapping[str, Any], *, has_tenants: bool = False) -> dict[str, Any]:
+def open_authenticators(
+    extensions: Mapping[str, Any], *, has_tenants: bool = False
+) -> dict[str, Any]:
     """What `extensions` configures, ready for use: those that need it read their files.
 
-    Raises ConfigError where one cannot be used: also where a token names a tenant and the server has none.
+    Raises ConfigError where one cannot be used: also where a token names a tenant and the server
+    has none.
     """
     return {
-        name: BearerTokens(x, f"extensions.{name}", has_tenants=has_tenants) if isinstance(x, BearerToken) else x
+        name: (
+            BearerTokens(x, f"extensions.{name}", has_tenants=has_tenants)
+            if isinstance(x, BearerToken)
+            else x
+        )
         for name, x in extensions.items()
     }
 
@@ -43,7 +53,9 @@ class ForbiddenError(UnauthenticatedError):
 
 
 Scope: TypeAlias = Literal["read", "write", "admin"]
-"""What a token permits: `read` what is stored, `write` (send, evaluate, create, change, delete), `admin` all of it."""
+"""What a token permits: `read` what is stored, `write` (send, evaluate, create, change, delete),
+`admin` all of it.
+"""
 
 SCOPES: Final[frozenset[Scope]] = frozenset(get_args(Scope))
 
@@ -65,10 +77,15 @@ class BearerTokens:
     """Knows the tokens of a `BearerToken`; those of a file as the file has them now."""
 
     def __init__(self, config: BearerToken, key: str, *, has_tenants: bool = False) -> None:
-        """Raises ConfigError, which names the configuration's `key`, where the file of tokens cannot be used."""
+        """Raises ConfigError, which names the configuration's `key`, where the file of tokens
+        cannot be used.
+        """
         self._config = config
         self._has_tenants = has_tenants
-        self._given = [x.get_secret_value() for x in (*([config.token] if config.token else []), *config.tokens)]
+        self._given = [
+            x.get_secret_value()
+            for x in (*([config.token] if config.token else []), *config.tokens)
+        ]
         files = [config.filename] if config.filename else []
         try:
             self._tokens = Watched(files, lambda: list(self._read()), every_s=_LOOK_EVERY_S)
@@ -79,22 +96,28 @@ class BearerTokens:
     def check(self, headers: Sequence[str], scope: Scope = "write") -> Token:
         """The token that a request shows in its header `authorization`, which must permit `scope`.
 
-        `headers` has each value of that header: with several, a proxy may have checked another one than is read here.
-        Raises UnauthenticatedError, ForbiddenError where it is known and does not permit it, and RetryableError where
-        the tokens cannot be read now: a sender must keep what it has until they can.
+        `headers` has each value of that header: with several, a proxy may have checked another one
+        than is read here. Raises UnauthenticatedError, ForbiddenError where it is known and does
+        not permit it, and RetryableError where the tokens cannot be read now: a sender must keep
+        what it has until they can.
         """
         if not headers:
-            raise UnauthenticatedError("no token: send it as the header `authorization: Bearer TOKEN`")
+            raise UnauthenticatedError(
+                "no token: send it as the header `authorization: Bearer TOKEN`"
+            )
         if len(headers) > 1:
             raise UnauthenticatedError("several headers `authorization`: send one, with one token")
         header = headers[0]
         given = header.removeprefix(f"{self._config.scheme} ").encode("utf-8", "surrogateescape")
-        same = [x for x in self._known() if hmac.compare_digest(given, x.text)]  # all, so that time shows nothing
+        # all, so that time shows nothing
+        same = [x for x in self._known() if hmac.compare_digest(given, x.text)]
         if not same or not header.startswith(f"{self._config.scheme} "):
             raise UnauthenticatedError("this token is not known here")
         if not same[0].permits(scope):
             has = ", ".join(sorted(same[0].scopes))
-            raise ForbiddenError(f"this token has the scope {has}, and this needs {scope}: show one that has it")
+            raise ForbiddenError(
+                f"this token has the scope {has}, and this needs {scope}: show one that has it"
+            )
         return same[0]
 
     @property
@@ -103,7 +126,10 @@ class BearerTokens:
         return self._known()[0]
 
     def __call__(self, given: Mapping[str, str], _received: Headers) -> dict[str, str]:
-        """The headers of a request that leaves: those given, and the first of the tokens. Raises RetryableError."""
+        """The headers of a request that leaves: those given, and the first of the tokens.
+
+        Raises RetryableError.
+        """
         return {**given, "authorization": f"{self._config.scheme} {self.shown.text.decode()}"}
 
     def _known(self) -> list[Token]:
@@ -114,7 +140,10 @@ class BearerTokens:
             raise RetryableError("the tokens cannot be read now", why="authenticator") from error
 
     def _read(self) -> Iterator[Token]:
-        """Each token once. Raises ValueError where a line is none, or gives a token a second time and otherwise."""
+        """Each token once.
+
+        Raises ValueError where a line is none, or gives a token a second time and otherwise.
+        """
         known = {token.encode(): Token(token.encode()) for token in self._given}
         if self._config.filename is not None:
             for number, token in _read_lines(self._config.filename.read_bytes()):
@@ -130,7 +159,11 @@ def _read_lines(content: bytes) -> list[tuple[int, Token]]:
     if len(content) > _MAX_FILE_BYTES:
         raise ValueError(f"larger than {_MAX_FILE_BYTES} bytes")
     lines = [(number, x.split()) for number, x in enumerate(content.splitlines(), start=1)]
-    found = [(number, _read_line(number, parts)) for number, parts in lines if parts and parts[0][:1] != _COMMENT]
+    found = [
+        (number, _read_line(number, parts))
+        for number, parts in lines
+        if parts and parts[0][:1] != _COMMENT
+    ]
     if not found:
         raise ValueError("no token in it")
     return found
@@ -142,7 +175,9 @@ def _read_line(number: int, parts: list[bytes]) -> Token:
     for setting in settings:
         name, _, value = setting.decode("utf-8", "replace").partition("=")
         if name not in {"scopes", "tenant"} or not value or name in given:
-            raise ValueError(f"line {number}: after the token only scopes=… and tenant=… may stand, each once")
+            raise ValueError(
+                f"line {number}: after the token only scopes=… and tenant=… may stand, each once"
+            )
         given[name] = value
     if "tenant" in given and (problem := tenant.problem(given["tenant"])):
         raise ValueError(f"line {number}: tenant={given['tenant'][:_SHOWN_CHARS]}: {problem}")
@@ -154,5 +189,7 @@ def _scopes(number: int, given: str | None) -> frozenset[Scope]:
         return SCOPES
     scopes = frozenset(given.split(","))
     if not scopes <= SCOPES:
-        raise ValueError(f"line {number}: scopes are read, write and admin, with commas between them")
+        raise ValueError(
+            f"line {number}: scopes are read, write and admin, with commas between them"
+        )
     return cast("frozenset[Scope]", scopes)

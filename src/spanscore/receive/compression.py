@@ -1,4 +1,6 @@
-"""Compressed bodies of HTTP requests, made plain without ever having more of them in memory than a request may have."""
+"""Compressed bodies of HTTP requests, made plain without ever having more of them in memory than a
+request may have.
+"""
 
 import zlib
 from collections.abc import Callable
@@ -10,7 +12,10 @@ from spanscore.arrays import np
 
 _ZLIB_OR_GZIP: Final = 47  # zlib's window bits for: either header, found by itself
 _MAX_MEMBERS: Final = 16
-"""Streams that a gzip body may be strung together from. Clients send one; each costs a copy of those after it."""
+"""Streams that a gzip body may be strung together from.
+
+Clients send one; each costs a copy of those after it.
+"""
 
 _FRAMED_SNAPPY: Final = b"\xff\x06\x00\x00sNaPpY"
 _NO_ROOM: Final = "failed to write whole buffer"
@@ -18,9 +23,11 @@ _NO_ROOM: Final = "failed to write whole buffer"
 
 
 def decompress(encoding: str, body: bytes, max_bytes: int) -> bytes | None:
-    """`body` without its compression; None where that has more than `max_bytes`, however small it came.
+    """`body` without its compression; None where that has more than `max_bytes`, however small it
+    came.
 
-    Raises ValueError on what was not compressed so, or is cut; KeyError on an `encoding` that is not in `ENCODINGS`.
+    Raises ValueError on what was not compressed so, or is cut; KeyError on an `encoding` that is
+    not in `ENCODINGS`.
     """
     undo = ENCODINGS[encoding]
     return undo(body, max_bytes) if body else b""
@@ -67,7 +74,9 @@ def _snappy(body: bytes, max_bytes: int) -> bytes | None:
     return None if is_too_large else _filled(cramjam.snappy.decompress_raw_into, body, max_bytes)
 
 
-def _filled(decompress_into: Callable[[bytes, Any], int], body: bytes, max_bytes: int) -> bytes | None:
+def _filled(
+    decompress_into: Callable[[bytes, Any], int], body: bytes, max_bytes: int
+) -> bytes | None:
     room = np.empty(max_bytes, np.uint8)  # memory that is not written to is only promised
     try:
         length = decompress_into(body, room)

@@ -1,4 +1,6 @@
-"""How the OTLP servers are reached and what they take, under the names that the OpenTelemetry Collector uses."""
+"""How the OTLP servers are reached and what they take, under the names that the OpenTelemetry
+Collector uses.
+"""
 
 import re
 from pathlib import Path
@@ -20,7 +22,9 @@ def split_endpoint(endpoint: str) -> tuple[str, int]:
     """
     match = _ENDPOINT.fullmatch(endpoint)
     if not match or int(match[2]) > 65535:
-        raise ValueError(f"{endpoint!r} is no endpoint: write host:port, such as 127.0.0.1:4327 or [::1]:4327")
+        raise ValueError(
+            f"{endpoint!r} is no endpoint: write host:port, such as 127.0.0.1:4327 or [::1]:4327"
+        )
     return match[1].strip("[]"), int(match[2])
 
 
@@ -43,17 +47,26 @@ class Tls(Options):
     """The private key of `cert_file`, in PEM."""
 
     client_ca_file: Path | None = None
-    """Mutual TLS: clients must show a certificate that leads back to one of these, in PEM. Not set: they need none."""
+    """Mutual TLS: clients must show a certificate that leads back to one of these, in PEM.
+
+    Not set: they need none.
+    """
 
     min_version: Literal["1.2", "1.3"] = "1.2"
-    """The oldest version of TLS that is spoken. gRPC takes 1.2 and 1.3 and cannot be held to one of them."""
+    """The oldest version of TLS that is spoken. gRPC takes 1.2 and 1.3 and cannot be held to one of
+    them.
+    """
 
     reload_interval: Duration = Field(default=duration_ns("10s"), ge=0)
-    """How often a new connection looks whether the files have changed; the new ones are then used from it on."""
+    """How often a new connection looks whether the files have changed; the new ones are then used
+    from it on.
+    """
 
 
 class BearerToken(Options):
-    """Tokens that senders must show, `authorization: Bearer TOKEN`; an exporter shows the first of them."""
+    """Tokens that senders must show, `authorization: Bearer TOKEN`; an exporter shows the first of
+    them.
+    """
 
     type: Literal["bearertokenauth"] = Field(default="bearertokenauth", exclude=True)
     """Follows from the extension's name."""
@@ -68,9 +81,11 @@ class BearerToken(Options):
     """Several tokens, any of which will do."""
 
     filename: Path | None = None
-    """A file with one token a line, and after it, where it may not do all, `scopes=read,write`, and with `tenancy`
-    `tenant=NAME`, the only tenant that it reaches; it is read again when it changes. Scopes: `read` (ask), `write`
-    (send, evaluate, change), `admin` (all). A line that begins with `#` is a comment."""
+    """A file with one token a line, and after it, where it may not do all, `scopes=read,write`, and
+    with `tenancy` `tenant=NAME`, the only tenant that it reaches; it is read again when it changes.
+    Scopes: `read` (ask), `write` (send, evaluate, change), `admin` (all). A line that begins with
+    `#` is a comment.
+    """
 
     @model_validator(mode="after")
     def _has_a_token(self) -> Self:
@@ -86,7 +101,9 @@ class Auth(Options):
     """Who may send."""
 
     authenticator: str = Field(min_length=1)
-    """The name under `extensions` of what checks requests: `bearertokenauth`, or `bearertokenauth/NAME`."""
+    """The name under `extensions` of what checks requests: `bearertokenauth`, or
+    `bearertokenauth/NAME`.
+    """
 
 
 class ServerParameters(Options):
@@ -96,10 +113,16 @@ class ServerParameters(Options):
     """Close a connection that has had no request for this long. Not set: never."""
 
     max_connection_age: Duration | None = None
-    """Close a connection that is this old, so that clients spread anew over several servers. Not set: never."""
+    """Close a connection that is this old, so that clients spread anew over several servers.
+
+    Not set: never.
+    """
 
     max_connection_age_grace: Duration | None = None
-    """How long the requests of a connection that is closed for its age may take. Not set: as long as they need."""
+    """How long the requests of a connection that is closed for its age may take.
+
+    Not set: as long as they need.
+    """
 
     time: Duration = duration_ns("2h")
     """Ping a client that has been silent for this long."""
@@ -151,11 +174,14 @@ class Grpc(Options):
     """Who may send. Not set: everybody who reaches the endpoint."""
 
     include_metadata: bool = False
-    """Whether the headers of requests are there for a `headers_setter` of the exporters to choose from."""
+    """Whether the headers of requests are there for a `headers_setter` of the exporters to choose
+    from.
+    """
 
     max_recv_msg_size_mib: int = Field(default=32, ge=1, le=1024)
-    """MiB that one request may have, decompressed. gRPC answers a larger one so that senders drop it: keep batches
-    below."""
+    """MiB that one request may have, decompressed. gRPC answers a larger one so that senders drop
+    it: keep batches below.
+    """
 
     max_concurrent_streams: int = Field(default=100, ge=1)
     """Requests under way at once on one connection; a client holds further ones back."""
@@ -183,10 +209,15 @@ class Http(Options):
     """Who may send. Not set: everybody who reaches the endpoint."""
 
     include_metadata: bool = False
-    """Whether the headers of requests are there for a `headers_setter` of the exporters to choose from."""
+    """Whether the headers of requests are there for a `headers_setter` of the exporters to choose
+    from.
+    """
 
     max_request_body_size: ByteSize = Field(default=20 * 2**20, ge=1)
-    """Bytes that the body of a request may have, both as it is sent and decompressed. A larger one is answered 413."""
+    """Bytes that the body of a request may have, both as it is sent and decompressed.
+
+    A larger one is answered 413.
+    """
 
     read_timeout: Duration = Field(default=duration_ns("30s"), gt=0)
     """How long a client may take to send the body of a request."""
@@ -198,7 +229,9 @@ class Http(Options):
     """How long a connection may be open without another request; then it is closed."""
 
     max_connections: int = Field(default=1000, ge=1)
-    """Connections that may be open at once; for a further one, that with no request for the longest is closed."""
+    """Connections that may be open at once; for a further one, that with no request for the longest
+    is closed.
+    """
 
 
 def _path(path: str) -> str:
@@ -214,8 +247,10 @@ class Health(Options):
     """The health check, as the collector has it: 200 while requests are taken, else 503."""
 
     endpoint: Endpoint = "127.0.0.1:13133"
-    """Host and port to listen on; 127.0.0.1:13134 where the default is not free. It shows counts, never contents.
-    `/livez` says whether the process answers, `/readyz` whether requests are taken, `/metrics` is for Prometheus."""
+    """Host and port to listen on; 127.0.0.1:13134 where the default is not free. It shows counts,
+    never contents. `/livez` says whether the process answers, `/readyz` whether requests are taken,
+    `/metrics` is for Prometheus.
+    """
 
     path: Annotated[str, Field(pattern="^/[^?#]*$"), AfterValidator(_path)] = "/"
     """The path that answers as the collector's health check."""
@@ -231,11 +266,15 @@ class Config(Options):
     """OTLP over HTTP."""
 
     max_bytes_in_flight: ByteSize = Field(default=256 * 2**20, ge=2**20)
-    """Bytes of requests that are being received or worked on at once, over both protocols. Past it requests that have
-    not arrived whole give way, and senders are told to send again."""
+    """Bytes of requests that are being received or worked on at once, over both protocols. Past it
+    requests that have not arrived whole give way, and senders are told to send again.
+    """
 
     max_elements: int = Field(default=2_000_000, ge=1000)
-    """Spans, attributes, values and other parts that one request may have. One with more is put aside undecoded."""
+    """Spans, attributes, values and other parts that one request may have.
+
+    One with more is put aside undecoded.
+    """
 
     health: Health = Health()
     """The health check."""

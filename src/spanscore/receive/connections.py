@@ -1,4 +1,6 @@
-"""Bounds on HTTP connections: how many there are, and how long one may be open without a request."""
+"""Bounds on HTTP connections: how many there are, and how long one may be open without a
+request.
+"""
 
 import asyncio
 import time
@@ -35,11 +37,14 @@ class _Connection:
 class Connections:
     """Open connections, `max_connections` at most: for a new one another is closed.
 
-    That is one of the address with the most of them: one on which no request was ever served before one that was, and
-    of these the one for which that is longest ago. Connections with a request being worked on are not closed.
+    That is one of the address with the most of them: one on which no request was ever served before
+    one that was, and of these the one for which that is longest ago. Connections with a request
+    being worked on are not closed.
     """
 
-    def __init__(self, max_connections: int, *, clock_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, max_connections: int, *, clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
         self._max_connections = max_connections
         self._clock_s = clock_s
         self._open: dict[Any, _Connection] = {}
@@ -49,7 +54,9 @@ class Connections:
         return len(self._open)
 
     def opened(self, key: Any, address: str, close: Callable[[], None]) -> bool:
-        """Note a connection, which `close` closes; False where another, or this one, was closed for it."""
+        """Note a connection, which `close` closes; False where another, or this one, was closed for
+        it.
+        """
         self._open[key] = _Connection(address, close, self._clock_s())
         self._of_address[address] += 1
         if len(self._open) <= self._max_connections:
@@ -95,13 +102,18 @@ class Connections:
         candidates = [
             (connection.served > 0, connection.last_s, i, key)
             for i, (key, connection) in enumerate(self._open.items())
-            if not connection.is_busy and key is not newcomer and self._of_address[connection.address] == most
+            if not connection.is_busy
+            and key is not newcomer
+            and self._of_address[connection.address] == most
         ]
         return min(candidates)[3] if candidates else newcomer
 
 
 class BoundedServer(web.Server):
-    """aiohttp's server with bounds. `turned_away` is told, as one word, why a connection was closed."""
+    """aiohttp's server with bounds.
+
+    `turned_away` is told, as one word, why a connection was closed.
+    """
 
     def __init__(
         self,
@@ -112,7 +124,8 @@ class BoundedServer(web.Server):
         idle_timeout_s: float,
         turned_away: Callable[[str], None] = lambda _: None,
     ) -> None:
-        # aiohttp's own decompression has another limit, and no way to tell a broken body from a large one.
+        # aiohttp's own decompression has another limit, and no way to tell a broken body from a
+        # large one.
         super().__init__(
             self._handle,
             auto_decompress=False,
@@ -131,7 +144,9 @@ class BoundedServer(web.Server):
         peer = transport.get_extra_info("peername")
         if not self.open.opened(handler, str(peer[0]) if peer else "", transport.abort):
             self._turned_away("connections")
-        asyncio.get_running_loop().call_later(self._header_timeout_s, self._close_silent, handler, transport)
+        asyncio.get_running_loop().call_later(
+            self._header_timeout_s, self._close_silent, handler, transport
+        )
 
     def connection_lost(self, handler: Any, exc: BaseException | None = None) -> None:
         """See `web.Server`."""
@@ -153,6 +168,10 @@ def page_server(pages: Pages) -> BoundedServer:
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         page = pages(request.method, request.path)
-        return web.Response(body=page.body.encode(), status=page.status, headers={"Content-Type": page.content_type})
+        return web.Response(
+            body=page.body.encode(), status=page.status, headers={"Content-Type": page.content_type}
+        )
 
-    return BoundedServer(answer, Connections(_MAX_OF_PAGES), header_timeout_s=PAGE_HEADERS_S, idle_timeout_s=75.0)
+    return BoundedServer(
+        answer, Connections(_MAX_OF_PAGES), header_timeout_s=PAGE_HEADERS_S, idle_timeout_s=75.0
+    )

@@ -1,4 +1,6 @@
-"""Export requests from bytes to messages: small ones at once, large ones in threads, none with too many parts."""
+"""Export requests from bytes to messages: small ones at once, large ones in threads, none with too
+many parts.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -18,12 +20,16 @@ from spanscore.otlp.signal import WIRE, Signal
 _SMALL_BYTES: Final = 256 * 2**10
 _SMALL_JSON_BYTES: Final = 16 * 2**10
 _SMALL_MESSAGES: Final = 16_384
-"""Up to this size and this many messages the event loop decodes a request itself, in ten milliseconds at most."""
+"""Up to this size and this many messages the event loop decodes a request itself, in ten
+milliseconds at most.
+"""
 
 _LANES: Final = ((20_000, 64), (200_000, 16), (None, 4))
-"""Threads that decode: the values of the largest request that each takes, and how many requests may wait for it.
+"""Threads that decode: the values of the largest request that each takes, and how many requests may
+wait for it.
 
-Each has one request at a time, so that what one takes in memory is taken once; small ones never wait for large ones.
+Each has one request at a time, so that what one takes in memory is taken once; small ones never
+wait for large ones.
 """
 
 _MESSAGES_A_VALUE: Final = 20
@@ -32,10 +38,11 @@ _MESSAGES_A_VALUE: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A request that was understood: its protobuf, the same as a message, and what was done to make it so.
+    """A request that was understood: its protobuf, the same as a message, and what was done to make
+    it so.
 
-    `items` counts its spans or log records; `refused` was taken out; in `replaced` texts, bytes that are not UTF-8 were
-    replaced.
+    `items` counts its spans or log records; `refused` was taken out; in `replaced` texts, bytes
+    that are not UTF-8 were replaced.
     """
 
     body: bytes
@@ -46,7 +53,8 @@ class Decoded:
 
 
 def decode(signal: Signal, body: bytes) -> Decoded:
-    """Decode and check a protobuf request; its body is handed on as it came, unless something had to be taken out.
+    """Decode and check a protobuf request; its body is handed on as it came, unless something had
+    to be taken out.
 
     Raises DecodeError where it is no such request.
     """
@@ -70,26 +78,40 @@ def decode_slowly(signal: Signal, body: bytes, *, as_json: bool) -> Decoded:
 
 def _checked(signal: Signal, body: bytes, request: Message) -> Decoded:
     refused = check.remove_damaged(request) if signal == "traces" else []
-    return Decoded(request.SerializeToString() if refused else body, request, refused, _items(signal, request))
+    return Decoded(
+        request.SerializeToString() if refused else body, request, refused, _items(signal, request)
+    )
 
 
 def _items(signal: Signal, request: Any) -> int:
     if signal == "traces":
-        return sum(len(scoped.spans) for group in request.resource_spans for scoped in group.scope_spans)
+        return sum(
+            len(scoped.spans) for group in request.resource_spans for scoped in group.scope_spans
+        )
     if signal == "logs":
-        return sum(len(scoped.log_records) for group in request.resource_logs for scoped in group.scope_logs)
+        return sum(
+            len(scoped.log_records)
+            for group in request.resource_logs
+            for scoped in group.scope_logs
+        )
     return 0
 
 
 class Decoder:
-    """Decodes requests of at most `max_elements` messages (in JSON, values). Belongs to one event loop."""
+    """Decodes requests of at most `max_elements` messages (in JSON, values).
+
+    Belongs to one event loop.
+    """
 
     def __init__(self, max_elements: int) -> None:
         self._max_elements = max_elements
         self._lanes = [_Lane(values, waiting) for values, waiting in _LANES]
 
     async def decode(self, signal: Signal, body: bytes, *, as_json: bool) -> Decoded:
-        """Decode and check a request. Raises ValueError where nothing can be made of it, RetryableError if too busy."""
+        """Decode and check a request.
+
+        Raises ValueError where nothing can be made of it, RetryableError if too busy.
+        """
         if as_json:
             if len(body) <= _SMALL_JSON_BYTES:
                 return decode_slowly(signal, body, as_json=True)
@@ -102,7 +124,9 @@ class Decoder:
         try:
             return await self._in_thread(values, lambda: self._protobuf(signal, body))
         except DecodeError:
-            return await self._in_thread(messages, lambda: decode_slowly(signal, body, as_json=False))
+            return await self._in_thread(
+                messages, lambda: decode_slowly(signal, body, as_json=False)
+            )
 
     def close(self) -> None:
         """Let go of the threads; what they are doing is finished."""
@@ -120,7 +144,10 @@ class Decoder:
         return decode(signal, body)
 
     def _too_many(self, what: str) -> str:
-        return f"more than {self._max_elements:,} {what} in one request (receive.max_elements): send smaller batches"
+        return (
+            f"more than {self._max_elements:,} {what} in one request (receive.max_elements): send"
+            " smaller batches"
+        )
 
     async def _in_thread(self, values: int, work: Callable[[], Decoded]) -> Decoded:
         lane = next(x for x in self._lanes if x.max_values is None or values <= x.max_values)
@@ -137,7 +164,10 @@ class _Lane:
         self._thread = ThreadPoolExecutor(1, "decode")
 
     async def run(self, work: Callable[[], Decoded]) -> Decoded:
-        """Do `work` after what came before it. Raises RetryableError where too much waits already."""
+        """Do `work` after what came before it.
+
+        Raises RetryableError where too much waits already.
+        """
         if self._waiting >= self._max_waiting:
             raise RetryableError(
                 f"{self._waiting} requests as large as this one wait to be decoded: try again",

@@ -23,11 +23,15 @@ from spanscore.telemetry import Meter, declared
 _log = logging.getLogger(__name__)
 
 _MAX_IN_FLIGHT: Final = 256
-"""Requests being decoded and kept at once, over both protocols: what bounds memory when the journal is slow."""
+"""Requests being decoded and kept at once, over both protocols: what bounds memory when the journal
+is slow.
+"""
 
 _MAX_ASIDE_BYTES: Final = 64 * 2**20
 _ASIDE_EVERY_S: Final = 600.0
-"""As many bytes as the quarantine holds are put aside in ten minutes: more would only write over what is there."""
+"""As many bytes as the quarantine holds are put aside in ten minutes: more would only write over
+what is there.
+"""
 
 Transport: TypeAlias = Literal["grpc", "http"]
 """What a request came over."""
@@ -39,7 +43,13 @@ class Exports:
     """Decodes, checks and hands over export requests; refuses them all once it drains."""
 
     def __init__(
-        self, intake: Intake, meter: Meter, *, max_bytes: int, max_elements: int, precedence: Precedence | None = None
+        self,
+        intake: Intake,
+        meter: Meter,
+        *,
+        max_bytes: int,
+        max_elements: int,
+        precedence: Precedence | None = None,
     ) -> None:
         """Other work gives way to requests by `precedence`."""
         self._intake = intake
@@ -65,8 +75,8 @@ class Exports:
     def arriving(self, deadline: asyncio.Timeout) -> Iterator[Arrival]:
         """Count a request, and its bytes, from when it begins to arrive until it is answered.
 
-        The `deadline` for its arrival is brought forward where it must give way. Raises RetryableError when it must
-        come back later.
+        The `deadline` for its arrival is brought forward where it must give way. Raises
+        RetryableError when it must come back later.
         """
         if self._draining:
             raise RetryableError("spanscore is shutting down: try again", why="stopping")
@@ -77,9 +87,14 @@ class Exports:
             if not deadline.expired():
                 raise
             if arrival.gave_way:
-                message = "other requests need the memory that this one takes and it has not arrived yet: try again"
+                message = (
+                    "other requests need the memory that this one takes and it has not arrived yet:"
+                    " try again"
+                )
                 raise RetryableError(message, why="memory") from None
-            raise RetryableError("the request did not arrive in time (read_timeout): try again", why="slow") from None
+            raise RetryableError(
+                "the request did not arrive in time (read_timeout): try again", why="slow"
+            ) from None
         finally:
             arrival.end()
             if self._admission.is_idle:
@@ -87,9 +102,14 @@ class Exports:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Count a request that has arrived as worked on. Raises RetryableError when it must come back later."""
+        """Count a request that has arrived as worked on.
+
+        Raises RetryableError when it must come back later.
+        """
         if self._in_flight >= _MAX_IN_FLIGHT:
-            raise RetryableError(f"spanscore is busy with {self._in_flight} requests: try again", why="busy")
+            raise RetryableError(
+                f"spanscore is busy with {self._in_flight} requests: try again", why="busy"
+            )
         self._in_flight += 1
         try:
             with self._precedence.request():
@@ -102,18 +122,29 @@ class Exports:
         self._meter.add(declared.RECEIVER_CLOSED_CONNECTIONS, transport=transport, reason=reason)
         self._pressure.note(transport, reason)
 
-    def refused(self, transport: Transport, signal: str, error: Exception, why: str | None = None) -> None:
+    def refused(
+        self, transport: Transport, signal: str, error: Exception, why: str | None = None
+    ) -> None:
         """Count a request that was not taken, by `why`, else by what `error` tells."""
         reason = why or _reason(error)
-        self._meter.add(declared.RECEIVER_REFUSED_REQUESTS, transport=transport, signal=signal, reason=reason)
+        self._meter.add(
+            declared.RECEIVER_REFUSED_REQUESTS, transport=transport, signal=signal, reason=reason
+        )
         self._pressure.note(transport, reason)
 
     async def export(
-        self, signal: Signal, body: bytes, *, transport: Transport, as_json: bool = False, headers: Headers = ()
+        self,
+        signal: Signal,
+        body: bytes,
+        *,
+        transport: Transport,
+        as_json: bool = False,
+        headers: Headers = (),
     ) -> Message:
         """Take over one request; the response says what was refused. Raises what `Intake` raises.
 
-        A request that cannot be decoded would come back for ever: it is put aside, and the response says so.
+        A request that cannot be decoded would come back for ever: it is put aside, and the response
+        says so.
         """
         try:
             decoded = await self._decoder.decode(signal, body, as_json=as_json)
@@ -130,29 +161,52 @@ class Exports:
     ) -> Message:
         foreseen = isinstance(error, ValueError)
         reason = str(error) if foreseen else f"the decoder failed at it ({type(error).__name__})"
-        without_content = reason.partition(", found ")[0]  # the sender and the quarantine may see it, the log not
+        # the sender and the quarantine may see it, the log not
+        without_content = reason.partition(", found ")[0]
         if self._putting_aside.is_due():
             fault = None if foreseen else error
             about = {"tenant": tenant}
-            _log.warning("%s: a request was put aside: %s", signal, without_content, exc_info=fault, extra=about)
+            _log.warning(
+                "%s: a request was put aside: %s",
+                signal,
+                without_content,
+                exc_info=fault,
+                extra=about,
+            )
         if not self._aside.take(len(body)):
-            told = f"nothing was kept, and too much is put aside already to keep this request for inspection: {reason}"
+            told = (
+                "nothing was kept, and too much is put aside already to keep this request for"
+                f" inspection: {reason}"
+            )
             raise PermanentError(told)
-        await self._intake.quarantine(signal, body, f"of tenant {tenant}: {reason}" if tenant else reason)
+        await self._intake.quarantine(
+            signal, body, f"of tenant {tenant}: {reason}" if tenant else reason
+        )
         self._meter.add(declared.RECEIVER_QUARANTINED_REQUESTS, transport=transport, signal=signal)
-        return WIRE[signal].partial(0, f"nothing was kept, the request is put aside for inspection: {reason}")
+        return WIRE[signal].partial(
+            0, f"nothing was kept, the request is put aside for inspection: {reason}"
+        )
 
     def _count(self, transport: Transport, signal: Signal, decoded: Decoded) -> None:
         self._meter.add(declared.RECEIVER_REQUESTS, transport=transport, signal=signal)
         if decoded.refused:
-            self._meter.add(declared.RECEIVER_REFUSED_ITEMS, len(decoded.refused), transport=transport, signal=signal)
+            self._meter.add(
+                declared.RECEIVER_REFUSED_ITEMS,
+                len(decoded.refused),
+                transport=transport,
+                signal=signal,
+            )
         if signal == "traces":
             self._meter.add(declared.RECEIVER_ACCEPTED_SPANS, decoded.items, transport=transport)
         elif signal == "logs":
-            self._meter.add(declared.RECEIVER_ACCEPTED_LOG_RECORDS, decoded.items, transport=transport)
+            self._meter.add(
+                declared.RECEIVER_ACCEPTED_LOG_RECORDS, decoded.items, transport=transport
+            )
 
     async def drain(self, grace_s: float) -> bool:
-        """Refuse new requests and wait for those under way, `grace_s` seconds at most; False: some were not done."""
+        """Refuse new requests and wait for those under way, `grace_s` seconds at most; False: some
+        were not done.
+        """
         self._draining = True
         self._idle.clear()
         if not self._admission.is_idle:
@@ -176,7 +230,11 @@ def _response(signal: Signal, decoded: Decoded) -> Message:
         said.append(check.describe(decoded.refused, _ITEMS[signal]))
     if decoded.replaced:
         said.append(f"texts that are not UTF-8, mended with U+FFFD: {decoded.replaced}")
-    return WIRE[signal].partial(len(decoded.refused), ". ".join(said)) if said else WIRE[signal].response()
+    return (
+        WIRE[signal].partial(len(decoded.refused), ". ".join(said))
+        if said
+        else WIRE[signal].response()
+    )
 
 
 def _reason(error: Exception) -> str:

@@ -28,17 +28,22 @@ _NS_PER_MS: Final = 10**6
 _NS_PER_S: Final = 10**9
 _DETAILS_KEY: Final = "grpc-status-details-bin"
 _QUICK_S: Final = 0.1
-"""A message that takes longer is counted with all the bytes that it may have: gRPC does not say how many have come."""
+"""A message that takes longer is counted with all the bytes that it may have: gRPC does not say how
+many have come.
+"""
 
 _HANDSHAKE_MS: Final = 10_000
 _NOT_READ: Final = (
-    "%s: gRPC has refused a message, which a collector drops for good: it is compressed with zstd or snappy (set the "
-    "sender's `compression` to gzip or none), or larger than %s MiB (max_recv_msg_size_mib); else its sender gave up"
+    "%s: gRPC has refused a message, which a collector drops for good: it is compressed with zstd"
+    " or snappy (set the sender's `compression` to gzip or none), or larger than %s MiB"
+    " (max_recv_msg_size_mib); else its sender gave up"
 )
 
 
 class _UnreadError(Exception):
-    """gRPC has ended a call with an answer of its own, or its sender has, before there was a message."""
+    """gRPC has ended a call with an answer of its own, or its sender has, before there was a
+    message.
+    """
 
 
 def channel_options(config: Grpc) -> list[tuple[str, int]]:
@@ -51,25 +56,32 @@ def channel_options(config: Grpc) -> list[tuple[str, int]]:
         "grpc.max_connection_age_grace_ms": parameters.max_connection_age_grace,
     }
     return [
-        ("grpc.so_reuseport", 0),  # else a second server on the same port starts, and takes half of the requests
+        # else a second server on the same port starts, and takes half of the requests
+        ("grpc.so_reuseport", 0),
         ("grpc.max_receive_message_length", max_bytes),
         ("grpc.max_allowed_incoming_connections", config.max_connections),
         ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
-        ("grpc.http2.bdp_probe", 0),  # else it takes six megabytes of a message before that is asked for
+        # else it takes six megabytes of a message before that is asked for
+        ("grpc.http2.bdp_probe", 0),
         ("grpc.max_concurrent_streams", config.max_concurrent_streams),
         ("grpc.keepalive_time_ms", parameters.time // _NS_PER_MS),
         ("grpc.keepalive_timeout_ms", parameters.timeout // _NS_PER_MS),
         ("grpc.http2.min_ping_interval_without_data_ms", policy.min_time // _NS_PER_MS),
         ("grpc.keepalive_permit_without_calls", int(policy.permit_without_stream)),
-        *((name, duration_ns // _NS_PER_MS) for name, duration_ns in optional.items() if duration_ns is not None),
+        *(
+            (name, duration_ns // _NS_PER_MS)
+            for name, duration_ns in optional.items()
+            if duration_ns is not None
+        ),
     ]
 
 
 class GrpcServer:
     """Serves the export services until it is stopped; `port` is the one it is bound to.
 
-    Requests must show one of `tokens`, where there are any, and `tenancy` decides whose they are; health and reflection
-    ask for neither. Of their `headers`, named in lower case, those are kept, if metadata are included.
+    Requests must show one of `tokens`, where there are any, and `tenancy` decides whose they are;
+    health and reflection ask for neither. Of their `headers`, named in lower case, those are kept,
+    if metadata are included.
     """
 
     def __init__(
@@ -89,26 +101,36 @@ class GrpcServer:
         self._health = health.Health()
         self._telling_unread = Seldom()
         self._begun: set[asyncio.Task[Any] | None] = set()
-        self._server: grpc.aio.Server | None = None  # made in `start`, since it takes the loop that runs
+        # made in `start`, since it takes the loop that runs
+        self._server: grpc.aio.Server | None = None
 
     async def start(self) -> None:
-        """Bind and serve. Raises ConfigError where the endpoint cannot be bound or a certificate not be used."""
+        """Bind and serve.
+
+        Raises ConfigError where the endpoint cannot be bound or a certificate not be used.
+        """
         server = grpc.aio.server(options=channel_options(self._config))
         names = [WIRE[signal].service for signal in SIGNALS]
-        # Without a deserializer the handlers get the bytes as received, which is what the journal keeps. As handlers of
-        # streams they ask for the message themselves; until then gRPC has taken no more than 64 KiB of it.
+        # Without a deserializer the handlers get the bytes as received, which is what the journal
+        # keeps. As handlers of streams they ask for the message themselves; until then gRPC has
+        # taken no more than 64 KiB of it.
         methods = {
-            f"/{WIRE[signal].service}/Export": (signal, grpc.stream_unary_rpc_method_handler(self._handler(signal)))
+            f"/{WIRE[signal].service}/Export": (
+                signal,
+                grpc.stream_unary_rpc_method_handler(self._handler(signal)),
+            )
             for signal in SIGNALS
         }
         server.add_generic_rpc_handlers((_Begun(methods, self._begun, self._unread),))
-        server.add_generic_rpc_handlers((self._health.handlers(), *reflection_handlers([*names, health.SERVICE])))
+        server.add_generic_rpc_handlers(
+            (self._health.handlers(), *reflection_handlers([*names, health.SERVICE]))
+        )
         try:
             self.port = self._bind(server)
         except RuntimeError:
             raise ConfigError(
-                f"receive.grpc.endpoint: cannot listen on {self._config.endpoint}: "
-                "is something else listening there, or is it no address of this machine? give one that is free"
+                f"receive.grpc.endpoint: cannot listen on {self._config.endpoint}: is something"
+                " else listening there, or is it no address of this machine? give one that is free"
             ) from None
         await self.show(serving=True)
         await server.start()
@@ -124,12 +146,16 @@ class GrpcServer:
         await self._health.end()
 
     async def stop(self, grace_s: float) -> None:
-        """Close all connections, those with a request or a health watch under way after `grace_s` seconds."""
+        """Close all connections, those with a request or a health watch under way after `grace_s`
+        seconds.
+        """
         if self._server is not None:
             await self._server.stop(grace_s)
 
     def _unread(self, signal: Signal) -> None:
-        """Tell of a call that gRPC has ended before its message was handed over, with an answer of its own."""
+        """Tell of a call that gRPC has ended before its message was handed over, with an answer of
+        its own.
+        """
         if self._telling_unread.is_due():
             _log.warning(_NOT_READ, signal, self._config.max_recv_msg_size_mib)
         self._exports.refused("grpc", signal, ValueError(), "unread")
@@ -141,9 +167,14 @@ class GrpcServer:
         return int(server.add_secure_port(endpoint, grpc_credentials(tls, "receive.grpc.tls")))
 
     def _headers(self, context: Any) -> Headers:
-        """The headers that are kept with a request, and whose it is. Raises UnauthenticatedError, RetryableError."""
+        """The headers that are kept with a request, and whose it is.
+
+        Raises UnauthenticatedError, RetryableError.
+        """
         received = context.invocation_metadata() or ()
-        token = None if self._tokens is None else self._tokens.check(_values(received, "authorization"))
+        token = (
+            None if self._tokens is None else self._tokens.check(_values(received, "authorization"))
+        )
         tenant = self._tenancy.of(token, _values(received, self._tenancy.header))
         kept = chosen(received, self._kept) if self._kept else ()
         return ((TENANT, tenant), *kept) if tenant else kept
@@ -156,13 +187,16 @@ class GrpcServer:
             with self._exports.working():
                 return await self._exports.export(signal, body, transport="grpc", headers=headers)
 
-    async def _message(self, signal: Signal, context: Any, deadline: asyncio.Timeout, arrival: Arrival) -> bytes:
+    async def _message(
+        self, signal: Signal, context: Any, deadline: asyncio.Timeout, arrival: Arrival
+    ) -> bytes:
         max_bytes = self._config.max_recv_msg_size_mib * 2**20
         counting = asyncio.get_running_loop().call_later(_QUICK_S, _count_slow, arrival, max_bytes)
         try:
             async with deadline:
                 body = await context.read()
-        except asyncio.CancelledError:  # also where gRPC itself refuses how the message is compressed
+        # also where gRPC itself refuses how the message is compressed
+        except asyncio.CancelledError:
             self._unread(signal)
             raise
         finally:
@@ -200,9 +234,11 @@ class GrpcServer:
 
 
 class _Begun(grpc.GenericRpcHandler):  # type: ignore[misc] # gRPC has no types
-    """Finds the handler of an export, and notices where gRPC ends the call before the handler gets to see it.
+    """Finds the handler of an export, and notices where gRPC ends the call before the handler gets
+    to see it.
 
-    Each call is a task of its own, in which its handler is looked up first, then its message is read.
+    Each call is a task of its own, in which its handler is looked up first, then its message is
+    read.
     """
 
     def __init__(
@@ -211,7 +247,9 @@ class _Begun(grpc.GenericRpcHandler):  # type: ignore[misc] # gRPC has no types
         begun: set[asyncio.Task[Any] | None],
         unread: Callable[[Signal], None],
     ) -> None:
-        """A handler takes its task out of `begun` as soon as it runs; `unread` is told of calls where none did."""
+        """A handler takes its task out of `begun` as soon as it runs; `unread` is told of calls
+        where none did.
+        """
         self._methods = methods
         self._begun = begun
         self._unread = unread
@@ -234,7 +272,9 @@ class _Begun(grpc.GenericRpcHandler):  # type: ignore[misc] # gRPC has no types
 
 
 def _count_slow(arrival: Arrival, max_bytes: int) -> None:
-    """Count a message that is slow to arrive in full; where there is no room for that, it must come back later."""
+    """Count a message that is slow to arrive in full; where there is no room for that, it must come
+    back later.
+    """
     try:
         arrival.grow(max_bytes)
     except RetryableError:

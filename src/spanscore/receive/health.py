@@ -1,4 +1,6 @@
-"""Health and metrics on a port of their own, so that they answer whatever the OTLP ports are busy with."""
+"""Health and metrics on a port of their own, so that they answer whatever the OTLP ports are busy
+with.
+"""
 
 import logging
 import time
@@ -20,7 +22,9 @@ _log = logging.getLogger(__name__)
 
 _KEY: Final = "receive.health.endpoint"
 ELSEWHERE: Final = "127.0.0.1:13134"
-"""Where health is if nothing was configured and the default is taken, by a collector's own health check mostly."""
+"""Where health is if nothing was configured and the default is taken, by a collector's own health
+check mostly.
+"""
 
 _NS_PER_S: Final = 10**9
 
@@ -72,7 +76,10 @@ class HealthServer:
             if "endpoint" in self._config.model_fields_set:
                 raise
             await self._listener.start(ELSEWHERE, _KEY)
-            told = "%s: %s is taken, by a collector perhaps, so health is on %s; set the key to have it elsewhere"
+            told = (
+                "%s: %s is taken, by a collector perhaps, so health is on %s; set the key to have"
+                " it elsewhere"
+            )
             _log.warning(told, _KEY, endpoint, ELSEWHERE)
             return ELSEWHERE
         return endpoint
@@ -90,7 +97,9 @@ class HealthServer:
     def _state(self) -> Page:
         """The collector's health check, and what spanscore is doing."""
         trouble = self.trouble
-        shown: dict[str, Any] = {"status": "Server not available" if trouble else "Server available"}
+        shown: dict[str, Any] = {
+            "status": "Server not available" if trouble else "Server available"
+        }
         if trouble:
             shown["reason"] = trouble
         if notice := self._intake.notice:
@@ -102,15 +111,23 @@ class HealthServer:
             **self._intake.health(),
             "counters": self._meter.totals(),
         }
-        return Page(dumps(shown), status=503 if trouble else 200, content_type="application/json; charset=utf-8")
+        return Page(
+            dumps(shown),
+            status=503 if trouble else 200,
+            content_type="application/json; charset=utf-8",
+        )
 
     def _ready(self) -> Page:
-        """Whether requests are taken; in a second line what does not work all the same, which loses no request."""
+        """Whether requests are taken; in a second line what does not work all the same, which loses
+        no request.
+        """
         if trouble := self.trouble:
             return Page(f"{trouble}\n", status=503)
         notice = self._intake.notice
         return Page(f"ok\n{notice}\n" if notice else "ok\n")
 
     def _live(self) -> Page:
-        """That the process answers at all: one that does not is to be started again, one that is not ready is not."""
+        """That the process answers at all: one that does not is to be started again, one that is
+        not ready is not.
+        """
         return Page("ok\n")

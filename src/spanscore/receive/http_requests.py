@@ -1,4 +1,6 @@
-"""Requests of OTLP over HTTP: protobuf and JSON, compressed or not, bodies with and without Content-Length."""
+"""Requests of OTLP over HTTP: protobuf and JSON, compressed or not, bodies with and without
+Content-Length.
+"""
 
 import asyncio
 import logging
@@ -34,7 +36,9 @@ _PLAIN: Final = "identity"
 
 _SMALL_BODY_BYTES: Final = 64 * 2**10
 _SMALL_PLAIN_BYTES: Final = 2**20
-"""Up to these sizes, as sent and decompressed, a body is decompressed in the event loop; above them in a thread."""
+"""Up to these sizes, as sent and decompressed, a body is decompressed in the event loop; above them
+in a thread.
+"""
 
 _NS_PER_S: Final = 10**9
 
@@ -81,9 +85,13 @@ class HttpRequests:
             response = await self._export(request, signal, headers, as_json=as_json)
         except UnauthenticatedError as error:
             self._exports.refused("http", signal, error)
-            return web.Response(status=401, text=f"{error}\n", headers={"WWW-Authenticate": "Bearer"})
+            return web.Response(
+                status=401, text=f"{error}\n", headers={"WWW-Authenticate": "Bearer"}
+            )
         except _RefusedError as error:
-            self._exports.refused("http", signal, error, "too_large" if error.http_status == 413 else "malformed")
+            self._exports.refused(
+                "http", signal, error, "too_large" if error.http_status == 413 else "malformed"
+            )
             refused = status.answer(PermanentError(str(error)))
             return _refusal(refused, as_json, http_status=error.http_status)
         except (RetryableError, PermanentError) as error:
@@ -96,19 +104,30 @@ class HttpRequests:
         return _response(200, json.encode(response) if as_json else response.SerializeToString())
 
     def _headers(self, request: web.BaseRequest) -> Headers:
-        """The headers that are kept with a request, and whose it is. Raises UnauthenticatedError, RetryableError."""
-        token = None if self._tokens is None else self._tokens.check(request.headers.getall("Authorization", ()))
+        """The headers that are kept with a request, and whose it is.
+
+        Raises UnauthenticatedError, RetryableError.
+        """
+        token = (
+            None
+            if self._tokens is None
+            else self._tokens.check(request.headers.getall("Authorization", ()))
+        )
         tenant = self._tenancy.of(token, request.headers.getall(self._tenancy.header, ()))
         kept = chosen(request.headers.items(), self._kept) if self._kept else ()
         return ((TENANT, tenant), *kept) if tenant else kept
 
-    async def _export(self, request: web.BaseRequest, signal: Signal, headers: Headers, *, as_json: bool) -> Message:
+    async def _export(
+        self, request: web.BaseRequest, signal: Signal, headers: Headers, *, as_json: bool
+    ) -> Message:
         deadline = asyncio.timeout(self._config.read_timeout / _NS_PER_S)
         with self._exports.arriving(deadline) as arrival:
             body = await self._body(request, deadline, arrival)
             arrival.complete(len(body))
             with self._exports.working(), self._busy(request):
-                return await self._exports.export(signal, body, transport="http", as_json=as_json, headers=headers)
+                return await self._exports.export(
+                    signal, body, transport="http", as_json=as_json, headers=headers
+                )
 
     @contextmanager
     def _busy(self, request: web.BaseRequest) -> Iterator[None]:
@@ -119,21 +138,27 @@ class HttpRequests:
         finally:
             self._connections.answered(request.protocol)
 
-    async def _body(self, request: web.BaseRequest, deadline: asyncio.Timeout, arrival: Arrival) -> bytes:
+    async def _body(
+        self, request: web.BaseRequest, deadline: asyncio.Timeout, arrival: Arrival
+    ) -> bytes:
         """The request's body, decompressed."""
         max_bytes = self._config.max_request_body_size
         try:
             async with deadline:
                 body = await _read(request, max_bytes, arrival)
         except (ClientPayloadError, HttpProcessingError, ConnectionError) as error:
-            raise _RefusedError(400, f"the body of the request ended early or is wrongly chunked: {error}") from None
+            raise _RefusedError(
+                400, f"the body of the request ended early or is wrongly chunked: {error}"
+            ) from None
         encoding = _encoding(request)
         if encoding == _PLAIN:
             return body
         try:
             plain = await self._decompressed(encoding, body, arrival)
         except ValueError as error:
-            raise _RefusedError(400, f"the body of the request cannot be decompressed: {error}") from None
+            raise _RefusedError(
+                400, f"the body of the request cannot be decompressed: {error}"
+            ) from None
         if plain is None:
             raise _too_large(max_bytes)
         return plain
@@ -149,18 +174,26 @@ class HttpRequests:
 
 
 def _checked(request: web.BaseRequest) -> tuple[Signal, bool]:
-    """The signal of a request, and whether it is JSON. Raises _RefusedError on what no OTLP client sends."""
+    """The signal of a request, and whether it is JSON.
+
+    Raises _RefusedError on what no OTLP client sends.
+    """
     signal = _SIGNALS.get(request.path)
     if signal is None:
         raise _RefusedError(404, f"nothing is here: OTLP is taken at {', '.join(_SIGNALS)}")
     if request.method != "POST":
         raise _RefusedError(405, f"{request.method} is not for {request.path}: send OTLP with POST")
     if request.content_type not in (_PROTOBUF, _JSON):
-        raise _RefusedError(415, f"Content-Type {request.content_type} is not OTLP: use {_PROTOBUF} or {_JSON}")
+        raise _RefusedError(
+            415, f"Content-Type {request.content_type} is not OTLP: use {_PROTOBUF} or {_JSON}"
+        )
     encoding = _encoding(request)
     if encoding != _PLAIN and encoding not in ENCODINGS:
         known = ", ".join(ENCODINGS)
-        raise _RefusedError(415, f"Content-Encoding {encoding[:50]!r} is not known here: use one of {known}, or none")
+        raise _RefusedError(
+            415,
+            f"Content-Encoding {encoding[:50]!r} is not known here: use one of {known}, or none",
+        )
     return signal, request.content_type == _JSON
 
 
@@ -181,15 +214,21 @@ async def _read(request: web.BaseRequest, max_bytes: int, arrival: Arrival) -> b
 
 
 def _too_large(max_bytes: int) -> _RefusedError:
-    return _RefusedError(413, f"the body of the request has more than {max_bytes} bytes: send smaller batches")
+    return _RefusedError(
+        413, f"the body of the request has more than {max_bytes} bytes: send smaller batches"
+    )
 
 
-def _refusal(answer: status.Answer, as_json: bool, *, http_status: int | None = None) -> web.Response:
+def _refusal(
+    answer: status.Answer, as_json: bool, *, http_status: int | None = None
+) -> web.Response:
     body = dumps(answer.status_object()) if as_json else answer.status()
     return _response(http_status or answer.http_status, body, answer.headers)
 
 
-def _response(http_status: int, body: str | bytes, headers: dict[str, str] | None = None) -> web.Response:
+def _response(
+    http_status: int, body: str | bytes, headers: dict[str, str] | None = None
+) -> web.Response:
     if isinstance(body, str):
         return web.Response(status=http_status, text=body, content_type=_JSON, headers=headers)
     return web.Response(status=http_status, body=body, content_type=_PROTOBUF, headers=headers)

@@ -18,8 +18,8 @@ _NS_PER_S: Final = 10**9
 class HttpServer:
     """Serves the export paths until it is stopped.
 
-    Requests must show one of `tokens`, where there are any, and `tenancy` decides whose they are. Of their `headers`,
-    named in lower case, those are kept, if metadata are included.
+    Requests must show one of `tokens`, where there are any, and `tenancy` decides whose they are.
+    Of their `headers`, named in lower case, those are kept, if metadata are included.
     """
 
     def __init__(
@@ -48,7 +48,10 @@ class HttpServer:
         return self._listener.connections
 
     async def start(self) -> None:
-        """Bind and serve. Raises ConfigError where the endpoint cannot be bound or a certificate not be used."""
+        """Bind and serve.
+
+        Raises ConfigError where the endpoint cannot be bound or a certificate not be used.
+        """
         tls = self._config.tls
         context = None if tls is None else http_context(tls, "receive.http.tls")
         await self._listener.start(self._config.endpoint, "receive.http.endpoint", context)
@@ -62,7 +65,9 @@ class HttpServer:
         from spanscore.receive.http_requests import HttpRequests  # noqa: PLC0415 - as above
 
         connections = Connections(self._config.max_connections)
-        requests = HttpRequests(self._config, self._exports, self._tenancy, self._tokens, self._headers, connections)
+        requests = HttpRequests(
+            self._config, self._exports, self._tenancy, self._tokens, self._headers, connections
+        )
         return BoundedServer(
             requests.handle,
             connections,

@@ -12,15 +12,21 @@ from spanscore.otlp.signal import Signal
 class Intake(Protocol):
     """Takes requests over; once a method returns, the sender is told that its data are safe."""
 
-    async def accept(self, signal: Signal, body: bytes, request: Message, headers: Headers = ()) -> None:
-        """Keep a request: `body` in protobuf, `request` the same decoded, with the headers that exporters may need.
+    async def accept(
+        self, signal: Signal, body: bytes, request: Message, headers: Headers = ()
+    ) -> None:
+        """Keep a request: `body` in protobuf, `request` the same decoded, with the headers that
+        exporters may need.
 
         Raises RetryableError when it cannot now.
         """
         ...
 
     async def quarantine(self, signal: Signal, body: bytes, reason: str) -> None:
-        """Put aside a request that cannot be decoded: `body` as it came. Raises RetryableError when it cannot now."""
+        """Put aside a request that cannot be decoded: `body` as it came.
+
+        Raises RetryableError when it cannot now.
+        """
         ...
 
     @property

@@ -1,6 +1,7 @@
 """Listening for HTTP: the server behind an address is made when the first connection comes.
 
-aiohttp takes 12 MB and a tenth of a second of CPU to import, which a server to which nobody speaks HTTP need not spend.
+aiohttp takes 12 MB and a tenth of a second of CPU to import, which a server to which nobody speaks
+HTTP need not spend.
 """
 
 import asyncio
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
 _HANDSHAKE_S: Final = 10.0
 _BACKLOG: Final = 1024
-"""Connections that wait to be accepted: one for which there is no place is tried again after a second."""
+"""Connections that wait to be accepted: one for which there is no place is tried again after a
+second.
+"""
 
 _LAST_REQUESTS_S: Final = 0.5
 """What requests get when listening ends: those that count were waited for before."""
@@ -27,7 +30,9 @@ class Listener:
     """Listens at one address, from `start` to `stop`; `port` is the one it is bound to."""
 
     def __init__(self, make: Callable[[], "BoundedServer"]) -> None:
-        """`make` is called in the event loop for the first connection, and gives the server of all of them."""
+        """`make` is called in the event loop for the first connection, and gives the server of all
+        of them.
+        """
         self.port = 0
         self._make = make
         self._listening: asyncio.Server | None = None
@@ -41,7 +46,8 @@ class Listener:
     async def start(self, endpoint: str, key: str, tls: ssl.SSLContext | None = None) -> None:
         """Bind and serve, with TLS where given.
 
-        Raises ConfigError, which names the configuration's `key`, where the endpoint cannot be bound.
+        Raises ConfigError, which names the configuration's `key`, where the endpoint cannot be
+        bound.
         """
         host, port = split_endpoint(endpoint)
         try:
@@ -54,7 +60,9 @@ class Listener:
                 backlog=_BACKLOG,
             )
         except OSError as error:
-            raise ConfigError(f"{key}: cannot listen on {endpoint} ({error.strerror}): give a free port") from None
+            raise ConfigError(
+                f"{key}: cannot listen on {endpoint} ({error.strerror}): give a free port"
+            ) from None
         self.port = self._listening.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
@@ -73,7 +81,9 @@ class Listener:
 
 
 def page_listener(pages: Pages) -> Listener:
-    """Listens for those who ask for pages such as health and metrics: a few clients that ask often."""
+    """Listens for those who ask for pages such as health and metrics: a few clients that ask
+    often.
+    """
 
     def make() -> "BoundedServer":
         from spanscore.receive.connections import page_server  # noqa: PLC0415 - see the module

@@ -1,4 +1,6 @@
-"""What a page is answered with, and who makes it; known before the HTTP server that sends it is imported."""
+"""What a page is answered with, and who makes it; known before the HTTP server that sends it is
+imported.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,6 @@
-"""What is turned away to keep memory and time bounded: counted, and logged in one line a minute at most."""
+"""What is turned away to keep memory and time bounded: counted, and logged in one line a minute at
+most.
+"""
 
 import logging
 import time
@@ -14,7 +16,9 @@ REASONS: Final = frozenset({"busy", "connections", "decoding", "headers", "memor
 
 
 class Seldom:
-    """Lets a line of the log pass once in `every_s` seconds, where senders decide how often there is one."""
+    """Lets a line of the log pass once in `every_s` seconds, where senders decide how often there
+    is one.
+    """
 
     def __init__(self, every_s: float = 1.0, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._every_s = every_s
@@ -33,7 +37,9 @@ class Seldom:
 class Allowance:
     """`max_bytes` at once, and as many again in `every_s` seconds, little by little."""
 
-    def __init__(self, max_bytes: int, every_s: float, clock_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, max_bytes: int, every_s: float, clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
         self._max_bytes = max_bytes
         self._per_s = max_bytes / every_s
         self._clock_s = clock_s
@@ -52,7 +58,9 @@ class Allowance:
 
 
 class Pressure:
-    """Logs what was turned away: the first at once, what follows within a minute with the next after it."""
+    """Logs what was turned away: the first at once, what follows within a minute with the next
+    after it.
+    """
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._since: Counter[str] = Counter()
@@ -66,8 +74,9 @@ class Pressure:
         if self._seldom.is_due():
             shown = ", ".join(f"{what}: {count}" for what, count in sorted(self._since.items()))
             _log.warning(
-                "requests or connections were turned away to keep memory and time bounded (%s); their senders are told "
-                "to send again. If they are yours, raise the limits under `receive`; else find out who sends",
+                "requests or connections were turned away to keep memory and time bounded (%s);"
+                " their senders are told to send again. If they are yours, raise the limits under"
+                " `receive`; else find out who sends",
                 shown,
             )
             self._since.clear()

@@ -1,4 +1,6 @@
-"""The receiving side as one thing that starts and stops: OTLP over gRPC and HTTP, and the health check."""
+"""The receiving side as one thing that starts and stops: OTLP over gRPC and HTTP, and the health
+check.
+"""
 
 import asyncio
 import ipaddress
@@ -22,7 +24,9 @@ from spanscore.telemetry import Meter, declared
 _log = logging.getLogger(__name__)
 
 _LAST_WORDS_S: Final = 0.5
-"""What connections get after the last request is done, so that its answer leaves before they are closed."""
+"""What connections get after the last request is done, so that its answer leaves before they are
+closed.
+"""
 
 
 _LOOK_EVERY_S: Final = 1.0
@@ -30,7 +34,10 @@ _LOOK_EVERY_S: Final = 1.0
 
 
 class Server:
-    """Receives OTLP and hands it to an `Intake`. After `start`, the ports are those that were bound."""
+    """Receives OTLP and hands it to an `Intake`.
+
+    After `start`, the ports are those that were bound.
+    """
 
     def __init__(
         self,
@@ -45,12 +52,13 @@ class Server:
         scraped: Mapping[str, str] | None = None,
         precedence: Precedence | None = None,
     ) -> None:
-        """`tokens` are the authenticators that `config` may name; `headers`, in lower case, those of requests to keep.
+        """`tokens` are the authenticators that `config` may name; `headers`, in lower case, those
+        of requests to keep.
 
         `tenancy` says how a request's tenant is found; None: there are no tenants.
 
-        `resource` says on `/metrics` who this is, `scraped` where else that page is: endpoints by configuration key.
-        Other work gives way to requests by `precedence`.
+        `resource` says on `/metrics` who this is, `scraped` where else that page is: endpoints by
+        configuration key. Other work gives way to requests by `precedence`.
         """
         self._config = config
         self._exports = Exports(
@@ -67,7 +75,9 @@ class Server:
         self._grpc = GrpcServer(config.grpc, self._exports, tenants, of_grpc, headers)
         self._http = HttpServer(config.http, self._exports, tenants, of_http, headers)
         self._health = HealthServer(config.health, self._exports, intake, meter, resource or {})
-        self._scraped = [ScrapeServer(x, key, meter, resource or {}) for key, x in (scraped or {}).items()]
+        self._scraped = [
+            ScrapeServer(x, key, meter, resource or {}) for key, x in (scraped or {}).items()
+        ]
         meter.watch(declared.RECEIVER_HTTP_CONNECTIONS, lambda: self._http.connections)
         self._looking: asyncio.Task[None] | None = None
         self._stopped = False
@@ -88,7 +98,10 @@ class Server:
         return self._health.port
 
     async def start(self) -> None:
-        """Bind all endpoints and serve. Raises ConfigError, with nothing left running, where one is taken."""
+        """Bind all endpoints and serve.
+
+        Raises ConfigError, with nothing left running, where one is taken.
+        """
         try:
             await self._grpc.start()
             await self._http.start()
@@ -110,17 +123,26 @@ class Server:
 
     def _warn_of_exposure(self) -> None:
         """Say what it means where others than this machine reach an endpoint."""
-        protocols: tuple[tuple[str, Grpc | Http], ...] = (("grpc", self._config.grpc), ("http", self._config.http))
+        protocols: tuple[tuple[str, Grpc | Http], ...] = (
+            ("grpc", self._config.grpc),
+            ("http", self._config.http),
+        )
         for key, config in protocols:
             if not is_loopback(config.endpoint):
                 for missing, meaning in ((config.auth, _NO_AUTH), (config.tls, _NO_TLS)):
                     if missing is None:
-                        _log.warning("receive.%s.endpoint %s is no loopback address: %s", key, config.endpoint, meaning)
+                        _log.warning(
+                            "receive.%s.endpoint %s is no loopback address: %s",
+                            key,
+                            config.endpoint,
+                            meaning,
+                        )
 
     async def stop(self, grace_s: float) -> None:
         """Stop receiving; calling it again does nothing.
 
-        Health checks say so first; new requests are told to come back later; those under way have `grace_s` seconds.
+        Health checks say so first; new requests are told to come back later; those under way have
+        `grace_s` seconds.
         """
         if self._stopped:
             return
@@ -129,7 +151,10 @@ class Server:
             self._looking.cancel()
         await self._grpc.refuse()
         if not await self._exports.drain(grace_s):
-            _log.warning("requests were still under way after %s s; their senders will send them again", grace_s)
+            _log.warning(
+                "requests were still under way after %s s; their senders will send them again",
+                grace_s,
+            )
         await self._grpc.stop(_LAST_WORDS_S)
         await self._http.stop()
         await self._health.stop()
@@ -145,14 +170,16 @@ class Server:
 
 
 def _bytes_in_flight(config: Config) -> int:
-    """The bound on bytes in flight, which has room for the largest request of each protocol, plain and compressed."""
+    """The bound on bytes in flight, which has room for the largest request of each protocol, plain
+    and compressed.
+    """
     largest = max(config.grpc.max_recv_msg_size_mib * 2**20, 2 * config.http.max_request_body_size)
     return max(config.max_bytes_in_flight, largest)
 
 
 _NO_AUTH: Final = (
-    "whoever reaches it can send spans, which are stored and shown to the judge: set `auth` and `extensions`, or put "
-    "it behind a firewall or a collector"
+    "whoever reaches it can send spans, which are stored and shown to the judge: set `auth` and"
+    " `extensions`, or put it behind a firewall or a collector"
 )
 _NO_TLS: Final = "what is sent, tokens too, can be read on the way: set `tls`"
 

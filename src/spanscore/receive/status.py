@@ -17,8 +17,8 @@ TABLE: Final[tuple[tuple[type[Exception], StatusCode, int], ...]] = (
 )
 """Error class, gRPC code, HTTP status; the first class that fits counts.
 
-The last row is what keeps data: a collector drops for good what is answered UNKNOWN or INTERNAL, which is what gRPC
-makes of an exception that escapes, and a fault of ours may pass.
+The last row is what keeps data: a collector drops for good what is answered UNKNOWN or INTERNAL,
+which is what gRPC makes of an exception that escapes, and a fault of ours may pass.
 """
 
 _RETRY_AFTER_FAULT_S: Final = 5.0
@@ -37,10 +37,16 @@ class Answer:
     @property
     def headers(self) -> dict[str, str]:
         """The HTTP headers that say when to try again: whole seconds, at least one."""
-        return {} if self.retry_after_s is None else {"Retry-After": str(max(1, math.ceil(self.retry_after_s)))}
+        return (
+            {}
+            if self.retry_after_s is None
+            else {"Retry-After": str(max(1, math.ceil(self.retry_after_s)))}
+        )
 
     def status(self) -> bytes:
-        """The google.rpc.Status: gRPC's `grpc-status-details-bin`, and the body of an HTTP error."""
+        """The google.rpc.Status: gRPC's `grpc-status-details-bin`, and the body of an HTTP
+        error.
+        """
         return write_status(Status(self.grpc_code.value[0], self.message, self.retry_after_s))
 
     def status_object(self) -> dict[str, Any]:
@@ -60,4 +66,9 @@ def answer(error: Exception) -> Answer:
         return Answer(code, http_status, str(error), error.retry_after_s)
     if isinstance(error, PermanentError):
         return Answer(code, http_status, str(error))
-    return Answer(code, http_status, "spanscore met a fault of its own and logged it: try again", _RETRY_AFTER_FAULT_S)
+    return Answer(
+        code,
+        http_status,
+        "spanscore met a fault of its own and logged it: try again",
+        _RETRY_AFTER_FAULT_S,
+    )

@@ -1,4 +1,6 @@
-"""Which tenant a request is of: its token decides, else its header, else the configuration's default."""
+"""Which tenant a request is of: its token decides, else its header, else the configuration's
+default.
+"""
 
 from collections.abc import Sequence
 from typing import Annotated, Final
@@ -28,23 +30,38 @@ def _tenant(name: str) -> str:
 
 def _header(name: str) -> str:
     if name.lower().endswith("-bin"):
-        raise ValueError(f"{name}: gRPC gives headers that end in -bin as bytes, and a tenant is text; name another")
+        raise ValueError(
+            f"{name}: gRPC gives headers that end in -bin as bytes, and a tenant is text; name"
+            " another"
+        )
     return name.lower()
 
 
 class Config(Options):
-    """Keeping the tenants of one server apart: nobody sees, joins or changes what another one sent."""
+    """Keeping the tenants of one server apart: nobody sees, joins or changes what another one
+    sent.
+    """
 
     enabled: bool = False
-    """Whether each request is of a tenant. Not enabled: all are of one, whatever their headers are."""
+    """Whether each request is of a tenant.
 
-    header: Annotated[str, Field(pattern="^[A-Za-z0-9_.-]+$"), AfterValidator(_header)] = "x-scope-orgid"
-    """The header, or gRPC metadata, that names the tenant of a request. Where the request's token is one tenant's
-    (`tenant=` in the file of `bearertokenauth`), that token decides, and a header that names another is refused. A name
-    that ends in `-bin` is refused: gRPC gives such headers as bytes."""
+    Not enabled: all are of one, whatever their headers are.
+    """
+
+    header: Annotated[str, Field(pattern="^[A-Za-z0-9_.-]+$"), AfterValidator(_header)] = (
+        "x-scope-orgid"
+    )
+    """The header, or gRPC metadata, that names the tenant of a request. Where the request's token
+    is one tenant's (`tenant=` in the file of `bearertokenauth`), that token decides, and a header
+    that names another is refused. A name that ends in `-bin` is refused: gRPC gives such headers as
+    bytes.
+    """
 
     default: Annotated[str, AfterValidator(_tenant)] | None = None
-    """The tenant of a request that names none. Not set: such a request is refused (UNAUTHENTICATED, 401)."""
+    """The tenant of a request that names none.
+
+    Not set: such a request is refused (UNAUTHENTICATED, 401).
+    """
 
 
 class Tenancy:
@@ -64,9 +81,11 @@ class Tenancy:
         return self._config.header
 
     def of(self, token: Token | None, named: Sequence[str | bytes]) -> str:
-        """The tenant of a request with this token, if it has one, and these values of the header; "" without tenants.
+        """The tenant of a request with this token, if it has one, and these values of the header;
+        "" without tenants.
 
-        Raises NoTenantError where there is none, or more than one, and OtherTenantError where they differ.
+        Raises NoTenantError where there is none, or more than one, and OtherTenantError where they
+        differ.
         """
         if not self._config.enabled:
             return ""
@@ -74,11 +93,14 @@ class Tenancy:
         from_token = None if token is None else token.tenant
         if from_token is not None and from_header not in {None, from_token}:
             raise OtherTenantError(
-                f"this token is of another tenant than the header {self.header} names: leave the header out"
+                f"this token is of another tenant than the header {self.header} names: leave the"
+                " header out"
             )
         found = from_token or from_header or self._config.default
         if found is None:
-            raise NoTenantError(f"no tenant: name one in the header {self.header}, or show a tenant's token")
+            raise NoTenantError(
+                f"no tenant: name one in the header {self.header}, or show a tenant's token"
+            )
         return found
 
     def _named(self, values: Sequence[str | bytes]) -> str | None:

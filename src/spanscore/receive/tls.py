@@ -21,18 +21,24 @@ def grpc_credentials(tls: Tls, key: str) -> Any:
     """
     _checked_context(tls, key)  # gRPC itself takes any bytes and only fails when a client comes
     files = _watched(tls, lambda: _grpc_files(tls))
-    return grpc.dynamic_ssl_server_credentials(files.get(), files.get, tls.client_ca_file is not None)
+    return grpc.dynamic_ssl_server_credentials(
+        files.get(), files.get, tls.client_ca_file is not None
+    )
 
 
 def http_context(tls: Tls, key: str) -> ssl.SSLContext:
-    """The context for an HTTP server, which looks for newer files in each handshake. Raises ConfigError likewise."""
+    """The context for an HTTP server, which looks for newer files in each handshake.
+
+    Raises ConfigError likewise.
+    """
     first = _checked_context(tls, key)
     newest = _watched(tls, lambda: _context(tls))
 
     def choose(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
         connection.context = newest.get()
 
-    first.sni_callback = choose  # called in each handshake, whether the client names a server or not
+    # called in each handshake, whether the client names a server or not
+    first.sni_callback = choose
     return first
 
 
@@ -55,8 +61,12 @@ def _checked_context(tls: Tls, key: str) -> ssl.SSLContext:
     try:
         return _context(tls)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        files = ", ".join(str(x) for x in (tls.cert_file, tls.key_file, tls.client_ca_file) if x is not None)
-        raise ConfigError(f"{key}: {files}: cannot be used ({error}); give PEM files that can be read") from error
+        files = ", ".join(
+            str(x) for x in (tls.cert_file, tls.key_file, tls.client_ca_file) if x is not None
+        )
+        raise ConfigError(
+            f"{key}: {files}: cannot be used ({error}); give PEM files that can be read"
+        ) from error
 
 
 def _context(tls: Tls) -> ssl.SSLContext:

@@ -1,4 +1,6 @@
-"""A score as somebody else recorded it, whatever the convention, and the evaluation that it becomes."""
+"""A score as somebody else recorded it, whatever the convention, and the evaluation that it
+becomes.
+"""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -31,14 +33,17 @@ _LIBRARIES = {
     "logfire": "logfire",
     "langwatch": "langwatch",
 }
-"""How the scopes of libraries begin that emit evaluations, with the names under which people install them."""
+"""How the scopes of libraries begin that emit evaluations, with the names under which people
+install them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """What a score was given to: a span, a trace (`span_id` is "") or a session (both are "").
 
-    `response_id` names the model call whose answer it is of, which may be of another trace, and the only name of it.
+    `response_id` names the model call whose answer it is of, which may be of another trace, and the
+    only name of it.
     """
 
     trace_id: str
@@ -52,12 +57,17 @@ class Place:
     def of(cls, item: Span | LogRecord, session_id: str | None) -> "Place":
         """The span, or what a log record names: a span, a trace, else a session."""
         trace_id, span_id = _id(item.trace_id), _id(item.span_id)
-        return cls(trace_id, span_id, item.resource, session_id, not trace_id and session_id is not None)
+        return cls(
+            trace_id, span_id, item.resource, session_id, not trace_id and session_id is not None
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """A score as it was recorded. `passed` is what is recorded beside the label; `seed` tells it from all others."""
+    """A score as it was recorded.
+
+    `passed` is what is recorded beside the label; `seed` tells it from all others.
+    """
 
     name: str
     place: Place
@@ -86,10 +96,16 @@ class Given:
     def evaluation(self, session_scope: Sequence[str]) -> Evaluation:
         """The evaluation that it is."""
         place, resource = self.place, self.place.resource.attributes
-        key = None if place.session_id is None else session_key(place.session_id, scope_of(resource, session_scope))
+        key = (
+            None
+            if place.session_id is None
+            else session_key(place.session_id, scope_of(resource, session_scope))
+        )
         return Evaluation(
             scope="session" if place.is_session else "trace",
-            subject_id=(key or "") if place.is_session else place.trace_id or place.response_id or "",
+            subject_id=(key or "")
+            if place.is_session
+            else place.trace_id or place.response_id or "",
             metric=_short(self.name),
             outcome=self._outcome(),
             threshold=self.threshold,
@@ -101,7 +117,11 @@ class Given:
             service_name=place.resource.service_name,
             evaluated_at_ns=min(self.at_ns, _LATEST_NS),
             received_uid=digest(
-                *self.seed, place.session_id, self.source, self.author, *scope_of(resource, session_scope)
+                *self.seed,
+                place.session_id,
+                self.source,
+                self.author,
+                *scope_of(resource, session_scope),
             ),
         )
 
@@ -112,10 +132,14 @@ class Given:
         label = _short(self.label) if self.label else None
         if label is None and value is None and self.passed is not None:
             label = "pass" if self.passed else "fail"
-        return Annotation(value, label, (self.reason or "")[:MAX_TEXT_CHARS], self.metadata, self._passed())
+        return Annotation(
+            value, label, (self.reason or "")[:MAX_TEXT_CHARS], self.metadata, self._passed()
+        )
 
     def _passed(self) -> bool | None:
-        """What whoever gave it says, in so many words or by its label; a number alone is no verdict."""
+        """What whoever gave it says, in so many words or by its label; a number alone is no
+        verdict.
+        """
         if self.passed is not None:
             return self.passed
         if isinstance(self.value, bool):
@@ -123,18 +147,26 @@ class Given:
         return verdict(self.label)
 
     def _evaluator(self) -> Evaluator:
-        source = self.source or (_SOURCES.get(self.kind) if self.kind else None) or library(self.scope_name)
+        source = (
+            self.source
+            or (_SOURCES.get(self.kind) if self.kind else None)
+            or library(self.scope_name)
+        )
         source = _short(source)
         if source == _OURS:  # what is ours comes under our own scope, and is not read here
             source = _short(library(self.scope_name))
         name = _short(self.evaluator or source)
         author = _short(self.author) if self.author else None
         version = _short(self.version or "")
-        return Evaluator(self.kind or KIND_OF_SOURCE.get(source), name, version, source=source, author=author)
+        return Evaluator(
+            self.kind or KIND_OF_SOURCE.get(source), name, version, source=source, author=author
+        )
 
 
 def _short(text: str) -> str:
-    """A name of bounded length that every store takes: without NUL, and without halves of surrogate pairs."""
+    """A name of bounded length that every store takes: without NUL, and without halves of surrogate
+    pairs.
+    """
     return text[:MAX_NAME_CHARS].replace("\0", "").encode("utf-8", "replace").decode()
 
 

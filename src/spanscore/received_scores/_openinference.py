@@ -1,4 +1,5 @@
-"""Scores in OpenInference's form: lists of annotations and evaluations on a span, of it, its trace or its session.
+"""Scores in OpenInference's form: lists of annotations and evaluations on a span, of it, its trace
+or its session.
 
 And evaluators that are spans themselves, whose output is the score.
 """
@@ -28,7 +29,11 @@ def of_span(span: Span) -> Iterator[Given]:
             items[of_what or "span", kind, number][fact] = value
     for item, facts in items.items():
         yield from _annotation(span, item, facts)
-    if not items and NAME not in span.attributes and span.attributes.get("openinference.span.kind") == "EVALUATOR":
+    if (
+        not items
+        and NAME not in span.attributes
+        and span.attributes.get("openinference.span.kind") == "EVALUATOR"
+    ):
         yield from _evaluator(span)
 
 
@@ -60,7 +65,9 @@ def _place(span: Span, of_what: str) -> Place:
     session_id = session_of(span.attributes)
     if of_what == "session" and session_id is not None:
         return Place("", "", span.resource, session_id, is_session=True)
-    return Place(span.trace_id, "" if of_what == "trace" else span.span_id, span.resource, session_id)
+    return Place(
+        span.trace_id, "" if of_what == "trace" else span.span_id, span.resource, session_id
+    )
 
 
 def _evaluator(span: Span) -> Iterator[Given]:

@@ -1,4 +1,6 @@
-"""Scores in forms of their own: Logfire's feedback, LangWatch's evaluations and TruLens' feedback functions."""
+"""Scores in forms of their own: Logfire's feedback, LangWatch's evaluations and TruLens' feedback
+functions.
+"""
 
 from collections.abc import Iterator
 
@@ -27,7 +29,9 @@ def of_span(span: Span) -> Iterator[Given]:
 
 
 def _logfire(span: Span) -> Given | None:
-    """The value is the attribute with the feedback's name: a number is a score, a text a label, True a pass."""
+    """The value is the attribute with the feedback's name: a number is a score, a text a label,
+    True a pass.
+    """
     name = text(span.attributes, LOGFIRE)
     if name is None:
         return None
@@ -38,7 +42,11 @@ def _logfire(span: Span) -> Given | None:
         scope_name=span.scope.name,
         seed=(span.trace_id, span.span_id),
         at_ns=span.end_ns,
-        value=value if isinstance(value, bool) else numeric(value) if not isinstance(value, str) else None,
+        value=value
+        if isinstance(value, bool)
+        else numeric(value)
+        if not isinstance(value, str)
+        else None,
         label=value if isinstance(value, str) else None,
         reason=text(span.attributes, "logfire.feedback.comment"),
         source="logfire",

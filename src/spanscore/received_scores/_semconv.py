@@ -1,7 +1,9 @@
-"""Scores in OpenTelemetry's own form, `gen_ai.evaluation.*`, on log events, span events and spans of their own.
+"""Scores in OpenTelemetry's own form, `gen_ai.evaluation.*`, on log events, span events and spans
+of their own.
 
-Splunk's emitters write several results into the body of one event, Microsoft's evaluators put what the conventions have
-no name for into a JSON text, and the SDK of this project adds who gave the score.
+Splunk's emitters write several results into the body of one event, Microsoft's evaluators put what
+the conventions have no name for into a JSON text, and the SDK of this project adds who gave the
+score.
 """
 
 from collections.abc import Iterator, Mapping
@@ -49,11 +51,14 @@ def of_span(span: Span) -> Iterator[Given]:
 def is_evaluation(span: Span) -> bool:
     """Whether a span stands for an evaluation, and for nothing that an agent did."""
     operation = span.attributes.get("gen_ai.operation.name")
-    return operation in _OPERATIONS or (NAME in span.attributes and operation is None and not _is_step(span))
+    return operation in _OPERATIONS or (
+        NAME in span.attributes and operation is None and not _is_step(span)
+    )
 
 
 def place_of(span: Span) -> Place:
-    """What an evaluation span is about: the span that it links to, else its parent; of a step that has it, the step.
+    """What an evaluation span is about: the span that it links to, else its parent; of a step that
+    has it, the step.
 
     One that is a trace by itself is about the session that it names.
     """
@@ -69,12 +74,17 @@ def place_of(span: Span) -> Place:
         return Place("", "", span.resource, session_id, is_session=True)
     parent_id = span.parent_span_id
     return Place(
-        span.trace_id, "" if parent_id == stand_in_span_id(span.trace_id) else parent_id, span.resource, session_id
+        span.trace_id,
+        "" if parent_id == stand_in_span_id(span.trace_id) else parent_id,
+        span.resource,
+        session_id,
     )
 
 
 def _is_step(span: Span) -> bool:
-    kind = span.attributes.get("openinference.span.kind", span.attributes.get("traceloop.span.kind"))
+    kind = span.attributes.get(
+        "openinference.span.kind", span.attributes.get("traceloop.span.kind")
+    )
     return kind is not None and kind != "EVALUATOR"
 
 
@@ -85,7 +95,9 @@ def _event_name(log: LogRecord) -> str:
 
 def _results(log: LogRecord) -> Iterator[Attributes]:
     """The results in the body of Splunk's event, which some exporters write as JSON."""
-    body: Mapping[str, Any] = log.body if isinstance(log.body, dict) else json_object({"body": log.body}, "body")
+    body: Mapping[str, Any] = (
+        log.body if isinstance(log.body, dict) else json_object({"body": log.body}, "body")
+    )
     results = body.get("gen_ai.evaluations")
     for result in results[:_MOST] if isinstance(results, list) else ():
         if isinstance(result, dict):
@@ -129,7 +141,9 @@ def _placed(attributes: Attributes, place: Place) -> Place:
     if attributes.get("spanscore.scope") == "session" and place.session_id is not None:
         return Place("", "", place.resource, place.session_id, is_session=True)
     response_id = text(attributes, "gen_ai.response.id")
-    return place if response_id is None else replace(place, is_session=False, response_id=response_id)
+    return (
+        place if response_id is None else replace(place, is_session=False, response_id=response_id)
+    )
 
 
 def _evaluator(attributes: Attributes) -> str | None:
@@ -154,14 +168,18 @@ def _metadata(attributes: Attributes) -> dict[str, Any]:
 
 
 def _with_properties(given: Given, properties: dict[str, Any]) -> Given:
-    """With what Microsoft's evaluators write beside the conventions: verdict, bounds, and which evaluator it was."""
+    """With what Microsoft's evaluators write beside the conventions: verdict, bounds, and which
+    evaluator it was.
+    """
     if not properties:
         return given
     low, high = (numeric(properties.get(f"gen_ai.evaluation.{x}_value")) for x in ("min", "max"))
     threshold = numeric(properties.get("gen_ai.evaluation.threshold"))
     return replace(
         given,
-        passed=given.passed if given.passed is not None else flag(properties, "gen_ai.evaluation.passed"),
+        passed=given.passed
+        if given.passed is not None
+        else flag(properties, "gen_ai.evaluation.passed"),
         threshold=None if threshold is None else float(threshold),
         scale=given.scale if low is None or high is None else (float(low), float(high)),
         evaluator=given.evaluator or text(properties, "gen_ai.evaluator.name"),

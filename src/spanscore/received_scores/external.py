@@ -10,11 +10,15 @@ from spanscore.received_scores import _openinference, _platforms, _semconv
 from spanscore.received_scores._given import Given
 from spanscore.received_scores.own import is_own
 
-_PREFILTER = Prefilter((b"evaluation", b"guardrail", b"annotation", b"EVALUATOR", b"logfire.feedback", b"eval_root"))
+_PREFILTER = Prefilter(
+    (b"evaluation", b"guardrail", b"annotation", b"EVALUATOR", b"logfire.feedback", b"eval_root")
+)
 
 
 def may_hold(body: bytes) -> bool:
-    """Whether a raw OTLP request may hold a score that somebody gave. It may say yes wrongly, never no.
+    """Whether a raw OTLP request may hold a score that somebody gave.
+
+    It may say yes wrongly, never no.
 
     >>> may_hold(b"...gen_ai.request.model..."), may_hold(b"...gen_ai.evaluation.name...")
     (False, True)
@@ -23,14 +27,20 @@ def may_hold(body: bytes) -> bool:
 
 
 def read(
-    spans: Iterable[Span], logs: Iterable[LogRecord] = (), *, session_scope: Sequence[str] = DEFAULT_SCOPE
+    spans: Iterable[Span],
+    logs: Iterable[LogRecord] = (),
+    *,
+    session_scope: Sequence[str] = DEFAULT_SCOPE,
 ) -> list[Evaluation]:
     """The scores in these spans and log records, each once, in the order in which they were given.
 
-    What spanscore exported, this or another one, is none of them. Values are as they were given, on no scale that is
-    not recorded. `session_scope` is that of the configuration.
+    What spanscore exported, this or another one, is none of them. Values are as they were given, on
+    no scale that is not recorded. `session_scope` is that of the configuration.
     """
-    given = [*(x for span in spans for x in _of_span(span)), *(x for log in logs for x in _of_log(log))]
+    given = [
+        *(x for span in spans for x in _of_span(span)),
+        *(x for log in logs for x in _of_log(log)),
+    ]
     once = {x.uid: x for x in (found.evaluation(session_scope) for found in given)}
     return sorted(once.values(), key=lambda x: (x.evaluated_at_ns, x.uid))
 

@@ -1,4 +1,6 @@
-"""Scores that spanscore itself exported, read back: evaluation spans, events, and attributes on agents' spans."""
+"""Scores that spanscore itself exported, read back: evaluation spans, events, and attributes on
+agents' spans.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -6,7 +8,17 @@ from dataclasses import replace
 from datetime import datetime
 from typing import get_args
 
-from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Outcome, ScopeKind, Score, Skip, SkipCause
+from spanscore.model.score import (
+    Evaluation,
+    Evaluator,
+    Failure,
+    JudgeUsage,
+    Outcome,
+    ScopeKind,
+    Score,
+    Skip,
+    SkipCause,
+)
 from spanscore.model.session_scope import DEFAULT_SCOPE, scope_of, session_key
 from spanscore.model.span import Attributes, LogRecord, Resource, Span, Value
 from spanscore.model.trace import Target, Trial
@@ -43,11 +55,11 @@ def read(
 ) -> list[Evaluation]:
     """The scores in what spanscore exported, in the order of their evaluation, each once.
 
-    Of a score that was exported in several forms the fullest counts: the span, then the event, then the attributes on
-    the summary's span or the agent's own. Of several revisions the newest, unless `superseded` asks for all. What is
-    not exported is not there: values are rounded to four digits, and only where the agent's spans are among `spans` the
-    target has times.
-    `session_scope` is that of the configuration. What evaluation runs scored again is left out.
+    Of a score that was exported in several forms the fullest counts: the span, then the event, then
+    the attributes on the summary's span or the agent's own. Of several revisions the newest, unless
+    `superseded` asks for all. What is not exported is not there: values are rounded to four digits,
+    and only where the agent's spans are among `spans` the target has times. `session_scope` is that
+    of the configuration. What evaluation runs scored again is left out.
     """
     known = list(spans)
     targets = {(x.trace_id, x.span_id): x for x in known if not is_own(x)}
@@ -76,21 +88,31 @@ def _subject(score: Evaluation) -> tuple[str, str, str, str]:
     return score.scope, score.target.trace_id, score.target.span_id, score.metric
 
 
-def _of_spans(spans: Iterable[Span], targets: Mapping[tuple[str, str], Span]) -> Iterator[Evaluation]:
+def _of_spans(
+    spans: Iterable[Span], targets: Mapping[tuple[str, str], Span]
+) -> Iterator[Evaluation]:
     for span in spans:
         if is_own(span) and (metric := text(span.attributes, _NAME)):
             link = span.links[0] if span.links and not span.parent_span_id else None
-            ids = (span.trace_id, span.parent_span_id) if link is None else (link.trace_id, link.span_id)
+            ids = (
+                (span.trace_id, span.parent_span_id)
+                if link is None
+                else (link.trace_id, link.span_id)
+            )
             target = _target(ids, targets, span.resource, span.attributes, end_ns=span.end_ns)
             yield _evaluation(metric, span.attributes, target, span.span_id, 0)
 
 
-def _of_events(logs: Iterable[LogRecord], targets: Mapping[tuple[str, str], Span]) -> Iterator[Evaluation]:
+def _of_events(
+    logs: Iterable[LogRecord], targets: Mapping[tuple[str, str], Span]
+) -> Iterator[Evaluation]:
     for log in logs:
         if log.event_name == _EVENT and is_own(log) and (metric := text(log.attributes, _NAME)):
             target = _target((log.trace_id, log.span_id), targets, log.resource, log.attributes)
             target = replace(target, response_id=text(log.attributes, "gen_ai.response.id"))
-            uid = text(log.attributes, "log.record.uid") or digest(log.trace_id, log.span_id, metric, log.time_ns)
+            uid = text(log.attributes, "log.record.uid") or digest(
+                log.trace_id, log.span_id, metric, log.time_ns
+            )
             yield _evaluation(metric, log.attributes, target, uid, log.time_ns)
 
 
@@ -102,7 +124,10 @@ def _target(
     *,
     end_ns: int = 0,
 ) -> Target:
-    """The evaluated span. Where it is not among the `targets`, its evaluation spans share its end."""
+    """The evaluated span.
+
+    Where it is not among the `targets`, its evaluation spans share its end.
+    """
     span = targets.get(ids)
     if span is not None:
         return Target(*ids, span.start_ns, span.end_ns, resource.attributes)
@@ -114,7 +139,9 @@ def _target(
     return Target(*ids, end_ns - length_ns, end_ns, resource.attributes)
 
 
-def _evaluation(metric: str, attributes: Attributes, target: Target, uid: str, at_ns: int) -> Evaluation:
+def _evaluation(
+    metric: str, attributes: Attributes, target: Target, uid: str, at_ns: int
+) -> Evaluation:
     scope: ScopeKind = "session" if attributes.get("spanscore.scope") == "session" else "trace"
     session_id = text(attributes, "spanscore.session_id", "session.id")
     name = text(attributes, "spanscore.agent_trace_id") or target.trace_id
@@ -152,8 +179,13 @@ def _outcome(attributes: Attributes) -> Outcome:
     value = number(attributes, _VALUE)
     if value is None:
         causes: tuple[SkipCause, ...] = get_args(SkipCause)
-        return Skip(reason, next((x for x in causes if x == attributes.get("spanscore.skip_cause")), "other"))
-    return Score(value, reason, json_object(attributes, "spanscore.metadata"), text(attributes, _LABEL))
+        return Skip(
+            reason,
+            next((x for x in causes if x == attributes.get("spanscore.skip_cause")), "other"),
+        )
+    return Score(
+        value, reason, json_object(attributes, "spanscore.metadata"), text(attributes, _LABEL)
+    )
 
 
 def _scale(value: Value) -> tuple[float, float] | None:
@@ -164,7 +196,10 @@ def _scale(value: Value) -> tuple[float, float] | None:
 
 
 def _evaluator(attributes: Attributes) -> Evaluator:
-    facts = {x: text(attributes, f"spanscore.evaluator.{x}") for x in ("model", "prompt_hash", "embedding")}
+    facts = {
+        x: text(attributes, f"spanscore.evaluator.{x}")
+        for x in ("model", "prompt_hash", "embedding")
+    }
     kind = attributes.get("spanscore.evaluator.kind")
     return Evaluator(
         "LLM" if kind == "LLM" else "CODE" if kind == "CODE" else None,
@@ -193,13 +228,19 @@ def _evaluated_at_ns(attributes: Attributes) -> int | None:
         return None
 
 
-def _of_summaries(spans: Iterable[Span], targets: Mapping[tuple[str, str], Span]) -> Iterator[Evaluation]:
-    """The scores that summaries list: value and label, where most have no span of their own and events are off."""
+def _of_summaries(
+    spans: Iterable[Span], targets: Mapping[tuple[str, str], Span]
+) -> Iterator[Evaluation]:
+    """The scores that summaries list: value and label, where most have no span of their own and
+    events are off.
+    """
     for span in spans:
         if not is_own(span) or _NAME in span.attributes:
             continue
         link = span.links[0] if span.links and not span.parent_span_id else None
-        ids = (span.trace_id, span.parent_span_id) if link is None else (link.trace_id, link.span_id)
+        ids = (
+            (span.trace_id, span.parent_span_id) if link is None else (link.trace_id, link.span_id)
+        )
         target = _target(ids, targets, span.resource, span.attributes, end_ns=span.end_ns)
         for key in span.attributes:
             if found := _ON_SPAN.fullmatch(key):
@@ -219,7 +260,10 @@ def _facts(metric: str, span: Span) -> dict[str, Value]:
 
 
 def _of_attributes(spans: Iterable[Span]) -> Iterator[Evaluation]:
-    """The scores that inline mode wrote on agents' spans. When they were given is not recorded: at the span's end."""
+    """The scores that inline mode wrote on agents' spans.
+
+    When they were given is not recorded: at the span's end.
+    """
     for span in spans:
         for key in span.attributes:
             if found := _ON_SPAN.fullmatch(key):
@@ -236,7 +280,9 @@ def _on_span(metric: str, span: Span) -> Evaluation:
         threshold=None,
         scale=None,
         evaluator=Evaluator(None, "", ""),
-        target=Target(span.trace_id, span.span_id, span.start_ns, span.end_ns, span.resource.attributes),
+        target=Target(
+            span.trace_id, span.span_id, span.start_ns, span.end_ns, span.resource.attributes
+        ),
         session_id=text(span.attributes, "session.id", "gen_ai.conversation.id"),
         service_name=service,
         evaluated_at_ns=span.end_ns,
@@ -250,4 +296,6 @@ def _in_scope(score: Evaluation, names: Sequence[str]) -> Evaluation:
     if score.session_id is None:
         return score
     key = session_key(score.session_id, scope_of(score.target.resource, names))
-    return replace(score, session_key=key, subject_id=key if score.scope == "session" else score.subject_id)
+    return replace(
+        score, session_key=key, subject_id=key if score.scope == "session" else score.subject_id
+    )

@@ -1,7 +1,18 @@
-"""A run as one self-contained HTML file: `Results` in, a page out that needs no network and no server."""
+"""A run as one self-contained HTML file: `Results` in, a page out that needs no network and no
+server.
+"""
 
 from spanscore.report.page import MAX_BYTES, page, save
-from spanscore.report.results import Case, Change, Comparison, Difference, Figure, Results, Score, Trial
+from spanscore.report.results import (
+    Case,
+    Change,
+    Comparison,
+    Difference,
+    Figure,
+    Results,
+    Score,
+    Trial,
+)
 from spanscore.report.runs import of_run
 from spanscore.report.scored import as_json
 

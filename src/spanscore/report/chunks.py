@@ -1,4 +1,6 @@
-"""JSON in compressed blocks of a page, each small enough to be read only when somebody looks at what is in it."""
+"""JSON in compressed blocks of a page, each small enough to be read only when somebody looks at
+what is in it.
+"""
 
 import base64
 import zlib
@@ -15,7 +17,8 @@ _GZIP = 31
 class Chunks:
     """Collects objects and writes them as blocks, until they are `max_bytes` together.
 
-    An object's place is the number of its block and its place there. What comes past the bound has none.
+    An object's place is the number of its block and its place there. What comes past the bound has
+    none.
     """
 
     def __init__(self, max_bytes: int) -> None:

@@ -1,4 +1,6 @@
-"""The data of a report: an index of all turns, sessions and tests, and their details in blocks, what fails first."""
+"""The data of a report: an index of all turns, sessions and tests, and their details in blocks,
+what fails first.
+"""
 
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
@@ -36,7 +38,10 @@ class _Run:
 
     @classmethod
     def of(cls, results: Results) -> "_Run":
-        scores = [*results.scores, *(x for case in results.cases for trial in case.trials for x in trial.scores)]
+        scores = [
+            *results.scores,
+            *(x for case in results.cases for trial in case.trials for x in trial.scores),
+        ]
         joined = join(results.traces, scores)
         found = rows.turns(results.traces, joined)
         return cls(found[:MAX_TURNS], joined, by_metric(joined.all), max(0, len(found) - MAX_TURNS))
@@ -53,9 +58,16 @@ class _Run:
 
 
 def blocks(
-    results: Results, *, comparison: Comparison | None, baseline: Results | None, texts: Texts, max_bytes: int
+    results: Results,
+    *,
+    comparison: Comparison | None,
+    baseline: Results | None,
+    texts: Texts,
+    max_bytes: int,
 ) -> Generator[bytes, None, Row]:
-    """Write the details of everything, `max_bytes` of them at most; returns the index, which says where each is."""
+    """Write the details of everything, `max_bytes` of them at most; returns the index, which says
+    where each is.
+    """
     chunks = Chunks(max_bytes)
     run = _Run.of(results)
     index: Row = {"schema": SCHEMA, "version": version("spanscore"), "name": results.name}
@@ -67,20 +79,28 @@ def blocks(
     if comparison is not None:
         index["comparison"] = compared.comparison(comparison, texts)
     if baseline is not None:
-        index["baseline"] = yield from _baseline(results, baseline, run, index["turns"], chunks, texts)
+        index["baseline"] = yield from _baseline(
+            results, baseline, run, index["turns"], chunks, texts
+        )
     yield from chunks.rest()
     index["notes"] = [*results.notes, *_left_out(chunks, run, max_bytes)]
     return index
 
 
-def _cases(results: Results, run: _Run, chunks: Chunks, texts: Texts) -> Generator[bytes, None, list[Row]]:
+def _cases(
+    results: Results, run: _Run, chunks: Chunks, texts: Texts
+) -> Generator[bytes, None, list[Row]]:
     """Write the details of tests; returns their rows."""
     rows_of = _rows_of(run) if results.cases else {}
     own = dict(enumerate(run.turns))
     found = []
     for case in sorted(results.cases, key=lambda x: _CASE_ORDER.index(x.status)):
         detail = sessions.case(case, rows_of, own, texts)
-        row = {"name": detail["name"], "status": case.status, "trials": [x.status for x in case.trials]}
+        row = {
+            "name": detail["name"],
+            "status": case.status,
+            "trials": [x.status for x in case.trials],
+        }
         found.append({**row, "figures": detail["figures"], "at": chunks.add(detail)})
         yield from chunks.written()
     return found
@@ -90,7 +110,10 @@ def _rows_of(run: _Run) -> dict[str, list[int]]:
     """The rows of turns by agent trace id and by trace id."""
     found: defaultdict[str, list[int]] = defaultdict(list)
     for place, turn in enumerate(run.turns):
-        for name in (turn.id, *(turn.trace.trace_ids if turn.trace else (turn.id.partition(":")[0],))):
+        for name in (
+            turn.id,
+            *(turn.trace.trace_ids if turn.trace else (turn.id.partition(":")[0],)),
+        ):
             found[name].append(place)
     return found
 
@@ -102,7 +125,9 @@ def _of_trials(results: Results, run: _Run) -> dict[pairing.InTest, str]:
         (case.name, number, place): run.turns[row].id
         for case in results.cases
         for number, trial in enumerate(case.trials)
-        for place, row in enumerate(dict.fromkeys(x for name in trial.trace_ids for x in rows_of.get(name, ())))
+        for place, row in enumerate(
+            dict.fromkeys(x for name in trial.trace_ids for x in rows_of.get(name, ()))
+        )
     }
 
 
@@ -113,7 +138,9 @@ def _listed(run: _Run, chunks: Chunks, texts: Texts) -> Generator[bytes, None, R
     session_of: dict[int, int] = {}
     for key, own in rows.sessions(run.turns, run.joined).items():
         scores = run.joined.of_session.get(key, [])
-        row = rows.session_row(key, own, scores, texts, numbers) | {"turns": [places[x.id] for x in own]}
+        row = rows.session_row(key, own, scores, texts, numbers) | {
+            "turns": [places[x.id] for x in own]
+        }
         session_of |= dict.fromkeys(row["turns"], len(of_sessions))
         detail = sessions.session(key, own, scores, texts)
         of_sessions.append({**row, "name": detail["id"], "at": chunks.add(detail)})
@@ -136,13 +163,20 @@ def _detail(turn: Turn, texts: Texts) -> Row:
 
 
 def _baseline(
-    results: Results, baseline: Results, run: _Run, own_rows: Sequence[Row], chunks: Chunks, texts: Texts
+    results: Results,
+    baseline: Results,
+    run: _Run,
+    own_rows: Sequence[Row],
+    chunks: Chunks,
+    texts: Texts,
 ) -> Generator[bytes, None, Row]:
     """Write the baseline's turns; each own row gets the place of its counterpart."""
     other = _Run.of(baseline)
     listed = yield from _listed(other, chunks, texts)
     places = other.places
-    pairs = pairing.paired(run.turns, other.turns, tests=(_of_trials(results, run), _of_trials(baseline, other)))
+    pairs = pairing.paired(
+        run.turns, other.turns, tests=(_of_trials(results, run), _of_trials(baseline, other))
+    )
     for turn, row in zip(run.turns, own_rows, strict=True):
         if turn.id in pairs:
             row["was"] = places[pairs[turn.id]]
@@ -150,16 +184,24 @@ def _baseline(
 
 
 def _started(results: Results) -> float | None:
-    """When the run began, in milliseconds of Unix time: as it says, else the start of its first turn."""
-    started = results.started_at_ns or min((x.started_ns for x in results.traces if x.started_ns), default=None)
+    """When the run began, in milliseconds of Unix time: as it says, else the start of its first
+    turn.
+    """
+    started = results.started_at_ns or min(
+        (x.started_ns for x in results.traces if x.started_ns), default=None
+    )
     return None if started is None else started / 1e6
 
 
 def _left_out(chunks: Chunks, run: _Run, max_bytes: int) -> Iterator[str]:
     if chunks.left_out:
         yield (
-            f"The steps and reasons of {chunks.left_out:,} turns, sessions or tests are left out: this file would "
-            f"be larger than about {max_bytes >> 20} MiB. What fails was kept first; a report of fewer traces has all."
+            f"The steps and reasons of {chunks.left_out:,} turns, sessions or tests are left out:"
+            f" this file would be larger than about {max_bytes >> 20} MiB. What fails was kept"
+            " first; a report of fewer traces has all."
         )
     if run.not_listed:
-        yield f"{run.not_listed:,} turns are not listed: a report lists {MAX_TURNS:,}, those that fail first."
+        yield (
+            f"{run.not_listed:,} turns are not listed: a report lists {MAX_TURNS:,}, those that"
+            " fail first."
+        )

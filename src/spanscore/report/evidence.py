@@ -1,4 +1,6 @@
-"""What a score rests on: the steps and turns that its reason and findings name, and the texts that it quotes."""
+"""What a score rests on: the steps and turns that its reason and findings name, and the texts that
+it quotes.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -6,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 Segment: TypeAlias = str | dict[str, Any]
-"""A part of a text: plain, or `{"t": text, "step": row, "turn": id}`, with the row of a step, the turn, or both."""
+"""A part of a text: plain, or `{"t": text, "step": row, "turn": id}`, with the row of a step, the
+turn, or both.
+"""
 
 Resolve: TypeAlias = Callable[[str, int], "Place | None"]
 """Finds what a number behind a word ("step", "call", "turn", "trace") stands for."""
@@ -24,7 +28,9 @@ _SHORTEST_FIGURE = 3
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A row of a turn's steps, counted from 0, or the turn itself where `step` is None; `turn` None: this one."""
+    """A row of a turn's steps, counted from 0, or the turn itself where `step` is None; `turn`
+    None: this one.
+    """
 
     step: int | None
     turn: str | None = None
@@ -37,14 +43,19 @@ class Place:
 
 @dataclass(slots=True)
 class Evidence:
-    """What was found in the texts of one score: places in their order, each once, and quoted texts."""
+    """What was found in the texts of one score: places in their order, each once, and quoted
+    texts.
+    """
 
     places: dict[Place, None] = field(default_factory=dict)
     quotes: dict[str, None] = field(default_factory=dict)
 
 
-def linked(text: str, resolve: Resolve, evidence: Evidence, *, has_quotes: bool = True) -> list[Segment]:
-    """`text` in parts, each number of a step, call, turn or trace that is there being one; notes them in `evidence`.
+def linked(
+    text: str, resolve: Resolve, evidence: Evidence, *, has_quotes: bool = True
+) -> list[Segment]:
+    """`text` in parts, each number of a step, call, turn or trace that is there being one; notes
+    them in `evidence`.
 
     Not `has_quotes`: what it quotes is not noted.
 
@@ -73,7 +84,9 @@ def linked(text: str, resolve: Resolve, evidence: Evidence, *, has_quotes: bool 
 def finding_places(
     metric: str, metadata: Mapping[str, Any], resolve: Resolve
 ) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """The calls that a check's findings, or a judge's verdicts of single calls, name, each with what it says of it."""
+    """The calls that a check's findings, or a judge's verdicts of single calls, name, each with
+    what it says of it.
+    """
     for name, word in (("findings", "call"), ("verdicts", "step")):
         items = metadata.get(name)
         for item in items if isinstance(items, Sequence) and not isinstance(items, str) else ():
@@ -89,10 +102,17 @@ def _said(metric: str, item: Mapping[str, Any]) -> dict[str, Any]:
     is_fine = item.get("verdict") == "yes"
     text = str(item.get("text") or item.get("reason") or "")
     argument = item.get("argument")
-    return {"metric": metric, "ok": is_fine, "text": text, **({"argument": str(argument)} if argument else {})}
+    return {
+        "metric": metric,
+        "ok": is_fine,
+        "text": text,
+        **({"argument": str(argument)} if argument else {}),
+    }
 
 
-def _placed(match: re.Match[str], word: str, resolve: Resolve, evidence: Evidence) -> Iterator[tuple[int, int, Place]]:
+def _placed(
+    match: re.Match[str], word: str, resolve: Resolve, evidence: Evidence
+) -> Iterator[tuple[int, int, Place]]:
     """Start and end of each number that stands for something; the first has the word with it."""
     text, before = match.string, None
     for found in _NUMBER.finditer(text, match.start(2), match.end(2)):
@@ -109,7 +129,9 @@ def _placed(match: re.Match[str], word: str, resolve: Resolve, evidence: Evidenc
 
 
 def _note_quotes(text: str, evidence: Evidence) -> None:
-    """Texts in quotation marks, and figures such as `R-4821` or `20:00`, which a reader would look for in the steps."""
+    """Texts in quotation marks, and figures such as `R-4821` or `20:00`, which a reader would look
+    for in the steps.
+    """
     found = [next(filter(None, x.groups())).strip(" .,;…") for x in _QUOTED.finditer(text)]
     found += [x[0].rstrip(".,:;/-") for x in _FIGURE.finditer(text)]
     for quote in found:
@@ -118,7 +140,9 @@ def _note_quotes(text: str, evidence: Evidence) -> None:
 
 
 def quotes_in(evidence: Evidence, texts: Sequence[str]) -> list[str]:
-    """The quoted texts that are in one of `texts`, longest first; those inside another one left out."""
+    """The quoted texts that are in one of `texts`, longest first; those inside another one left
+    out.
+    """
     found: list[str] = []
     for quote in sorted(evidence.quotes, key=len, reverse=True):
         if not any(quote in x for x in found) and any(quote in x for x in texts):

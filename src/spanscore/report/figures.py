@@ -1,4 +1,6 @@
-"""Numbers over all scores of a run, each metric by itself: the mean, the share that pass, and how sure both are."""
+"""Numbers over all scores of a run, each metric by itself: the mean, the share that pass, and how
+sure both are.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,8 +20,18 @@ def estimate(found: Estimate | None) -> dict[str, Any] | None:
     if found is None:
         return None
     low, high = (found.interval.low, found.interval.high) if found.interval else (None, None)
-    how = {"method": found.method, "level": found.interval.level if found.interval else None, "note": found.note}
-    return {"value": found.value, "low": low, "high": high, "n": found.n, **{k: v for k, v in how.items() if v}}
+    how = {
+        "method": found.method,
+        "level": found.interval.level if found.interval else None,
+        "note": found.note,
+    }
+    return {
+        "value": found.value,
+        "low": low,
+        "high": high,
+        "n": found.n,
+        **{k: v for k, v in how.items() if v},
+    }
 
 
 def figure(found: Figure) -> dict[str, Any]:
@@ -34,7 +46,8 @@ def figure(found: Figure) -> dict[str, Any]:
 
 
 def by_metric(scores: Iterable[Scored]) -> list[dict[str, Any]]:
-    """For each metric its counts, mean and pass rate; those with a failing score first, what others gave last.
+    """For each metric its counts, mean and pass rate; those with a failing score first, what others
+    gave last.
 
     Sessions are the units of the estimates: scores of one session are not independent.
     """
@@ -42,17 +55,34 @@ def by_metric(scores: Iterable[Scored]) -> list[dict[str, Any]]:
     for scored in scores:
         groups[scored.name].append(scored)
     rows = [{**_row(metric, own), "source": source} for (metric, source), own in groups.items()]
-    return sorted(rows, key=lambda x: (x["source"] is not None, x["failing"] == 0, x["errors"] == 0, x["scored"] == 0))
+    return sorted(
+        rows,
+        key=lambda x: (
+            x["source"] is not None,
+            x["failing"] == 0,
+            x["errors"] == 0,
+            x["scored"] == 0,
+        ),
+    )
 
 
 def passing_turns(states: Sequence[tuple[str, str | None]]) -> Estimate | None:
-    """The share of turns that pass among those with a verdict, each given with its session; sessions are the units."""
-    decided = [(float(found == "pass"), session) for found, session in states if found in {"pass", "fail"}]
+    """The share of turns that pass among those with a verdict, each given with its session;
+    sessions are the units.
+    """
+    decided = [
+        (float(found == "pass"), session) for found, session in states if found in {"pass", "fail"}
+    ]
     if not decided:
         return None
-    clusters = [f"turn {place}" if session is None else session for place, (_, session) in enumerate(decided)]
+    clusters = [
+        f"turn {place}" if session is None else session
+        for place, (_, session) in enumerate(decided)
+    ]
     are_independent = len(set(clusters)) == len(clusters)
-    return mean([x for x, _ in decided], level=_LEVEL, clusters=None if are_independent else clusters)
+    return mean(
+        [x for x, _ in decided], level=_LEVEL, clusters=None if are_independent else clusters
+    )
 
 
 def _row(metric: str, own: Sequence[Scored]) -> dict[str, Any]:
@@ -80,7 +110,9 @@ def _mean(verdicts: Sequence[Verdict]) -> Estimate | None:
 
 
 def _rate(verdicts: Sequence[Verdict]) -> Estimate | None:
-    """The share that pass; where several judges scored, of all their verdicts together, which its note says."""
+    """The share that pass; where several judges scored, of all their verdicts together, which its
+    note says.
+    """
     decided = [x for x in verdicts if x.passed is not None]
     if not decided:
         return None

@@ -1,4 +1,6 @@
-"""The page itself: one HTML file with its style, its program and its data, which opens from disk without a network."""
+"""The page itself: one HTML file with its style, its program and its data, which opens from disk
+without a network.
+"""
 
 import base64
 import hashlib
@@ -17,7 +19,9 @@ from spanscore.report.results import Comparison, Results
 from spanscore.report.texts import Texts
 
 MAX_BYTES = 64 * 1024 * 1024
-"""About how large a report becomes; past it, turns are listed without their steps, those that pass first."""
+"""About how large a report becomes; past it, turns are listed without their steps, those that pass
+first.
+"""
 
 _STYLES = ("page.css", "parts.css")
 _SCRIPTS = (
@@ -53,7 +57,9 @@ def save(
 
     Raises InputError where it cannot be written there, OutputError where it does not fit.
     """
-    parts = page(results, comparison=comparison, baseline=baseline, redact=redact, max_bytes=max_bytes)
+    parts = page(
+        results, comparison=comparison, baseline=baseline, redact=redact, max_bytes=max_bytes
+    )
     private_files.write_parts(path, parts)
 
 
@@ -67,15 +73,20 @@ def page(
 ) -> Iterator[bytes]:
     """The report as HTML in parts, one after the other, so that it is never in memory whole.
 
-    `comparison` is how the run differs from the run that `baseline` is, whose turns are shown beside its own. Every
-    text of a trace or score passes `redact` first. Texts are cut to 20,000 characters, and past about `max_bytes` turns
-    are listed without their steps, those that fail last; the page says what is left out.
+    `comparison` is how the run differs from the run that `baseline` is, whose turns are shown
+    beside its own. Every text of a trace or score passes `redact` first. Texts are cut to 20,000
+    characters, and past about `max_bytes` turns are listed without their steps, those that fail
+    last; the page says what is left out.
 
     Raises KeyError, TypeError or ValueError where a score's JSON object is none.
     """
     yield _head(results.name)
     index = yield from document.blocks(
-        results, comparison=comparison, baseline=baseline, texts=Texts(redact=redact), max_bytes=max_bytes
+        results,
+        comparison=comparison,
+        baseline=baseline,
+        texts=Texts(redact=redact),
+        max_bytes=max_bytes,
     )
     yield block("index", encoded(index))
     yield f"<script>{_program()}</script>\n</body>\n</html>\n".encode()
@@ -84,8 +95,8 @@ def page(
 def _head(name: str) -> bytes:
     style, program = _style(), _program()
     policy = (
-        f"default-src 'none'; script-src '{_digest(program)}'; style-src '{_digest(style)}'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src '{_digest(program)}'; style-src '{_digest(style)}';"
+        " img-src data:; base-uri 'none'; form-action 'none'"
     )
     return f"""<!doctype html>
 <html lang="en">
@@ -107,9 +118,9 @@ def _head(name: str) -> bytes:
 
 
 ICON = (
-    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' height='16' "
-    "rx='4' fill='%234f46e5'/%3E%3Cpath d='M3 5h7M5 8h8M4 11h5' stroke='white' stroke-width='1.6' "
-    "stroke-linecap='round'/%3E%3C/svg%3E"
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect"
+    " width='16' height='16' rx='4' fill='%234f46e5'/%3E%3Cpath d='M3 5h7M5 8h8M4 11h5'"
+    " stroke='white' stroke-width='1.6' stroke-linecap='round'/%3E%3C/svg%3E"
 )
 
 
@@ -129,11 +140,15 @@ def _style() -> str:
 @cache
 def _program() -> str:
     """The page's program: the modules as one, whose scope nothing else sees."""
-    return '(() => {\n"use strict";\n' + "".join(_joined(_asset(name)) for name in _SCRIPTS) + "})();"
+    return (
+        '(() => {\n"use strict";\n' + "".join(_joined(_asset(name)) for name in _SCRIPTS) + "})();"
+    )
 
 
 def _joined(module: str) -> str:
-    """A module as a part of a program of all modules, in which every name is known: without imports and exports."""
+    """A module as a part of a program of all modules, in which every name is known: without imports
+    and exports.
+    """
     return re.sub(r"^(?:import .*\n|export (?=\w))", "", module, flags=re.MULTILINE)
 
 

@@ -1,4 +1,6 @@
-"""Which turn of another run is the same task: by its id, the test that it is of, or what the user said."""
+"""Which turn of another run is the same task: by its id, the test that it is of, or what the user
+said.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,9 +13,13 @@ InTest: TypeAlias = tuple[str, int, int]
 
 
 def paired(
-    own: Sequence[Turn], baseline: Sequence[Turn], tests: tuple[Mapping[InTest, str], Mapping[InTest, str]] = ({}, {})
+    own: Sequence[Turn],
+    baseline: Sequence[Turn],
+    tests: tuple[Mapping[InTest, str], Mapping[InTest, str]] = ({}, {}),
 ) -> dict[str, str]:
-    """By the id of an own turn, that of the baseline's turn. Inputs that occur twice in a run pair nothing.
+    """By the id of an own turn, that of the baseline's turn.
+
+    Inputs that occur twice in a run pair nothing.
 
     `tests` are the ids of turns by where they are in the tests of both runs.
     """
@@ -29,7 +35,9 @@ def paired(
 
 
 def _unique(turns: Sequence[Turn]) -> dict[str, Turn]:
-    """The turns by their inputs, white space collapsed, where no other turn of the run has the same."""
+    """The turns by their inputs, white space collapsed, where no other turn of the run has the
+    same.
+    """
     named = [(" ".join(x.user_input.split()), x) for x in turns if x.user_input]
     counts = Counter(text for text, _ in named)
     return {text: turn for text, turn in named if counts[text] == 1}

@@ -1,4 +1,7 @@
-"""What a report shows: a run's turns, scores and tests, and how it differs from another run. Values alone."""
+"""What a report shows: a run's turns, scores and tests, and how it differs from another run.
+
+Values alone.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,14 +17,18 @@ Status: TypeAlias = Literal["pass", "fail", "error", "skipped", "unmatched"]
 Verdict: TypeAlias = Literal["better", "worse", "cannot tell"]
 
 Score: TypeAlias = Evaluation | Mapping[str, Any]
-"""A score, or its JSON object as `Evaluation.to_json` gives it; one of an older version may lack `subject_id`."""
+"""A score, or its JSON object as `Evaluation.to_json` gives it; one of an older version may lack
+`subject_id`.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A number of the whole run or of one test, with its interval; `note` is what a reader must know of it.
+    """A number of the whole run or of one test, with its interval; `note` is what a reader must
+    know of it.
 
-    `scale` is the range that the value can have. `unit` is written after it: "%" makes a share of 1 a percentage.
+    `scale` is the range that the value can have. `unit` is written after it: "%" makes a share of 1
+    a percentage.
     """
 
     name: str
@@ -35,7 +42,8 @@ class Figure:
 class Trial:
     """One attempt at a test: how it came out and why, in which turns, and its scores.
 
-    `trace_ids` are those of OpenTelemetry traces, or the ids of agent traces. `score` is 0..100, or None.
+    `trace_ids` are those of OpenTelemetry traces, or the ids of agent traces. `score` is 0..100, or
+    None.
     """
 
     status: Status
@@ -50,7 +58,10 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One test of a suite, or one test function. `detail` is further text, such as a failed assertion's traceback."""
+    """One test of a suite, or one test function.
+
+    `detail` is further text, such as a failed assertion's traceback.
+    """
 
     name: str
     status: Status
@@ -64,9 +75,9 @@ class Case:
 class Results:
     """One run: what a report is made of.
 
-    `scores` are those of `traces` and of their sessions; a trial's own are listed with the trial. A score whose turn is
-    not among `traces` is shown without steps. `figures` are of the whole run. `notes` are sentences for the reader,
-    such as what was left out.
+    `scores` are those of `traces` and of their sessions; a trial's own are listed with the trial. A
+    score whose turn is not among `traces` is shown without steps. `figures` are of the whole run.
+    `notes` are sentences for the reader, such as what was left out.
     """
 
     name: str
@@ -84,7 +95,8 @@ class Results:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One measure in both runs: `difference` is the run's own value minus the baseline's, over pairs that both have.
+    """One measure in both runs: `difference` is the run's own value minus the baseline's, over
+    pairs that both have.
 
     `unit` is as of a `Figure`, such as "s". `regression` says which limit is passed, or is empty.
     """
@@ -101,7 +113,9 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One test, turn or session in both runs: its status in the baseline and its own, and what is sure of that."""
+    """One test, turn or session in both runs: its status in the baseline and its own, and what is
+    sure of that.
+    """
 
     name: str
     baseline: str
@@ -113,7 +127,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A run beside its baseline. `remarks` are sentences: how sure the intervals are, what is not comparable."""
+    """A run beside its baseline.
+
+    `remarks` are sentences: how sure the intervals are, what is not comparable.
+    """
 
     baseline: str
     verdict: Verdict

@@ -1,4 +1,6 @@
-"""The list that a report begins with: a row for each turn and each session, what failed before what passed."""
+"""The list that a report begins with: a row for each turn and each session, what failed before what
+passed.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +18,10 @@ _MS = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn with its scores; `trace` is None where nothing but scores of it is known. `key` is its session's."""
+    """A turn with its scores; `trace` is None where nothing but scores of it is known.
+
+    `key` is its session's.
+    """
 
     id: str
     trace: AgentTrace | None
@@ -31,8 +36,12 @@ class Turn:
 
 
 def turns(traces: Sequence[AgentTrace], joined: Joined) -> list[Turn]:
-    """All turns in the order of a report: failing ones first, those with most failing scores at the top."""
-    found = [Turn(x.id, x, tuple(joined.of_turn[x.id]), x.session_key, x.user_input) for x in traces]
+    """All turns in the order of a report: failing ones first, those with most failing scores at the
+    top.
+    """
+    found = [
+        Turn(x.id, x, tuple(joined.of_turn[x.id]), x.session_key, x.user_input) for x in traces
+    ]
     found += [_stray(target, scores) for target, scores in joined.strays.items()]
     return sorted(found, key=_urgency)
 
@@ -49,7 +58,9 @@ def row(turn: Turn, texts: Texts, numbers: Mapping[tuple[str, str | None], int])
 
 
 def sessions(found: Iterable[Turn], joined: Joined) -> dict[str, list[Turn]]:
-    """The turns of each session in their order in time; sessions of one turn and no score of their own left out."""
+    """The turns of each session in their order in time; sessions of one turn and no score of their
+    own left out.
+    """
     members: defaultdict[str, list[Turn]] = defaultdict(list)
     for turn in found:
         if turn.key is not None:
@@ -58,13 +69,19 @@ def sessions(found: Iterable[Turn], joined: Joined) -> dict[str, list[Turn]]:
         members.setdefault(key, [])
     return {
         key: sorted(own, key=_time)
-        for key, own in sorted(members.items(), key=lambda x: _session_urgency(x[1], joined.of_session.get(x[0], [])))
+        for key, own in sorted(
+            members.items(), key=lambda x: _session_urgency(x[1], joined.of_session.get(x[0], []))
+        )
         if len(own) > 1 or key in joined.of_session
     }
 
 
 def session_row(
-    key: str, own: Sequence[Turn], scores: Sequence[Scored], texts: Texts, numbers: Mapping[tuple[str, str | None], int]
+    key: str,
+    own: Sequence[Turn],
+    scores: Sequence[Scored],
+    texts: Texts,
+    numbers: Mapping[tuple[str, str | None], int],
 ) -> dict[str, Any]:
     """The session's row, without the places of its turns."""
     return {
@@ -75,14 +92,20 @@ def session_row(
     }
 
 
-def _counts(scores: Sequence[Scored], numbers: Mapping[tuple[str, str | None], int]) -> dict[str, Any]:
+def _counts(
+    scores: Sequence[Scored], numbers: Mapping[tuple[str, str | None], int]
+) -> dict[str, Any]:
     return {
-        "fails": list(dict.fromkeys(numbers[x.name] for x in scores if x.passed is False and x.source is None))[
+        "fails": list(
+            dict.fromkeys(numbers[x.name] for x in scores if x.passed is False and x.source is None)
+        )[:_MAX_NAMES],
+        "errors": list(dict.fromkeys(numbers[x.name] for x in scores if x.status == "failed"))[
             :_MAX_NAMES
         ],
-        "errors": list(dict.fromkeys(numbers[x.name] for x in scores if x.status == "failed"))[:_MAX_NAMES],
         "scored": sum(x.status == "scored" for x in scores),
-        "others": list(dict.fromkeys(numbers[x.name] for x in scores if x.source is not None))[:_MAX_NAMES],
+        "others": list(dict.fromkeys(numbers[x.name] for x in scores if x.source is not None))[
+            :_MAX_NAMES
+        ],
     }
 
 
@@ -98,14 +121,18 @@ def _facts(trace: AgentTrace, texts: Texts) -> dict[str, Any]:
         "calls": len(calls),
         "models": len(trace.model_calls),
         "call_errors": sum(x.error is not None for x in calls),
-        "tools": [texts.line(x, _NAME_CHARS) for x in dict.fromkeys(x.name for x in calls)][:_MAX_NAMES],
+        "tools": [texts.line(x, _NAME_CHARS) for x in dict.fromkeys(x.name for x in calls)][
+            :_MAX_NAMES
+        ],
         "trace": trace.trace_ids[0] if trace.trace_ids else None,
     }
 
 
 def _stray(target: tuple[str, str], scores: Sequence[Scored]) -> Turn:
     said = list(_inputs(scores))
-    session = next((str(found) for x in scores if (found := as_json(x.raw).get("session_key"))), None)
+    session = next(
+        (str(found) for x in scores if (found := as_json(x.raw).get("session_key"))), None
+    )
     return Turn(":".join(target), None, tuple(scores), session, said[0] if said else None)
 
 
@@ -117,7 +144,11 @@ def _inputs(scores: Iterable[Scored]) -> Iterator[str]:
 
 
 def _urgency(turn: Turn) -> tuple[Any, ...]:
-    return ORDER.index(turn.state), -sum(x.passed is False and x.source is None for x in turn.scores), *_time(turn)
+    return (
+        ORDER.index(turn.state),
+        -sum(x.passed is False and x.source is None for x in turn.scores),
+        *_time(turn),
+    )
 
 
 def _session_urgency(own: Sequence[Turn], scores: Sequence[Scored]) -> tuple[int, int]:

@@ -8,15 +8,24 @@ from spanscore.model.trace import AgentTrace
 from spanscore.report.results import Case, Figure, Results, Score, Status, Trial
 from spanscore.stats import Estimate, Interval
 
-_STATUSES: Mapping[str, Status] = {"pass": "pass", "fail": "fail", "error": "error", "unmatched": "unmatched"}
+_STATUSES: Mapping[str, Status] = {
+    "pass": "pass",
+    "fail": "fail",
+    "error": "error",
+    "unmatched": "unmatched",
+}
 _LEVEL = 0.95
 
 
-def of_run(run: Mapping[str, Any], traces: Sequence[AgentTrace] = (), scores: Sequence[Score] = ()) -> Results:
-    """The results of a run of a suite; `run` is what `suites.to_json` gives, and a run file contains.
+def of_run(
+    run: Mapping[str, Any], traces: Sequence[AgentTrace] = (), scores: Sequence[Score] = ()
+) -> Results:
+    """The results of a run of a suite; `run` is what `suites.to_json` gives, and a run file
+    contains.
 
-    `traces` are the agent traces that it was a run over, whose steps are shown then; `scores` are further ones of them.
-    Raises KeyError, TypeError, ValueError or AttributeError where it is no run.
+    `traces` are the agent traces that it was a run over, whose steps are shown then; `scores` are
+    further ones of them. Raises KeyError, TypeError, ValueError or AttributeError where it is no
+    run.
     """
     return Results(
         name=f"{run['suite']}, run {run['run_id']}",
@@ -59,20 +68,31 @@ def _of_case(case: Mapping[str, Any]) -> Iterator[Figure]:
     for name, sign in (("pass_at_k", "@"), ("pass_pow_k", "^")):
         if case.get(name) is not None:
             low, high = case.get(f"{name}_ci_low"), case.get(f"{name}_ci_high")
-            interval = None if low is None or high is None else Interval(float(low), float(high), _LEVEL)
-            estimate = Estimate(float(case[name]), int(case["n"]), interval, str(case["statistics"]))
-            yield Figure(name=f"pass{sign}{case['k']}", estimate=estimate, note=str(case["statistics"]))
+            interval = (
+                None if low is None or high is None else Interval(float(low), float(high), _LEVEL)
+            )
+            estimate = Estimate(
+                float(case[name]), int(case["n"]), interval, str(case["statistics"])
+            )
+            yield Figure(
+                name=f"pass{sign}{case['k']}", estimate=estimate, note=str(case["statistics"])
+            )
 
 
 def _whole(overall: Mapping[str, Any]) -> Iterator[Figure]:
-    for name, title in (("case_pass_rate", "cases that pass"), ("pass_rate", "trials that pass, over cases")):
+    for name, title in (
+        ("case_pass_rate", "cases that pass"),
+        ("pass_rate", "trials that pass, over cases"),
+    ):
         if overall.get(name):
             yield Figure(name=title, estimate=_estimate(overall[name]))
     for name, sign in (("pass_at_k", "@"), ("pass_pow_k", "^")):
         if overall.get(name):
             found = overall[name]
             yield Figure(
-                name=f"pass{sign}{overall['k']} over cases", estimate=_estimate(found), note=found["statistics"]
+                name=f"pass{sign}{overall['k']} over cases",
+                estimate=_estimate(found),
+                note=found["statistics"],
             )
     for rate in overall.get("corrected_pass_rates") or ():
         if rate["corrected"]:
@@ -86,5 +106,14 @@ def _whole(overall: Mapping[str, Any]) -> Iterator[Figure]:
 def _estimate(found: Mapping[str, Any]) -> Estimate:
     """The inverse of `Estimate.to_json`."""
     low, high = found["low"], found["high"]
-    interval = None if low is None else Interval(float(low), float(high), float(found["level"] or _LEVEL))
-    return Estimate(float(found["value"]), int(found["n"]), interval, str(found["method"]), None, found["note"] or "")
+    interval = (
+        None if low is None else Interval(float(low), float(high), float(found["level"] or _LEVEL))
+    )
+    return Estimate(
+        float(found["value"]),
+        int(found["n"]),
+        interval,
+        str(found["method"]),
+        None,
+        found["note"] or "",
+    )

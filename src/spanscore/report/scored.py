@@ -1,4 +1,6 @@
-"""Scores as a report needs them, whether they come as values or as JSON, and what they are scores of."""
+"""Scores as a report needs them, whether they come as values or as JSON, and what they are scores
+of.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +26,8 @@ def as_json(score: Score) -> Mapping[str, Any]:
 class Scored:
     """One score: what decides where it is shown. `passed` is None where there is no verdict.
 
-    `source` is None where spanscore measured, else who gave the score ("human", another evaluator's name).
+    `source` is None where spanscore measured, else who gave the score ("human", another evaluator's
+    name).
     """
 
     raw: Score
@@ -35,12 +38,21 @@ class Scored:
 
     @classmethod
     def of(cls, raw: Score) -> "Scored":
-        """The score of a value or a JSON object. Raises KeyError, TypeError or ValueError where it is none."""
+        """The score of a value or a JSON object.
+
+        Raises KeyError, TypeError or ValueError where it is none.
+        """
         if isinstance(raw, Evaluation):
             passed = {"pass": True, "fail": False}.get(raw.label or "", raw.passed)
             return cls(raw, raw.metric, raw.status, passed, raw.evaluator.source)
         source = (raw.get("evaluator") or {}).get("source")
-        return cls(raw, str(raw["metric"]), str(raw["status"]), _passed(raw), None if source is None else str(source))
+        return cls(
+            raw,
+            str(raw["metric"]),
+            str(raw["status"]),
+            _passed(raw),
+            None if source is None else str(source),
+        )
 
     @property
     def name(self) -> tuple[str, str | None]:
@@ -50,11 +62,15 @@ class Scored:
 
 @dataclass(slots=True)
 class Joined:
-    """Scores by what they are of: the id of an agent trace, the key of a session, or an evaluated span."""
+    """Scores by what they are of: the id of an agent trace, the key of a session, or an evaluated
+    span.
+    """
 
     of_turn: defaultdict[str, list[Scored]] = field(default_factory=lambda: defaultdict(list))
     of_session: defaultdict[str, list[Scored]] = field(default_factory=lambda: defaultdict(list))
-    strays: defaultdict[tuple[str, str], list[Scored]] = field(default_factory=lambda: defaultdict(list))
+    strays: defaultdict[tuple[str, str], list[Scored]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
 
     @property
     def all(self) -> list[Scored]:
@@ -64,11 +80,12 @@ class Joined:
 
 
 def join(traces: Sequence[AgentTrace], scores: Iterable[Score]) -> Joined:
-    """Scores by their turns and sessions; those of turns that are not among `traces` by trace id and span id.
+    """Scores by their turns and sessions; those of turns that are not among `traces` by trace id
+    and span id.
 
-    Where several turns share a span and the score does not say of which one it is, each metric's first score is of the
-    first turn, and so on, as they are written. What somebody else gave to any span of one turn is of that turn. Of
-    several revisions the newest counts.
+    Where several turns share a span and the score does not say of which one it is, each metric's
+    first score is of the first turn, and so on, as they are written. What somebody else gave to any
+    span of one turn is of that turn. Of several revisions the newest counts.
     """
     places = _Places(traces)
     found = Joined()
@@ -110,7 +127,9 @@ class _Places:
         return None
 
     def _with_span(self, trace_id: str, span_id: str) -> str | None:
-        """The one turn of an OTel trace that has a span; the only one whichever span it is; else None."""
+        """The one turn of an OTel trace that has a span; the only one whichever span it is; else
+        None.
+        """
         turns = self._of_trace.get(trace_id, [])
         found = turns if len(turns) == 1 else [x for x in turns if span_id in spans_of(x)]
         return found[0].id if len(found) == 1 else None
@@ -132,12 +151,16 @@ def newest(scores: Iterable[Score]) -> list[Score]:
 
 
 def state(scores: Iterable[Scored]) -> str:
-    """What a turn or session came to: it fails where one score does, and passes where one does and none fails.
+    """What a turn or session came to: it fails where one score does, and passes where one does and
+    none fails.
 
     By what spanscore measured: what others say is shown beside it.
     """
     own = (x for x in scores if x.source is None)
-    found = {FAIL if x.passed is False else PASS if x.passed else ERROR if x.status == "failed" else "" for x in own}
+    found = {
+        FAIL if x.passed is False else PASS if x.passed else ERROR if x.status == "failed" else ""
+        for x in own
+    }
     return next((x for x in ORDER if x in found), UNSCORED)
 
 
@@ -147,7 +170,12 @@ def _where(raw: Score) -> tuple[str, str, str, tuple[str, str]]:
         session = raw.subject_id if raw.scope == "session" else ""
         return raw.scope, raw.subject_id, session, (raw.target.trace_id, raw.target.span_id)
     session = str(raw.get("session_key") or raw.get("session_id") or "")
-    return str(raw["scope"]), str(raw.get("subject_id") or ""), session, (str(raw["trace_id"]), str(raw["span_id"]))
+    return (
+        str(raw["scope"]),
+        str(raw.get("subject_id") or ""),
+        session,
+        (str(raw["trace_id"]), str(raw["span_id"])),
+    )
 
 
 def _identity(raw: Score) -> tuple[Any, ...]:

@@ -1,4 +1,6 @@
-"""Sessions and tests as a page shows them: their own scores, with the turns and steps that these name."""
+"""Sessions and tests as a page shows them: their own scores, with the turns and steps that these
+name.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,14 +17,26 @@ from spanscore.report.turns import Numbered, score
 _MAX_REASONS = 50
 
 
-def session(key: str, own: Sequence[Turn], scores: Sequence[Scored], texts: Texts) -> dict[str, Any]:
-    """The session's JSON object in a report; its scores name steps by the numbers of the whole conversation."""
+def session(
+    key: str, own: Sequence[Turn], scores: Sequence[Scored], texts: Texts
+) -> dict[str, Any]:
+    """The session's JSON object in a report; its scores name steps by the numbers of the whole
+    conversation.
+    """
     resolve = _resolve(own)
-    return {"id": texts.line(_name(key, own), 300), "scores": [_score(x, own, resolve, texts) for x in scores]}
+    return {
+        "id": texts.line(_name(key, own), 300),
+        "scores": [_score(x, own, resolve, texts) for x in scores],
+    }
 
 
-def case(found: Case, rows_of: Mapping[str, Sequence[int]], own: Mapping[int, Turn], texts: Texts) -> dict[str, Any]:
-    """The test's JSON object in a report. `rows_of` are the rows of turns by agent trace id and by trace id."""
+def case(
+    found: Case, rows_of: Mapping[str, Sequence[int]], own: Mapping[int, Turn], texts: Texts
+) -> dict[str, Any]:
+    """The test's JSON object in a report.
+
+    `rows_of` are the rows of turns by agent trace id and by trace id.
+    """
     return {
         "name": texts.line(found.name, 300),
         "status": found.status,
@@ -33,7 +47,9 @@ def case(found: Case, rows_of: Mapping[str, Sequence[int]], own: Mapping[int, Tu
     }
 
 
-def _trial(trial: Trial, rows_of: Mapping[str, Sequence[int]], own: Mapping[int, Turn], texts: Texts) -> dict[str, Any]:
+def _trial(
+    trial: Trial, rows_of: Mapping[str, Sequence[int]], own: Mapping[int, Turn], texts: Texts
+) -> dict[str, Any]:
     rows = list(dict.fromkeys(row for name in trial.trace_ids for row in rows_of.get(name, ())))
     turns = [own[x] for x in rows]
     resolve = _resolve(turns)
@@ -52,7 +68,9 @@ def _trial(trial: Trial, rows_of: Mapping[str, Sequence[int]], own: Mapping[int,
 
 
 def _resolve(own: Sequence[Turn]) -> Resolve:
-    """Finds steps by their number through all turns, and turns by theirs: from 0, as traces from 1."""
+    """Finds steps by their number through all turns, and turns by theirs: from 0, as traces from
+    1.
+    """
     numbers = Numbers()
     steps: dict[int, Place] = {}
     for index, turn in enumerate(own):
@@ -74,11 +92,17 @@ def _resolve(own: Sequence[Turn]) -> Resolve:
 
 
 def _score(scored: Scored, own: Sequence[Turn], resolve: Resolve, texts: Texts) -> dict[str, Any]:
-    """A score, with the turns that its metadata list by trace id besides those that its reason names."""
+    """A score, with the turns that its metadata list by trace id besides those that its reason
+    names.
+    """
     found = score(scored, resolve, texts)
     metadata = as_json(scored.raw).get("metadata") or {}
-    named = {str(x) for name in ("turn_trace_ids", "flagged_traces") for x in _listed(metadata.get(name))}
-    places = [{"turn": x.id} for x in own if x.trace and not named.isdisjoint((x.id, *x.trace.trace_ids))]
+    named = {
+        str(x) for name in ("turn_trace_ids", "flagged_traces") for x in _listed(metadata.get(name))
+    }
+    places = [
+        {"turn": x.id} for x in own if x.trace and not named.isdisjoint((x.id, *x.trace.trace_ids))
+    ]
     if places:
         known = found.get("places", [])
         found["places"] = [*known, *(x for x in places if x not in known)]

@@ -1,4 +1,6 @@
-"""Text of traces on its way into a report: redacted where that is asked for, and cut to what a page can show."""
+"""Text of traces on its way into a report: redacted where that is asked for, and cut to what a page
+can show.
+"""
 
 import json
 from collections.abc import Callable
@@ -25,7 +27,9 @@ class Texts:
     redact: Callable[[str], str] = str
 
     def within(self, budget: int, count: int) -> "Texts":
-        """The same with a limit that keeps `count` texts within `budget` characters, as far as that is readable."""
+        """The same with a limit that keeps `count` texts within `budget` characters, as far as that
+        is readable.
+        """
         limit = budget // max(count, 1)
         return Texts(max(_LEAST_CHARS, min(self.limit, limit)), self.redact)
 
@@ -34,8 +38,13 @@ class Texts:
         return None if text is None else cut(self.redact(text), self.limit)
 
     def value(self, value: Json) -> str | None:
-        """A JSON value for reading: a string as it is, anything else as JSON of several lines. None stays None."""
-        return None if value is None else self.text(value if isinstance(value, str) else pretty(value))
+        """A JSON value for reading: a string as it is, anything else as JSON of several lines.
+
+        None stays None.
+        """
+        return (
+            None if value is None else self.text(value if isinstance(value, str) else pretty(value))
+        )
 
     def line(self, text: str, max_chars: int = _LINE_CHARS) -> str:
         """A text on one line.
@@ -46,7 +55,8 @@ class Texts:
         read = text
         if len(text) > max_chars * 8:
             words = text[: max_chars * 8].split()
-            read = " ".join(words[:-1]) or text[:max_chars]  # half a word may be half a secret, which nothing finds
+            # half a word may be half a secret, which nothing finds
+            read = " ".join(words[:-1]) or text[:max_chars]
         start = " ".join(self.redact(read).split())
         if len(start) <= max_chars and read is text:
             return start
@@ -59,7 +69,9 @@ class Texts:
         'city: "Oslo", days: 3'
         """
         if isinstance(value, dict):
-            return self.line(", ".join(f"{name}: {dumps(x)}" for name, x in list(value.items())[:20]), max_chars)
+            return self.line(
+                ", ".join(f"{name}: {dumps(x)}" for name, x in list(value.items())[:20]), max_chars
+            )
         return "" if value is None else self.line(printed(value), max_chars)
 
 
@@ -73,7 +85,10 @@ def cut(text: str, limit: int) -> str:
         return text
     head = limit * 2 // 3
     tail = limit - head
-    return f"{text[:head]}\n[… {len(text) - limit:,} characters are left out of this report …]\n{text[-tail:]}"
+    return (
+        f"{text[:head]}\n[… {len(text) - limit:,} characters are left out of this report"
+        f" …]\n{text[-tail:]}"
+    )
 
 
 def pretty(value: Json) -> str:

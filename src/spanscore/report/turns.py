@@ -1,4 +1,6 @@
-"""One turn as a page shows it: its texts, its steps with their times, and its scores with what they rest on."""
+"""One turn as a page shows it: its texts, its steps with their times, and its scores with what they
+rest on.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,10 +31,14 @@ class Numbered:
 
     @classmethod
     def of(cls, trace: AgentTrace, numbers: Numbers | None = None) -> "Numbered":
-        """Those of a turn, numbered from 1, or on from where `numbers` are, as in the transcript of a session."""
+        """Those of a turn, numbered from 1, or on from where `numbers` are, as in the transcript of
+        a session.
+        """
         steps = tuple(ordered(trace, numbers or Numbers()))
         of_number = {x.number: row for row, x in enumerate(steps) if x.number}
-        return cls(steps, of_number, {x.place: row for row, x in enumerate(steps) if x.kind == "tool"})
+        return cls(
+            steps, of_number, {x.place: row for row, x in enumerate(steps) if x.kind == "tool"}
+        )
 
     def resolve(self, word: str, number: int) -> Place | None:
         """The row of a step by the judge's number, or of a tool call by its place from 1 on."""
@@ -41,11 +47,18 @@ class Numbered:
 
 
 def turn(trace: AgentTrace, scores: Sequence[Scored], texts: Texts) -> dict[str, Any]:
-    """The turn's JSON object in a report. Times are milliseconds, those of steps since the turn's start."""
+    """The turn's JSON object in a report.
+
+    Times are milliseconds, those of steps since the turn's start.
+    """
     numbered = Numbered.of(trace)
     texts = texts.within(_MAX_CHARS, 2 * len(numbered.steps) + 2 * len(trace.history or ()) + 10)
     rows = [_row(trace, x, texts) for x in numbered.steps]
-    said = [*_texts_of(rows), texts.text(trace.user_input) or "", texts.text(trace.final_output) or ""]
+    said = [
+        *_texts_of(rows),
+        texts.text(trace.user_input) or "",
+        texts.text(trace.final_output) or "",
+    ]
     found = {
         "id": trace.id,
         "traces": list(trace.trace_ids),
@@ -69,15 +82,21 @@ def turn(trace: AgentTrace, scores: Sequence[Scored], texts: Texts) -> dict[str,
         "dialects": list(trace.dialects),
         "unread": trace.unread_spans,
         "calls": None if trace.tool_calls is None else len(trace.tool_calls),
-        "trial": None if trace.trial is None else [trace.trial.suite, trace.trial.run, trace.trial.case],
+        "trial": None
+        if trace.trial is None
+        else [trace.trial.suite, trace.trial.run, trace.trial.case],
         "steps": _shortened(rows),
         "scores": [score(x, numbered.resolve, texts, said) for x in scores],
     }
     return {name: value for name, value in found.items() if value not in (None, [], "")}
 
 
-def score(scored: Scored, resolve: Any, texts: Texts, said: Sequence[str] | None = None) -> dict[str, Any]:
-    """A score's JSON object in a report: its reason in parts, the places it names, the texts it quotes from `said`."""
+def score(
+    scored: Scored, resolve: Any, texts: Texts, said: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """A score's JSON object in a report: its reason in parts, the places it names, the texts it
+    quotes from `said`.
+    """
     data = as_json(scored.raw)
     metadata = data.get("metadata") or {}
     evidence = Evidence()
@@ -88,7 +107,10 @@ def score(scored: Scored, resolve: Any, texts: Texts, said: Sequence[str] | None
         for name, x in facts.items()
         if isinstance(x, str) and name != "user_input"
     }
-    notes = [{**place.to_json(), **note} for place, note in finding_places(scored.metric, metadata, resolve)]
+    notes = [
+        {**place.to_json(), **note}
+        for place, note in finding_places(scored.metric, metadata, resolve)
+    ]
     for note in notes:
         note["text"] = texts.text(note["text"])
         linked(note["text"], resolve, evidence)
@@ -111,7 +133,11 @@ def score(scored: Scored, resolve: Any, texts: Texts, said: Sequence[str] | None
         "places": [x.to_json() for x in evidence.places],
         "notes": notes,
         "quotes": quotes_in(evidence, said) if said is not None else list(evidence.quotes),
-        "by": {name: by[name] for name in ("kind", "name", "version", "model", "embedding") if by.get(name)},
+        "by": {
+            name: by[name]
+            for name in ("kind", "name", "version", "model", "embedding")
+            if by.get(name)
+        },
         "cost": (data.get("usage") or {}).get("cost_usd"),
         "revision": data.get("revision") if (data.get("revision") or 1) > 1 else None,
     }
@@ -159,7 +185,9 @@ def _answered(call: ModelCall, trace: AgentTrace, texts: Texts) -> dict[str, Any
         "final": is_final or None,
         "reasoning": texts.text(call.reasoning),
         "asked": [_requested(x, texts) for x in call.tool_calls[:50]],
-        "tokens": [call.input_tokens, call.output_tokens] if call.input_tokens or call.output_tokens else None,
+        "tokens": [call.input_tokens, call.output_tokens]
+        if call.input_tokens or call.output_tokens
+        else None,
         "span": call.span_id,
         "times": (call.started_ns, call.ended_ns),
     }
@@ -175,24 +203,35 @@ def _requested(call: RequestedCall, texts: Texts) -> dict[str, Any]:
 
 
 def _shortened(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """All rows; of too many those in the middle without their texts, so that each keeps its place."""
+    """All rows; of too many those in the middle without their texts, so that each keeps its
+    place.
+    """
     half = MAX_STEPS // 2
     if len(rows) <= MAX_STEPS:
         return rows
-    bare = [{name: x[name] for name in ("n", "kind", "name", "at", "took") if name in x} for x in rows[half:-half]]
+    bare = [
+        {name: x[name] for name in ("n", "kind", "name", "at", "took") if name in x}
+        for x in rows[half:-half]
+    ]
     return [*rows[:half], *({**x, "bare": True} for x in bare), *rows[-half:]]
 
 
 def _texts_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for row in rows:
-        yield from (row[name] for name in ("args", "result", "error", "text", "reasoning") if name in row)
+        yield from (
+            row[name] for name in ("args", "result", "error", "text", "reasoning") if name in row
+        )
 
 
 def _tools(trace: AgentTrace, texts: Texts) -> list[dict[str, Any]] | None:
     if trace.available_tools is None:
         return None
     return [
-        {"name": texts.line(x.name), "description": texts.text(x.description), "parameters": texts.value(x.parameters)}
+        {
+            "name": texts.line(x.name),
+            "description": texts.text(x.description),
+            "parameters": texts.value(x.parameters),
+        }
         for x in trace.available_tools[:_MAX_TOOLS]
     ]
 
@@ -201,7 +240,11 @@ def _history(trace: AgentTrace, texts: Texts) -> list[dict[str, Any]] | None:
     if trace.history is None:
         return None
     return [
-        {"role": texts.line(x.role), "text": texts.text(x.text), "asked": [_requested(y, texts) for y in x.tool_calls]}
+        {
+            "role": texts.line(x.role),
+            "text": texts.text(x.text),
+            "asked": [_requested(y, texts) for y in x.tool_calls],
+        }
         for x in trace.history[-_MAX_HISTORY:]
     ]
 

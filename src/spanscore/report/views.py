@@ -1,4 +1,6 @@
-"""One stored turn or session in the form that a report has it in, for a page that asks for one at a time."""
+"""One stored turn or session in the form that a report has it in, for a page that asks for one at a
+time.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -12,7 +14,9 @@ from spanscore.report.texts import Texts
 
 
 def trace_view(trace: AgentTrace, scores: Sequence[Evaluation]) -> dict[str, Any]:
-    """The agent trace's `row`, `turn` and `metrics`; those of `scores` that are of another turn are left out."""
+    """The agent trace's `row`, `turn` and `metrics`; those of `scores` that are of another turn are
+    left out.
+    """
     texts, turn = Texts(), _turn(trace, join([trace], scores))
     numbers = _numbers(turn.scores)
     session = {} if trace.session_key is None else {"session": trace.session_key}
@@ -23,8 +27,13 @@ def trace_view(trace: AgentTrace, scores: Sequence[Evaluation]) -> dict[str, Any
     }
 
 
-def session_view(key: str, traces: Sequence[AgentTrace], scores: Sequence[Evaluation]) -> dict[str, Any]:
-    """The session's `row`, `session`, `turns` and `metrics`. `scores` are its own and those of its `traces`."""
+def session_view(
+    key: str, traces: Sequence[AgentTrace], scores: Sequence[Evaluation]
+) -> dict[str, Any]:
+    """The session's `row`, `session`, `turns` and `metrics`.
+
+    `scores` are its own and those of its `traces`.
+    """
     texts, joined = Texts(), join(traces, scores)
     own = [_turn(x, joined) for x in sorted(traces, key=lambda x: (x.started_ns, x.id))]
     of_session = joined.of_session[key]
@@ -39,7 +48,9 @@ def session_view(key: str, traces: Sequence[AgentTrace], scores: Sequence[Evalua
 
 
 def _turn(trace: AgentTrace, joined: Joined) -> Turn:
-    return Turn(trace.id, trace, tuple(joined.of_turn[trace.id]), trace.session_key, trace.user_input)
+    return Turn(
+        trace.id, trace, tuple(joined.of_turn[trace.id]), trace.session_key, trace.user_input
+    )
 
 
 def _numbers(scores: Iterable[Scored]) -> dict[tuple[str, str | None], int]:

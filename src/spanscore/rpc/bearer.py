@@ -10,19 +10,27 @@ TENANT_HEADER: Final = "x-scope-orgid"
 
 
 def authorization(token: str, source: str) -> tuple[str, str]:
-    """The metadata with a token, which `source` gave. Raises InputError, without the token, where it cannot be one."""
+    """The metadata with a token, which `source` gave.
+
+    Raises InputError, without the token, where it cannot be one.
+    """
     given = token.strip()
     if not given:
         raise InputError(f"{source}: contains no token")
     if len(given.splitlines()) > 1:
         raise InputError(f"{source}: contains several lines; give one token, without its scopes")
     if not all("!" <= x <= "~" for x in given):
-        raise InputError(f"{source}: contains blanks or what is not ASCII; give one token, without its scopes")
+        raise InputError(
+            f"{source}: contains blanks or what is not ASCII; give one token, without its scopes"
+        )
     return "authorization", f"Bearer {given}"
 
 
 def tenant_named(name: str, source: str, header: str = TENANT_HEADER) -> tuple[str, str]:
-    """The metadata that name a tenant, which `source` gave. Raises InputError where it cannot be one."""
+    """The metadata that name a tenant, which `source` gave.
+
+    Raises InputError where it cannot be one.
+    """
     if problem := tenant.problem(name):
         raise InputError(f"{source} {name[:80]!r}: {problem}")
     return header.lower(), name

@@ -21,7 +21,9 @@ _response = _file.message_type[1]
 _enum = _response.enum_type.add(name="ServingStatus")
 for _number, _name in enumerate(_STATUSES):
     _enum.value.add(name=_name, number=_number)
-_status = _response.field.add(name="status", number=1, type_name=".grpc.health.v1.HealthCheckResponse.ServingStatus")
+_status = _response.field.add(
+    name="status", number=1, type_name=".grpc.health.v1.HealthCheckResponse.ServingStatus"
+)
 _status.type, _status.label = _status.TYPE_ENUM, _status.LABEL_OPTIONAL
 _names = ("grpc.health.v1.HealthCheckRequest", "grpc.health.v1.HealthCheckResponse")
 add_service(_file, "Health", {"Check": _names, "Watch": (_names[0], f"stream {_names[1]}")})
@@ -39,7 +41,9 @@ class Health:
         self._ends = False
 
     async def show(self, service: str, *, serving: bool) -> None:
-        """Have checks and watches say whether `service` takes requests; "" stands for the whole server."""
+        """Have checks and watches say whether `service` takes requests; "" stands for the whole
+        server.
+        """
         if not self._ends:
             await self._set({service: _SERVING if serving else _NOT_SERVING})
 
@@ -55,7 +59,10 @@ class Health:
 
     def handlers(self) -> Any:
         """What a gRPC server is given, so that it answers checks."""
-        as_message = {"request_deserializer": _Request.FromString, "response_serializer": _Response.SerializeToString}
+        as_message = {
+            "request_deserializer": _Request.FromString,
+            "response_serializer": _Response.SerializeToString,
+        }
         methods = {
             "Check": grpc.unary_unary_rpc_method_handler(self._check, **as_message),
             "Watch": grpc.unary_stream_rpc_method_handler(self._watch, **as_message),
@@ -65,7 +72,9 @@ class Health:
     async def _check(self, request: Any, context: Any) -> Any:
         status = self._statuses.get(request.service)
         if status is None:
-            await context.abort(grpc.StatusCode.NOT_FOUND, f"there is no service {request.service[:200]!r} here")
+            await context.abort(
+                grpc.StatusCode.NOT_FOUND, f"there is no service {request.service[:200]!r} here"
+            )
         return _Response(status=status)
 
     async def _watch(self, request: Any, _context: Any) -> AsyncIterator[Any]:
@@ -84,7 +93,9 @@ class Health:
 async def check(channel: Any, service: str, timeout_s: float) -> str:
     """What a server says of `service`: SERVING or another status. Raises grpc.RpcError."""
     ask = channel.unary_unary(
-        f"/{SERVICE}/Check", request_serializer=_Request.SerializeToString, response_deserializer=_Response.FromString
+        f"/{SERVICE}/Check",
+        request_serializer=_Request.SerializeToString,
+        response_deserializer=_Response.FromString,
     )
     answer = await ask(_Request(service=service), timeout=timeout_s)
     return _STATUSES[answer.status] if answer.status < len(_STATUSES) else _STATUSES[_UNKNOWN]

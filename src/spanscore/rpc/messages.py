@@ -1,7 +1,7 @@
 """The messages' descriptors, as grpc and googleapis publish them, and the classes made of them.
 
-They are in a pool of their own: in the process's common one the same names may be there already, from the packages that
-publish them, and protobuf refuses a second definition.
+They are in a pool of their own: in the process's common one the same names may be there already,
+from the packages that publish them, and protobuf refuses a second definition.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,9 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 Field = tuple[int, str, str]
-"""Number, type, name. A type is one of protobuf's own or a message's full name. Before it may stand `repeated`, or
-`one` for the fields of which at most one is set."""
+"""Number, type, name. A type is one of protobuf's own or a message's full name. Before it may stand
+`repeated`, or `one` for the fields of which at most one is set.
+"""
 
 _SCALARS: Final = {
     "bool": FieldDescriptorProto.TYPE_BOOL,
@@ -43,12 +44,19 @@ def _field(given: Field) -> FieldDescriptorProto:
     return field
 
 
-def new_file(path: str, package: str, messages: Mapping[str, Sequence[Field]], *needed: str) -> FileDescriptorProto:
-    """A proto3 file with these messages, which needs the files `needed`. `Outer.Inner` stands after `Outer`."""
+def new_file(
+    path: str, package: str, messages: Mapping[str, Sequence[Field]], *needed: str
+) -> FileDescriptorProto:
+    """A proto3 file with these messages, which needs the files `needed`.
+
+    `Outer.Inner` stands after `Outer`.
+    """
     file = FileDescriptorProto(name=path, package=package, syntax="proto3", dependency=needed)
     for name, fields in messages.items():
         outer, _, inner = name.rpartition(".")
-        around = next((x.nested_type for x in file.message_type if x.name == outer), file.message_type)
+        around = next(
+            (x.nested_type for x in file.message_type if x.name == outer), file.message_type
+        )
         message = around.add(name=inner)
         message.field.extend(map(_field, fields))
         if any(kind.startswith("one ") for _, kind, _ in fields):
@@ -56,8 +64,12 @@ def new_file(path: str, package: str, messages: Mapping[str, Sequence[Field]], *
     return file
 
 
-def add_service(file: FileDescriptorProto, name: str, methods: Mapping[str, tuple[str, str]]) -> None:
-    """Add a service to `file`: by method the types of request and response, `stream` before those that are streams."""
+def add_service(
+    file: FileDescriptorProto, name: str, methods: Mapping[str, tuple[str, str]]
+) -> None:
+    """Add a service to `file`: by method the types of request and response, `stream` before those
+    that are streams.
+    """
     service = file.service.add(name=name)
     for method, (request, response) in methods.items():
         service.method.add(

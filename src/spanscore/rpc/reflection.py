@@ -1,4 +1,6 @@
-"""grpc.reflection, in both its versions: a client such as grpcurl asks for the services and for their protos."""
+"""grpc.reflection, in both its versions: a client such as grpcurl asks for the services and for
+their protos.
+"""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -28,7 +30,10 @@ _MESSAGES: Final[dict[str, Sequence[Field]]] = {
         (7, "one {}.ErrorResponse", "error_response"),
     ),
     "FileDescriptorResponse": ((1, "repeated bytes", "file_descriptor_proto"),),
-    "ExtensionNumberResponse": ((1, "string", "base_type_name"), (2, "repeated int32", "extension_number")),
+    "ExtensionNumberResponse": (
+        (1, "string", "base_type_name"),
+        (2, "repeated int32", "extension_number"),
+    ),
     "ListServiceResponse": ((1, "repeated {}.ServiceResponse", "service"),),
     "ServiceResponse": ((1, "string", "name"),),
     "ErrorResponse": ((1, "int32", "error_code"), (2, "string", "error_message")),
@@ -44,14 +49,21 @@ for _version in _VERSIONS:
             for name, fields in _MESSAGES.items()
         },
     )
-    _types = (f"stream {_package}.ServerReflectionRequest", f"stream {_package}.ServerReflectionResponse")
+    _types = (
+        f"stream {_package}.ServerReflectionRequest",
+        f"stream {_package}.ServerReflectionResponse",
+    )
     add_service(_file, "ServerReflection", {"ServerReflectionInfo": _types})
     register(_file)
 
 
 def reflection_handlers(services: Iterable[str]) -> tuple[Any, ...]:
-    """What a gRPC server is given, so that it answers reflection for `services`, by full name, and for itself."""
-    listed = sorted({*services, *(f"grpc.reflection.{version}.ServerReflection" for version in _VERSIONS)})
+    """What a gRPC server is given, so that it answers reflection for `services`, by full name, and
+    for itself.
+    """
+    listed = sorted(
+        {*services, *(f"grpc.reflection.{version}.ServerReflection" for version in _VERSIONS)}
+    )
     return tuple(_handlers(f"grpc.reflection.{version}", listed) for version in _VERSIONS)
 
 
@@ -62,13 +74,19 @@ def _handlers(package: str, services: Sequence[str]) -> Any:
     async def info(requests: AsyncIterator[Any], _context: Any) -> AsyncIterator[Any]:
         async for request in requests:
             yield response_class(
-                valid_host=request.host, original_request=request, **_answer(request, services, package)
+                valid_host=request.host,
+                original_request=request,
+                **_answer(request, services, package),
             )
 
     handler = grpc.stream_stream_rpc_method_handler(
-        info, request_deserializer=request_class.FromString, response_serializer=response_class.SerializeToString
+        info,
+        request_deserializer=request_class.FromString,
+        response_serializer=response_class.SerializeToString,
     )
-    return grpc.method_handlers_generic_handler(f"{package}.ServerReflection", {"ServerReflectionInfo": handler})
+    return grpc.method_handlers_generic_handler(
+        f"{package}.ServerReflection", {"ServerReflectionInfo": handler}
+    )
 
 
 def _answer(request: Any, services: Sequence[str], package: str) -> dict[str, Any]:
@@ -76,14 +94,20 @@ def _answer(request: Any, services: Sequence[str], package: str) -> dict[str, An
     try:
         match request.WhichOneof("kind"):
             case "list_services":
-                return {"list_services_response": {"service": [{"name": name} for name in services]}}
+                return {
+                    "list_services_response": {"service": [{"name": name} for name in services]}
+                }
             case "file_by_filename":
                 return _files(lambda pool: pool.FindFileByName(request.file_by_filename))
             case "file_containing_symbol":
-                return _files(lambda pool: pool.FindFileContainingSymbol(request.file_containing_symbol))
+                return _files(
+                    lambda pool: pool.FindFileContainingSymbol(request.file_containing_symbol)
+                )
     except KeyError:
         return _error(package, grpc.StatusCode.NOT_FOUND, "there is no such file or symbol here")
-    return _error(package, grpc.StatusCode.UNIMPLEMENTED, "only services, files and symbols are known here")
+    return _error(
+        package, grpc.StatusCode.UNIMPLEMENTED, "only services, files and symbols are known here"
+    )
 
 
 def _error(package: str, code: grpc.StatusCode, message: str) -> dict[str, Any]:
@@ -92,12 +116,19 @@ def _error(package: str, code: grpc.StatusCode, message: str) -> dict[str, Any]:
 
 
 def _files(find: Callable[[Any], Any]) -> dict[str, Any]:
-    """The file that `find` finds in a pool, with all that it needs. Raises KeyError where no pool has one."""
+    """The file that `find` finds in a pool, with all that it needs.
+
+    Raises KeyError where no pool has one.
+    """
     try:
         found = find(POOL)
     except KeyError:
         found = find(descriptor_pool.Default())
-    return {"file_descriptor_response": {"file_descriptor_proto": [x.serialized_pb for x in _needed(found, set())]}}
+    return {
+        "file_descriptor_response": {
+            "file_descriptor_proto": [x.serialized_pb for x in _needed(found, set())]
+        }
+    }
 
 
 def _needed(file: Any, seen: set[str]) -> Iterator[Any]:

@@ -1,4 +1,6 @@
-"""google.rpc.Status: an error over gRPC or HTTP; when to come back, why, and which fields are wrong."""
+"""google.rpc.Status: an error over gRPC or HTTP; when to come back, why, and which fields are
+wrong.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +17,13 @@ register(
     new_file(
         "google/rpc/status.proto",
         "google.rpc",
-        {"Status": ((1, "int32", "code"), (2, "string", "message"), (3, "repeated google.protobuf.Any", "details"))},
+        {
+            "Status": (
+                (1, "int32", "code"),
+                (2, "string", "message"),
+                (3, "repeated google.protobuf.Any", "details"),
+            )
+        },
         "google/protobuf/any.proto",
     )
 )
@@ -29,7 +37,8 @@ _details = new_file(
             (2, "string", "domain"),
             (3, "repeated google.rpc.ErrorInfo.MetadataEntry", "metadata"),
         ),
-        "ErrorInfo.MetadataEntry": ((1, "string", "key"), (2, "string", "value")),  # as a map is sent
+        # as a map is sent
+        "ErrorInfo.MetadataEntry": ((1, "string", "key"), (2, "string", "value")),
         "BadRequest": ((1, "repeated google.rpc.BadRequest.FieldViolation", "field_violations"),),
         "BadRequest.FieldViolation": ((1, "string", "field"), (2, "string", "description")),
     },
@@ -62,7 +71,10 @@ class FieldViolation:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a status says. `retry_after_s`, in seconds, is None where it does not say when to come back."""
+    """What a status says.
+
+    `retry_after_s`, in seconds, is None where it does not say when to come back.
+    """
 
     code: int
     message: str
@@ -76,7 +88,10 @@ def details(status: Status) -> Iterator[tuple[str, Any]]:
     if status.info is not None:
         info = status.info
         metadata = [{"key": key, "value": value} for key, value in info.metadata.items()]
-        yield "google.rpc.ErrorInfo", _ErrorInfo(reason=info.reason, domain=info.domain, metadata=metadata)
+        yield (
+            "google.rpc.ErrorInfo",
+            _ErrorInfo(reason=info.reason, domain=info.domain, metadata=metadata),
+        )
     if status.violations:
         named = [{"field": x.field, "description": x.description} for x in status.violations]
         yield "google.rpc.BadRequest", _BadRequest(field_violations=named)
@@ -91,7 +106,11 @@ def describe_details(status: Status) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     if status.info is not None:
         info = status.info
-        found["google.rpc.ErrorInfo"] = {"reason": info.reason, "domain": info.domain, "metadata": dict(info.metadata)}
+        found["google.rpc.ErrorInfo"] = {
+            "reason": info.reason,
+            "domain": info.domain,
+            "metadata": dict(info.metadata),
+        }
     if status.violations:
         named = [{"field": x.field, "description": x.description} for x in status.violations]
         found["google.rpc.BadRequest"] = {"fieldViolations": named}
@@ -108,12 +127,17 @@ def write_status(status: Status) -> bytes:
     """
     written = _Status(code=status.code, message=status.message)
     for name, detail in details(status):
-        written.details.add(type_url=f"type.googleapis.com/{name}", value=detail.SerializeToString())
+        written.details.add(
+            type_url=f"type.googleapis.com/{name}", value=detail.SerializeToString()
+        )
     return bytes(written.SerializeToString())
 
 
 def read_status(data: bytes) -> Status | None:
-    """The status in `data`; None where that is none. A RetryInfo of less than no time asks for none."""
+    """The status in `data`; None where that is none.
+
+    A RetryInfo of less than no time asks for none.
+    """
     try:
         read = _Status.FromString(data)
         waits = _read_details(read, "RetryInfo", _RetryInfo)
@@ -123,9 +147,17 @@ def read_status(data: bytes) -> Status | None:
         return None
     delays_s = [max(0.0, x.retry_delay.seconds + x.retry_delay.nanos / 1e9) for x in waits]
     known = [ErrorInfo(x.reason, x.domain, {y.key: y.value for y in x.metadata}) for x in infos]
-    violations = tuple(FieldViolation(x.field, x.description) for some in bad for x in some.field_violations)
-    return Status(read.code, read.message, next(iter(delays_s), None), next(iter(known), None), violations)
+    violations = tuple(
+        FieldViolation(x.field, x.description) for some in bad for x in some.field_violations
+    )
+    return Status(
+        read.code, read.message, next(iter(delays_s), None), next(iter(known), None), violations
+    )
 
 
 def _read_details(status: Any, name: str, kind: Any) -> list[Any]:
-    return [kind.FromString(x.value) for x in status.details if x.type_url.endswith(f"/google.rpc.{name}")]
+    return [
+        kind.FromString(x.value)
+        for x in status.details
+        if x.type_url.endswith(f"/google.rpc.{name}")
+    ]

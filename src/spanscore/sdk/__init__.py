@@ -1,1 +1,4 @@
-"""What runs inside the agent's own process. Importing it imports no OpenTelemetry SDK and no judge."""
+"""What runs inside the agent's own process.
+
+Importing it imports no OpenTelemetry SDK and no judge.
+"""

@@ -1,4 +1,6 @@
-"""Calls an agent for each trial of each case, and keeps apart what its instrumentation emits for each."""
+"""Calls an agent for each trial of each case, and keeps apart what its instrumentation emits for
+each.
+"""
 
 import asyncio
 import functools
@@ -18,7 +20,9 @@ from spanscore.sdk.providers import attached
 from spanscore.suites import Case
 
 Agent: TypeAlias = Callable[..., Any]
-"""What answers a user: called with what the user says, and `session_id` where it has such a parameter."""
+"""What answers a user: called with what the user says, and `session_id` where it has such a
+parameter.
+"""
 
 _WAIT_S = 5.0
 _MAX_ERROR_CHARS = 2_000
@@ -38,7 +42,12 @@ class AgentRuns:
     """Runs an agent, some trials at once. Belongs to one event loop."""
 
     def __init__(
-        self, agent: Agent, suite: str, run_id: str, concurrency: int, stitch_off: Collection[str] = ()
+        self,
+        agent: Agent,
+        suite: str,
+        run_id: str,
+        concurrency: int,
+        stitch_off: Collection[str] = (),
     ) -> None:
         """`stitch_off` is that of the configuration (`assemble.stitch`)."""
         self._agent = agent
@@ -81,7 +90,9 @@ class AgentRuns:
 
     async def _answered(self, said: str, session_id: str) -> tuple[Any, str | None]:
         """What the agent answers, or what it raised."""
-        call = functools.partial(self._agent, said, **({"session_id": session_id} if self._takes_session else {}))
+        call = functools.partial(
+            self._agent, said, **({"session_id": session_id} if self._takes_session else {})
+        )
         try:
             answer = call() if _is_async(self._agent) else await asyncio.to_thread(call)
             return (await answer if inspect.isawaitable(answer) else answer), None
@@ -89,7 +100,9 @@ class AgentRuns:
             return None, f"{type(error).__name__}: {error}"[:_MAX_ERROR_CHARS]
 
     def _plain(self, said: str, answer: Any, session_id: str, started_ns: int) -> AgentTrace:
-        """The turn of an agent that emits no span: what the user said and what it returned, and nothing else."""
+        """The turn of an agent that emits no span: what the user said and what it returned, and
+        nothing else.
+        """
         trace_id, span_id = uuid.uuid4().hex, os.urandom(8).hex()
         ended_ns = time.time_ns()
         return AgentTrace(
@@ -111,7 +124,9 @@ def _rebuilt(capture: Capture, stitch_off: Collection[str]) -> list[AgentTrace]:
 
 def _is_async(agent: Agent) -> bool:
     call = agent.func if isinstance(agent, functools.partial) else agent
-    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None))  # noqa: B004 - of an object that can be called
+    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(
+        getattr(call, "__call__", None)  # noqa: B004 - of an object that can be called
+    )
 
 
 def _takes(agent: Agent, name: str) -> bool:

@@ -1,4 +1,6 @@
-"""Scores leave through the application's own providers: its exporters take them like its own telemetry."""
+"""Scores leave through the application's own providers: its exporters take them like its own
+telemetry.
+"""
 
 import asyncio
 import logging
@@ -11,7 +13,15 @@ from opentelemetry import metrics, trace
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+)
 
 from spanscore.errors import PermanentError
 from spanscore.export import histogram
@@ -46,9 +56,11 @@ class Application:
         self._providers = providers
 
     async def send(self, signal: Signal, body: bytes, headers: Headers = ()) -> str | None:
-        """Hand evaluation spans, or events, to the processors; in a thread, since some of them send at once.
+        """Hand evaluation spans, or events, to the processors; in a thread, since some of them send
+        at once.
 
-        Raises UnsupportedSignalError where there is no provider for them, PermanentError where a processor fails.
+        Raises UnsupportedSignalError where there is no provider for them, PermanentError where a
+        processor fails.
         """
         del headers  # those of requests, of which there are none here
         request = WIRE[signal].request.FromString(body)
@@ -67,7 +79,9 @@ class Application:
     def _emit_spans(self, spans: Sequence[Span]) -> None:
         processor = span_processors(self._providers.tracer_provider)
         if processor is None:
-            raise UnsupportedSignalError(f"{type(self._providers.tracer_provider).__name__} has no span processors")
+            raise UnsupportedSignalError(
+                f"{type(self._providers.tracer_provider).__name__} has no span processors"
+            )
         for span in spans:
             _in_no_context(processor.on_end, readable(span))
 
@@ -78,11 +92,16 @@ class Application:
 
 
 class Histogram:
-    """The histogram `gen_ai.evaluation.score` by the metrics API, for the application's MeterProvider if it has one."""
+    """The histogram `gen_ai.evaluation.score` by the metrics API, for the application's
+    MeterProvider if it has one.
+    """
 
     def __init__(self) -> None:
         meter = metrics.get_meter(SCOPE_NAME, version("spanscore"))
-        about: dict[str, Any] = {"unit": "1", "description": "Scores of evaluations, as a share of their scale."}
+        about: dict[str, Any] = {
+            "unit": "1",
+            "description": "Scores of evaluations, as a share of their scale.",
+        }
         try:
             self._scores = meter.create_histogram(
                 histogram.NAME, **about, explicit_bucket_boundaries_advisory=histogram.BOUNDS
@@ -95,13 +114,19 @@ class Histogram:
         for evaluation in evaluations:
             if evaluation.value is not None:
                 target = evaluation.target
-                context = trace.set_span_in_context(NonRecordingSpan(_context(target.trace_id, target.span_id)))
-                value, attributes = histogram.normalised(evaluation), histogram.attributes(evaluation)
+                context = trace.set_span_in_context(
+                    NonRecordingSpan(_context(target.trace_id, target.span_id))
+                )
+                value, attributes = (
+                    histogram.normalised(evaluation),
+                    histogram.attributes(evaluation),
+                )
                 self._scores.record(value, attributes, context=context)
 
 
 def span_processors(provider: Any) -> Any:
-    """What a provider hands ended spans to: one processor that stands for all; None where none can be found.
+    """What a provider hands ended spans to: one processor that stands for all; None where none can
+    be found.
 
     The SDK has no public way to it, and none to emit a span with ids of its own.
     """
@@ -149,7 +174,11 @@ def _emitted(record: LogRecord) -> Any:
         from opentelemetry.sdk import _logs  # noqa: PLC0415 - only there
 
         sdk_logs: Any = _logs
-        ids = {"trace_id": context.trace_id, "span_id": context.span_id, "trace_flags": context.trace_flags}
+        ids = {
+            "trace_id": context.trace_id,
+            "span_id": context.span_id,
+            "trace_flags": context.trace_flags,
+        }
         return sdk_logs.LogRecord(**facts, **ids, resource=_resource(record.resource))
 
 
@@ -158,12 +187,19 @@ def _resource(resource: SpanResource) -> Resource:
 
 
 def _context(trace_id: str, span_id: str) -> SpanContext:
-    return SpanContext(int(trace_id or "0", 16), int(span_id or "0", 16), is_remote=False, trace_flags=_SAMPLED)
+    return SpanContext(
+        int(trace_id or "0", 16), int(span_id or "0", 16), is_remote=False, trace_flags=_SAMPLED
+    )
 
 
 def _in_no_context(emit: Any, item: Any) -> None:
-    """Emit, though this thread suppresses whatever it does itself. Raises PermanentError where it fails."""
+    """Emit, though this thread suppresses whatever it does itself.
+
+    Raises PermanentError where it fails.
+    """
     try:
         Context().run(emit, item)
     except Exception as error:
-        raise PermanentError(f"a processor of the application failed: {type(error).__name__}: {error}") from error
+        raise PermanentError(
+            f"a processor of the application failed: {type(error).__name__}: {error}"
+        ) from error

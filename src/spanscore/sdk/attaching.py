@@ -20,15 +20,20 @@ from spanscore.sdk.worker import Worker
 _log = logging.getLogger(__name__)
 
 _NO_PROVIDER = (
-    "no TracerProvider was set up, so spanscore set one: it exports nothing, and scores stay in this process. Call "
-    "spanscore.instrument() after OpenTelemetry is set up, or give export=ENDPOINT or on_scores=FUNCTION"
+    "no TracerProvider was set up, so spanscore set one: it exports nothing, and scores stay in"
+    " this process. Call spanscore.instrument() after OpenTelemetry is set up, or give"
+    " export=ENDPOINT or on_scores=FUNCTION"
 )
 
 
 class Attached:
-    """The providers of an application: the given ones, else the global ones, also where these are replaced later."""
+    """The providers of an application: the given ones, else the global ones, also where these are
+    replaced later.
+    """
 
-    def __init__(self, tracer_provider: Any = None, logger_provider: Any = None, *, needs_exporters: bool) -> None:
+    def __init__(
+        self, tracer_provider: Any = None, logger_provider: Any = None, *, needs_exporters: bool
+    ) -> None:
         """Find the providers. Raises ConfigError where a given one takes no processors.
 
         `needs_exporters` says that nobody gets the scores but the application's own exporters.
@@ -40,8 +45,8 @@ class Attached:
         if not hasattr(self.tracer_provider, "add_span_processor"):
             kind = f"{type(self.tracer_provider).__module__}.{type(self.tracer_provider).__name__}"
             raise ConfigError(
-                f"tracer_provider: {kind} takes no span processors; spanscore needs a TracerProvider of the "
-                "OpenTelemetry SDK"
+                f"tracer_provider: {kind} takes no span processors; spanscore needs a"
+                " TracerProvider of the OpenTelemetry SDK"
             )
 
     @property
@@ -50,7 +55,9 @@ class Attached:
         return Histogram()
 
     def attach(self, worker: Worker, closed: Callable[[], object]) -> None:
-        """Have the providers hand over what they emit; `closed` is called when they are shut down."""
+        """Have the providers hand over what they emit; `closed` is called when they are shut
+        down.
+        """
 
         def shut_down() -> None:
             closed()
@@ -70,12 +77,17 @@ class Attached:
 
     def follow(self) -> None:
         """Go on with the global providers where the application has set others since."""
-        tracer_provider, logger_provider = trace_globals.get_tracer_provider(), get_logger_provider()
+        tracer_provider, logger_provider = (
+            trace_globals.get_tracer_provider(),
+            get_logger_provider(),
+        )
         if self._given_tracer is None and tracer_provider is not self.tracer_provider:
             self.tracer_provider = tracer_provider
             self._attach_spans(tracer_provider)
         if self._given_logger is None and logger_provider is not self.logger_provider:
-            self.logger_provider = logger_provider if hasattr(logger_provider, "add_log_record_processor") else None
+            self.logger_provider = (
+                logger_provider if hasattr(logger_provider, "add_log_record_processor") else None
+            )
             self._attach_logs(self.logger_provider)
 
     def flush(self) -> None:
@@ -97,7 +109,9 @@ class Attached:
             return
         provider.add_log_record_processor(self._processors[1])
         _put_first(
-            getattr(provider, "_multi_log_record_processor", None), self._processors[1], "_log_record_processors"
+            getattr(provider, "_multi_log_record_processor", None),
+            self._processors[1],
+            "_log_record_processors",
         )
 
 
@@ -113,7 +127,9 @@ def _global_tracer_provider(*, warns: bool) -> Any:
 
 
 def _global_logger_provider() -> Any:
-    """The global LoggerProvider; None where there is none of the SDK's: events are then neither read nor emitted."""
+    """The global LoggerProvider; None where there is none of the SDK's: events are then neither
+    read nor emitted.
+    """
     found = get_logger_provider()
     return found if hasattr(found, "add_log_record_processor") else None
 
@@ -121,8 +137,8 @@ def _global_logger_provider() -> Any:
 def _put_first(multi: Any, own: Any, field: str) -> None:
     """Have the provider call this processor before all others, at a flush and a shutdown too.
 
-    Its scores leave through the others, so they have to be there before those are shut down. Where a provider has no
-    such list, the handler at the process's exit sees to that.
+    Its scores leave through the others, so they have to be there before those are shut down. Where
+    a provider has no such list, the handler at the process's exit sees to that.
     """
     processors = getattr(multi, field, None)
     lock = getattr(multi, "_lock", None)

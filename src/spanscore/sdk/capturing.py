@@ -1,4 +1,6 @@
-"""Keeps apart what the instrumentations of one process emit for each piece of work: a test, a trial, an experiment."""
+"""Keeps apart what the instrumentations of one process emit for each piece of work: a test, a
+trial, an experiment.
+"""
 
 import asyncio
 import itertools
@@ -18,7 +20,9 @@ MAX_SPANS = 50_000
 """Spans, and log records, that are kept of one piece of work; what comes after is counted."""
 
 _MAX_KNOWN_SPANS = 200_000
-"""Spans of which it is remembered to whose work they belong, so that their children belong to it too."""
+"""Spans of which it is remembered to whose work they belong, so that their children belong to it
+too.
+"""
 
 _KEY = "spanscore-capture"
 _NOBODY = 0
@@ -27,9 +31,10 @@ _NOBODY = 0
 class Capture:
     """What was emitted for one piece of work: the spans that have ended, and log records.
 
-    It belongs to the work what is emitted in the context that `Captures.running` sets, in contexts copied from it
-    (tasks, `asyncio.to_thread`, what passes OpenTelemetry's context on), or under a span that belongs to it. What
-    shows none of these, as in a thread that was started by hand, belongs to it while no other work runs.
+    It belongs to the work what is emitted in the context that `Captures.running` sets, in contexts
+    copied from it (tasks, `asyncio.to_thread`, what passes OpenTelemetry's context on), or under a
+    span that belongs to it. What shows none of these, as in a thread that was started by hand,
+    belongs to it while no other work runs.
     """
 
     def __init__(self, number: int) -> None:
@@ -43,8 +48,8 @@ class Capture:
     def telemetry(self, timeout_s: float = 0.0) -> tuple[list[Span], list[LogRecord]]:
         """The spans that have ended and the log records, as far as there are any.
 
-        Waits up to `timeout_s` seconds for spans that are still open, but for those in which the caller itself is, and
-        not within an event loop, which could not end them meanwhile.
+        Waits up to `timeout_s` seconds for spans that are still open, but for those in which the
+        caller itself is, and not within an event loop, which could not end them meanwhile.
         """
         with self._changed:
             if timeout_s > 0 and not _in_event_loop():
@@ -91,7 +96,10 @@ class Capture:
 
 
 class Captures:
-    """All work that runs at this moment, and which of it each span belongs to. May be called from any thread."""
+    """All work that runs at this moment, and which of it each span belongs to.
+
+    May be called from any thread.
+    """
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -101,7 +109,10 @@ class Captures:
 
     @contextmanager
     def running(self) -> Iterator[Capture]:
-        """Capture what is emitted within the block. It must be left in the context in which it was entered."""
+        """Capture what is emitted within the block.
+
+        It must be left in the context in which it was entered.
+        """
         capture = Capture(next(self._numbers))
         with self._lock:
             self._running[capture.number] = capture
@@ -143,7 +154,9 @@ class Captures:
             capture.logged(record)
 
     def _owner(self, given: otel_context.Context | None, parent: int | None) -> int:
-        """Whose work it is: by the context, else by the span above it, else that of the only work there is."""
+        """Whose work it is: by the context, else by the span above it, else that of the only work
+        there is.
+        """
         for context in (given, otel_context.get_current()):
             number = otel_context.get_value(_KEY, context) if context is not None else None
             if isinstance(number, int):

@@ -1,4 +1,6 @@
-"""A judge's answers, and embeddings, in a file beside the tests: they get the same scores again, without a key."""
+"""A judge's answers, and embeddings, in a file beside the tests: they get the same scores again,
+without a key.
+"""
 
 import asyncio
 import difflib
@@ -24,16 +26,19 @@ from spanscore.naming import short_path
 SCHEMA = "spanscore.cassette/1"
 
 Mode: TypeAlias = Literal["replay", "none", "once", "new", "all"]
-"""Who answers. `replay`: the file, else the judge, and nothing is written. `none`: the file alone. `once`: the file
-alone where there is one, else the judge, whose answers are written. `new`: the file, else the judge, whose answers are
-added. `all`: the judge; its answers take the place of the file."""
+"""Who answers. `replay`: the file, else the judge, and nothing is written. `none`: the file alone.
+`once`: the file alone where there is one, else the judge, whose answers are written. `new`: the
+file, else the judge, whose answers are added. `all`: the judge; its answers take the place of the
+file.
+"""
 
 _MAX_FILE_BYTES = 64 * 2**20
 _SHOWN_DIFFERENCES = 6
 _SHOWN_CHARS = 160
 
 _TIME = re.compile(
-    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d| UTC)?(?:, a [A-Z][a-z]{2,5}day)?"
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d| UTC)?(?:, a"
+    r" [A-Z][a-z]{2,5}day)?"
 )
 _LENGTH = r"\d+(?:\.\d)? (?:s|min \d+ s|h \d+ min)"
 _STEP_TIME = re.compile(rf" \([+-]{_LENGTH}(?:, took {_LENGTH})?\)|; it took {_LENGTH}")
@@ -54,7 +59,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """A text's embedding: the name of what embedded it, how the text begins, and the components as base64."""
+    """A text's embedding: the name of what embedded it, how the text begins, and the components as
+    base64.
+    """
 
     embedding: str
     text: str
@@ -63,7 +70,9 @@ class Vector:
 
 @dataclass(slots=True)
 class Cassette:
-    """Recorded answers by their question's key, vectors by their text's, and the file that they are from and go to."""
+    """Recorded answers by their question's key, vectors by their text's, and the file that they are
+    from and go to.
+    """
 
     path: Path
     entries: dict[str, Entry] = field(default_factory=dict)
@@ -75,37 +84,60 @@ class Cassette:
 
     @classmethod
     def load(cls, path: Path, mode: Mode = "replay") -> "Cassette":
-        """Read the file; one that is not there has no answers. Raises InputError where it cannot be used.
+        """Read the file; one that is not there has no answers.
 
-        With the mode `all` it has none either: the file stays until there is an answer to take its place.
+        Raises InputError where it cannot be used.
+
+        With the mode `all` it has none either: the file stays until there is an answer to take its
+        place.
         """
         if mode == "all":
             return cls(path)
         name = short_path(path)
         try:
             if path.stat().st_size > _MAX_FILE_BYTES:
-                raise InputError(f"{name}: larger than {_MAX_FILE_BYTES >> 20} MiB; it is no file of recorded answers")
+                raise InputError(
+                    f"{name}: larger than {_MAX_FILE_BYTES >> 20} MiB; it is no file of recorded"
+                    " answers"
+                )
             data = json.loads(path.read_text(encoding="utf-8"))
             if data["schema"] != SCHEMA:
-                raise InputError(f"{name}: its schema is {data['schema']!r}, and {SCHEMA} is what can be read")
-            entries = {x["key"]: Entry(tuple(x["asked"]), x["model"], x["answer"]) for x in data["answers"]}
+                raise InputError(
+                    f"{name}: its schema is {data['schema']!r}, and {SCHEMA} is what can be read"
+                )
+            entries = {
+                x["key"]: Entry(tuple(x["asked"]), x["model"], x["answer"]) for x in data["answers"]
+            }
             embedded = data.get("embeddings", [])
-            vectors = {x["key"]: Vector(str(x["embedding"]), str(x["text"]), str(x["values"])) for x in embedded}
+            vectors = {
+                x["key"]: Vector(str(x["embedding"]), str(x["text"]), str(x["values"]))
+                for x in embedded
+            }
         except FileNotFoundError:
             return cls(path)
         except OSError as error:
-            raise InputError(f"{name}: {error.strerror or error}; it is to hold recorded answers") from None
+            raise InputError(
+                f"{name}: {error.strerror or error}; it is to hold recorded answers"
+            ) from None
         except (ValueError, KeyError, TypeError) as error:
             what = f"{type(error).__name__}: {error}"
-            raise InputError(f"{name}: no file of recorded answers ({what}); delete it, and record again") from None
+            raise InputError(
+                f"{name}: no file of recorded answers ({what}); delete it, and record again"
+            ) from None
         return cls(path, entries, vectors, was_there=True)
 
     def save(self) -> None:
-        """Write the file, if there is anything new. Raises InputError where it cannot be written."""
+        """Write the file, if there is anything new.
+
+        Raises InputError where it cannot be written.
+        """
         if not self.changed:
             return
         ordered = sorted(self.entries.items(), key=lambda x: (x[1].asked, x[0]))
-        answers = [{"key": k, "model": x.model, "asked": list(x.asked), "answer": x.answer} for k, x in ordered]
+        answers = [
+            {"key": k, "model": x.model, "asked": list(x.asked), "answer": x.answer}
+            for k, x in ordered
+        ]
         data: dict[str, Any] = {"schema": SCHEMA, "answers": answers}
         if self.vectors:
             by_text = sorted(self.vectors.items(), key=lambda x: (x[1].text, x[0]))
@@ -115,7 +147,9 @@ class Cassette:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.write_bytes(f"{text}\n".encode("utf-8", "replace"))
         except OSError as error:
-            raise InputError(f"{short_path(self.path)}: cannot be written ({error.strerror or error})") from None
+            raise InputError(
+                f"{short_path(self.path)}: cannot be written ({error.strerror or error})"
+            ) from None
         self.changed = False
 
     def record(self, key: str, entry: Entry) -> None:
@@ -132,7 +166,9 @@ class Cassette:
 
 
 class CassetteJudge:
-    """A `Judge` that gives the recorded answers, and passes on to another one what its mode lets it."""
+    """A `Judge` that gives the recorded answers, and passes on to another one what its mode lets
+    it.
+    """
 
     def __init__(
         self,
@@ -150,7 +186,9 @@ class CassetteJudge:
         self._judge = judge
         self._rules = rules
 
-    async def ask(self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()) -> Answer[AnswerT]:
+    async def ask(
+        self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()
+    ) -> Answer[AnswerT]:
         """See `Judge.ask`."""
         asked = as_compared(await asyncio.to_thread(redact.redacted, prompt, self._rules))
         key = question_key(asked, schema_of(schema), prompt, models)
@@ -164,7 +202,9 @@ class CassetteJudge:
         if self._mode == "replay":
             return answer
         entry = Entry(asked, answer.model, _redacted(_parsed(answer.value), self._rules))
-        try:  # the caller gets what is written: a later question may quote it, and must be the same in a replay
+        # the caller gets what is written: a later question may quote it, and must be the same in a
+        # replay
+        try:
             value = _value(entry, schema)
         except UnusableAnswerError:  # redaction has taken from it what the schema wants
             return answer
@@ -176,7 +216,8 @@ class CassetteJudge:
             value = _value(entry, schema)
         except UnusableAnswerError as error:
             raise JudgeUnavailableError(
-                f"{short_path(self._cassette.path)}: a recorded answer cannot be used ({error}); record it again"
+                f"{short_path(self._cassette.path)}: a recorded answer cannot be used ({error});"
+                " record it again"
             ) from None
         self._cassette.replayed += 1
         return Answer(value, entry.model, JudgeUsage(cached=1))
@@ -185,14 +226,20 @@ class CassetteJudge:
         """Why there is no answer, and what is to be done about it."""
         path, entries = short_path(self._cassette.path), self._cassette.entries.values()
         if not may_ask(self._mode, self._cassette):
-            how = "record it with --spanscore-record=new, or all of them again with --spanscore-record=all"
+            how = (
+                "record it with --spanscore-record=new, or all of them again with"
+                " --spanscore-record=all"
+            )
         else:
             how = "name a judge to ask (--spanscore-judge MODEL or SPANSCORE_JUDGE_MODEL)"
         if not entries:
             return f"no answer of a judge is recorded in {path}; {how}"
         differences = min((_differences(x.asked, asked) for x in entries), key=len)
         shown = "\n".join(x[:_SHOWN_CHARS] for x in differences[:_SHOWN_DIFFERENCES])
-        return f"{path} has no answer to this question; {how}. From the nearest that it has, it differs in:\n{shown}"
+        return (
+            f"{path} has no answer to this question; {how}. From the nearest that it has, it"
+            f" differs in:\n{shown}"
+        )
 
 
 def may_ask(mode: Mode, cassette: Cassette) -> bool:
@@ -203,8 +250,9 @@ def may_ask(mode: Mode, cassette: Cassette) -> bool:
 def as_compared(prompt: Prompt) -> tuple[str, ...]:
     """A question's lines without what differs from run to run though nothing has changed.
 
-    Left out are times, and the words of the transcript's marks, which derive from it. Identifiers that are made at
-    random are numbered in the order in which they first appear, so that it still shows which of them are the same.
+    Left out are times, and the words of the transcript's marks, which derive from it. Identifiers
+    that are made at random are numbered in the order in which they first appear, so that it still
+    shows which of them are the same.
     """
     text = f"{prompt.question}\n\n{prompt.transcript}"
     return tuple(compared_text(marks.WORD.sub("", _STEP_TIME.sub("", text))).split("\n"))
@@ -220,9 +268,19 @@ def compared_text(text: str) -> str:
     return _IDENTIFIER.sub(numbered, _TIME.sub("", text))
 
 
-def question_key(asked: Sequence[str], schema: Mapping[str, Any], prompt: Prompt, models: Sequence[str]) -> str:
-    """SHA-256, in hex, of everything that an answer depends on; `asked` is the question as it is compared."""
-    facts = [list(asked), marks.WORD.sub("", prompt.instructions), schema, prompt.sample, list(models)]
+def question_key(
+    asked: Sequence[str], schema: Mapping[str, Any], prompt: Prompt, models: Sequence[str]
+) -> str:
+    """SHA-256, in hex, of everything that an answer depends on; `asked` is the question as it is
+    compared.
+    """
+    facts = [
+        list(asked),
+        marks.WORD.sub("", prompt.instructions),
+        schema,
+        prompt.sample,
+        list(models),
+    ]
     return hashlib.sha256(dumps(facts).encode("utf-8", "replace")).hexdigest()
 
 

@@ -32,19 +32,25 @@ def evaluate(
     threshold: float | None = None,
     config: Settings | PathLike | None = None,
 ) -> Report:
-    """Score recorded agent traces and their sessions, and wait for the scores; also inside a running event loop.
+    """Score recorded agent traces and their sessions, and wait for the scores; also inside a
+    running event loop.
 
-    `traces` is a file or folder of OTLP, the URL of a backend's stored traces, several of these, what `spanscore.load`
-    gives, or agent traces. `metrics` are those to measure: names, functions that `@spanscore.metric` decorates, or a
-    mapping from name to options; without it those of the configuration. `judge` is a model such as "gpt-4o-mini", or an
-    object with `ask`. `threshold` is the score from which on the label is pass. `config` is a configuration file, or
-    its settings; without it the defaults hold, and SPANSCORE_JUDGE_MODEL.
+    `traces` is a file or folder of OTLP, the URL of a backend's stored traces, several of these,
+    what `spanscore.load` gives, or agent traces. `metrics` are those to measure: names, functions
+    that `@spanscore.metric` decorates, or a mapping from name to options; without it those of the
+    configuration. `judge` is a model such as "gpt-4o-mini", or an object with `ask`. `threshold` is
+    the score from which on the label is pass. `config` is a configuration file, or its settings;
+    without it the defaults hold, and SPANSCORE_JUDGE_MODEL.
 
-    Raises InputError where a file cannot be read or contains no agent trace, or a metric, model or threshold cannot
-    be; ConfigError for the configuration; RetryableError where a backend cannot be reached. An error of a judge is no
-    exception: it is an evaluation that failed.
+    Raises InputError where a file cannot be read or contains no agent trace, or a metric, model or
+    threshold cannot be; ConfigError for the configuration; RetryableError where a backend cannot be
+    reached. An error of a judge is no exception: it is an evaluation that failed.
     """
-    return waited_for(lambda: evaluate_async(traces, metrics=metrics, judge=judge, threshold=threshold, config=config))
+    return waited_for(
+        lambda: evaluate_async(
+            traces, metrics=metrics, judge=judge, threshold=threshold, config=config
+        )
+    )
 
 
 async def evaluate_async(
@@ -55,7 +61,9 @@ async def evaluate_async(
     threshold: float | None = None,
     config: Settings | PathLike | None = None,
 ) -> Report:
-    """What `evaluate` does, for whoever has an event loop and other things to do in it meanwhile."""
+    """What `evaluate` does, for whoever has an event loop and other things to do in it
+    meanwhile.
+    """
     model = judge if isinstance(judge, str) else None
     named = None if metrics is None else by_name(metrics)
     settings = with_options(_settings(config, model), named or {})
@@ -70,7 +78,11 @@ async def evaluate_async(
     found: list[AgentTrace] = []
     evaluations: list[Evaluation] = []
     recorded = _recorded(traces, settings, notes.append)
-    batches, given = ([recorded], _nothing) if isinstance(recorded, list) else (recorded.batches(), recorded.given.of)
+    batches, given = (
+        ([recorded], _nothing)
+        if isinstance(recorded, list)
+        else (recorded.batches(), recorded.given.of)
+    )
     async for scored in scoring.run(batches, given):
         if isinstance(scored.subject, AgentTrace):
             found.append(scored.subject)
@@ -86,7 +98,9 @@ def _settings(config: Settings | PathLike | None, model: str | None) -> Settings
     return settings.model_copy(update={"judge": settings.judge.or_model(model)})
 
 
-def _recorded(traces: Recorded, settings: Settings, note: Callable[[str], None]) -> Recordings | list[AgentTrace]:
+def _recorded(
+    traces: Recorded, settings: Settings, note: Callable[[str], None]
+) -> Recordings | list[AgentTrace]:
     scope, attributes = settings.assemble.session_scope, settings.evaluation.span_attributes
     stitch_off = settings.assemble.stitch_off
     if isinstance(traces, Telemetry):
@@ -97,8 +111,8 @@ def _recorded(traces: Recorded, settings: Settings, note: Callable[[str], None])
     if not all(isinstance(x, str | os.PathLike) for x in given):
         wrong = next(x for x in given if not isinstance(x, str | os.PathLike))
         raise InputError(
-            f"traces: {type(wrong).__name__} is neither a path nor an AgentTrace: give files, folders, what "
-            "spanscore.load gives, or agent traces"
+            f"traces: {type(wrong).__name__} is neither a path nor an AgentTrace: give files,"
+            " folders, what spanscore.load gives, or agent traces"
         )
     places = [place(x) if isinstance(x, str) else Path(x) for x in given]
     return Recordings(places, scope, note, attributes=attributes, stitch_off=stitch_off)

@@ -1,4 +1,6 @@
-"""What an experiment came to, as a value for scripts and notebooks: a table where it is shown, a file to compare."""
+"""What an experiment came to, as a value for scripts and notebooks: a table where it is shown, a
+file to compare.
+"""
 
 import html
 import os
@@ -20,7 +22,8 @@ _MAX_CASE_CHARS, _MAX_REASON_CHARS = 40, 80
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Experiment:
-    """The result of `spanscore.experiment`: `run` is that of a suite, `traces` are the turns of all its trials.
+    """The result of `spanscore.experiment`: `run` is that of a suite, `traces` are the turns of all
+    its trials.
 
     Printed, or shown in a notebook, it is a table of the cases.
     """
@@ -40,7 +43,9 @@ class Experiment:
 
     @property
     def pass_rate(self) -> Estimate | None:
-        """The share of trials that pass, as the mean over cases; None where no trial can be told."""
+        """The share of trials that pass, as the mean over cases; None where no trial can be
+        told.
+        """
         return self.run.pass_rate
 
     def to_json(self) -> dict[str, Any]:
@@ -48,14 +53,17 @@ class Experiment:
         return suites.to_json(self.run)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the run file, which `spanscore compare` and `spanscore report` read; only its owner can read it.
+        """Write the run file, which `spanscore compare` and `spanscore report` read; only its owner
+        can read it.
 
         Raises InputError where it cannot be written, OutputError where it does not fit.
         """
         private_files.write(Path(path), suites.as_text(self.to_json()).encode("utf-8", "replace"))
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Write a page that opens from disk: the cases, their trials, each turn's steps; errors as of `save`."""
+        """Write a page that opens from disk: the cases, their trials, each turn's steps; errors as
+        of `save`.
+        """
         from spanscore import report  # noqa: PLC0415 - who wants a table alone does not wait for it
         from spanscore.report.runs import of_run  # noqa: PLC0415 - likewise
 
@@ -64,7 +72,10 @@ class Experiment:
     def __repr__(self) -> str:
         rows = [_HEADINGS, *map(_cells, self.run.cases)]
         widths = [max(len(row[x]) for row in rows) for x in range(len(_HEADINGS))]
-        lines = ["  ".join(x.ljust(width) for x, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        lines = [
+            "  ".join(x.ljust(width) for x, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
         return "\n".join([self._title(), "", *lines])
 
     def _repr_html_(self) -> str:
@@ -74,8 +85,14 @@ class Experiment:
         return f"<p><b>{title}</b></p><table><thead>{head}</thead><tbody>{rows}</tbody></table>"
 
     def _title(self) -> str:
-        counts = ", ".join(f"{self.run.count(x)} {y}" for x, y in _COUNTED.items() if self.run.count(x))
-        whole = f"; trials that pass: {_shown(self.pass_rate)} {_limits(self.pass_rate)}" if self.pass_rate else ""
+        counts = ", ".join(
+            f"{self.run.count(x)} {y}" for x, y in _COUNTED.items() if self.run.count(x)
+        )
+        whole = (
+            f"; trials that pass: {_shown(self.pass_rate)} {_limits(self.pass_rate)}"
+            if self.pass_rate
+            else ""
+        )
         return f"{self.run.suite.name}: {len(self.run.cases)} cases, {counts}{whole}"
 
 
@@ -83,7 +100,9 @@ _COUNTED = {"pass": "passed", "fail": "failed", "error": "cannot be told"}
 
 
 def _cells(case: CaseResult) -> tuple[str, ...]:
-    """A case's row: of its trials a letter each, its rates with their intervals, and the first reason."""
+    """A case's row: of its trials a letter each, its rates with their intervals, and the first
+    reason.
+    """
     passing = rate(case.passed, case.n) if case.n else None
     all_of_k = posterior_pass_pow_k(case.n, case.passed, case.odds["k"]) if case.n else None
     letters = "".join(_LETTERS.get(x.status, "?") for x in case.trials)

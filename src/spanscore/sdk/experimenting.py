@@ -1,4 +1,6 @@
-"""`spanscore.experiment`: runs an agent over cases, some times each, and scores what its instrumentation emitted."""
+"""`spanscore.experiment`: runs an agent over cases, some times each, and scores what its
+instrumentation emitted.
+"""
 
 import os
 import time
@@ -26,7 +28,9 @@ from spanscore.suites.matching import Matched, Recording
 from spanscore.suites.running import Prepared
 
 Cases: TypeAlias = "Suite | str | os.PathLike[str] | Iterable[Case | Mapping[str, Any] | str]"
-"""A suite, a suite's file, or cases: each a `Case`, its keys as a suite's file has them, or what the user says."""
+"""A suite, a suite's file, or cases: each a `Case`, its keys as a suite's file has them, or what
+the user says.
+"""
 
 _ID_CHARS = 60
 
@@ -46,15 +50,18 @@ def experiment(
     output: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> Experiment:
-    """Run `agent` over `cases` and score each trial; the result is what `spanscore test` gives of recorded traces.
+    """Run `agent` over `cases` and score each trial; the result is what `spanscore test` gives of
+    recorded traces.
 
-    `agent` is called with what the user says, for each turn of a case, and with `session_id`, another one for each
-    trial, where it has a parameter of that name; it may be a coroutine function. Its answer is read from its traces,
-    and from what it returns where it emits none. One that raises has failed the trial. `trials` is how often each case
-    is run, `name` the suite's, which is compared: without it a suite's own, else the agent's. `metrics` are measured
-    besides: names, functions that `@spanscore.metric` decorates, or a mapping from name to options. `thresholds` are
-    the least scores that decide. `judge` is a model, or an object with `ask`. `concurrency` is how many trials run at
-    once: more than one only for an agent that can be called so. `output` is the file for `spanscore compare`.
+    `agent` is called with what the user says, for each turn of a case, and with `session_id`,
+    another one for each trial, where it has a parameter of that name; it may be a coroutine
+    function. Its answer is read from its traces, and from what it returns where it emits none. One
+    that raises has failed the trial. `trials` is how often each case is run, `name` the suite's,
+    which is compared: without it a suite's own, else the agent's. `metrics` are measured besides:
+    names, functions that `@spanscore.metric` decorates, or a mapping from name to options.
+    `thresholds` are the least scores that decide. `judge` is a model, or an object with `ask`.
+    `concurrency` is how many trials run at once: more than one only for an agent that can be called
+    so. `output` is the file for `spanscore compare`.
 
     Works in a notebook too. Raises InputError where a case, metric, file or model cannot be used.
     """
@@ -91,7 +98,9 @@ async def experiment_async(
     output: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> Experiment:
-    """What `experiment` does, in the caller's event loop, in which an agent that is a coroutine function then runs."""
+    """What `experiment` does, in the caller's event loop, in which an agent that is a coroutine
+    function then runs.
+    """
     if concurrency < 1:
         raise InputError(f"concurrency {concurrency}: give a whole number from 1 on")
     measured = by_name(metrics)
@@ -105,7 +114,9 @@ async def experiment_async(
     prepared = Prepared(suite, Matched(recordings=_recordings(ran)), suite.name)
     with steps("scoring", prepared.trials, shown=progress) as done:
         found = await _scored(prepared, settings, judge, own_id, done)
-    found = replace(found, started_at_ns=started_ns, cases=tuple(_explained(x, ran) for x in found.cases))
+    found = replace(
+        found, started_at_ns=started_ns, cases=tuple(_explained(x, ran) for x in found.cases)
+    )
     result = Experiment(found, tuple(trace for x in ran for trace in x.traces))
     if output is not None:
         result.save(output)
@@ -121,7 +132,10 @@ async def _scored(
 
 
 def _suite(cases: Cases, agent: Agent) -> Suite:
-    """The suite that the cases make up, named after the agent where it has no name. Raises InputError."""
+    """The suite that the cases make up, named after the agent where it has no name.
+
+    Raises InputError.
+    """
     if isinstance(cases, str | os.PathLike):
         suite = suites.load(Path(cases))
     elif isinstance(cases, Suite):
@@ -131,25 +145,42 @@ def _suite(cases: Cases, agent: Agent) -> Suite:
         suite = _validated(Suite.model_validate, {"name": name, "cases": _with_ids(cases)})
     for case in suite.cases:
         if not case.conversation or any(x.input is None for x in case.conversation):
-            raise InputError(f"case {case.id!r} has no input to give to the agent: set input, or that of each turn")
+            raise InputError(
+                f"case {case.id!r} has no input to give to the agent: set input, or that of each"
+                " turn"
+            )
     return suite
 
 
 def _with(
-    suite: Suite, name: str | None, trials: int | None, metrics: Iterable[str], thresholds: Mapping[str, float]
+    suite: Suite,
+    name: str | None,
+    trials: int | None,
+    metrics: Iterable[str],
+    thresholds: Mapping[str, float],
 ) -> Suite:
-    """The suite with what the caller asks for in place of, or besides, its own. Raises InputError."""
-    changed: dict[str, Any] = {"metrics": (*suite.metrics, *metrics), "thresholds": {**suite.thresholds, **thresholds}}
+    """The suite with what the caller asks for in place of, or besides, its own.
+
+    Raises InputError.
+    """
+    changed: dict[str, Any] = {
+        "metrics": (*suite.metrics, *metrics),
+        "thresholds": {**suite.thresholds, **thresholds},
+    }
     if name is not None:
         changed["name"] = name
     if trials is not None:
         changed["trials"] = trials
-        changed["cases"] = [x.model_dump(exclude_unset=True) | {"trials": trials} for x in suite.cases]
+        changed["cases"] = [
+            x.model_dump(exclude_unset=True) | {"trials": trials} for x in suite.cases
+        ]
     return _validated(Suite.model_validate, suite.model_dump(exclude_unset=True) | changed)
 
 
 def _with_ids(cases: Iterable[Case | Mapping[str, Any] | str]) -> list[Any]:
-    """Each case with an id: its own, else one by what the user says, which stays the same from run to run."""
+    """Each case with an id: its own, else one by what the user says, which stays the same from run
+    to run.
+    """
     found: list[Any] = []
     taken: Counter[str] = Counter()
     for given in cases:
@@ -166,11 +197,15 @@ def _validated(make: Callable[[Any], Suite], data: Any) -> Suite:
     try:
         return make(data)
     except ValidationError as error:
-        lines = [f"cases: {explain(x, Suite, 'the suite')}" for x in error.errors(include_url=False)]
+        lines = [
+            f"cases: {explain(x, Suite, 'the suite')}" for x in error.errors(include_url=False)
+        ]
         raise InputError("\n".join(lines)) from None
 
 
-def _settings(config: Settings | str | os.PathLike[str] | None, judge: str | Judge | None) -> Settings:
+def _settings(
+    config: Settings | str | os.PathLike[str] | None, judge: str | Judge | None
+) -> Settings:
     if isinstance(config, Settings):
         settings = config
     else:
@@ -186,7 +221,9 @@ def _recordings(ran: Sequence[AgentRun]) -> dict[str, list[Recording]]:
     found: dict[str, list[Recording]] = {}
     for run in ran:
         is_session = sizes[run.traces[0].session_key] == len(run.traces)
-        found.setdefault(run.case.id, []).append(Recording(run.case, run.traces, run.run_id, is_session))
+        found.setdefault(run.case.id, []).append(
+            Recording(run.case, run.traces, run.run_id, is_session)
+        )
     return found
 
 

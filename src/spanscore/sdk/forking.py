@@ -17,7 +17,8 @@ class Forked(Protocol):
 
 
 class _NoFork:
-    """While it is held no fork begins: a child would have modules that are imported in half, and never the rest.
+    """While it is held no fork begins: a child would have modules that are imported in half, and
+    never the rest.
 
     A fork waits some seconds at most, since the import may itself wait for the forking thread.
     """
@@ -51,7 +52,9 @@ no_fork = _NoFork()
 
 
 def register_fork(worker: Callable[[], "Forked | None"], ending: Callable[[], object]) -> None:
-    """Have the child of each fork begin anew; `ending` is called where it ends in a way that runs no exit handlers."""
+    """Have the child of each fork begin anew; `ending` is called where it ends in a way that runs
+    no exit handlers.
+    """
 
     def in_child() -> None:
         no_fork.after_in_child()
@@ -61,16 +64,24 @@ def register_fork(worker: Callable[[], "Forked | None"], ending: Callable[[], ob
         _end_with_celery(ending)
 
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=no_fork.before, after_in_parent=no_fork.after, after_in_child=in_child)
+        os.register_at_fork(
+            before=no_fork.before, after_in_parent=no_fork.after, after_in_child=in_child
+        )
 
 
 def is_child() -> bool:
-    """Whether this process was forked after `register_fork`: one of multiprocessing's runs no handlers of `atexit`."""
+    """Whether this process was forked after `register_fork`: one of multiprocessing's runs no
+    handlers of `atexit`.
+    """
     return no_fork.is_over_in_child
 
 
 def _end_with_celery(ending: Callable[[], object]) -> None:
-    """Processes of Celery's pool end by `os._exit`: before that, there is only Celery's own signal."""
+    """Processes of Celery's pool end by `os._exit`: before that, there is only Celery's own
+    signal.
+    """
     signals = sys.modules.get("celery.signals")
     if signals is not None:
-        signals.worker_process_shutdown.connect(lambda **_: ending(), weak=False, dispatch_uid="spanscore")
+        signals.worker_process_shutdown.connect(
+            lambda **_: ending(), weak=False, dispatch_uid="spanscore"
+        )

@@ -1,4 +1,6 @@
-"""What the application's providers emit, gathered into traces until they are scored: in memory, and bounded."""
+"""What the application's providers emit, gathered into traces until they are scored: in memory, and
+bounded.
+"""
 
 import itertools
 import logging
@@ -74,7 +76,8 @@ class Gathered:
     ) -> None:
         """Take in spans that have ended, and log records.
 
-        `running` gives the ids of the spans of a trace that have begun and not ended: it is not complete before.
+        `running` gives the ids of the spans of a trace that have begun and not ended: it is not
+        complete before.
         """
         rows: dict[bytes, tuple[Fragment, _Row]] = {}
         for one in ended:
@@ -90,7 +93,9 @@ class Gathered:
         self._release()
 
     def refuse(self, trace_id: str) -> None:
-        """Some of a trace is lost: it is not scored, for it would be scored for what is not there."""
+        """Some of a trace is lost: it is not scored, for it would be scored for what is not
+        there.
+        """
         unit = bytes.fromhex(trace_id)
         if unit not in self._refused:
             self._meter.add(declared.SDK_DROPPED_TRACES)
@@ -115,7 +120,10 @@ class Gathered:
         return whole
 
     def accept(self, cut: Cut, now_ns: int) -> bool:
-        """See `Assembler.accept`. False too where some of the trace is lost: it is let go when it is complete."""
+        """See `Assembler.accept`.
+
+        False too where some of the trace is lost: it is let go when it is complete.
+        """
         if cut.key in self._refused or not self.assembler.accept(cut, now_ns):
             return False
         self._meter.add(declared.TRACES_CUT, completeness=cut.completeness)
@@ -177,7 +185,9 @@ class Gathered:
         self._size_bytes += row.size_bytes
         if not self.assembler.push(fragment, now_ns):
             self._drop(fragment.row)
-            self._meter.add(declared.TRACES_LATE_ITEMS, fragment.items, signal="traces" if row.spans else "logs")
+            self._meter.add(
+                declared.TRACES_LATE_ITEMS, fragment.items, signal="traces" if row.spans else "logs"
+            )
 
     def _has_room(self, size_bytes: int) -> bool:
         """Whether there is room, if need be without what is kept for late spans only."""
@@ -199,14 +209,20 @@ def _unit(item: Span | LogRecord, *, of_log: bool) -> str:
     if not item.scope.name.startswith(dialects.unit_scopes()):
         return item.trace_id
     try:
-        return dialects.unit_of(item.scope.name, item.trace_id, lambda: item.attributes, of_log=of_log)
+        return dialects.unit_of(
+            item.scope.name, item.trace_id, lambda: item.attributes, of_log=of_log
+        )
     except Exception:  # noqa: BLE001 - one item must not stop all that come
-        _log.warning("%s: what an item belongs to cannot be read; it goes by its trace id", item.scope.name)
+        _log.warning(
+            "%s: what an item belongs to cannot be read; it goes by its trace id", item.scope.name
+        )
         return item.trace_id
 
 
 def shows_genai(item: Span | LogRecord) -> bool:
-    """Whether a dialect may read this: by the names in it, and the short texts, which may be names."""
+    """Whether a dialect may read this: by the names in it, and the short texts, which may be
+    names.
+    """
     return dialects.shows_genai(_named(item))
 
 
@@ -216,7 +232,11 @@ def may_hold_scores(item: Span | LogRecord) -> bool:
 
 
 def _named(item: Span | LogRecord) -> bytes:
-    names = [item.scope.name, item.name if isinstance(item, Span) else item.event_name, *item.attributes]
+    names = [
+        item.scope.name,
+        item.name if isinstance(item, Span) else item.event_name,
+        *item.attributes,
+    ]
     names += [x for x in item.attributes.values() if isinstance(x, str) and len(x) <= _SHORT]
     if isinstance(item, Span):
         names += [name for event in item.events for name in (event.name, *event.attributes)]
@@ -224,7 +244,13 @@ def _named(item: Span | LogRecord) -> bytes:
 
 
 def _size_bytes(item: Span | LogRecord) -> int:
-    texts = sum(len(x) if isinstance(x, str | bytes) else len(str(x)) for x in item.attributes.values())
+    texts = sum(
+        len(x) if isinstance(x, str | bytes) else len(str(x)) for x in item.attributes.values()
+    )
     if isinstance(item, LogRecord):
         return _ITEM_BYTES + texts + len(str(item.body))
-    return _ITEM_BYTES + texts + sum(len(str(x)) for event in item.events for x in event.attributes.values())
+    return (
+        _ITEM_BYTES
+        + texts
+        + sum(len(str(x)) for event in item.events for x in event.attributes.values())
+    )

@@ -1,4 +1,6 @@
-"""The global providers of the OpenTelemetry API, and how one is set that the application may still replace."""
+"""The global providers of the OpenTelemetry API, and how one is set that the application may still
+replace.
+"""
 
 import logging
 from types import ModuleType
@@ -8,7 +10,9 @@ _log = logging.getLogger(__name__)
 
 def is_stand_in(provider: object) -> bool:
     """Whether this is what the API gives while no provider is set."""
-    return type(provider).__name__.startswith("Proxy") and type(provider).__module__.startswith("opentelemetry.")
+    return type(provider).__name__.startswith("Proxy") and type(provider).__module__.startswith(
+        "opentelemetry."
+    )
 
 
 def set_replaceable(module: ModuleType, name: str, provider: object) -> None:
@@ -19,4 +23,6 @@ def set_replaceable(module: ModuleType, name: str, provider: object) -> None:
     if hasattr(module, name):
         setattr(module, name, provider)
     else:
-        _log.warning("%s has no %s: call set_tracer_provider yourself, before", module.__name__, name)
+        _log.warning(
+            "%s has no %s: call set_tracer_provider yourself, before", module.__name__, name
+        )

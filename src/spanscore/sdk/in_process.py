@@ -1,4 +1,6 @@
-"""The settings of scoring in an agent's own process: those of the server, but for what has no meaning there."""
+"""The settings of scoring in an agent's own process: those of the server, but for what has no
+meaning there.
+"""
 
 import os
 from collections.abc import Mapping
@@ -24,13 +26,17 @@ APPLICATION: Final = "application"
 """The name of the exporter that stands for the application's own providers."""
 
 _COMPLETE_AFTER_NS: Final = duration_ns("1s")
-"""Spans come as they end, and it is known which still run: nothing has to be waited for but log records."""
+"""Spans come as they end, and it is known which still run: nothing has to be waited for but log
+records.
+"""
 
 _LATE_WINDOW_NS: Final = duration_ns("1m")
 
 IN_MEMORY: Final = Store(
     url="sqlite+pysqlite://",
-    retention=Retention().model_copy(update={"max_age": duration_ns("1h"), "max_bytes": 32 * 2**20}),
+    retention=Retention().model_copy(
+        update={"max_age": duration_ns("1h"), "max_bytes": 32 * 2**20}
+    ),
 )
 """A store that ends with the process; what is older than an hour, or too much, is forgotten."""
 
@@ -47,7 +53,10 @@ def settings(
     config: Settings | PathLike | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> Settings:
-    """What `instrument` was asked for, over the configuration file and the environment. Raises ConfigError."""
+    """What `instrument` was asked for, over the configuration file and the environment.
+
+    Raises ConfigError.
+    """
     found = _base(config, environ)
     changes: dict[str, BaseModel] = {"assemble": _assemble(found), "store": _store(found, store)}
     changes["judge"] = _judge(found, judge)
@@ -71,11 +80,15 @@ def _assemble(found: Settings) -> BaseModel:
     """Shorter waits than behind a network, where none are configured."""
     own = {"complete_after": _COMPLETE_AFTER_NS, "late_window": _LATE_WINDOW_NS}
     asked = found.assemble.model_fields_set
-    return found.assemble.model_copy(update={name: wait for name, wait in own.items() if name not in asked})
+    return found.assemble.model_copy(
+        update={name: wait for name, wait in own.items() if name not in asked}
+    )
 
 
 def _judge(found: Settings, model: str | None) -> BaseModel:
-    """No trial question at the start of each process, unless one is configured: a short program would pay twice."""
+    """No trial question at the start of each process, unless one is configured: a short program
+    would pay twice.
+    """
     judge = found.judge if model is None else found.judge.with_model(model)
     asked = "try_at_start" in found.judge.model_fields_set
     return judge if asked else judge.model_copy(update={"try_at_start": False})
@@ -88,7 +101,9 @@ def _store(found: Settings, store: PathLike | None) -> BaseModel:
 
 
 def _export(found: Settings, export: str | None) -> BaseModel:
-    """Scores leave by the exporters that are configured; else, or where asked for, through the application's own."""
+    """Scores leave by the exporters that are configured; else, or where asked for, through the
+    application's own.
+    """
     own = found.export
     if export is None and own.exporters:
         return own

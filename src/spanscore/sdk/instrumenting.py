@@ -34,7 +34,10 @@ class Instrumentation:
     """Scoring in this process, as `instrument` began it."""
 
     def __init__(
-        self, worker: Worker | None, timeout_s: float, flush_application: Callable[[], object] = lambda: None
+        self,
+        worker: Worker | None,
+        timeout_s: float,
+        flush_application: Callable[[], object] = lambda: None,
     ) -> None:
         """`worker` None: nothing is scored, since OTEL_SDK_DISABLED says so.
 
@@ -45,24 +48,32 @@ class Instrumentation:
         self._flush_application = flush_application
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:
-        """Wait until every trace that is complete is scored and its scores have left; False: not within the time."""
+        """Wait until every trace that is complete is scored and its scores have left; False: not
+        within the time.
+        """
         return self._worker.flush(timeout_millis / 1000) if self._worker else True
 
     def shutdown(self, timeout_millis: int | None = None) -> bool:
-        """Score all that is there, open sessions too, and end; False: not within the time. Idempotent.
+        """Score all that is there, open sessions too, and end; False: not within the time.
 
-        Without `timeout_millis`, `shutdown_timeout` of the configuration holds. It is called when the process ends, and
-        when the TracerProvider is shut down.
+        Idempotent.
+
+        Without `timeout_millis`, `shutdown_timeout` of the configuration holds. It is called when
+        the process ends, and when the TracerProvider is shut down.
         """
         if self._worker is None:
             return True
-        is_done = self._worker.shutdown(self._timeout_s if timeout_millis is None else timeout_millis / 1000)
+        is_done = self._worker.shutdown(
+            self._timeout_s if timeout_millis is None else timeout_millis / 1000
+        )
         if not is_done:
             _log.warning("not all could be scored, or sent, before the process ended")
         return is_done
 
     def _end_process(self) -> None:
-        """Score all that is there and have it sent, where the process ends without its exit handlers."""
+        """Score all that is there and have it sent, where the process ends without its exit
+        handlers.
+        """
         self.shutdown()
         self._flush_application()
 
@@ -70,13 +81,18 @@ class Instrumentation:
         """Score what is complete where other threads go on working; else all."""
         if self._worker is None:
             return
-        others = [x for x in threading.enumerate() if x is not threading.main_thread() and not x.daemon]
+        others = [
+            x for x in threading.enumerate() if x is not threading.main_thread() and not x.daemon
+        ]
         self._worker.flush(self._timeout_s, everything=not others)
         if is_child():
             self._flush_application()
 
-    def scores(self, *, trace_id: str | None = None, session_id: str | None = None) -> "list[Evaluation]":
-        """The newest scores of a trace, by its hex id, or of a session and its traces, as far as they are kept here.
+    def scores(
+        self, *, trace_id: str | None = None, session_id: str | None = None
+    ) -> "list[Evaluation]":
+        """The newest scores of a trace, by its hex id, or of a session and its traces, as far as
+        they are kept here.
 
         Those that others gave, as by `record_score`, come last.
         """
@@ -88,7 +104,9 @@ class Instrumentation:
         return [*ours, *store.external_scores(trace_id=trace_id, session_id=session_id)]
 
     def health(self) -> dict[str, Any]:
-        """What waits, what was dropped, and how models and exporters do; for a health page or a person."""
+        """What waits, what was dropped, and how models and exporters do; for a health page or a
+        person.
+        """
         if self._worker is None:
             return {}
         running = self._worker.running
@@ -110,26 +128,36 @@ def instrument(
     tracer_provider: "TracerProvider | None" = None,
     logger_provider: "LoggerProvider | None" = None,
 ) -> Instrumentation:
-    """Score this application's own traces, in a thread of its own: one line after OpenTelemetry is set up.
+    """Score this application's own traces, in a thread of its own: one line after OpenTelemetry is
+    set up.
 
-    `judge` is a model such as "gpt-4o-mini", or an object with `ask`. `metrics` are those to measure, and no others:
-    names, functions that `@spanscore.metric` decorates, or a mapping from name to options; without it those of the
-    configuration. `embedding` is a provider's model, or what stands under `embedding` in a configuration. `export` is
-    an OTLP endpoint for the scores; without it, and without exporters in the configuration, they leave through the
-    application's own processors and exporters.
-    `attach` "attributes" has them leave on the evaluated span itself, which waits for them in a `ScoringExporter`.
-    `store` is an SQLite file that keeps scores; without it they are kept in memory for an hour. `config` is a
-    configuration file, or its settings; without it SPANSCORE_CONFIG names a file, and SPANSCORE_JUDGE_MODEL a judge.
-    `on_scores` is called with the scores of a trace or session when they are there, in another thread.
+    `judge` is a model such as "gpt-4o-mini", or an object with `ask`. `metrics` are those to
+    measure, and no others: names, functions that `@spanscore.metric` decorates, or a mapping from
+    name to options; without it those of the configuration. `embedding` is a provider's model, or
+    what stands under `embedding` in a configuration. `export` is an OTLP endpoint for the scores;
+    without it, and without exporters in the configuration, they leave through the application's own
+    processors and exporters. `attach` "attributes" has them leave on the evaluated span itself,
+    which waits for them in a `ScoringExporter`. `store` is an SQLite file that keeps scores;
+    without it they are kept in memory for an hour. `config` is a configuration file, or its
+    settings; without it SPANSCORE_CONFIG names a file, and SPANSCORE_JUDGE_MODEL a judge.
+    `on_scores` is called with the scores of a trace or session when they are there, in another
+    thread.
 
-    Without providers, the application's global ones are used; where no TracerProvider is set, one without exporters is,
-    which the application may replace. Called again, it takes the place of the call before.
+    Without providers, the application's global ones are used; where no TracerProvider is set, one
+    without exporters is, which the application may replace. Called again, it takes the place of the
+    call before.
 
-    Raises ConfigError where a model, metric, option or file cannot be; from then on nothing is raised.
+    Raises ConfigError where a model, metric, option or file cannot be; from then on nothing is
+    raised.
     """
     judge_model, judge_object = (judge, None) if isinstance(judge, str) else (None, judge)
     asked = in_process.settings(
-        judge=judge_model, metrics=metrics, embedding=embedding, export=export, store=store, config=config
+        judge=judge_model,
+        metrics=metrics,
+        embedding=embedding,
+        export=export,
+        store=store,
+        config=config,
     )
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         _log.info("OTEL_SDK_DISABLED is true: nothing is scored")
@@ -141,7 +169,9 @@ def instrument(
     attached = Attached(tracer_provider, logger_provider, needs_exporters=needs_exporters)
     holds_back = _holds_back(attach, asked)
     scored = _told(attached.histogram if APPLICATION in asked.export.exporters else None, on_scores)
-    worker = Worker(Job(asked, attached.exporters, judge_object, holds_back, scored, attached.follow))
+    worker = Worker(
+        Job(asked, attached.exporters, judge_object, holds_back, scored, attached.follow)
+    )
     instrumentation = Instrumentation(worker, asked.shutdown_timeout / 1e9, attached.flush)
     attached.attach(worker, instrumentation.shutdown)
     _take_over(instrumentation)
@@ -151,7 +181,9 @@ def instrument(
 
 
 def _require_models(asked: "Settings", judge: "Judge | None") -> None:
-    """Raise ConfigError at once, and not in the thread, where a model is named that cannot be called."""
+    """Raise ConfigError at once, and not in the thread, where a model is named that cannot be
+    called.
+    """
     from spanscore.judge import open_judge  # noqa: PLC0415 - not before the environment was asked
 
     if judge is None:
@@ -159,19 +191,24 @@ def _require_models(asked: "Settings", judge: "Judge | None") -> None:
 
 
 def _holds_back(attach: str, asked: "Settings") -> Any:
-    """The board by which scores leave on their spans; None where they leave as spans. Raises ConfigError."""
+    """The board by which scores leave on their spans; None where they leave as spans.
+
+    Raises ConfigError.
+    """
     if attach not in {"spans", "attributes"}:
         raise ConfigError(f"attach: {attach!r} is not known here: use 'spans' or 'attributes'")
     if attach == "spans":
         if (loaded := sys.modules.get("spanscore.sdk.scoring_exporter")) is not None:
             loaded.board.close()
         return None
-    from spanscore.sdk import scoring_exporter  # noqa: PLC0415 - heavy, and only for who has wrapped an exporter
+    from spanscore.sdk import (  # noqa: PLC0415 - heavy, and only for who has wrapped an exporter
+        scoring_exporter,
+    )
 
     if not scoring_exporter.exporters():
         raise ConfigError(
-            "attach: 'attributes' needs an exporter in which spans wait for their scores: wrap yours, as in "
-            "BatchSpanProcessor(spanscore.ScoringExporter(OTLPSpanExporter()))"
+            "attach: 'attributes' needs an exporter in which spans wait for their scores: wrap"
+            " yours, as in BatchSpanProcessor(spanscore.ScoringExporter(OTLPSpanExporter()))"
         )
     scoring_exporter.board.open(asked.inline)
     return scoring_exporter.board
@@ -204,9 +241,11 @@ def _take_over(instrumentation: Instrumentation) -> None:
 
 
 def _at_exit() -> None:
-    """Score what is there when the main thread ends, as long as threads can be used, and then what has come since.
+    """Score what is there when the main thread ends, as long as threads can be used, and then what
+    has come since.
 
-    The latter runs before the providers' own handlers, which were registered earlier: the scores leave before they do.
+    The latter runs before the providers' own handlers, which were registered earlier: the scores
+    leave before they do.
     """
     register_fork(lambda: _current._worker if _current else None, _end_process)  # noqa: SLF001 - its own
     atexit.register(lambda: _current and _current.shutdown())

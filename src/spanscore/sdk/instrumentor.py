@@ -1,4 +1,6 @@
-"""What `opentelemetry-instrument` finds by its entry point, so that a program is scored without a changed line."""
+"""What `opentelemetry-instrument` finds by its entry point, so that a program is scored without a
+changed line.
+"""
 
 import logging
 import os
@@ -10,7 +12,9 @@ from spanscore.sdk.in_process import CONFIG_VARIABLE
 _log = logging.getLogger(__name__)
 
 _SWITCHES: Final = (CONFIG_VARIABLE, "SPANSCORE_JUDGE_MODEL")
-"""One of these must be set: that spanscore is installed does not mean that every program is to be scored."""
+"""One of these must be set: that spanscore is installed does not mean that every program is to be
+scored.
+"""
 
 
 class Instrumentor:
@@ -20,10 +24,17 @@ class Instrumentor:
         self._instrumentation: Any = None
 
     def instrument(self, **options: Any) -> None:
-        """Score this program, if the environment asks for it. What is wrong with what it asks for is logged."""
+        """Score this program, if the environment asks for it.
+
+        What is wrong with what it asks for is logged.
+        """
         if not any(os.environ.get(name) for name in _SWITCHES):
             return
-        given = {name: options[name] for name in ("tracer_provider", "logger_provider") if options.get(name)}
+        given = {
+            name: options[name]
+            for name in ("tracer_provider", "logger_provider")
+            if options.get(name)
+        }
         try:
             from spanscore.sdk.instrumenting import instrument  # noqa: PLC0415 - only where it is asked for
 

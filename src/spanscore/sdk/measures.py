@@ -16,11 +16,15 @@ Measure: TypeAlias = str | type[Metric] | Callable[..., Any]
 """A metric by its name, its class, or the function that `@spanscore.metric` decorates."""
 
 Measures: TypeAlias = Measure | Iterable[Measure] | Mapping[str, Mapping[str, Any] | None]
-"""One metric, several, or a mapping from name to options; None in place of options: as they are configured."""
+"""One metric, several, or a mapping from name to options; None in place of options: as they are
+configured.
+"""
 
 
 def by_name(metrics: Measures) -> dict[str, Any]:
-    """The options of each metric, by its name; None where none are given. Raises InputError on what is no metric.
+    """The options of each metric, by its name; None where none are given.
+
+    Raises InputError on what is no metric.
 
     >>> by_name("coherence")
     {'coherence': None}
@@ -33,7 +37,10 @@ def by_name(metrics: Measures) -> dict[str, Any]:
 
 
 def with_options(settings: Settings, given: Mapping[str, Any]) -> Settings:
-    """The settings with the options that are given with metrics. Raises ConfigError where there is no such option."""
+    """The settings with the options that are given with metrics.
+
+    Raises ConfigError where there is no such option.
+    """
     options = {name: x for name, x in given.items() if x is not None}
     if not options:
         return settings
@@ -44,9 +51,14 @@ def with_options(settings: Settings, given: Mapping[str, Any]) -> Settings:
 
 
 def checked(make: Callable[..., Any], key: str, *given: Any) -> Any:
-    """A part of the configuration, made and validated. Raises ConfigError in the words of the configuration's own."""
+    """A part of the configuration, made and validated.
+
+    Raises ConfigError in the words of the configuration's own.
+    """
     try:
         return make(*given)
     except ValidationError as error:
         problems = [{**x, "loc": (key, *x["loc"])} for x in error.errors(include_url=False)]
-        raise ConfigError("\n".join(configuration.explain(x, Settings) for x in problems)) from error
+        raise ConfigError(
+            "\n".join(configuration.explain(x, Settings) for x in problems)
+        ) from error

@@ -1,4 +1,6 @@
-"""What the application's providers are given: processors that take what ends, and wait for nothing."""
+"""What the application's providers are given: processors that take what ends, and wait for
+nothing.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,11 +25,19 @@ class Spans(SpanProcessor):
         self._worker = worker
         self._closed = closed
 
-    def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # as the SDK has it
-        """A span has begun: its trace is not complete before it has ended. A session named around it is set on it."""
+    # as the SDK has it
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        """A span has begun: its trace is not complete before it has ended.
+
+        A session named around it is set on it.
+        """
         try:
             context = span.context
-            if context is not None and context.trace_flags.sampled and not self._worker.is_own_thread():
+            if (
+                context is not None
+                and context.trace_flags.sampled
+                and not self._worker.is_own_thread()
+            ):
                 self._worker.started(context)
                 names = current_names(parent_context)
                 if names.session_id is not None or names.user_id is not None:
@@ -39,13 +49,19 @@ class Spans(SpanProcessor):
         """A span has ended."""
         try:
             context = span.context
-            if context is not None and context.trace_flags.sampled and not self._worker.is_own_thread():
+            if (
+                context is not None
+                and context.trace_flags.sampled
+                and not self._worker.is_own_thread()
+            ):
                 self._worker.ended(span)
         except Exception:  # noqa: BLE001, S110 - likewise
             pass
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:
-        """Wait until what is complete is scored, and its scores were handed to the other processors."""
+        """Wait until what is complete is scored, and its scores were handed to the other
+        processors.
+        """
         return self._worker.flush(timeout_millis / _MILLIS)
 
     def shutdown(self) -> None:
@@ -57,7 +73,9 @@ def _name(span: Span, names: Named) -> None:
     """Set the attributes of a session and a user that the span itself does not have."""
     own = span.attributes or {}
     found = named(names.session_id, names.user_id).items()
-    span.set_attributes({key: value for key, value in found if value is not None and key not in own})
+    span.set_attributes(
+        {key: value for key, value in found if value is not None and key not in own}
+    )
 
 
 class Logs(LogRecordProcessor):
@@ -70,7 +88,9 @@ class Logs(LogRecordProcessor):
         """A log record was emitted."""
         try:
             record = log_record.log_record
-            if (record.trace_id or getattr(record, "event_name", None)) and not self._worker.is_own_thread():
+            if (
+                record.trace_id or getattr(record, "event_name", None)
+            ) and not self._worker.is_own_thread():
                 self._worker.logged(log_record)
         except Exception:  # noqa: BLE001, S110 - it is the application's, and only a score is at stake
             pass

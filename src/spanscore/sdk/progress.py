@@ -1,4 +1,6 @@
-"""Shows on standard error how far work has come: a bar on a terminal, elsewhere a line now and then."""
+"""Shows on standard error how far work has come: a bar on a terminal, elsewhere a line now and
+then.
+"""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -1,4 +1,6 @@
-"""Attaches captures to every provider of the OpenTelemetry SDK in this process, and sets one where there is none."""
+"""Attaches captures to every provider of the OpenTelemetry SDK in this process, and sets one where
+there is none.
+"""
 
 import functools
 import gc
@@ -55,10 +57,11 @@ class _Logs(LogRecordProcessor):
 
 
 class Attached:
-    """Captures that see all that any SDK provider of this process emits, whenever and by whom it was made.
+    """Captures that see all that any SDK provider of this process emits, whenever and by whom it
+    was made.
 
-    A framework may keep a provider of its own and never make it the global one. So those that exist are looked for
-    once, and those that are made later are noticed as they are made.
+    A framework may keep a provider of its own and never make it the global one. So those that exist
+    are looked for once, and those that are made later are noticed as they are made.
     """
 
     def __init__(self) -> None:
@@ -66,11 +69,17 @@ class Attached:
         self._known: WeakSet[Any] = WeakSet()
         self._lock = threading.Lock()
         spans, logs = _Spans(self.captures), _Logs(self.captures)
-        self._watch(TracerProvider, lambda provider: TracerProvider.add_span_processor(provider, spans))
-        self._watch(LoggerProvider, lambda provider: LoggerProvider.add_log_record_processor(provider, logs))
+        self._watch(
+            TracerProvider, lambda provider: TracerProvider.add_span_processor(provider, spans)
+        )
+        self._watch(
+            LoggerProvider, lambda provider: LoggerProvider.add_log_record_processor(provider, logs)
+        )
 
     def require_providers(self) -> None:
-        """Set a global provider of each kind where there is none, for agents whose tests set up none."""
+        """Set a global provider of each kind where there is none, for agents whose tests set up
+        none.
+        """
         if is_stand_in(trace_globals.get_tracer_provider()):
             set_replaceable(trace_globals, "_TRACER_PROVIDER", self._own_tracer_provider)
         if is_stand_in(logs_globals.get_logger_provider()):
@@ -85,7 +94,9 @@ class Attached:
         return LoggerProvider(shutdown_on_exit=False)
 
     def _watch(self, kind: Any, attach: Callable[[Any], None]) -> None:
-        """Attach to each provider of a kind: to those that there are, and to others as soon as they are made."""
+        """Attach to each provider of a kind: to those that there are, and to others as soon as they
+        are made.
+        """
         made = kind.__init__
 
         def attached_once(provider: Any) -> None:
@@ -102,7 +113,8 @@ class Attached:
 
         kind.__init__ = noticed
         for found in gc.get_objects():
-            if issubclass(type(found), kind):  # by its type: a proxy may do anything when asked for its class
+            # by its type: a proxy may do anything when asked for its class
+            if issubclass(type(found), kind):
                 attached_once(found)
 
 

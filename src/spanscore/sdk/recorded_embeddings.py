@@ -1,4 +1,6 @@
-"""A provider's embeddings in the file of recorded answers, so that tests get the same scores again, without a key."""
+"""A provider's embeddings in the file of recorded answers, so that tests get the same scores again,
+without a key.
+"""
 
 import base64
 import hashlib
@@ -14,15 +16,19 @@ from spanscore.naming import short_path
 from spanscore.sdk.cassettes import Cassette, Mode, Vector, compared_text, may_ask
 
 _STEPS = 32767
-"""Into how many steps a component is rounded between 0 and 1: a cosine of such vectors is the exact one to 0.0001."""
+"""Into how many steps a component is rounded between 0 and 1: a cosine of such vectors is the exact
+one to 0.0001.
+"""
 _LITTLE_ENDIAN = np.dtype("<i2")
 _SHOWN_CHARS = 160
 
 
 class CassetteEmbedder:
-    """An `Embedder` that gives the recorded vectors, and passes on to another one what its mode lets it.
+    """An `Embedder` that gives the recorded vectors, and passes on to another one what its mode
+    lets it.
 
-    What it gives is rounded as what is written, so that a score is the same when it is recorded and replayed.
+    What it gives is rounded as what is written, so that a score is the same when it is recorded and
+    replayed.
     """
 
     def __init__(
@@ -33,7 +39,10 @@ class CassetteEmbedder:
         embedder: Callable[[], Embedder | None],
         rules: Sequence[redact.Rule] = (),
     ) -> None:
-        """`embedder` is called when a text is to be passed on. `rules` are for what is written of texts."""
+        """`embedder` is called when a text is to be passed on.
+
+        `rules` are for what is written of texts.
+        """
         self._cassette = cassette
         self._mode = mode
         self._name = name
@@ -61,7 +70,10 @@ class CassetteEmbedder:
         embedder = self._embedder() if may_ask(self._mode, self._cassette) else None
         if embedder is None:
             where, text = short_path(self._cassette.path), texts[0][:_SHOWN_CHARS]
-            how = "record it with --spanscore-record=new, or all of them again with --spanscore-record=all"
+            how = (
+                "record it with --spanscore-record=new, or all of them again with"
+                " --spanscore-record=all"
+            )
             raise EmbeddingError(f"{where} has no embedding by {self._name} of {text!r}; {how}")
         return await embedder.embed(texts)
 
@@ -74,7 +86,8 @@ class CassetteEmbedder:
             return np.frombuffer(base64.b64decode(found.values, validate=True), _LITTLE_ENDIAN)
         except ValueError:
             raise EmbeddingError(
-                f"{short_path(self._cassette.path)}: a recorded embedding cannot be used; record it again"
+                f"{short_path(self._cassette.path)}: a recorded embedding cannot be used; record it"
+                " again"
             ) from None
 
     def _record(self, text: str, vector: NDArray[np.int16]) -> None:

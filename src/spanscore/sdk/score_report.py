@@ -1,4 +1,6 @@
-"""The scores of a run as a value for scripts and notebooks: a table where it is shown, rows for everything else."""
+"""The scores of a run as a value for scripts and notebooks: a table where it is shown, rows for
+everything else.
+"""
 
 import html
 import shutil
@@ -25,9 +27,9 @@ _NOT_SET_UP = ("no_judge", "no_embedding")
 class Report:
     """The scores of recorded agent traces, as `spanscore.evaluate` gives them.
 
-    `traces` are the agent traces by their start, `evaluations` what was measured on them and then on their sessions.
-    `notes` are sentences about what was left out or is not recorded. Shown in a notebook or printed, it is a table of
-    the metrics and a list of what fails.
+    `traces` are the agent traces by their start, `evaluations` what was measured on them and then
+    on their sessions. `notes` are sentences about what was left out or is not recorded. Shown in a
+    notebook or printed, it is a table of the metrics and a list of what fails.
     """
 
     traces: tuple[AgentTrace, ...]
@@ -41,7 +43,9 @@ class Report:
 
     @property
     def metrics(self) -> dict[str, MetricSummary]:
-        """Of each metric how many scores there are, their mean and pass rate with intervals, by its name."""
+        """Of each metric how many scores there are, their mean and pass rate with intervals, by its
+        name.
+        """
         return {x.metric: x for x in summaries(self.evaluations)}
 
     def __len__(self) -> int:
@@ -51,37 +55,46 @@ class Report:
         return iter(self.evaluations)
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """A flat row for each evaluation: what was scored, the outcome, and who measured at what cost."""
+        """A flat row for each evaluation: what was scored, the outcome, and who measured at what
+        cost.
+        """
         by_id = {trace.id: trace for trace in self.traces}
         return [_row(x, by_id.get(x.subject_id)) for x in self.evaluations]
 
     def to_pandas(self) -> Any:
         """The rows as a `pandas.DataFrame`. Raises SpanscoreError where pandas is not installed."""
         try:
-            from pandas import DataFrame  # noqa: PLC0415 - only who asks for a DataFrame has to have it
+            from pandas import (  # noqa: PLC0415 - only who asks for a DataFrame has to have it
+                DataFrame,
+            )
         except ImportError as error:
-            raise SpanscoreError("to_pandas needs pandas: pip install pandas; to_rows() needs nothing") from error
+            raise SpanscoreError(
+                "to_pandas needs pandas: pip install pandas; to_rows() needs nothing"
+            ) from error
         return DataFrame(self.to_rows(), columns=list(_COLUMNS))
 
     def to_jsonl(self, path: str | Path) -> None:
         """Write a JSON object a line for each evaluation, as `spanscore eval --jsonl` prints it.
 
-        Only its owner can read the file, since it contains what users said. Raises InputError where it cannot be
-        written, OutputError where it does not fit.
+        Only its owner can read the file, since it contains what users said. Raises InputError where
+        it cannot be written, OutputError where it does not fit.
         """
         text = "".join(f"{dumps(x.to_json())}\n" for x in self.evaluations)
         private_files.write(Path(path), text.encode(errors="replace"))
 
     def to_html(self, path: str | Path) -> None:
-        """Write a page that opens from disk: what fails first, each turn's steps, and what its scores rest on.
+        """Write a page that opens from disk: what fails first, each turn's steps, and what its
+        scores rest on.
 
-        Only its owner can read the file. Raises InputError where it cannot be written, OutputError where it does not
-        fit.
+        Only its owner can read the file. Raises InputError where it cannot be written, OutputError
+        where it does not fit.
         """
         from spanscore import report  # noqa: PLC0415 - who wants a table alone does not wait for it
 
         name = Path(path).stem.replace("_", " ")
-        results = report.Results(name=name, traces=self.traces, scores=self.evaluations, notes=self.notes)
+        results = report.Results(
+            name=name, traces=self.traces, scores=self.evaluations, notes=self.notes
+        )
         report.save(Path(path), results)
 
     def __repr__(self) -> str:
@@ -90,7 +103,10 @@ class Report:
         width = max(shutil.get_terminal_size((120, 24)).columns, 60)
         if failing := self.failing:
             lines += ["", f"failing: {len(failing):,} of {len(self.evaluations):,}"]
-            lines += [_cut(f"  {_subject(x)}  {_verdict(x)}  {x.reason}", width) for x in failing[:_MAX_FAILING]]
+            lines += [
+                _cut(f"  {_subject(x)}  {_verdict(x)}  {x.reason}", width)
+                for x in failing[:_MAX_FAILING]
+            ]
             if len(failing) > _MAX_FAILING:
                 lines.append(f"  and {len(failing) - _MAX_FAILING:,} more: .failing has them all")
         return "\n".join([*lines, *(["", *self._remarks()] if self._remarks() else [])])
@@ -99,25 +115,36 @@ class Report:
         rows = "".join(_html_row("td", _cells(x)) for x in self._shown())
         parts = [f"<p><b>{html.escape(self._title())}</b></p>"]
         if rows:
-            parts.append(f"<table><thead>{_html_row('th', _HEADINGS)}</thead><tbody>{rows}</tbody></table>")
+            parts.append(
+                f"<table><thead>{_html_row('th', _HEADINGS)}</thead><tbody>{rows}</tbody></table>"
+            )
         if failing := self.failing:
             listed = "".join(
                 _html_row("td", (_subject(x), _verdict(x), _cut(x.reason, _MAX_REASON_CHARS)))
                 for x in failing[:_MAX_FAILING]
             )
-            parts.append(f"<p>failing: {len(failing):,} of {len(self.evaluations):,}</p><table>{listed}</table>")
+            parts.append(
+                f"<p>failing: {len(failing):,} of"
+                f" {len(self.evaluations):,}</p><table>{listed}</table>"
+            )
         parts += [f"<p>{html.escape(x)}</p>" for x in self._remarks()]
         return "".join(parts)
 
     def _shown(self) -> list[MetricSummary]:
         """The metrics that were measured: not those for which no model is configured."""
         without = self._not_set_up()
-        return [x for name, x in self.metrics.items() if x.skipped < x.scored + x.skipped or name not in without]
+        return [
+            x
+            for name, x in self.metrics.items()
+            if x.skipped < x.scored + x.skipped or name not in without
+        ]
 
     def _not_set_up(self) -> dict[str, str]:
         """By metric why nothing could be measured, where no judge or embedding is configured."""
         skips = ((x.metric, x.outcome) for x in self.evaluations)
-        return {name: y.reason for name, y in skips if isinstance(y, Skip) and y.cause in _NOT_SET_UP}
+        return {
+            name: y.reason for name, y in skips if isinstance(y, Skip) and y.cause in _NOT_SET_UP
+        }
 
     def _title(self) -> str:
         sessions = len({x.session_key for x in self.traces if x.session_key is not None})
@@ -128,7 +155,10 @@ class Report:
         reasons: dict[str, list[str]] = {}
         for name, reason in self._not_set_up().items():
             reasons.setdefault(reason.replace(f" judges {name}:", " judges them:"), []).append(name)
-        return [*(f"skipped: {', '.join(names)}: {reason}" for reason, names in reasons.items()), *self.notes]
+        return [
+            *(f"skipped: {', '.join(names)}: {reason}" for reason, names in reasons.items()),
+            *self.notes,
+        ]
 
 
 _COLUMNS = (
@@ -232,6 +262,8 @@ def _counted(count: int, what: str) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    """`text` on one line, cut to `width` with an ellipsis; what a terminal might obey is shown as its escape."""
+    """`text` on one line, cut to `width` with an ellipsis; what a terminal might obey is shown as
+    its escape.
+    """
     line = "".join(x if x.isprintable() else repr(x)[1:-1] for x in " ".join(text.split()))
     return line if len(line) <= width else f"{line[: width - 1]}…"

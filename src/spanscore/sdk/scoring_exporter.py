@@ -1,4 +1,6 @@
-"""`ScoringExporter`: an exporter around another, through which the scored spans leave with their scores on them."""
+"""`ScoringExporter`: an exporter around another, through which the scored spans leave with their
+scores on them.
+"""
 
 import logging
 import os
@@ -23,7 +25,9 @@ from spanscore.sdk.spans import to_span
 _log = logging.getLogger(__name__)
 
 _REMEMBERED: Final = 20_000
-"""Traces of which it is remembered that they show GenAI, what of them has left, and what their scores are."""
+"""Traces of which it is remembered that they show GenAI, what of them has left, and what their
+scores are.
+"""
 
 _AT_SHUTDOWN_S: Final = 5.0
 """How long an exporter that is shut down waits for scores that are being stored."""
@@ -32,11 +36,12 @@ _exporters: "WeakSet[ScoringExporter]" = WeakSet()
 
 
 class ScoringExporter(SpanExporter):
-    """Sends spans on through another exporter: each at once, but for roots and agents, which wait for their scores.
+    """Sends spans on through another exporter: each at once, but for roots and agents, which wait
+    for their scores.
 
-    They wait while `spanscore.instrument(attach="attributes")` scores, for as long as `inline.max_delay` of its
-    configuration at most, and of a trace that shows GenAI only. May be called from any thread; the exporter inside is
-    called by one at a time.
+    They wait while `spanscore.instrument(attach="attributes")` scores, for as long as
+    `inline.max_delay` of its configuration at most, and of a trace that shows GenAI only. May be
+    called from any thread; the exporter inside is called by one at a time.
     """
 
     def __init__(self, exporter: SpanExporter) -> None:
@@ -142,7 +147,8 @@ class _Spot:
 
 
 class Board:
-    """What all exporters of the process know of traces: which spans may still get scores, and the scores of those.
+    """What all exporters of the process know of traces: which spans may still get scores, and the
+    scores of those.
 
     The `finishing.HoldsBack` of the process. Thread-safe.
     """
@@ -173,7 +179,9 @@ class Board:
         self.look()
 
     def give_up(self) -> None:
-        """After `close`, where nothing is scored any more: what was taken will not be released, and leaves as it is."""
+        """After `close`, where nothing is scored any more: what was taken will not be released, and
+        leaves as it is.
+        """
         with self._lock:
             self._taken.clear()
             self._released.notify_all()
@@ -187,7 +195,9 @@ class Board:
                 _trim(self._ended)
 
     def leave(self, key: tuple[str, str]) -> bool:
-        """A span is about to leave without scores; False: it must not, since they are on their way to it."""
+        """A span is about to leave without scores; False: it must not, since they are on their way
+        to it.
+        """
         with self._lock:
             if key in self._taken:
                 return False
@@ -202,17 +212,22 @@ class Board:
     def annotated(self, span: ReadableSpan, key: tuple[str, str]) -> ReadableSpan:
         """A span with its scores, if it has any."""
         with self._lock:
-            scores = self._scored.get(key[0], {}).get(key[1])  # it stays: another exporter may send the span too
+            # it stays: another exporter may send the span too
+            scores = self._scored.get(key[0], {}).get(key[1])
             _remember(self._left, key)
         return _with_scores(span, scores) if scores else span
 
     def leave_overdue(self, waiting: Iterable[_Waiting], now_ns: int) -> list[_Waiting]:
-        """Those that leave without scores, having waited for as long as they may, and the oldest of too many."""
+        """Those that leave without scores, having waited for as long as they may, and the oldest of
+        too many.
+        """
         oldest_ns = now_ns - self._config.max_delay if self.is_open else now_ns
         with self._lock:
             every = [x for x in waiting if x.key not in self._taken]
             too_many = len(every) - self._config.max_held_roots
-            leaving = [x for place, x in enumerate(every) if x.since_ns <= oldest_ns or place < too_many]
+            leaving = [
+                x for place, x in enumerate(every) if x.since_ns <= oldest_ns or place < too_many
+            ]
             for x in leaving:
                 _remember(self._left, x.key)
         return leaving
@@ -223,7 +238,9 @@ class Board:
             self._released.wait_for(lambda: self._taken.isdisjoint(keys), timeout_s)
 
     def take(self, trace_id: bytes) -> Sequence[_Spot]:
-        """The spans of a trace whose scores can still leave on them: until `release` they leave no other way."""
+        """The spans of a trace whose scores can still leave on them: until `release` they leave no
+        other way.
+        """
         named = trace_id.hex()
         with self._lock:
             ids = self._ended.pop(named, set())
@@ -232,9 +249,14 @@ class Board:
             return found
 
     def release(
-        self, held: Sequence[_Spot], evaluations: Iterable[Evaluation], left: Callable[[], None] = lambda: None
+        self,
+        held: Sequence[_Spot],
+        evaluations: Iterable[Evaluation],
+        left: Callable[[], None] = lambda: None,
     ) -> None:
-        """Let spans leave with their scores; those that have not come yet get them when they come."""
+        """Let spans leave with their scores; those that have not come yet get them when they
+        come.
+        """
         by_span: dict[str, list[Evaluation]] = {}
         for evaluation in evaluations:
             by_span.setdefault(evaluation.target.span_id, []).append(evaluation)
@@ -261,7 +283,8 @@ board = Board()
 """The process's one."""
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=board.forked)  # whether or not anything is scored: a lock may have been held
+    # whether or not anything is scored: a lock may have been held
+    os.register_at_fork(after_in_child=board.forked)
 
 
 def exporters() -> list[ScoringExporter]:

@@ -34,8 +34,8 @@ _THREADS: Final = 4
 class Job:
     """What the thread is to do.
 
-    `opened` gives the exporters by name, where the loop runs; `holds_back` holds spans for their scores, if anybody
-    does. `scored` is called with what was scored, `follow` about every second.
+    `opened` gives the exporters by name, where the loop runs; `holds_back` holds spans for their
+    scores, if anybody does. `scored` is called with what was scored, `follow` about every second.
     """
 
     settings: "Settings"
@@ -60,7 +60,9 @@ class Queue(Protocol):
         ...
 
     def take(self) -> tuple[list[Any], list[Any], list[Any], list[int]]:
-        """Some of what waits: ended spans, log records, begun spans, and the traces of which something was dropped."""
+        """Some of what waits: ended spans, log records, begun spans, and the traces of which
+        something was dropped.
+        """
         ...
 
     def ended_early(self) -> None:
@@ -122,7 +124,11 @@ class ScoringThread:
                     self._take_in()
                     await asyncio.sleep(0)
                 await asyncio.gather(*self._keeping, return_exceptions=True)
-                await (self.processing.finish_everything() if everything else self.processing.finish_complete())
+                await (
+                    self.processing.finish_everything()
+                    if everything
+                    else self.processing.finish_complete()
+                )
         except TimeoutError:
             return False
         return await self.processing.sender.drain(deadline_s - time.monotonic())
@@ -142,7 +148,9 @@ class ScoringThread:
             try:
                 asyncio.run(self._main())
             except Exception:  # noqa: BLE001 - the application goes on without scores
-                _log.exception("spanscore cannot score in this process; nothing is scored from here on")
+                _log.exception(
+                    "spanscore cannot score in this process; nothing is scored from here on"
+                )
                 self._queue.ended_early()
             finally:
                 self.ready.set()
@@ -165,7 +173,10 @@ class ScoringThread:
         assert processing is not None  # noqa: S101 - opened above
         try:
             async with asyncio.TaskGroup() as tasks:
-                loops = [tasks.create_task(x) for x in (*processing.loops(), self._intake(), self._following())]
+                loops = [
+                    tasks.create_task(x)
+                    for x in (*processing.loops(), self._intake(), self._following())
+                ]
                 await processing.take_up_sessions()
                 await self._stopping.wait()
                 for task in loops:
@@ -225,12 +236,14 @@ class ScoringThread:
         gathered = self._gathered
         if gathered is None:
             return
-        ended, logged, started, lost = self._queue.take()  # in this order: no span is seen to end before it begins
+        # in this order: no span is seen to end before it begins
+        ended, logged, started, lost = self._queue.take()
         for context in started:
             self._open_spans.begun(f"{context.trace_id:032x}", f"{context.span_id:016x}")
         for trace_id in lost:
             gathered.refuse(f"{trace_id:032x}")
-            self._open_spans.forget(f"{trace_id:032x}")  # whose end was dropped would stay open for ever
+            # whose end was dropped would stay open for ever
+            self._open_spans.forget(f"{trace_id:032x}")
         read = [x for span in ended if (x := self._read(span)) is not None]
         if self._job.holds_back is not None:
             for one in read:
@@ -250,7 +263,9 @@ class ScoringThread:
         scope = self._job.settings.assemble.session_scope
         scores = _guarded(lambda both: read_external(*both, session_scope=scope), found)
         if scores:
-            keeping = asyncio.ensure_future(self.processing.patiently(self.processing.store.put_external, scores))
+            keeping = asyncio.ensure_future(
+                self.processing.patiently(self.processing.store.put_external, scores)
+            )
             self._keeping.add(keeping)
             keeping.add_done_callback(self._kept)
 
@@ -266,7 +281,10 @@ class ScoringThread:
         if read is None:
             return None
         self._open_spans.ended(read.trace_id, read.span_id)
-        return Ended(read, is_local_root=not read.parent_span_id or bool(getattr(span.parent, "is_remote", False)))
+        return Ended(
+            read,
+            is_local_root=not read.parent_span_id or bool(getattr(span.parent, "is_remote", False)),
+        )
 
 
 def _guarded(read: Callable[[Any], Any], item: Any) -> Any:
@@ -279,5 +297,7 @@ def _guarded(read: Callable[[Any], Any], item: Any) -> Any:
 
 
 def _calls_models(job: Job) -> bool:
-    asks = job.judge is None and any(x.models and x.recorded_answers is None for x in job.settings.judges)
+    asks = job.judge is None and any(
+        x.models and x.recorded_answers is None for x in job.settings.judges
+    )
     return asks or job.settings.embedding.chosen == "litellm"

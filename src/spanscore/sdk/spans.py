@@ -1,7 +1,8 @@
-"""Spans and log records of the OpenTelemetry SDK as the model's, as if they had been sent by OTLP and decoded.
+"""Spans and log records of the OpenTelemetry SDK as the model's, as if they had been sent by OTLP
+and decoded.
 
-The SDK's objects are read by their attributes, so that its modules are not imported here and its older releases, whose
-log records have another shape, are read too.
+The SDK's objects are read by their attributes, so that its modules are not imported here and its
+older releases, whose log records have another shape, are read too.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -54,7 +55,9 @@ def to_span(span: "ReadableSpan") -> Span:
 
 
 def to_log_record(emitted: Any) -> LogRecord:
-    """What a LogRecordProcessor is given, as the model's log record; a body that OTLP has no type for is None."""
+    """What a LogRecordProcessor is given, as the model's log record; a body that OTLP has no type
+    for is None.
+    """
     record = emitted.log_record
     attributes = _attributes(record.attributes)
     named = getattr(record, "event_name", None) or attributes.get("event.name")
@@ -74,11 +77,20 @@ def to_log_record(emitted: Any) -> LogRecord:
 
 
 def _event(event: Any) -> Event:
-    return Event(_text(event.name), event.timestamp, _attributes(event.attributes), _dropped(event.attributes))
+    return Event(
+        _text(event.name),
+        event.timestamp,
+        _attributes(event.attributes),
+        _dropped(event.attributes),
+    )
 
 
 def _link(link: Any) -> Link:
-    return Link(_hex(link.context.trace_id, 32), _hex(link.context.span_id, 16), _attributes(link.attributes))
+    return Link(
+        _hex(link.context.trace_id, 32),
+        _hex(link.context.span_id, 16),
+        _attributes(link.attributes),
+    )
 
 
 def _hex(number: int, digits: int) -> str:
@@ -96,17 +108,22 @@ def _dropped(attributes: Any) -> int:
 
 
 def _resource(resource: Any) -> Resource:
-    return _remembered(_resources, resource, lambda: Resource(_attributes(getattr(resource, "attributes", None))))
+    return _remembered(
+        _resources, resource, lambda: Resource(_attributes(getattr(resource, "attributes", None)))
+    )
 
 
 def _scope(scope: Any) -> Scope:
     return _remembered(
-        _scopes, scope, lambda: Scope(_text(getattr(scope, "name", "")), _text(getattr(scope, "version", "")))
+        _scopes,
+        scope,
+        lambda: Scope(_text(getattr(scope, "name", "")), _text(getattr(scope, "version", ""))),
     )
 
 
 def _remembered(known: dict[int, tuple[Any, _T]], original: object, make: Callable[[], _T]) -> _T:
-    """The model's form of one object, made once: all spans of a resource share it, as those of one request do.
+    """The model's form of one object, made once: all spans of a resource share it, as those of one
+    request do.
 
     The original is kept with it, since the id of one that is gone may be given to another.
     """
@@ -140,7 +157,8 @@ def _value_or_none(item: Any) -> Value:
 def _value(item: Any, depth: int = 0) -> Value:
     """An attribute's value as it is after OTLP. Raises TypeError on what OTLP has no type for."""
     if isinstance(item, str):
-        return well_formed(str.__str__(item))  # of a text's subclass, such as an enumeration, the text itself
+        # of a text's subclass, such as an enumeration, the text itself
+        return well_formed(str.__str__(item))
     if item is None or isinstance(item, bool):
         return item
     if isinstance(item, int):
@@ -169,5 +187,7 @@ def _many(item: Any, depth: int) -> Value:
 
 
 def _nested(pairs: Iterable[tuple[Any, Any]], depth: int) -> dict[str, Value]:
-    """A key-value list; one value that cannot be sent takes the whole attribute with it, as in the SDK's encoder."""
+    """A key-value list; one value that cannot be sent takes the whole attribute with it, as in the
+    SDK's encoder.
+    """
     return {well_formed(str(key)): _value(item, depth) for key, item in pairs}

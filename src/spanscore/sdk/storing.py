@@ -1,4 +1,6 @@
-"""The store of a process: in memory, or a file where one is asked for and no other process has it."""
+"""The store of a process: in memory, or a file where one is asked for and no other process has
+it.
+"""
 
 import logging
 
@@ -12,7 +14,9 @@ _log = logging.getLogger(__name__)
 
 
 def open_store(config: Config) -> Store:
-    """The store that is configured; where another process has its file, one in memory, and a warning."""
+    """The store that is configured; where another process has its file, one in memory, and a
+    warning.
+    """
     if config.url == MEMORY:
         return Store.open(config)
     try:

@@ -15,16 +15,24 @@ T = TypeVar("T")
 class DaemonThreads(ThreadPoolExecutor):
     """A fixed number of daemon threads, which take work also after the main thread has ended.
 
-    The executor of the standard library refuses work from that moment on, which is when a short program's last traces
-    are scored. It is one by type only, since asyncio takes no other as the default.
+    The executor of the standard library refuses work from that moment on, which is when a short
+    program's last traces are scored. It is one by type only, since asyncio takes no other as the
+    default.
     """
 
-    def __init__(self, count: int, name: str, around: Callable[[], AbstractContextManager[object]]) -> None:
+    def __init__(
+        self, count: int, name: str, around: Callable[[], AbstractContextManager[object]]
+    ) -> None:
         """`around` is entered by each thread for as long as it lives."""
         super().__init__(count, name)
-        self._jobs: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = (
+            queue.SimpleQueue()
+        )
         self._around = around
-        self._own = [threading.Thread(target=self._work, name=f"{name}-{i}", daemon=True) for i in range(count)]
+        self._own = [
+            threading.Thread(target=self._work, name=f"{name}-{i}", daemon=True)
+            for i in range(count)
+        ]
         for thread in self._own:
             thread.start()
 

@@ -7,8 +7,12 @@ from opentelemetry import context, trace
 
 from spanscore.telemetry import instrumentation_suppressed
 
-_NOT_SAMPLED = trace.NonRecordingSpan(trace.SpanContext(1, 1, is_remote=False, trace_flags=trace.TraceFlags(0)))
-"""The parent of what is traced all the same: where the sampler follows the parent, it is dropped."""
+_NOT_SAMPLED = trace.NonRecordingSpan(
+    trace.SpanContext(1, 1, is_remote=False, trace_flags=trace.TraceFlags(0))
+)
+"""The parent of what is traced all the same: where the sampler follows the parent, it is
+dropped.
+"""
 
 
 @contextmanager

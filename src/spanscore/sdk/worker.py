@@ -1,4 +1,6 @@
-"""The bounded queue from the application's threads into the thread in which its traces are scored."""
+"""The bounded queue from the application's threads into the thread in which its traces are
+scored.
+"""
 
 import logging
 import threading
@@ -11,7 +13,9 @@ from spanscore.sdk.scoring_thread import Job, ScoringThread
 _log = logging.getLogger(__name__)
 
 QUEUE_SIZE: Final = 8192
-"""Spans, and log records, that wait for the thread; what comes while it is full is dropped, and counted."""
+"""Spans, and log records, that wait for the thread; what comes while it is full is dropped, and
+counted.
+"""
 
 _TAKEN_AT_ONCE: Final = 500
 _TELL_EVERY_S: Final = 60.0
@@ -20,8 +24,8 @@ _TELL_EVERY_S: Final = 60.0
 class Worker:
     """Takes spans and log records from any thread without waiting, and scores them in its own.
 
-    The thread starts with the first of them. After a fork the child has a worker without thread and with an empty
-    queue: what the parent took in is the parent's to score.
+    The thread starts with the first of them. After a fork the child has a worker without thread and
+    with an empty queue: what the parent took in is the parent's to score.
     """
 
     def __init__(self, job: Job) -> None:
@@ -40,7 +44,10 @@ class Worker:
         self._told_s = 0.0
 
     def forked(self) -> None:
-        """In the child of a fork: begin anew. What the parent had open is left as it is, and never closed here."""
+        """In the child of a fork: begin anew.
+
+        What the parent had open is left as it is, and never closed here.
+        """
         _of_parents.append(self._running)
         self._reset()
 
@@ -94,12 +101,15 @@ class Worker:
             self._running = running
 
     def is_own_thread(self) -> bool:
-        """Whether the caller is the thread, or one that works for it: what it emits is not the application's."""
+        """Whether the caller is the thread, or one that works for it: what it emits is not the
+        application's.
+        """
         running = self._running
         return running is not None and threading.get_ident() in running.own_threads
 
     def flush(self, timeout_s: float, *, everything: bool = False) -> bool:
-        """Wait until what is complete is scored, and its scores have left; False: not within the time.
+        """Wait until what is complete is scored, and its scores have left; False: not within the
+        time.
 
         With `everything`, what is not complete and open sessions are scored as they are.
         """
@@ -113,7 +123,10 @@ class Worker:
         return running.wait_for(running.flush(everything=everything, timeout_s=left_s), left_s)
 
     def shutdown(self, timeout_s: float) -> bool:
-        """Score everything that is there, then end the thread. What comes after is dropped. Idempotent."""
+        """Score everything that is there, then end the thread. What comes after is dropped.
+
+        Idempotent.
+        """
         if self._is_closed:
             return True
         is_done = self.flush(timeout_s, everything=True)
@@ -144,7 +157,9 @@ class Worker:
             self._job.holds_back.give_up()
 
     def take(self) -> tuple[list[Any], list[Any], list[Any], list[int]]:
-        """Some of what waits: ended spans, log records, begun spans, and the traces of which something was dropped."""
+        """Some of what waits: ended spans, log records, begun spans, and the traces of which
+        something was dropped.
+        """
         ended = _some(self._ended, _TAKEN_AT_ONCE)
         logged = _some(self._logged, _TAKEN_AT_ONCE)
         return ended, logged, _some(self._started, QUEUE_SIZE), _some(self._lost, QUEUE_SIZE)
@@ -166,11 +181,15 @@ class Worker:
         now_s = time.monotonic()
         if now_s - self._told_s > _TELL_EVERY_S:
             self._told_s = now_s
-            _log.warning("spans come faster than they can be taken in: those that do not fit are not scored")
+            _log.warning(
+                "spans come faster than they can be taken in: those that do not fit are not scored"
+            )
 
 
 _of_parents: list[Any] = []
-"""What a fork's parent had open, kept from being finalised in the child: its connections and locks are the parent's."""
+"""What a fork's parent had open, kept from being finalised in the child: its connections and locks
+are the parent's.
+"""
 
 
 def _some(waiting: deque[Any], limit: int) -> list[Any]:

@@ -1,4 +1,6 @@
-"""Stored traces of other backends and of object stores, read by a URL; each backend is one module."""
+"""Stored traces of other backends and of object stores, read by a URL; each backend is one
+module.
+"""
 
 import os
 import time
@@ -12,7 +14,18 @@ from spanscore.sources.location import Location, is_url, parse_location, since_d
 from spanscore.sources.port import Found, Source, Stored
 from spanscore.sources.query import DEFAULT_SINCE_NS, Query
 
-__all__ = ["Found", "Location", "Query", "Source", "Stored", "is_backend", "is_url", "opened", "parse", "place"]
+__all__ = [
+    "Found",
+    "Location",
+    "Query",
+    "Source",
+    "Stored",
+    "is_backend",
+    "is_url",
+    "opened",
+    "parse",
+    "place",
+]
 
 
 class _Backend(NamedTuple):
@@ -33,21 +46,26 @@ _BACKENDS: Final[Mapping[str, _Backend]] = {
 
 
 def place(text: str) -> Path | Location:
-    """What somebody gave: a path, or the URL of stored traces, with environment variables filled in.
+    """What somebody gave: a path, or the URL of stored traces, with environment variables filled
+    in.
 
     Raises InputError where it is a URL that cannot be used.
     """
     return parse(text, environ=os.environ) if is_url(text) else Path(text)
 
 
-def parse(text: str, *, environ: Mapping[str, str] | None = None, now_ns: Callable[[], int] = time.time_ns) -> Location:
+def parse(
+    text: str, *, environ: Mapping[str, str] | None = None, now_ns: Callable[[], int] = time.time_ns
+) -> Location:
     """The location that a URL names; see `parse_location`. Raises InputError."""
     scheme = text.partition("://")[0].lower()
     backend = _BACKENDS.get(scheme.partition("+")[0])
     now = now_ns()
     if backend is None:
         return parse_location(text, options=(), port=None, now_ns=now, environ=environ)
-    found = parse_location(text, options=backend.options, port=backend.port, now_ns=now, environ=environ)
+    found = parse_location(
+        text, options=backend.options, port=backend.port, now_ns=now, environ=environ
+    )
     return since_default(found, now - DEFAULT_SINCE_NS)
 
 
@@ -59,7 +77,9 @@ def is_backend(location: Location) -> bool:
 def opened(location: Location) -> Source:
     """The backend at a location, not connected yet. Raises InputError where it cannot be used."""
     if not is_backend(location):
-        raise InputError(f"{location}: there are {', '.join(sorted(_BACKENDS))}, and protocols of files")
+        raise InputError(
+            f"{location}: there are {', '.join(sorted(_BACKENDS))}, and protocols of files"
+        )
     module = import_module(f"{__name__}.{_BACKENDS[location.scheme].module}")
     made: Source = module.Source(location)
     return made

@@ -1,7 +1,9 @@
-"""The tables of the OpenTelemetry Collector's ClickHouse exporter, `otel_traces` and `otel_logs`, over HTTP.
+"""The tables of the OpenTelemetry Collector's ClickHouse exporter, `otel_traces` and `otel_logs`,
+over HTTP.
 
-Its attributes are maps of texts: what was sent as a number or a list comes back as its text, but for plain
-numbers. Names and values of a query are parameters of the statement, never part of its text.
+Its attributes are maps of texts: what was sent as a number or a list comes back as its text, but
+for plain numbers. Names and values of a query are parameters of the statement, never part of its
+text.
 """
 
 import re
@@ -10,7 +12,17 @@ from typing import Any, Final
 
 from spanscore.errors import InputError
 from spanscore.model.json import loads
-from spanscore.model.span import STATUS_ERROR, STATUS_OK, Event, Link, LogRecord, Resource, Scope, Span, Value
+from spanscore.model.span import (
+    STATUS_ERROR,
+    STATUS_OK,
+    Event,
+    Link,
+    LogRecord,
+    Resource,
+    Scope,
+    Span,
+    Value,
+)
 from spanscore.sources.decoding import CUT
 from spanscore.sources.http import Answer, Http
 from spanscore.sources.limits import MAX_TRACE_SPANS, within
@@ -37,13 +49,17 @@ _STATUSES: Final = {"ok": STATUS_OK, "error": STATUS_ERROR}
 _FAILED: Final = "StatusCode IN ('Error', 'STATUS_CODE_ERROR')"
 _UNKNOWN_TABLE: Final = b"UNKNOWN_TABLE"
 
-_SPANS: Final = """SELECT TraceId, SpanId, ParentSpanId, SpanName, SpanKind, ResourceAttributes, ScopeName,
+_SPANS: Final = """SELECT TraceId, SpanId, ParentSpanId, SpanName, SpanKind, ResourceAttributes, \
+ScopeName,
   ScopeVersion,
-  SpanAttributes, Duration, StatusCode, StatusMessage, toString(toUnixTimestamp64Nano(Timestamp)) AS Start,
-  arrayMap(x -> toString(toUnixTimestamp64Nano(x)), Events.Timestamp) AS EventTimes, Events.Name AS EventNames,
+  SpanAttributes, Duration, StatusCode, StatusMessage, toString(toUnixTimestamp64Nano(Timestamp)) \
+AS Start,
+  arrayMap(x -> toString(toUnixTimestamp64Nano(x)), Events.Timestamp) AS EventTimes, Events.Name \
+AS EventNames,
   Events.Attributes AS EventAttributes, Links.TraceId AS LinkTraceIds, Links.SpanId AS LinkSpanIds,
   Links.Attributes AS LinkAttributes
-FROM {table} WHERE TraceId = {{id:String}}{time} ORDER BY Timestamp LIMIT 1 BY SpanId LIMIT {limit}"""
+FROM {table} WHERE TraceId = {{id:String}}{time} ORDER BY Timestamp LIMIT 1 BY SpanId LIMIT \
+{limit}"""
 
 _LOGS: Final = """SELECT *, toString(toUnixTimestamp64Nano(Timestamp)) AS Time
 FROM {table} WHERE TraceId = {{id:String}}{time} ORDER BY Timestamp LIMIT {limit}"""
@@ -53,7 +69,9 @@ class Source:
     """One ClickHouse; see `port.Source`."""
 
     def __init__(self, location: Location, http: Http | None = None) -> None:
-        """Raises InputError where a name of a table is none, or a file of the TLS options cannot be used."""
+        """Raises InputError where a name of a table is none, or a file of the TLS options cannot be
+        used.
+        """
         self._http = http or Http(location.connection, "ClickHouse")
         self._where = str(location)
         self._database = location.option("database", "default")
@@ -106,12 +124,19 @@ class Source:
             return []
         return [_log_record(x) for x in self._read(answer)]
 
-    async def _rows(self, statement: str, parameters: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    async def _rows(
+        self, statement: str, parameters: Mapping[str, Any]
+    ) -> AsyncIterator[dict[str, Any]]:
         for row in self._read(await self._ask(statement, parameters)):
             yield row
 
-    async def _ask(self, statement: str, parameters: Mapping[str, Any], expected: tuple[int, ...] = ()) -> Answer:
-        query = {"database": self._database, **{f"param_{name}": x for name, x in parameters.items()}}
+    async def _ask(
+        self, statement: str, parameters: Mapping[str, Any], expected: tuple[int, ...] = ()
+    ) -> Answer:
+        query = {
+            "database": self._database,
+            **{f"param_{name}": x for name, x in parameters.items()},
+        }
         body = f"{statement} FORMAT JSONEachRow"
         return await self._http.ask("POST", "/", query=query, body=body, expected=expected)
 
@@ -122,7 +147,9 @@ class Source:
                 yield loads(line)
             except ValueError:
                 said = line[:200].decode(errors="replace")
-                raise InputError(f"{self._where}: ClickHouse answered with no row of JSON: {said}") from None
+                raise InputError(
+                    f"{self._where}: ClickHouse answered with no row of JSON: {said}"
+                ) from None
 
 
 def _identifier(location: Location, option: str, default: str) -> str:
@@ -133,7 +160,9 @@ def _identifier(location: Location, option: str, default: str) -> str:
 
 
 def _search(table: str, query: Query, after: tuple[int, str] | None) -> tuple[str, dict[str, Any]]:
-    """The statement for a page of the traces that a query accepts, the newest first, and its parameters."""
+    """The statement for a page of the traces that a query accepts, the newest first, and its
+    parameters.
+    """
     given: dict[str, Any] = {}
     where, having = [], []
     start = "toUnixTimestamp64Nano(min(Timestamp))"
@@ -147,7 +176,10 @@ def _search(table: str, query: Query, after: tuple[int, str] | None) -> tuple[st
         having.append(f"{start} < {{until:Int64}}")
     if query.min_duration_ns is not None:
         given["duration"] = query.min_duration_ns
-        having.append(f"max(toUnixTimestamp64Nano(Timestamp) + toInt64(Duration)) - {start} >= {{duration:Int64}}")
+        having.append(
+            f"max(toUnixTimestamp64Nano(Timestamp) + toInt64(Duration)) - {start} >="
+            " {duration:Int64}"
+        )
     having += [f"countIf({condition}) > 0" for condition in _of_spans(query, given)]
     if after is not None:
         given["after"], given["after_id"] = after
@@ -155,7 +187,8 @@ def _search(table: str, query: Query, after: tuple[int, str] | None) -> tuple[st
     return (
         f"SELECT TraceId, toString({start}) AS Start FROM {table}"  # noqa: S608 - the name of a table, held to be one
         f"{' WHERE ' if where else ''}{' AND '.join(where)} GROUP BY TraceId"
-        f"{' HAVING ' if having else ''}{' AND '.join(having)} ORDER BY {start} DESC, TraceId DESC LIMIT {_PAGE}"
+        f"{' HAVING ' if having else ''}{' AND '.join(having)} ORDER BY {start} DESC, TraceId DESC"
+        f" LIMIT {_PAGE}"
     ), given
 
 
@@ -226,7 +259,9 @@ def _log_record(row: Mapping[str, Any]) -> LogRecord:
 
 
 def _attributes(column: Mapping[str, str]) -> dict[str, Value]:
-    """A map of texts with the numbers and truth values that its texts are; what is an id stays text."""
+    """A map of texts with the numbers and truth values that its texts are; what is an id stays
+    text.
+    """
     return {name: text if _OF_ID.search(name) else _scalar(text) for name, text in column.items()}
 
 
@@ -239,7 +274,9 @@ def _scalar(text: str) -> Value:
 
 
 def _word(text: Any) -> str:
-    """What `Client` and `SPAN_KIND_CLIENT` have in common: older versions of the exporter wrote the latter."""
+    """What `Client` and `SPAN_KIND_CLIENT` have in common: older versions of the exporter wrote the
+    latter.
+    """
     return str(text).rpartition("_")[2].lower()
 
 

@@ -1,4 +1,6 @@
-"""Requests to the query API of a backend: with its credentials, in time, sent again where that may help, bounded."""
+"""Requests to the query API of a backend: with its credentials, in time, sent again where that may
+help, bounded.
+"""
 
 import asyncio
 import base64
@@ -33,7 +35,9 @@ _CHUNK_BYTES: Final = 2**16
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a backend answered; `is_cut`: it was longer than `max_bytes`, and `body` is its beginning."""
+    """What a backend answered; `is_cut`: it was longer than `max_bytes`, and `body` is its
+    beginning.
+    """
 
     status: int
     body: bytes
@@ -56,7 +60,10 @@ class Http:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """`backend` names it in messages. Raises InputError where a file of the TLS options cannot be used."""
+        """`backend` names it in messages.
+
+        Raises InputError where a file of the TLS options cannot be used.
+        """
         self._connection = connection
         self._backend = backend
         self._sleep = sleep
@@ -78,7 +85,9 @@ class Http:
         max_bytes: int = MAX_TRACE_BYTES,
     ) -> Answer:
         """The answer to a GET; see `ask`."""
-        return await self.ask("GET", path, query=query, headers=headers, expected=expected, max_bytes=max_bytes)
+        return await self.ask(
+            "GET", path, query=query, headers=headers, expected=expected, max_bytes=max_bytes
+        )
 
     async def ask(
         self,
@@ -91,11 +100,12 @@ class Http:
         expected: tuple[int, ...] = (),
         max_bytes: int = MAX_TRACE_BYTES,
     ) -> Answer:
-        """The answer, once it is 2xx or `expected`; of one that is longer than `max_bytes` only the beginning.
+        """The answer, once it is 2xx or `expected`; of one that is longer than `max_bytes` only the
+        beginning.
 
-        `body` is sent as JSON, text as it is. 429, 5xx and broken connections are tried again, as often as the
-        connection says, after the wait that the backend asks for or longer and longer ones. Raises RetryableError when
-        none of that helped, InputError for any other answer.
+        `body` is sent as JSON, text as it is. 429, 5xx and broken connections are tried again, as
+        often as the connection says, after the wait that the backend asks for or longer and longer
+        ones. Raises RetryableError when none of that helped, InputError for any other answer.
         """
         tries = self._connection.retries + 1
         for number in range(tries):
@@ -105,8 +115,16 @@ class Http:
                 if number + 1 == tries:
                     tried = f" (tried {tries} times)" if tries > 1 else ""
                     raise RetryableError(f"{error}{tried}") from None
-                wait_s = max(error.retry_after_s, _FIRST_WAIT_S * 2**number * (0.5 + self._chance()))
-                _log.info("%s; trying again in %.1f s (%d of %d tries done)", error, wait_s, number + 1, tries)
+                wait_s = max(
+                    error.retry_after_s, _FIRST_WAIT_S * 2**number * (0.5 + self._chance())
+                )
+                _log.info(
+                    "%s; trying again in %.1f s (%d of %d tries done)",
+                    error,
+                    wait_s,
+                    number + 1,
+                    tries,
+                )
                 await self._sleep(wait_s)
         raise AssertionError("unreachable")
 
@@ -129,7 +147,13 @@ class Http:
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=self._connection.timeout_s)
             self._session = aiohttp.ClientSession(timeout=timeout, headers=self._headers)
-        sent = {"data": body} if isinstance(body, str | bytes) else {"json": body} if body is not None else {}
+        sent = (
+            {"data": body}
+            if isinstance(body, str | bytes)
+            else {"json": body}
+            if body is not None
+            else {}
+        )
         try:
             async with self._session.request(
                 method,
@@ -146,20 +170,27 @@ class Http:
                     raise self._error(path, found, response.headers)
                 return found
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise RetryableError(f"{self._where(path)}: {failure(error)}{_advice(error)}", retry_after_s=0) from None
+            raise RetryableError(
+                f"{self._where(path)}: {failure(error)}{_advice(error)}", retry_after_s=0
+            ) from None
 
     def _where(self, path: str) -> str:
         return f"{self._backend} at {self._connection.base_url}{path}"
 
     def _error(self, path: str, answer: Answer, headers: Mapping[str, str]) -> Exception:
-        said = " ".join(answer.body[: _MAX_TOLD_CHARS * 2].decode(errors="replace").split())[:_MAX_TOLD_CHARS]
+        said = " ".join(answer.body[: _MAX_TOLD_CHARS * 2].decode(errors="replace").split())[
+            :_MAX_TOLD_CHARS
+        ]
         what = f"{self._where(path)} answered HTTP {answer.status}{': ' if said else ''}{said}"
         if answer.status == 429 or (answer.status // 100 == 5 and answer.status != 501):
             wait_s = _retry_after_s(headers.get("Retry-After"), datetime.now(UTC))
             return RetryableError(what, retry_after_s=min(wait_s, _MAX_WAIT_S))
         hint = {
             301: f"it redirects to {headers.get('Location', 'another place')}; give that one",
-            401: "give its credentials: user:password@ or token=, such as token=${env:TOKEN}, or header.NAME",
+            401: (
+                "give its credentials: user:password@ or token=, such as token=${env:TOKEN}, or"
+                " header.NAME"
+            ),
             403: "these credentials may not read it",
             404: "is this the address of its query API?",
         }
@@ -185,7 +216,9 @@ def _tls(connection: Connection) -> ssl.SSLContext | bool:
         if connection.cert_file is not None:
             context.load_cert_chain(connection.cert_file, connection.key_file)
     except OSError as error:  # ssl.SSLError is one as well
-        raise InputError(f"{connection.ca_file or connection.cert_file}: cannot be used for TLS ({error})") from None
+        raise InputError(
+            f"{connection.ca_file or connection.cert_file}: cannot be used for TLS ({error})"
+        ) from None
     return context
 
 
@@ -207,7 +240,9 @@ def failure(error: Exception) -> str:
 def _advice(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "; a longer time can be given as timeout=2m"
-    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, ConnectionRefusedError):
+    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(
+        error.os_error, ConnectionRefusedError
+    ):
         return "; is it running there, and is this the port of its query API?"
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return "; give ca_file=PATH of the authority that signed it"
@@ -217,7 +252,9 @@ def _advice(error: Exception) -> str:
 
 
 def _cause(error: OSError) -> str:
-    """What the operating system or OpenSSL says, without the address that the message has already."""
+    """What the operating system or OpenSSL says, without the address that the message has
+    already.
+    """
     if isinstance(error, ConnectionRefusedError):
         return os.strerror(error.errno or errno.ECONNREFUSED)
     return error.strerror or str(error) or type(error).__name__

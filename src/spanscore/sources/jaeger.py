@@ -1,7 +1,9 @@
-"""Jaeger's query service over HTTP: searches by its older API, whole traces in OTLP by API v3 where it has that.
+"""Jaeger's query service over HTTP: searches by its older API, whole traces in OTLP by API v3 where
+it has that.
 
-A search of the older API takes tags, which that of v3 does not over HTTP, and gives whole traces, of which only the ids
-are used here: in v3 times have nanoseconds and attributes their types. `raw` keeps Jaeger from correcting clocks.
+A search of the older API takes tags, which that of v3 does not over HTTP, and gives whole traces,
+of which only the ids are used here: in v3 times have nanoseconds and attributes their types. `raw`
+keeps Jaeger from correcting clocks.
 """
 
 import logging
@@ -57,7 +59,9 @@ class Source:
         return frozenset(query.conditions) & ({"since", "until", "service"} | tags)
 
     def is_exact(self, _query: Query) -> bool:
-        """See `port.Source`: a search gives whole traces, so they are held against the query at once."""
+        """See `port.Source`: a search gives whole traces, so they are held against the query at
+        once.
+        """
         return True
 
     async def find(self, query: Query) -> AsyncIterator[Found]:
@@ -66,7 +70,8 @@ class Source:
         end_ns = _now_ns() if query.until_ns is None else query.until_ns + _SLACK_NS
         services = await self._services(query)
         seen: set[bytes] = set()
-        # Where only the newest are wanted, all services are searched in one slice of time before the one before it.
+        # Where only the newest are wanted, all services are searched in one slice of time before
+        # the one before it.
         for group in [services] if query.limit is not None else [[x] for x in services]:
             search = partial(self._search_all, query, group)
             async for found in sliced(start_ns, end_ns, search, self._overfull_at):
@@ -86,7 +91,11 @@ class Source:
             body = self._parsed(answer, _V3_DEPTH, or_else={})
             if "result" in body:
                 request = json.from_object("traces", body["result"])
-                return _judged(stored(found.trace_id, [request], CUT if answer.is_cut else "", len(answer.body)))
+                return _judged(
+                    stored(
+                        found.trace_id, [request], CUT if answer.is_cut else "", len(answer.body)
+                    )
+                )
             if "error" in body and answer.status == 404:
                 return None
             self._has_v3 = False  # an older Jaeger answers with the page of its UI
@@ -98,7 +107,9 @@ class Source:
 
     async def _fetch_older(self, found: Found) -> Stored | None:
         path = f"/api/traces/{found.trace_id}"
-        answer = await self._http.get(path, {"raw": "true"}, expected=(404,), max_bytes=MAX_TRACE_BYTES)
+        answer = await self._http.get(
+            path, {"raw": "true"}, expected=(404,), max_bytes=MAX_TRACE_BYTES
+        )
         if answer.status == 404:
             return None
         body = self._parsed(answer, _DEPTH)
@@ -112,9 +123,13 @@ class Source:
         if query.service is not None:
             return [query.service]
         answer = await self._http.get("/api/services")
-        services = sorted(x for x in self._parsed(answer, _DEPTH).get("data") or () if isinstance(x, str))
+        services = sorted(
+            x for x in self._parsed(answer, _DEPTH).get("data") or () if isinstance(x, str)
+        )
         if len(services) > _MAX_SERVICES:
-            raise InputError(f"{self._where}: it has {len(services):,} services; name one by service=NAME")
+            raise InputError(
+                f"{self._where}: it has {len(services):,} services; name one by service=NAME"
+            )
         return services
 
     async def _search_all(
@@ -123,10 +138,16 @@ class Source:
         """What `_search` gives for several services together, the newest first."""
         answers = [await self._search(query, x, low_ns, high_ns) for x in services]
         found = {x for listed, _ in answers for x in listed}
-        return sorted(found, key=lambda x: x.start_ns, reverse=True), any(has_more for _, has_more in answers)
+        return sorted(found, key=lambda x: x.start_ns, reverse=True), any(
+            has_more for _, has_more in answers
+        )
 
-    async def _search(self, query: Query, service: str, low_ns: int, high_ns: int) -> tuple[list[Found], bool]:
-        """The wanted traces of one service with a span in this time, and whether there may be more."""
+    async def _search(
+        self, query: Query, service: str, low_ns: int, high_ns: int
+    ) -> tuple[list[Found], bool]:
+        """The wanted traces of one service with a span in this time, and whether there may be
+        more.
+        """
         tags = _tags(query)
         asked = {
             "service": service,
@@ -158,7 +179,9 @@ class Source:
 
 
 def _tags(query: Query) -> dict[str, str]:
-    """The first attribute: all tags of a search are to be on one span, and those of a query need not be."""
+    """The first attribute: all tags of a search are to be on one span, and those of a query need
+    not be.
+    """
     return dict(list(query.attributes.items())[:1])
 
 
@@ -171,7 +194,8 @@ def _wanted(query: Query, trace: Any) -> Iterator[Found]:
 
 def _request(trace: Any) -> Message:
     try:
-        return jaeger.request({"processes": {}, **trace})  # which come last, so an answer that is cut has none
+        # which come last, so an answer that is cut has none
+        return jaeger.request({"processes": {}, **trace})
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(f"Jaeger answered with a trace that cannot be read: {error!r}") from None
 
@@ -192,5 +216,7 @@ def _judged(trace: Stored) -> Stored | None:
     if not trace.spans:
         return None
     if len(trace.spans) == MAX_TRACE_SPANS and not trace.truncated:
-        return replace(trace, truncated=f"it has {MAX_TRACE_SPANS:,} spans, and Jaeger's storages give no more")
+        return replace(
+            trace, truncated=f"it has {MAX_TRACE_SPANS:,} spans, and Jaeger's storages give no more"
+        )
     return trace

@@ -1,4 +1,6 @@
-"""JSON that was cut off: its beginning as a whole value, so that what came before the cut can be read."""
+"""JSON that was cut off: its beginning as a whole value, so that what came before the cut can be
+read.
+"""
 
 import re
 from typing import Final
@@ -8,7 +10,8 @@ _CLOSERS: Final = {b"[": b"]", b"{": b"}"}
 
 
 def whole_prefix(text: bytes, depth: int) -> bytes:
-    """`text` up to its last complete element at most `depth` arrays and objects deep, with all that is open closed.
+    """`text` up to its last complete element at most `depth` arrays and objects deep, with all that
+    is open closed.
 
     >>> whole_prefix(b'{"a": [{"b": [1, 2]}, {"b": [3', 2)
     b'{"a": [{"b": [1, 2]}]}'

@@ -1,4 +1,6 @@
-"""Stored traces for whoever does not await: a thread's own event loop, and copies of objects in files."""
+"""Stored traces for whoever does not await: a thread's own event loop, and copies of objects in
+files.
+"""
 
 import asyncio
 import contextlib
@@ -50,10 +52,17 @@ class Stopped:
                 self._cancel = None
 
 
-def stored_traces(location: Location, stopped: Stopped | None = None, source: Source | None = None) -> Iterator[Stored]:
-    """The traces that a backend's URL names, by their start; see `reading.read`. Not to be called in an event loop."""
+def stored_traces(
+    location: Location, stopped: Stopped | None = None, source: Source | None = None
+) -> Iterator[Stored]:
+    """The traces that a backend's URL names, by their start; see `reading.read`.
+
+    Not to be called in an event loop.
+    """
     source = source or opened(location)
-    return _in_own_loop(_closing(source, read(source, location.query, str(location))), stopped or Stopped())
+    return _in_own_loop(
+        _closing(source, read(source, location.query, str(location))), stopped or Stopped()
+    )
 
 
 def add(found: Telemetry, stored: Stored) -> None:
@@ -67,7 +76,9 @@ def add(found: Telemetry, stored: Stored) -> None:
 
 @contextmanager
 def copies(location: Location) -> Iterator[Path]:
-    """A folder with what a URL of files names, for as long as the context lasts; local files stay where they are."""
+    """A folder with what a URL of files names, for as long as the context lasts; local files stay
+    where they are.
+    """
     if (local := objects.local_path(location)) is not None:
         yield local
         return

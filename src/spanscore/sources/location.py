@@ -1,4 +1,6 @@
-"""Where stored traces are, as one URL: the backend, how to reach it, and which of its traces are wanted."""
+"""Where stored traces are, as one URL: the backend, how to reach it, and which of its traces are
+wanted.
+"""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -18,7 +20,15 @@ _REFERENCE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]
 _ESCAPED: Final = re.compile(r"%24%7B.*?%7D")
 _TRACE_ID: Final = re.compile(r"[0-9a-fA-F]{1,32}")
 _CONDITIONS: Final = ("service", "since", "until", "errors", "min_duration", "trace_id", "limit")
-_CONNECTION: Final = ("timeout", "retries", "token", "insecure_skip_verify", "ca_file", "cert_file", "key_file")
+_CONNECTION: Final = (
+    "timeout",
+    "retries",
+    "token",
+    "insecure_skip_verify",
+    "ca_file",
+    "cert_file",
+    "key_file",
+)
 _PREFIXES: Final = ("attribute.", "header.")
 _ESCAPE: Final = "percent-encode / ? # @ in a user, password or path (%2F %3F %23 %40)"
 _TRUTHS: Final = {"true": True, "1": True, "": True, "false": False, "0": False}
@@ -79,7 +89,9 @@ class Location:
         """Which traces are wanted, in words."""
         query = self.query
         told = [f"that started since {_time(query.since_ns)}"] if query.since_ns is not None else []
-        told += [f"that started before {_time(query.until_ns)}"] if query.until_ns is not None else []
+        told += (
+            [f"that started before {_time(query.until_ns)}"] if query.until_ns is not None else []
+        )
         told += [f"for {x}" for x in query.conditions if x not in {"since", "until"}]
         return ", ".join(told)
 
@@ -94,12 +106,19 @@ def is_url(text: str) -> bool:
 
 
 def parse_location(
-    text: str, *, options: Collection[str], port: int | None, now_ns: int, environ: Mapping[str, str] | None
+    text: str,
+    *,
+    options: Collection[str],
+    port: int | None,
+    now_ns: int,
+    environ: Mapping[str, str] | None,
 ) -> Location:
-    """`text` as a location whose backend has these options of its own, and listens on `port` unless it names another.
+    """`text` as a location whose backend has these options of its own, and listens on `port` unless
+    it names another.
 
-    `${env:NAME}` and `${env:NAME:-default}` are filled in from `environ`; None: they stay as they are, for a URL that
-    came over the network. `port` None: it is a URL of files. Raises InputError, which never shows a credential.
+    `${env:NAME}` and `${env:NAME:-default}` are filled in from `environ`; None: they stay as they
+    are, for a URL that came over the network. `port` None: it is a URL of files. Raises InputError,
+    which never shows a credential.
     """
     try:
         return _Parsing(_split(text, environ), options, environ, now_ns).location(port)
@@ -109,7 +128,11 @@ def parse_location(
 
 class _Parsing:
     def __init__(
-        self, parts: SplitResult, options: Collection[str], environ: Mapping[str, str] | None, now_ns: int
+        self,
+        parts: SplitResult,
+        options: Collection[str],
+        environ: Mapping[str, str] | None,
+        now_ns: int,
     ) -> None:
         self._parts = parts
         self._environ = environ
@@ -129,8 +152,8 @@ class _Parsing:
             if "@" in unknown[0]:  # it may be the end of a password, and is not shown
                 raise ValueError(f"a name after ? has an @ in it and is no parameter; {_ESCAPE}")
             raise ValueError(
-                f"{unknown[0]!r} is no parameter of it; there are {', '.join(known)}, attribute.NAME"
-                + (", header.NAME" if is_http else "")
+                f"{unknown[0]!r} is no parameter of it; there are {', '.join(known)},"
+                " attribute.NAME" + (", header.NAME" if is_http else "")
             )
         shown = _shown(parts)
         connection = self._connection(secure, port) if port is not None else Connection("")
@@ -160,7 +183,11 @@ class _Parsing:
             trace_ids=tuple(dict.fromkeys(map(_trace_id, self._given.get("trace_id", ())))),
             limit=self._count("limit", least=1),
         )
-        if query.since_ns is not None and query.until_ns is not None and query.since_ns >= query.until_ns:
+        if (
+            query.since_ns is not None
+            and query.until_ns is not None
+            and query.since_ns >= query.until_ns
+        ):
             raise ValueError("since is not before until: no trace can be in between")
         return query
 
@@ -169,7 +196,10 @@ class _Parsing:
         if not parts.hostname:
             raise ValueError("it names no host: write SCHEME://HOST:PORT")
         if secure not in {"", "http", "https"}:
-            raise ValueError(f"write {parts.scheme.partition('+')[0]}:// or {parts.scheme.partition('+')[0]}+https://")
+            raise ValueError(
+                f"write {parts.scheme.partition('+')[0]}:// or"
+                f" {parts.scheme.partition('+')[0]}+https://"
+            )
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         scheme = secure or "http"
         headers = {
@@ -180,7 +210,9 @@ class _Parsing:
         if token := self._last("token"):
             headers["Authorization"] = f"Bearer {token}"
         if "authorization" in map(str.lower, headers) and parts.username is not None:
-            raise ValueError("give one kind of credentials: user:password@, token or header.Authorization")
+            raise ValueError(
+                "give one kind of credentials: user:password@, token or header.Authorization"
+            )
         _require_sendable(headers)
         return Connection(
             f"{scheme}://{host}:{parts.port or port}{parts.path.rstrip('/')}",
@@ -190,7 +222,10 @@ class _Parsing:
             (self._duration("timeout") or 30 * 10**9) / 1e9,
             self._count("retries", least=0, default=5) or 0,
             self._truth("insecure_skip_verify"),
-            *(Path(x) if (x := self._last(name)) else None for name in ("ca_file", "cert_file", "key_file")),
+            *(
+                Path(x) if (x := self._last(name)) else None
+                for name in ("ca_file", "cert_file", "key_file")
+            ),
         )
 
     def _credential(self, text: str | None) -> str | None:
@@ -246,16 +281,22 @@ def since_default(location: Location, since_ns: int) -> Location:
 
 
 def _split(text: str, environ: Mapping[str, str] | None) -> SplitResult:
-    """The parts of a URL; a reference has characters that would end a part, so these are escaped meanwhile.
+    """The parts of a URL; a reference has characters that would end a part, so these are escaped
+    meanwhile.
 
-    A # is part of a path or a value: files may be named with one, and nothing that is read here has fragments.
+    A # is part of a path or a value: files may be named with one, and nothing that is read here has
+    fragments.
     """
     try:
-        parts = urlsplit(_REFERENCE.sub(lambda x: quote(x[0], safe=""), text), allow_fragments=False)
+        parts = urlsplit(
+            _REFERENCE.sub(lambda x: quote(x[0], safe=""), text), allow_fragments=False
+        )
     except ValueError:  # its message may quote the password
         raise ValueError(f"its host is no valid one; {_ESCAPE}, and brackets (%5B %5D)") from None
     user, at, host = parts.netloc.rpartition("@")
-    host, path = (_filled(_ESCAPED.sub(lambda x: unquote(x[0]), x), environ) for x in (host, parts.path))
+    host, path = (
+        _filled(_ESCAPED.sub(lambda x: unquote(x[0]), x), environ) for x in (host, parts.path)
+    )
     return parts._replace(netloc=f"{user}{at}{host}", path=path)
 
 
@@ -274,7 +315,8 @@ def _trace_id(text: str) -> str:
 def _require_whole_credentials(parts: SplitResult, is_http: bool) -> None:
     """Raise ValueError where the user or password seems to have ended early, at one of / ? #.
 
-    A URL of files may have an @ in its path, and several colons in place of a host, as an ARN of S3 does.
+    A URL of files may have an @ in its path, and several colons in place of a host, as an ARN of S3
+    does.
     """
     has_at = "@" in parts.path
     try:
@@ -289,18 +331,26 @@ def _require_whole_credentials(parts: SplitResult, is_http: bool) -> None:
 def _require_sendable(headers: Mapping[str, str]) -> None:
     for name, value in headers.items():
         if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or re.search(r"[\r\n\0]", value):
-            raise ValueError(f"the header {name!r} cannot be sent: it has a line break or a character of no header")
+            raise ValueError(
+                f"the header {name!r} cannot be sent: it has a line break or a character of no"
+                " header"
+            )
 
 
 def _shown(parts: SplitResult) -> str:
     """A URL without what may be a credential: the user, values of headers and tokens."""
     netloc = parts.netloc.rpartition("@")[2]
-    pairs = [x for x in parts.query.split("&") if x and not unquote_plus(x).startswith(("header.", "token="))]
+    pairs = [
+        x
+        for x in parts.query.split("&")
+        if x and not unquote_plus(x).startswith(("header.", "token="))
+    ]
     return parts._replace(netloc=netloc, query="&".join(pairs)).geturl()
 
 
 def _shown_text(text: str) -> str:
-    """The start of a URL that cannot be used, without its user; only the scheme where it is not clear what is the user.
+    """The start of a URL that cannot be used, without its user; only the scheme where it is not
+    clear what is the user.
 
     >>> _shown_text("jaeger://me:secret@there?limit=x")
     'jaeger://there'

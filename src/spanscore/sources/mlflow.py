@@ -1,7 +1,8 @@
 """MLflow by its REST API, version 3: an experiment's traces, and the spans of each.
 
-MLflow parses attributes that are JSON: an SDK can send no objects, so what is one here is its text again. It keeps no
-scope of a span, and of its resource the attributes as the trace's tags. What MLflow writes beside is left out.
+MLflow parses attributes that are JSON: an SDK can send no objects, so what is one here is its text
+again. It keeps no scope of a span, and of its resource the attributes as the trace's tags. What
+MLflow writes beside is left out.
 """
 
 import json
@@ -57,7 +58,10 @@ class Source:
         """See `port.Source`."""
         ids = await self._ids()
         asked: dict[str, Any] = {
-            "locations": [{"type": "MLFLOW_EXPERIMENT", "mlflow_experiment": {"experiment_id": x}} for x in ids],
+            "locations": [
+                {"type": "MLFLOW_EXPERIMENT", "mlflow_experiment": {"experiment_id": x}}
+                for x in ids
+            ],
             "filter": _filter(query),
             "max_results": _PAGE,
             "order_by": ["timestamp_ms DESC"],
@@ -66,7 +70,9 @@ class Source:
             body = self._parsed(await self._http.ask("POST", f"{_TRACES}/search", body=asked))
             for info in body.get("traces") or ():
                 if str(info.get("trace_id", "")).startswith("tr-"):
-                    yield Found(str(info["trace_id"]).removeprefix("tr-"), _ns(info.get("request_time")))
+                    yield Found(
+                        str(info["trace_id"]).removeprefix("tr-"), _ns(info.get("request_time"))
+                    )
             if not (token := body.get("next_page_token")):
                 return
             asked["page_token"] = token
@@ -79,11 +85,14 @@ class Source:
             return None
         trace = self._parsed(answer).get("trace") or {}
         info, listed = trace.get("trace_info") or {}, trace.get("spans") or []
-        if _experiment_of(info) not in await self._ids():  # MLflow gives a trace by its id whichever it is in
+        # MLflow gives a trace by its id whichever it is in
+        if _experiment_of(info) not in await self._ids():
             return None
         if not listed:
             _log.warning(
-                "%s: MLflow gives no spans of trace %s; it may keep them elsewhere", self._where, found.trace_id
+                "%s: MLflow gives no spans of trace %s; it may keep them elsewhere",
+                self._where,
+                found.trace_id,
             )
             return None
         why = "MLflow has not got its root span" if info.get("state") == "IN_PROGRESS" else ""
@@ -94,15 +103,26 @@ class Source:
         await self._http.close()
 
     def _stored(
-        self, found: Found, info: Mapping[str, Any], listed: Sequence[Any], truncated: str, size_bytes: int
+        self,
+        found: Found,
+        info: Mapping[str, Any],
+        listed: Sequence[Any],
+        truncated: str,
+        size_bytes: int,
     ) -> Stored:
         try:
-            request = from_object("traces", {"resourceSpans": [{"scopeSpans": [{"spans": listed}]}]})
+            request = from_object(
+                "traces", {"resourceSpans": [{"scopeSpans": [{"spans": listed}]}]}
+            )
         except ValueError as error:
-            raise InputError(f"{self._where}: MLflow answered with a trace that cannot be read: {error}") from None
+            raise InputError(
+                f"{self._where}: MLflow answered with a trace that cannot be read: {error}"
+            ) from None
         made = stored(found.trace_id, [request], truncated, size_bytes)
         tags = info.get("tags") or {}
-        resource = Resource({name: value for name, value in tags.items() if name.startswith(_OF_RESOURCE)})
+        resource = Resource(
+            {name: value for name, value in tags.items() if name.startswith(_OF_RESOURCE)}
+        )
         return replace(made, spans=[_as_sent(x, resource) for x in made.spans])
 
     async def _ids(self) -> Sequence[str]:
@@ -114,7 +134,9 @@ class Source:
     async def _id_of(self, experiment: str) -> str:
         if experiment.isdecimal():
             return experiment
-        path = f"/api/2.0/mlflow/experiments/get-by-name?experiment_name={quote(experiment, safe='')}"
+        path = (
+            f"/api/2.0/mlflow/experiments/get-by-name?experiment_name={quote(experiment, safe='')}"
+        )
         answer = await self._http.get(path, expected=(404,))
         if answer.status == 404:
             raise InputError(f"{self._where}: MLflow has no experiment {experiment!r}")
@@ -143,15 +165,20 @@ def _filter(query: Query) -> str:
 
 
 def _as_sent(span: Span, resource: Resource) -> Span:
-    """A span with its attributes as they were sent, and without those that MLflow added to another's span."""
+    """A span with its attributes as they were sent, and without those that MLflow added to
+    another's span.
+    """
     attributes = {name: _value(value) for name, value in span.attributes.items()}
     of_others = {name: x for name, x in attributes.items() if not name.startswith(_OWN)}
     return replace(span, attributes=of_others or attributes, resource=resource)
 
 
 def _value(value: Value) -> Value:
-    is_json = isinstance(value, dict) or (isinstance(value, list) and any(isinstance(x, dict | list) for x in value))
-    return json.dumps(value, ensure_ascii=False) if is_json else value  # spaced as most SDKs write it
+    is_json = isinstance(value, dict) or (
+        isinstance(value, list) and any(isinstance(x, dict | list) for x in value)
+    )
+    # spaced as most SDKs write it
+    return json.dumps(value, ensure_ascii=False) if is_json else value
 
 
 def _ns(text: Any) -> int:

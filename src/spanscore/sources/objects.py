@@ -1,4 +1,6 @@
-"""Files of OTLP in an object store, by fsspec: copied to disk, since large ones are read twice and never as a whole."""
+"""Files of OTLP in an object store, by fsspec: copied to disk, since large ones are read twice and
+never as a whole.
+"""
 
 import shutil
 from collections.abc import Iterator
@@ -16,20 +18,27 @@ _BACKENDS: Final = "clickhouse://, jaeger://, mlflow://, phoenix://, tempo://"
 
 
 def local_path(location: Location) -> Path | None:
-    """The path of a `file://` URL; None for every other one. Raises InputError where it names a host or no path."""
+    """The path of a `file://` URL; None for every other one.
+
+    Raises InputError where it names a host or no path.
+    """
     if location.scheme != "file":
         return None
     parts = urlsplit(location.url, allow_fragments=False)
     if parts.netloc.lower() not in {"", "localhost"} or not parts.path:
-        raise InputError(f"{location}: write file:///PATH, with three slashes and the whole path, or the path alone")
+        raise InputError(
+            f"{location}: write file:///PATH, with three slashes and the whole path, or the path"
+            " alone"
+        )
     return Path(unquote(parts.path))
 
 
 def copy(location: Location, folder: Path) -> None:
-    """Copy the object of a URL, or all below it that may be telemetry by their names, into an empty folder.
+    """Copy the object of a URL, or all below it that may be telemetry by their names, into an empty
+    folder.
 
-    Raises InputError where there is none, or fsspec or the package of its protocol is not installed; RetryableError
-    where the store fails.
+    Raises InputError where there is none, or fsspec or the package of its protocol is not
+    installed; RetryableError where the store fails.
     """
     try:
         filesystem, root = _opened(location)
@@ -72,7 +81,8 @@ def _target(folder: Path, number: int, name: str) -> Path:
 def _download(filesystem: Any, url: str, location: Location, target: Path) -> None:
     """One GET: to ask whether there is a file first would hide why there is none.
 
-    Raises RetryableError where nothing answers, or 429 or 5xx; InputError for any other answer that has no file.
+    Raises RetryableError where nothing answers, or 429 or 5xx; InputError for any other answer that
+    has no file.
     """
     from aiohttp import ClientError, ClientResponseError  # noqa: PLC0415 - slow to import
 
@@ -98,12 +108,16 @@ def _reason(error: Exception, location: Location) -> str:
 
 
 def _listed(filesystem: Any, root: str, where: str) -> Iterator[tuple[str, str]]:
-    """(path, file name) of one object, or of each below a folder that is telemetry by its name, in order."""
+    """(path, file name) of one object, or of each below a folder that is telemetry by its name, in
+    order.
+    """
     if filesystem.isfile(root):
         yield root, PurePosixPath(root).name
         return
     found = sorted(x for x in filesystem.find(root) if files.is_telemetry(PurePosixPath(x).name))
     if not found:
-        raise InputError(f"{where}: there is no file of telemetry (*.json, *.jsonl, *.pb, or compressed) there")
+        raise InputError(
+            f"{where}: there is no file of telemetry (*.json, *.jsonl, *.pb, or compressed) there"
+        )
     for path in found:
         yield path, PurePosixPath(path).name

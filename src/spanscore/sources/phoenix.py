@@ -1,7 +1,7 @@
 """Arize Phoenix by its REST API: a project's traces, and the spans of each, as Phoenix keeps them.
 
-Phoenix keeps neither resource nor scope nor kind of a span, times in whole microseconds, and reads some attributes that
-are JSON when they come: these are put together again here.
+Phoenix keeps neither resource nor scope nor kind of a span, times in whole microseconds, and reads
+some attributes that are JSON when they come: these are put together again here.
 """
 
 import json
@@ -50,10 +50,17 @@ _ADDED: Final = (
     "llm.tools.",
     "retrieval.documents.",
 )
-"""What Phoenix adds to a span of OpenTelemetry's GenAI conventions (phoenix.trace.gen_ai.conversion)."""
+"""What Phoenix adds to a span of OpenTelemetry's GenAI conventions
+(phoenix.trace.gen_ai.conversion).
+"""
 
 _STATUSES: Final = {"OK": STATUS_OK, "ERROR": STATUS_ERROR}
-_JSON_TEXTS: Final = ("metadata", "llm.prompt_template.variables", "tool.parameters", "llm.invocation_parameters")
+_JSON_TEXTS: Final = (
+    "metadata",
+    "llm.prompt_template.variables",
+    "tool.parameters",
+    "llm.invocation_parameters",
+)
 """Attributes that are JSON as they are sent, and objects as Phoenix answers."""
 
 
@@ -61,10 +68,13 @@ class Source:
     """One project of a Phoenix; see `port.Source`."""
 
     def __init__(self, location: Location, http: Http | None = None) -> None:
-        """Raises InputError where a file of the TLS options cannot be used, or a service is asked for."""
+        """Raises InputError where a file of the TLS options cannot be used, or a service is asked
+        for.
+        """
         if location.query.service is not None:
             raise InputError(
-                f"{location}: Phoenix keeps no service of a span; choose by project=NAME instead of service"
+                f"{location}: Phoenix keeps no service of a span; choose by project=NAME instead of"
+                " service"
             )
         self._http = http or Http(location.connection, "Phoenix")
         self._where = str(location)
@@ -92,7 +102,15 @@ class Source:
     async def fetch(self, found: Found) -> Stored | None:
         """See `port.Source`."""
         spans: list[Span] = []
-        size_bytes, asked = 0, {"trace_id": found.trace_id, "limit": _SPANS_PAGE, "sort": "start_time", "order": "asc"}
+        size_bytes, asked = (
+            0,
+            {
+                "trace_id": found.trace_id,
+                "limit": _SPANS_PAGE,
+                "sort": "start_time",
+                "order": "asc",
+            },
+        )
         while True:
             answer = await self._http.get(f"{self._project}/spans", asked)
             size_bytes += len(answer.body)
@@ -103,7 +121,11 @@ class Source:
             if truncated or not cursor:
                 break
             asked["cursor"] = cursor
-        return Stored(found.trace_id, spans[:MAX_TRACE_SPANS], (), truncated, (), size_bytes) if spans else None
+        return (
+            Stored(found.trace_id, spans[:MAX_TRACE_SPANS], (), truncated, (), size_bytes)
+            if spans
+            else None
+        )
 
     async def close(self) -> None:
         """See `port.Source`."""
@@ -117,7 +139,9 @@ class Source:
         try:
             return _span(given)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(f"{self._where}: Phoenix answered with a span that cannot be read: {error!r}") from None
+            raise InputError(
+                f"{self._where}: Phoenix answered with a span that cannot be read: {error!r}"
+            ) from None
 
 
 def _asked(query: Query) -> dict[str, Any]:
@@ -154,14 +178,16 @@ def _span(given: Mapping[str, Any]) -> Span:
 
 
 def _event(given: Mapping[str, Any]) -> Event:
-    return Event(str(given.get("name") or ""), _ns(given["timestamp"]), dict(given.get("attributes") or {}))
+    return Event(
+        str(given.get("name") or ""), _ns(given["timestamp"]), dict(given.get("attributes") or {})
+    )
 
 
 def _attributes(given: Mapping[str, Any]) -> dict[str, Value]:
     """A span's attributes as they were sent.
 
-    OpenInference's kind, which Phoenix keeps apart, is with them again. To a span of OpenTelemetry's GenAI conventions
-    Phoenix adds what OpenInference would have: that is left out.
+    OpenInference's kind, which Phoenix keeps apart, is with them again. To a span of
+    OpenTelemetry's GenAI conventions Phoenix adds what OpenInference would have: that is left out.
     """
     attributes = dict(_as_sent(given.get("attributes") or {}))
     if _is_converted(attributes):
@@ -171,7 +197,9 @@ def _attributes(given: Mapping[str, Any]) -> dict[str, Value]:
 
 
 def _is_converted(attributes: Mapping[str, Value]) -> bool:
-    """Whether Phoenix made attributes of OpenInference from GenAI ones: not where only the former have content."""
+    """Whether Phoenix made attributes of OpenInference from GenAI ones: not where only the former
+    have content.
+    """
     if not any(name.startswith("gen_ai.") for name in attributes):
         return False
     has_content = any(name.startswith(_CONTENT) for name in attributes)
@@ -181,7 +209,9 @@ def _is_converted(attributes: Mapping[str, Value]) -> bool:
 def _as_sent(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
     """Attributes with those that were sent as JSON as their text again."""
     for name in _JSON_TEXTS:
-        below = {x.removeprefix(f"{name}."): y for x, y in attributes.items() if x.startswith(f"{name}.")}
+        below = {
+            x.removeprefix(f"{name}."): y for x, y in attributes.items() if x.startswith(f"{name}.")
+        }
         if below:
             yield name, _text(_nested(below.items()))
     for name, value in attributes.items():
@@ -216,7 +246,10 @@ def _why(spans: list[Span], *, is_cut: bool, has_more: bool) -> str:
     if is_cut:
         return CUT
     if len(spans) > MAX_TRACE_SPANS or (len(spans) == MAX_TRACE_SPANS and has_more):
-        return f"it has more than {MAX_TRACE_SPANS:,} spans, of which the first {MAX_TRACE_SPANS:,} are read"
+        return (
+            f"it has more than {MAX_TRACE_SPANS:,} spans, of which the first {MAX_TRACE_SPANS:,}"
+            " are read"
+        )
     return ""
 
 

@@ -9,7 +9,9 @@ from spanscore.sources.query import Query
 
 
 class Found(NamedTuple):
-    """A trace that a search of a backend gave: its id, and its first start as far as the search tells, in Unix ns."""
+    """A trace that a search of a backend gave: its id, and its first start as far as the search
+    tells, in Unix ns.
+    """
 
     trace_id: str
     start_ns: int = 0
@@ -19,8 +21,8 @@ class Found(NamedTuple):
 class Stored:
     """One trace as a backend has it.
 
-    `truncated` says why it is not all of the trace, and is empty where nothing speaks against it. `refused` names spans
-    that were left out, with the reason.
+    `truncated` says why it is not all of the trace, and is empty where nothing speaks against it.
+    `refused` names spans that were left out, with the reason.
     """
 
     trace_id: str
@@ -33,7 +35,9 @@ class Stored:
 
 
 class Source(Protocol):
-    """A backend's stored traces. Errors are `InputError` where asking again does not help, else `RetryableError`.
+    """A backend's stored traces.
+
+    Errors are `InputError` where asking again does not help, else `RetryableError`.
 
     A query that names trace ids needs no search: only `fetch` is called.
     """
@@ -47,11 +51,15 @@ class Source(Protocol):
         ...
 
     def find(self, query: Query) -> AsyncIterator[Found]:
-        """All traces that may fulfil `query`, each once, mostly the newest first; `query.limit` is not applied."""
+        """All traces that may fulfil `query`, each once, mostly the newest first; `query.limit` is
+        not applied.
+        """
         ...
 
     async def fetch(self, found: Found) -> Stored | None:
-        """One trace, at most as many of its spans as `limits` has; None where the backend has it no more."""
+        """One trace, at most as many of its spans as `limits` has; None where the backend has it no
+        more.
+        """
         ...
 
     async def close(self) -> None:

@@ -14,8 +14,9 @@ DEFAULT_SINCE_NS: Final = 24 * 3600 * 10**9
 class Query:
     """Conditions on a trace, all of which must hold; one that is not set always does.
 
-    A trace's start is that of its first span, its duration ends with its last one. Where `service` is given, only spans
-    of that service count for `attributes` and `errors`. Times are Unix nanoseconds.
+    A trace's start is that of its first span, its duration ends with its last one. Where `service`
+    is given, only spans of that service count for `attributes` and `errors`. Times are Unix
+    nanoseconds.
     """
 
     service: str | None = None
@@ -28,7 +29,9 @@ class Query:
     """The trace started earlier than that."""
 
     attributes: Mapping[str, str] = field(default_factory=dict)
-    """Attributes of spans or of their resources, compared as text; each is on some span, not all on the same one."""
+    """Attributes of spans or of their resources, compared as text; each is on some span, not all on
+    the same one.
+    """
 
     errors: bool = False
     """Whether at least one span must have failed."""
@@ -57,13 +60,17 @@ class Query:
         return tuple(name for name, is_given in given.items() if is_given)
 
     def accepts(self, spans: Sequence[Span], logs: Sequence[LogRecord] = ()) -> bool:
-        """Whether all conditions hold for a trace with these spans; one of log records alone is held by those."""
+        """Whether all conditions hold for a trace with these spans; one of log records alone is
+        held by those.
+        """
         told: Sequence[Span | LogRecord] = spans or logs
         if not told or (self.trace_ids and told[0].trace_id not in self.trace_ids):
             return False
         if not self.accepts_time(min(map(_start_ns, told)), max(map(_end_ns, told))):
             return False
-        counted = [x for x in told if self.service is None or x.resource.service_name == self.service]
+        counted = [
+            x for x in told if self.service is None or x.resource.service_name == self.service
+        ]
         if not counted or (self.errors and not any(map(_has_failed, counted))):
             return False
         return all(_has(counted, name, value) for name, value in self.attributes.items())

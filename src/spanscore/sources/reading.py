@@ -1,4 +1,6 @@
-"""Stored traces as a stream, the oldest first: what a source finds, filtered, fetched in order, in bounded memory."""
+"""Stored traces as a stream, the oldest first: what a source finds, filtered, fetched in order, in
+bounded memory.
+"""
 
 import asyncio
 import logging
@@ -22,8 +24,8 @@ _AT_ONCE: Final = 4
 async def read(source: Source, query: Query, where: str) -> AsyncIterator[Stored]:
     """The traces of `source` that `query` accepts, by their start; with a limit the newest of them.
 
-    What is fetched is held against all of the query, whatever the source did itself. `where` names it in messages.
-    Raises InputError where there are too many traces, and what the source raises.
+    What is fetched is held against all of the query, whatever the source did itself. `where` names
+    it in messages. Raises InputError where there are too many traces, and what the source raises.
     """
     _say(source, query, where)
     chosen = await _chosen(source, query, where)
@@ -36,7 +38,9 @@ async def read(source: Source, query: Query, where: str) -> AsyncIterator[Stored
 
 
 async def _chosen(source: Source, query: Query, where: str) -> list[Found]:
-    """The traces that are wanted, as many as the limit says; where the source cannot say, they are looked at."""
+    """The traces that are wanted, as many as the limit says; where the source cannot say, they are
+    looked at.
+    """
     chosen: list[Found] = []
     if query.limit is None or _is_exact(source, query):
         async for found in _find(source, query):
@@ -81,7 +85,9 @@ async def _accepted(source: Source, query: Query, candidates: deque[Found]) -> l
 
 
 async def _fetched(source: Source, wanted: Iterator[Found]) -> AsyncIterator[Stored]:
-    """The traces in the order of `wanted`, some of them fetched while the ones before are worked on."""
+    """The traces in the order of `wanted`, some of them fetched while the ones before are worked
+    on.
+    """
     under_way: deque[asyncio.Task[Stored | None]] = deque()
     try:
         while True:
@@ -100,7 +106,9 @@ async def _fetched(source: Source, wanted: Iterator[Found]) -> AsyncIterator[Sto
 
 def _require_few(chosen: list[Found], where: str) -> None:
     if len(chosen) > MAX_TRACES:
-        raise InputError(f"{where}: more than {MAX_TRACES:,} traces; give a limit, or a shorter time")
+        raise InputError(
+            f"{where}: more than {MAX_TRACES:,} traces; give a limit, or a shorter time"
+        )
 
 
 def _say(source: Source, query: Query, where: str) -> None:

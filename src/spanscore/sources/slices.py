@@ -1,4 +1,6 @@
-"""Searches whose answers have no pages: their time range is halved until each answer is all there is."""
+"""Searches whose answers have no pages: their time range is halved until each answer is all there
+is.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final, TypeVar
@@ -17,10 +19,12 @@ async def sliced(
     *,
     shortest_ns: int = _SHORTEST_NS,
 ) -> AsyncIterator[T]:
-    """Everything between two times, the newest ranges first; what lies in two ranges may come twice.
+    """Everything between two times, the newest ranges first; what lies in two ranges may come
+    twice.
 
-    `search` is given a range (its end is part of it) and gives what it found and whether there may be more. `overfull`
-    is told of the ranges that cannot be halved again, being `shortest_ns` long, and have more than the backend gives.
+    `search` is given a range (its end is part of it) and gives what it found and whether there may
+    be more. `overfull` is told of the ranges that cannot be halved again, being `shortest_ns` long,
+    and have more than the backend gives.
     """
     waiting = [(start_ns, end_ns)]
     while waiting:

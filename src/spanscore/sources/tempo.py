@@ -1,4 +1,6 @@
-"""Grafana Tempo: searches in TraceQL, whole traces by `/api/v2/traces`, which says where a trace is partial."""
+"""Grafana Tempo: searches in TraceQL, whole traces by `/api/v2/traces`, which says where a trace is
+partial.
+"""
 
 import re
 import time
@@ -26,7 +28,9 @@ _PAGE: Final = 200
 
 _SECOND_NS: Final = 10**9
 _RANGE_NS: Final = 24 * 3600 * _SECOND_NS
-"""The longest time of one search; Tempo refuses a week and more unless it is configured otherwise."""
+"""The longest time of one search; Tempo refuses a week and more unless it is configured
+otherwise.
+"""
 
 _SLACK_NS: Final = 3600 * _SECOND_NS
 """How long after a trace's start a span of it may come that fulfils a condition."""
@@ -63,7 +67,9 @@ class Source:
         while end_ns > start_ns:
             low_ns = max(start_ns, end_ns - _RANGE_NS)
             search = partial(self._search, query)
-            async for found in sliced(low_ns, end_ns, search, self._overfull_at, shortest_ns=2 * _SECOND_NS):
+            async for found in sliced(
+                low_ns, end_ns, search, self._overfull_at, shortest_ns=2 * _SECOND_NS
+            ):
                 if found.trace_id not in seen:
                     seen.add(found.trace_id)
                     yield found
@@ -79,7 +85,9 @@ class Source:
         try:
             request, partial_why = trace_of(answer.body, is_wrapped=self._has_v2)
         except (DecodeError, ValueError) as error:
-            raise InputError(f"{self._where}: trace {found.trace_id} cannot be decoded ({error})") from None
+            raise InputError(
+                f"{self._where}: trace {found.trace_id} cannot be decoded ({error})"
+            ) from None
         return _with_spans(stored(found.trace_id, [request], partial_why, len(answer.body)))
 
     async def close(self) -> None:
@@ -91,11 +99,15 @@ class Source:
         headers = {"Accept": accept}
         if self._has_v2:
             path = f"/api/v2/traces/{found.trace_id}"
-            answer = await self._http.get(path, headers=headers, expected=(404,), max_bytes=MAX_TRACE_BYTES)
+            answer = await self._http.get(
+                path, headers=headers, expected=(404,), max_bytes=MAX_TRACE_BYTES
+            )
             if answer.status != 404:
                 return answer
         path = f"/api/traces/{found.trace_id}"
-        answer = await self._http.get(path, headers=headers, expected=(404,), max_bytes=MAX_TRACE_BYTES)
+        answer = await self._http.get(
+            path, headers=headers, expected=(404,), max_bytes=MAX_TRACE_BYTES
+        )
         if answer.status == 404:
             return None
         self._has_v2 = False  # it has the trace, and no second API
@@ -109,7 +121,11 @@ class Source:
         body = parsed(answer.body, self._where, is_cut=answer.is_cut, depth=_DEPTH)
         trace = body.get("trace", body) if isinstance(body, dict) else {}
         told = _partial(body.get("status"), body.get("message")) if isinstance(body, dict) else ""
-        return _with_spans(stored(found.trace_id, [_request(trace)], CUT if answer.is_cut else told, len(answer.body)))
+        return _with_spans(
+            stored(
+                found.trace_id, [_request(trace)], CUT if answer.is_cut else told, len(answer.body)
+            )
+        )
 
     async def _search(self, query: Query, low_ns: int, high_ns: int) -> tuple[list[Found], bool]:
         asked = {
@@ -128,8 +144,8 @@ class Source:
     def _overfull_at(self, low_ns: int, _high_ns: int) -> None:
         when = low_ns // _SECOND_NS
         raise InputError(
-            f"{self._where}: {_PAGE} traces or more within two seconds, at {when} s of Unix time, which is what a "
-            "search of Tempo gives at most; give conditions that fewer fulfil"
+            f"{self._where}: {_PAGE} traces or more within two seconds, at {when} s of Unix time,"
+            " which is what a search of Tempo gives at most; give conditions that fewer fulfil"
         )
 
 
@@ -139,7 +155,9 @@ def trace_ql(query: Query) -> str:
     >>> trace_ql(Query(service="shop", errors=True))
     '{ resource.service.name = "shop" && status = error }'
     """
-    of_service = [] if query.service is None else [f"resource.service.name = {_text(query.service)}"]
+    of_service = (
+        [] if query.service is None else [f"resource.service.name = {_text(query.service)}"]
+    )
     spansets = [[*of_service, x] for x in _of_spans(query)] or [of_service]
     if query.min_duration_ns is not None:
         spansets[0].append(f"traceDuration >= {query.min_duration_ns}ns")
@@ -159,17 +177,25 @@ def _of_spans(query: Query) -> Iterator[str]:
 
 
 def _text(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    escaped = (
+        value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    )
     return f'"{escaped}"'
 
 
 def _found(query: Query, listed: Any) -> Iterator[Found]:
     """A trace of a search's answer, where it began when it was to."""
     try:
-        trace_id, start_ns = str(listed["traceID"]).lower().zfill(32), int(listed.get("startTimeUnixNano") or 0)
+        trace_id, start_ns = (
+            str(listed["traceID"]).lower().zfill(32),
+            int(listed.get("startTimeUnixNano") or 0),
+        )
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"Tempo's search answered with a trace that cannot be read: {error!r}") from None
-    duration_ns = query.min_duration_ns or 0  # which Tempo has held it against, in more digits than it shows
+        raise InputError(
+            f"Tempo's search answered with a trace that cannot be read: {error!r}"
+        ) from None
+    # which Tempo has held it against, in more digits than it shows
+    duration_ns = query.min_duration_ns or 0
     if not start_ns or query.accepts_time(start_ns, start_ns + duration_ns):
         yield Found(trace_id, start_ns)
 

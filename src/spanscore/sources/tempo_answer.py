@@ -1,4 +1,6 @@
-"""Tempo's answer with one trace in protobuf, read field by field: its own message type is in no package."""
+"""Tempo's answer with one trace in protobuf, read field by field: its own message type is in no
+package.
+"""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -16,7 +18,8 @@ _PARTIAL: Final = 1
 def trace_of(body: bytes, *, is_wrapped: bool) -> tuple[Any, str]:
     """The trace as an export request, which has the same fields, and why it is partial, else "".
 
-    `is_wrapped`: False for the older API, whose answer is the trace alone. Raises DecodeError or ValueError.
+    `is_wrapped`: False for the older API, whose answer is the trace alone. Raises DecodeError or
+    ValueError.
     """
     if not is_wrapped:
         return WIRE["traces"].request.FromString(body), ""

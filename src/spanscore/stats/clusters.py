@@ -1,4 +1,6 @@
-"""Units that come in clusters, such as the turns of one session: which those are, and how much less they tell."""
+"""Units that come in clusters, such as the turns of one session: which those are, and how much less
+they tell.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,11 @@ from spanscore.stats.means import Numbers, grouped, shares_of
 
 
 def connected(groups: Iterable[Iterable[Hashable]]) -> list[int]:
-    """For each unit the number of its cluster, from 0; `groups` has the groups that each unit belongs to.
+    """For each unit the number of its cluster, from 0; `groups` has the groups that each unit
+    belongs to.
 
-    Units that share a group are in one cluster, also by way of others. A unit of no group is a cluster by itself.
+    Units that share a group are in one cluster, also by way of others. A unit of no group is a
+    cluster by itself.
 
     >>> connected([{"a"}, {"b"}, {"a", "c"}, {"c"}, ()])
     [0, 1, 0, 0, 2]
@@ -28,14 +32,21 @@ def connected(groups: Iterable[Iterable[Hashable]]) -> list[int]:
 
 
 def design_effect(pulls: Numbers, clusters: Sequence[Hashable]) -> float:
-    """By how much `clusters` multiply the variance of an estimate, at least 1; `pulls` are the units' parts of it.
+    """By how much `clusters` multiply the variance of an estimate, at least 1; `pulls` are the
+    units' parts of it.
 
-    The ratio of the variance between clusters to that of independent units (Kish 1965, "Survey sampling"), both with
-    one degree of freedom less than there are. A count of units divided by it tells as much as that many independent
-    ones: Rao and Scott (1992, "A simple method for the analysis of clustered binary data"). Where there is one cluster,
-    or no spread, the mean size of a cluster.
+    The ratio of the variance between clusters to that of independent units (Kish 1965, "Survey
+    sampling"), both with one degree of freedom less than there are. A count of units divided by it
+    tells as much as that many independent ones: Rao and Scott (1992, "A simple method for the
+    analysis of clustered binary data"). Where there is one cluster, or no spread, the mean size of
+    a cluster.
 
-    >>> round(design_effect(np.array([0.5, 0.5, -0.5, -0.5, 0.5, -0.5]), ["a", "a", "b", "b", "c", "d"]), 2)
+    >>> round(
+    ...     design_effect(
+    ...         np.array([0.5, 0.5, -0.5, -0.5, 0.5, -0.5]), ["a", "a", "b", "b", "c", "d"]
+    ...     ),
+    ...     2,
+    ... )
     1.85
     """
     [together] = grouped(clusters, pulls)
@@ -43,7 +54,9 @@ def design_effect(pulls: Numbers, clusters: Sequence[Hashable]) -> float:
 
 
 def effect_between(pulls: Numbers, together: Numbers) -> Any:
-    """The design effect, of pulls by unit and added up by cluster; arrays may have further axes in front."""
+    """The design effect, of pulls by unit and added up by cluster; arrays may have further axes in
+    front.
+    """
     n, count = pulls.shape[-1], together.shape[-1]
     spread, between = (pulls**2).sum(-1), (together**2).sum(-1)
     size = np.full(spread.shape, n / count)
@@ -59,7 +72,8 @@ def effective_number(
     weights: Sequence[float] | None = None,
     clusters: Sequence[Hashable] | None = None,
 ) -> float:
-    """How many independent units of equal weight tell a rate as well as these, of which each `passed` (1) or not (0).
+    """How many independent units of equal weight tell a rate as well as these, of which each
+    `passed` (1) or not (0).
 
     Kish's number of the weights, divided by the design effect of the clusters.
 
@@ -75,7 +89,9 @@ def effective_number(
 
 
 def _top(above: list[int], unit: int) -> int:
-    """The unit that stands for the cluster of `unit`; what is passed on the way then points nearer to it."""
+    """The unit that stands for the cluster of `unit`; what is passed on the way then points nearer
+    to it.
+    """
     while above[unit] != unit:
         above[unit] = above[above[unit]]
         unit = above[unit]

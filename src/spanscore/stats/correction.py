@@ -1,4 +1,6 @@
-"""A pass rate freed of its judge's measured error: Rogan and Gladen's estimate, with all that is unsure about it."""
+"""A pass rate freed of its judge's measured error: Rogan and Gladen's estimate, with all that is
+unsure about it.
+"""
 
 import math
 from collections.abc import Sequence
@@ -36,7 +38,9 @@ class Counted:
 
 
 Counts = tuple[Counted, Counted, Counted]
-"""What the judge passes: of the units in question, of the labelled passes, and of the labelled fails."""
+"""What the judge passes: of the units in question, of the labelled passes, and of the labelled
+fails.
+"""
 
 
 def corrected_rate(
@@ -47,16 +51,19 @@ def corrected_rate(
     level: float = 0.95,
     design_effects: tuple[float, float] = (1, 1),
 ) -> Estimate:
-    """The true pass rate behind a judge that passed `passed` of `n`, from its errors on labelled units.
+    """The true pass rate behind a judge that passed `passed` of `n`, from its errors on labelled
+    units.
 
-    Rogan and Gladen (1978): (rate + specificity - 1) / (sensitivity + specificity - 1). The interval holds the rates
-    that a score test does not refuse; see `corrected_distance`. It counts the sampling of the labels and of the `n`
-    units, which may be an effective number; `design_effects` are those of clusters on sensitivity and specificity. Both
-    are cut to 0..1; the note says when the estimate was.
+    Rogan and Gladen (1978): (rate + specificity - 1) / (sensitivity + specificity - 1). The
+    interval holds the rates that a score test does not refuse; see `corrected_distance`. It counts
+    the sampling of the labels and of the `n` units, which may be an effective number;
+    `design_effects` are those of clusters on sensitivity and specificity. Both are cut to 0..1; the
+    note says when the estimate was.
 
-    Raises NotEstimableError where the labels are of one class, or the judge is no better than chance on them: then no
-    rate can be told from its verdicts. One that may be no better, by so few labels, is noted and not refused: to
-    take only the lucky draws of weak judges would leave intervals that hold the rate too seldom.
+    Raises NotEstimableError where the labels are of one class, or the judge is no better than
+    chance on them: then no rate can be told from its verdicts. One that may be no better, by so few
+    labels, is noted and not refused: to take only the lucky draws of weak judges would leave
+    intervals that hold the rate too seldom.
 
     >>> estimate = corrected_rate(60, 100, Confusion(45, 5, 10, 40))
     >>> round(estimate.value, 3), round(estimate.interval.low, 2), round(estimate.interval.high, 2)
@@ -68,7 +75,11 @@ def corrected_rate(
     of_passes = Counted(judge.true_pass, judge.true_pass + judge.false_fail)
     of_fails = Counted(judge.false_pass, judge.false_pass + judge.true_fail)
     _require_gain(of_passes, of_fails)
-    counts = Counted(passed, n), of_passes.divided(design_effects[0]), of_fails.divided(design_effects[1])
+    counts = (
+        Counted(passed, n),
+        of_passes.divided(design_effects[0]),
+        of_fails.divided(design_effects[1]),
+    )
     found = (passed / n - of_fails.share) / (of_passes.share - of_fails.share)
     value = min(1.0, max(0.0, found))
     notes = [_CUT.format(value)] if value != found else []
@@ -87,20 +98,23 @@ def _require_gain(of_passes: Counted, of_fails: Counted) -> None:
             raise NotEstimableError(f"no label says {name}")
     if of_passes.share - of_fails.share <= _NO_GAIN:
         raise NotEstimableError(
-            f"the judge is no better than chance: it passes {of_passes.share:.0%} of what passes and "
-            f"{of_fails.share:.0%} of what fails"
+            f"the judge is no better than chance: it passes {of_passes.share:.0%} of what passes"
+            f" and {of_fails.share:.0%} of what fails"
         )
 
 
 def _is_weak(counts: Counts, level: float) -> bool:
-    """Whether the labels leave it open that the judge is no better than chance, with a pass and a fail more of each."""
+    """Whether the labels leave it open that the judge is no better than chance, with a pass and a
+    fail more of each.
+    """
     more = [Counted(x.passed + 1, x.n + 2) for x in counts[1:]]
     error = math.sqrt(sum(x.share * (1 - x.share) / x.n for x in more))
     return bool(more[0].share - more[1].share <= normal_quantile((1 + level) / 2) * error)
 
 
 def corrected_limits(counts: Counts, value: float, level: float) -> tuple[float, float] | None:
-    """The least and the greatest rate that the score test does not refuse; None where it refuses all of 0..1.
+    """The least and the greatest rate that the score test does not refuse; None where it refuses
+    all of 0..1.
 
     They lie either side of the estimate `value`: its distance is 0, or it was cut and is taken in.
     """
@@ -123,16 +137,19 @@ def corrected_limits(counts: Counts, value: float, level: float) -> tuple[float,
 def corrected_distance(counts: Counts, rate: Any) -> Any:
     """How many standard errors the counts are from a true `rate`; all may be arrays.
 
-    The numerator is what passes of the units - rate * what passes of the passes - (1 - rate) * what passes of the
-    fails, whose mean is 0. Its variance is taken at the likeliest three shares under which it is 0, and has the factor
-    N / (N - 1) of Miettinen and Nurminen (1985, "Comparative analysis of two rates"). It is their score test, which
-    Martin Andres, Alvarez Hernandez and Herranz Tejedor (2011, "Inferences about a linear combination of proportions")
-    have for any linear combination.
+    The numerator is what passes of the units - rate * what passes of the passes - (1 - rate) * what
+    passes of the fails, whose mean is 0. Its variance is taken at the likeliest three shares under
+    which it is 0, and has the factor N / (N - 1) of Miettinen and Nurminen (1985, "Comparative
+    analysis of two rates"). It is their score test, which Martin Andres, Alvarez Hernandez and
+    Herranz Tejedor (2011, "Inferences about a linear combination of proportions") have for any
+    linear combination.
     """
     terms = list(zip((1.0, -rate, rate - 1), counts, strict=True))
     likeliest = _likeliest(terms)
     total = sum(x.n for _, x in terms)
-    variance = sum(by * by * share * (1 - share) / x.n for (by, x), share in zip(terms, likeliest, strict=True))
+    variance = sum(
+        by * by * share * (1 - share) / x.n for (by, x), share in zip(terms, likeliest, strict=True)
+    )
     apart = sum(by * x.share for by, x in terms)
     apart = np.where(abs(apart) < 1e-12, 0.0, apart)
     return apart / np.sqrt(np.maximum(variance * total / (total - 1), 1e-24))
@@ -141,9 +158,9 @@ def corrected_distance(counts: Counts, rate: Any) -> Any:
 def _likeliest(terms: Sequence[tuple[Any, Counted]]) -> list[Any]:
     """Of the shares whose sum, each times its factor, is 0 the likeliest.
 
-    With Lagrange's multiplier each share p solves passed - n p = factor * multiplier * p (1 - p), and falls as that
-    product grows. The sum is below 0 where the multiplier is twice the number of all units, above 0 at minus
-    that.
+    With Lagrange's multiplier each share p solves passed - n p = factor * multiplier * p (1 - p),
+    and falls as that product grows. The sum is below 0 where the multiplier is twice the number of
+    all units, above 0 at minus that.
     """
     high: Any = 2.0 * sum(x.n for _, x in terms)
     low = -high
@@ -156,7 +173,9 @@ def _likeliest(terms: Sequence[tuple[Any, Counted]]) -> list[Any]:
 
 
 def _pulled(x: Counted, pull: Any) -> Any:
-    """The share p with passed - n p = pull * p (1 - p), from the side where the root loses no digits."""
+    """The share p with passed - n p = pull * p (1 - p), from the side where the root loses no
+    digits.
+    """
     is_down = pull >= 0
     size = np.abs(pull)
     count = np.where(is_down, x.passed, x.n - x.passed)

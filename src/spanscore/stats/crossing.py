@@ -9,7 +9,9 @@ _ROUNDS, _POINTS = 6, 64  # 1e-10 of where it begins
 
 
 def crossing(holds: Callable[[Any], Any], low: float, high: float) -> float:
-    """From where on `holds` between the two, to be safe just before it; many points at once, which costs little."""
+    """From where on `holds` between the two, to be safe just before it; many points at once, which
+    costs little.
+    """
     for _ in range(_ROUNDS):
         points = np.linspace(low, high, _POINTS)
         found = np.flatnonzero(holds(points[1:-1]))

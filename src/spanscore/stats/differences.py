@@ -11,7 +11,9 @@ from spanscore.stats.pairs import paired_rate_limits
 from spanscore.stats.unpaired import unpaired_rate_limits
 
 _MANY = 30
-"""From so many pairs on the approximations of `pairs` cover; with ten they do 92.4 % of the time at worst."""
+"""From so many pairs on the approximations of `pairs` cover; with ten they do 92.4 % of the time at
+worst.
+"""
 
 
 def paired_difference(
@@ -22,11 +24,12 @@ def paired_difference(
     clusters: Sequence[Hashable] | None = None,
     bounds: tuple[float, float] = (0, 1),
 ) -> Estimate:
-    """The mean of b - a over pairs, above 0 where `b` is higher; `a[i]` and `b[i]` are of the same unit.
+    """The mean of b - a over pairs, above 0 where `b` is higher; `a[i]` and `b[i]` are of the same
+    unit.
 
-    Thirty pairs or more of pass or fail have the limits of `paired_rate_limits`. Others have those of `mean` for their
-    differences, which lie between minus and plus the width of `bounds`; neither is of no width where all pairs agree.
-    Errors as `mean`.
+    Thirty pairs or more of pass or fail have the limits of `paired_rate_limits`. Others have those
+    of `mean` for their differences, which lie between minus and plus the width of `bounds`; neither
+    is of no width where all pairs agree. Errors as `mean`.
 
     >>> estimate = paired_difference([1, 0, 0, 1, 0], [1, 1, 1, 1, 0])
     >>> estimate.value, round(estimate.interval.low, 2), round(estimate.interval.high, 2)
@@ -43,20 +46,29 @@ def paired_difference(
         gained, lost, n = int((apart > 0).sum()), int((apart < 0).sum()), len(apart)
         low, high = paired_rate_limits(gained, lost, n, level)
         return Estimate(
-            (gained - lost) / n * width, n, Interval(low * width, high * width, level), "Tango with Agresti and Min"
+            (gained - lost) / n * width,
+            n,
+            Interval(low * width, high * width, level),
+            "Tango with Agresti and Min",
         )
     found = mean(list(apart), level=level, clusters=clusters, bounds=(-width, width))
-    return replace(found, value=float(apart.mean()))  # scaled to 0..1 and back, 0.4 became 0.39999999999999991
+    # scaled to 0..1 and back, 0.4 became 0.39999999999999991
+    return replace(found, value=float(apart.mean()))
 
 
 def unpaired_difference(
-    a: Sequence[float], b: Sequence[float], *, level: float = 0.95, bounds: tuple[float, float] = (0, 1)
+    a: Sequence[float],
+    b: Sequence[float],
+    *,
+    level: float = 0.95,
+    bounds: tuple[float, float] = (0, 1),
 ) -> Estimate:
     """The mean of `b` less the mean of `a`, of different units; n counts both. Errors as `mean`.
 
-    Pass or fail has the limits of `unpaired_rate_limits`. Of other scores the interval joins those of the two means,
-    square and add: Newcombe's method 10 (1998, "Interval estimation for the difference between independent
-    proportions") with the intervals of `mean` in place of Wilson's, as Zou and Donner (2008) generalise it.
+    Pass or fail has the limits of `unpaired_rate_limits`. Of other scores the interval joins those
+    of the two means, square and add: Newcombe's method 10 (1998, "Interval estimation for the
+    difference between independent proportions") with the intervals of `mean` in place of Wilson's,
+    as Zou and Donner (2008) generalise it.
 
     >>> estimate = unpaired_difference([1] * 48 + [0] * 32, [1] * 56 + [0] * 14)
     >>> round(estimate.value, 3), round(estimate.interval.low, 2), round(estimate.interval.high, 2)
@@ -66,14 +78,20 @@ def unpaired_difference(
     value, n = after.value - before.value, before.n + after.n
     if np.isin([*a, *b], bounds).all():
         of_a, of_b = ((int((np.asarray(x) == bounds[1]).sum()), len(x)) for x in (a, b))
-        low, high = (float(x) * (bounds[1] - bounds[0]) for x in unpaired_rate_limits(of_a, of_b, level))
-        return Estimate(value, n, Interval(low, high, level), "square and add with Agresti and Caffo")
+        low, high = (
+            float(x) * (bounds[1] - bounds[0]) for x in unpaired_rate_limits(of_a, of_b, level)
+        )
+        return Estimate(
+            value, n, Interval(low, high, level), "square and add with Agresti and Caffo"
+        )
     low, high = added_limits(after, before)
     return Estimate(value, n, Interval(low, high, level), "square and add")
 
 
 def added_limits(plus: Estimate, minus: Estimate) -> tuple[float, float]:
-    """The limits of `plus` - `minus`, two independent estimates, from their own by square and add."""
+    """The limits of `plus` - `minus`, two independent estimates, from their own by square and
+    add.
+    """
     if plus.interval is None or minus.interval is None:
         raise NotEstimableError("an estimate without interval has no difference with one")
     value = plus.value - minus.value

@@ -1,4 +1,6 @@
-"""The beta, normal and Student distributions on numbers and arrays, so that their tails need no scientific library."""
+"""The beta, normal and Student distributions on numbers and arrays, so that their tails need no
+scientific library.
+"""
 
 import math
 from collections.abc import Callable
@@ -61,13 +63,16 @@ def beta_cdf(x: Any, a: Any, b: Any) -> Any:
     """
     with np.errstate(divide="ignore"):
         logit = np.log(x) - np.log1p(-np.asarray(x, float))
-    return _cdf_of_logit(np.clip(logit, -_MAX_LOGIT, _MAX_LOGIT), np.asarray(a, float), np.asarray(b, float))
+    return _cdf_of_logit(
+        np.clip(logit, -_MAX_LOGIT, _MAX_LOGIT), np.asarray(a, float), np.asarray(b, float)
+    )
 
 
 def beta_quantile(share: Any, a: Any, b: Any) -> Any:
     """Where Beta(a, b) has `share` below, for shares between 0 and 1.
 
-    Newton's method on the logit of the answer, which is nearly normal, kept within a bracket that each step narrows.
+    Newton's method on the logit of the answer, which is nearly normal, kept within a bracket that
+    each step narrows.
 
     >>> round(float(beta_quantile(0.975, 11, 1)), 4)
     0.9977
@@ -75,7 +80,9 @@ def beta_quantile(share: Any, a: Any, b: Any) -> Any:
     away = np.asarray(_elementwise(normal_quantile)(share), float)
     share, away, a, b = np.broadcast_arrays(*(np.asarray(x, float) for x in (share, away, a, b)))
     low, high = np.full(share.shape, -_MAX_LOGIT), np.full(share.shape, _MAX_LOGIT)
-    logit = np.log(a) - np.log(b) + np.where(np.minimum(a, b) > 1, away * np.sqrt(1 / a + 1 / b), 0.0)
+    logit = (
+        np.log(a) - np.log(b) + np.where(np.minimum(a, b) > 1, away * np.sqrt(1 / a + 1 / b), 0.0)
+    )
     scale = log_beta(np.array(a), np.array(b))
     for _ in range(_MAX_STEPS):
         above = _cdf_of_logit(logit, a, b) - share
@@ -91,7 +98,8 @@ def beta_quantile(share: Any, a: Any, b: Any) -> Any:
 
 
 def gamma_quantile(share: Any, shape: Any) -> Any:
-    """Where the gamma distribution of this shape and of scale 1 has `share` below, for shares between 0 and 1.
+    """Where the gamma distribution of this shape and of scale 1 has `share` below, for shares
+    between 0 and 1.
 
     It is the limit of a beta distribution whose other parameter grows; four digits of it are right.
 
@@ -120,12 +128,18 @@ def _cdf_of_logit(logit: Any, a: Any, b: Any) -> Any:
     log_front = -near * np.logaddexp(0, np.where(above, logit, -logit)) - far * np.logaddexp(
         0, np.where(above, -logit, logit)
     )
-    share = np.exp(log_front - log_beta(np.array(near), np.array(far))) / near * _continued_fraction(tail, near, far)
+    share = (
+        np.exp(log_front - log_beta(np.array(near), np.array(far)))
+        / near
+        * _continued_fraction(tail, near, far)
+    )
     return np.where(above, 1 - share, share)
 
 
 def _continued_fraction(x: Any, a: Any, b: Any) -> Any:
-    """The one of the incomplete beta function; of few numbers each by itself, which Python does sooner than numpy."""
+    """The one of the incomplete beta function; of few numbers each by itself, which Python does
+    sooner than numpy.
+    """
     x, a, b = np.broadcast_arrays(x, a, b)
     if x.size > _FEW:
         return _lentz(x, a, b)

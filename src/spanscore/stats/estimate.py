@@ -7,12 +7,17 @@ from spanscore.errors import SpanscoreError
 
 
 class NotEstimableError(SpanscoreError):
-    """The data hold no estimate; the message is the reason, in a clause that can stand after a colon."""
+    """The data hold no estimate; the message is the reason, in a clause that can stand after a
+    colon.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Both limits belong to it. `level` is the share of such intervals that hold the true value, 0 to 1."""
+    """Both limits belong to it.
+
+    `level` is the share of such intervals that hold the true value, 0 to 1.
+    """
 
     low: float
     high: float
@@ -31,9 +36,10 @@ class Interval:
 class Estimate:
     """A value with its interval.
 
-    `n` counts the independent units that it rests on (labels, traces, sessions, tasks); `effective_n` is how many of
-    equal weight would say as much, where units have weights or come in clusters. `method` names the interval; `note`
-    says what a reader must know besides, such as that the value was cut to its range.
+    `n` counts the independent units that it rests on (labels, traces, sessions, tasks);
+    `effective_n` is how many of equal weight would say as much, where units have weights or come in
+    clusters. `method` names the interval; `note` says what a reader must know besides, such as that
+    the value was cut to its range.
     """
 
     value: float
@@ -50,7 +56,9 @@ class Estimate:
         0.1
         """
         low, high, level = (
-            (self.interval.low, self.interval.high, self.interval.level) if self.interval else (None, None, None)
+            (self.interval.low, self.interval.high, self.interval.level)
+            if self.interval
+            else (None, None, None)
         )
         return {
             "value": self.value,

@@ -1,4 +1,6 @@
-"""The rate of a yes in a population of which a sample was looked at, with an exact interval for its finite size."""
+"""The rate of a yes in a population of which a sample was looked at, with an exact interval for its
+finite size.
+"""
 
 from math import exp, lgamma
 
@@ -6,12 +8,14 @@ from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, requ
 
 
 def finite_rate(c: int, n: int, total: int, *, level: float = 0.95) -> Estimate:
-    """The share of a yes among `total` units, of which `n` were drawn at random without return and `c` are a yes.
+    """The share of a yes among `total` units, of which `n` were drawn at random without return and
+    `c` are a yes.
 
-    The limits are the least and the largest number of a yes in the whole that a test of size (1 - level) / 2 to
-    either side does not refuse, by the hypergeometric distribution (Buonaccorsi 1987, "A note on confidence intervals
-    for proportions in finite populations"); they cover at least `level` of the time, and where all were looked at
-    they are the share itself. Raises NotEstimableError where `n` is 0.
+    The limits are the least and the largest number of a yes in the whole that a test of size (1 -
+    level) / 2 to either side does not refuse, by the hypergeometric distribution (Buonaccorsi 1987,
+    "A note on confidence intervals for proportions in finite populations"); they cover at least
+    `level` of the time, and where all were looked at they are the share itself. Raises
+    NotEstimableError where `n` is 0.
 
     >>> estimate = finite_rate(270, 300, 5000)
     >>> round(estimate.interval.low, 3), round(estimate.interval.high, 3)
@@ -27,11 +31,15 @@ def finite_rate(c: int, n: int, total: int, *, level: float = 0.95) -> Estimate:
     alpha = (1 - level) / 2
     low = _least(c, n, total, alpha)
     high = total - _least(n - c, n, total, alpha)
-    return Estimate(c / n, n, Interval(low / total, high / total, level), "exact, of a finite population")
+    return Estimate(
+        c / n, n, Interval(low / total, high / total, level), "exact, of a finite population"
+    )
 
 
 def _least(c: int, n: int, total: int, alpha: float) -> int:
-    """The least number of a yes in the whole with which `c` or more in the sample have a chance above `alpha`."""
+    """The least number of a yes in the whole with which `c` or more in the sample have a chance
+    above `alpha`.
+    """
     low, high = c, total - (n - c)
     while low < high:
         middle = (low + high) // 2

@@ -8,11 +8,12 @@ _HALVINGS = 60
 
 
 def paired_rate_limits(gained: int, lost: int, n: int, level: float) -> tuple[float, float]:
-    """Limits for (gained - lost) / n, where `gained` of `n` pairs pass only after and `lost` only before.
+    """Limits for (gained - lost) / n, where `gained` of `n` pairs pass only after and `lost` only
+    before.
 
-    The outer ones of Tango's, which cover too seldom where nearly all change is one way, and of Agresti and Min (2005,
-    "Simple improved confidence intervals for comparing matched proportions"): Wald's, with half a pair more in each
-    of the four cells.
+    The outer ones of Tango's, which cover too seldom where nearly all change is one way, and of
+    Agresti and Min (2005, "Simple improved confidence intervals for comparing matched
+    proportions"): Wald's, with half a pair more in each of the four cells.
 
     >>> low, high = paired_rate_limits(0, 0, 50, 0.95)
     >>> round(low, 4), round(high, 4)
@@ -28,8 +29,8 @@ def paired_rate_limits(gained: int, lost: int, n: int, level: float) -> tuple[fl
 def tango_limits(gained: int, lost: int, n: int, level: float) -> tuple[float, float]:
     """Tango's limits: the differences that a score test does not refuse.
 
-    Tango (1998, "Equivalence test and confidence interval for the difference in proportions for the paired-sample
-    design").
+    Tango (1998, "Equivalence test and confidence interval for the difference in proportions for the
+    paired-sample design").
     """
     z = normal_quantile((1 + level) / 2)
     return -_upper(lost, gained, n, z), _upper(gained, lost, n, z)
@@ -44,10 +45,18 @@ def _upper(gained: int, lost: int, n: int, z: float) -> float:
 
 
 def _score(gained: int, lost: int, n: int, difference: float) -> float:
-    """How many standard errors the data are from `difference`, at the likeliest share of lost pairs under it."""
+    """How many standard errors the data are from `difference`, at the likeliest share of lost pairs
+    under it.
+    """
     b = (2 * n - gained + lost) * difference - gained - lost
     c = -lost * difference * (1 - difference)
     share = (math.sqrt(max(b * b - 8 * n * c, 0.0)) - b) / (4 * n)
     variance = n * (2 * share + difference * (1 - difference))
     apart = gained - lost - n * difference
-    return apart / math.sqrt(variance) if variance > 0 else math.copysign(math.inf, apart) if apart else 0.0
+    return (
+        apart / math.sqrt(variance)
+        if variance > 0
+        else math.copysign(math.inf, apart)
+        if apart
+        else 0.0
+    )

@@ -1,4 +1,6 @@
-"""pass@k and pass^k: what one task's trials say of k attempts at it, in the reference, Bayesian and unbiased forms."""
+"""pass@k and pass^k: what one task's trials say of k attempts at it, in the reference, Bayesian and
+unbiased forms.
+"""
 
 import math
 from collections.abc import Callable
@@ -11,8 +13,8 @@ from spanscore.stats.estimate import Estimate, Interval, require_level
 def pass_at_k(n: int, c: int, k: int) -> float:
     """The chance that at least one of `k` attempts passes, 1 - (1 - p)^k with p = c/n.
 
-    `n` trials, `c` of them passed. Raises ValueError where these are no counts. It takes p as known: with n near k use
-    `unbiased_pass_at_k`, or `posterior_pass_at_k` for an interval.
+    `n` trials, `c` of them passed. Raises ValueError where these are no counts. It takes p as
+    known: with n near k use `unbiased_pass_at_k`, or `posterior_pass_at_k` for an interval.
 
     >>> round(pass_at_k(10, 3, 2), 4)
     0.51
@@ -22,7 +24,8 @@ def pass_at_k(n: int, c: int, k: int) -> float:
 
 
 def pass_pow_k(n: int, c: int, k: int) -> float:
-    """The chance that all of `k` attempts pass, p^k with p = c/n; arguments and errors as `pass_at_k`.
+    """The chance that all of `k` attempts pass, p^k with p = c/n; arguments and errors as
+    `pass_at_k`.
 
     >>> round(pass_pow_k(10, 3, 2), 4)
     0.09
@@ -32,10 +35,12 @@ def pass_pow_k(n: int, c: int, k: int) -> float:
 
 
 def unbiased_pass_at_k(n: int, c: int, k: int) -> float:
-    """1 - C(n-c, k) / C(n, k): the chance that k of these n trials, drawn without replacement, hold a passed one.
+    """1 - C(n-c, k) / C(n, k): the chance that k of these n trials, drawn without replacement, hold
+    a passed one.
 
-    Its mean over repeated experiments is 1 - (1 - p)^k exactly (Chen et al. 2021, "Evaluating Large Language Models
-    Trained on Code", equation 1). Raises ValueError where k > n: no unbiased estimator exists then.
+    Its mean over repeated experiments is 1 - (1 - p)^k exactly (Chen et al. 2021, "Evaluating Large
+    Language Models Trained on Code", equation 1). Raises ValueError where k > n: no unbiased
+    estimator exists then.
 
     >>> unbiased_pass_at_k(4, 1, 2)
     0.5
@@ -46,10 +51,11 @@ def unbiased_pass_at_k(n: int, c: int, k: int) -> float:
 
 
 def unbiased_pass_pow_k(n: int, c: int, k: int) -> float:
-    """C(c, k) / C(n, k): the chance that k of these n trials, drawn without replacement, all passed.
+    """C(c, k) / C(n, k): the chance that k of these n trials, drawn without replacement, all
+    passed.
 
-    Its mean over repeated experiments is p^k exactly (Yao et al. 2024, "tau-bench", section 4). Raises ValueError
-    where k > n.
+    Its mean over repeated experiments is p^k exactly (Yao et al. 2024, "tau-bench", section 4).
+    Raises ValueError where k > n.
 
     >>> unbiased_pass_pow_k(4, 3, 2)
     0.5
@@ -64,9 +70,9 @@ def posterior_pass_at_k(
 ) -> Estimate:
     """The posterior mean of 1 - (1 - p)^k and its equal-tailed credible interval.
 
-    p has the prior Beta(a, b), so after the trials Beta(a + c, b + n - c). The mean is 1 - E[(1-p)^k], and the k-th
-    moment of a beta variable is a ratio of beta functions; 1 - (1-p)^k rises with p, so its quantiles are those of p,
-    transformed. n = 0 gives what the prior says.
+    p has the prior Beta(a, b), so after the trials Beta(a + c, b + n - c). The mean is 1 -
+    E[(1-p)^k], and the k-th moment of a beta variable is a ratio of beta functions; 1 - (1-p)^k
+    rises with p, so its quantiles are those of p, transformed. n = 0 gives what the prior says.
 
     >>> estimate = posterior_pass_at_k(10, 3, 2)
     >>> round(estimate.value, 4), round(estimate.interval.low, 4), round(estimate.interval.high, 4)
@@ -104,10 +110,14 @@ def require_counts(n: int, c: int, k: int = 1) -> None:
 
 def _require_enough(n: int, k: int) -> None:
     if k > n:
-        raise ValueError(f"k {k}: the unbiased form needs at least k trials of each task, and there are {n}")
+        raise ValueError(
+            f"k {k}: the unbiased form needs at least k trials of each task, and there are {n}"
+        )
 
 
-def _posterior(n: int, c: int, k: int, prior: tuple[float, float], level: float) -> tuple[float, float]:
+def _posterior(
+    n: int, c: int, k: int, prior: tuple[float, float], level: float
+) -> tuple[float, float]:
     require_counts(max(n, 1), c, k)
     require_level(level)
     a, b = prior
@@ -122,7 +132,11 @@ def _moment(a: float, b: float, k: int) -> float:
 
 
 def _credible(
-    value: float, of_p: Callable[[float], float], posterior: tuple[float, float], n: int, level: float
+    value: float,
+    of_p: Callable[[float], float],
+    posterior: tuple[float, float],
+    n: int,
+    level: float,
 ) -> Estimate:
     tail = (1 - level) / 2
     low, high = (of_p(float(beta_quantile(share, *posterior))) for share in (tail, 1 - tail))

@@ -1,4 +1,6 @@
-"""The mean that people would give to all units, from a judge's scores of all and people's labels of some."""
+"""The mean that people would give to all units, from a judge's scores of all and people's labels of
+some.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,19 @@ def prediction_powered_mean(
     clusters: tuple[Sequence[Hashable], Sequence[Hashable]] | None = None,
     bounds: tuple[float, float] = (0, 1),
 ) -> Estimate:
-    """The mean label of all units: `labels` and `scores` of the labelled ones, `other_scores` of the rest.
+    """The mean label of all units: `labels` and `scores` of the labelled ones, `other_scores` of
+    the rest.
 
-    Angelopoulos, Duchi and Zrnic (2023, "PPI++"): mean(label - t score) + t mean(other score), with the t that makes
-    its variance least, from 0, the labels alone, to 1. Labelled and other units must be drawn alike. The interval is
-    that of `mean` with this variance. `clusters` are those of the labelled and of the other units: what has the same
-    one (the traces of a session) is not independent. n counts the labels, or their clusters. Raises NotEstimableError
-    with fewer than two.
+    Angelopoulos, Duchi and Zrnic (2023, "PPI++"): mean(label - t score) + t mean(other score), with
+    the t that makes its variance least, from 0, the labels alone, to 1. Labelled and other units
+    must be drawn alike. The interval is that of `mean` with this variance. `clusters` are those of
+    the labelled and of the other units: what has the same one (the traces of a session) is not
+    independent. n counts the labels, or their clusters. Raises NotEstimableError with fewer than
+    two.
 
-    >>> estimate = prediction_powered_mean([1, 0, 1, 1, 0, 1], [1, 0, 1, 0, 0, 1], [1, 0, 0, 1, 1, 1, 1, 0, 1, 1])
+    >>> estimate = prediction_powered_mean(
+    ...     [1, 0, 1, 1, 0, 1], [1, 0, 1, 0, 0, 1], [1, 0, 0, 1, 1, 1, 1, 0, 1, 1]
+    ... )
     >>> round(estimate.value, 3), estimate.n
     (0.767, 6)
     """
@@ -49,10 +55,14 @@ def prediction_powered_mean(
     return Estimate(low + width * float(center), len(shares), interval, method)
 
 
-def powered_limits(labels: Numbers, scores: Numbers, others: Numbers, level: float) -> tuple[Any, tuple[Any, Any]]:
+def powered_limits(
+    labels: Numbers, scores: Numbers, others: Numbers, level: float
+) -> tuple[Any, tuple[Any, Any]]:
     """The estimate and its limits on the scale 0..1; arrays may have further axes in front."""
     center, pulls = _pulled(labels, scores, others)
-    return center, bounded_limits(center, np.full(labels.shape[-1], 1 / labels.shape[-1]), pulls, level)
+    return center, bounded_limits(
+        center, np.full(labels.shape[-1], 1 / labels.shape[-1]), pulls, level
+    )
 
 
 def _pulled(labels: Numbers, scores: Numbers, others: Numbers) -> tuple[Any, Any]:
@@ -60,7 +70,10 @@ def _pulled(labels: Numbers, scores: Numbers, others: Numbers) -> tuple[Any, Any
     n, more = labels.shape[-1], others.shape[-1]
     power = _power(labels, scores, others)[..., None]
     residuals, predicted = labels - power * scores, power * others
-    center, pulls = residuals.mean(-1, keepdims=True), (residuals - residuals.mean(-1, keepdims=True)) / n
+    center, pulls = (
+        residuals.mean(-1, keepdims=True),
+        (residuals - residuals.mean(-1, keepdims=True)) / n,
+    )
     if more:
         far = predicted.mean(-1, keepdims=True)
         center, pulls = center + far, np.concatenate((pulls, (predicted - far) / more), -1)

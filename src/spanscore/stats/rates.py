@@ -10,10 +10,12 @@ from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, requ
 
 
 def rate(c: int, n: int, *, level: float = 0.95) -> Estimate:
-    """The share `c` / `n` of independent units, with an interval that covers at least `level` of the time, always.
+    """The share `c` / `n` of independent units, with an interval that covers at least `level` of
+    the time, always.
 
-    Blaker's interval (2000, "Confidence curves and improved exact confidence intervals for discrete distributions"):
-    it lies within that of Clopper and Pearson, and comes nearer to `level`. Raises NotEstimableError where `n` is 0.
+    Blaker's interval (2000, "Confidence curves and improved exact confidence intervals for discrete
+    distributions"): it lies within that of Clopper and Pearson, and comes nearer to `level`. Raises
+    NotEstimableError where `n` is 0.
 
     >>> estimate = rate(7, 10)
     >>> round(estimate.interval.low, 3), round(estimate.interval.high, 3)
@@ -36,11 +38,13 @@ def rate_limits(c: int, n: int, level: float) -> tuple[float, float]:
 
 
 def _lower(c: int, n: int, alpha: float) -> float:
-    """The least rate p whose acceptability reaches `alpha`, where n units give `c` or more with chance `tail`(p).
+    """The least rate p whose acceptability reaches `alpha`, where n units give `c` or more with
+    chance `tail`(p).
 
-    The acceptability is that chance plus the largest chance of `other` or fewer that does not exceed it. From where
-    the tail alone is alpha/2, `other` stays the same up to p where both chances are equal; there the acceptability is
-    at least alpha, and before it crosses alpha once at most (Klaschka 2010, "BlakerCI").
+    The acceptability is that chance plus the largest chance of `other` or fewer that does not
+    exceed it. From where the tail alone is alpha/2, `other` stays the same up to p where both
+    chances are equal; there the acceptability is at least alpha, and before it crosses alpha once
+    at most (Klaschka 2010, "BlakerCI").
     """
     if c == 0:
         return 0.0
@@ -60,7 +64,9 @@ def _lower(c: int, n: int, alpha: float) -> float:
 
 
 def _largest(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The largest count from `low`, where it holds, up to `high` for which `holds`, as it does up to some count."""
+    """The largest count from `low`, where it holds, up to `high` for which `holds`, as it does up
+    to some count.
+    """
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if holds(middle) else (low, middle - 1)

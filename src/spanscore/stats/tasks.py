@@ -11,7 +11,8 @@ from spanscore.stats.estimate import Estimate, Interval, NotEstimableError
 from spanscore.stats.means import Numbers, mean
 from spanscore.stats.passing import unbiased_pass_pow_k
 
-_RESAMPLES = 4_000  # a limit of 95 % then moves by a hundredth of the width from one seed to the next
+# a limit of 95 % then moves by a hundredth of the width from one seed to the next
+_RESAMPLES = 4_000
 
 
 def over_tasks(
@@ -26,11 +27,12 @@ def over_tasks(
 ) -> Estimate:
     """The mean over tasks of `estimator(n, c, k)`; `counts` has (trials, passed ones) of each task.
 
-    The tasks are the units; tasks with the same of `clusters` are not independent, and count as one. `bounded`: the
-    interval of `mean` over their values. `bootstrap`: BCa quantiles of means of resampled tasks (Efron 1987, "Better
-    bootstrap confidence intervals"), as benchmarks report; `seed` fixes the resamples. It is narrower, and holds the
-    truth too seldom with few tasks or with most of them at 0 or 1: both coverages are in docs/statistics.md. Raises
-    ValueError as `estimator` does and for a bootstrap of clusters, NotEstimableError without tasks.
+    The tasks are the units; tasks with the same of `clusters` are not independent, and count as
+    one. `bounded`: the interval of `mean` over their values. `bootstrap`: BCa quantiles of means of
+    resampled tasks (Efron 1987, "Better bootstrap confidence intervals"), as benchmarks report;
+    `seed` fixes the resamples. It is narrower, and holds the truth too seldom with few tasks or
+    with most of them at 0 or 1: both coverages are in docs/statistics.md. Raises ValueError as
+    `estimator` does and for a bootstrap of clusters, NotEstimableError without tasks.
 
     >>> airline = [(4, 0)] * 14 + [(4, 1)] * 12 + [(4, 2)] * 10 + [(4, 3)] * 4 + [(4, 4)] * 10
     >>> [round(over_tasks(airline, 2, method=x).interval.low, 2) for x in ("bounded", "bootstrap")]
@@ -52,7 +54,9 @@ def over_tasks(
 
 
 def bca_limits(values: Numbers, means: Numbers, level: float) -> tuple[float, float]:
-    """The quantiles of resampled `means` that correct for the bias and the skewness of the mean of `values`."""
+    """The quantiles of resampled `means` that correct for the bias and the skewness of the mean of
+    `values`.
+    """
     center = values.mean()
     apart = values - center
     square = (apart**2).sum()

@@ -1,4 +1,6 @@
-"""The difference of two rates of different units: the outer limits of two approximations, and exact ones for few."""
+"""The difference of two rates of different units: the outer limits of two approximations, and exact
+ones for few.
+"""
 
 from typing import Any
 
@@ -10,13 +12,15 @@ _FEW = 4
 
 
 def unpaired_rate_limits(a: tuple[Any, int], b: tuple[Any, int], level: float) -> tuple[Any, Any]:
-    """Limits for the rate of `b` less that of `a`, each (passed, of so many); what passed may be arrays.
+    """Limits for the rate of `b` less that of `a`, each (passed, of so many); what passed may be
+    arrays.
 
-    The outer ones of two: those of Clopper and Pearson, joined by square and add (Newcombe 1998, "Interval estimation
-    for the difference between independent proportions", method 10, who takes Wilson's), and those of Agresti and
-    Caffo (2000, "Simple and effective confidence intervals for proportions and differences of proportions"). Each
-    alone covers too seldom somewhere near 0 and 1. With fewer than four units on a side the ends of Clopper and
-    Pearson's, each at half the error, are held against each other, which covers at least `level` of the time.
+    The outer ones of two: those of Clopper and Pearson, joined by square and add (Newcombe 1998,
+    "Interval estimation for the difference between independent proportions", method 10, who takes
+    Wilson's), and those of Agresti and Caffo (2000, "Simple and effective confidence intervals for
+    proportions and differences of proportions"). Each alone covers too seldom somewhere near 0 and
+    1. With fewer than four units on a side the ends of Clopper and Pearson's, each at half the
+    error, are held against each other, which covers at least `level` of the time.
 
     >>> [round(float(x), 3) for x in unpaired_rate_limits((48, 80), (56, 70), 0.95)]
     [0.044, 0.344]
@@ -25,7 +29,9 @@ def unpaired_rate_limits(a: tuple[Any, int], b: tuple[Any, int], level: float) -
         (a_low, a_high), (b_low, b_high) = (exact_limits(*x, (1 + level) / 2) for x in (a, b))
         return b_low - a_high, b_high - a_low
     added, shrunk = _square_and_add(a, b, level), agresti_caffo_limits(a, b, level)
-    return np.maximum(np.minimum(added[0], shrunk[0]), -1), np.minimum(np.maximum(added[1], shrunk[1]), 1)
+    return np.maximum(np.minimum(added[0], shrunk[0]), -1), np.minimum(
+        np.maximum(added[1], shrunk[1]), 1
+    )
 
 
 def exact_limits(c: Any, n: float, level: float) -> tuple[Any, Any]:
@@ -43,7 +49,9 @@ def _square_and_add(a: tuple[Any, int], b: tuple[Any, int], level: float) -> tup
     (a_low, a_high), (b_low, b_high) = (exact_limits(*x, level) for x in (a, b))
     before, after = (np.asarray(c) / n for c, n in (a, b))
     value = after - before
-    return value - np.hypot(after - b_low, a_high - before), value + np.hypot(b_high - after, before - a_low)
+    return value - np.hypot(after - b_low, a_high - before), value + np.hypot(
+        b_high - after, before - a_low
+    )
 
 
 def agresti_caffo_limits(a: tuple[Any, int], b: tuple[Any, int], level: float) -> tuple[Any, Any]:

@@ -1,4 +1,6 @@
-"""Between which scores a judge is unsure: where people contradict its verdict more often than may be."""
+"""Between which scores a judge is unsure: where people contradict its verdict more often than may
+be.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,12 @@ _MAX_FOLDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Unsure:
-    """Scores within the `limits`, both included, are unsure; where none that was seen is, both are one value between.
+    """Scores within the `limits`, both included, are unsure; where none that was seen is, both are
+    one value between.
 
-    `share` is how many of the scores are unsure, `wrong` how many verdicts on the others people contradict; both are of
-    units that the limits were not chosen by. `wrong` is None where no score is sure.
+    `share` is how many of the scores are unsure, `wrong` how many verdicts on the others people
+    contradict; both are of units that the limits were not chosen by. `wrong` is None where no score
+    is sure.
     """
 
     limits: tuple[float, float]
@@ -46,16 +50,18 @@ def unsure_scores(
     level: float = 0.95,
     clusters: Sequence[Hashable] | None = None,
 ) -> Unsure:
-    """The scores around `threshold` at which more than `most_wrong` of the verdicts are contradicted.
+    """The scores around `threshold` at which more than `most_wrong` of the verdicts are
+    contradicted.
 
-    `labels` are what people say of the units that have these `scores`; a judge passes from `threshold` on. The chance
-    that people pass a unit is taken to rise with its score, and estimated by isotonic regression (Ayer and others 1955,
-    "An empirical distribution function for sampling with incomplete information"), each block of it with half a unit
-    more in either class, so that few labels make nothing sure. A limit lies in the middle between scores that were
-    seen; where none is sure on one side of the threshold, it is the end of the scale.
+    `labels` are what people say of the units that have these `scores`; a judge passes from
+    `threshold` on. The chance that people pass a unit is taken to rise with its score, and
+    estimated by isotonic regression (Ayer and others 1955, "An empirical distribution function for
+    sampling with incomplete information"), each block of it with half a unit more in either class,
+    so that few labels make nothing sure. A limit lies in the middle between scores that were seen;
+    where none is sure on one side of the threshold, it is the end of the scale.
 
-    The two shares are cross-validated: each tenth of the clusters is judged by the limits that the others give. Raises
-    NotEstimableError with fewer than two clusters.
+    The two shares are cross-validated: each tenth of the clusters is judged by the limits that the
+    others give. Raises NotEstimableError with fewer than two clusters.
 
     >>> labels = [False] * 20 + [True, False] * 5 + [True] * 20
     >>> scores = [0.1] * 20 + [0.6] * 10 + [0.9] * 20
@@ -74,7 +80,9 @@ def unsure_scores(
     is_unsure = np.zeros(len(x), bool)
     for fold in range(folds.max() + 1):
         own = folds == fold
-        is_unsure[own] = _within(x[own], unsure_limits(passes[~own], x[~own], threshold, bounds, most_wrong))
+        is_unsure[own] = _within(
+            x[own], unsure_limits(passes[~own], x[~own], threshold, bounds, most_wrong)
+        )
     share = mean(list(is_unsure.astype(float)), level=level, clusters=clusters)
     sure = np.flatnonzero(~is_unsure)
     if not len(sure):
@@ -85,7 +93,11 @@ def unsure_scores(
 
 
 def unsure_limits(
-    passes: Truths, scores: Numbers, threshold: float, bounds: tuple[float, float], most_wrong: float
+    passes: Truths,
+    scores: Numbers,
+    threshold: float,
+    bounds: tuple[float, float],
+    most_wrong: float,
 ) -> tuple[float, float]:
     """From where to where scores are unsure."""
     values, places = np.unique(scores, return_inverse=True)
@@ -110,7 +122,8 @@ def _within(scores: Numbers, limits: tuple[float, float]) -> Truths:
 
 
 def _rising(passed: Numbers, counts: NDArray[np.int64]) -> Numbers:
-    """The chance to pass at each value, rising: neighbours that contradict that are pooled in one block.
+    """The chance to pass at each value, rising: neighbours that contradict that are pooled in one
+    block.
 
     A block counts with half a pass and half a fail more than it has.
     """
@@ -121,7 +134,9 @@ def _rising(passed: Numbers, counts: NDArray[np.int64]) -> Numbers:
             before = blocks.pop()
             block = (before[0] + block[0], before[1] + block[1], before[2] + block[2])
         blocks.append(block)
-    return np.concatenate([np.full(width, (yes + 0.5) / (n + 1)) for yes, n, width in blocks] or [np.empty(0)])
+    return np.concatenate(
+        [np.full(width, (yes + 0.5) / (n + 1)) for yes, n, width in blocks] or [np.empty(0)]
+    )
 
 
 def _folds(clusters: Sequence[Hashable]) -> NDArray[np.int64]:

@@ -1,10 +1,11 @@
-"""Means, rates, totals and differences of scores whose units were drawn with unequal chances, sessions as clusters.
+"""Means, rates, totals and differences of scores whose units were drawn with unequal chances,
+sessions as clusters.
 
-A unit that was drawn with the chance p stands for 1/p units. Means and rates are Hajek's, sum(y / p) / sum(1 / p);
-totals and means over a population of known size are Horvitz and Thompson's, sum(y / p) and sum(y / p) / N (1952, "A
-generalization of sampling without replacement from a finite universe"; Särndal, Swensson and Wretman 1992, "Model
-assisted survey sampling", 5.7). What a mean needs is a few sums over clusters, `Moments`, which a database can add
-up.
+A unit that was drawn with the chance p stands for 1/p units. Means and rates are Hajek's, sum(y /
+p) / sum(1 / p); totals and means over a population of known size are Horvitz and Thompson's, sum(y
+/ p) and sum(y / p) / N (1952, "A generalization of sampling without replacement from a finite
+universe"; Särndal, Swensson and Wretman 1992, "Model assisted survey sampling", 5.7). What a mean
+needs is a few sums over clusters, `Moments`, which a database can add up.
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ _DIGITS = 1e-13
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Sums over clusters of powers of b, the weight of a cluster (sum 1/p), and a, its weighted values (sum y/p).
+    """Sums over clusters of powers of b, the weight of a cluster (sum 1/p), and a, its weighted
+    values (sum y/p).
 
-    Values lie on the scale 0..1. `a3b` is the sum of a * a * a * b, and so on. `squared_weights` is the sum over
-    units of 1/p squared; `heaviest` the greatest b. Moments of groups that share no cluster add up.
+    Values lie on the scale 0..1. `a3b` is the sum of a * a * a * b, and so on. `squared_weights` is
+    the sum over units of 1/p squared; `heaviest` the greatest b. Moments of groups that share no
+    cluster add up.
     """
 
     units: int
@@ -68,14 +71,21 @@ class Moments:
         return self.b**2 / self.b2
 
     def pulls(self) -> tuple[float, float]:
-        """The sums of squares and of fourth powers of how far each cluster pulls the mean, (a - mean * b) / sum b."""
+        """The sums of squares and of fourth powers of how far each cluster pulls the mean, (a -
+        mean * b) / sum b.
+        """
         center, total = self.value, self.b
         square = self.a2 - 2 * center * self.ab + center**2 * self.b2
         fourth = (
-            self.a4 - 4 * center * self.a3b + 6 * center**2 * self.a2b2 - 4 * center**3 * self.ab3 + center**4 * self.b4
+            self.a4
+            - 4 * center * self.a3b
+            + 6 * center**2 * self.a2b2
+            - 4 * center**3 * self.ab3
+            + center**4 * self.b4
         )
         square = square if square > _DIGITS * self.a2 else 0.0
-        # What rounding has eaten says nothing about how many units the variance rests on: then it rests on few.
+        # What rounding has eaten says nothing about how many units the variance rests on: then it
+        # rests on few.
         fourth = fourth if fourth > _DIGITS * self.a4 else square**2
         return square / total**2, fourth / total**4
 
@@ -87,17 +97,22 @@ def moments(
     clusters: Sequence[Hashable] | None = None,
     bounds: tuple[float, float] = (0, 1),
 ) -> Moments:
-    """The moments of `values` within `bounds`, each drawn with its one of `chances`, above 0 up to 1.
+    """The moments of `values` within `bounds`, each drawn with its one of `chances`, above 0 up to
+    1.
 
-    Units with the same one of `clusters` (the turns of a session) are not independent. Raises ValueError where a
-    value is out of bounds or a chance is none.
+    Units with the same one of `clusters` (the turns of a session) are not independent. Raises
+    ValueError where a value is out of bounds or a chance is none.
     """
     a, b, weights = _weighted(values, chances, bounds)
     if clusters is not None:
         a, b = grouped(clusters, a, b)
     powers = [(a**i * b**j).sum() for i, j in _POWERS]
     return Moments(
-        len(weights), len(b), float(b.max(initial=0)), float((weights**2).sum()), *(float(x) for x in powers)
+        len(weights),
+        len(b),
+        float(b.max(initial=0)),
+        float((weights**2).sum()),
+        *(float(x) for x in powers),
     )
 
 
@@ -113,11 +128,12 @@ def weighted_mean(
 ) -> Estimate:
     """Hajek's mean of what `found` sums up, and its interval; `n` counts the clusters.
 
-    A unit at the bound is added to the sample, as in `mean`, that weighs as much as one unit more may: as the heaviest
-    cluster that was seen, or as a cluster drawn with `least_chance`, the least chance with which anything in question
-    was drawn, whether or not it was. So the interval also holds the mean where a stratum of which little is drawn has
-    given nothing, and where all pass. Independent units of equal weight that pass or fail have the interval of
-    `rate`. Raises NotEstimableError where there are no units.
+    A unit at the bound is added to the sample, as in `mean`, that weighs as much as one unit more
+    may: as the heaviest cluster that was seen, or as a cluster drawn with `least_chance`, the least
+    chance with which anything in question was drawn, whether or not it was. So the interval also
+    holds the mean where a stratum of which little is drawn has given nothing, and where all pass.
+    Independent units of equal weight that pass or fail have the interval of `rate`. Raises
+    NotEstimableError where there are no units.
 
     >>> estimate = weighted_mean(moments([1, 1, 0, 1], [1, 1, 1, 0.1]))
     >>> round(estimate.value, 3), round(estimate.effective_n, 2)
@@ -133,7 +149,10 @@ def weighted_means(
     least_chance: float = 1.0,
     bounds: tuple[float, float] = (0, 1),
 ) -> list[Estimate]:
-    """`weighted_mean` of each, in one go: a hundred take little longer than one. Raises as that does."""
+    """`weighted_mean` of each, in one go: a hundred take little longer than one.
+
+    Raises as that does.
+    """
     require_level(level)
     if not 0 < least_chance <= 1:
         raise ValueError(f"least_chance {least_chance:g}: give a chance above 0, up to 1")
@@ -143,7 +162,10 @@ def weighted_means(
     estimates = iter(_weighed(weighed, level, least_chance) if weighed else ())
     return [
         rescaled(
-            rate(round(x.a), x.units, level=level) if _is_count(x) and least_chance == 1 else next(estimates), bounds
+            rate(round(x.a), x.units, level=level)
+            if _is_count(x) and least_chance == 1
+            else next(estimates),
+            bounds,
         )
         for x in found
     ]
@@ -159,7 +181,9 @@ def _weighed(found: Sequence[Moments], level: float, least_chance: float) -> lis
         centers, (of_shares[0], of_shares[1]), (pulls[0], pulls[1]), level, heaviest=heaviest
     )
     return [
-        Estimate(x.value, x.clusters, Interval(float(low), float(high), level), "Hajek", x.effective_n)
+        Estimate(
+            x.value, x.clusters, Interval(float(low), float(high), level), "Hajek", x.effective_n
+        )
         for x, low, high in zip(found, lows, highs, strict=True)
     ]
 
@@ -172,13 +196,15 @@ def weighted_total(
     level: float = 0.95,
     least_chance: float = 1.0,
 ) -> Estimate:
-    """Horvitz and Thompson's total of `values`, each 0 to 1, over all from which the units were drawn; the interval.
+    """Horvitz and Thompson's total of `values`, each 0 to 1, over all from which the units were
+    drawn; the interval.
 
-    The total is that of a finite population: what was drawn for sure has no error. Units of one of `clusters` were
-    drawn together, by one draw. The interval is Fay and Feuer's for weighted counts (1997, "Confidence intervals for
-    directly standardized rates: a method based on the gamma distribution"), of the part of the total that was not
-    drawn: gamma distributions with its mean and variance, the upper one with one heaviest unit more. `least_chance`
-    as `weighted_mean` has it. Raises ValueError where the units of a cluster have several chances.
+    The total is that of a finite population: what was drawn for sure has no error. Units of one of
+    `clusters` were drawn together, by one draw. The interval is Fay and Feuer's for weighted counts
+    (1997, "Confidence intervals for directly standardized rates: a method based on the gamma
+    distribution"), of the part of the total that was not drawn: gamma distributions with its mean
+    and variance, the upper one with one heaviest unit more. `least_chance` as `weighted_mean` has
+    it. Raises ValueError where the units of a cluster have several chances.
 
     >>> estimate = weighted_total([1, 0, 1, 1], [1, 1, 0.5, 0.5])
     >>> estimate.value, round(estimate.interval.low, 1), round(estimate.interval.high, 1)
@@ -193,11 +219,14 @@ def weighted_total(
     unseen = float((y * (weights - 1)).sum())
     variance = float((y**2 * weights * (weights - 1)).sum())
     size, weight = _heaviest(sizes, weights, least_chance)
-    # The part that was not drawn may be nothing, and grows by whole units: the lower limit is of one unit less.
+    # The part that was not drawn may be nothing, and grows by whole units: the lower limit is of
+    # one unit less.
     low = max(0.0, _gamma((1 - level) / 2, unseen, variance) - float(y.max(initial=0)))
     more = size * (weight - 1), size**2 * weight * (weight - 1)
     high = _gamma((1 + level) / 2, unseen + more[0], variance + more[1])
-    return Estimate(seen + unseen, len(y), Interval(seen + low, seen + high, level), "Horvitz and Thompson")
+    return Estimate(
+        seen + unseen, len(y), Interval(seen + low, seen + high, level), "Horvitz and Thompson"
+    )
 
 
 def population_mean(
@@ -209,23 +238,28 @@ def population_mean(
     level: float = 0.95,
     least_chance: float = 1.0,
 ) -> Estimate:
-    """Horvitz and Thompson's mean over a `population` of known size: the total by the size, cut to 0..1.
+    """Horvitz and Thompson's mean over a `population` of known size: the total by the size, cut to
+    0..1.
 
-    It is unbiased; Hajek's mean has a small bias, and mostly the narrower interval where values are far from 0.
+    It is unbiased; Hajek's mean has a small bias, and mostly the narrower interval where values are
+    far from 0.
 
     >>> population_mean([1, 0, 1, 1], [1, 1, 0.5, 0.5], 8).value
     0.625
     """
     if population < len(values):
         raise ValueError(f"{len(values)} values of a population of {population}")
-    total = weighted_total(values, chances, clusters=clusters, level=level, least_chance=least_chance)
+    total = weighted_total(
+        values, chances, clusters=clusters, level=level, least_chance=least_chance
+    )
     value, low, high = (min(1.0, x / population) for x in (total.value, *_limits(total)))
     return Estimate(value, total.n, Interval(low, high, level), total.method)
 
 
 @dataclass(frozen=True, slots=True)
 class Crossed:
-    """Sums over the clusters that two groups share: of the products of their a and b, as `Moments` has these.
+    """Sums over the clusters that two groups share: of the products of their a and b, as `Moments`
+    has these.
 
     `a_b` is the sum of the first group's a times the second's b.
     """
@@ -237,7 +271,9 @@ class Crossed:
     b_b: float
 
 
-def crossed(before: Mapping[Hashable, tuple[float, float]], after: Mapping[Hashable, tuple[float, float]]) -> Crossed:
+def crossed(
+    before: Mapping[Hashable, tuple[float, float]], after: Mapping[Hashable, tuple[float, float]]
+) -> Crossed:
     """What two groups share, each given as (a, b) by cluster."""
     pairs = np.array([(*before[x], *after[x]) for x in before if x in after], float).reshape(-1, 4)
     a, b, c, d = pairs.T
@@ -253,13 +289,18 @@ def weighted_difference(
     least_chance: float = 1.0,
     bounds: tuple[float, float] = (0, 1),
 ) -> Estimate:
-    """The mean of `after` less that of `before`; `shared` are the clusters that both have scores of, if any.
+    """The mean of `after` less that of `before`; `shared` are the clusters that both have scores
+    of, if any.
 
-    The two intervals are joined by square and add, less what the correlation of the means takes away: Zou (2007,
-    "Toward using confidence intervals to compare correlations"). The correlation is that of the clusters' pulls on
-    both means. A positive one is taken to be less, the fewer clusters it rests on.
+    The two intervals are joined by square and add, less what the correlation of the means takes
+    away: Zou (2007, "Toward using confidence intervals to compare correlations"). The correlation
+    is that of the clusters' pulls on both means. A positive one is taken to be less, the fewer
+    clusters it rests on.
 
-    >>> before, after = moments([1] * 30 + [0] * 10, [1] * 40), moments([1] * 20 + [0] * 20, [1] * 40)
+    >>> before, after = (
+    ...     moments([1] * 30 + [0] * 10, [1] * 40),
+    ...     moments([1] * 20 + [0] * 20, [1] * 40),
+    ... )
     >>> estimate = weighted_difference(before, after)
     >>> estimate.value, round(estimate.interval.low, 2), round(estimate.interval.high, 2)
     (-0.25, -0.45, -0.03)
@@ -272,7 +313,10 @@ def weighted_difference(
     high = value + _joined(new_high - new.value, old.value - old_low, together)
     n = old.n + new.n - (shared.clusters if shared else 0)
     return Estimate(
-        value * width, n, Interval(max(-1.0, low) * width, min(1.0, high) * width, level), "square and add of Hajek"
+        value * width,
+        n,
+        Interval(max(-1.0, low) * width, min(1.0, high) * width, level),
+        "square and add of Hajek",
     )
 
 
@@ -283,22 +327,36 @@ def corrected_mean(
     level: float = 0.95,
     design_effects: tuple[float, float] = (1, 1),
 ) -> Estimate:
-    """The true pass rate behind a judge's weighted verdicts, each 0 or 1; `judge` are its errors on labelled units.
+    """The true pass rate behind a judge's weighted verdicts, each 0 or 1; `judge` are its errors on
+    labelled units.
 
-    `corrected_rate` for as many independent verdicts of equal weight as have the variance of these: so it counts both
-    the sampling of the units, by weights and clusters, and that of the labels. Raises NotEstimableError as that does.
+    `corrected_rate` for as many independent verdicts of equal weight as have the variance of these:
+    so it counts both the sampling of the units, by weights and clusters, and that of the labels.
+    Raises NotEstimableError as that does.
 
-    >>> estimate = corrected_mean(moments([1, 1, 0] * 30, [1, 0.5, 0.5] * 30), Confusion(45, 5, 10, 40))
+    >>> estimate = corrected_mean(
+    ...     moments([1, 1, 0] * 30, [1, 0.5, 0.5] * 30), Confusion(45, 5, 10, 40)
+    ... )
     >>> round(estimate.value, 3), estimate.n, round(estimate.effective_n)
     (0.571, 90, 79)
     """
     value, number = found.value, independent_verdicts(found)
-    corrected = corrected_rate(value * number, number, judge, level=level, design_effects=design_effects)
-    return Estimate(corrected.value, found.clusters, corrected.interval, corrected.method, number, corrected.note)
+    corrected = corrected_rate(
+        value * number, number, judge, level=level, design_effects=design_effects
+    )
+    return Estimate(
+        corrected.value,
+        found.clusters,
+        corrected.interval,
+        corrected.method,
+        number,
+        corrected.note,
+    )
 
 
 def independent_verdicts(found: Moments) -> float:
-    """How many independent verdicts of equal weight have the variance of these weighted and clustered ones.
+    """How many independent verdicts of equal weight have the variance of these weighted and
+    clustered ones.
 
     At most Kish's number of the units; where all pass or all fail, Kish's number of the clusters.
     """
@@ -325,8 +383,12 @@ def _weighted(
     return np.clip(y, 0, 1) * weights, weights, weights
 
 
-def _drawn_together(clusters: Sequence[Hashable], y: Numbers, weights: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """The sums of values, the numbers of units and the weights of clusters that were drawn as wholes."""
+def _drawn_together(
+    clusters: Sequence[Hashable], y: Numbers, weights: Numbers
+) -> tuple[Numbers, Numbers, Numbers]:
+    """The sums of values, the numbers of units and the weights of clusters that were drawn as
+    wholes.
+    """
     totals, sizes, sums, squares = grouped(clusters, y, np.ones(len(y)), weights, weights**2)
     if not np.allclose(squares * sizes, sums**2):
         raise ValueError("chances: the units of a cluster were drawn together, and have one chance")
@@ -334,7 +396,9 @@ def _drawn_together(clusters: Sequence[Hashable], y: Numbers, weights: Numbers) 
 
 
 def _heaviest(sizes: Numbers, weights: Numbers, least_chance: float) -> tuple[float, float]:
-    """The number of units and the weight of the cluster that would stand for the most that was not drawn."""
+    """The number of units and the weight of the cluster that would stand for the most that was not
+    drawn.
+    """
     sizes = np.append(sizes, sizes.mean() if len(sizes) else 1.0)
     weights = np.append(weights, 1 / least_chance)
     place = int((sizes * (weights - 1)).argmax())

@@ -14,7 +14,9 @@ from spanscore.store.schema import alert_notices
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """An alert on its way; `is_superseded` where a later one of the same monitor waits for the same receiver."""
+    """An alert on its way; `is_superseded` where a later one of the same monitor waits for the same
+    receiver.
+    """
 
     number: int
     tenant: str
@@ -40,7 +42,9 @@ class AlertNotices:
         queues: dict[tuple[str, str, str], list[Any]] = {}
         for row in rows:
             queues.setdefault((row.tenant, row.monitor, row.receiver), []).append(row)
-        return [_notice(x[0], is_superseded=len(x) > 1) for x in queues.values() if _is_due(x, now_ns)]
+        return [
+            _notice(x[0], is_superseded=len(x) > 1) for x in queues.values() if _is_due(x, now_ns)
+        ]
 
     def settle(self, notice: Notice, due_ns: int | None) -> None:
         """An alert has been delivered: forget it, or have it be due again then."""
@@ -49,20 +53,30 @@ class AlertNotices:
             if due_ns is None:
                 connection.execute(delete(alert_notices).where(this))
             else:
-                connection.execute(update(alert_notices).where(this).values(due_ns=due_ns, delivered=1, tries=0))
+                connection.execute(
+                    update(alert_notices).where(this).values(due_ns=due_ns, delivered=1, tries=0)
+                )
 
     def put_off(self, notice: Notice, due_ns: int) -> None:
         """An alert could not be delivered: try again then."""
         with self._database.writing() as connection:
             this = alert_notices.c.number == notice.number
-            connection.execute(update(alert_notices).where(this).values(due_ns=due_ns, tries=notice.tries + 1))
+            connection.execute(
+                update(alert_notices).where(this).values(due_ns=due_ns, tries=notice.tries + 1)
+            )
 
 
 def note(
-    connection: Connection, tenant: str, monitor: str, notices: Sequence[tuple[str, str, dict[str, Any]]], now_ns: int
+    connection: Connection,
+    tenant: str,
+    monitor: str,
+    notices: Sequence[tuple[str, str, dict[str, Any]]],
+    now_ns: int,
 ) -> None:
     """Keep alerts, (receiver, status, record) each, after those that are there."""
-    number = connection.execute(select(func.coalesce(func.max(alert_notices.c.number), 0))).scalar_one()
+    number = connection.execute(
+        select(func.coalesce(func.max(alert_notices.c.number), 0))
+    ).scalar_one()
     for place, (receiver, status, record) in enumerate(notices, 1):
         row = {"tenant": tenant, "monitor": monitor, "receiver": receiver, "status": status}
         more = {"record": json.dumps(record), "due_ns": now_ns, "tries": 0, "delivered": 0}
@@ -84,5 +98,7 @@ def _notice(row: Any, *, is_superseded: bool) -> Notice:
 
 
 def _is_due(queue: Sequence[Any], now_ns: int) -> bool:
-    """Whether the first of a queue is to be sent now, or was sent and stands in the way of the next."""
+    """Whether the first of a queue is to be sent now, or was sent and stands in the way of the
+    next.
+    """
     return bool(queue[0].due_ns <= now_ns or (queue[0].delivered and len(queue) > 1))

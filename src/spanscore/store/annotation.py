@@ -1,4 +1,6 @@
-"""Who labels what next: items are leased to one person at a time, and who has labelled an item is not asked again."""
+"""Who labels what next: items are leased to one person at a time, and who has labelled an item is
+not asked again.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +29,9 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A trace or session to label: the judge's score of it, why it comes now, and until when it is leased (Unix ns)."""
+    """A trace or session to label: the judge's score of it, why it comes now, and until when it is
+    leased (Unix ns).
+    """
 
     score: Evaluation
     place: Place
@@ -44,7 +48,8 @@ class Page(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What is known of a candidate: its trace or session, who was asked to label that, and by author the labels' uids.
+    """What is known of a candidate: its trace or session, who was asked to label that, and by
+    author the labels' uids.
 
     `labels` is empty where it is settled without them.
     """
@@ -91,7 +96,10 @@ class Annotation:
         return Page(items, found[limit - 1].candidate.place if len(found) > limit else None)
 
     def lease(self, queue: Queue, count: int, duration_ns: int) -> list[Item]:
-        """At most `count` items for the queue's author alone. One that is leased to them already, they get again."""
+        """At most `count` items for the queue's author alone.
+
+        One that is leased to them already, they get again.
+        """
         now_ns = self._clock_ns()
         for _ in range(_TRIES):  # others may have taken all that was free when it was looked for
             with self._database.reading() as connection:
@@ -105,16 +113,25 @@ class Annotation:
     def release(self, queue: Queue, scope: ScopeKind, subject_id: str, *, skip: bool) -> bool:
         """End a lease; with `skip` the author is not asked again. Returns whether there was one."""
         table = annotation_items.c
-        wanted = (*_own(queue), table.scope == scope, table.subject_id == subject_id, table.state == "leased")
+        wanted = (
+            *_own(queue),
+            table.scope == scope,
+            table.subject_id == subject_id,
+            table.state == "leased",
+        )
         values = {"until_ns": 0, **({"state": "skipped"} if skip else {})}
         with self._database.writing() as connection:
-            return bool(connection.execute(update(annotation_items).where(*wanted).values(values)).rowcount)
+            return bool(
+                connection.execute(update(annotation_items).where(*wanted).values(values)).rowcount
+            )
 
 
 def forget_label(connection: Connection, uid: str) -> None:
     """Have the items that a label settled be open again, since it was deleted."""
     reopened = {"state": "leased", "label_uid": None, "until_ns": 0}
-    connection.execute(update(annotation_items).where(annotation_items.c.label_uid == uid).values(reopened))
+    connection.execute(
+        update(annotation_items).where(annotation_items.c.label_uid == uid).values(reopened)
+    )
 
 
 def prune(connection: Connection, before_ns: int) -> None:
@@ -150,7 +167,9 @@ def _own(queue: Queue) -> tuple[Any, ...]:
 def _reached(
     connection: Connection, queue: Queue, wanted: int, now_ns: int
 ) -> tuple[list[_Subject], dict[int, Evaluation]]:
-    """The candidates in order up to the last that is wanted; and the judge's scores of those that are open."""
+    """The candidates in order up to the last that is wanted; and the judge's scores of those that
+    are open.
+    """
     reached, is_open = [], []
     for subject in _subjects(connection, queue, None):
         reached.append(subject)
@@ -170,11 +189,15 @@ def _subjects(connection: Connection, queue: Queue, after: Place | None) -> Iter
 
 def _known(connection: Connection, queue: Queue, some: Sequence[Candidate]) -> list[_Subject]:
     table = evaluations.c
-    query = select(table.seq, table.scope, table.subject_id).where(table.seq.in_([x.number for x in some]))
+    query = select(table.seq, table.scope, table.subject_id).where(
+        table.seq.in_([x.number for x in some])
+    )
     named = {row.seq: row for row in connection.execute(query)}
     asked = _asked(connection, queue, [x.subject_id for x in named.values()])
     rows = [(x, named[x.number]) for x in some if x.number in named]
-    found = [_Subject(x, row.scope, row.subject_id, asked.get(row.subject_id, ()), {}) for x, row in rows]
+    found = [
+        _Subject(x, row.scope, row.subject_id, asked.get(row.subject_id, ()), {}) for x, row in rows
+    ]
     unsettled = [x for x in found if not x.is_settled(queue)]
     if not unsettled:
         return found
@@ -186,7 +209,9 @@ def _known(connection: Connection, queue: Queue, some: Sequence[Candidate]) -> l
 
 def _asked(connection: Connection, queue: Queue, subjects: Sequence[str]) -> dict[str, list[Any]]:
     table, found = annotation_items.c, defaultdict[str, list[Any]](list)
-    of_label = select(annotation_items).where(table.tenant == queue.tenant, table.label == queue.label)
+    of_label = select(annotation_items).where(
+        table.tenant == queue.tenant, table.label == queue.label
+    )
     for some in chunks(subjects):
         for row in connection.execute(of_label.where(table.subject_id.in_(some))):
             found[row.subject_id].append(row)
@@ -194,12 +219,21 @@ def _asked(connection: Connection, queue: Queue, subjects: Sequence[str]) -> dic
 
 
 def _take(
-    connection: Connection, queue: Queue, reached: Sequence[_Subject], count: int, now_ns: int, until_ns: int
+    connection: Connection,
+    queue: Queue,
+    reached: Sequence[_Subject],
+    count: int,
+    now_ns: int,
+    until_ns: int,
 ) -> list[Candidate]:
-    """Lease what nobody has taken meanwhile; and note what is settled, which in random order is of the sample too."""
+    """Lease what nobody has taken meanwhile; and note what is settled, which in random order is of
+    the sample too.
+    """
     was_open = [x.candidate for x in reached if x.is_open(queue, now_ns)]
     current = [
-        x for start in range(0, len(was_open), _CHUNK) for x in _known(connection, queue, was_open[start:][:_CHUNK])
+        x
+        for start in range(0, len(was_open), _CHUNK)
+        for x in _known(connection, queue, was_open[start:][:_CHUNK])
     ]
     free = [x for x in current if x.is_open(queue, now_ns)][:count]
     last = free[-1].candidate.place if free else None
@@ -209,16 +243,28 @@ def _take(
     rows += [_row(queue, x, now_ns, 0) for x in settled]
     _put(connection, queue, rows)
     if queue.strategy == "random":
-        known = [x.id for x in reached if x.is_settled(queue) and (last is None or x.candidate.place < last)]
+        known = [
+            x.id
+            for x in reached
+            if x.is_settled(queue) and (last is None or x.candidate.place < last)
+        ]
         for some in chunks(known):
-            own = (*_own(queue), annotation_items.c.subject_id.in_(some), annotation_items.c.at_random == 0)
+            own = (
+                *_own(queue),
+                annotation_items.c.subject_id.in_(some),
+                annotation_items.c.at_random == 0,
+            )
             connection.execute(update(annotation_items).where(*own).values(at_random=1))
     return [x.candidate for x in free]
 
 
 def _row(queue: Queue, subject: _Subject, now_ns: int, until_ns: int) -> tuple[Any, ...]:
     own, is_random = subject.own(queue), queue.strategy == "random"
-    label_uid = None if until_ns else subject.labels.get(queue.author) or next(iter(subject.labels.values()))
+    label_uid = (
+        None
+        if until_ns
+        else subject.labels.get(queue.author) or next(iter(subject.labels.values()))
+    )
     state = "leased" if until_ns else "labelled" if queue.author in subject.labels else "passed"
     return (
         queue.tenant,
@@ -237,5 +283,7 @@ def _row(queue: Queue, subject: _Subject, now_ns: int, until_ns: int) -> tuple[A
 
 def _put(connection: Connection, queue: Queue, rows: list[tuple[Any, ...]]) -> None:
     for some in chunks([row[3] for row in rows]):
-        connection.execute(delete(annotation_items).where(*_own(queue), annotation_items.c.subject_id.in_(some)))
+        connection.execute(
+            delete(annotation_items).where(*_own(queue), annotation_items.c.subject_id.in_(some))
+        )
     put_rows(connection, annotation_items, rows)

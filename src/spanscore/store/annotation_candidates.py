@@ -1,4 +1,6 @@
-"""What people should label next, before it is known who has labelled what: by doubt, by contradiction, or at random."""
+"""What people should label next, before it is known who has labelled what: by doubt, by
+contradiction, or at random.
+"""
 
 import hashlib
 from collections import defaultdict
@@ -11,7 +13,13 @@ from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation, ScopeKind, Score
 from spanscore.store import records
-from spanscore.store.schema import evaluations, external_scores, otel_traces, score_facts, score_procedures
+from spanscore.store.schema import (
+    evaluations,
+    external_scores,
+    otel_traces,
+    score_facts,
+    score_procedures,
+)
 from spanscore.store.tenants import is_of
 from spanscore.store.writing import chunks
 
@@ -34,9 +42,9 @@ _NEWEST = 2**62
 class Queue:
     """What a person is asked to label: what a judge scored by `metric`, in the order of a strategy.
 
-    Labels are the human scores named `label`. `seed` decides the random order. `threshold` is in place of the judge's
-    own. `against` are further metrics, and names of scores that others gave, that may contradict the judge.
-    `labels_wanted` is how many people are to label each item.
+    Labels are the human scores named `label`. `seed` decides the random order. `threshold` is in
+    place of the judge's own. `against` are further metrics, and names of scores that others gave,
+    that may contradict the judge. `labels_wanted` is how many people are to label each item.
     """
 
     tenant: str
@@ -52,7 +60,9 @@ class Queue:
 
 
 class Candidate(NamedTuple):
-    """A judge's score, by its outbox number, at its place in the order; `reasons` say why it is there."""
+    """A judge's score, by its outbox number, at its place in the order; `reasons` say why it is
+    there.
+    """
 
     place: Place
     number: int
@@ -66,7 +76,9 @@ class _Judge(NamedTuple):
     procedures: Mapping[int, Any]
 
 
-def candidates(connection: Connection, queue: Queue, after: Place | None = None) -> Iterator[Candidate]:
+def candidates(
+    connection: Connection, queue: Queue, after: Place | None = None
+) -> Iterator[Candidate]:
     """All candidates past a place, in the queue's order."""
     judge = _judge(connection, queue)
     if judge is None:
@@ -99,10 +111,13 @@ def _judge(connection: Connection, queue: Queue) -> _Judge | None:
     return _Judge(scope, of_scope) if of_scope else None
 
 
-def _random(connection: Connection, queue: Queue, judge: _Judge, after: Place | None) -> Iterator[Candidate]:
+def _random(
+    connection: Connection, queue: Queue, judge: _Judge, after: Place | None
+) -> Iterator[Candidate]:
     """In the order of a hash of their subjects, from a place on that the seed decides.
 
-    So what was labelled up to any moment is a simple random sample, and what is scored meanwhile has its place in it.
+    So what was labelled up to any moment is a simple random sample, and what is scored meanwhile
+    has its place in it.
     """
     start = _start(queue)
     position = start - 1 if after is None else (start + after[0]) % _SUBJECTS
@@ -112,13 +127,19 @@ def _random(connection: Connection, queue: Queue, judge: _Judge, after: Place | 
     for begin, end in laps:
         while rows := connection.execute(_in_hash_order(judge, begin, end)).all():
             for row in rows:
-                yield Candidate(((row.subject - start) % _SUBJECTS, 0), row.number, ("drawn at random",))
+                yield Candidate(
+                    ((row.subject - start) % _SUBJECTS, 0), row.number, ("drawn at random",)
+                )
             begin = rows[-1].subject  # noqa: PLW2901 - where this lap goes on
 
 
 def _in_hash_order(judge: _Judge, after: int, end: int) -> Any:
     facts = score_facts.c
-    wanted = (facts.procedure.in_(judge.procedures), facts.passing.is_not(None), facts.subject > after)
+    wanted = (
+        facts.procedure.in_(judge.procedures),
+        facts.passing.is_not(None),
+        facts.subject > after,
+    )
     before = () if end == _SUBJECTS else (facts.subject < end,)
     query = select(facts.subject, func.max(facts.number).label("number")).where(*wanted, *before)
     return query.group_by(facts.subject).order_by(facts.subject).limit(_CHUNK)
@@ -130,7 +151,9 @@ def _start(queue: Queue) -> int:
 
 
 def _uncertain(connection: Connection, queue: Queue, judge: _Judge) -> list[Candidate]:
-    """Nearest to the threshold first; a score whose samples lie on both sides of it, or of a cascade, before these."""
+    """Nearest to the threshold first; a score whose samples lie on both sides of it, or of a
+    cascade, before these.
+    """
     facts, made = score_facts.c, score_procedures.c
     threshold = made.threshold if queue.threshold is None else literal(queue.threshold)
     width = func.coalesce(made.high - made.low, 1.0)
@@ -138,7 +161,9 @@ def _uncertain(connection: Connection, queue: Queue, judge: _Judge) -> list[Cand
     query = (
         select(facts.number, distance, threshold.label("threshold"), width.label("width"))
         .join(score_procedures, made.id == facts.procedure)
-        .where(facts.procedure.in_(judge.procedures), facts.value.is_not(None), threshold.is_not(None))
+        .where(
+            facts.procedure.in_(judge.procedures), facts.value.is_not(None), threshold.is_not(None)
+        )
         .order_by(distance, facts.number)
         .limit(MAX_RANKED)
     )
@@ -159,11 +184,15 @@ def _doubt(row: Any, score: Evaluation) -> Candidate:
     if isinstance(cascade, Mapping) and cascade.get("escalated"):
         distance = 0.0
         reasons.append("the first model was unsure, so a better one was asked")
-    return Candidate((min(round(distance * _PARTS), _NEWEST), row.number), row.number, tuple(reasons))
+    return Candidate(
+        (min(round(distance * _PARTS), _NEWEST), row.number), row.number, tuple(reasons)
+    )
 
 
 def _disagreeing(connection: Connection, queue: Queue, judge: _Judge) -> list[Candidate]:
-    """Those whose verdict another one contradicts: of an evaluation run, of others, or of further metrics."""
+    """Those whose verdict another one contradicts: of an evaluation run, of others, or of further
+    metrics.
+    """
     said: defaultdict[int, list[str]] = defaultdict(list)
     others = _other_procedures(connection, queue, judge)
     direct = {id_: x for id_, x in others.items() if x.source is None or x.scope == "session"}
@@ -171,7 +200,9 @@ def _disagreeing(connection: Connection, queue: Queue, judge: _Judge) -> list[Ca
         said[row.number].append(_verdict(direct[row.procedure], row.other))
     given = {id_: x for id_, x in others.items() if id_ not in direct}
     if judge.scope == "trace" and given:
-        for number, procedure, passing in _contradicted_by_given(connection, queue, judge, list(given)):
+        for number, procedure, passing in _contradicted_by_given(
+            connection, queue, judge, list(given)
+        ):
             said[number].append(_verdict(given[procedure], passing))
     newest = sorted(said, reverse=True)[:MAX_RANKED]
     return [Candidate((_NEWEST - x, 0), x, tuple(dict.fromkeys(said[x]))) for x in newest]
@@ -180,13 +211,17 @@ def _disagreeing(connection: Connection, queue: Queue, judge: _Judge) -> list[Ca
 def _other_procedures(connection: Connection, queue: Queue, judge: _Judge) -> dict[int, Any]:
     table = score_procedures.c
     named = table.metric.in_([queue.metric, queue.label, *queue.against])
-    query = select(score_procedures).where(table.tenant == queue.tenant, named, table.status == "scored")
+    query = select(score_procedures).where(
+        table.tenant == queue.tenant, named, table.status == "scored"
+    )
     found = connection.execute(query.where(table.scope == judge.scope)).all()
     return {x.id: x for x in found if x.id not in judge.procedures}
 
 
 def _contradicted(connection: Connection, judge: _Judge, others: Sequence[int]) -> Sequence[Any]:
-    """(number, procedure, other): the judge's scores whose subjects have another verdict by other procedures."""
+    """(number, procedure, other): the judge's scores whose subjects have another verdict by other
+    procedures.
+    """
     facts = score_facts.c
     newest = select(facts.subject, facts.procedure, facts.passing)
     newest = newest.where(facts.procedure.in_(others), facts.passing.is_not(None))
@@ -237,7 +272,9 @@ def _verdicts_of(
     query = (
         select(table.subject_id, facts.number, facts.passing)
         .join(score_facts, facts.number == table.seq)
-        .where(table.subject_id.in_(subjects), table.scope == judge.scope, table.metric == queue.metric)
+        .where(
+            table.subject_id.in_(subjects), table.scope == judge.scope, table.metric == queue.metric
+        )
         .where(facts.procedure.in_(judge.procedures), facts.passing.is_not(None))
     )
     for row in connection.execute(query):
@@ -256,5 +293,7 @@ def by_number(connection: Connection, numbers: Sequence[int]) -> dict[int, Evalu
     for some in chunks(numbers):
         query = select(evaluations.c.seq, evaluations.c.record).where(evaluations.c.seq.in_(some))
         for row in connection.execute(query):
-            found.update((row.seq, x) for x in records.undamaged(records.decode_evaluation, row.record))
+            found.update(
+                (row.seq, x) for x in records.undamaged(records.decode_evaluation, row.record)
+            )
     return found

@@ -1,4 +1,6 @@
-"""The thread that writes the journal: what waits while it commits goes into its next commit together."""
+"""The thread that writes the journal: what waits while it commits goes into its next commit
+together.
+"""
 
 import logging
 import queue
@@ -37,19 +39,25 @@ class _Task:
 class Commits:
     """Commits work to one SQLite connection, in the order in which it is given. Thread-safe.
 
-    Work that fails is refused, so that whoever waits for it can try again. Work that is *owed* waits instead, in its
-    order, and is tried again until it succeeds: nobody else would. While the disk refuses, the thread tries by itself,
-    at growing intervals: that it works again is found out without a request.
+    Work that fails is refused, so that whoever waits for it can try again. Work that is *owed*
+    waits instead, in its order, and is tried again until it succeeds: nobody else would. While the
+    disk refuses, the thread tries by itself, at growing intervals: that it works again is found out
+    without a request.
     """
 
-    def __init__(self, db: sqlite3.Connection, ledger: Ledger, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
-        """Start the thread; `db` and `ledger` are used by it alone from here on, and closed by `close`."""
+    def __init__(
+        self, db: sqlite3.Connection, ledger: Ledger, *, clock_ns: Callable[[], int] = time.time_ns
+    ) -> None:
+        """Start the thread; `db` and `ledger` are used by it alone from here on, and closed by
+        `close`.
+        """
         self._db = db
         self._ledger = ledger
         self._complaints = Complaints(clock_ns)
         self._todo: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._owed: list[_Task] = []
-        self._wait_s, self._due_s = _FIRST_WAIT_S, 0.0  # until what failed is tried again, and when (monotonic)
+        # until what failed is tried again, and when (monotonic)
+        self._wait_s, self._due_s = _FIRST_WAIT_S, 0.0
         self._closed = False
         self.fault: str | None = None
         """Why nothing can be written now; None where it can."""
@@ -65,13 +73,15 @@ class Commits:
         keeps: Mapping[int, Entry] | None = None,
         removes: Collection[int] = (),
     ) -> "Future[Any]":
-        """Have `work` done in a commit; the future gives its result once that is on disk, or RetryableError.
+        """Have `work` done in a commit; the future gives its result once that is on disk, or
+        RetryableError.
 
-        That of owed work is open for as long as the disk refuses. `keeps` and `removes` are the requests that the
-        ledger is to have from then on, or no more.
+        That of owed work is open for as long as the disk refuses. `keeps` and `removes` are the
+        requests that the ledger is to have from then on, or no more.
         """
         task = _Task(work, size_bytes, owed, keeps or {}, removes)
-        task.future.set_running_or_notify_cancel()  # it happens now: a caller that goes away cannot cancel it
+        # it happens now: a caller that goes away cannot cancel it
+        task.future.set_running_or_notify_cancel()
         if self._closed:
             task.future.set_exception(RetryableError("spanscore is shutting down"))
         else:
@@ -79,7 +89,10 @@ class Commits:
         return task.future
 
     def close(self) -> None:
-        """Commit what was given so far, then close the connection. Calling it again does nothing."""
+        """Commit what was given so far, then close the connection.
+
+        Calling it again does nothing.
+        """
         if self._closed:
             return
         self._closed = True
@@ -101,13 +114,21 @@ class Commits:
         for task in self._owed:
             task.future.set_exception(RetryableError("spanscore is shutting down"))
         if self._owed:
-            told = "journal: %d changes could not be written (%s); the next start takes up what they are about"
+            told = (
+                "journal: %d changes could not be written (%s); the next start takes up what they"
+                " are about"
+            )
             _log.error(told, len(self._owed), self.fault)
 
     def _gather(self) -> tuple[list[_Task], bool]:
-        """What is waiting, as one commit; False: the journal is being closed. Empty where it is time to try again."""
+        """What is waiting, as one commit; False: the journal is being closed.
+
+        Empty where it is time to try again.
+        """
         try:
-            first = self._todo.get(timeout=max(0.0, self._due_s - time.monotonic()) if self._is_troubled else None)
+            first = self._todo.get(
+                timeout=max(0.0, self._due_s - time.monotonic()) if self._is_troubled else None
+            )
         except queue.Empty:
             return [], True
         if first is None:
@@ -136,7 +157,9 @@ class Commits:
                 if task.is_owed:
                     self._owed.append(task)
                 else:
-                    task.future.set_exception(RetryableError(str(self.fault), retry_after_s=5.0, why="journal_fault"))
+                    task.future.set_exception(
+                        RetryableError(str(self.fault), retry_after_s=5.0, why="journal_fault")
+                    )
         else:
             self._succeeded()
 
@@ -148,13 +171,17 @@ class Commits:
         return self._is_troubled and time.monotonic() >= self._due_s
 
     def _try_again(self) -> None:
-        """Do what is owed; where nothing is, write something all the same, to know whether that is possible."""
-        with suppress(sqlite3.Error):  # a log that could be emptied needs no more room on a full disk
+        """Do what is owed; where nothing is, write something all the same, to know whether that is
+        possible.
+        """
+        # a log that could be emptied needs no more room on a full disk
+        with suppress(sqlite3.Error):
             self._db.execute("PRAGMA wal_checkpoint(RESTART)")
         owed, self._owed = self._owed, []
         try:
             self._do([*owed, _Task(_rewrite_version)])
-        except sqlite3.OperationalError as error:  # full, locked, I/O error: the same some time later
+        # full, locked, I/O error: the same some time later
+        except sqlite3.OperationalError as error:
             self._owed = owed
             self._failed(error)
         except Exception as error:  # noqa: BLE001 - as above
@@ -164,7 +191,9 @@ class Commits:
             self._succeeded()
 
     def _one_by_one(self, owed: list[_Task]) -> list[_Task]:
-        """Do each by itself, since one of them fails whatever the disk does; returns those to be tried again."""
+        """Do each by itself, since one of them fails whatever the disk does; returns those to be
+        tried again.
+        """
         left = []
         for task in owed:
             try:

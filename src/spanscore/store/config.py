@@ -15,14 +15,18 @@ class Retention(Options):
     """Traces, scores and judge answers older than this are deleted; null keeps them for ever."""
 
     max_bytes: ByteSize | None = 2**30
-    """Bytes of traces, scores and judge answers at most, the oldest deleted first; null sets no bound."""
+    """Bytes of traces, scores and judge answers at most, the oldest deleted first; null sets no
+    bound.
+    """
 
 
 class Config(Options):
     """Where traces, scores and judge answers are kept."""
 
     url: str = "sqlite:///spanscore.db"
-    """A database URL as SQLAlchemy writes it: `sqlite:///FILE` or `postgresql+psycopg://user:password@host/database`."""
+    """A database URL as SQLAlchemy writes it: `sqlite:///FILE` or
+    `postgresql+psycopg://user:password@host/database`.
+    """
 
     retention: Retention = Retention()
     """How long what is stored is kept."""

@@ -1,4 +1,6 @@
-"""How the store reaches its database: one engine for SQLite and PostgreSQL, its tables as this version has them."""
+"""How the store reaches its database: one engine for SQLite and PostgreSQL, its tables as this
+version has them.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,16 +25,20 @@ MEMORY = "sqlite+pysqlite://"
 
 _SHARED_S = 5
 _SHARED_LIMITS = {"connect_timeout": _SHARED_S, "tcp_user_timeout": _SHARED_S * 1000}
-"""libpq's options: the second ends a connection in milliseconds whose other end has become silent."""
+"""libpq's options: the second ends a connection in milliseconds whose other end has become
+silent.
+"""
 
 _PAGE_BYTES = 16384  # records are large: a tenth less CPU a commit than with 4096
 
 
 def connect(config: Config, *, is_locked: bool = False) -> Engine:
-    """An engine for `config.url`, its tables created where there are none, and changed where their version is older.
+    """An engine for `config.url`, its tables created where there are none, and changed where their
+    version is older.
 
-    `is_locked`: the caller has the lock of the file, which they are changed under. Raises ConfigError where the store
-    cannot be opened, a newer spanscore has written it, or another one uses it while its tables need a change.
+    `is_locked`: the caller has the lock of the file, which they are changed under. Raises
+    ConfigError where the store cannot be opened, a newer spanscore has written it, or another one
+    uses it while its tables need a change.
     """
     url = _url(config)
     shown = url.render_as_string(hide_password=True)
@@ -51,8 +57,8 @@ def connect(config: Config, *, is_locked: bool = False) -> Engine:
 def connect_reading(config: Config) -> Engine | None:
     """An engine that writes nothing, not even tables; None where there is no store at `config.url`.
 
-    Raises ConfigError where the URL is none, its database has no driver here, or the store has the tables of another
-    version; RetryableError or PermanentError where it cannot be read.
+    Raises ConfigError where the URL is none, its database has no driver here, or the store has the
+    tables of another version; RetryableError or PermanentError where it cannot be read.
     """
     found = version(config)
     if found is None:
@@ -61,8 +67,9 @@ def connect_reading(config: Config) -> Engine | None:
     shown = url.render_as_string(hide_password=True)
     if found < schema.VERSION:
         raise ConfigError(
-            f"store.url: {shown}: an older spanscore made its tables (version {found}, this one reads version "
-            f"{schema.VERSION}); run `spanscore migrate` with the server's configuration, or start its server"
+            f"store.url: {shown}: an older spanscore made its tables (version {found}, this one"
+            f" reads version {schema.VERSION}); run `spanscore migrate` with the server's"
+            " configuration, or start its server"
         )
     return _reader(url, shown)
 
@@ -85,32 +92,45 @@ def version(config: Config) -> int | None:
 
 
 def file_of(config: Config) -> Path | None:
-    """The SQLite file that `config.url` names; None for another database. Raises ConfigError where it is no URL."""
+    """The SQLite file that `config.url` names; None for another database.
+
+    Raises ConfigError where it is no URL.
+    """
     url = _url(config)
     return Path(url.database) if url.get_backend_name() == "sqlite" and url.database else None
 
 
 def shared(text: str, key: str) -> Engine:
-    """An engine for a database that several servers use at once, named under the configuration's `key`.
+    """An engine for a database that several servers use at once, named under the configuration's
+    `key`.
 
-    It connects when it is used first; neither that nor a statement takes longer than 5 s. Raises ConfigError where
-    `text` is no URL of PostgreSQL, or has no driver here.
+    It connects when it is used first; neither that nor a statement takes longer than 5 s. Raises
+    ConfigError where `text` is no URL of PostgreSQL, or has no driver here.
     """
     try:
         url = make_url(text)
     except ArgumentError as error:
-        raise ConfigError(f"{key}: not a database URL such as postgresql+psycopg://user@host/database") from error
+        raise ConfigError(
+            f"{key}: not a database URL such as postgresql+psycopg://user@host/database"
+        ) from error
     shown = url.render_as_string(hide_password=True)
     if url.get_backend_name() != "postgresql":
-        raise ConfigError(f"{key}: {shown} is no PostgreSQL, which servers on several machines can share")
+        raise ConfigError(
+            f"{key}: {shown} is no PostgreSQL, which servers on several machines can share"
+        )
     try:
-        engine = create_engine(url, pool_pre_ping=True, pool_timeout=_SHARED_S, connect_args=_SHARED_LIMITS)
+        engine = create_engine(
+            url, pool_pre_ping=True, pool_timeout=_SHARED_S, connect_args=_SHARED_LIMITS
+        )
     except ModuleNotFoundError as error:
-        raise ConfigError(f"{key}: {shown} needs the Python package {error.name}; install it") from error
+        raise ConfigError(
+            f"{key}: {shown} needs the Python package {error.name}; install it"
+        ) from error
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        # Not by the option `options` of the connection, which connection poolers such as PgBouncer refuse.
+        # Not by the option `options` of the connection, which connection poolers such as PgBouncer
+        # refuse.
         connection.exec_driver_sql(f"SET LOCAL statement_timeout = {_SHARED_S * 1000}")
 
     return engine
@@ -119,7 +139,9 @@ def shared(text: str, key: str) -> Engine:
 def no_store(config: Config) -> ConfigError:
     """The error for a store that a command is to read, and that is not there."""
     shown = _url(config).render_as_string(hide_password=True)
-    return ConfigError(f"store.url: {shown}: no store there; give the server's configuration by --config")
+    return ConfigError(
+        f"store.url: {shown}: no store there; give the server's configuration by --config"
+    )
 
 
 def _url(config: Config) -> URL:
@@ -143,7 +165,9 @@ def _config_errors(shown: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise ConfigError(f"store.url: {shown} needs the Python package {error.name}; install it") from error
+        raise ConfigError(
+            f"store.url: {shown} needs the Python package {error.name}; install it"
+        ) from error
     except (RetryableError, PermanentError, SQLAlchemyError, OSError) as error:
         raise ConfigError(f"store.url: {shown} cannot be opened ({error})") from error
 
@@ -165,11 +189,13 @@ def _lock(engine: Engine, file: Path | None, shown: str, *, is_locked: bool) -> 
         yield
         return
     try:
-        lock: Lock = DatabaseLock(engine, shown) if file is None else FileLock(file, "store", "store.url")
+        lock: Lock = (
+            DatabaseLock(engine, shown) if file is None else FileLock(file, "store", "store.url")
+        )
     except ConfigError as error:
         raise ConfigError(
-            f"store.url: {shown}: an older spanscore made its tables, which nobody else may use while they are changed "
-            f"({error})"
+            f"store.url: {shown}: an older spanscore made its tables, which nobody else may use"
+            f" while they are changed ({error})"
         ) from error
     try:
         yield
@@ -178,20 +204,29 @@ def _lock(engine: Engine, file: Path | None, shown: str, *, is_locked: bool) -> 
 
 
 def _server(url: URL) -> Engine:
-    """PostgreSQL, where a transaction's statements would by default each see what was committed meanwhile."""
+    """PostgreSQL, where a transaction's statements would by default each see what was committed
+    meanwhile.
+    """
     return create_engine(url, isolation_level="REPEATABLE READ")
 
 
 def _in_memory() -> Engine:
     """One connection, which is the database: threads take turns with it."""
     return create_engine(
-        MEMORY, poolclass=QueuePool, pool_size=1, max_overflow=0, connect_args={"check_same_thread": False}
+        MEMORY,
+        poolclass=QueuePool,
+        pool_size=1,
+        max_overflow=0,
+        connect_args={"check_same_thread": False},
     )
 
 
 def _in_file(url: URL) -> Engine:
     if not url.database or url.database == ":memory:":
-        raise ConfigError("store.url: SQLite needs a file here: sqlite:///FILE (threads share no database in memory)")
+        raise ConfigError(
+            "store.url: SQLite needs a file here: sqlite:///FILE (threads share no database in"
+            " memory)"
+        )
     if not url.database.startswith("file:"):
         private_files.make(Path(url.database))
     return create_engine(url)
@@ -208,13 +243,15 @@ def _sqlite(url: URL, config: Config) -> Engine:
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _record: Any) -> None:
-        connection.isolation_level = None  # the driver's own transactions begin too late to read and write as one
+        # the driver's own transactions begin too late to read and write as one
+        connection.isolation_level = None
         for pragma in pragmas:
             connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        # A writer takes the lock at once: one that has read before could not wait for it, it would fail.
+        # A writer takes the lock at once: one that has read before could not wait for it, it would
+        # fail.
         writes = connection.get_execution_options().get(WRITES)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 

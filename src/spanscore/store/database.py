@@ -1,4 +1,6 @@
-"""The store's database while a server runs: whose it is, whether it works, and whether its file is still the same."""
+"""The store's database while a server runs: whose it is, whether it works, and whether its file is
+still the same.
+"""
 
 import logging
 import threading
@@ -24,19 +26,24 @@ class Database:
     def __init__(self, config: Config, *, alone: bool) -> None:
         """Open the database that `config` names, and create its tables where there are none.
 
-        `alone`: keep other servers from it until `close`, as whoever gives out sequence numbers must. Raises
-        ConfigError where it cannot be opened or is another server's.
+        `alone`: keep other servers from it until `close`, as whoever gives out sequence numbers
+        must. Raises ConfigError where it cannot be opened or is another server's.
         """
         self.one_at_a_time = threading.RLock()
         """Held while something is written, and by whoever keeps count of what is."""
         self.changed: Callable[[Connection], None] = lambda _connection: None
-        """Called, before the next transaction, where others may have written, or the file is a new one."""
+        """Called, before the next transaction, where others may have written, or the file is a new
+        one.
+        """
         self._config = config
         self._file = connecting.file_of(config)
         self._faults: dict[Literal["damage", "writes", "reads"], str] = {}
         self._lock: Lock | None = None
         if alone and config.url == connecting.MEMORY:
-            raise ConfigError("store.url: a server needs a store that outlives it: sqlite:///FILE, or a database's URL")
+            raise ConfigError(
+                "store.url: a server needs a store that outlives it: sqlite:///FILE, or a"
+                " database's URL"
+            )
         if alone and self._file is not None:
             self._lock = FileLock(self._file, "store", "store.url")
         try:
@@ -60,7 +67,10 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction that writes. Raises RetryableError where the fault may pass, else PermanentError."""
+        """A transaction that writes.
+
+        Raises RetryableError where the fault may pass, else PermanentError.
+        """
         with self.one_at_a_time, self._noting("writes"):
             self._look()
             try:
@@ -108,17 +118,24 @@ class Database:
                 self.changed(connection)
 
     def _open_anew(self) -> None:
-        """Go on with the file that is there now: what is written to one that was removed is lost with the process."""
+        """Go on with the file that is there now: what is written to one that was removed is lost
+        with the process.
+        """
         self.engine.dispose()
         try:
-            self.engine = connecting.connect(self._config, is_locked=isinstance(self._lock, FileLock))
+            self.engine = connecting.connect(
+                self._config, is_locked=isinstance(self._lock, FileLock)
+            )
         except ConfigError as error:
             raise RetryableError(str(error), retry_after_s=5.0, why="store") from error
         with transactions.snapshot(self.engine) as connection:
             self.changed(connection)
         self._identity = _identity(self._file)
         self._faults.pop("damage", None)
-        told = "%s was removed or replaced while it was in use: going on with what is there now, without what was in it"
+        told = (
+            "%s was removed or replaced while it was in use: going on with what is there now,"
+            " without what was in it"
+        )
         _log.error(told, self._file)
 
     def _release(self) -> None:

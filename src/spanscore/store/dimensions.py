@@ -1,7 +1,7 @@
 """What scores have in common, as rows of their own: how they were made, and what was scored.
 
-Their ids are hashes of what they contain, so none is looked up before it is written. A hash has 63 bits: among a
-million of them two are equal with a chance of one in twenty million.
+Their ids are hashes of what they contain, so none is looked up before it is written. A hash has 63
+bits: among a million of them two are equal with a chance of one in twenty million.
 """
 
 import hashlib
@@ -28,7 +28,9 @@ _Row: TypeAlias = tuple[Any, ...]
 
 
 class OfTrace(NamedTuple):
-    """What is known of an agent trace beside its scores: the first model that it called, and its tools."""
+    """What is known of an agent trace beside its scores: the first model that it called, and its
+    tools.
+    """
 
     model: str | None = None
     tools: tuple[str, ...] = ()
@@ -54,7 +56,13 @@ class Scored(NamedTuple):
     @classmethod
     def by(cls, score: Evaluation, about: OfTrace) -> "Scored":
         """What a score is of."""
-        return cls(score.tenant, score.service_name, score.agent_name, *_release(score.target.resource), about)
+        return cls(
+            score.tenant,
+            score.service_name,
+            score.agent_name,
+            *_release(score.target.resource),
+            about,
+        )
 
     @classmethod
     def of(cls, trace: AgentTrace) -> "Scored":
@@ -117,10 +125,15 @@ def subject(score: Evaluation) -> int:
 
 
 def tidy(connection: Connection) -> None:
-    """Delete what no score has any more; of contexts a thousand may stay, since to find those takes reading all."""
+    """Delete what no score has any more; of contexts a thousand may stay, since to find those takes
+    reading all.
+    """
     has_scores = exists().where(score_facts.c.procedure == score_procedures.c.id)
     connection.execute(delete(score_procedures).where(not_(has_scores)))
-    if connection.execute(select(func.count()).select_from(score_contexts)).scalar_one() > _MAX_LEFT_CONTEXTS:
+    if (
+        connection.execute(select(func.count()).select_from(score_contexts)).scalar_one()
+        > _MAX_LEFT_CONTEXTS
+    ):
         used = select(score_facts.c.context)
         connection.execute(delete(score_contexts).where(score_contexts.c.id.not_in(used)))
         connection.execute(delete(context_tools).where(context_tools.c.context.not_in(used)))
@@ -145,7 +158,9 @@ def _cause(score: Evaluation) -> str | None:
 
 def _release(resource: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """The environment and the version."""
-    environment = next((str(resource[x]) for x in _ENVIRONMENTS if resource.get(x) not in (None, "")), None)
+    environment = next(
+        (str(resource[x]) for x in _ENVIRONMENTS if resource.get(x) not in (None, "")), None
+    )
     version = resource.get("service.version")
     return environment, None if version in (None, "") else str(version)
 
@@ -179,14 +194,31 @@ def _procedure(
     low, high = (None, None) if scale is None else (float(scale[0]), float(scale[1]))
     named = (text(x) for x in (by.name, by.version, by.model, by.prompt_hash, by.embedding))
     limit = None if threshold is None else float(threshold)
-    made = (text(by.source), run, by.kind, *named, limit, text(rule), low, high, float(sampling), status, text(cause))
+    made = (
+        text(by.source),
+        run,
+        by.kind,
+        *named,
+        limit,
+        text(rule),
+        low,
+        high,
+        float(sampling),
+        status,
+        text(cause),
+    )
     row = (tenant, scope, text(metric), *made)
     return hashed(*row), *row
 
 
 @lru_cache(maxsize=4096)
 def _context(
-    tenant: str, service: str | None, agent: str | None, environment: str | None, version: str | None, about: OfTrace
+    tenant: str,
+    service: str | None,
+    agent: str | None,
+    environment: str | None,
+    version: str | None,
+    about: OfTrace,
 ) -> _Row:
     row = (tenant, text(service), text(agent), text(environment), text(version), about.model)
     return hashed(*row, about.tools), *row

@@ -36,7 +36,9 @@ def put(connection: Connection, scores: Sequence[Evaluation], now_ns: int) -> tu
         deleted = select(deleted_scores.c.uid).where(deleted_scores.c.uid.in_(uids))
         for uid in connection.execute(union_all(there, deleted)).scalars():
             new.pop(uid, None)
-    last = connection.execute(select(func.coalesce(func.max(external_scores.c.row), 0))).scalar_one()
+    last = connection.execute(
+        select(func.coalesce(func.max(external_scores.c.row), 0))
+    ).scalar_one()
     rows = [_row(score, last + place, now_ns) for place, score in enumerate(new.values(), 1)]
     put_rows(connection, external_scores, rows)
     note_responses(connection, enumerate(new.values(), last + 1))
@@ -47,7 +49,9 @@ def put(connection: Connection, scores: Sequence[Evaluation], now_ns: int) -> tu
 def note_responses(connection: Connection, scored: Iterable[tuple[int, Evaluation]]) -> None:
     """Write which of these external scores, by their rows, name a model's response."""
     named = ((row, score.target.response_id) for row, score in scored)
-    put_rows(connection, response_scores, [(key(id_), row) for row, id_ in named if id_ is not None])
+    put_rows(
+        connection, response_scores, [(key(id_), row) for row, id_ in named if id_ is not None]
+    )
 
 
 def of_traces(
@@ -58,9 +62,11 @@ def of_traces(
     *,
     metric: str | None = None,
 ) -> external.Joined:
-    """What was given to OTel traces, their spans and the model responses in agent traces, of each source the last.
+    """What was given to OTel traces, their spans and the model responses in agent traces, of each
+    source the last.
 
-    Each is joined to its agent trace. Only what was given under the name `metric`, where that is not None.
+    Each is joined to its agent trace. Only what was given under the name `metric`, where that is
+    not None.
     """
     rows: list[Any] = []
     is_named = () if metric is None else (external_scores.c.metric == metric,)
@@ -69,15 +75,20 @@ def of_traces(
         wanted = external_scores.c.trace_id.in_(some), external_scores.c.scope == "trace"
         rows.extend(connection.execute(of_tenant.where(*wanted)).all())
     for some in chunks(sorted(agent_trace_ids)):
-        rows.extend(connection.execute(_OF_RESPONSES.where(*is_named), {"agent_traces": some}).all())
+        rows.extend(
+            connection.execute(_OF_RESPONSES.where(*is_named), {"agent_traces": some}).all()
+        )
     scores = _decoded(rows)
     return placing.turns(connection, scores, tenant).join(scores)
 
 
-def of_sessions(connection: Connection, keys: Sequence[str], tenant: str | None) -> list[Evaluation]:
+def of_sessions(
+    connection: Connection, keys: Sequence[str], tenant: str | None
+) -> list[Evaluation]:
     """What was given to the sessions with these keys, in the order received.
 
-    A score from outside of every namespace is of the session that has its id in one, where only one session has.
+    A score from outside of every namespace is of the session that has its id in one, where only one
+    session has.
     """
     outside = _outside(connection, keys, tenant)
     rows: list[Any] = []
@@ -96,7 +107,8 @@ def of_sessions(connection: Connection, keys: Sequence[str], tenant: str | None)
 
 
 def _outside(connection: Connection, keys: Sequence[str], tenant: str | None) -> dict[str, str]:
-    """By the key that each of these sessions would have outside of every namespace the one that it has.
+    """By the key that each of these sessions would have outside of every namespace the one that it
+    has.
 
     Not of those that share their id with another session.
     """
@@ -113,7 +125,9 @@ def _outside(connection: Connection, keys: Sequence[str], tenant: str | None) ->
 
 
 def _ids_of(connection: Connection, keys: Sequence[str], tenant: str | None) -> list[str]:
-    """The ids that sessions with these keys have in their namespaces, but for those that are keys themselves."""
+    """The ids that sessions with these keys have in their namespaces, but for those that are keys
+    themselves.
+    """
     found: set[str] = set()
     for some in chunks(keys):
         wanted = (session_keys.c.session_key.in_(some), *tenants.is_of(session_keys, tenant))
@@ -122,10 +136,11 @@ def _ids_of(connection: Connection, keys: Sequence[str], tenant: str | None) -> 
 
 
 def named(config: Config, name: str, tenant: str = "") -> external.Joined:
-    """All that a tenant was given under a name, each joined to its agent trace, and only each source's last.
+    """All that a tenant was given under a name, each joined to its agent trace, and only each
+    source's last.
 
-    A server may use the store meanwhile. Raises ConfigError where there is no store, RetryableError or PermanentError
-    where it cannot be read.
+    A server may use the store meanwhile. Raises ConfigError where there is no store, RetryableError
+    or PermanentError where it cannot be read.
     """
     engine = connecting.connect_reading(config)
     if engine is None:

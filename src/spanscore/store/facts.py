@@ -1,6 +1,8 @@
-"""The narrow rows that analytics reads: one for the newest score of each subject, metric and run, without its texts.
+"""The narrow rows that analytics reads: one for the newest score of each subject, metric and run,
+without its texts.
 
-They are written with each commit, so as few as can be are looked up before: of traces that are new, none.
+They are written with each commit, so as few as can be are looked up before: of traces that are new,
+none.
 """
 
 import hashlib
@@ -14,7 +16,16 @@ from spanscore.model.external import Turns
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.store import placing, records, scored_turns
-from spanscore.store.dimensions import Dimensions, OfTrace, Scored, cluster, cluster_of, subject, text, tidy
+from spanscore.store.dimensions import (
+    Dimensions,
+    OfTrace,
+    Scored,
+    cluster,
+    cluster_of,
+    subject,
+    text,
+    tidy,
+)
 from spanscore.store.placing import Named
 from spanscore.store.schema import evaluations, external_scores, response_scores, score_facts
 from spanscore.store.writing import chunks, key, put_rows, subject_of
@@ -39,7 +50,9 @@ class _OfSubject(NamedTuple):
 
 
 class _Places:
-    """Where scores that others gave count: with the turn that each is of, or by themselves where that is none."""
+    """Where scores that others gave count: with the turn that each is of, or by themselves where
+    that is none.
+    """
 
     def __init__(self, connection: Connection, scores: Collection[Evaluation]) -> None:
         ids: set[str] = set()
@@ -59,9 +72,14 @@ class _Places:
         """That of a score."""
         turn = self._turns.turn_of(score)
         if turn is None:
-            return _OfSubject(dimensions.context(Scored.by(score, _UNKNOWN)), cluster(score), subject(score))
+            return _OfSubject(
+                dimensions.context(Scored.by(score, _UNKNOWN)), cluster(score), subject(score)
+            )
         scored = self._scored[turn.id]
-        alone, session = cluster_of(scored.tenant, "trace", key(turn.id)), turn.session_key or turn.session_id
+        alone, session = (
+            cluster_of(scored.tenant, "trace", key(turn.id)),
+            turn.session_key or turn.session_id,
+        )
         together = alone if session is None else cluster_of(scored.tenant, "session", key(session))
         return _OfSubject(dimensions.context(scored), together, alone)
 
@@ -74,10 +92,12 @@ def put(
     new: Collection[str] = (),
     gone: Named = placing.NOTHING,
 ) -> None:
-    """Write the facts of scores with their outbox numbers, in the place of those of earlier revisions.
+    """Write the facts of scores with their outbox numbers, in the place of those of earlier
+    revisions.
 
-    `traces` are those of the same commit, of which none is kept; of others the context is known from their earlier
-    scores. `new` are the ids of agent traces that have no scores yet, `gone` names those that were put out.
+    `traces` are those of the same commit, of which none is kept; of others the context is known
+    from their earlier scores. `new` are the ids of agent traces that have no scores yet, `gone`
+    names those that were put out.
     """
     about: dict[str, OfTrace] = {}
     otel_traces: set[tuple[str, str]] = set()
@@ -89,12 +109,18 @@ def put(
             answered.append(trace.id)
     contexts: dict[str, int] = {}
     newest = {(x.scope, x.subject_id, x.metric, x.run): (number, x) for number, x in scored}
-    known = sorted({subject_of(x) for _, x in scored if x.scope == "session" or x.subject_id not in new})
+    known = sorted(
+        {subject_of(x) for _, x in scored if x.scope == "session" or x.subject_id not in new}
+    )
     if known:
         _forget_earlier(connection, known, {_place(x) for _, x in newest.values()})
         contexts.update(_contexts(connection, sorted(set(known).difference(about))))
-    unknown = {x.subject_id for _, x in scored if x.scope == "trace"} - about.keys() - contexts.keys()
-    about.update((trace.id, OfTrace.of(trace)) for trace in scored_turns.stored(connection, sorted(unknown)))
+    unknown = (
+        {x.subject_id for _, x in scored if x.scope == "trace"} - about.keys() - contexts.keys()
+    )
+    about.update(
+        (trace.id, OfTrace.of(trace)) for trace in scored_turns.stored(connection, sorted(unknown))
+    )
     dimensions = Dimensions()
     of_subjects = _of_subjects(dimensions, [x for _, x in newest.values()], about, contexts)
     rows = [_row(dimensions, number, x, of_subjects) for number, x in newest.values()]
@@ -103,8 +129,12 @@ def put(
     _place_external(connection, named | gone, len(about) + len(gone.traces))
 
 
-def _forget_earlier(connection: Connection, subjects: Sequence[str], places: Collection[_Row]) -> None:
-    """Delete the facts of earlier revisions of scores of these subjects; `places` are those of the new ones."""
+def _forget_earlier(
+    connection: Connection, subjects: Sequence[str], places: Collection[_Row]
+) -> None:
+    """Delete the facts of earlier revisions of scores of these subjects; `places` are those of the
+    new ones.
+    """
     metrics = sorted({metric for _, _, metric, _ in places})
     for some in chunks(subjects):
         for names in chunks(metrics):
@@ -121,7 +151,9 @@ def _contexts(connection: Connection, subjects: Sequence[str]) -> dict[str, int]
 
 
 def put_external(connection: Connection, scored: Sequence[_Numbered]) -> None:
-    """Write the facts of scores that others gave, by their rows in `external_scores`; of each series the last given."""
+    """Write the facts of scores that others gave, by their rows in `external_scores`; of each
+    series the last given.
+    """
     newest: dict[_Row, _Numbered] = {}
     for row, score in scored:
         before = newest.get(_external_place(score))
@@ -130,12 +162,18 @@ def put_external(connection: Connection, scored: Sequence[_Numbered]) -> None:
     for condition in _given_to([x for _, x in scored]):
         found = {tuple(x)[2:]: x for x in connection.execute(_EXTERNAL_PLACES.where(condition))}
         known = {place: x for place, x in found.items() if place in newest}
-        later = {place for place, x in known.items() if x.evaluated_ns > newest[place][1].evaluated_at_ns}
+        later = {
+            place for place, x in known.items() if x.evaluated_ns > newest[place][1].evaluated_at_ns
+        }
         newest = {place: x for place, x in newest.items() if place not in later}
         _delete(connection, [x.number for place, x in known.items() if place not in later])
     dimensions = Dimensions()
     places = _Places(connection, [x for _, x in newest.values()])
-    _write(connection, dimensions, [_external_row(dimensions, number, x, places) for number, x in newest.values()])
+    _write(
+        connection,
+        dimensions,
+        [_external_row(dimensions, number, x, places) for number, x in newest.values()],
+    )
 
 
 def renew_external(connection: Connection, row: int, score: Evaluation) -> None:
@@ -144,10 +182,15 @@ def renew_external(connection: Connection, row: int, score: Evaluation) -> None:
     `row` is that of the score in `external_scores`, `score` what it was before.
     """
     forget(connection, [-row])
-    query = select(external_scores.c.row, external_scores.c.record).where(external_scores.c.metric == score.metric)
+    query = select(external_scores.c.row, external_scores.c.record).where(
+        external_scores.c.metric == score.metric
+    )
     for condition in _given_to([score]):
         found = connection.execute(query.where(condition).order_by(external_scores.c.row)).all()
-        put_external(connection, [x for x in _decoded(found) if _external_place(x[1]) == _external_place(score)])
+        put_external(
+            connection,
+            [x for x in _decoded(found) if _external_place(x[1]) == _external_place(score)],
+        )
 
 
 def forget(connection: Connection, numbers: Sequence[int]) -> None:
@@ -158,7 +201,9 @@ def forget(connection: Connection, numbers: Sequence[int]) -> None:
 def forget_traces(connection: Connection, ids: Sequence[str]) -> None:
     """Delete the facts of agent traces that are part of another one by now."""
     for some in chunks(ids):
-        of_traces = select(evaluations.c.seq).where(evaluations.c.subject_id.in_(some), evaluations.c.scope == "trace")
+        of_traces = select(evaluations.c.seq).where(
+            evaluations.c.subject_id.in_(some), evaluations.c.scope == "trace"
+        )
         connection.execute(delete(score_facts).where(score_facts.c.number.in_(of_traces)))
 
 
@@ -174,7 +219,9 @@ def fill(connection: Connection) -> bool:
             put(
                 connection,
                 scored,
-                scored_turns.stored(connection, [x.subject_id for _, x in scored if x.scope == "trace"]),
+                scored_turns.stored(
+                    connection, [x.subject_id for _, x in scored if x.scope == "trace"]
+                ),
             )
             return True
     lowest = select(func.coalesce(func.min(score_facts.c.number), 0))
@@ -182,7 +229,8 @@ def fill(connection: Connection) -> bool:
     query = select(external_scores.c.row, external_scores.c.record)
     for rows in _batches(connection, query, external_scores.c.row, max(-last, 0)):
         put_external(connection, list(_decoded(rows)))
-        if connection.execute(lowest).scalar_one() < last:  # else all were given before those that are there
+        # else all were given before those that are there
+        if connection.execute(lowest).scalar_one() < last:
             return True
     return False
 
@@ -193,9 +241,14 @@ def _write(connection: Connection, dimensions: Dimensions, rows: list[_Row]) -> 
 
 
 def _of_subjects(
-    dimensions: Dimensions, scores: Sequence[Evaluation], about: Mapping[str, OfTrace], contexts: Mapping[str, int]
+    dimensions: Dimensions,
+    scores: Sequence[Evaluation],
+    about: Mapping[str, OfTrace],
+    contexts: Mapping[str, int],
 ) -> dict[tuple[str, str], _OfSubject]:
-    """What the scores of each subject have in common, by scope and id, from the first score of it."""
+    """What the scores of each subject have in common, by scope and id, from the first score of
+    it.
+    """
     found: dict[tuple[str, str], _OfSubject] = {}
     for score in scores:
         if (score.scope, score.subject_id) not in found:
@@ -204,7 +257,10 @@ def _of_subjects(
 
 
 def _of_subject(
-    dimensions: Dimensions, score: Evaluation, about: Mapping[str, OfTrace], contexts: Mapping[str, int]
+    dimensions: Dimensions,
+    score: Evaluation,
+    about: Mapping[str, OfTrace],
+    contexts: Mapping[str, int],
 ) -> _OfSubject:
     of_trace = about.get(score.subject_id)
     context = None if of_trace else contexts.get(score.subject_id)
@@ -214,7 +270,10 @@ def _of_subject(
 
 
 def _row(
-    dimensions: Dimensions, number: int, score: Evaluation, of_subjects: Mapping[tuple[str, str], _OfSubject]
+    dimensions: Dimensions,
+    number: int,
+    score: Evaluation,
+    of_subjects: Mapping[tuple[str, str], _OfSubject],
 ) -> _Row:
     common = of_subjects[score.scope, score.subject_id]
     label = score.label
@@ -247,7 +306,9 @@ def _external_row(dimensions: Dimensions, number: int, score: Evaluation, places
 
 
 def _place_external(connection: Connection, named: Named, changed: int) -> None:
-    """Have what others gave count with the turns that it is of by now; `changed` agent traces were written or went."""
+    """Have what others gave count with the turns that it is of by now; `changed` agent traces were
+    written or went.
+    """
     given = placing.naming(connection, named, changed)
     if not given:
         return
@@ -264,19 +325,27 @@ def _place_external(connection: Connection, named: Named, changed: int) -> None:
 
 
 def _given_to(scores: Iterable[Evaluation]) -> Iterator[ColumnElement[bool]]:
-    """The conditions that find what was given to the same traces, responses and sessions as these external scores."""
+    """The conditions that find what was given to the same traces, responses and sessions as these
+    external scores.
+    """
     table, given = external_scores.c, list(scores)
     for some in chunks(sorted({x.target.trace_id for x in given if x.target.trace_id})):
         yield table.trace_id.in_(some)
-    for some in chunks(sorted({subject_of(x) for x in given if x.target.response_id and not x.target.trace_id})):
+    for some in chunks(
+        sorted({subject_of(x) for x in given if x.target.response_id and not x.target.trace_id})
+    ):
         rows = select(response_scores.c.row).where(response_scores.c.response_id.in_(some))
         yield table.trace_id.is_(None) & table.row.in_(rows)
     for some in chunks(sorted({subject_of(x) for x in given if x.scope == "session"})):
         yield table.session_key.in_(some)
 
 
-def _batches(connection: Connection, query: Any, number: Any, after: int) -> Iterator[Sequence[Any]]:
-    while rows := connection.execute(query.where(number > after).order_by(number).limit(_BATCH)).all():
+def _batches(
+    connection: Connection, query: Any, number: Any, after: int
+) -> Iterator[Sequence[Any]]:
+    while rows := connection.execute(
+        query.where(number > after).order_by(number).limit(_BATCH)
+    ).all():
         yield rows
         after = rows[-1][0]
 
@@ -300,7 +369,9 @@ def _place(score: Evaluation) -> _Row:
 
 
 def _external_place(score: Evaluation) -> _Row:
-    """What there is one newest score of; `_EXTERNAL_PLACES` has the same of those that are stored."""
+    """What there is one newest score of; `_EXTERNAL_PLACES` has the same of those that are
+    stored.
+    """
     session = key(score.session_key) if score.session_key else None
     of = session if score.scope == "session" else score.target.trace_id or None
     return score.tenant, score.scope, of, score.metric, _series(score)
@@ -332,7 +403,10 @@ _PLACES = (
 _CONTEXTS = (
     select(evaluations.c.subject_id, func.max(score_facts.c.context))
     .join(evaluations, evaluations.c.seq == score_facts.c.number)
-    .where(evaluations.c.subject_id.in_(bindparam("subjects", expanding=True)), evaluations.c.scope == "trace")
+    .where(
+        evaluations.c.subject_id.in_(bindparam("subjects", expanding=True)),
+        evaluations.c.scope == "trace",
+    )
     .group_by(evaluations.c.subject_id)
 )
 _EXTERNAL_PLACES = select(
@@ -340,7 +414,10 @@ _EXTERNAL_PLACES = select(
     score_facts.c.evaluated_ns,
     external_scores.c.tenant,
     external_scores.c.scope,
-    case((external_scores.c.scope == "session", external_scores.c.session_key), else_=external_scores.c.trace_id),
+    case(
+        (external_scores.c.scope == "session", external_scores.c.session_key),
+        else_=external_scores.c.trace_id,
+    ),
     external_scores.c.metric,
     score_facts.c.series,
 ).join(external_scores, score_facts.c.number == -external_scores.c.row)

@@ -1,4 +1,6 @@
-"""The fields that filters of scores, agent traces and sessions may name: those of the messages that lists give."""
+"""The fields that filters of scores, agent traces and sessions may name: those of the messages that
+lists give.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -39,7 +41,9 @@ SCORE_FIELDS: Final[Fields[Evaluation]] = {
     "evaluator.author": Field("text", lambda x: x.evaluator.author),
     "usage.calls": Field("number", lambda x: x.usage.calls),
     "usage.cost_usd": Field("number", lambda x: x.usage.cost_usd),
-    "error.type": Field("text", lambda x: x.outcome.type if isinstance(x.outcome, Failure) else None),
+    "error.type": Field(
+        "text", lambda x: x.outcome.type if isinstance(x.outcome, Failure) else None
+    ),
     "skip_cause": Field("text", lambda x: x.outcome.cause if isinstance(x.outcome, Skip) else None),
     "revision": Field("number", lambda x: x.revision),
     "rule": Field("text", lambda x: x.rule),
@@ -88,10 +92,14 @@ TRACE_FIELDS: Final[Fields["TraceScores"]] = {
     "started_ns": Field("time", _of_trace(lambda x: x.started_ns)),
     "ended_ns": Field("time", _of_trace(lambda x: x.ended_ns)),
     "latency": Field("duration", _of_trace(lambda x: (x.ended_ns - x.started_ns) / 1e9)),
-    "completeness": Field("word", _of_trace(lambda x: x.completeness), ("complete", "idle", "truncated")),
+    "completeness": Field(
+        "word", _of_trace(lambda x: x.completeness), ("complete", "idle", "truncated")
+    ),
     "input_tokens": Field("number", _of_trace(lambda x: x.usage.input_tokens)),
     "output_tokens": Field("number", _of_trace(lambda x: x.usage.output_tokens)),
-    "tool_calls": Field("number", _of_trace(lambda x: None if x.tool_calls is None else len(x.tool_calls))),
+    "tool_calls": Field(
+        "number", _of_trace(lambda x: None if x.tool_calls is None else len(x.tool_calls))
+    ),
     "model_calls": Field("number", _of_trace(lambda x: len(x.model_calls))),
     "failing": Field("bool", lambda x: x.is_failing),
     "score": Field("number", lambda x, metric: value_of(x.scores, metric), is_map=True),

@@ -1,4 +1,6 @@
-"""What of a filter the database can check: conditions on columns, which hold at least where the filter does."""
+"""What of a filter the database can check: conditions on columns, which hold at least where the
+filter does.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -28,18 +30,26 @@ class _Condition(NamedTuple):
 def condition(
     node: Node | None, fields: Mapping[str, Field[Any]], columns: Mapping[str, Any]
 ) -> ColumnElement[bool] | None:
-    """A condition on `columns`, by field, that every row which meets a checked filter fulfils; None: there is none."""
+    """A condition on `columns`, by field, that every row which meets a checked filter fulfils;
+    None: there is none.
+    """
     found = None if node is None else _condition(node, fields, columns)
     return None if found is None else found.sql
 
 
-def _condition(node: Node, fields: Mapping[str, Field[Any]], columns: Mapping[str, Any]) -> _Condition | None:
+def _condition(
+    node: Node, fields: Mapping[str, Field[Any]], columns: Mapping[str, Any]
+) -> _Condition | None:
     match node:
         case Comparison():
             return _comparison(node, fields, columns)
         case Not(part):
             found = _condition(part, fields, columns)
-            return _Condition(not_(found.sql), is_exact=True) if found is not None and found.is_exact else None
+            return (
+                _Condition(not_(found.sql), is_exact=True)
+                if found is not None and found.is_exact
+                else None
+            )
         case And(parts):
             some = [x for part in parts if (x := _condition(part, fields, columns)) is not None]
             is_exact = len(some) == len(parts) and all(x.is_exact for x in some)
@@ -52,7 +62,9 @@ def _condition(node: Node, fields: Mapping[str, Field[Any]], columns: Mapping[st
             return _Condition(or_(*(x.sql for x in known)), all(x.is_exact for x in known))
 
 
-def _comparison(node: Comparison, fields: Mapping[str, Field[Any]], columns: Mapping[str, Any]) -> _Condition | None:
+def _comparison(
+    node: Comparison, fields: Mapping[str, Field[Any]], columns: Mapping[str, Any]
+) -> _Condition | None:
     if node.field not in columns or node.operator == ":":
         return None
     column, wanted = columns[node.field], value_of(fields[node.field], node)
@@ -65,5 +77,9 @@ def _comparison(node: Comparison, fields: Mapping[str, Field[Any]], columns: Map
 
 
 def _bits(column: ColumnElement[Any]) -> int:
-    """How many bits, but for the sign, an integer has at most that a database compares with this column."""
-    return 31 if isinstance(column.type, Integer) and not isinstance(column.type, BigInteger) else 63
+    """How many bits, but for the sign, an integer has at most that a database compares with this
+    column.
+    """
+    return (
+        31 if isinstance(column.type, Integer) and not isinstance(column.type, BigInteger) else 63
+    )

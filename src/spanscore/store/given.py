@@ -1,4 +1,6 @@
-"""Scores that are created, changed and deleted by the API: what each is of is looked up when it is written."""
+"""Scores that are created, changed and deleted by the API: what each is of is looked up when it is
+written.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,15 +28,20 @@ from spanscore.store.tenants import is_of
 from spanscore.store.writing import chunks, key
 
 SubjectState: TypeAlias = Literal["stored", "not_stored", "ambiguous"]
-"""Whether the trace or session that a score names is there: `ambiguous` where its id stands for several."""
+"""Whether the trace or session that a score names is there: `ambiguous` where its id stands for
+several.
+"""
 
 _MANY = 2
 _RESENT_FOR_NS = 30 * 24 * 3600 * 10**9
-"""For how long a score that was deleted may be received again: senders and the journal keep less."""
+"""For how long a score that was deleted may be received again: senders and the journal keep
+less.
+"""
 
 
 class Draft(NamedTuple):
-    """A score to be created: its subject as whoever gave it names it, and its `digest` of what was asked for.
+    """A score to be created: its subject as whoever gave it names it, and its `digest` of what was
+    asked for.
 
     `evaluated_at_ns` is 0 where it is given now. `where` is the request id's field, for errors.
     """
@@ -45,7 +52,9 @@ class Draft(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A score that others gave, as it is stored, and whether what it is of is stored too; `is_new` was created now."""
+    """A score that others gave, as it is stored, and whether what it is of is stored too; `is_new`
+    was created now.
+    """
 
     score: Evaluation
     subject: SubjectState
@@ -54,7 +63,9 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
-    """What drafts may be of: agent traces by each of their ids, and the newest trace of each session by its key."""
+    """What drafts may be of: agent traces by each of their ids, and the newest trace of each
+    session by its key.
+    """
 
     turns: Mapping[str, Sequence[AgentTrace]]
     sessions: Mapping[str, Sequence[AgentTrace]]
@@ -65,11 +76,15 @@ class Subjects:
         of_traces = [x for x in scores if x.scope == "trace"]
         ids = sorted({y for x in of_traces for y in (x.target.trace_id, x.subject_id)})
         named = sorted({x.session_id or "" for x in scores if x.scope == "session"})
-        return cls(_turns(connection, tenant, ids), {x: _sessions(connection, tenant, x) for x in named})
+        return cls(
+            _turns(connection, tenant, ids), {x: _sessions(connection, tenant, x) for x in named}
+        )
 
     def resolved(self, score: Evaluation, tenant: str) -> tuple[Evaluation, SubjectState]:
         """The score with all that is known of what it is of."""
-        return self._session(score, tenant) if score.scope == "session" else self._trace(score, tenant)
+        return (
+            self._session(score, tenant) if score.scope == "session" else self._trace(score, tenant)
+        )
 
     def _trace(self, score: Evaluation, tenant: str) -> tuple[Evaluation, SubjectState]:
         target = score.target
@@ -114,14 +129,17 @@ class Subjects:
             return stored, "stored"
         resource = with_headers({}, of_tenant(tenant))
         name = session_key(session_id, scope_of(resource, ()))
-        unknown = replace(score, subject_id=name, session_key=name, target=Target("", "", 0, 0, resource))
+        unknown = replace(
+            score, subject_id=name, session_key=name, target=Target("", "", 0, 0, resource)
+        )
         return unknown, "ambiguous" if found else "not_stored"
 
 
 def create(
     connection: Connection, drafts: Sequence[Draft], subjects: Subjects, tenant: str, now_ns: int
 ) -> tuple[list[Given], int]:
-    """Write those that are not there yet; returns all, in order, and by how many bytes the store has grown.
+    """Write those that are not there yet; returns all, in order, and by how many bytes the store
+    has grown.
 
     Raises ExistsError where another score was created under the same request id.
     """
@@ -133,7 +151,8 @@ def create(
         same = there.get(uid) or new.get(uid)
         if same is not None and same.digest != draft.score.digest:
             raise ExistsError(
-                f"{draft.where}: another score was created with this one, scores/{uid}; use one id for one request"
+                f"{draft.where}: another score was created with this one, scores/{uid}; use one id"
+                " for one request"
             )
         if same is not None:
             found.append(Given(same, subjects.resolved(same, tenant)[1]))
@@ -148,7 +167,8 @@ def create(
 def change(
     connection: Connection, tenant: str, uid: str, changed: Callable[[Evaluation], Evaluation]
 ) -> tuple[Given, int]:
-    """Write what `changed` makes of a score, as its next revision; and by how many bytes the store has grown.
+    """Write what `changed` makes of a score, as its next revision; and by how many bytes the store
+    has grown.
 
     Raises NotFoundError, StateError where it was measured, and what `changed` raises.
     """
@@ -157,7 +177,9 @@ def change(
     record = records.encode(after)
     size_bytes = records.size_bytes(record)
     values = {"given_ns": after.evaluated_at_ns, "size_bytes": size_bytes, "record": record}
-    connection.execute(update(external_scores).where(external_scores.c.row == row.row).values(values))
+    connection.execute(
+        update(external_scores).where(external_scores.c.row == row.row).values(values)
+    )
     facts.renew_external(connection, row.row, score)
     return Given(after, state_of(connection, tenant, after)), size_bytes - row.size_bytes
 
@@ -172,11 +194,19 @@ def state_of(connection: Connection, tenant: str, score: Evaluation) -> SubjectS
     return "not_stored" if turns.turn_of(score) is None else "stored"
 
 
-def remove(connection: Connection, tenant: str, uid: str, checked: Callable[[Evaluation], object], now_ns: int) -> int:
-    """Delete a score, unless `checked` raises; returns how many bytes went. Raises NotFoundError, StateError.
+def remove(
+    connection: Connection,
+    tenant: str,
+    uid: str,
+    checked: Callable[[Evaluation], object],
+    now_ns: int,
+) -> int:
+    """Delete a score, unless `checked` raises; returns how many bytes went.
 
-    One that was received, and not created by the API, does not come back when it is received again. One whose record is
-    damaged is deleted unchecked.
+    Raises NotFoundError, StateError.
+
+    One that was received, and not created by the API, does not come back when it is received again.
+    One whose record is damaged is deleted unchecked.
     """
     row = _row(connection, tenant, uid)
     score = next(iter(records.undamaged(records.decode_evaluation, row.record)), None)
@@ -197,7 +227,9 @@ def remove(connection: Connection, tenant: str, uid: str, checked: Callable[[Eva
 
 def forget_deleted(connection: Connection, now_ns: int) -> None:
     """Forget which received scores were deleted, once nobody sends them again."""
-    connection.execute(delete(deleted_scores).where(deleted_scores.c.deleted_ns < now_ns - _RESENT_FOR_NS))
+    connection.execute(
+        delete(deleted_scores).where(deleted_scores.c.deleted_ns < now_ns - _RESENT_FOR_NS)
+    )
 
 
 def _one(connection: Connection, tenant: str, uid: str) -> tuple[Any, Evaluation]:
@@ -207,15 +239,22 @@ def _one(connection: Connection, tenant: str, uid: str) -> tuple[Any, Evaluation
 
 def _row(connection: Connection, tenant: str, uid: str) -> Any:
     table = external_scores.c
-    query = select(table.row, table.size_bytes, table.record).where(table.uid == uid, *is_of(external_scores, tenant))
+    query = select(table.row, table.size_bytes, table.record).where(
+        table.uid == uid, *is_of(external_scores, tenant)
+    )
     found = connection.execute(query.with_for_update()).first()
     if found is not None:
         return found
-    measured = select(evaluations.c.seq).where(evaluations.c.uid == uid, *is_of(evaluations, tenant)).limit(1)
+    measured = (
+        select(evaluations.c.seq)
+        .where(evaluations.c.uid == uid, *is_of(evaluations, tenant))
+        .limit(1)
+    )
     if connection.execute(measured).first() is not None:
         raise StateError(
-            f"scores/{uid} was measured by spanscore, and only scores that others gave can be changed or deleted: "
-            "create one of your own beside it, or have the trace evaluated again"
+            f"scores/{uid} was measured by spanscore, and only scores that others gave can be"
+            " changed or deleted: create one of your own beside it, or have the trace evaluated"
+            " again"
         )
     raise NotFoundError(f"there is no score {uid!r}: it was deleted, or is past its retention")
 
@@ -225,12 +264,18 @@ def _there(connection: Connection, tenant: str, uids: Sequence[str]) -> dict[str
     for some in chunks(sorted(set(uids))):
         wanted = external_scores.c.uid.in_(some), *is_of(external_scores, tenant)
         there = connection.execute(select(external_scores.c.record).where(*wanted)).scalars()
-        found.update((x.uid, x) for record in there for x in records.undamaged(records.decode_evaluation, record))
+        found.update(
+            (x.uid, x)
+            for record in there
+            for x in records.undamaged(records.decode_evaluation, record)
+        )
     return found
 
 
 def _turns(connection: Connection, tenant: str, ids: Sequence[str]) -> dict[str, list[AgentTrace]]:
-    """The agent traces with these ids, and all of their OTel traces and of these, by both kinds of ids."""
+    """The agent traces with these ids, and all of their OTel traces and of these, by both kinds of
+    ids.
+    """
     otel_ids = set(ids)
     for some in chunks(ids):
         by_id = otel_traces.c.agent_trace_id.in_(some), *is_of(otel_traces, tenant)
@@ -238,10 +283,14 @@ def _turns(connection: Connection, tenant: str, ids: Sequence[str]) -> dict[str,
     wanted: set[str] = set()
     for some in chunks(sorted(otel_ids)):
         by_otel_id = otel_traces.c.trace_id.in_(some), *is_of(otel_traces, tenant)
-        wanted.update(connection.execute(select(otel_traces.c.agent_trace_id).where(*by_otel_id)).scalars())
+        wanted.update(
+            connection.execute(select(otel_traces.c.agent_trace_id).where(*by_otel_id)).scalars()
+        )
     found: dict[str, list[AgentTrace]] = {}
     for some in chunks(sorted(wanted)):
-        stored = select(agent_traces.c.record).where(agent_traces.c.id.in_(some), *is_of(agent_traces, tenant))
+        stored = select(agent_traces.c.record).where(
+            agent_traces.c.id.in_(some), *is_of(agent_traces, tenant)
+        )
         for record in connection.execute(stored).scalars():
             for trace in records.undamaged(records.decode_trace, record):
                 for name in (trace.id, *trace.trace_ids):

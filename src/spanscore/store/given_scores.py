@@ -1,4 +1,6 @@
-"""The store's scores that others gave, as the API creates, changes and deletes them: each call one transaction."""
+"""The store's scores that others gave, as the API creates, changes and deletes them: each call one
+transaction.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -11,7 +13,9 @@ from spanscore.store.given import Draft, Given, SubjectState
 class GivenScores:
     """Every method may be called from any thread, and raises as those of `Store`."""
 
-    def __init__(self, database: Database, grew: Callable[[int], None], clock_ns: Callable[[], int]) -> None:
+    def __init__(
+        self, database: Database, grew: Callable[[int], None], clock_ns: Callable[[], int]
+    ) -> None:
         """`grew` is called with the bytes by which the store has grown."""
         self._database = database
         self._grew = grew
@@ -20,21 +24,28 @@ class GivenScores:
         """Called with the scores that are new, once they are committed."""
 
     def create(self, tenant: str, drafts: Sequence[Draft]) -> list[Given]:
-        """Keep scores, all or none; those that were created by the same requests before are returned as they are.
+        """Keep scores, all or none; those that were created by the same requests before are
+        returned as they are.
 
         Raises ExistsError where something else was created under a request id.
         """
-        with self._database.reading() as connection:  # decoding their traces keeps no writer waiting
+        # decoding their traces keeps no writer waiting
+        with self._database.reading() as connection:
             subjects = given.Subjects.of(connection, tenant, [x.score for x in drafts])
         with self._database.one_at_a_time:
             with self._database.writing() as connection:
-                found, added_bytes = given.create(connection, drafts, subjects, tenant, self._clock_ns())
+                found, added_bytes = given.create(
+                    connection, drafts, subjects, tenant, self._clock_ns()
+                )
             self._grew(added_bytes)
         self.created([x.score for x in found if x.is_new])
         return found
 
     def change(self, tenant: str, uid: str, changed: Callable[[Evaluation], Evaluation]) -> Given:
-        """Keep what `changed` makes of a score, and raise what it raises. Raises NotFoundError, StateError."""
+        """Keep what `changed` makes of a score, and raise what it raises.
+
+        Raises NotFoundError, StateError.
+        """
         with self._database.one_at_a_time:
             with self._database.writing() as connection:
                 found, added_bytes = given.change(connection, tenant, uid, changed)

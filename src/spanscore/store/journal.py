@@ -1,9 +1,9 @@
 """The journal: every acknowledged request on disk until all its traces have been dealt with.
 
-An SQLite file of its own through sqlite3, since it is on the path of every request. One thread writes; what waits while
-it commits goes into the next commit together. In WAL mode with `synchronous: normal` a commit survives the death of the
-process (kill -9) but, on a power loss, the last commits before it may be missing; `full` survives both and costs an
-fsync a commit.
+An SQLite file of its own through sqlite3, since it is on the path of every request. One thread
+writes; what waits while it commits goes into the next commit together. In WAL mode with
+`synchronous: normal` a commit survives the death of the process (kill -9) but, on a power loss, the
+last commits before it may be missing; `full` survives both and costs an fsync a commit.
 """
 
 import logging
@@ -43,7 +43,10 @@ class Request:
 
 
 class Journal:
-    """Append, read and delete requests. Every method may be called from any thread; those that write return futures."""
+    """Append, read and delete requests.
+
+    Every method may be called from any thread; those that write return futures.
+    """
 
     def __init__(self, config: Config) -> None:
         """Open or create the file. Raises ConfigError where that cannot be done."""
@@ -88,7 +91,9 @@ class Journal:
 
     @property
     def lost(self) -> Mapping[Loss, Lost]:
-        """Acknowledged requests that the journal should have and has not: `missing` at its start, or `damaged`."""
+        """Acknowledged requests that the journal should have and has not: `missing` at its start,
+        or `damaged`.
+        """
         return self._lost.copy()
 
     def size_of(self, rows: Iterable[int]) -> int:
@@ -97,7 +102,9 @@ class Journal:
             return sum(self._entries[row].size_bytes for row in rows if row in self._entries)
 
     def checksums(self, rows: Iterable[int]) -> dict[int, int | None]:
-        """The checksum of each request, by its row, for a `JournalReader`; None where it is not known."""
+        """The checksum of each request, by its row, for a `JournalReader`; None where it is not
+        known.
+        """
         with self._counting:
             return {row: self._entries[row].checksum for row in rows if row in self._entries}
 
@@ -110,16 +117,21 @@ class Journal:
             else self._commits.fault
         )
 
-    def append(self, signal: str, body: bytes, received_ns: int, headers: Headers = ()) -> "Future[int]":
+    def append(
+        self, signal: str, body: bytes, received_ns: int, headers: Headers = ()
+    ) -> "Future[int]":
         """Keep a request and its headers; the future gives its row once it is committed.
 
-        Raises RetryableError, here or from the future, when the journal is full or the disk refuses.
+        Raises RetryableError, here or from the future, when the journal is full or the disk
+        refuses.
         """
         text = leaving.text_of(headers)
         with self._counting:
             if self._is_full_for(len(body)):
                 self._refused_bytes = len(body)
-                told = f"the journal is full ({self._config.max_bytes} bytes, see journal.max_bytes)"
+                told = (
+                    f"the journal is full ({self._config.max_bytes} bytes, see journal.max_bytes)"
+                )
                 raise RetryableError(told, retry_after_s=5.0, why="journal_full")
             row, self._next_row = self._next_row, self._next_row + 1
             entry = self._entries[row] = Entry(len(body), received_ns, ledger.checksum(body, text))
@@ -149,11 +161,15 @@ class Journal:
         return future
 
     def mark_rest_left(self, row: int, held: Iterable[bytes] = ()) -> "Future[None]":
-        """Remember that all of a request but the spans `held` back has left again, in inline mode."""
+        """Remember that all of a request but the spans `held` back has left again, in inline
+        mode.
+        """
         return self._commits.submit(lambda db: leaving.rest_left(db, row, held), owed=True)
 
     def mark_span_left(self, row: int, span: bytes) -> "Future[None]":
-        """Remember that a span held back has left, or need not: after a restart it is not sent a second time."""
+        """Remember that a span held back has left, or need not: after a restart it is not sent a
+        second time.
+        """
         return self._commits.submit(lambda db: leaving.span_left(db, row, span), owed=True)
 
     def leaving(self, row: int) -> Leaving:
@@ -161,8 +177,12 @@ class Journal:
         with self._reading, _told():
             return leaving.read(self._reader, row)
 
-    def close_traces(self, closed: Sequence[tuple[bytes, int, int]], parts: Sequence[bytes] = ()) -> "Future[None]":
-        """Remember traces as dealt with: (key, last row read, Unix ns). `parts` are those of turns with others.
+    def close_traces(
+        self, closed: Sequence[tuple[bytes, int, int]], parts: Sequence[bytes] = ()
+    ) -> "Future[None]":
+        """Remember traces as dealt with: (key, last row read, Unix ns).
+
+        `parts` are those of turns with others.
 
         A key is whatever the caller knows a trace by.
         """
@@ -189,7 +209,9 @@ class Journal:
     def closed_traces(self) -> dict[bytes, tuple[int, int]]:
         """Key to (last row read, Unix ns) of every trace remembered as dealt with."""
         with self._reading, _told():
-            found = self._reader.execute("SELECT trace_id, last_row, closed_ns FROM closed ORDER BY closed_ns")
+            found = self._reader.execute(
+                "SELECT trace_id, last_row, closed_ns FROM closed ORDER BY closed_ns"
+            )
             return {key: (row, closed_ns) for key, row, closed_ns in found}
 
     def parts(self) -> set[bytes]:
@@ -200,8 +222,8 @@ class Journal:
     def read(self, rows: Iterable[int]) -> list[Request]:
         """The requests at `rows`, in their order; those that are gone are left out.
 
-        So are those that are damaged: they are counted as lost, and put aside. Raises RetryableError where the disk
-        refuses to read.
+        So are those that are damaged: they are counted as lost, and put aside. Raises
+        RetryableError where the disk refuses to read.
         """
         return [request for row in rows if (request := self._read(row)) is not None]
 
@@ -209,13 +231,15 @@ class Journal:
         try:
             with self._reading:
                 found = self._reader.execute(
-                    "SELECT signal, received_ns, body, headers FROM requests LEFT JOIN headers USING (row) "
-                    "WHERE row = ?",
+                    "SELECT signal, received_ns, body, headers FROM requests LEFT JOIN headers"
+                    " USING (row) WHERE row = ?",
                     (row,),
                 ).fetchone()
         except sqlite3.DatabaseError as error:
             if not recovering.is_damaged(error):
-                raise RetryableError(f"the journal cannot be read: {error}", why="journal_fault") from error
+                raise RetryableError(
+                    f"the journal cannot be read: {error}", why="journal_fault"
+                ) from error
             self._give_up(row, f"{error}")
             return None
         if found is None:
@@ -244,15 +268,21 @@ class Journal:
             yield from self.read((row,))
 
     def quarantine(self, signal: str, body: bytes, reason: str, received_ns: int) -> "Future[None]":
-        """Put a request aside that could not be read, within the bounds on their number and bytes."""
+        """Put a request aside that could not be read, within the bounds on their number and
+        bytes.
+        """
         return self._commits.submit(
-            lambda db: quarantine.put(db, received_ns, signal, reason, body, self._config.max_quarantined), len(body)
+            lambda db: quarantine.put(
+                db, received_ns, signal, reason, body, self._config.max_quarantined
+            ),
+            len(body),
         )
 
     def put_aside(self, rows: Sequence[int], reason: str, now_ns: int) -> "Future[None]":
         """Copy requests into quarantine, to be done before anything that is asked for later."""
         return self._commits.submit(
-            lambda db: quarantine.copy(db, rows, reason, now_ns, self._config.max_quarantined), owed=True
+            lambda db: quarantine.copy(db, rows, reason, now_ns, self._config.max_quarantined),
+            owed=True,
         )
 
     def close(self) -> None:
@@ -263,7 +293,9 @@ class Journal:
         self._lock.close()
 
     def _is_full_for(self, size_bytes: int) -> bool:
-        """An empty journal takes a request of any size: one that it never took would be sent again for ever."""
+        """An empty journal takes a request of any size: one that it never took would be sent again
+        for ever.
+        """
         return bool(self._size_bytes) and self._size_bytes + size_bytes > self._config.max_bytes
 
     def _uncount(self, rows: Iterable[int]) -> None:
@@ -280,4 +312,6 @@ def _told() -> Iterator[None]:
         yield
     except sqlite3.DatabaseError as error:
         what = f"; it is damaged: {recovering.REPAIR}" if recovering.is_damaged(error) else ""
-        raise RetryableError(f"the journal cannot be read: {error}{what}", why="journal_fault") from error
+        raise RetryableError(
+            f"the journal cannot be read: {error}{what}", why="journal_fault"
+        ) from error

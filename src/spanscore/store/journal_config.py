@@ -1,4 +1,6 @@
-"""What can be configured about the journal; apart from it, so that reading a configuration needs no database."""
+"""What can be configured about the journal; apart from it, so that reading a configuration needs no
+database.
+"""
 
 from pathlib import Path
 from typing import Literal
@@ -16,7 +18,10 @@ class Config(Options):
     """The journal's file. Its folder must be on a local disk."""
 
     max_bytes: ByteSize = 2 * 2**30
-    """Bytes of requests at most; past it senders are told UNAVAILABLE and keep what they have. Empty, it takes any."""
+    """Bytes of requests at most; past it senders are told UNAVAILABLE and keep what they have.
+
+    Empty, it takes any.
+    """
 
     synchronous: Literal["normal", "full"] = "normal"
     """`normal` survives kill -9, `full` a power loss too, for one fsync a commit."""

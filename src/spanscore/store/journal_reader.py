@@ -15,25 +15,37 @@ class JournalReader:
 
     def __init__(self, path: Path) -> None:
         """Raises sqlite3.Error where the file cannot be opened."""
-        self._db = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro", uri=True, timeout=10.0)
+        self._db = sqlite3.connect(
+            f"file:{quote(str(path.resolve()))}?mode=ro", uri=True, timeout=10.0
+        )
         self.checksums: Mapping[int, int | None] = {}
-        """What the requests that are read next have to be: the checksum of each by its row, None where not known."""
+        """What the requests that are read next have to be: the checksum of each by its row, None
+        where not known.
+        """
 
     def read(self, rows: Iterable[int]) -> list[Request]:
-        """The requests at `rows`, in their order. Raises RetryableError where one is not there as it was kept."""
+        """The requests at `rows`, in their order.
+
+        Raises RetryableError where one is not there as it was kept.
+        """
         return [self._read(row) for row in rows]
 
     def _read(self, row: int) -> Request:
         try:
             found = self._db.execute(
-                "SELECT signal, received_ns, body, headers FROM requests LEFT JOIN headers USING (row) WHERE row = ?",
+                "SELECT signal, received_ns, body, headers FROM requests LEFT JOIN headers USING"
+                " (row) WHERE row = ?",
                 (row,),
             ).fetchall()
         except sqlite3.Error as error:
-            raise RetryableError(f"the journal cannot be read: {error}", why="journal_fault") from error
+            raise RetryableError(
+                f"the journal cannot be read: {error}", why="journal_fault"
+            ) from error
         if not found:
             raise RetryableError(f"the journal lacks row {row}", why="journal_fault")
         signal, received_ns, body, headers = found[0]
         if self.checksums.get(row) not in {None, ledger.checksum(body, headers or "")}:
-            raise RetryableError(f"row {row} of the journal is damaged: its checksum differs", why="journal_fault")
+            raise RetryableError(
+                f"row {row} of the journal is damaged: its checksum differs", why="journal_fault"
+            )
         return Request(row, signal, received_ns, body, leaving.headers_from(headers))

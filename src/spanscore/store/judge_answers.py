@@ -1,4 +1,6 @@
-"""The answers that a judge gave, by what it was asked: whoever asks the same again does not pay for it again."""
+"""The answers that a judge gave, by what it was asked: whoever asks the same again does not pay for
+it again.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -23,9 +25,18 @@ def find(connection: Connection, keys: Sequence[str]) -> dict[str, str]:
 
 
 def keep(connection: Connection, answers: Mapping[str, str], last_row: int, now_ns: int) -> int:
-    """Keep each answer under its key, in rows after `last_row`. Returns by how many bytes the table grew."""
+    """Keep each answer under its key, in rows after `last_row`.
+
+    Returns by how many bytes the table grew.
+    """
     rows = [
-        {"row": row, "key": key, "value": value, "size_bytes": records.size_bytes(value), "stored_ns": now_ns}
+        {
+            "row": row,
+            "key": key,
+            "value": value,
+            "size_bytes": records.size_bytes(value),
+            "stored_ns": now_ns,
+        }
         for row, (key, value) in enumerate(answers.items(), last_row + 1)
     ]
     replaced = 0

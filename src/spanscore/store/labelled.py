@@ -26,10 +26,11 @@ MAX_LABELS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """What people gave under a name, each joined to its agent trace, and the judge's newest scores of the same.
+    """What people gave under a name, each joined to its agent trace, and the judge's newest scores
+    of the same.
 
-    `at_random` are the traces and sessions, by agent trace id or session key, that the random order of the queue has
-    reached.
+    `at_random` are the traces and sessions, by agent trace id or session key, that the random order
+    of the queue has reached.
     """
 
     labels: Sequence[Evaluation]
@@ -44,7 +45,9 @@ class Labels:
         self._database = database
 
     def read(self, tenant: str, metric: str, label: str) -> Labelled:
-        """The labels of a name, and the scores of a metric that spanscore made when the traces came."""
+        """The labels of a name, and the scores of a metric that spanscore made when the traces
+        came.
+        """
         with self._database.reading() as connection:
             labels = _labels(connection, tenant, label)
             subjects = sorted({subject_of(x) for x in labels})
@@ -52,15 +55,23 @@ class Labels:
             return Labelled(labels, scores, _at_random(connection, tenant, label))
 
     def keep(self, tenant: str, found: Mapping[str, Any], now_ns: int) -> None:
-        """Keep a tenant's calibrations by their keys, each in the place of an earlier one of the same judge."""
+        """Keep a tenant's calibrations by their keys, each in the place of an earlier one of the
+        same judge.
+        """
         with self._database.writing() as connection:
             calibrations.write(connection, tenant, found, now_ns)
 
 
 def _labels(connection: Connection, tenant: str, name: str) -> list[Evaluation]:
     made, facts = score_procedures.c, score_facts.c
-    by_people = select(made.id).where(made.tenant == tenant, made.metric == name, made.source == HUMAN)
-    newest = select(facts.number).where(facts.procedure.in_(by_people)).order_by(facts.evaluated_ns.desc())
+    by_people = select(made.id).where(
+        made.tenant == tenant, made.metric == name, made.source == HUMAN
+    )
+    newest = (
+        select(facts.number)
+        .where(facts.procedure.in_(by_people))
+        .order_by(facts.evaluated_ns.desc())
+    )
     rows = [-x for x in connection.execute(newest.limit(MAX_LABELS)).scalars()]
     scores: list[Evaluation] = []
     for some in chunks(sorted(rows)):
@@ -70,7 +81,9 @@ def _labels(connection: Connection, tenant: str, name: str) -> list[Evaluation]:
     return placing.turns(connection, scores, tenant).join(scores).scores
 
 
-def _scores(connection: Connection, tenant: str, metric: str, subjects: Sequence[str]) -> list[Evaluation]:
+def _scores(
+    connection: Connection, tenant: str, metric: str, subjects: Sequence[str]
+) -> list[Evaluation]:
     table, found = evaluations.c, []
     query = (
         select(table.record)
@@ -78,12 +91,16 @@ def _scores(connection: Connection, tenant: str, metric: str, subjects: Sequence
         .where(table.metric == metric, table.run == "", table.tenant == tenant)
     )
     for some in chunks(subjects):
-        for record in connection.execute(query.where(table.subject_id.in_(some)).order_by(table.seq)).scalars():
+        for record in connection.execute(
+            query.where(table.subject_id.in_(some)).order_by(table.seq)
+        ).scalars():
             found += records.undamaged(records.decode_evaluation, record)
     return found
 
 
 def _at_random(connection: Connection, tenant: str, label: str) -> frozenset[str]:
     table = annotation_items.c
-    query = select(table.subject_id).where(table.tenant == tenant, table.label == label, table.at_random == 1)
+    query = select(table.subject_id).where(
+        table.tenant == tenant, table.label == label, table.at_random == 1
+    )
     return frozenset(connection.execute(query).scalars())

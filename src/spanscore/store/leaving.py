@@ -10,7 +10,8 @@ from spanscore.model.json import dumps, loads
 
 _CREATE: Final = """
 BEGIN;
-CREATE TABLE held (row INTEGER NOT NULL, span BLOB NOT NULL, has_left INTEGER NOT NULL, PRIMARY KEY (row, span))
+CREATE TABLE held (row INTEGER NOT NULL, span BLOB NOT NULL, has_left INTEGER NOT NULL, PRIMARY \
+KEY (row, span))
 WITHOUT ROWID;
 CREATE TABLE headers (row INTEGER PRIMARY KEY, headers TEXT NOT NULL);
 DELETE FROM passed_on;
@@ -22,8 +23,8 @@ COMMIT;
 class Leaving:
     """What has left of a request. Spans are named by trace id and span id, one behind the other.
 
-    `rest_left`: all but the spans held back has. `held` are those that were held back then and have not left; `left`
-    are those that have, or need not, whatever became of the rest.
+    `rest_left`: all but the spans held back has. `held` are those that were held back then and have
+    not left; `left` are those that have, or need not, whatever became of the rest.
     """
 
     rest_left: bool = False
@@ -34,7 +35,8 @@ class Leaving:
 def create(db: sqlite3.Connection) -> None:
     """Make the tables where there are none yet.
 
-    A journal without them does not say what it held back of the requests that it had passed on: those leave again.
+    A journal without them does not say what it held back of the requests that it had passed on:
+    those leave again.
     """
     if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'held'").fetchone() is None:
         db.executescript(_CREATE)

@@ -1,9 +1,11 @@
-"""Which requests the journal must contain: a file beside it, so that what its damaged database lacks is known.
+"""Which requests the journal must contain: a file beside it, so that what its damaged database
+lacks is known.
 
-SQLite opens a database whose write-ahead log is damaged, cut or gone without an error, as of an earlier commit. So each
-request that is kept, and each that is removed, is also noted here, in a record of 32 bytes with a checksum of its own.
-A request is noted after its commit and before it is acknowledged, a removal before its commit: whatever moment the
-process dies at, a request that is noted as kept and not as removed is in the database, unless that was damaged.
+SQLite opens a database whose write-ahead log is damaged, cut or gone without an error, as of an
+earlier commit. So each request that is kept, and each that is removed, is also noted here, in a
+record of 32 bytes with a checksum of its own. A request is noted after its commit and before it is
+acknowledged, a removal before its commit: whatever moment the process dies at, a request that is
+noted as kept and not as removed is in the database, unless that was damaged.
 """
 
 import errno
@@ -21,7 +23,8 @@ from spanscore import private_files
 
 _log = logging.getLogger(__name__)
 
-_RECORD: Final = struct.Struct("<B3xIQQI")  # kind, size, row, received_ns, checksum; then the CRC-32 of all that
+# kind, size, row, received_ns, checksum; then the CRC-32 of all that
+_RECORD: Final = struct.Struct("<B3xIQQI")
 _CHECKSUM: Final = struct.Struct("<I")
 _RECORD_BYTES: Final = _RECORD.size + _CHECKSUM.size
 _KEPT, _KEPT_UNCHECKED, _REMOVED = 1, 2, 3
@@ -30,7 +33,9 @@ _SPARE_RECORDS: Final = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A request: its size in bytes, when it was received (Unix ns), and the checksum of what it is; None: not known."""
+    """A request: its size in bytes, when it was received (Unix ns), and the checksum of what it is;
+    None: not known.
+    """
 
     size_bytes: int
     received_ns: int
@@ -39,7 +44,8 @@ class Entry:
 
 @dataclass(slots=True)
 class Found:
-    """What a ledger has: the requests that must be there, the rows that were removed lately, the highest row so far.
+    """What a ledger has: the requests that must be there, the rows that were removed lately, the
+    highest row so far.
 
     `is_there`: there was a ledger; `damaged` records of it could not be read.
     """
@@ -62,13 +68,17 @@ def beside(journal: Path) -> Path:
 
 
 def read(path: Path) -> Found:
-    """What the ledger at `path` has; what is damaged in it is counted and left out. Raises OSError."""
+    """What the ledger at `path` has; what is damaged in it is counted and left out.
+
+    Raises OSError.
+    """
     found = Found()
     if not path.exists():
         return found
     found.is_there = True
     content = path.read_bytes()
-    whole = len(content) - len(content) % _RECORD_BYTES  # behind that, a record that was being written
+    # behind that, a record that was being written
+    whole = len(content) - len(content) % _RECORD_BYTES
     for start in range(0, whole, _RECORD_BYTES):
         record = content[start : start + _RECORD.size]
         if _CHECKSUM.unpack_from(content, start + _RECORD.size)[0] != zlib.crc32(record):
@@ -80,15 +90,21 @@ def read(path: Path) -> Found:
             found.entries.pop(row, None)
             found.removed.add(row)
         else:
-            found.entries[row] = Entry(size_bytes, received_ns, of_content if kind == _KEPT else None)
+            found.entries[row] = Entry(
+                size_bytes, received_ns, of_content if kind == _KEPT else None
+            )
     return found
 
 
 class Ledger:
     """The ledger of an open journal. Belongs to the thread that writes the journal."""
 
-    def __init__(self, path: Path, entries: Mapping[int, Entry], highest: int, *, sync: bool) -> None:
-        """Begin the file anew with the requests that are there. `sync`: it survives a power loss, too.
+    def __init__(
+        self, path: Path, entries: Mapping[int, Entry], highest: int, *, sync: bool
+    ) -> None:
+        """Begin the file anew with the requests that are there.
+
+        `sync`: it survives a power loss, too.
 
         Raises OSError.
         """
@@ -102,7 +118,10 @@ class Ledger:
         self._begin_anew()
 
     def keep(self, entries: Mapping[int, Entry]) -> None:
-        """Note requests that were committed. Nothing is raised: what fails is noted with what comes next."""
+        """Note requests that were committed.
+
+        Nothing is raised: what fails is noted with what comes next.
+        """
         if not entries:
             return
         self._entries.update(entries)
@@ -143,7 +162,9 @@ class Ledger:
             self._file = -1
 
     def _write(self, records: bytes) -> None:
-        """Write at the end, which moves only once all is written: half a record is written over the next time."""
+        """Write at the end, which moves only once all is written: half a record is written over the
+        next time.
+        """
         records = self._late + records
         _write_all(self._file, records, self._end)
         self._late = b""
@@ -178,7 +199,9 @@ def _write_all(file: int, content: bytes, at: int) -> None:
 
 def _kept(row: int, entry: Entry) -> bytes:
     kind = _KEPT_UNCHECKED if entry.checksum is None else _KEPT
-    return _sealed(_RECORD.pack(kind, entry.size_bytes, row, entry.received_ns, entry.checksum or 0))
+    return _sealed(
+        _RECORD.pack(kind, entry.size_bytes, row, entry.received_ns, entry.checksum or 0)
+    )
 
 
 def _removed(row: int) -> bytes:

@@ -1,4 +1,6 @@
-"""What a store contains, newest first and page by page: scores and agent traces, of whatever is asked for."""
+"""What a store contains, newest first and page by page: scores and agent traces, of whatever is
+asked for.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,20 +13,38 @@ from sqlalchemy.engine import Connection
 from spanscore.filters import Filter
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
-from spanscore.store import connecting, filtering, reading, record_texts, records, tenants, transactions
+from spanscore.store import (
+    connecting,
+    filtering,
+    reading,
+    record_texts,
+    records,
+    tenants,
+    transactions,
+)
 from spanscore.store.config import Config
 from spanscore.store.fields import SCORE_FIELDS
-from spanscore.store.schema import agent_traces, evaluations, external_scores, score_facts, score_procedures
+from spanscore.store.schema import (
+    agent_traces,
+    evaluations,
+    external_scores,
+    score_facts,
+    score_procedures,
+)
 from spanscore.store.writing import key
 
 MAX_PAGE = 1000
 _OURS = "spanscore"
 _CHUNK = 200
 _MAX_LOOKED_AT = 20_000
-"""Records that are decoded for one page at most: a page may have fewer than were asked for, and others after it."""
+"""Records that are decoded for one page at most: a page may have fewer than were asked for, and
+others after it.
+"""
 _MAX_READ = 100_000
 """Records whose text is looked through for one page at most."""
-_TEXTS_OF_TRACES = frozenset({"user_input", "final_output", "agent_name", "service_name", "user_id"})
+_TEXTS_OF_TRACES = frozenset(
+    {"user_input", "final_output", "agent_name", "service_name", "user_id"}
+)
 """Fields of `fields.TRACE_FIELDS` that are texts of the record."""
 
 ItemT = TypeVar("ItemT")
@@ -46,12 +66,13 @@ class TraceScores(NamedTuple):
 class ScoreQuery:
     """Which scores are wanted; what is None or False is no condition.
 
-    `failing`: only those that do not pass and those that could not be measured; skips are listed only with `skipped`.
-    `since_ns`: only what was stored from then on (Unix ns). `service` and `session_id` are compared as they are,
-    `metric` names a metric or a family of them, such as rubric. `source` is "spanscore", "human" or whoever gave it.
-    `filter` is of `fields.SCORE_FIELDS`. `oldest_first`: first what was stored first.
-    `run`: only what this evaluation run measured; "": only what was evaluated as it came, or that others gave.
-    `tenant`: whose scores; "" is the one tenant of a server without tenants.
+    `failing`: only those that do not pass and those that could not be measured; skips are listed
+    only with `skipped`. `since_ns`: only what was stored from then on (Unix ns). `service` and
+    `session_id` are compared as they are, `metric` names a metric or a family of them, such as
+    rubric. `source` is "spanscore", "human" or whoever gave it. `filter` is of
+    `fields.SCORE_FIELDS`. `oldest_first`: first what was stored first. `run`: only what this
+    evaluation run measured; "": only what was evaluated as it came, or that others gave. `tenant`:
+    whose scores; "" is the one tenant of a server without tenants.
     """
 
     failing: bool = False
@@ -82,7 +103,9 @@ class ScoreQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceQuery:
-    """Which agent traces are wanted, as `ScoreQuery`. `failing`: only those of which a score is failing.
+    """Which agent traces are wanted, as `ScoreQuery`.
+
+    `failing`: only those of which a score is failing.
 
     `filter` is of `fields.TRACE_FIELDS`.
     """
@@ -129,8 +152,12 @@ class Page(Generic[ItemT]):
     next: Place | None
 
 
-def scores(connection: Connection, query: ScoreQuery, limit: int, after: Place | None = None) -> Page[Evaluation]:
-    """At most `limit` scores, of each measured one only the newest revision; those that others gave among them."""
+def scores(
+    connection: Connection, query: ScoreQuery, limit: int, after: Place | None = None
+) -> Page[Evaluation]:
+    """At most `limit` scores, of each measured one only the newest revision; those that others gave
+    among them.
+    """
     place = after or (_OLDEST if query.oldest_first else _NEWEST)
     streams = {}
     if query.source in {None, _OURS}:
@@ -139,7 +166,9 @@ def scores(connection: Connection, query: ScoreQuery, limit: int, after: Place |
         table = external_scores.c
         wanted = [*_metric_wanted(table.metric, query.metric), *_filtered(query, _EXTERNAL_COLUMNS)]
         wanted += _text_wanted(table.record, query)
-        streams["external_row"] = _in_order(connection, external_scores, query, place.external_row, wanted)
+        streams["external_row"] = _in_order(
+            connection, external_scores, query, place.external_row, wanted
+        )
     items: list[Evaluation] = []
     for looked_at, (stream, row) in enumerate(_merged(streams, query), start=1):
         place = place._replace(**{stream: row.number})
@@ -149,7 +178,9 @@ def scores(connection: Connection, query: ScoreQuery, limit: int, after: Place |
     return Page(items, None)
 
 
-def traces(connection: Connection, query: TraceQuery, limit: int, after: Place | None = None) -> Page[TraceScores]:
+def traces(
+    connection: Connection, query: TraceQuery, limit: int, after: Place | None = None
+) -> Page[TraceScores]:
     """At most `limit` agent traces, those that were stored last first."""
     place = after or (_OLDEST if query.oldest_first else _NEWEST)
     wanted = []
@@ -174,11 +205,16 @@ def traces(connection: Connection, query: TraceQuery, limit: int, after: Place |
 
 
 def pages(
-    config: Config, read: Callable[[Connection, Place | None], Page[ItemT]], limit: int | None = None
+    config: Config,
+    read: Callable[[Connection, Place | None], Page[ItemT]],
+    limit: int | None = None,
 ) -> Iterator[ItemT]:
-    """All that `read` gives, page after page, at most `limit` items. A server may use the store meanwhile.
+    """All that `read` gives, page after page, at most `limit` items.
 
-    Raises ConfigError where there is no store, RetryableError or PermanentError where it cannot be read.
+    A server may use the store meanwhile.
+
+    Raises ConfigError where there is no store, RetryableError or PermanentError where it cannot be
+    read.
     """
     engine = connecting.connect_reading(config)
     if engine is None:
@@ -197,16 +233,28 @@ def pages(
 
 
 def _in_order(
-    connection: Connection, table: Table, wanted: ScoreQuery | TraceQuery, place: int, conditions: Sequence[Any]
+    connection: Connection,
+    table: Table,
+    wanted: ScoreQuery | TraceQuery,
+    place: int,
+    conditions: Sequence[Any],
 ) -> Iterator[Row[Any]]:
-    """(number, stored_ns, record) of what was stored since, with numbers past `place`; read some at a time."""
+    """(number, stored_ns, record) of what was stored since, with numbers past `place`; read some at
+    a time.
+    """
     number: Column[int] = table.c.seq if table is evaluations else table.c.row
     own = tenants.is_of(table, wanted.tenant)
-    query = select(number.label("number"), table.c.stored_ns, table.c.record).where(*own, *conditions).limit(_CHUNK)
+    query = (
+        select(number.label("number"), table.c.stored_ns, table.c.record)
+        .where(*own, *conditions)
+        .limit(_CHUNK)
+    )
     if wanted.oldest_first and wanted.since_ns is not None:
         query = query.where(table.c.stored_ns >= wanted.since_ns)
     query = query.order_by(number if wanted.oldest_first else number.desc())
-    while found := connection.execute(query.where(number > place if wanted.oldest_first else number < place)).all():
+    while found := connection.execute(
+        query.where(number > place if wanted.oldest_first else number < place)
+    ).all():
         for row in found:
             if wanted.since_ns is not None and row.stored_ns < wanted.since_ns:
                 return
@@ -214,8 +262,12 @@ def _in_order(
         place = found[-1].number
 
 
-def _merged(streams: Mapping[str, Iterator[Row[Any]]], query: ScoreQuery) -> Iterator[tuple[str, Row[Any]]]:
-    """The rows of all streams by the time at which they were stored, each with the name of its stream."""
+def _merged(
+    streams: Mapping[str, Iterator[Row[Any]]], query: ScoreQuery
+) -> Iterator[tuple[str, Row[Any]]]:
+    """The rows of all streams by the time at which they were stored, each with the name of its
+    stream.
+    """
     first = min if query.oldest_first else max
     heads = {name: next(rows, None) for name, rows in streams.items()}
     while waiting := {name: row for name, row in heads.items() if row is not None}:
@@ -224,9 +276,17 @@ def _merged(streams: Mapping[str, Iterator[Row[Any]]], query: ScoreQuery) -> Ite
         heads[name] = next(streams[name], None)
 
 
-def _with_scores(connection: Connection, rows: Sequence[Row[Any]], tenant: str) -> Iterator[tuple[int, TraceScores]]:
-    """The agent traces of these rows, each with its number and scores; one whose record is damaged is left out."""
-    found = [(row.number, trace) for row in rows for trace in records.undamaged(records.decode_trace, row.record)]
+def _with_scores(
+    connection: Connection, rows: Sequence[Row[Any]], tenant: str
+) -> Iterator[tuple[int, TraceScores]]:
+    """The agent traces of these rows, each with its number and scores; one whose record is damaged
+    is left out.
+    """
+    found = [
+        (row.number, trace)
+        for row in rows
+        for trace in records.undamaged(records.decode_trace, row.record)
+    ]
     by_trace: dict[str, list[Evaluation]] = {trace.id: [] for _, trace in found}
     for row in reading.newest_scores(connection, list(by_trace), [], tenant):
         by_trace[row.subject_id] += _decoded(row)
@@ -234,7 +294,9 @@ def _with_scores(connection: Connection, rows: Sequence[Row[Any]], tenant: str) 
 
 
 def _own_wanted(query: ScoreQuery) -> list[Any]:
-    """The conditions that the database can check: that no newer revision is there, and the metric."""
+    """The conditions that the database can check: that no newer revision is there, and the
+    metric.
+    """
     table, other = evaluations.c, evaluations.alias().c
     newer = exists().where(
         other.subject_id == table.subject_id,
@@ -258,7 +320,9 @@ _IS_FAILING = exists().where(
     score_procedures.c.id == score_facts.c.procedure,
     or_(score_facts.c.passing == 0, score_procedures.c.status == "failed"),
 )
-"""That a score does not pass, or could not be measured, by its facts: its record need not be decoded to know that."""
+"""That a score does not pass, or could not be measured, by its facts: its record need not be
+decoded to know that.
+"""
 
 
 _OWN_COLUMNS = {
@@ -295,14 +359,20 @@ def _text_wanted(record: Column[str], query: ScoreQuery) -> list[Any]:
 
 
 def _contains(record: Column[str], value: str, *keys: str) -> list[Any]:
-    """That a record has the value under one of the keys; no condition where JSON has several ways to write it."""
+    """That a record has the value under one of the keys; no condition where JSON has several ways
+    to write it.
+    """
     if not (value.isascii() and value.isprintable()) or set(value) & set('"\\/'):
         return []
     return [or_(*(record.contains(f'"{key}":"{value}"', autoescape=True) for key in keys))]
 
 
 def _metric_wanted(column: Column[str], name: str | None) -> list[Any]:
-    return [] if name is None else [or_(column == name, column.startswith(f"{name}.", autoescape=True))]
+    return (
+        []
+        if name is None
+        else [or_(column == name, column.startswith(f"{name}.", autoescape=True))]
+    )
 
 
 def _decoded(row: Row[Any]) -> list[Evaluation]:

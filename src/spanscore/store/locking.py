@@ -1,4 +1,6 @@
-"""One server to a journal and to a store: a lock that ends with the process, and that records who holds it."""
+"""One server to a journal and to a store: a lock that ends with the process, and that records who
+holds it.
+"""
 
 import fcntl
 import os
@@ -20,15 +22,19 @@ _LOOK_EVERY_S: Final = 5.0
 
 # Of the table, so that stores in several schemas of one database do not stop each other.
 _LET_GO: Final = text("SELECT pg_advisory_unlock_all()")
-_TAKE: Final = text("SELECT pg_try_advisory_lock(1936748899, 'evaluations'::regclass::oid::integer)")
+_TAKE: Final = text(
+    "SELECT pg_try_advisory_lock(1936748899, 'evaluations'::regclass::oid::integer)"
+)
 _NAME: Final = text("SELECT set_config('application_name', :name, false)")
 _KEEPALIVES: Final = text(
-    "SELECT set_config('tcp_keepalives_idle', '30', false), set_config('tcp_keepalives_interval', '10', false), "
-    "set_config('tcp_keepalives_count', '3', false), set_config('idle_session_timeout', '0', false)"
+    "SELECT set_config('tcp_keepalives_idle', '30', false), set_config('tcp_keepalives_interval',"
+    " '10', false), set_config('tcp_keepalives_count', '3', false),"
+    " set_config('idle_session_timeout', '0', false)"
 )
 _HOLDER: Final = text(
-    "SELECT application_name, client_addr FROM pg_stat_activity JOIN pg_locks USING (pid) WHERE locktype = 'advisory' "
-    "AND classid = 1936748899 AND objid = 'evaluations'::regclass::oid AND granted"
+    "SELECT application_name, client_addr FROM pg_stat_activity JOIN pg_locks USING (pid) WHERE"
+    " locktype = 'advisory' AND classid = 1936748899 AND objid = 'evaluations'::regclass::oid AND"
+    " granted"
 )
 
 
@@ -36,7 +42,8 @@ class Lock(Protocol):
     """Keeps other servers from a store."""
 
     def ensure(self) -> bool:
-        """Check that it still holds; False: it had to be taken anew, and others may have written meanwhile.
+        """Check that it still holds; False: it had to be taken anew, and others may have written
+        meanwhile.
 
         Raises RetryableError where another server has taken it, or that cannot be found out now.
         """
@@ -50,12 +57,14 @@ class Lock(Protocol):
 class FileLock:
     """Holds `FILE.lock` beside a file, until `close` or the death of the process.
 
-    The kernel's lock counts (flock), not the lock file: one that a dead process left, in this or another container,
-    stops nobody, whatever process has its id now. The text in the lock file is shown in an error, to find the holder.
+    The kernel's lock counts (flock), not the lock file: one that a dead process left, in this or
+    another container, stops nobody, whatever process has its id now. The text in the lock file is
+    shown in an error, to find the holder.
     """
 
     def __init__(self, file: Path, what: str, key: str) -> None:
-        """Lock `file`, which need not be there: the `what` (journal, store) that the setting `key` names.
+        """Lock `file`, which need not be there: the `what` (journal, store) that the setting `key`
+        names.
 
         Raises ConfigError where another process holds it, or the lock file cannot be written.
         """
@@ -65,7 +74,9 @@ class FileLock:
             told = f"{file}: in use by another spanscore ({_holder(_beside(file))})"
             raise ConfigError(f"{told}; stop that one, or set another {key}") from error
         except OSError as error:
-            raise ConfigError(f"{file}: cannot be opened as the {what} ({error}); see {key}") from error
+            raise ConfigError(
+                f"{file}: cannot be opened as the {what} ({error}); see {key}"
+            ) from error
         with suppress(OSError):  # a full disk: the lock holds without the text
             self._open.truncate(0)
             self._open.write(_who().encode())
@@ -84,21 +95,26 @@ class FileLock:
 class DatabaseLock:
     """Holds a PostgreSQL advisory lock on a connection of its own, which ends with the process.
 
-    A host that dies without closing it is found out by PostgreSQL's keepalives, within about a minute. A pooler in
-    front of the database must not share connections between transactions, which advisory locks do not survive.
+    A host that dies without closing it is found out by PostgreSQL's keepalives, within about a
+    minute. A pooler in front of the database must not share connections between transactions, which
+    advisory locks do not survive.
     """
 
     def __init__(self, engine: Engine, shown: str) -> None:
-        """Take the lock of the store that `engine` reaches, once its tables are there. `shown` is its URL.
+        """Take the lock of the store that `engine` reaches, once its tables are there.
 
-        Raises ConfigError where another server holds it, RetryableError where the database does not answer.
+        `shown` is its URL.
+
+        Raises ConfigError where another server holds it, RetryableError where the database does not
+        answer.
         """
         self._engine = engine
         self._looked_s = time.monotonic()
         self._connection: Connection | None = None
         if (holder := self._take()) is not None:
             raise ConfigError(
-                f"store.url: {shown} is in use by another spanscore ({holder}); stop that one, or set another store.url"
+                f"store.url: {shown} is in use by another spanscore ({holder}); stop that one, or"
+                " set another store.url"
             )
 
     def ensure(self) -> bool:
@@ -112,7 +128,8 @@ class DatabaseLock:
         self.close()
         if (holder := self._take()) is not None:
             raise RetryableError(
-                f"another spanscore has taken the store over ({holder}); stop one of them", why="store"
+                f"another spanscore has taken the store over ({holder}); stop one of them",
+                why="store",
             )
         self._looked_s = now_s
         return False
@@ -121,7 +138,8 @@ class DatabaseLock:
         """Let go. Calling it again does nothing."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            with suppress(SQLAlchemyError):  # else it is free only once the database has seen that the connection ended
+            # else it is free only once the database has seen that the connection ended
+            with suppress(SQLAlchemyError):
                 connection.execute(_LET_GO)
             connection.invalidate()  # a lock goes with its connection, never back into the pool
             connection.close()
@@ -144,7 +162,11 @@ class DatabaseLock:
                     connection.close()
         except SQLAlchemyError as error:
             raise RetryableError(f"the store cannot be used: {error}", retry_after_s=5.0) from error
-        return "it has gone meanwhile" if found is None else f"{found[0]}, from {found[1] or 'this machine'}"
+        return (
+            "it has gone meanwhile"
+            if found is None
+            else f"{found[0]}, from {found[1] or 'this machine'}"
+        )
 
     @staticmethod
     def _answers(connection: Connection) -> bool:
@@ -173,7 +195,10 @@ def _locked(path: Path) -> IO[bytes]:
 
 
 def _who() -> str:
-    return f"process {os.getpid()} on {socket.gethostname()}, since {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n"
+    return (
+        f"process {os.getpid()} on {socket.gethostname()}, since"
+        f" {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n"
+    )
 
 
 def _holder(path: Path) -> str:

@@ -1,4 +1,6 @@
-"""SQLite's write-ahead log: it is emptied once it is long, which it is not by itself while somebody always reads."""
+"""SQLite's write-ahead log: it is emptied once it is long, which it is not by itself while somebody
+always reads.
+"""
 
 import logging
 from pathlib import Path
@@ -27,7 +29,10 @@ class LogFile:
         self._at_bytes = MAX_BYTES
 
     def bound(self, engine: Engine) -> None:
-        """Empty the log where it is long. To be called when a transaction has ended; nothing is raised."""
+        """Empty the log where it is long.
+
+        To be called when a transaction has ended; nothing is raised.
+        """
         size_bytes = self._size_bytes()
         if size_bytes < self._at_bytes:
             return
@@ -35,7 +40,9 @@ class LogFile:
         self._at_bytes = MAX_BYTES if is_empty else size_bytes + _STEP_BYTES
 
     def empty(self, engine: Engine) -> bool:
-        """Move what is in the log into the database, and empty it where nobody reads from it; whether that was done."""
+        """Move what is in the log into the database, and empty it where nobody reads from it;
+        whether that was done.
+        """
         if not self._size_bytes():
             return True
         try:

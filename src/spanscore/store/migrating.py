@@ -27,11 +27,13 @@ def scripts() -> "ScriptDirectory":
 
 
 def migrate(engine: Engine, shown: str) -> None:
-    """Change the tables that `engine` reaches to those of `VERSION`. Nobody else may use the store meanwhile.
+    """Change the tables that `engine` reaches to those of `VERSION`.
 
-    Each version is one transaction: after a kill or a full disk the store is of the last version that was done, and the
-    next call goes on from there. Raises RetryableError or PermanentError where the database refuses; `shown` is its
-    URL, for the log.
+    Nobody else may use the store meanwhile.
+
+    Each version is one transaction: after a kill or a full disk the store is of the last version
+    that was done, and the next call goes on from there. Raises RetryableError or PermanentError
+    where the database refuses; `shown` is its URL, for the log.
     """
     from alembic.migration import MigrationContext  # noqa: PLC0415 - as above
 
@@ -39,7 +41,9 @@ def migrate(engine: Engine, shown: str) -> None:
     with transaction(engine) as connection:
         current = MigrationContext.configure(connection).get_current_revision()
     for script in reversed(list(found.iterate_revisions("head", current or "base"))):
-        _log.info("%s: changing the tables to version %d of %d", shown, int(script.revision), VERSION)
+        _log.info(
+            "%s: changing the tables to version %d of %d", shown, int(script.revision), VERSION
+        )
         _apply(engine, found, script)
 
 

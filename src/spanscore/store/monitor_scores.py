@@ -22,7 +22,8 @@ _OPEN_NS = 86400 * 10**9
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which scores a monitor reads, and what it takes from each: a value on 0..1; None where it leaves one out.
+    """Which scores a monitor reads, and what it takes from each: a value on 0..1; None where it
+    leaves one out.
 
     `run`: those of an evaluation run; "": those that are made as the traces come.
     """
@@ -35,7 +36,9 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class SettledSession:
-    """The scores of one session, or of a trace without one, which has had no new one for a while."""
+    """The scores of one session, or of a trace without one, which has had no new one for a
+    while.
+    """
 
     values: tuple[float, ...]
     chances: tuple[float, ...]
@@ -43,7 +46,9 @@ class SettledSession:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """How far the scores were read: after `seq`; whether these were all; and how many were taken in."""
+    """How far the scores were read: after `seq`; whether these were all; and how many were taken
+    in.
+    """
 
     seq: int
     is_all: bool
@@ -70,7 +75,9 @@ class MonitorScores:
             .limit(_READ_AT_ONCE)
         )
         for _ in range(_MAX_PAGES):
-            rows = self._connection.execute(query.where(evaluations.c.seq > seq, evaluations.c.seq <= last)).all()
+            rows = self._connection.execute(
+                query.where(evaluations.c.seq > seq, evaluations.c.seq <= last)
+            ).all()
             for evaluation in records.decode_evaluations(row.record for row in rows):
                 count += self._take(evaluation, wanted.value_of(evaluation))
             if len(rows) < _READ_AT_ONCE:
@@ -86,8 +93,12 @@ class MonitorScores:
         last_ns = func.max(monitor_scores.c.seen_ns)
         open_ones = and_(self._own, monitor_scores.c.counted == 0)
         query = select(monitor_scores.c.unit).where(open_ones).group_by(monitor_scores.c.unit)
-        is_settled = or_(last_ns <= until_ns, func.min(monitor_scores.c.seen_ns) <= now_ns - _OPEN_NS)
-        units = self._connection.execute(query.having(is_settled).order_by(last_ns, monitor_scores.c.unit)).scalars()
+        is_settled = or_(
+            last_ns <= until_ns, func.min(monitor_scores.c.seen_ns) <= now_ns - _OPEN_NS
+        )
+        units = self._connection.execute(
+            query.having(is_settled).order_by(last_ns, monitor_scores.c.unit)
+        ).scalars()
         return [self._counted(and_(open_ones, monitor_scores.c.unit == x)) for x in list(units)]
 
     def forget(self, now_ns: int) -> None:
@@ -105,12 +116,19 @@ class MonitorScores:
         unit = key(f"trace {subject}" if session is None else f"session {session}")
         of_unit = and_(self._own, monitor_scores.c.unit == unit)
         this = and_(of_unit, monitor_scores.c.subject == subject)
-        counted = self._connection.execute(select(func.max(monitor_scores.c.counted)).where(of_unit)).scalar() or 0
+        counted = (
+            self._connection.execute(
+                select(func.max(monitor_scores.c.counted)).where(of_unit)
+            ).scalar()
+            or 0
+        )
         self._connection.execute(delete(monitor_scores).where(this, monitor_scores.c.counted == 0))
         seen_ns = evaluation.evaluated_at_ns
         if counted:  # it is remembered as long as it goes on, or runs come back to it
             is_earlier = and_(of_unit, monitor_scores.c.seen_ns < seen_ns)
-            self._connection.execute(update(monitor_scores).where(is_earlier).values(seen_ns=seen_ns))
+            self._connection.execute(
+                update(monitor_scores).where(is_earlier).values(seen_ns=seen_ns)
+            )
         if value is None or counted:
             return 0
         row = {**self._key, "unit": unit, "subject": subject, "value": value}
@@ -119,7 +137,11 @@ class MonitorScores:
         return 1
 
     def _counted(self, this: Any) -> SettledSession:
-        query = select(monitor_scores.c.value, monitor_scores.c.chance).where(this).order_by(monitor_scores.c.subject)
+        query = (
+            select(monitor_scores.c.value, monitor_scores.c.chance)
+            .where(this)
+            .order_by(monitor_scores.c.subject)
+        )
         rows = self._connection.execute(query).all()
         self._connection.execute(update(monitor_scores).where(this).values(counted=1))
         return SettledSession(tuple(x.value for x in rows), tuple(x.chance for x in rows))
@@ -127,5 +149,7 @@ class MonitorScores:
 
 def last_seq(connection: Connection) -> int:
     """The number of the score that was stored last; 0 where there is none."""
-    last: int = connection.execute(select(func.coalesce(func.max(evaluations.c.seq), 0))).scalar_one()
+    last: int = connection.execute(
+        select(func.coalesce(func.max(evaluations.c.seq), 0))
+    ).scalar_one()
     return last

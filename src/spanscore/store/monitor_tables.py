@@ -1,4 +1,6 @@
-"""Monitors of the API and the ticks of all monitors, with the connection of a store's transaction."""
+"""Monitors of the API and the ticks of all monitors, with the connection of a store's
+transaction.
+"""
 
 import json
 from collections.abc import Sequence
@@ -27,8 +29,8 @@ OPEN: tuple[str, ...] = ("queued", "running")
 class MonitorProgress:
     """What a monitor has to know of its last run.
 
-    Its id, the row of the traces after which its window began, and digests of what it measured by and, where a
-    condition over scores decides that, of what it was about.
+    Its id, the row of the traces after which its window began, and digests of what it measured by
+    and, where a condition over scores decides that, of what it was about.
     """
 
     run: str | None = None
@@ -41,8 +43,8 @@ class MonitorProgress:
 class KeptMonitor:
     """A monitor as it is kept; `spec` is JSON. Times after `due_from_ns` are due.
 
-    `until_row` is the last row of the traces that a run of it was about. `revision` rises with every change of the
-    spec or the state.
+    `until_row` is the last row of the traces that a run of it was about. `revision` rises with
+    every change of the spec or the state.
     """
 
     tenant: str
@@ -60,7 +62,10 @@ class KeptMonitor:
 
 @dataclass(frozen=True, slots=True)
 class TickFacts:
-    """What is known of a tick beside its columns. `read_seq` is the last score of its run that was read."""
+    """What is known of a tick beside its columns.
+
+    `read_seq` is the last score of its run that was read.
+    """
 
     cause: TickCause = "schedule"
     reason: str | None = None
@@ -112,7 +117,9 @@ class MonitorTables:
 
     def get(self, tenant: str, monitor: str) -> KeptMonitor | None:
         """The monitor with this id; None where the tenant has none."""
-        found = self.connection.execute(select(monitors).where(_is(monitors, tenant, monitor))).first()
+        found = self.connection.execute(
+            select(monitors).where(_is(monitors, tenant, monitor))
+        ).first()
         return None if found is None else _monitor(found)
 
     def of_request(self, tenant: str, request_id: str) -> KeptMonitor | None:
@@ -132,14 +139,18 @@ class MonitorTables:
         return [_monitor(row) for row in self.connection.execute(query)]
 
     def may_tick(self, tick: Tick) -> bool:
-        """Whether the monitor of a tick is there, and not paused where nobody asked for the tick."""
+        """Whether the monitor of a tick is there, and not paused where nobody asked for the
+        tick.
+        """
         kept = self.get(tick.tenant, tick.monitor)
         return kept is not None and (kept.state == "ACTIVE" or tick.facts.cause == "manual")
 
     def add_tick(self, tick: Tick) -> bool:
-        """Keep a new tick, unless there is one of its time; returns whether this transaction is the one that makes it.
+        """Keep a new tick, unless there is one of its time; returns whether this transaction is the
+        one that makes it.
 
-        Of two transactions that began before either has left it, PostgreSQL fails the second, which may try again.
+        Of two transactions that began before either has left it, PostgreSQL fails the second, which
+        may try again.
         """
         this = and_(_of(tick.tenant, tick.monitor), monitor_ticks.c.due_ns == tick.due_ns)
         if self.connection.execute(select(monitor_ticks.c.due_ns).where(this)).first() is not None:
@@ -166,46 +177,75 @@ class MonitorTables:
         found = self.connection.execute(select(monitor_ticks).where(this)).first()
         return None if found is None else _tick(found)
 
-    def ticks(self, tenant: str, monitor: str, limit: int, before_ns: int | None = None) -> list[Tick]:
-        """At most `limit` ticks of a monitor that were due earlier than `before_ns`, the newest first."""
-        query = select(monitor_ticks).where(_of(tenant, monitor)).order_by(monitor_ticks.c.due_ns.desc())
+    def ticks(
+        self, tenant: str, monitor: str, limit: int, before_ns: int | None = None
+    ) -> list[Tick]:
+        """At most `limit` ticks of a monitor that were due earlier than `before_ns`, the newest
+        first.
+        """
+        query = (
+            select(monitor_ticks)
+            .where(_of(tenant, monitor))
+            .order_by(monitor_ticks.c.due_ns.desc())
+        )
         if before_ns is not None:
             query = query.where(monitor_ticks.c.due_ns < before_ns)
         return [_tick(row) for row in self.connection.execute(query.limit(limit))]
 
     def last_tick_ns(self, tenant: str, monitor: str) -> int | None:
-        """When the last tick that was due by a monitor's times was made; None where there is none."""
+        """When the last tick that was due by a monitor's times was made; None where there is
+        none.
+        """
         query = select(func.max(monitor_ticks.c.looked_ns)).where(_of(tenant, monitor))
         return self.connection.execute(query.where(monitor_ticks.c.request_id.is_(None))).scalar()
 
     def open_ticks(self) -> list[Tick]:
-        """The ticks of all monitors whose run waits to be created or has not ended, in the order of their times."""
+        """The ticks of all monitors whose run waits to be created or has not ended, in the order of
+        their times.
+        """
         query = select(monitor_ticks).where(monitor_ticks.c.outcome.in_(OPEN))
-        return [_tick(row) for row in self.connection.execute(query.order_by(monitor_ticks.c.due_ns))]
+        return [
+            _tick(row) for row in self.connection.execute(query.order_by(monitor_ticks.c.due_ns))
+        ]
 
     def open_ticks_of(self, tenant: str, monitor: str) -> list[Tick]:
         """Those of one monitor."""
         query = select(monitor_ticks).where(_of(tenant, monitor), monitor_ticks.c.outcome.in_(OPEN))
-        return [_tick(row) for row in self.connection.execute(query.order_by(monitor_ticks.c.due_ns))]
+        return [
+            _tick(row) for row in self.connection.execute(query.order_by(monitor_ticks.c.due_ns))
+        ]
 
     @property
     def last_row(self) -> int:
         """The row of the trace that was stored last; 0 where there is none."""
-        last: int = self.connection.execute(select(func.coalesce(func.max(agent_traces.c.row), 0))).scalar_one()
+        last: int = self.connection.execute(
+            select(func.coalesce(func.max(agent_traces.c.row), 0))
+        ).scalar_one()
         return last
 
     def row_before(self, time_ns: int) -> int:
         """The row of the last trace that was stored before a time; 0 where there is none."""
         return max(0, recent.first_stored_at(self.connection, time_ns) - 1)
 
-    def has_newer(self, tenant: str, subjects: Sequence[str], row: int, *, are_sessions: bool) -> bool:
+    def has_newer(
+        self, tenant: str, subjects: Sequence[str], row: int, *, are_sessions: bool
+    ) -> bool:
         """Whether a trace among these, or of these sessions, was stored or changed after a row."""
         column = agent_traces.c.session_id if are_sessions else agent_traces.c.id
-        newer = select(agent_traces.c.row).where(*is_of(agent_traces, tenant), agent_traces.c.row > row).limit(1)
-        return any(self.connection.execute(newer.where(column.in_(x))).first() is not None for x in chunks(subjects))
+        newer = (
+            select(agent_traces.c.row)
+            .where(*is_of(agent_traces, tenant), agent_traces.c.row > row)
+            .limit(1)
+        )
+        return any(
+            self.connection.execute(newer.where(column.in_(x))).first() is not None
+            for x in chunks(subjects)
+        )
 
     def _forget_ticks_before(self, new: Tick) -> None:
-        """Hold the history to its bound; what is open stays, and `new`, also where a clock has made others later."""
+        """Hold the history to its bound; what is open stays, and `new`, also where a clock has made
+        others later.
+        """
         of_monitor, due = _of(new.tenant, new.monitor), monitor_ticks.c.due_ns
         newest = select(due).where(of_monitor).order_by(due.desc()).offset(_KEPT_TICKS).limit(1)
         last_ns = self.connection.execute(newest).scalar()

@@ -1,4 +1,6 @@
-"""What monitors read and keep, each step in one transaction: after a crash it was made as a whole or not at all."""
+"""What monitors read and keep, each step in one transaction: after a crash it was made as a whole
+or not at all.
+"""
 
 import json
 from collections.abc import Callable, Sequence
@@ -22,7 +24,9 @@ _ALL_NS = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Advanced:
-    """What a look gives: the state to keep, a word for the history, (receiver, status, record) of each new alert."""
+    """What a look gives: the state to keep, a word for the history, (receiver, status, record) of
+    each new alert.
+    """
 
     state: dict[str, Any]
     outcome: str
@@ -38,7 +42,9 @@ class Former:
 
 
 Advance = Callable[[Former | None, Sequence[SettledSession]], Advanced]
-"""From the kept state, None where there is none, and sessions that have settled, what is to be kept."""
+"""From the kept state, None where there is none, and sessions that have settled, what is to be
+kept.
+"""
 
 
 class MonitorStore:
@@ -68,13 +74,15 @@ class MonitorStore:
         *,
         is_kept: bool = False,
     ) -> Tick | None:
-        """Make a tick that looks at the scores which are made as the traces come; None where it was made.
+        """Make a tick that looks at the scores which are made as the traces come; None where it was
+        made.
 
-        `is_kept`: its monitor is in the store, where it may be paused or deleted meanwhile, which gives None too.
+        `is_kept`: its monitor is in the store, where it may be paused or deleted meanwhile, which
+        gives None too.
 
-        `advance` gets the kept state and the sessions whose last score is older than `settled_until_ns`, in the order
-        of these. A monitor that is new, or whose kept state followed from another `digest`, begins with the scores
-        that come after it.
+        `advance` gets the kept state and the sessions whose last score is older than
+        `settled_until_ns`, in the order of these. A monitor that is new, or whose kept state
+        followed from another `digest`, begins with the scores that come after it.
         """
         with self._database.writing() as connection:
             tables = MonitorTables(connection)
@@ -90,14 +98,23 @@ class MonitorStore:
             sessions = scores.settled(settled_until_ns, tick.looked_ns)
             outcome = _advance(connection, tick, digest, found.seq, advance, sessions)
             scores.forget(tick.looked_ns)
-            made = replace(tick, scores=found.scores, sessions=len(sessions)).ended(outcome, tick.looked_ns)
+            made = replace(tick, scores=found.scores, sessions=len(sessions)).ended(
+                outcome, tick.looked_ns
+            )
             tables.change_tick(made)
         return made
 
     def assess(
-        self, tick: Tick, now_ns: int, wanted: Wanted, digest: str, advance: Advance, reason: str | None = None
+        self,
+        tick: Tick,
+        now_ns: int,
+        wanted: Wanted,
+        digest: str,
+        advance: Advance,
+        reason: str | None = None,
     ) -> Tick | None:
-        """Look at the scores of a tick's run, which has ended; None where that was done, or there are more to read.
+        """Look at the scores of a tick's run, which has ended; None where that was done, or there
+        are more to read.
 
         `reason` is what the run says of its end, for the history.
         """
@@ -114,7 +131,9 @@ class MonitorStore:
                 tables.change_tick(open_tick)
                 return None
             sessions = scores.settled(_ALL_NS, now_ns)
-            outcome = _advance(connection, replace(tick, looked_ns=now_ns), digest, 0, advance, sessions)
+            outcome = _advance(
+                connection, replace(tick, looked_ns=now_ns), digest, 0, advance, sessions
+            )
             scores.forget(now_ns)
             made = replace(open_tick, sessions=len(sessions)).ended(outcome, now_ns, reason)
             tables.change_tick(made)
@@ -128,12 +147,16 @@ def begin_anew(
     now_ns: int,
     end: Callable[[dict[str, Any]], Advanced] | None = None,
 ) -> None:
-    """Forget the scores that a monitor has counted, and with `end` its state, which gives the alerts still to go."""
+    """Forget the scores that a monitor has counted, and with `end` its state, which gives the
+    alerts still to go.
+    """
     connection = tables.connection
     MonitorScores(connection, tenant, monitor).clear()
     if end is None:
         return
-    state = connection.execute(select(monitor_states).where(_of(monitor_states, tenant, monitor))).first()
+    state = connection.execute(
+        select(monitor_states).where(_of(monitor_states, tenant, monitor))
+    ).first()
     if state is not None:
         _replace_notices(connection, tenant, monitor, end(json.loads(state.record)).notices, now_ns)
     connection.execute(delete(monitor_states).where(_of(monitor_states, tenant, monitor)))
@@ -148,7 +171,9 @@ def state_of(connection: Connection, tenant: str, monitor: str) -> dict[str, Any
 
 def last_read_seq(connection: Connection) -> int:
     """The highest number of a score up to which a monitor has read; 0 where none has."""
-    of_states: int = connection.execute(select(func.coalesce(func.max(monitor_states.c.seq), 0))).scalar_one()
+    of_states: int = connection.execute(
+        select(func.coalesce(func.max(monitor_states.c.seq), 0))
+    ).scalar_one()
     return max([of_states, *(x.facts.read_seq for x in MonitorTables(connection).open_ticks())])
 
 
@@ -162,18 +187,34 @@ def _kept(connection: Connection, tick: Tick) -> Row[Any] | None:
 
 
 def _advance(
-    connection: Connection, tick: Tick, digest: str, seq: int, advance: Advance, sessions: Sequence[SettledSession]
+    connection: Connection,
+    tick: Tick,
+    digest: str,
+    seq: int,
+    advance: Advance,
+    sessions: Sequence[SettledSession],
 ) -> str:
-    """Keep the state after these sessions, and the alerts that follow; returns a word for the history."""
+    """Keep the state after these sessions, and the alerts that follow; returns a word for the
+    history.
+    """
     kept = _kept(connection, tick)
     former = None if kept is None else Former(json.loads(kept.record), kept.digest == digest)
     found = advance(former, sessions)
-    state = {"digest": digest, "seq": seq, "looked_ns": tick.looked_ns, "record": json.dumps(found.state)}
+    state = {
+        "digest": digest,
+        "seq": seq,
+        "looked_ns": tick.looked_ns,
+        "record": json.dumps(found.state),
+    }
     if kept is None:
         row = {"tenant": tick.tenant, "monitor": tick.monitor, **state}
         connection.execute(insert(monitor_states).values(**row))
     else:
-        connection.execute(update(monitor_states).where(_of(monitor_states, tick.tenant, tick.monitor)).values(**state))
+        connection.execute(
+            update(monitor_states)
+            .where(_of(monitor_states, tick.tenant, tick.monitor))
+            .values(**state)
+        )
     if former is not None and not former.is_same:
         _replace_notices(connection, tick.tenant, tick.monitor, found.notices, tick.looked_ns)
     else:
@@ -182,7 +223,11 @@ def _advance(
 
 
 def _replace_notices(
-    connection: Connection, tenant: str, monitor: str, new: Sequence[tuple[str, str, dict[str, Any]]], now_ns: int
+    connection: Connection,
+    tenant: str,
+    monitor: str,
+    new: Sequence[tuple[str, str, dict[str, Any]]],
+    now_ns: int,
 ) -> None:
     """Send the ends of alerts in place of what waits, which is no longer true."""
     connection.execute(delete(alert_notices).where(_of(alert_notices, tenant, monitor)))

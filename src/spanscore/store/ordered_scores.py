@@ -1,4 +1,6 @@
-"""Scores by their value, or by when they were made: found by their facts, so that no record is read to sort them."""
+"""Scores by their value, or by when they were made: found by their facts, so that no record is read
+to sort them.
+"""
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +28,9 @@ NUMBERS: Final = 4
 
 _CHUNK: Final = 200
 _MAX_LOOKED_AT: Final = 20_000
-"""Scores that are sorted and decoded for one page at most: a page may have fewer items, and others after it."""
+"""Scores that are sorted and decoded for one page at most: a page may have fewer items, and others
+after it.
+"""
 _OURS: Final = "spanscore"
 
 _FACTS, _MADE = score_facts.c, score_procedures.c
@@ -49,7 +53,9 @@ def scores(
     limit: int,
     after: Sequence[int] | None = None,
 ) -> OrderedPage:
-    """At most `limit` scores in an `order` by `FIELDS`, of each series of scores that others gave only the last one."""
+    """At most `limit` scores in an `order` by `FIELDS`, of each series of scores that others gave
+    only the last one.
+    """
     keys = _keys(order)
     wanted = select(_FACTS.number, _FACTS.value, _FACTS.evaluated_ns).join_from(
         score_facts, score_procedures, _FACTS.procedure == _MADE.id
@@ -73,7 +79,9 @@ def scores(
 
 def _has_more_conditions(query: ScoreQuery) -> bool:
     """Whether facts alone do not tell which scores are wanted."""
-    return any(x is not None for x in (query.filter, query.service, query.session_id, query.since_ns))
+    return any(
+        x is not None for x in (query.filter, query.service, query.session_id, query.since_ns)
+    )
 
 
 def _keys(order: Sequence[Order]) -> list[Key]:
@@ -107,9 +115,14 @@ def _conditions(query: ScoreQuery) -> Iterator[Any]:
     yield _MADE.tenant == query.tenant
     yield _MADE.run == query.run
     if query.source is not None:
-        yield _MADE.source.is_(None) if query.source == _OURS else _MADE.source == query.source[:256]
+        yield (
+            _MADE.source.is_(None) if query.source == _OURS else _MADE.source == query.source[:256]
+        )
     if query.metric is not None:
-        yield or_(_MADE.metric == query.metric, _MADE.metric.startswith(f"{query.metric}.", autoescape=True))
+        yield or_(
+            _MADE.metric == query.metric,
+            _MADE.metric.startswith(f"{query.metric}.", autoescape=True),
+        )
     if query.failing:
         yield or_(_FACTS.passing == 0, _MADE.status == "failed")
     if not query.skipped:
@@ -119,12 +132,18 @@ def _conditions(query: ScoreQuery) -> Iterator[Any]:
         yield found
 
 
-def _stored(connection: Connection, numbers: Sequence[int], query: ScoreQuery) -> dict[int, list[Evaluation]]:
-    """The scores with these numbers, without those that are damaged or were stored before `since_ns`."""
+def _stored(
+    connection: Connection, numbers: Sequence[int], query: ScoreQuery
+) -> dict[int, list[Evaluation]]:
+    """The scores with these numbers, without those that are damaged or were stored before
+    `since_ns`.
+    """
     own, given = evaluations.c, external_scores.c
     seqs, given_rows = [x for x in numbers if x >= 0], [-x for x in numbers if x < 0]
     measured = select(own.seq.label("number"), own.stored_ns, own.record).where(own.seq.in_(seqs))
-    others = select((-given.row).label("number"), given.stored_ns, given.record).where(given.row.in_(given_rows))
+    others = select((-given.row).label("number"), given.stored_ns, given.record).where(
+        given.row.in_(given_rows)
+    )
     rows = [*connection.execute(measured), *connection.execute(others)]
     return {
         row.number: records.undamaged(records.decode_evaluation, row.record)

@@ -1,4 +1,6 @@
-"""In which order a list has its items, as AIP-132 writes it, and what comes after a place in that order."""
+"""In which order a list has its items, as AIP-132 writes it, and what comes after a place in that
+order.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
@@ -43,7 +45,9 @@ def parse(text: str, fields: Sequence[str], *, alone: Sequence[str] = ()) -> tup
         raise FieldError("order_by", f"{text[:_MAX_SHOWN]!r}: a field is named twice")
     for name in names:
         if name in alone and len(names) > 1:
-            raise FieldError("order_by", f"{text[:_MAX_SHOWN]!r}: {name} stands alone, without other fields")
+            raise FieldError(
+                "order_by", f"{text[:_MAX_SHOWN]!r}: {name} stands alone, without other fields"
+            )
     return found
 
 
@@ -51,13 +55,18 @@ def _order(part: str, text: str, fields: Sequence[str]) -> Order:
     shown = repr(text[:_MAX_SHOWN])
     name, *direction = part.split() or [""]
     if name not in fields:
-        raise FieldError("order_by", f"{shown}: there is no order by {name[:_MAX_SHOWN]!r}; there is {_listed(fields)}")
+        raise FieldError(
+            "order_by",
+            f"{shown}: there is no order by {name[:_MAX_SHOWN]!r}; there is {_listed(fields)}",
+        )
     match [x.lower() for x in direction]:
         case []:
             return Order(name)
         case [way] if way in _DIRECTIONS:
             return Order(name, _DIRECTIONS[way])
-    raise FieldError("order_by", f"{shown}: write `{name}` or `{name} desc`, with commas between fields")
+    raise FieldError(
+        "order_by", f"{shown}: write `{name}` or `{name} desc`, with commas between fields"
+    )
 
 
 def _listed(fields: Sequence[str]) -> str:
@@ -79,8 +88,11 @@ def past(keys: Sequence[Key], place: Sequence[Any]) -> ColumnElement[bool]:
     return or_(*ways)
 
 
-def arranged(items: Sequence[ItemT], order: Sequence[Order], read: Mapping[str, Callable[[ItemT], Any]]) -> list[ItemT]:
-    """The items in an order; those without a value come last, and those that are equal stay as they are.
+def arranged(
+    items: Sequence[ItemT], order: Sequence[Order], read: Mapping[str, Callable[[ItemT], Any]]
+) -> list[ItemT]:
+    """The items in an order; those without a value come last, and those that are equal stay as they
+    are.
 
     >>> arranged([2, None, 3], [Order("n", True)], {"n": lambda x: x})
     [3, 2, None]

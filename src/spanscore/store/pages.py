@@ -1,7 +1,9 @@
-"""Records straight out of the pages of an SQLite file and of its write-ahead log, whatever is damaged around them.
+"""Records straight out of the pages of an SQLite file and of its write-ahead log, whatever is
+damaged around them.
 
-The format is described at https://www.sqlite.org/fileformat2.html. Nothing is trusted: what does not decode is counted
-and left out, and no chain of pages is followed further than the record's length says.
+The format is described at https://www.sqlite.org/fileformat2.html. Nothing is trusted: what does
+not decode is counted and left out, and no chain of pages is followed further than the record's
+length says.
 """
 
 import mmap
@@ -25,14 +27,19 @@ _CELLS: Final = (_INDEX_INTERIOR, _INDEX_LEAF, _TABLE_LEAF)
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A row of a table, or, where `rowid` is None, an entry of an index or of a table that has no row ids."""
+    """A row of a table, or, where `rowid` is None, an entry of an index or of a table that has no
+    row ids.
+    """
 
     rowid: int | None
     values: tuple[Value, ...]
 
 
 class Pages:
-    """The pages of a database file, the newest of each in its write-ahead log. Use it as a context manager."""
+    """The pages of a database file, the newest of each in its write-ahead log.
+
+    Use it as a context manager.
+    """
 
     def __init__(self, file: Path) -> None:
         """Open `file` and the log beside it. Raises OSError where the file cannot be read."""
@@ -60,8 +67,12 @@ class Pages:
                 yield from self._records(number, self._page(number))
 
     def records_of_log(self) -> Iterator[Record]:
-        """The records of every page that ever was written to the log, the last ones first: also what was replaced."""
-        for start in reversed(range(_WAL_HEADER_BYTES, len(self._log) - self._frame_bytes + 1, self._frame_bytes)):
+        """The records of every page that ever was written to the log, the last ones first: also
+        what was replaced.
+        """
+        for start in reversed(
+            range(_WAL_HEADER_BYTES, len(self._log) - self._frame_bytes + 1, self._frame_bytes)
+        ):
             number = int.from_bytes(self._log[start : start + 4], "big")
             page = self._log[start + _FRAME_HEADER_BYTES : start + self._frame_bytes]
             yield from self._records(number, page)
@@ -77,7 +88,9 @@ class Pages:
         return self._stack.enter_context(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
 
     def _committed(self) -> dict[int, int]:
-        """Where in the log the newest committed form of each page begins, frames' checksums aside."""
+        """Where in the log the newest committed form of each page begins, frames' checksums
+        aside.
+        """
         starts = range(_WAL_HEADER_BYTES, len(self._log) - self._frame_bytes + 1, self._frame_bytes)
         salts = Counter(self._log[start + 8 : start + 16] for start in starts)
         if not salts:
@@ -118,7 +131,8 @@ class Pages:
     def _records(self, number: int, page: bytes) -> Iterator[Record]:
         start = 100 if number == 1 else 0
         if len(page) < self._page_bytes or page[start] not in _CELLS:
-            return  # an inner page of a table, the rest of a long record, or nothing that can be told
+            # an inner page of a table, the rest of a long record, or nothing that can be told
+            return
         kind = page[start]
         first = start + (12 if kind == _INDEX_INTERIOR else 8)
         for index in range(int.from_bytes(page[start + 3 : start + 5], "big")):

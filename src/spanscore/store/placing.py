@@ -1,4 +1,6 @@
-"""Of which stored turns the scores are that others gave: by the OTel trace, the span or the response that they name."""
+"""Of which stored turns the scores are that others gave: by the OTel trace, the span or the
+response that they name.
+"""
 
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -20,7 +22,9 @@ from spanscore.store.schema import (
 from spanscore.store.writing import chunks, key
 
 MAX_SCORES = 10_000
-"""Scores of one trace, session or response of a tenant that are read at most, those that came last."""
+"""Scores of one trace, session or response of a tenant that are read at most, those that came
+last.
+"""
 
 _OtelTrace: TypeAlias = tuple[str, str]
 _Response: TypeAlias = tuple[str, str]
@@ -44,7 +48,9 @@ NOTHING = Named(frozenset(), frozenset())
 
 
 class Candidates(NamedTuple):
-    """The agent traces that scores may be of, by id; `shared` names the responses that too many agent traces have."""
+    """The agent traces that scores may be of, by id; `shared` names the responses that too many
+    agent traces have.
+    """
 
     ids: Sequence[str]
     shared: frozenset[_Response]
@@ -59,34 +65,49 @@ def named_by(connection: Connection, ids: Sequence[str]) -> Named:
     """By what scores name the agent traces with these ids."""
     traces: set[_OtelTrace] = set()
     for some in chunks(ids):
-        query = select(otel_traces.c.tenant, otel_traces.c.trace_id).where(otel_traces.c.agent_trace_id.in_(some))
+        query = select(otel_traces.c.tenant, otel_traces.c.trace_id).where(
+            otel_traces.c.agent_trace_id.in_(some)
+        )
         traces.update((x.tenant, x.trace_id) for x in connection.execute(query))
     return Named(frozenset(traces), scored_responses(connection, ids))
 
 
 def naming(connection: Connection, named: Named, changed: int) -> list[tuple[Any, Evaluation]]:
-    """The scores that name these, each with its row of facts; those whose records are damaged are left out.
+    """The scores that name these, each with its row of facts; those whose records are damaged are
+    left out.
 
-    A response that more agent traces have, without the `changed` ones too, named none before and names none now.
+    A response that more agent traces have, without the `changed` ones too, named none before and
+    names none now.
     """
     found: dict[int, Any] = {}
     for tenant, trace_id in _scored_traces(connection, named.traces):
         given_to = {"trace_id": trace_id, "tenant": tenant, "limit": MAX_SCORES}
         found.update((x.row, x) for x in connection.execute(_GIVEN_TO_TRACE, given_to))
     for tenant, response_id in sorted(named.responses):
-        if len(_sharing(connection, tenant, response_id, MAX_SHARED + changed)) <= MAX_SHARED + changed:
+        if (
+            len(_sharing(connection, tenant, response_id, MAX_SHARED + changed))
+            <= MAX_SHARED + changed
+        ):
             given_to = {"response": response_id, "tenant": tenant, "limit": MAX_SCORES}
             found.update((x.row, x) for x in connection.execute(_GIVEN_TO_RESPONSE, given_to))
-    return [(x, score) for x in found.values() for score in records.undamaged(records.decode_evaluation, x.record)]
+    return [
+        (x, score)
+        for x in found.values()
+        for score in records.undamaged(records.decode_evaluation, x.record)
+    ]
 
 
-def candidates(connection: Connection, scores: Collection[Evaluation], tenant: str | None) -> Candidates:
+def candidates(
+    connection: Connection, scores: Collection[Evaluation], tenant: str | None
+) -> Candidates:
     """The agent traces that these scores may be of."""
     ids: set[str] = set()
     shared: set[_Response] = set()
     of_tenant = tenants.is_of(otel_traces, tenant)
     for trace_ids in chunks(sorted({x.target.trace_id for x in scores if x.target.trace_id})):
-        of_traces = select(otel_traces.c.agent_trace_id).where(otel_traces.c.trace_id.in_(trace_ids), *of_tenant)
+        of_traces = select(otel_traces.c.agent_trace_id).where(
+            otel_traces.c.trace_id.in_(trace_ids), *of_tenant
+        )
         ids.update(connection.execute(of_traces).scalars())
     for owner, response_id in sorted({(x.tenant, x.target.response_id or "") for x in scores}):
         found = _sharing(connection, owner, key(response_id), MAX_SHARED) if response_id else ()
@@ -116,7 +137,9 @@ def _scored_traces(connection: Connection, traces: Collection[_OtelTrace]) -> li
     """Those of these OTel traces, each with its tenant, to which the same tenant gave scores."""
     found: set[_OtelTrace] = set()
     for some in chunks(sorted({trace_id for _, trace_id in traces})):
-        found.update((x.tenant, x.trace_id) for x in connection.execute(_SCORED_TRACES, {"trace_ids": some}))
+        found.update(
+            (x.tenant, x.trace_id) for x in connection.execute(_SCORED_TRACES, {"trace_ids": some})
+        )
     return sorted(found.intersection(traces))
 
 
@@ -129,7 +152,10 @@ def _sharing(connection: Connection, tenant: str, response_id: str, most: int) -
 # Built once, as in `writing`.
 _SHARING = (
     select(model_responses.c.agent_trace_id)
-    .where(model_responses.c.response_id == bindparam("response"), model_responses.c.tenant == bindparam("tenant"))
+    .where(
+        model_responses.c.response_id == bindparam("response"),
+        model_responses.c.tenant == bindparam("tenant"),
+    )
     .limit(bindparam("limit"))
 )
 _SCORED_RESPONSES = select(model_responses.c.tenant, model_responses.c.response_id).where(
@@ -158,8 +184,12 @@ _WITH_FACTS = (
     .limit(bindparam("limit"))
 )
 _GIVEN_TO_TRACE = _WITH_FACTS.where(
-    external_scores.c.trace_id == bindparam("trace_id"), external_scores.c.tenant == bindparam("tenant")
+    external_scores.c.trace_id == bindparam("trace_id"),
+    external_scores.c.tenant == bindparam("tenant"),
 )
-_GIVEN_TO_RESPONSE = _WITH_FACTS.join(response_scores, response_scores.c.row == external_scores.c.row).where(
-    response_scores.c.response_id == bindparam("response"), external_scores.c.tenant == bindparam("tenant")
+_GIVEN_TO_RESPONSE = _WITH_FACTS.join(
+    response_scores, response_scores.c.row == external_scores.c.row
+).where(
+    response_scores.c.response_id == bindparam("response"),
+    external_scores.c.tenant == bindparam("tenant"),
 )

@@ -1,4 +1,6 @@
-"""Retention: the oldest records of all tables go first, in steps short enough to let commits in between."""
+"""Retention: the oldest records of all tables go first, in steps short enough to let commits in
+between.
+"""
 
 from dataclasses import dataclass
 
@@ -34,18 +36,24 @@ class Pruned:
 
 def size_bytes(connection: Connection) -> int:
     """Bytes of all records that retention bounds."""
-    return sum(connection.execute(select(func.coalesce(func.sum(x.c.size_bytes), 0))).scalar_one() for x in _TABLES)
+    return sum(
+        connection.execute(select(func.coalesce(func.sum(x.c.size_bytes), 0))).scalar_one()
+        for x in _TABLES
+    )
 
 
 def step(connection: Connection, before_ns: int | None) -> Pruned:
-    """Delete some of the oldest records; with `before_ns` (Unix ns) only such as were stored before it.
+    """Delete some of the oldest records; with `before_ns` (Unix ns) only such as were stored before
+    it.
 
-    Of each table the first rows are looked at, and what goes is what is older than the newest of a table that has more:
-    so the tables are worked off together, as if they were one list by age.
+    Of each table the first rows are looked at, and what goes is what is older than the newest of a
+    table that has more: so the tables are worked off together, as if they were one list by age.
     """
     oldest = {
         table: connection.execute(
-            select(_row(table), table.c.stored_ns, table.c.size_bytes).order_by(_row(table)).limit(_STEP_ROWS)
+            select(_row(table), table.c.stored_ns, table.c.size_bytes)
+            .order_by(_row(table))
+            .limit(_STEP_ROWS)
         ).all()
         for table in _TABLES
     }
@@ -71,9 +79,13 @@ def _delete(connection: Connection, table: Table, rows: list[int]) -> None:
     if table is agent_traces:
         gone = select(agent_traces.c.id).where(agent_traces.c.row.in_(rows))
         connection.execute(delete(otel_traces).where(otel_traces.c.agent_trace_id.in_(gone)))
-        connection.execute(delete(model_responses).where(model_responses.c.agent_trace_id.in_(gone)))
+        connection.execute(
+            delete(model_responses).where(model_responses.c.agent_trace_id.in_(gone))
+        )
         connection.execute(delete(scored_turns).where(scored_turns.c.agent_trace_id.in_(gone)))
-        keys = connection.execute(select(agent_traces.c.session_id).where(agent_traces.c.row.in_(rows))).scalars()
+        keys = connection.execute(
+            select(agent_traces.c.session_id).where(agent_traces.c.row.in_(rows))
+        ).scalars()
         doomed = set(keys) - {None}
     if table is evaluations:
         connection.execute(delete(undelivered).where(undelivered.c.seq.in_(rows)))
@@ -84,4 +96,6 @@ def _delete(connection: Connection, table: Table, rows: list[int]) -> None:
         facts.forget(connection, rows if table is evaluations else [-x for x in rows])
     if table is agent_traces:
         still_there = exists().where(agent_traces.c.session_id == session_keys.c.session_key)
-        connection.execute(delete(session_keys).where(session_keys.c.session_key.in_(doomed), ~still_there))
+        connection.execute(
+            delete(session_keys).where(session_keys.c.session_key.in_(doomed), ~still_there)
+        )

@@ -1,4 +1,6 @@
-"""Requests put aside in the journal since they could not be read: bounded, and listed also beside a running server."""
+"""Requests put aside in the journal since they could not be read: bounded, and listed also beside a
+running server.
+"""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -28,14 +30,22 @@ class Quarantined:
     size_bytes: int
 
 
-def put(db: sqlite3.Connection, received_ns: int, signal: str, reason: str, body: bytes, max_number: int) -> None:
-    """Put a request aside; the oldest go where there are more than `max_number`, or more than 64 MiB of them."""
+def put(
+    db: sqlite3.Connection, received_ns: int, signal: str, reason: str, body: bytes, max_number: int
+) -> None:
+    """Put a request aside; the oldest go where there are more than `max_number`, or more than 64
+    MiB of them.
+    """
     record = (received_ns, signal, reason[:_MAX_REASON_CHARS], body)
-    db.execute("INSERT INTO quarantine (received_ns, signal, reason, body) VALUES (?, ?, ?, ?)", record)
+    db.execute(
+        "INSERT INTO quarantine (received_ns, signal, reason, body) VALUES (?, ?, ?, ?)", record
+    )
     _shorten(db, max_number)
 
 
-def copy(db: sqlite3.Connection, rows: Sequence[int], reason: str, now_ns: int, max_number: int) -> None:
+def copy(
+    db: sqlite3.Connection, rows: Sequence[int], reason: str, now_ns: int, max_number: int
+) -> None:
     """Put copies of journalled requests aside, as `put` does."""
     for row in rows:
         db.execute(
@@ -47,9 +57,14 @@ def copy(db: sqlite3.Connection, rows: Sequence[int], reason: str, now_ns: int, 
 
 
 def listed(path: Path) -> list[Quarantined]:
-    """What the journal at `path` has put aside, oldest first. Raises ConfigError where there is no journal."""
+    """What the journal at `path` has put aside, oldest first.
+
+    Raises ConfigError where there is no journal.
+    """
     with _read_only(path) as db:
-        found = db.execute("SELECT id, received_ns, signal, reason, length(body) FROM quarantine ORDER BY id")
+        found = db.execute(
+            "SELECT id, received_ns, signal, reason, length(body) FROM quarantine ORDER BY id"
+        )
         return [Quarantined(*record) for record in found]
 
 
@@ -67,9 +82,9 @@ def body(path: Path, number: int) -> bytes:
 
 def _shorten(db: sqlite3.Connection, max_number: int) -> None:
     db.execute(
-        "DELETE FROM quarantine WHERE id IN (SELECT id FROM (SELECT id, row_number() OVER newest AS place, "
-        "sum(length(body)) OVER newest AS total FROM quarantine WINDOW newest AS (ORDER BY id DESC)) "
-        "WHERE place > ? OR total > ?)",
+        "DELETE FROM quarantine WHERE id IN (SELECT id FROM (SELECT id, row_number() OVER newest AS"
+        " place, sum(length(body)) OVER newest AS total FROM quarantine WINDOW newest AS (ORDER BY"
+        " id DESC)) WHERE place > ? OR total > ?)",
         (max_number, _MAX_BYTES),
     )
 
@@ -82,6 +97,8 @@ def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
     try:
         yield db
     except sqlite3.Error as error:
-        raise ConfigError(f"{path}: cannot be read as a journal ({error}); see journal.path") from error
+        raise ConfigError(
+            f"{path}: cannot be read as a journal ({error}); see journal.path"
+        ) from error
     finally:
         db.close()

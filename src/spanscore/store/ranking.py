@@ -20,10 +20,12 @@ _TABLE = external_scores.c
 
 
 class Ranked(NamedTuple):
-    """A session, or a trace that belongs to none; `example` is one of its scores, None where that is damaged.
+    """A session, or a trace that belongs to none; `example` is one of its scores, None where that
+    is damaged.
 
-    `judged` scores are known to pass or fail, of which `failing` fail. `fail_rate` and `mean` weight each by the
-    inverse of its chance of being drawn; the mean is that of the values on the scale 0..1, where one is recorded.
+    `judged` scores are known to pass or fail, of which `failing` fail. `fail_rate` and `mean`
+    weight each by the inverse of its chance of being drawn; the mean is that of the values on the
+    scale 0..1, where one is recorded.
     """
 
     example: Evaluation | None
@@ -42,9 +44,11 @@ def worst(
     limit: int,
     offset: int,
 ) -> list[Ranked]:
-    """The sessions with the greatest share of failing scores first; of equal ones those with the lowest mean.
+    """The sessions with the greatest share of failing scores first; of equal ones those with the
+    lowest mean.
 
-    `scores` are of this tenant. `scales` has the scale of the values of each procedure that has one.
+    `scores` are of this tenant. `scales` has the scale of the values of each procedure that has
+    one.
     """
     if not scores.procedures:
         return []
@@ -70,7 +74,10 @@ def worst(
     )
     rows = connection.execute(query).all()
     examples = _examples(connection, tenant, [x.number for x in rows])
-    return [Ranked(examples.get(x.number), x.scores, x.judged, x.failing, x.fail_rate, x.mean) for x in rows]
+    return [
+        Ranked(examples.get(x.number), x.scores, x.judged, x.failing, x.fail_rate, x.mean)
+        for x in rows
+    ]
 
 
 def _mean(scores: Scores, scales: Mapping[int, tuple[float, float]], weight: Any) -> Any:
@@ -87,30 +94,43 @@ def _mean(scores: Scores, scales: Mapping[int, tuple[float, float]], weight: Any
 
 
 def _examples(connection: Connection, tenant: str, numbers: Sequence[int]) -> dict[int, Evaluation]:
-    """The scores with these numbers, those that others gave with the turns that they are of as their subjects.
+    """The scores with these numbers, those that others gave with the turns that they are of as
+    their subjects.
 
     Those whose records are damaged are left out.
     """
     own: dict[int, Evaluation] = {}
     given: dict[int, Evaluation] = {}
     for some in chunks(numbers):
-        measured = select(evaluations.c.seq, evaluations.c.record).where(evaluations.c.seq.in_(some))
+        measured = select(evaluations.c.seq, evaluations.c.record).where(
+            evaluations.c.seq.in_(some)
+        )
         rows = [-x for x in some if x < 0]
-        of_others = select(-external_scores.c.row, external_scores.c.record).where(external_scores.c.row.in_(rows))
+        of_others = select(-external_scores.c.row, external_scores.c.record).where(
+            external_scores.c.row.in_(rows)
+        )
         for found, query in ((own, measured), (given, of_others)):
             for number, record in connection.execute(query):
-                found.update((number, x) for x in records.undamaged(records.decode_evaluation, record))
+                found.update(
+                    (number, x) for x in records.undamaged(records.decode_evaluation, record)
+                )
     turns = placing.turns(connection, given.values(), tenant)
     return own | {number: turns.placed(x) for number, x in given.items()}
 
 
 def history(
-    connection: Connection, metric: str, tenant: str, *, trace_id: str | None = None, session_id: str | None = None
+    connection: Connection,
+    metric: str,
+    tenant: str,
+    *,
+    trace_id: str | None = None,
+    session_id: str | None = None,
 ) -> list[Evaluation]:
-    """All that was ever said of a trace or session by a metric: every revision, run and author, in the order of time.
+    """All that was ever said of a trace or session by a metric: every revision, run and author, in
+    the order of time.
 
-    What is of one time is in the order in which it was stored. Of a trace by its agent trace id or OTel trace id; of a
-    session by its key or id.
+    What is of one time is in the order in which it was stored. Of a trace by its agent trace id or
+    OTel trace id; of a session by its key or id.
     """
     own = evaluations.c
     if trace_id is not None:
@@ -120,7 +140,9 @@ def history(
         subjects, scope = reading.session_keys(connection, key(session_id or ""), tenant), "session"
         given = _given_to_session(connection, metric, tenant, subjects)
     of_metric = (own.metric == metric, own.scope == scope, *tenants.is_of(evaluations, tenant))
-    measured = select(own.record).where(own.subject_id.in_(subjects), *of_metric).order_by(own.seq.desc())
+    measured = (
+        select(own.record).where(own.subject_id.in_(subjects), *of_metric).order_by(own.seq.desc())
+    )
     found = [*_decoded(connection, measured), *given]
     return sorted(found, key=lambda x: x.evaluated_at_ns)[-MAX_HISTORY:]
 
@@ -128,7 +150,9 @@ def history(
 def _given_to_trace(
     connection: Connection, metric: str, tenant: str, trace_id: str, subjects: Sequence[str]
 ) -> list[Evaluation]:
-    """What others gave to agent traces, by whatever it names them; with an OTel trace's id also what is of no turn."""
+    """What others gave to agent traces, by whatever it names them; with an OTel trace's id also
+    what is of no turn.
+    """
     named = placing.named_by(connection, subjects)
     trace_ids = sorted({*(x for _, x in named.traces), trace_id.lower()})
     conditions = [_TABLE.trace_id.in_(some) for some in chunks(trace_ids)]
@@ -143,17 +167,27 @@ def _given_to_trace(
     return [x for x in placed if x.subject_id in {*subjects, trace_id.lower()}]
 
 
-def _given_to_session(connection: Connection, metric: str, tenant: str, keys: Sequence[str]) -> list[Evaluation]:
+def _given_to_session(
+    connection: Connection, metric: str, tenant: str, keys: Sequence[str]
+) -> list[Evaluation]:
     return _of_others(connection, metric, "session", tenant, _TABLE.session_key.in_(keys))
 
 
 def _of_others(
     connection: Connection, metric: str, scope: str, tenant: str, condition: ColumnElement[bool]
 ) -> list[Evaluation]:
-    wanted = (_TABLE.metric == metric, _TABLE.scope == scope, *tenants.is_of(external_scores, tenant))
-    return _decoded(connection, select(_TABLE.record).where(condition, *wanted).order_by(_TABLE.row.desc()))
+    wanted = (
+        _TABLE.metric == metric,
+        _TABLE.scope == scope,
+        *tenants.is_of(external_scores, tenant),
+    )
+    return _decoded(
+        connection, select(_TABLE.record).where(condition, *wanted).order_by(_TABLE.row.desc())
+    )
 
 
 def _decoded(connection: Connection, query: Select[Any]) -> list[Evaluation]:
     rows = connection.execute(query.limit(MAX_HISTORY)).scalars().all()
-    return [x for record in reversed(rows) for x in records.undamaged(records.decode_evaluation, record)]
+    return [
+        x for record in reversed(rows) for x in records.undamaged(records.decode_evaluation, record)
+    ]

@@ -1,6 +1,8 @@
-"""The statements that find what belongs to a trace or a session, for as many at once as are asked for.
+"""The statements that find what belongs to a trace or a session, for as many at once as are asked
+for.
 
-A `tenant` None stands for all: no two tenants share an id that spanscore has made, so it needs none to look these up.
+A `tenant` None stands for all: no two tenants share an id that spanscore has made, so it needs none
+to look these up.
 """
 
 from collections import defaultdict
@@ -20,7 +22,9 @@ from spanscore.store.schema import agent_traces, evaluations, otel_traces
 from spanscore.store.writing import chunks
 
 MAX_SESSION_TRACES = 1000
-"""Agent traces of a session that are read at most, the newest: a session id may be shared by everything there is."""
+"""Agent traces of a session that are read at most, the newest: a session id may be shared by
+everything there is.
+"""
 
 MAX_SESSION_BYTES = 16 * 2**20
 """Bytes of their records at most; the newest trace is always read."""
@@ -30,8 +34,9 @@ MAX_SESSION_BYTES = 16 * 2**20
 class SessionRecord:
     """A session as it stood at one moment.
 
-    `revision` is the highest of the session's own evaluations, 0 before the first. `scores` are the newest of each
-    (subject, metric), the session's own and those of its traces, in the order in which they were committed.
+    `revision` is the highest of the session's own evaluations, 0 before the first. `scores` are the
+    newest of each (subject, metric), the session's own and those of its traces, in the order in
+    which they were committed.
     """
 
     session: Session
@@ -53,7 +58,9 @@ class _ScoreRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredSessions:
-    """What is stored of some sessions, by their keys: agent traces, oldest first, and scores, not decoded yet."""
+    """What is stored of some sessions, by their keys: agent traces, oldest first, and scores, not
+    decoded yet.
+    """
 
     keys: tuple[str, ...]
     traces: Sequence[_TraceRow]
@@ -81,7 +88,11 @@ class StoredSessions:
         scores = records.undamaged_evaluations([row.record for row in self.scores])
         for score, found in zip(self.scores, scores, strict=True):
             scores_of[key_of[score.subject] if score.scope == "trace" else score.subject] += found
-        return {key: _session_record(key, turns, scores_of[key]) for key, turns in turns_of.items() if turns}
+        return {
+            key: _session_record(key, turns, scores_of[key])
+            for key, turns in turns_of.items()
+            if turns
+        }
 
 
 def known(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[int, str]]:
@@ -90,9 +101,15 @@ def known(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[int, st
     return {id_: (revision, digest) for id_, revision, digest in rows}
 
 
-def left_over(connection: Connection, trace_ids: Collection[str], ids: Collection[str], tenant: str) -> list[str]:
-    """A tenant's agent traces that are all in these OTel traces, but for those with one of these `ids`."""
-    of_traces = select(otel_traces.c.agent_trace_id).where(otel_traces.c.tenant == tenant).distinct()
+def left_over(
+    connection: Connection, trace_ids: Collection[str], ids: Collection[str], tenant: str
+) -> list[str]:
+    """A tenant's agent traces that are all in these OTel traces, but for those with one of these
+    `ids`.
+    """
+    of_traces = (
+        select(otel_traces.c.agent_trace_id).where(otel_traces.c.tenant == tenant).distinct()
+    )
     found = {
         id_
         for some in chunks(sorted(trace_ids))
@@ -107,7 +124,9 @@ def left_over(connection: Connection, trace_ids: Collection[str], ids: Collectio
 
 
 def turns(connection: Connection, trace_id: str, tenant: str | None) -> list[str]:
-    """The ids of the agent traces that `trace_id`, an agent trace id or an OTel trace id, stands for."""
+    """The ids of the agent traces that `trace_id`, an agent trace id or an OTel trace id, stands
+    for.
+    """
     lowered, table = trace_id.lower(), agent_traces.c
     known = select(table.id).where(table.id == lowered, *tenants.is_of(agent_traces, tenant))
     if connection.execute(known).scalar():
@@ -120,7 +139,9 @@ def turns(connection: Connection, trace_id: str, tenant: str | None) -> list[str
 def session_keys(connection: Connection, key: str, tenant: str | None) -> list[str]:
     """`key`, and the keys of the sessions whose id it is in some namespace."""
     table = schema.session_keys.c
-    query = select(table.session_key).where(table.session_id == key, *tenants.is_of(schema.session_keys, tenant))
+    query = select(table.session_key).where(
+        table.session_id == key, *tenants.is_of(schema.session_keys, tenant)
+    )
     return [key, *sorted(connection.execute(query).scalars())]
 
 
@@ -135,13 +156,19 @@ def stored_sessions(connection: Connection, keys: Sequence[str], tenant: str | N
     """Those of these keys of sessions of which there are agent traces."""
     column, found = agent_traces.c.session_id, set[str]()
     for some in chunks(keys):
-        there = select(column).where(column.in_(some), *tenants.is_of(agent_traces, tenant)).distinct()
+        there = (
+            select(column).where(column.in_(some), *tenants.is_of(agent_traces, tenant)).distinct()
+        )
         found.update(connection.execute(there).scalars())
     return found
 
 
-def session_traces(connection: Connection, keys: Sequence[str], tenant: str | None) -> list[Row[Any]]:
-    """(started_ns, row, session_id, id, record) of the newest agent traces of these sessions, oldest first."""
+def session_traces(
+    connection: Connection, keys: Sequence[str], tenant: str | None
+) -> list[Row[Any]]:
+    """(started_ns, row, session_id, id, record) of the newest agent traces of these sessions,
+    oldest first.
+    """
     found: list[Row[Any]] = []
     for some in chunks(keys):
         found += connection.execute(_SESSION_TRACES, {"keys": some, "tenant": tenant}).all()
@@ -156,8 +183,12 @@ def session_trace_ids(connection: Connection, keys: Sequence[str], tenant: str |
     return found
 
 
-def turns_before(connection: Connection, key: str, trace: AgentTrace, limit: int, max_bytes: int) -> list[str]:
-    """The records of the newest turns of a session that began before `trace`, oldest first, within both bounds."""
+def turns_before(
+    connection: Connection, key: str, trace: AgentTrace, limit: int, max_bytes: int
+) -> list[str]:
+    """The records of the newest turns of a session that began before `trace`, oldest first, within
+    both bounds.
+    """
     asked = {"key": key, "started_ns": trace.started_ns, "id_": trace.id, "most": limit}
     newest = connection.execute(_BEFORE, asked).all()
     sizes = accumulate(row.size_bytes for row in newest)
@@ -169,11 +200,17 @@ def turns_before(connection: Connection, key: str, trace: AgentTrace, limit: int
 
 
 def newest_scores(
-    connection: Connection, traces: Sequence[str], sessions: Sequence[str], tenant: str | None, run: str = ""
+    connection: Connection,
+    traces: Sequence[str],
+    sessions: Sequence[str],
+    tenant: str | None,
+    run: str = "",
 ) -> list[Row[Any]]:
-    """(seq, scope, subject_id, record) of the newest score of each (subject, metric), in commit order.
+    """(seq, scope, subject_id, record) of the newest score of each (subject, metric), in commit
+    order.
 
-    Of these traces, by agent trace id, and of these sessions, by key; as they came, or of an evaluation run.
+    Of these traces, by agent trace id, and of these sessions, by key; as they came, or of an
+    evaluation run.
     """
     found: list[Row[Any]] = []
     for scope, subjects in (("trace", traces), ("session", sessions)):
@@ -183,15 +220,25 @@ def newest_scores(
     return sorted(found, key=itemgetter(0))
 
 
-def read_sessions(connection: Connection, keys: Sequence[str], tenant: str | None) -> StoredSessions:
+def read_sessions(
+    connection: Connection, keys: Sequence[str], tenant: str | None
+) -> StoredSessions:
     """What is stored of these sessions, as of one moment where the connection reads so."""
-    traces = [_TraceRow(row.session_id, row.id, row.record) for row in session_traces(connection, keys, tenant)]
+    traces = [
+        _TraceRow(row.session_id, row.id, row.record)
+        for row in session_traces(connection, keys, tenant)
+    ]
     scores = newest_scores(connection, [x.id for x in traces], keys, tenant)
-    return StoredSessions(tuple(keys), traces, [_ScoreRow(row.scope, row.subject_id, row.record) for row in scores])
+    return StoredSessions(
+        tuple(keys), traces, [_ScoreRow(row.scope, row.subject_id, row.record) for row in scores]
+    )
 
 
-def _session_record(key: str, turns: Sequence[AgentTrace], scores: list[Evaluation]) -> SessionRecord:
-    session_id = turns[-1].session_id or key  # the traces have the id itself, even where the key is its hash
+def _session_record(
+    key: str, turns: Sequence[AgentTrace], scores: list[Evaluation]
+) -> SessionRecord:
+    # the traces have the id itself, even where the key is its hash
+    session_id = turns[-1].session_id or key
     revision = max((x.revision for x in scores if x.scope == "session"), default=0)
     return SessionRecord(Session(session_id, tuple(turns)), revision, scores)
 
@@ -205,10 +252,15 @@ def _of_sessions(*columns: Column[Any]) -> Select[Any]:
     }
     place = func.row_number().over(**newest_first).label("place")
     total_bytes = func.sum(table.size_bytes).over(**newest_first).label("total_bytes")
-    of_sessions = (table.session_id.in_(bindparam("keys", expanding=True)), tenants.is_asked(table.tenant))
+    of_sessions = (
+        table.session_id.in_(bindparam("keys", expanding=True)),
+        tenants.is_asked(table.tenant),
+    )
     placed = select(table.row, place, total_bytes).where(*of_sessions).subquery().c
     is_small = (placed.total_bytes <= MAX_SESSION_BYTES) | (placed.place == 1)
-    return select(*columns).where(table.row.in_(select(placed.row).where(placed.place <= MAX_SESSION_TRACES, is_small)))
+    return select(*columns).where(
+        table.row.in_(select(placed.row).where(placed.place <= MAX_SESSION_TRACES, is_small))
+    )
 
 
 def _newest_of_subjects() -> Select[Any]:
@@ -229,11 +281,14 @@ def _newest_of_subjects() -> Select[Any]:
     )
 
 
-# Built once: SQLAlchemy takes longer to build and to recognise such a statement than the database to answer it.
+# Built once: SQLAlchemy takes longer to build and to recognise such a statement than the database
+# to answer it.
 _KNOWN = select(agent_traces.c.id, agent_traces.c.revision, agent_traces.c.digest).where(
     agent_traces.c.id.in_(bindparam("ids", expanding=True))
 )
-_SESSION_TRACES = _of_sessions(*(agent_traces.c[name] for name in ("started_ns", "row", "session_id", "id", "record")))
+_SESSION_TRACES = _of_sessions(
+    *(agent_traces.c[name] for name in ("started_ns", "row", "session_id", "id", "record"))
+)
 _SESSION_TRACE_IDS = _of_sessions(agent_traces.c.id)
 _BEFORE = (
     select(agent_traces.c.row, agent_traces.c.size_bytes)

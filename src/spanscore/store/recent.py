@@ -14,7 +14,8 @@ _MAX_BYTES = 64 * 2**20
 
 
 def stored_before(connection: Connection, tenant: str, before_ns: int, limit: int) -> Iterator[str]:
-    """The records of a tenant's last `limit` traces that came and were stored before a time (Unix ns), newest first.
+    """The records of a tenant's last `limit` traces that came and were stored before a time (Unix
+    ns), newest first.
 
     Of large ones fewer: 64 MiB of records.
     """
@@ -23,16 +24,24 @@ def stored_before(connection: Connection, tenant: str, before_ns: int, limit: in
     row, left, size_bytes = first_stored_at(connection, before_ns), limit, 0
     while left > 0 and size_bytes < _MAX_BYTES:
         found = connection.execute(
-            rows.where(agent_traces.c.row < row).order_by(agent_traces.c.row.desc()).limit(min(left, _ROWS_AT_ONCE))
+            rows.where(agent_traces.c.row < row)
+            .order_by(agent_traces.c.row.desc())
+            .limit(min(left, _ROWS_AT_ONCE))
         ).all()
         if not found:
             return
         yield from (x.record for x in found)
-        row, left, size_bytes = found[-1].row, left - len(found), size_bytes + sum(x.size_bytes for x in found)
+        row, left, size_bytes = (
+            found[-1].row,
+            left - len(found),
+            size_bytes + sum(x.size_bytes for x in found),
+        )
 
 
 def first_stored_at(connection: Connection, time_ns: int) -> int:
-    """The first row that was stored at that time or later, one past the last where there is none: by halving."""
+    """The first row that was stored at that time or later, one past the last where there is none:
+    by halving.
+    """
     places = select(agent_traces.c.row, agent_traces.c.stored_ns)
     last = connection.execute(places.order_by(agent_traces.c.row.desc()).limit(1)).first()
     if last is None or last.stored_ns < time_ns:

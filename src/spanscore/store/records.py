@@ -31,11 +31,25 @@ ItemT = TypeVar("ItemT")
 _BYTES_KEY = "$bytes"
 _MAX_DEPTH = 128
 _PARSED_TOGETHER = 64
-"""Records that one call of the parser reads: the checks of what it gives cost less for all than for each."""
+"""Records that one call of the parser reads: the checks of what it gives cost less for all than for
+each.
+"""
 
-_ALWAYS = {"scope", "subject_id", "metric", "outcome", "threshold", "scale", "evaluator", "target", "session_id"}
+_ALWAYS = {
+    "scope",
+    "subject_id",
+    "metric",
+    "outcome",
+    "threshold",
+    "scale",
+    "evaluator",
+    "target",
+    "session_id",
+}
 _ALWAYS |= {"evaluated_at_ns"}
-_DEFAULTS_BY_NAME = {x.name: x.default for x in dataclasses.fields(Evaluation) if x.name not in _ALWAYS}
+_DEFAULTS_BY_NAME = {
+    x.name: x.default for x in dataclasses.fields(Evaluation) if x.name not in _ALWAYS
+}
 _OPTIONAL, _DEFAULTS = tuple(_DEFAULTS_BY_NAME), tuple(_DEFAULTS_BY_NAME.values())
 _options_of = operator.attrgetter(*_OPTIONAL)
 DAMAGED = (ValueError, LookupError, TypeError, AttributeError)
@@ -43,10 +57,12 @@ DAMAGED = (ValueError, LookupError, TypeError, AttributeError)
 
 
 def encode(item: AgentTrace | Evaluation) -> str:
-    """The JSON text of `item`, field by field; of an evaluation without most fields that have their default.
+    """The JSON text of `item`, field by field; of an evaluation without most fields that have their
+    default.
 
-    Reading it back gives an equal object, except that a metric's metadata comes back as JSON has it: tuples as lists,
-    what JSON has no form for as text, and what lies deeper than 128 levels, where anything does, as None.
+    Reading it back gives an equal object, except that a metric's metadata comes back as JSON has
+    it: tuples as lists, what JSON has no form for as text, and what lies deeper than 128 levels,
+    where anything does, as None.
     """
     if isinstance(item, Evaluation):
         return encode_evaluations([item])[0]
@@ -57,7 +73,9 @@ def encode(item: AgentTrace | Evaluation) -> str:
 
 
 def encode_evaluations(items: Iterable[Evaluation]) -> list[str]:
-    """As `encode`; what neighbours have in common, as those of one trace their target, is printed once."""
+    """As `encode`; what neighbours have in common, as those of one trace their target, is printed
+    once.
+    """
     target: Target | None = None
     printed = orjson.Fragment("")
     found = []
@@ -77,7 +95,11 @@ def encode_evaluations(items: Iterable[Evaluation]) -> list[str]:
                 "target": printed,
                 "session_id": item.session_id,
                 "evaluated_at_ns": item.evaluated_at_ns,
-                **{name: value for name, value, default in options if value is not default and value != default},
+                **{
+                    name: value
+                    for name, value, default in options
+                    if value is not default and value != default
+                },
             }
             text = orjson.dumps(fields, default=_plain, option=orjson.OPT_NON_STR_KEYS).decode()
         except TypeError:
@@ -87,7 +109,9 @@ def encode_evaluations(items: Iterable[Evaluation]) -> list[str]:
 
 
 def _encode_slowly(item: AgentTrace | Evaluation) -> str:
-    """What orjson refuses but JSON does not: integers beyond 64 bits, lone surrogates, deep nesting."""
+    """What orjson refuses but JSON does not: integers beyond 64 bits, lone surrogates, deep
+    nesting.
+    """
     return json.dumps(_fields(item, 0), default=_plain, separators=(",", ":"))
 
 
@@ -113,14 +137,18 @@ def decode_trace(text: str) -> AgentTrace:
 
 
 def decode_evaluations(texts: Iterable[str]) -> list[Evaluation]:
-    """The evaluations that `encode` printed; neighbours of one trace share their target, as when they were made."""
+    """The evaluations that `encode` printed; neighbours of one trace share their target, as when
+    they were made.
+    """
     targets = _Shared(lambda fields: Target(**_target_fields(fields)))
     evaluators = _Shared(lambda fields: Evaluator(**fields))
     usages = _Shared(lambda fields: JudgeUsage(**fields))
     found = []
     for data in _parsed(texts):
         data["evaluator"] = evaluators.of(data["evaluator"])
-        data["outcome"] = _outcome(data["outcome"], is_external=data["evaluator"].source is not None)
+        data["outcome"] = _outcome(
+            data["outcome"], is_external=data["evaluator"].source is not None
+        )
         data["scale"] = None if data["scale"] is None else tuple(data["scale"])
         data["target"] = targets.of(data["target"])
         if "usage" in data:
@@ -134,7 +162,10 @@ def decode_evaluations(texts: Iterable[str]) -> list[Evaluation]:
 
 
 def _parsed(texts: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """What JSON objects contain, one after the other. Raises ValueError where any of them is damaged."""
+    """What JSON objects contain, one after the other.
+
+    Raises ValueError where any of them is damaged.
+    """
     waiting = iter(texts)
     while some := list(islice(waiting, _PARSED_TOGETHER)):
         parsed = loads(f"[{','.join(some)}]")
@@ -165,7 +196,9 @@ def undamaged_evaluations(texts: Sequence[str]) -> list[list[Evaluation]]:
 
 
 class _Shared(Generic[ItemT]):
-    """Builds an item from its fields, or gives the last one again where they are the same: a third of the time."""
+    """Builds an item from its fields, or gives the last one again where they are the same: a third
+    of the time.
+    """
 
     def __init__(self, build: Callable[[dict[str, Any]], ItemT]) -> None:
         self._build = build
@@ -192,7 +225,9 @@ def _target_fields(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _value(item: Any) -> Any:
-    """A resource attribute's value: what scores leave under must equal, byte for byte, what the trace came under."""
+    """A resource attribute's value: what scores leave under must equal, byte for byte, what the
+    trace came under.
+    """
     if isinstance(item, dict):
         if item.keys() == {_BYTES_KEY}:
             return base64.b64decode(item[_BYTES_KEY])
@@ -205,7 +240,10 @@ def _fields(item: Any, depth: int) -> Any:
     if depth > _MAX_DEPTH:
         return None
     if dataclasses.is_dataclass(item):
-        return {field.name: _fields(getattr(item, field.name), depth + 1) for field in dataclasses.fields(item)}
+        return {
+            field.name: _fields(getattr(item, field.name), depth + 1)
+            for field in dataclasses.fields(item)
+        }
     if isinstance(item, Mapping):
         return {str(key): _fields(x, depth + 1) for key, x in item.items()}
     return [_fields(x, depth + 1) for x in item] if isinstance(item, list | tuple) else item

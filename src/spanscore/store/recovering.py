@@ -1,4 +1,5 @@
-"""Opening a journal: what its ledger says must be there is held against what is, and what is missing is looked for.
+"""Opening a journal: what its ledger says must be there is held against what is, and what is
+missing is looked for.
 
 Nothing is written before that: SQLite would write over what a damaged write-ahead log still has.
 """
@@ -23,11 +24,14 @@ _log = logging.getLogger(__name__)
 
 _SCHEMA_VERSION = 1
 SCHEMA = f"""
-CREATE TABLE requests (row INTEGER PRIMARY KEY, signal TEXT NOT NULL, received_ns INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE TABLE requests (row INTEGER PRIMARY KEY, signal TEXT NOT NULL, received_ns INTEGER NOT \
+NULL, body BLOB NOT NULL);
 CREATE TABLE passed_on (row INTEGER PRIMARY KEY);
-CREATE TABLE closed (trace_id BLOB PRIMARY KEY, last_row INTEGER NOT NULL, closed_ns INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE closed (trace_id BLOB PRIMARY KEY, last_row INTEGER NOT NULL, closed_ns INTEGER NOT \
+NULL) WITHOUT ROWID;
 {quarantine.CREATE}"""
-_PARTS = "CREATE TABLE IF NOT EXISTS parts (trace_id BLOB PRIMARY KEY) WITHOUT ROWID"  # since schema 1, which had none
+# since schema 1, which had none
+_PARTS = "CREATE TABLE IF NOT EXISTS parts (trace_id BLOB PRIMARY KEY) WITHOUT ROWID"
 _PAGE_BYTES = 16_384  # requests are large: fewer pages to write and to checksum
 _NS = 10**9
 REPAIR = "run `spanscore repair` with this server's configuration, which saves what can be read"
@@ -35,7 +39,9 @@ REPAIR = "run `spanscore repair` with this server's configuration, which saves w
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Acknowledged requests that are gone: how many, of how many bytes, the first and last received (Unix ns)."""
+    """Acknowledged requests that are gone: how many, of how many bytes, the first and last received
+    (Unix ns).
+    """
 
     count: int = 0
     size_bytes: int = 0
@@ -46,7 +52,12 @@ class Lost:
     def of(cls, entries: Collection[Entry]) -> "Lost":
         """What is lost with these."""
         times = [x.received_ns for x in entries]
-        return cls(len(times), sum(x.size_bytes for x in entries), min(times, default=0), max(times, default=0))
+        return cls(
+            len(times),
+            sum(x.size_bytes for x in entries),
+            min(times, default=0),
+            max(times, default=0),
+        )
 
     def __add__(self, other: "Lost") -> "Lost":
         if not self.count or not other.count:
@@ -55,13 +66,22 @@ class Lost:
         return Lost(self.count + other.count, self.size_bytes + other.size_bytes, first_ns, last_ns)
 
     def __str__(self) -> str:
-        requests = "1 acknowledged request is" if self.count == 1 else f"{self.count} acknowledged requests are"
-        return f"{requests} lost, {self.size_bytes} bytes received from {_time(self.first_ns)} to {_time(self.last_ns)}"
+        requests = (
+            "1 acknowledged request is"
+            if self.count == 1
+            else f"{self.count} acknowledged requests are"
+        )
+        return (
+            f"{requests} lost, {self.size_bytes} bytes received from {_time(self.first_ns)} to"
+            f" {_time(self.last_ns)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A journal's connections and ledger, what is in it by row, the highest row so far, and what is missing."""
+    """A journal's connections and ledger, what is in it by row, the highest row so far, and what is
+    missing.
+    """
 
     writer: sqlite3.Connection
     reader: sqlite3.Connection
@@ -82,27 +102,46 @@ def open_files(path: Path, synchronous: Literal["normal", "full"]) -> Opened:
         reader = _connect(path, synchronous)
         there, is_older = _rows(reader)
         if is_older and not expected.is_there:
-            _log.warning("%s is not there: whether the journal lacks requests is not known", ledger.beside(path))
+            _log.warning(
+                "%s is not there: whether the journal lacks requests is not known",
+                ledger.beside(path),
+            )
         missing = ledger.without(expected.entries, there)
         saved = _saved(path, missing) if missing else {}
         writer = _connect(path, synchronous)
         prepare(writer)
         _put_right(writer, saved, expected.removed.intersection(there))
-        entries = {row: expected.entries.get(row, entry) for row, entry in there.items() if row not in expected.removed}
+        entries = {
+            row: expected.entries.get(row, entry)
+            for row, entry in there.items()
+            if row not in expected.removed
+        }
         entries |= {row: missing[row] for row in saved}
         entries = dict(sorted(entries.items()))
         highest = max(expected.highest, *entries, 0)
         made = Ledger(ledger.beside(path), entries, highest, sync=synchronous == "full")
     except (sqlite3.Error, OSError) as error:
         what = f"; it is damaged: {REPAIR}" if is_damaged(error) else ""
-        raise ConfigError(f"{path}: cannot be opened as the journal ({error}){what}; see journal.path") from error
-    return Opened(writer, reader, made, entries, highest, Lost.of(list(ledger.without(missing, saved).values())))
+        raise ConfigError(
+            f"{path}: cannot be opened as the journal ({error}){what}; see journal.path"
+        ) from error
+    return Opened(
+        writer,
+        reader,
+        made,
+        entries,
+        highest,
+        Lost.of(list(ledger.without(missing, saved).values())),
+    )
 
 
 def is_damaged(error: Exception) -> bool:
     """Whether SQLite says that a file is damaged, or no database at all."""
     code = getattr(error, "sqlite_errorcode", 0) or 0
-    return isinstance(error, sqlite3.DatabaseError) and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    return isinstance(error, sqlite3.DatabaseError) and code & 0xFF in (
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+    )
 
 
 def headers_of(records: Iterable[Record]) -> dict[int, str]:
@@ -122,7 +161,9 @@ def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
     db.execute(f"PRAGMA synchronous = {synchronous}")
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if version > _SCHEMA_VERSION:
-        raise ConfigError(f"{path}: written by a newer spanscore (schema {version}); use that, or another path")
+        raise ConfigError(
+            f"{path}: written by a newer spanscore (schema {version}); use that, or another path"
+        )
     return db
 
 
@@ -143,8 +184,12 @@ def prepare(writer: sqlite3.Connection) -> None:
     leaving.create(writer)
 
 
-def _saved(path: Path, missing: Mapping[int, Entry]) -> dict[int, tuple[str, int, bytes, str | None]]:
-    """Those of the missing requests that the damaged log still has; the log is put aside, whatever is in it."""
+def _saved(
+    path: Path, missing: Mapping[int, Entry]
+) -> dict[int, tuple[str, int, bytes, str | None]]:
+    """Those of the missing requests that the damaged log still has; the log is put aside, whatever
+    is in it.
+    """
     log = path.with_name(f"{path.name}-wal")
     with suppress(OSError):
         if log.exists() and log.stat().st_size:
@@ -170,12 +215,18 @@ def _saved(path: Path, missing: Mapping[int, Entry]) -> dict[int, tuple[str, int
 
 
 def _put_right(
-    writer: sqlite3.Connection, saved: Mapping[int, tuple[str, int, bytes, str | None]], removed: Iterable[int]
+    writer: sqlite3.Connection,
+    saved: Mapping[int, tuple[str, int, bytes, str | None]],
+    removed: Iterable[int],
 ) -> None:
-    """Write what was saved, remove what had been removed, and have it all in the database itself."""
+    """Write what was saved, remove what had been removed, and have it all in the database
+    itself.
+    """
     with writer:
         for row, (signal, received_ns, body, headers) in saved.items():
-            writer.execute("INSERT INTO requests VALUES (?, ?, ?, ?)", (row, signal, received_ns, body))
+            writer.execute(
+                "INSERT INTO requests VALUES (?, ?, ?, ?)", (row, signal, received_ns, body)
+            )
             if headers is not None:
                 writer.execute("INSERT OR REPLACE INTO headers VALUES (?, ?)", (row, headers))
         rows = list(removed)

@@ -1,4 +1,6 @@
-"""Evaluation runs in the store: what each is to do, how far it is, and its traces or sessions one by one."""
+"""Evaluation runs in the store: what each is to do, how far it is, and its traces or sessions one
+by one.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +16,9 @@ from spanscore.store.run_targets import TargetReads
 from spanscore.store.schema import evaluations, run_items, runs, undelivered
 from spanscore.store.writing import chunks
 
-RunState: TypeAlias = Literal["PENDING", "RUNNING", "PAUSED", "SUCCEEDED", "FAILED", "CANCELLED", "DELETING", "ERASING"]
+RunState: TypeAlias = Literal[
+    "PENDING", "RUNNING", "PAUSED", "SUCCEEDED", "FAILED", "CANCELLED", "DELETING", "ERASING"
+]
 """`DELETING`: it is being deleted; `ERASING`: with its scores. Both are no longer shown."""
 ItemState: TypeAlias = Literal["PENDING", "DONE", "FAILED", "GONE"]
 
@@ -29,22 +33,32 @@ _WITHOUT_IDS = [x for x in runs.c if x is not runs.c.ids]
 
 @dataclass(frozen=True, slots=True)
 class Tallied:
-    """How many scores a run made; how many it did not, by metric and cause with a tab in between."""
+    """How many scores a run made; how many it did not, by metric and cause with a tab in
+    between.
+    """
 
     scored: int = 0
     skipped: Mapping[str, int] = field(default_factory=dict)
     failed: Mapping[str, int] = field(default_factory=dict)
 
     def __add__(self, other: "Tallied") -> "Tallied":
-        return Tallied(self.scored + other.scored, _sum(self.skipped, other.skipped), _sum(self.failed, other.failed))
+        return Tallied(
+            self.scored + other.scored,
+            _sum(self.skipped, other.skipped),
+            _sum(self.failed, other.failed),
+        )
 
     def __neg__(self) -> "Tallied":
-        skipped, failed = ({cause: -n for cause, n in x.items()} for x in (self.skipped, self.failed))
+        skipped, failed = (
+            {cause: -n for cause, n in x.items()} for x in (self.skipped, self.failed)
+        )
         return Tallied(-self.scored, skipped, failed)
 
 
 class Booked(NamedTuple):
-    """What a run has spent of its budget, with all that calls may cost which are under way or were given up."""
+    """What a run has spent of its budget, with all that calls may cost which are under way or were
+    given up.
+    """
 
     tokens: int = 0
     usd: float = 0.0
@@ -54,10 +68,11 @@ class Booked(NamedTuple):
 class Progress:
     """How far a run is. Times are Unix ns.
 
-    `cursor` is where the listing of its items goes on, None when all are listed; `candidates` are the traces or
-    sessions that the target named so far, `items` those that were drawn. `gone` are items that were no longer stored.
-    `named` are the ids that the target names one by one. `reason` says why it stopped, where it did not come to its
-    end. `asked` is the digest of the spec that the run was created with. `booked` is of its budget, as was last known.
+    `cursor` is where the listing of its items goes on, None when all are listed; `candidates` are
+    the traces or sessions that the target named so far, `items` those that were drawn. `gone` are
+    items that were no longer stored. `named` are the ids that the target names one by one. `reason`
+    says why it stopped, where it did not come to its end. `asked` is the digest of the spec that
+    the run was created with. `booked` is of its budget, as was last known.
     """
 
     cursor: str | None = ""
@@ -142,7 +157,9 @@ class Item(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """What became of an item, and what it adds to the run's scores and to what the run has spent."""
+    """What became of an item, and what it adds to the run's scores and to what the run has
+    spent.
+    """
 
     subject_id: str
     state: ItemState
@@ -165,21 +182,38 @@ class Place(NamedTuple):
 
 
 class RunTables(TargetReads):
-    """Reads and writes runs with the connections of a store's transactions, and reads what they evaluate."""
+    """Reads and writes runs with the connections of a store's transactions, and reads what they
+    evaluate.
+    """
 
     def of_request(self, tenant: str, request_id: str) -> Run | None:
-        """The run that was asked for under a request id; None where there is none, or it is being deleted."""
-        wanted = (runs.c.tenant == tenant, runs.c.request_id == request_id, runs.c.state.not_in(_GOING))
+        """The run that was asked for under a request id; None where there is none, or it is being
+        deleted.
+        """
+        wanted = (
+            runs.c.tenant == tenant,
+            runs.c.request_id == request_id,
+            runs.c.state.not_in(_GOING),
+        )
         found = self._connection.execute(select(*_WITHOUT_IDS).where(*wanted)).first()
         return None if found is None else _run(found)
 
     def create(self, run: Run, ids: str = "") -> None:
-        """Keep a new run, whose target names these ids. The request id of a run that is being deleted is free."""
+        """Keep a new run, whose target names these ids.
+
+        The request id of a run that is being deleted is free.
+        """
         if run.request_id is not None:
-            same = (runs.c.tenant == run.tenant, runs.c.request_id == run.request_id, runs.c.state.in_(_GOING))
+            same = (
+                runs.c.tenant == run.tenant,
+                runs.c.request_id == run.request_id,
+                runs.c.state.in_(_GOING),
+            )
             self._connection.execute(update(runs).where(*same).values(request_id=None))
         row = {column.name: getattr(run, column.name) for column in _WITHOUT_IDS}
-        self._connection.execute(insert(runs).values({**row, "progress": run.progress.to_json(), "ids": ids}))
+        self._connection.execute(
+            insert(runs).values({**row, "progress": run.progress.to_json(), "ids": ids})
+        )
 
     def get(self, tenant: str, run_id: str) -> Run | None:
         """The run with this id; None where this tenant has none."""
@@ -188,8 +222,12 @@ class RunTables(TargetReads):
         return None if found is None else _run(found)
 
     def ids(self, run_id: str) -> str:
-        """The ids that a run's target names, in JSON; "" where it names none, or the run is gone."""
-        return self._connection.execute(select(runs.c.ids).where(runs.c.id == run_id)).scalar() or ""
+        """The ids that a run's target names, in JSON; "" where it names none, or the run is
+        gone.
+        """
+        return (
+            self._connection.execute(select(runs.c.ids).where(runs.c.id == run_id)).scalar() or ""
+        )
 
     def page(
         self,
@@ -212,15 +250,22 @@ class RunTables(TargetReads):
     def count(self, tenant: str, states: Sequence[RunState]) -> int:
         """How many runs of a tenant are in one of these states."""
         wanted = (runs.c.tenant == tenant, runs.c.state.in_(states))
-        return self._connection.execute(select(func.count()).select_from(runs).where(*wanted)).scalar_one()
+        return self._connection.execute(
+            select(func.count()).select_from(runs).where(*wanted)
+        ).scalar_one()
 
     def unfinished(self) -> list[OpenRun]:
         """The runs of all tenants on which there is work to do, the oldest first."""
-        open_ = select(runs.c.id, runs.c.state, runs.c.tenant).where(runs.c.state.in_(("PENDING", "RUNNING", *_GOING)))
-        return [OpenRun(*row) for row in self._connection.execute(open_.order_by(runs.c.created_ns))]
+        open_ = select(runs.c.id, runs.c.state, runs.c.tenant).where(
+            runs.c.state.in_(("PENDING", "RUNNING", *_GOING))
+        )
+        return [
+            OpenRun(*row) for row in self._connection.execute(open_.order_by(runs.c.created_ns))
+        ]
 
     def change(self, run_id: str, now_ns: int, edit: Callable[[Run], Run]) -> Run | None:
-        """Write a run's state, spec and progress as `edit` gives them; returns it as it is then, None where it is gone.
+        """Write a run's state, spec and progress as `edit` gives them; returns it as it is then,
+        None where it is gone.
 
         What `edit` is given is what is stored at that moment; what it raises changes nothing.
         """
@@ -229,20 +274,34 @@ class RunTables(TargetReads):
             return None
         changed = replace(edit(_run(found)), updated_ns=now_ns)
         row = {"state": changed.state, "spec": changed.spec, "progress": changed.progress.to_json()}
-        self._connection.execute(update(runs).where(runs.c.id == run_id).values(**row, updated_ns=now_ns))
+        self._connection.execute(
+            update(runs).where(runs.c.id == run_id).values(**row, updated_ns=now_ns)
+        )
         return changed
 
     def expire(self, *, before_ns: int | None, max_count: int | None, to: RunState) -> list[str]:
-        """Have runs be deleted that ended before a time, and of each tenant all but the newest; returns their ids."""
+        """Have runs be deleted that ended before a time, and of each tenant all but the newest;
+        returns their ids.
+        """
         doomed: set[str] = set()
         ended = select(runs.c.id).where(runs.c.state.in_(ENDED))
         if before_ns is not None:
-            doomed.update(self._connection.execute(ended.where(runs.c.updated_ns < before_ns)).scalars())
+            doomed.update(
+                self._connection.execute(ended.where(runs.c.updated_ns < before_ns)).scalars()
+            )
         if max_count is not None:
             newest_first = (runs.c.created_ns.desc(), runs.c.id.desc())
-            place = func.row_number().over(partition_by=runs.c.tenant, order_by=newest_first).label("place")
+            place = (
+                func.row_number()
+                .over(partition_by=runs.c.tenant, order_by=newest_first)
+                .label("place")
+            )
             placed = select(runs.c.id, place).where(runs.c.state.in_(ENDED)).subquery()
-            doomed.update(self._connection.execute(select(placed.c.id).where(placed.c.place > max_count)).scalars())
+            doomed.update(
+                self._connection.execute(
+                    select(placed.c.id).where(placed.c.place > max_count)
+                ).scalars()
+            )
         for some in chunks(sorted(doomed)):
             self._connection.execute(update(runs).where(runs.c.id.in_(some)).values(state=to))
         return sorted(doomed)
@@ -251,11 +310,19 @@ class RunTables(TargetReads):
         """Keep items, (subject id, draw) each, that are not there yet; returns how many are new."""
         known: set[str] = set()
         for some in chunks([subject for subject, _ in subjects]):
-            there = select(run_items.c.subject_id).where(run_items.c.run == run.id, run_items.c.subject_id.in_(some))
+            there = select(run_items.c.subject_id).where(
+                run_items.c.run == run.id, run_items.c.subject_id.in_(some)
+            )
             known.update(self._connection.execute(there).scalars())
         new = {subject: draw for subject, draw in subjects if subject not in known}
         rows = [
-            {"run": run.id, "subject_id": subject, "number": number, "tenant": run.tenant, "draw": draw}
+            {
+                "run": run.id,
+                "subject_id": subject,
+                "number": number,
+                "tenant": run.tenant,
+                "draw": draw,
+            }
             for number, (subject, draw) in enumerate(new.items(), self._next_number(run.id))
         ]
         if rows:
@@ -265,12 +332,18 @@ class RunTables(TargetReads):
     def _next_number(self, run_id: str) -> int:
         """The number of the next item; while a run is listed, all of its items are pending."""
         pending = (run_items.c.run == run_id, run_items.c.state == "PENDING")
-        last: int | None = self._connection.execute(select(func.max(run_items.c.number)).where(*pending)).scalar()
+        last: int | None = self._connection.execute(
+            select(func.max(run_items.c.number)).where(*pending)
+        ).scalar()
         return 0 if last is None else last + 1
 
     def highest_draw(self, run_id: str, count: int) -> int | None:
-        """The draw of the item that is the last of the `count` lowest; None where there are fewer."""
-        lowest = select(run_items.c.draw).where(run_items.c.run == run_id).order_by(run_items.c.draw)
+        """The draw of the item that is the last of the `count` lowest; None where there are
+        fewer.
+        """
+        lowest = (
+            select(run_items.c.draw).where(run_items.c.run == run_id).order_by(run_items.c.draw)
+        )
         return self._connection.execute(lowest.offset(count - 1).limit(1)).scalar()
 
     def drop_above(self, run_id: str, draw: int) -> int:
@@ -284,11 +357,18 @@ class RunTables(TargetReads):
         query = select(table.number, table.subject_id, table.tries, table.state, table.error)
         wanted = (table.run == run_id, table.state == state, table.number > after)
         return [
-            Item(*row) for row in self._connection.execute(query.where(*wanted).order_by(table.number).limit(limit))
+            Item(*row)
+            for row in self._connection.execute(
+                query.where(*wanted).order_by(table.number).limit(limit)
+            )
         ]
 
-    def finish(self, run_id: str, found: Iterable[Finished], now_ns: int, booked: Booked | None = None) -> None:
-        """Note what became of items, and what of the run's budget is booked; nothing of a run that was deleted."""
+    def finish(
+        self, run_id: str, found: Iterable[Finished], now_ns: int, booked: Booked | None = None
+    ) -> None:
+        """Note what became of items, and what of the run's budget is booked; nothing of a run that
+        was deleted.
+        """
         this = runs.c.id == run_id
         text = self._connection.execute(select(runs.c.progress).where(this)).scalar()
         if text is None:
@@ -297,7 +377,9 @@ class RunTables(TargetReads):
         for x in found:
             one = (run_items.c.run == run_id, run_items.c.subject_id == x.subject_id)
             changed = {"state": x.state, "error": x.error, "tries": run_items.c.tries + 1}
-            pending = update(run_items).where(*one, run_items.c.state == "PENDING").values(**changed)
+            pending = (
+                update(run_items).where(*one, run_items.c.state == "PENDING").values(**changed)
+            )
             if self._connection.execute(pending).rowcount:
                 progress = _with(progress, x)
         if booked is not None:
@@ -308,7 +390,9 @@ class RunTables(TargetReads):
     def retry(self, run_id: str) -> int:
         """Have the items that failed be worked off again; returns how many they are."""
         failed = (run_items.c.run == run_id, run_items.c.state == "FAILED")
-        return self._connection.execute(update(run_items).where(*failed).values(state="PENDING", error=None)).rowcount
+        return self._connection.execute(
+            update(run_items).where(*failed).values(state="PENDING", error=None)
+        ).rowcount
 
     def delete_step(self, run_id: str, *, with_scores: bool) -> tuple[bool, int]:
         """Delete some of a run; returns whether that was all, and how many bytes of scores went.
@@ -317,14 +401,18 @@ class RunTables(TargetReads):
         """
         if with_scores:
             of_run = select(evaluations.c.seq, evaluations.c.size_bytes).where(*is_of_run(run_id))
-            rows = self._connection.execute(of_run.order_by(evaluations.c.seq).limit(DELETE_STEP)).all()
+            rows = self._connection.execute(
+                of_run.order_by(evaluations.c.seq).limit(DELETE_STEP)
+            ).all()
             if rows:
                 numbers = [x.seq for x in rows]
                 self._connection.execute(delete(undelivered).where(undelivered.c.seq.in_(numbers)))
                 self._connection.execute(delete(evaluations).where(evaluations.c.seq.in_(numbers)))
                 facts.forget(self._connection, numbers)
                 return False, sum(x.size_bytes for x in rows)
-        subjects = select(run_items.c.subject_id).where(run_items.c.run == run_id).limit(DELETE_STEP)
+        subjects = (
+            select(run_items.c.subject_id).where(run_items.c.run == run_id).limit(DELETE_STEP)
+        )
         some = list(self._connection.execute(subjects).scalars())
         if some:
             one = (run_items.c.run == run_id, run_items.c.subject_id.in_(some))
@@ -335,9 +423,11 @@ class RunTables(TargetReads):
 
 
 def is_of_run(run_id: str) -> tuple[ColumnElement[bool], ...]:
-    """The conditions that find the scores of a run; "" stands for those that were made as the traces came.
+    """The conditions that find the scores of a run; "" stands for those that were made as the
+    traces came.
 
-    That it is not "" is written out, since only then SQLite uses the index of the scores that are of a run.
+    That it is not "" is written out, since only then SQLite uses the index of the scores that are
+    of a run.
     """
     if not run_id:
         return (evaluations.c.run == _NO_RUN,)
@@ -359,7 +449,9 @@ def _with(progress: Progress, found: Finished) -> Progress:
 
 
 def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    """The counts of both together; past so many causes, which a metric of a user's own may invent, they are others."""
+    """The counts of both together; past so many causes, which a metric of a user's own may invent,
+    they are others.
+    """
     counts = dict(one)
     for cause, count in other.items():
         name = cause if cause in counts or len(counts) < _MAX_CAUSES else _OTHERS

@@ -1,7 +1,9 @@
-"""A damaged journal or store written anew with every record that can still be read; the damaged files are kept aside.
+"""A damaged journal or store written anew with every record that can still be read; the damaged
+files are kept aside.
 
-Records are taken from the pages themselves and known by their columns, so it does not matter which page is damaged: the
-header, the schema or an index. What is kept is checked as the server would read it.
+Records are taken from the pages themselves and known by their columns, so it does not matter which
+page is damaged: the header, the schema or an index. What is kept is checked as the server would
+read it.
 """
 
 import sqlite3
@@ -16,7 +18,17 @@ from sqlalchemy.engine import Connection
 
 from spanscore import private_files
 from spanscore.errors import InputError
-from spanscore.store import connecting, external, facts, ledger, records, recovering, schema, transactions, writing
+from spanscore.store import (
+    connecting,
+    external,
+    facts,
+    ledger,
+    records,
+    recovering,
+    schema,
+    transactions,
+    writing,
+)
 from spanscore.store.config import Config
 from spanscore.store.ledger import Entry
 from spanscore.store.pages import Pages, Record
@@ -27,7 +39,8 @@ _CHUNK_ROWS: Final = 500
 
 @dataclass(slots=True)
 class Salvaged:
-    """What became of a damaged file: where it is now, and how many records of which table were saved and lost.
+    """What became of a damaged file: where it is now, and how many records of which table were
+    saved and lost.
 
     What is not known to be lost is not in `lost`.
     """
@@ -48,7 +61,8 @@ def fault_of(file: Path) -> str | None:
     if not file.exists():
         return None
     log = file.with_name(f"{file.name}-wal")
-    # Closed again, SQLite would remove a log of which it read only a part; where there is none, what it makes stays.
+    # Closed again, SQLite would remove a log of which it read only a part; where there is none,
+    # what it makes stays.
     mode = "ro" if log.exists() and log.stat().st_size else "rw"
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode={mode}", uri=True)) as db:
@@ -87,7 +101,9 @@ def journal(file: Path) -> Salvaged:
     if expected.is_there:
         result.lost["requests"] = len(expected.entries.keys() - there)
     else:
-        result.notes.append("the journal has no ledger, so it is not known how many requests it lacks")
+        result.notes.append(
+            "the journal has no ledger, so it is not known how many requests it lacks"
+        )
     _put_in_place(made, file, aside)
     return result
 
@@ -111,12 +127,19 @@ def store(config: Config, file: Path) -> Salvaged:
                 ("external_scores", given),
                 *((name, found[name]) for name in _TAKEN_OVER),
             ):
-                values = list({_key(x, table): _whole(_with_rowid(x), table) for x in rows}.values())
+                values = list(
+                    {_key(x, table): _whole(_with_rowid(x), table) for x in rows}.values()
+                )
                 for start in range(0, len(values), _CHUNK_ROWS):
-                    writing.put_rows(connection, schema.tables.tables[table], values[start : start + _CHUNK_ROWS])
+                    writing.put_rows(
+                        connection, schema.tables.tables[table], values[start : start + _CHUNK_ROWS]
+                    )
                 result.saved[table] = len(values)
             for start in range(0, len(traces), _CHUNK_ROWS):
-                some = [records.decode_trace(_text(x, "agent_traces")) for x in traces[start : start + _CHUNK_ROWS]]
+                some = [
+                    records.decode_trace(_text(x, "agent_traces"))
+                    for x in traces[start : start + _CHUNK_ROWS]
+                ]
                 writing.note_traces(connection, some)
             _note_responses(connection, given)
             while facts.fill(connection):
@@ -135,9 +158,14 @@ def _note_responses(connection: Connection, rows: Sequence[Record]) -> None:
 
 
 def _count_what_is_lost(
-    found: dict[str, list[Record]], traces: Sequence[Record], scores: Sequence[Record], result: Salvaged
+    found: dict[str, list[Record]],
+    traces: Sequence[Record],
+    scores: Sequence[Record],
+    result: Salvaged,
 ) -> None:
-    """Evaluations are numbered without gaps, and name their traces; of the last ones nothing may be left that tells."""
+    """Evaluations are numbered without gaps, and name their traces; of the last ones nothing may be
+    left that tells.
+    """
     numbers = {x.rowid for x in scores if x.rowid is not None}
     cursors = [x.values[1] for x in found["export_cursors"] if isinstance(x.values[1], int)]
     last = max([*numbers, *cursors], default=0)
@@ -145,7 +173,10 @@ def _count_what_is_lost(
     ids = {x.values[1] for x in traces}
     result.lost["agent_traces"] = len({x.values[1] for x in scores if x.values[3] == "trace"} - ids)
     if numbers and not cursors:
-        result.notes.append("how far the exporters had got is lost: they go on with the scores that come from now on")
+        result.notes.append(
+            "how far the exporters had got is lost: they go on with the scores that come from"
+            " now on"
+        )
 
 
 def _read(pages: Pages, tables: "dict[str, Callable[[Record], bool]]") -> dict[str, list[Record]]:
@@ -183,8 +214,12 @@ _JOURNAL_TABLES: Final = {
 }
 
 
-def _may_lack(added: int, *types: type | tuple[type, ...], rowid: bool = True) -> Callable[[Record], bool]:
-    """As `_has`, of a table to which the last `added` columns were added: rows from before that lack some of them."""
+def _may_lack(
+    added: int, *types: type | tuple[type, ...], rowid: bool = True
+) -> Callable[[Record], bool]:
+    """As `_has`, of a table to which the last `added` columns were added: rows from before that
+    lack some of them.
+    """
     forms = [_has(*types[: len(types) - lacking], rowid=rowid) for lacking in range(added + 1)]
     return lambda record: any(fits(record) for fits in forms)
 
@@ -200,7 +235,9 @@ _TAKEN_OVER: Final = (
 _STORE_TABLES: Final = {
     "agent_traces": _may_lack(1, _NULL, str, int, str, (str, _NULL), int, int, int, str, str),
     "evaluations": _may_lack(2, _NULL, str, str, str, str, int, int, int, int, str, str, str),
-    "external_scores": _may_lack(1, _NULL, str, str, (str, _NULL), (str, _NULL), str, int, int, int, str, str),
+    "external_scores": _may_lack(
+        1, _NULL, str, str, (str, _NULL), (str, _NULL), str, int, int, int, str, str
+    ),
     "judge_answers": _has(_NULL, str, int, int, str),
     "export_cursors": _has(str, int),
     "calibrations": _may_lack(1, str, int, str, str),
@@ -212,7 +249,9 @@ _STORE_TABLES: Final = {
     "annotation_items": _has(*(str,) * 6, int, str, _TEXT_OR_NONE, int, int, rowid=False),
     "monitor_states": _has(str, str, str, int, int, str, rowid=False),
     "monitors": _has(str, str, _TEXT_OR_NONE, str, *(int,) * 5, str, str, rowid=False),
-    "monitor_ticks": _may_lack(3, str, str, int, int, str, int, int, *(_TEXT_OR_NONE,) * 3, rowid=False),
+    "monitor_ticks": _may_lack(
+        3, str, str, int, int, str, int, int, *(_TEXT_OR_NONE,) * 3, rowid=False
+    ),
     "monitor_scores": _has(str, str, str, str, _NUMBER, _NUMBER, int, int, rowid=False),
     "alert_notices": _has(_NULL, str, str, str, str, str, int, int, int),
 }
@@ -241,7 +280,10 @@ def _newest_revisions(found: Mapping[str, Sequence[Record]], result: Salvaged) -
 
 
 def _decodable(
-    found: Mapping[str, Sequence[Record]], table: str, decode: Callable[[str], object], result: Salvaged
+    found: Mapping[str, Sequence[Record]],
+    table: str,
+    decode: Callable[[str], object],
+    result: Salvaged,
 ) -> list[Record]:
     whole = []
     for record in found[table]:
@@ -288,13 +330,17 @@ def _with_rowid(record: Record) -> tuple[Any, ...]:
 
 
 def _whole(values: tuple[Any, ...], table: str) -> tuple[Any, ...]:
-    """The values, and for each column that was added after the row was written "", or None where it may be."""
+    """The values, and for each column that was added after the row was written "", or None where it
+    may be.
+    """
     columns = list(schema.tables.tables[table].columns)
     return (*values, *(None if x.nullable else "" for x in columns[len(values) :]))
 
 
 def _insert(db: sqlite3.Connection, table: str, rows: Sequence[Record]) -> int:
-    values = list({(x.rowid if x.rowid is not None else x.values): _with_rowid(x) for x in rows}.values())
+    values = list(
+        {(x.rowid if x.rowid is not None else x.values): _with_rowid(x) for x in rows}.values()
+    )
     if not values:
         return 0
     marks = ", ".join("?" * len(values[0]))
@@ -316,7 +362,9 @@ def _new(file: Path) -> Path:
 
 
 def _put_in_place(made: Path, file: Path, aside: Path) -> None:
-    """The damaged files first: whatever this is interrupted at, the new one is never read with the old one's log."""
+    """The damaged files first: whatever this is interrupted at, the new one is never read with the
+    old one's log.
+    """
     for suffix in reversed(("", *_LOGS)):
         with suppress(FileNotFoundError):
             file.with_name(f"{file.name}{suffix}").replace(aside.with_name(f"{aside.name}{suffix}"))

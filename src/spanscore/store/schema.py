@@ -27,7 +27,8 @@ VERSION = 17
 tables = MetaData()
 
 _CREATING = 1936748898  # PostgreSQL's advisory lock while tables are made
-_BIG = BigInteger().with_variant(Integer, "sqlite")  # SQLite's row ids are INTEGER, which has 64 bits there
+# SQLite's row ids are INTEGER, which has 64 bits there
+_BIG = BigInteger().with_variant(Integer, "sqlite")
 
 
 def _tenant() -> Column[str]:
@@ -40,7 +41,8 @@ _of_tenants: list[Index] = []
 
 
 def _index_of_tenants(table: Table, *columns: str) -> None:
-    """Index the rows of tenants, each tenant's in the order of `columns`; a store without tenants writes none of it.
+    """Index the rows of tenants, each tenant's in the order of `columns`; a store without tenants
+    writes none of it.
 
     `tenants.is_of` gives the conditions with which a query uses it.
     """
@@ -50,8 +52,12 @@ def _index_of_tenants(table: Table, *columns: str) -> None:
     _of_tenants.append(Index(name, *named, sqlite_where=has_tenant))
 
 
-versions = Table("spanscore_schema", tables, Column("version", Integer, primary_key=True, autoincrement=False))
-"""One row: the version of the tables, by which a spanscore of any version knows whether it can use them."""
+versions = Table(
+    "spanscore_schema", tables, Column("version", Integer, primary_key=True, autoincrement=False)
+)
+"""One row: the version of the tables, by which a spanscore of any version knows whether it can use
+them.
+"""
 
 alembic_versions = Table(
     "alembic_version",
@@ -64,7 +70,8 @@ alembic_versions = Table(
 agent_traces = Table(
     "agent_traces",
     tables,
-    Column("row", _BIG, primary_key=True, autoincrement=False),  # rises with every commit: the order of deletion
+    # rises with every commit: the order of deletion
+    Column("row", _BIG, primary_key=True, autoincrement=False),
     Column("id", String(32), nullable=False, unique=True),
     Column("revision", Integer, nullable=False),
     Column("digest", String(64), nullable=False),
@@ -75,7 +82,11 @@ agent_traces = Table(
     Column("record", Text, nullable=False),
     _tenant(),
 )
-Index("agent_traces_by_session", agent_traces.c.session_id, sqlite_where=agent_traces.c.session_id.is_not(None))
+Index(
+    "agent_traces_by_session",
+    agent_traces.c.session_id,
+    sqlite_where=agent_traces.c.session_id.is_not(None),
+)
 _index_of_tenants(agent_traces, "row")
 _index_of_tenants(agent_traces, "session_id", "row")
 
@@ -87,7 +98,10 @@ otel_traces = Table(
     _tenant(),
     sqlite_with_rowid=False,
 )
-"""OTel trace ids of each agent trace. An agent trace's id derives from them, so they never change."""
+"""OTel trace ids of each agent trace.
+
+An agent trace's id derives from them, so they never change.
+"""
 
 model_responses = Table(
     "model_responses",
@@ -97,7 +111,9 @@ model_responses = Table(
     _tenant(),
     sqlite_with_rowid=False,
 )
-"""The ids of the responses that models gave in each agent trace, by which others name a model call."""
+"""The ids of the responses that models gave in each agent trace, by which others name a model
+call.
+"""
 
 session_keys = Table(
     "session_keys",
@@ -107,7 +123,9 @@ session_keys = Table(
     _tenant(),
     sqlite_with_rowid=False,
 )
-"""The keys that sessions of one id have in different namespaces or tenants, where a key is not the id itself."""
+"""The keys that sessions of one id have in different namespaces or tenants, where a key is not the
+id itself.
+"""
 
 evaluations = Table(
     "evaluations",
@@ -122,20 +140,26 @@ evaluations = Table(
     Column("stored_ns", _BIG, nullable=False),
     Column("size_bytes", Integer, nullable=False),
     Column("record", Text, nullable=False),
-    # Also the index that finds the newest revision of a subject's metrics; a uid derives from the columns before it.
+    # Also the index that finds the newest revision of a subject's metrics; a uid derives from the
+    # columns before it.
     UniqueConstraint("subject_id", "scope", "metric", "revision", "uid"),
     Column("run", String(32), nullable=False, server_default=""),
     _tenant(),
 )
 Index("evaluations_by_uid", evaluations.c.uid)
-"""What was measured; `run` is the evaluation run that asked for it, "" for what was evaluated as it came."""
-Index("evaluations_by_run", evaluations.c.run, evaluations.c.seq, sqlite_where=evaluations.c.run != "")
+"""What was measured; `run` is the evaluation run that asked for it, "" for what was evaluated as it
+came.
+"""
+Index(
+    "evaluations_by_run", evaluations.c.run, evaluations.c.seq, sqlite_where=evaluations.c.run != ""
+)
 _index_of_tenants(evaluations, "seq")
 
 external_scores = Table(
     "external_scores",
     tables,
-    Column("row", _BIG, primary_key=True, autoincrement=False),  # rises with every commit: the order of deletion
+    # rises with every commit: the order of deletion
+    Column("row", _BIG, primary_key=True, autoincrement=False),
     Column("uid", String(16), nullable=False, unique=True),
     Column("scope", String(7), nullable=False),
     Column("trace_id", String(32), index=True),
@@ -148,7 +172,9 @@ external_scores = Table(
     _tenant(),
 )
 _index_of_tenants(external_scores, "row")
-"""Scores that others gave, by the OTel trace or the session that they name, whether or not that is known yet."""
+"""Scores that others gave, by the OTel trace or the session that they name, whether or not that is
+known yet.
+"""
 
 response_scores = Table(
     "response_scores",
@@ -174,18 +200,22 @@ score_facts = Table(
     Column("series", String(16)),
     sqlite_with_rowid=False,
 )
-"""What analytics reads: a narrow row for the newest score of each subject, metric and run, written with the score.
+"""What analytics reads: a narrow row for the newest score of each subject, metric and run, written
+with the score.
 
-- `procedure`, `context`: what it has in common with many others, see `score_procedures` and `score_contexts`.
+- `procedure`, `context`: what it has in common with many others, see `score_procedures` and
+  `score_contexts`.
 - `evaluated_ns`: when it was measured or given, Unix ns.
-- `number`: `seq` of the evaluation; for a score that somebody else gave minus its `row` in `external_scores`.
-- `cluster`: a hash of what is independent of the others, its session or a trace that belongs to none. `subject`: a
-  hash of the trace or session that was scored.
+- `number`: `seq` of the evaluation; for a score that somebody else gave minus its `row` in
+  `external_scores`.
+- `cluster`: a hash of what is independent of the others, its session or a trace that belongs to
+  none. `subject`: a hash of the trace or session that was scored.
 - `value` (on the metric's own scale), `label`, `passing` (1, 0, or null where that is not known).
-- `series`: of a score that somebody else gave a digest of who gave it to which span: within it the last one counts.
+- `series`: of a score that somebody else gave a digest of who gave it to which span: within it the
+  last one counts.
 
-A score that is pruned takes its row along, and so does an agent trace that became part of another one. The key is in
-the order in which figures are read: one procedure after the other, each by time.
+A score that is pruned takes its row along, and so does an agent trace that became part of another
+one. The key is in the order in which figures are read: one procedure after the other, each by time.
 """
 
 score_procedures = Table(
@@ -215,12 +245,17 @@ score_procedures = Table(
 """How scores were made, once for all that were made so; `id` is a hash of the other columns.
 
 - `tenant`: whose they are; "" where there are no tenants.
-- `source`: who gave them ("human", "programmatic", the evaluator's name); null for what spanscore measured.
-- `run`: the evaluation run that measured them; "" for what was measured as traces passed, or given by others.
-- `evaluator_kind` to `threshold`: the judge; a calibration holds for one of them. `rule`: of `evaluation.rules`.
+- `source`: who gave them ("human", "programmatic", the evaluator's name); null for what spanscore
+  measured.
+- `run`: the evaluation run that measured them; "" for what was measured as traces passed, or given
+  by others.
+- `evaluator_kind` to `threshold`: the judge; a calibration holds for one of them. `rule`: of
+  `evaluation.rules`.
 - `low`, `high`: the scale of the values; null where that is not recorded.
-- `sampling`: the chance with which a subject was drawn; a figure over a population weights by its inverse.
-- `status` ("scored", "skipped", "failed"); `cause`: why a score is missing, the skip's cause or the error's type.
+- `sampling`: the chance with which a subject was drawn; a figure over a population weights by its
+  inverse.
+- `status` ("scored", "skipped", "failed"); `cause`: why a score is missing, the skip's cause or the
+  error's type.
 """
 
 score_contexts = Table(
@@ -234,10 +269,11 @@ score_contexts = Table(
     Column("version", String(256)),
     Column("model", String(256)),
 )
-"""What was scored, once for all that has this in common; `id` is a hash of the other columns and of the tools.
+"""What was scored, once for all that has this in common; `id` is a hash of the other columns and of
+the tools.
 
-`service`, `environment` and `version` are of the evaluated agent's resource, `model` is the first that a trace called.
-Texts are cut at 256 characters, and null where that is not known.
+`service`, `environment` and `version` are of the evaluated agent's resource, `model` is the first
+that a trace called. Texts are cut at 256 characters, and null where that is not known.
 """
 
 context_tools = Table(
@@ -255,7 +291,9 @@ scored_turns = Table(
     Column("agent_trace_id", String(32), primary_key=True),
     Column("record", Text, nullable=False),
 )
-"""What others' scores are joined to agent traces by, without their texts: a row is written when it is first needed."""
+"""What others' scores are joined to agent traces by, without their texts: a row is written when it
+is first needed.
+"""
 
 deleted_scores = Table(
     "deleted_scores",
@@ -265,7 +303,9 @@ deleted_scores = Table(
     Column("deleted_ns", _BIG, nullable=False, index=True),
     sqlite_with_rowid=False,
 )
-"""External scores that were received and then deleted, so that they do not come back when they are sent again."""
+"""External scores that were received and then deleted, so that they do not come back when they are
+sent again.
+"""
 
 annotation_items = Table(
     "annotation_items",
@@ -286,10 +326,10 @@ annotation_items = Table(
 """What people were asked to label: a row for each trace or session and author.
 
 - `label`: the name under which they label. `scope`, `subject_id`: as in `evaluations`.
-- `strategy`: by which it came first. `at_random`: 1 where the random order has reached it, whoever labelled it by then,
-  so that it is part of the random sample.
-- `state`: `leased` until `until_ns`; `skipped` by its author; `labelled` by its author, or `passed` since others did:
-  `label_uid` is such a label.
+- `strategy`: by which it came first. `at_random`: 1 where the random order has reached it, whoever
+  labelled it by then, so that it is part of the random sample.
+- `state`: `leased` until `until_ns`; `skipped` by its author; `labelled` by its author, or `passed`
+  since others did: `label_uid` is such a label.
 """
 
 cursors = Table(
@@ -321,7 +361,9 @@ unanswered = Table(
     Column("due_ns", _BIG, nullable=False, index=True),
     sqlite_with_rowid=False,
 )
-"""What nobody answered and is asked again later: written with the evaluations, which an older spanscore does alone."""
+"""What nobody answered and is asked again later: written with the evaluations, which an older
+spanscore does alone.
+"""
 
 undelivered = Table(
     "undelivered",
@@ -345,7 +387,10 @@ calibrations = Table(
     Column("record", Text, nullable=False),
     Column("tenant", String(128), primary_key=True, server_default=""),
 )
-"""Judges' errors as measured on human labels. Retention leaves them: there is one for each judge that was labelled."""
+"""Judges' errors as measured on human labels.
+
+Retention leaves them: there is one for each judge that was labelled.
+"""
 
 secrets = Table(
     "secrets",
@@ -370,9 +415,11 @@ runs = Table(
     Column("ids", Text, nullable=False, server_default=""),
     UniqueConstraint("tenant", "request_id"),
 )
-"""Evaluation runs; `request_id` is the key under which one was asked for, so that it is not created twice.
+"""Evaluation runs; `request_id` is the key under which one was asked for, so that it is not created
+twice.
 
-`ids` has, as JSON, the ids that a target names one by one, which only its listing reads: `spec` lacks them.
+`ids` has, as JSON, the ids that a target names one by one, which only its listing reads: `spec`
+lacks them.
 """
 Index("runs_by_age", runs.c.tenant, runs.c.created_ns, runs.c.id)
 
@@ -389,7 +436,9 @@ run_items = Table(
     Column("error", Text),
     sqlite_with_rowid=False,
 )
-"""The traces or sessions that a run evaluates, in the order of `number`; by `draw` a sample is taken."""
+"""The traces or sessions that a run evaluates, in the order of `number`; by `draw` a sample is
+taken.
+"""
 Index("run_items_by_state", run_items.c.run, run_items.c.state, run_items.c.number)
 Index("run_items_by_draw", run_items.c.run, run_items.c.draw)
 
@@ -412,7 +461,8 @@ monitors = Table(
 )
 """Monitors that were created through the API; those of the configuration file are not in the store.
 
-Times after `due_from_ns` are due. `until_row` is the last row of `agent_traces` that a run of it was about.
+Times after `due_from_ns` are due. `until_row` is the last row of `agent_traces` that a run of it
+was about.
 """
 
 monitor_states = Table(
@@ -426,7 +476,9 @@ monitor_states = Table(
     Column("record", Text, nullable=False),
     sqlite_with_rowid=False,
 )
-"""`digest` is of the configuration that the state follows from, `seq` the last evaluation that was read."""
+"""`digest` is of the configuration that the state follows from, `seq` the last evaluation that was
+read.
+"""
 
 monitor_ticks = Table(
     "monitor_ticks",
@@ -443,7 +495,9 @@ monitor_ticks = Table(
     Column("facts", Text),
     sqlite_with_rowid=False,
 )
-"""`run` is the evaluation run that a tick started; `facts` is JSON, None in rows of before there were such."""
+"""`run` is the evaluation run that a tick started; `facts` is JSON, None in rows of before there
+were such.
+"""
 Index("monitor_ticks_by_outcome", monitor_ticks.c.outcome, monitor_ticks.c.due_ns)
 
 monitor_scores = Table(
@@ -459,8 +513,15 @@ monitor_scores = Table(
     Column("counted", Integer, nullable=False),
     sqlite_with_rowid=False,
 )
-"""The scores of each session that is not counted yet, and, so that none is counted twice, of those that are."""
-Index("monitor_scores_by_time", monitor_scores.c.tenant, monitor_scores.c.monitor, monitor_scores.c.seen_ns)
+"""The scores of each session that is not counted yet, and, so that none is counted twice, of those
+that are.
+"""
+Index(
+    "monitor_scores_by_time",
+    monitor_scores.c.tenant,
+    monitor_scores.c.monitor,
+    monitor_scores.c.seen_ns,
+)
 
 alert_notices = Table(
     "alert_notices",
@@ -495,9 +556,12 @@ def version_of(connection: Connection, url: str) -> int | None:
 
 
 def create(connection: Connection, url: str) -> int:
-    """Make the tables, unless another process has made them meanwhile; returns their version, as `version_of` does."""
+    """Make the tables, unless another process has made them meanwhile; returns their version, as
+    `version_of` does.
+    """
     if connection.dialect.name == "postgresql":
-        connection.execute(text("SET TRANSACTION ISOLATION LEVEL READ COMMITTED"))  # what others commit is to be seen
+        # what others commit is to be seen
+        connection.execute(text("SET TRANSACTION ISOLATION LEVEL READ COMMITTED"))
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_CREATING})"))
         for index in _of_tenants:  # only here: it imports SQLAlchemy's PostgreSQL
             index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]

@@ -1,7 +1,8 @@
-"""What others' scores are joined to agent traces by: kept beside a trace, whose own record may be of megabytes.
+"""What others' scores are joined to agent traces by: kept beside a trace, whose own record may be
+of megabytes.
 
-A row is written when the first score that may be of an agent trace is placed, and goes with the trace or its revision:
-of traces to which nobody gave scores there are none.
+A row is written when the first score that may be of an agent trace is placed, and goes with the
+trace or its revision: of traces to which nobody gave scores there are none.
 """
 
 from collections.abc import Iterable, Iterator
@@ -38,7 +39,9 @@ def read(connection: Connection, ids: Iterable[str]) -> Iterator[ScoredTurn]:
 
 
 def read_and_keep(connection: Connection, ids: Iterable[str]) -> list[ScoredTurn]:
-    """As `read`; those that had to be read from the traces' own records are kept for the next time."""
+    """As `read`; those that had to be read from the traces' own records are kept for the next
+    time.
+    """
     found: list[ScoredTurn] = []
     new: list[ScoredTurn] = []
     for id_, kept in _kept(connection, ids):
@@ -51,7 +54,8 @@ def read_and_keep(connection: Connection, ids: Iterable[str]) -> list[ScoredTurn
 
 
 def stored(connection: Connection, ids: Iterable[str]) -> Iterator[AgentTrace]:
-    """Those of these agent traces that are there, each read once it is asked for: one may be of megabytes.
+    """Those of these agent traces that are there, each read once it is asked for: one may be of
+    megabytes.
 
     Those whose records are damaged are left out.
     """
@@ -64,18 +68,32 @@ def _kept(connection: Connection, ids: Iterable[str]) -> Iterator[tuple[str, Sco
     """Each of these ids with what is kept of it, or None."""
     for some in chunks(sorted(set(ids))):
         rows = connection.execute(_KEPT, {"ids": some}).all()
-        found = {x.agent_trace_id: turn for x in rows for turn in records.undamaged(_decode, x.record)}
+        found = {
+            x.agent_trace_id: turn for x in rows for turn in records.undamaged(_decode, x.record)
+        }
         yield from ((id_, found.get(id_)) for id_ in some)
 
 
 def _encode(item: ScoredTurn) -> str:
     turn, (*release, about) = item
-    facts = (turn.id, turn.trace_ids, turn.span_ids, turn.responses, turn.session_id, turn.session_key, turn.owner)
+    facts = (
+        turn.id,
+        turn.trace_ids,
+        turn.span_ids,
+        turn.responses,
+        turn.session_id,
+        turn.session_key,
+        turn.owner,
+    )
     return json.dumps((facts, release, tuple(about)))
 
 
 def _decode(record: str) -> ScoredTurn:
-    (id_, trace_ids, span_ids, responses, session_id, session_key, owner), release, (model, tools) = json.loads(record)
+    (
+        (id_, trace_ids, span_ids, responses, session_id, session_key, owner),
+        release,
+        (model, tools),
+    ) = json.loads(record)
     headers = tuple((name, value) for name, value in owner)
     turn = Turn(id_, tuple(trace_ids), span_ids, responses, session_id, session_key, headers)
     tenant, service, agent, environment, version = release
@@ -85,4 +103,6 @@ def _decode(record: str) -> ScoredTurn:
 
 # Built once, as in `writing`.
 _STORED = select(agent_traces.c.record).where(agent_traces.c.id == bindparam("id_"))
-_KEPT = select(scored_turns).where(scored_turns.c.agent_trace_id.in_(bindparam("ids", expanding=True)))
+_KEPT = select(scored_turns).where(
+    scored_turns.c.agent_trace_id.in_(bindparam("ids", expanding=True))
+)

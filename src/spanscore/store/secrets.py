@@ -1,4 +1,6 @@
-"""Keys that servers on one store share, so that what one has sealed another can open, also after a restart."""
+"""Keys that servers on one store share, so that what one has sealed another can open, also after a
+restart.
+"""
 
 import logging
 import secrets
@@ -24,7 +26,9 @@ def secret(database: Database, name: str) -> bytes:
     try:
         return _kept(database, name)
     except (RetryableError, PermanentError) as error:
-        _log.warning("%s: no key can be kept, so a new one is used until the next start: %s", name, error)
+        _log.warning(
+            "%s: no key can be kept, so a new one is used until the next start: %s", name, error
+        )
         return secrets.token_bytes(_BYTES)
 
 
@@ -34,6 +38,8 @@ def _kept(database: Database, name: str) -> bytes:
         found = connection.execute(stored).scalar_one_or_none()
     if found is None:
         with database.writing() as connection:
-            put_rows(connection, schema.secrets, [(name, secrets.token_hex(_BYTES))], unless_there=True)
+            put_rows(
+                connection, schema.secrets, [(name, secrets.token_hex(_BYTES))], unless_there=True
+            )
             found = connection.execute(stored).scalar_one()
     return bytes.fromhex(found)

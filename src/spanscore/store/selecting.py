@@ -1,4 +1,6 @@
-"""Which scores analytics is about: the procedures and contexts that a filter accepts, and what is missing of them."""
+"""Which scores analytics is about: the procedures and contexts that a filter accepts, and what is
+missing of them.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -57,8 +59,14 @@ def procedures(connection: Connection, tenant: str, run: str) -> list[Procedure]
     Raises InputError where they are too many.
     """
     table = score_procedures.c
-    wanted = select(score_procedures).where(table.tenant == tenant, table.run == run).order_by(table.metric, table.id)
-    return [Procedure(*row) for row in _bounded(connection, wanted, "metrics, evaluators and rules")]
+    wanted = (
+        select(score_procedures)
+        .where(table.tenant == tenant, table.run == run)
+        .order_by(table.metric, table.id)
+    )
+    return [
+        Procedure(*row) for row in _bounded(connection, wanted, "metrics, evaluators and rules")
+    ]
 
 
 def with_scores(
@@ -68,8 +76,11 @@ def with_scores(
     if not known:
         return []
     own = score_procedures.c.id
-    # With a limit the subquery looks for one score of each procedure, where `exists` may read all scores.
-    one = select(literal(1)).where(score_facts.c.procedure == own, *limits).limit(1).scalar_subquery()
+    # With a limit the subquery looks for one score of each procedure, where `exists` may read all
+    # scores.
+    one = (
+        select(literal(1)).where(score_facts.c.procedure == own, *limits).limit(1).scalar_subquery()
+    )
     wanted = select(own).where(among(own, [x.id for x in known]), one.is_not(None))
     ids = set(connection.execute(wanted).scalars())
     return [x for x in known if x.id in ids]
@@ -77,10 +88,16 @@ def with_scores(
 
 def contexts(connection: Connection, tenant: str) -> list[Context]:
     """All contexts. Raises InputError where they are too many."""
-    wanted = select(score_contexts).where(score_contexts.c.tenant == tenant).order_by(score_contexts.c.id)
+    wanted = (
+        select(score_contexts)
+        .where(score_contexts.c.tenant == tenant)
+        .order_by(score_contexts.c.id)
+    )
     rows = _bounded(connection, wanted, "services, agents, versions, models and tools")
     tools: dict[int, list[str]] = {}
-    used = select(context_tools).join(score_contexts, score_contexts.c.id == context_tools.c.context)
+    used = select(context_tools).join(
+        score_contexts, score_contexts.c.id == context_tools.c.context
+    )
     for context, tool in connection.execute(
         used.where(score_contexts.c.tenant == tenant).order_by(context_tools.c.tool)
     ):
@@ -92,8 +109,9 @@ def _bounded(connection: Connection, query: Any, what: str) -> Sequence[Any]:
     rows = connection.execute(query.limit(MAX_DIMENSIONS + 1)).all()
     if len(rows) > MAX_DIMENSIONS:
         raise InputError(
-            f"the store has more than {MAX_DIMENSIONS} combinations of {what}, which is more than can be told apart: "
-            "something sends values that are seldom twice the same, such as ids in a version or a tool's name"
+            f"the store has more than {MAX_DIMENSIONS} combinations of {what}, which is more than"
+            " can be told apart: something sends values that are seldom twice the same, such as"
+            " ids in a version or a tool's name"
         )
     return rows
 
@@ -112,7 +130,9 @@ def extremes(connection: Connection, conditions: Sequence[Any]) -> Extremes:
 
 
 class Times(NamedTuple):
-    """When the first and the last of some scores were measured, Unix ns; None where there are none."""
+    """When the first and the last of some scores were measured, Unix ns; None where there are
+    none.
+    """
 
     first: int | None
     last: int | None
@@ -120,5 +140,7 @@ class Times(NamedTuple):
 
 def times(connection: Connection, conditions: Sequence[Any]) -> Times:
     """Those of the scores that meet conditions on `score_facts`."""
-    query = select(func.min(score_facts.c.evaluated_ns), func.max(score_facts.c.evaluated_ns)).where(*conditions)
+    query = select(
+        func.min(score_facts.c.evaluated_ns), func.max(score_facts.c.evaluated_ns)
+    ).where(*conditions)
     return Times(*connection.execute(query).one())

@@ -17,13 +17,17 @@ from spanscore.store.reading import SessionRecord
 from spanscore.store.schema import agent_traces
 
 ORDERS: Final = ("stored_ns", "trace_count")
-"""What sessions can be ordered by, one at a time: when their last trace was stored, and how many traces they have."""
+"""What sessions can be ordered by, one at a time: when their last trace was stored, and how many
+traces they have.
+"""
 
 _CHUNK: Final = 20
 _LAST: Final = func.max(agent_traces.c.row)
 _TRACES: Final = func.count()
 _MAX_LOOKED_AT: Final = 1000
-"""Sessions that are read for one page at most: a page may have fewer than were asked for, and others after it."""
+"""Sessions that are read for one page at most: a page may have fewer than were asked for, and
+others after it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +66,17 @@ def sessions(
 
 
 def _next(connection: Connection, query: SessionQuery, place: Place | None) -> list[Row[Any]]:
-    """(session_id, last, traces): sessions after a place, with the row of their last trace and how many they have."""
+    """(session_id, last, traces): sessions after a place, with the row of their last trace and how
+    many they have.
+    """
     keys = _keys(query.order)
     wanted = (agent_traces.c.session_id.is_not(None), *tenants.is_of(agent_traces, query.tenant))
-    found = select(agent_traces.c.session_id, _LAST.label("last"), _TRACES.label("traces")).where(*wanted)
-    found = found.group_by(agent_traces.c.session_id).order_by(*ordering.in_order(keys)).limit(_CHUNK)
+    found = select(agent_traces.c.session_id, _LAST.label("last"), _TRACES.label("traces")).where(
+        *wanted
+    )
+    found = (
+        found.group_by(agent_traces.c.session_id).order_by(*ordering.in_order(keys)).limit(_CHUNK)
+    )
     if place is not None:
         known = (place.row,) if len(keys) == 1 else (place.traces, place.row)
         found = found.having(ordering.past(keys, known))
@@ -89,7 +99,9 @@ def own_scores(record: SessionRecord) -> list[Evaluation]:
 
 
 def newest(record: SessionRecord, fact: str) -> Any:
-    """A fact of the newest trace of a session that records it, such as `agent_name`; None where none does."""
+    """A fact of the newest trace of a session that records it, such as `agent_name`; None where
+    none does.
+    """
     found = (getattr(trace, fact) for trace in reversed(record.session.traces))
     return next((x for x in found if x is not None), None)
 

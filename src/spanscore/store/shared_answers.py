@@ -1,4 +1,6 @@
-"""A judge's answers in a database that several servers share: what one has paid for, none pays for again."""
+"""A judge's answers in a database that several servers share: what one has paid for, none pays for
+again.
+"""
 
 import logging
 import math
@@ -7,7 +9,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from sqlalchemy import BigInteger, Column, Index, MetaData, String, Table, Text, delete, func, select, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    MetaData,
+    String,
+    Table,
+    Text,
+    delete,
+    func,
+    select,
+    update,
+)
 from sqlalchemy.engine import Connection
 
 from spanscore.errors import PermanentError, RetryableError
@@ -20,7 +34,9 @@ _NAMED_AGAIN_S = 60.0
 _PAUSE_S = 30.0
 """How long the database is not used after it could not be reached."""
 _MAKING_ROOM_MS = 60_000
-"""How long a statement may take that measures or deletes what all servers keep: it reads the whole table."""
+"""How long a statement may take that measures or deletes what all servers keep: it reads the whole
+table.
+"""
 _DAY_NS = 86400 * 10**9
 _KEPT_SHARE = 0.9
 """What remains of the bound when it was reached: making room is not done anew for each answer."""
@@ -41,7 +57,9 @@ _answers = Table(
 
 
 class _Breaker:
-    """A circuit breaker: after a failure nobody uses the database for a while, then one thread until it answers."""
+    """A circuit breaker: after a failure nobody uses the database for a while, then one thread
+    until it answers.
+    """
 
     def __init__(self, clock_s: Callable[[], float]) -> None:
         self._clock_s = clock_s
@@ -51,7 +69,9 @@ class _Breaker:
         self._not_before_s = -math.inf
 
     def admits(self) -> bool:
-        """Whether the calling thread may use the database now; if so, it calls `note` afterwards."""
+        """Whether the calling thread may use the database now; if so, it calls `note`
+        afterwards.
+        """
         with self._lock:
             if self._is_closed:
                 return True
@@ -70,10 +90,12 @@ class _Breaker:
 
 
 class SharedAnswers:
-    """A judge's cache at a database URL, of `max_bytes` of answers; past that those not used for longest go.
+    """A judge's cache at a database URL, of `max_bytes` of answers; past that those not used for
+    longest go.
 
-    Its methods may be called from any thread, and raise nothing: while the database cannot be reached, answers are
-    neither found nor kept, and a line a minute says so. One thread tries again every 30 s; no other one waits for it.
+    Its methods may be called from any thread, and raise nothing: while the database cannot be
+    reached, answers are neither found nor kept, and a line a minute says so. One thread tries again
+    every 30 s; no other one waits for it.
     """
 
     def __init__(
@@ -117,7 +139,9 @@ class SharedAnswers:
 
         An answer with a character that the database takes in no text is not kept.
         """
-        texts = {key: value for key, value in answers.items() if not writing.NO_TEXT.search(key + value)}
+        texts = {
+            key: value for key, value in answers.items() if not writing.NO_TEXT.search(key + value)
+        }
         if texts:
             self._attempt(lambda: self._write(texts))
 
@@ -126,7 +150,8 @@ class SharedAnswers:
         self._engine.dispose()
 
     def _attempt(self, task: Callable[[], None]) -> None:
-        """Run `task` if the database is used at this moment; what fails is named, and a pause follows if it may pass.
+        """Run `task` if the database is used at this moment; what fails is named, and a pause
+        follows if it may pass.
 
         No pause follows what the database refused for its contents: it has answered.
         """
@@ -155,16 +180,25 @@ class SharedAnswers:
         return {row.key: row.value for row in rows}
 
     def _note_use(self, keys: Sequence[str], now_ns: int) -> None:
-        """Note that these answers were used; those that another server writes at this moment are left to it."""
-        free = select(_answers.c.key).where(_answers.c.key.in_(keys)).with_for_update(skip_locked=True)
+        """Note that these answers were used; those that another server writes at this moment are
+        left to it.
+        """
+        free = (
+            select(_answers.c.key).where(_answers.c.key.in_(keys)).with_for_update(skip_locked=True)
+        )
         used = update(_answers).where(_answers.c.key.in_(free)).values(used_ns=now_ns)
         with suppress(RetryableError, PermanentError), transaction(self._engine) as connection:
             connection.execute(used)
 
     def _write(self, answers: Mapping[str, str]) -> None:
-        """Keep answers in the order of their keys: servers that keep the same ones wait for each other in one order."""
+        """Keep answers in the order of their keys: servers that keep the same ones wait for each
+        other in one order.
+        """
         now_ns = self._clock_ns()
-        rows = [(key, value, records.size_bytes(value), now_ns) for key, value in sorted(answers.items())]
+        rows = [
+            (key, value, records.size_bytes(value), now_ns)
+            for key, value in sorted(answers.items())
+        ]
         with transaction(self._engine) as connection:
             writing.put_rows(connection, _answers, rows, unless_there=True)
         if self._is_to_be_measured(len(rows)):
@@ -173,7 +207,9 @@ class SharedAnswers:
                 self._make_room(connection)
 
     def _make_table(self) -> None:
-        """Make the table where there is none; where two servers make it at once, one of them finds it made."""
+        """Make the table where there is none; where two servers make it at once, one of them finds
+        it made.
+        """
         if self._has_table:
             return
         try:
@@ -192,20 +228,28 @@ class SharedAnswers:
 
     def _make_room(self, connection: Connection) -> None:
         """Delete what was not used for longest, if all servers' answers together are too much."""
-        size_bytes = int(connection.execute(select(func.coalesce(func.sum(_answers.c.size_bytes), 0))).scalar_one())
+        size_bytes = int(
+            connection.execute(
+                select(func.coalesce(func.sum(_answers.c.size_bytes), 0))
+            ).scalar_one()
+        )
         over = size_bytes - _KEPT_SHARE * self._max_bytes
         if size_bytes <= self._max_bytes:
             return
         going = []
         for key, size in connection.execute(
-            select(_answers.c.key, _answers.c.size_bytes).order_by(_answers.c.used_ns, _answers.c.key)
+            select(_answers.c.key, _answers.c.size_bytes).order_by(
+                _answers.c.used_ns, _answers.c.key
+            )
         ):
             if over <= 0:
                 break
             going.append(key)
             over -= size
         for start in range(0, len(going), _MAX_KEYS):
-            connection.execute(delete(_answers).where(_answers.c.key.in_(going[start : start + _MAX_KEYS])))
+            connection.execute(
+                delete(_answers).where(_answers.c.key.in_(going[start : start + _MAX_KEYS]))
+            )
 
     def _name(self, error: Exception) -> None:
         """Say that the database cannot be used, once a minute at most."""
@@ -215,7 +259,8 @@ class SharedAnswers:
                 return
             self._named_s = now_s
         _LOGGER.warning(
-            "judge.cache.url: %s cannot be used (%s); meanwhile the judge is asked what others may have been answered",
+            "judge.cache.url: %s cannot be used (%s); meanwhile the judge is asked what others may"
+            " have been answered",
             self._shown,
             error,
         )

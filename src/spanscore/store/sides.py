@@ -1,4 +1,6 @@
-"""The sums of two selections of scores, and of what they have in common: one statement reads each side once."""
+"""The sums of two selections of scores, and of what they have in common: one statement reads each
+side once.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -6,14 +8,25 @@ from typing import Any, NamedTuple
 from sqlalchemy import CTE, ColumnElement, Select, and_, literal_column, select, union_all
 from sqlalchemy.engine import Connection
 
-from spanscore.store.sums import KINDS, MAX_CELLS, Cell, CellColumns, Groups, Scores, cells, clustered, parts
+from spanscore.store.sums import (
+    KINDS,
+    MAX_CELLS,
+    Cell,
+    CellColumns,
+    Groups,
+    Scores,
+    cells,
+    clustered,
+    parts,
+)
 
 _BOTH, _PRODUCTS = 2, 5
 """The number of the rows of both sides, and how many columns of theirs a kind has."""
 
 
 class Shared(NamedTuple):
-    """Over the clusters that two selections share: how many, and sums of the products of their a and b.
+    """Over the clusters that two selections share: how many, and sums of the products of their a
+    and b.
 
     `a_b` is that of the first one's a and the second one's b.
     """
@@ -33,7 +46,9 @@ class Compared(NamedTuple):
     shared: Mapping[str, Mapping[tuple[str | None, ...], Shared]]
 
 
-def compared(connection: Connection, before: Scores, after: Scores, groups: tuple[Groups, Groups]) -> Compared:
+def compared(
+    connection: Connection, before: Scores, after: Scores, groups: tuple[Groups, Groups]
+) -> Compared:
     """The sums of two selections, which are grouped by the same fields."""
     if not before.procedures or not after.procedures:
         alone = (_sums(connection, before, groups[0]), _sums(connection, after, groups[1]))
@@ -45,8 +60,12 @@ def compared(connection: Connection, before: Scores, after: Scores, groups: tupl
     ]
     columns = CellColumns.of(before), CellColumns.of(after)
     width = max(len(x.texts) for x in columns)
-    queries = [_padded(number, sides[number], fields, columns[number], width) for number in range(_BOTH)]
-    everything = union_all(*queries, _products(before, after, sides, fields, width)).limit(3 * MAX_CELLS)
+    queries = [
+        _padded(number, sides[number], fields, columns[number], width) for number in range(_BOTH)
+    ]
+    everything = union_all(*queries, _products(before, after, sides, fields, width)).limit(
+        3 * MAX_CELLS
+    )
     found: tuple[dict[Any, Cell], dict[Any, Cell]] = {}, {}
     shared: dict[str, dict[Any, Shared]] = {kind: {} for kind in KINDS}
     weight = (before.common_weight or 1.0) * (after.common_weight or 1.0)
@@ -67,19 +86,28 @@ def _sums(connection: Connection, scores: Scores, groups: Groups) -> dict[Any, C
     return {x.group: x for x in cells(connection, scores, groups=groups)}
 
 
-def _padded(number: int, side: CTE, fields: Sequence[str], columns: CellColumns, width: int) -> Select[Any]:
+def _padded(
+    number: int, side: CTE, fields: Sequence[str], columns: CellColumns, width: int
+) -> Select[Any]:
     keys = [side.c[name] for name in fields]
     nothing: list[ColumnElement[Any]] = [literal_column("NULL")] * (width - len(columns.texts))
-    query = select(literal_column(str(number)), *keys, *columns.expressions(), *nothing).select_from(side)
+    query = select(
+        literal_column(str(number)), *keys, *columns.expressions(), *nothing
+    ).select_from(side)
     return query.group_by(*keys)
 
 
-def _products(before: Scores, after: Scores, sides: Sequence[CTE], fields: Sequence[str], width: int) -> Select[Any]:
+def _products(
+    before: Scores, after: Scores, sides: Sequence[CTE], fields: Sequence[str], width: int
+) -> Select[Any]:
     one, other = sides
     columns: list[str] = []
     for kind in KINDS:
         first, second = parts(before, one, kind), parts(after, other, kind)
-        names = [(first[x].name, second[y].name) for x, y in (("a", "a"), ("a", "b"), ("b", "a"), ("b", "b"))]
+        names = [
+            (first[x].name, second[y].name)
+            for x, y in (("a", "a"), ("a", "b"), ("b", "a"), ("b", "b"))
+        ]
         has_both = f"one.{first['n'].name} > 0 AND other.{second['n'].name} > 0"
         columns.append(f"sum(CASE WHEN {has_both} THEN 1 ELSE 0 END)")
         columns += [f"sum(one.{x} * other.{y})" for x, y in names]
@@ -87,4 +115,6 @@ def _products(before: Scores, after: Scores, sides: Sequence[CTE], fields: Seque
     same = [one.c[name].is_not_distinct_from(other.c[name]) for name in fields]
     keys = [one.c[name] for name in fields]
     query = select(literal_column(str(_BOTH)), *keys, *map(literal_column, columns))
-    return query.select_from(one.join(other, and_(one.c.cluster == other.c.cluster, *same))).group_by(*keys)
+    return query.select_from(
+        one.join(other, and_(one.c.cluster == other.c.cluster, *same))
+    ).group_by(*keys)

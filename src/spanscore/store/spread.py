@@ -14,7 +14,9 @@ _ROUNDING = 1e-12
 
 
 class Share(NamedTuple):
-    """The scores of one category, and the sums of the indicator that a score is of it, over all clusters."""
+    """The scores of one category, and the sums of the indicator that a score is of it, over all
+    clusters.
+    """
 
     category: Any
     scores: int
@@ -22,7 +24,9 @@ class Share(NamedTuple):
 
 
 def bins(connection: Connection, scores: Scores, edges: Sequence[float]) -> list[Share]:
-    """The shares of the values between two `edges`, which rise; what lies beyond counts to the first or the last."""
+    """The shares of the values between two `edges`, which rise; what lies beyond counts to the
+    first or the last.
+    """
     category = halved(_facts.value, edges[:-1], list(range(len(edges) - 1)))
     return _shares(connection, scores, category, [_facts.value.is_not(None)])
 
@@ -32,10 +36,18 @@ def labels(connection: Connection, scores: Scores, limit: int) -> list[Share]:
     return sorted(_shares(connection, scores, _facts.label, [], limit), key=lambda x: -x.scores)
 
 
-def quantiles(connection: Connection, scores: Scores, shares: Sequence[float]) -> list[float | None]:
-    """For each of `shares` the lowest value that so much of the weight does not exceed; None without any value."""
+def quantiles(
+    connection: Connection, scores: Scores, shares: Sequence[float]
+) -> list[float | None]:
+    """For each of `shares` the lowest value that so much of the weight does not exceed; None
+    without any value.
+    """
     conditions = [*scores.conditions(), _facts.value.is_not(None)]
-    by_value = select(_facts.value, func.sum(_weight(scores)).label("w")).where(*conditions).group_by(_facts.value)
+    by_value = (
+        select(_facts.value, func.sum(_weight(scores)).label("w"))
+        .where(*conditions)
+        .group_by(_facts.value)
+    )
     rising = by_value.subquery("by_value")
     reached = select(
         rising.c.value,
@@ -51,12 +63,25 @@ def at_most(connection: Connection, scores: Scores, values: Sequence[float]) -> 
     """For each of `values` the sums of the indicator that a score's value does not exceed it."""
     weight = _weight(scores)
     conditions = [*scores.conditions(), _facts.value.is_not(None)]
-    columns = [func.sum(case((_facts.value <= x, weight), else_=0.0)).label(f"a{n}") for n, x in enumerate(values)]
-    totals = [func.count().label("n"), func.sum(weight).label("b"), func.sum(weight * weight).label("w")]
-    found = select(*totals, *columns).where(*conditions).group_by(_facts.cluster).subquery("by_cluster")
+    columns = [
+        func.sum(case((_facts.value <= x, weight), else_=0.0)).label(f"a{n}")
+        for n, x in enumerate(values)
+    ]
+    totals = [
+        func.count().label("n"),
+        func.sum(weight).label("b"),
+        func.sum(weight * weight).label("w"),
+    ]
+    found = (
+        select(*totals, *columns).where(*conditions).group_by(_facts.cluster).subquery("by_cluster")
+    )
     b = found.c.b
     of_all = [func.sum(found.c.n), func.count(), func.max(b), func.sum(found.c.w)]
-    powers = [func.sum(product([*[found.c[f"a{n}"]] * i, *[b] * j])) for n in range(len(values)) for i, j in POWERS]
+    powers = [
+        func.sum(product([*[found.c[f"a{n}"]] * i, *[b] * j]))
+        for n in range(len(values))
+        for i, j in POWERS
+    ]
     row = connection.execute(select(*of_all, *powers)).one()
     width = len(POWERS)
     starts = range(len(of_all), len(row), width)
@@ -71,7 +96,11 @@ def _shares(
     limit: int | None = None,
 ) -> list[Share]:
     weight = _weight(scores)
-    measured = [func.count().label("n"), func.sum(weight).label("a"), func.sum(weight * weight).label("w")]
+    measured = [
+        func.count().label("n"),
+        func.sum(weight).label("a"),
+        func.sum(weight * weight).label("w"),
+    ]
     conditions = [*scores.conditions(), *more]
     rows = select(category.label("category"), _facts.cluster, *measured).where(*conditions)
     by_cell = rows.group_by(category, _facts.cluster).subquery("by_cell")
@@ -90,7 +119,9 @@ def _shares(
     return [_share(row, total, mixed, alone) for row in found]
 
 
-def _share(row: Any, total: Any, mixed: Sequence[tuple[int, int]], alone: Sequence[tuple[int, int]]) -> Share:
+def _share(
+    row: Any, total: Any, mixed: Sequence[tuple[int, int]], alone: Sequence[tuple[int, int]]
+) -> Share:
     powers = dict(zip(mixed, row[2:], strict=True)) | dict(zip(alone, total[4:], strict=True))
     return Share(row[0], int(row[1]), sums_of([*total[:4], *(powers[x] for x in POWERS)], 1.0))
 

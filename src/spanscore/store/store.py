@@ -1,4 +1,6 @@
-"""The store: what was rebuilt and scored, the outbox of what is to be sent, and the judge's answers."""
+"""The store: what was rebuilt and scored, the outbox of what is to be sent, and the judge's
+answers.
+"""
 
 import logging
 import time
@@ -61,11 +63,13 @@ _DAMAGED_RECORD = (PermanentError, ValueError, LookupError, TypeError)
 class Store:
     """Every method may be called from any thread, and blocks while it reads or writes.
 
-    All but the judge's cache raise RetryableError where the database cannot be used now (locked, full, unreachable,
-    damaged), and PermanentError where waiting will not help (a record that the database refuses).
+    All but the judge's cache raise RetryableError where the database cannot be used now (locked,
+    full, unreachable, damaged), and PermanentError where waiting will not help (a record that the
+    database refuses).
 
-    What a `tenant` asks for is found among what that tenant has; "" is the one of a server without tenants. None stands
-    for all of them, for spanscore itself: no two share an id of an agent trace, or a key of a session.
+    What a `tenant` asks for is found among what that tenant has; "" is the one of a server without
+    tenants. None stands for all of them, for spanscore itself: no two share an id of an agent
+    trace, or a key of a session.
     """
 
     def __init__(self, database: Database, config: Config, clock_ns: Callable[[], int]) -> None:
@@ -85,12 +89,14 @@ class Store:
         """The scores that others gave, to create, change and delete them one by one."""
 
     @classmethod
-    def open(cls, config: Config, *, clock_ns: Callable[[], int] = time.time_ns, alone: bool = False) -> "Store":
+    def open(
+        cls, config: Config, *, clock_ns: Callable[[], int] = time.time_ns, alone: bool = False
+    ) -> "Store":
         """Open the database, and create its tables where there are none.
 
-        A server opens it `alone`: no other can until this one is closed or its process ends. Without that, no other
-        process may write. Raises ConfigError where it cannot be opened, was written by a newer spanscore, or is another
-        server's.
+        A server opens it `alone`: no other can until this one is closed or its process ends.
+        Without that, no other process may write. Raises ConfigError where it cannot be opened, was
+        written by a newer spanscore, or is another server's.
         """
         database = Database(config, alone=alone)
         try:
@@ -133,12 +139,13 @@ class Store:
         missing: Sequence[Missing] = (),
         also: Callable[[RunTables], None] | None = None,
     ) -> list[int]:
-        """Keep traces and evaluations in one transaction; returns the evaluations' outbox sequence numbers, in order.
+        """Keep traces and evaluations in one transaction; returns the evaluations' outbox sequence
+        numbers, in order.
 
-        A trace takes the place of its earlier revision, an imported one of none that came; the agent traces with the
-        ids `gone` are put out of it. An evaluation that is there already, by its `uid`, is ignored and keeps the number
-        that it has. Numbers rise by one from commit to commit, without gaps. `missing` is kept until it is evaluated
-        without being missing again.
+        A trace takes the place of its earlier revision, an imported one of none that came; the
+        agent traces with the ids `gone` are put out of it. An evaluation that is there already, by
+        its `uid`, is ignored and keeps the number that it has. Numbers rise by one from commit to
+        commit, without gaps. `missing` is kept until it is evaluated without being missing again.
         `also` writes of evaluation runs in the same transaction.
         """
         now_ns = self._clock_ns()
@@ -147,8 +154,12 @@ class Store:
                 left = placing.named_by(connection, gone)
                 gone_bytes = writing.take_out(connection, gone)
                 unanswered.forget_traces(connection, gone)
-                trace_bytes = writing.put_traces(connection, traces, self._last_row, now_ns) - gone_bytes
-                numbers, new, score_bytes = writing.put_evaluations(connection, scored, self._last_seq, now_ns)
+                trace_bytes = (
+                    writing.put_traces(connection, traces, self._last_row, now_ns) - gone_bytes
+                )
+                numbers, new, score_bytes = writing.put_evaluations(
+                    connection, scored, self._last_seq, now_ns
+                )
                 facts.forget_traces(connection, gone)
                 first = {x.trace.id for x in traces if x.revision == 1}
                 numbered = list(enumerate(new, self._last_seq + 1))
@@ -166,21 +177,34 @@ class Store:
         with self._database.reading() as connection:
             return reading.known(connection, ids)
 
-    def left_over(self, trace_ids: Collection[str], ids: Collection[str], *, tenant: str) -> list[str]:
-        """A tenant's agent traces that are all in these OTel traces, but for those with one of these `ids`."""
+    def left_over(
+        self, trace_ids: Collection[str], ids: Collection[str], *, tenant: str
+    ) -> list[str]:
+        """A tenant's agent traces that are all in these OTel traces, but for those with one of
+        these `ids`.
+        """
         with self._database.reading() as connection:
             return reading.left_over(connection, trace_ids, ids, tenant)
 
     def trace(self, trace_id: str, *, tenant: str | None = "") -> AgentTrace | None:
-        """The trace with this agent trace id, else the first turn of the OTel trace with this id."""
-        query = select(agent_traces.c.record).order_by(agent_traces.c.started_ns, agent_traces.c.row).limit(1)
+        """The trace with this agent trace id, else the first turn of the OTel trace with this
+        id.
+        """
+        query = (
+            select(agent_traces.c.record)
+            .order_by(agent_traces.c.started_ns, agent_traces.c.row)
+            .limit(1)
+        )
         with self._database.reading() as connection:
             turns = reading.turns(connection, trace_id, tenant)
-            found = connection.execute(query.where(agent_traces.c.id.in_(turns))).scalar_one_or_none()
+            found = connection.execute(
+                query.where(agent_traces.c.id.in_(turns))
+            ).scalar_one_or_none()
         return None if found is None else records.decode_trace(found)
 
     def stored_before(self, tenant: str, before_ns: int, limit: int) -> list[AgentTrace]:
-        """A tenant's last `limit` traces that were stored before a time (Unix ns), the newest first.
+        """A tenant's last `limit` traces that were stored before a time (Unix ns), the newest
+        first.
 
         Of large ones fewer.
         """
@@ -189,14 +213,17 @@ class Store:
         return [x for record in found for x in records.undamaged(records.decode_trace, record)]
 
     def turns_before(self, trace: AgentTrace, *, limit: int, max_bytes: int) -> list[AgentTrace]:
-        """The newest turns of the session of `trace` that began before it, oldest first; [] without a session.
+        """The newest turns of the session of `trace` that began before it, oldest first; [] without
+        a session.
 
         At most `limit`, and of these no more than `max_bytes` of records: the oldest are left out.
         """
         if trace.session_key is None:
             return []
         with self._database.reading() as connection:
-            found = reading.turns_before(connection, writing.key(trace.session_key), trace, limit, max_bytes)
+            found = reading.turns_before(
+                connection, writing.key(trace.session_key), trace, limit, max_bytes
+            )
         return [x for record in found for x in records.undamaged(records.decode_trace, record)]
 
     def sessions(self, ids: Sequence[str], *, tenant: str | None = "") -> list[SessionRecord]:
@@ -206,34 +233,49 @@ class Store:
         """
         return self.stored_sessions(ids, tenant=tenant).decoded()
 
-    def stored_sessions(self, ids: Sequence[str], *, tenant: str | None = "") -> reading.StoredSessions:
+    def stored_sessions(
+        self, ids: Sequence[str], *, tenant: str | None = ""
+    ) -> reading.StoredSessions:
         """As `sessions`, but not decoded."""
         keys = list({writing.key(session_id): None for session_id in ids})
         with self._database.reading() as connection:
             return reading.read_sessions(connection, keys, tenant)
 
     def session_keys(self, session_id: str, *, tenant: str | None = "") -> list[str]:
-        """The keys of the stored sessions with this id, one for each namespace; a key stands for its session."""
+        """The keys of the stored sessions with this id, one for each namespace; a key stands for
+        its session.
+        """
         with self._database.reading() as connection:
             return reading.sessions_of(connection, writing.key(session_id), tenant)
 
     def evaluations(
-        self, *, trace_id: str | None = None, session_id: str | None = None, run: str = "", tenant: str | None = ""
+        self,
+        *,
+        trace_id: str | None = None,
+        session_id: str | None = None,
+        run: str = "",
+        tenant: str | None = "",
     ) -> list[Evaluation]:
         """The newest revision of each (subject, metric), in the order in which they were committed.
 
-        Of a trace, by agent trace id or OTel trace id; of a session, by its key or its id: its own and those of its
-        traces. An id that is one in several namespaces stands for all these sessions. Those of an evaluation `run`; "":
-        those that were made as the traces came.
+        Of a trace, by agent trace id or OTel trace id; of a session, by its key or its id: its own
+        and those of its traces. An id that is one in several namespaces stands for all these
+        sessions. Those of an evaluation `run`; "": those that were made as the traces came.
         """
         with self._database.reading() as connection:
             traces, sessions = _subjects(connection, trace_id, session_id, tenant)
             traces += reading.session_trace_ids(connection, sessions, tenant)
             scores = reading.newest_scores(connection, traces, sessions, tenant, run)
-        return [x for found in records.undamaged_evaluations([row.record for row in scores]) for x in found]
+        return [
+            x
+            for found in records.undamaged_evaluations([row.record for row in scores])
+            for x in found
+        ]
 
     def score(self, uid: str, *, tenant: str = "") -> Evaluation | None:
-        """The score with this uid, whatever its revision, ours or what others gave; None where there is none."""
+        """The score with this uid, whatever its revision, ours or what others gave; None where
+        there is none.
+        """
         with self._database.reading() as connection:
             for table in (evaluations, external_scores):
                 wanted = (table.c.uid == uid, *tenants.is_of(table, tenant))
@@ -243,7 +285,10 @@ class Store:
         return None
 
     def put_external(self, scores: Sequence[Evaluation]) -> int:
-        """Keep scores that others gave; those that are there, by their `uid`, are ignored. Returns how many are new."""
+        """Keep scores that others gave; those that are there, by their `uid`, are ignored.
+
+        Returns how many are new.
+        """
         with self._database.one_at_a_time:
             with self._database.writing() as connection:
                 count, added_bytes = external.put(connection, scores, self._clock_ns())
@@ -260,9 +305,10 @@ class Store:
     ) -> list[Evaluation]:
         """The scores that others gave, each source's last, in the order in which they were given.
 
-        Of a trace, by agent trace id or OTel trace id, whether or not it is stored; of a session, by its key or its id:
-        its own and those of its traces. What is of an OTel trace with several turns, and of none of them, is given for
-        that OTel trace alone. The arguments are as for `evaluations`; `session_key` stands for its own session alone.
+        Of a trace, by agent trace id or OTel trace id, whether or not it is stored; of a session,
+        by its key or its id: its own and those of its traces. What is of an OTel trace with several
+        turns, and of none of them, is given for that OTel trace alone. The arguments are as for
+        `evaluations`; `session_key` stands for its own session alone.
         """
         with self._database.reading() as connection:
             traces, sessions = _subjects(connection, trace_id, session_id, tenant)
@@ -272,7 +318,8 @@ class Store:
             trace_ids = external.otel_ids(connection, sorted(wanted)) | named
             given = external.of_traces(connection, trace_ids, wanted, tenant)
             of_sessions = external.of_sessions(connection, sessions, tenant) if sessions else []
-        own = [x for x in given.scores if x.subject_id in wanted | named]  # and not of other turns of the same traces
+        # and not of other turns of the same traces
+        own = [x for x in given.scores if x.subject_id in wanted | named]
         return newest([*own, *(x for x in given.of_no_turn if x.subject_id in named), *of_sessions])
 
     def list_scores(
@@ -283,9 +330,15 @@ class Store:
             return listing.scores(connection, query, limit, after)
 
     def list_scores_in_order(
-        self, query: listing.ScoreQuery, order: Sequence[Order], limit: int, after: Sequence[int] | None = None
+        self,
+        query: listing.ScoreQuery,
+        order: Sequence[Order],
+        limit: int,
+        after: Sequence[int] | None = None,
     ) -> ordered_scores.OrderedPage:
-        """A page of scores by their value, or by when they were made; see `ordered_scores.scores`."""
+        """A page of scores by their value, or by when they were made; see
+        `ordered_scores.scores`.
+        """
         with self._database.reading() as connection:
             return ordered_scores.scores(connection, query, order, limit, after)
 
@@ -309,7 +362,9 @@ class Store:
             return ask(connection)
 
     def open_sessions(self) -> list[tuple[str, int]]:
-        """(session id, Unix ns when its last trace was stored) of sessions that went on since their last evaluation."""
+        """(session id, Unix ns when its last trace was stored) of sessions that went on since their
+        last evaluation.
+        """
         last_stored = func.max(agent_traces.c.stored_ns)
         last_evaluated = (
             select(func.coalesce(func.max(evaluations.c.evaluated_ns), 0))
@@ -322,7 +377,9 @@ class Store:
         )
         query = (
             select(agent_traces.c.session_id, last_stored)
-            .where(agent_traces.c.session_id.is_not(None), agent_traces.c.revision != writing.IMPORTED)
+            .where(
+                agent_traces.c.session_id.is_not(None), agent_traces.c.revision != writing.IMPORTED
+            )
             .group_by(agent_traces.c.session_id)
             .having(last_stored > last_evaluated)
             .order_by(last_stored)
@@ -331,7 +388,9 @@ class Store:
             return [(session_id, stored_ns) for session_id, stored_ns in connection.execute(query)]
 
     def unanswered(self, now_ns: int, limit: int) -> list[Unanswered]:
-        """At most `limit` of what is missing and due by `now_ns`, that of the newest traces and sessions first."""
+        """At most `limit` of what is missing and due by `now_ns`, that of the newest traces and
+        sessions first.
+        """
         with self._database.reading() as connection:
             return unanswered.due(connection, now_ns, limit)
 
@@ -359,7 +418,9 @@ class Store:
         """Delete some of an evaluation run; returns whether that was all."""
         with self._database.one_at_a_time:
             with self._database.writing() as connection:
-                is_all, freed_bytes = RunTables(connection).delete_step(run_id, with_scores=with_scores)
+                is_all, freed_bytes = RunTables(connection).delete_step(
+                    run_id, with_scores=with_scores
+                )
             self._size_bytes -= freed_bytes
         return is_all
 
@@ -374,9 +435,13 @@ class Store:
             unanswered.forget(connection, rows)
 
     def give_up(self, *, before_ns: int, max_tries: int, keep: int) -> int:
-        """Forget what is missing for too long or was tried too often, and all but the newest `keep`; how many went."""
+        """Forget what is missing for too long or was tried too often, and all but the newest
+        `keep`; how many went.
+        """
         with self._database.writing() as connection:
-            return unanswered.give_up(connection, before_ns=before_ns, max_tries=max_tries, keep=keep)
+            return unanswered.give_up(
+                connection, before_ns=before_ns, max_tries=max_tries, keep=keep
+            )
 
     def outbox(self, after: int, limit: int) -> list[tuple[int, Evaluation]]:
         """At most `limit` evaluations with sequence numbers above `after`, in their order.
@@ -396,7 +461,12 @@ class Store:
         return [(seq, evaluation) for (seq, _), evaluation in zip(found, scored, strict=True)]
 
     def _undamaged(self, after: int, limit: int) -> list[tuple[int, Evaluation]]:
-        numbers = select(evaluations.c.seq).where(evaluations.c.seq > after).order_by(evaluations.c.seq).limit(limit)
+        numbers = (
+            select(evaluations.c.seq)
+            .where(evaluations.c.seq > after)
+            .order_by(evaluations.c.seq)
+            .limit(limit)
+        )
         with self._database.reading() as connection:
             seqs = list(connection.execute(numbers).scalars())
         found: list[tuple[int, Evaluation]] = []
@@ -404,43 +474,67 @@ class Store:
             try:
                 found += self._outbox(seq - 1, 1)
             except _DAMAGED_RECORD as error:
-                _log.error("score %d in the store is damaged and left out (%s)", seq, type(error).__name__)
+                _log.error(
+                    "score %d in the store is damaged and left out (%s)", seq, type(error).__name__
+                )
         return found if found or not seqs else self.outbox(seqs[-1], limit)
 
     def cursor(self, exporter: str) -> int | None:
-        """The last sequence number that `exporter` is done with; None for an exporter that is new here."""
+        """The last sequence number that `exporter` is done with; None for an exporter that is new
+        here.
+        """
         with self._database.reading() as connection:
-            return connection.execute(select(cursors.c.seq).where(cursors.c.exporter == exporter)).scalar()
+            return connection.execute(
+                select(cursors.c.seq).where(cursors.c.exporter == exporter)
+            ).scalar()
 
     def set_cursor(self, exporter: str, seq: int, undelivered: Sequence[Undelivered] = ()) -> None:
-        """Remember that `exporter` is done with everything up to `seq`, and what of it could not be delivered."""
+        """Remember that `exporter` is done with everything up to `seq`, and what of it could not be
+        delivered.
+        """
         with self._database.writing() as connection:
             not_delivered.note(connection, undelivered)
-            changed = connection.execute(update(cursors).where(cursors.c.exporter == exporter).values(seq=seq))
+            changed = connection.execute(
+                update(cursors).where(cursors.c.exporter == exporter).values(seq=seq)
+            )
             if not changed.rowcount:
                 connection.execute(insert(cursors).values(exporter=exporter, seq=seq))
 
     def undelivered(self) -> dict[str, tuple[int, int]]:
-        """By exporter how many scores it could not deliver, and how many of them are to be sent again."""
+        """By exporter how many scores it could not deliver, and how many of them are to be sent
+        again.
+        """
         with self._database.reading() as connection:
             return not_delivered.counts(connection)
 
-    def to_send_again(self, exporter: str, limit: int) -> Sequence[tuple[Undelivered, Evaluation, bool]]:
-        """At most `limit` scores that `exporter` is to send again, and whether a later revision superseded them."""
+    def to_send_again(
+        self, exporter: str, limit: int
+    ) -> Sequence[tuple[Undelivered, Evaluation, bool]]:
+        """At most `limit` scores that `exporter` is to send again, and whether a later revision
+        superseded them.
+        """
         with self._database.reading() as connection:
             return list(not_delivered.asked(connection, exporter, limit))
 
     def settle(self, exporter: str, seqs: Sequence[int], still: Sequence[Undelivered]) -> None:
-        """Forget that `exporter` could not deliver these, but for those that it `still` could not."""
+        """Forget that `exporter` could not deliver these, but for those that it `still` could
+        not.
+        """
         with self._database.writing() as connection:
             not_delivered.settle(connection, exporter, seqs, still)
 
     def get(self, key: str) -> str | None:
-        """The judge's answer kept under `key`. What cannot be read is not there: nothing is raised."""
+        """The judge's answer kept under `key`.
+
+        What cannot be read is not there: nothing is raised.
+        """
         return self.get_all([key]).get(key)
 
     def put(self, key: str, value: str) -> None:
-        """Keep a judge's answer. One that cannot be kept is paid for again another time: nothing is raised."""
+        """Keep a judge's answer.
+
+        One that cannot be kept is paid for again another time: nothing is raised.
+        """
         self.put_all({key: value})
 
     def get_all(self, keys: Sequence[str]) -> dict[str, str]:
@@ -459,7 +553,9 @@ class Store:
         try:
             with self._database.one_at_a_time:
                 with self._database.writing() as connection:
-                    grown = judge_answers.keep(connection, answers, self._last_answer, self._clock_ns())
+                    grown = judge_answers.keep(
+                        connection, answers, self._last_answer, self._clock_ns()
+                    )
                 self._last_answer += len(answers)
                 self._grow(grown)
         except (RetryableError, PermanentError) as error:
@@ -468,8 +564,8 @@ class Store:
     def prune(self, now_ns: int) -> int:
         """Delete what retention no longer keeps, oldest first; returns how many agent traces went.
 
-        Evaluations go at their age whether delivered or not: an exporter that was blocked for longer than `max_age`
-        loses what it had not taken by then.
+        Evaluations go at their age whether delivered or not: an exporter that was blocked for
+        longer than `max_age` loses what it had not taken by then.
         """
         bounds = self._config.retention
         traces = 0
@@ -477,7 +573,10 @@ class Store:
             while (pruned := self._prune_step(now_ns - bounds.max_age)).records:
                 traces += pruned.traces
         if bounds.max_bytes is not None and self._size_bytes > bounds.max_bytes:
-            while self._size_bytes > bounds.max_bytes * _PRUNED_TO and (pruned := self._prune_step(None)).records:
+            while (
+                self._size_bytes > bounds.max_bytes * _PRUNED_TO
+                and (pruned := self._prune_step(None)).records
+            ):
                 traces += pruned.traces
         with self._database.writing() as connection:
             facts.tidy(connection)
@@ -497,7 +596,9 @@ class Store:
         """Count what is there; sequence numbers never fall, whatever became of the file."""
         last_seq = max(_highest(connection, evaluations.c.seq), _highest(connection, cursors.c.seq))
         self._last_seq = max(self._last_seq, last_seq, last_read_seq(connection))
-        last_row = max(_highest(connection, agent_traces.c.row), _highest(connection, monitors.c.until_row))
+        last_row = max(
+            _highest(connection, agent_traces.c.row), _highest(connection, monitors.c.until_row)
+        )
         self._last_row = max(self._last_row, last_row)
         self._last_answer = max(self._last_answer, _highest(connection, schema.judge_answers.c.row))
         self._size_bytes = pruning.size_bytes(connection)
@@ -513,9 +614,15 @@ class Store:
 def _subjects(
     connection: Connection, trace_id: str | None, session_id: str | None, tenant: str | None
 ) -> tuple[list[str], list[str]]:
-    """The ids of the agent traces, and the keys of the sessions, that ids as users give them stand for."""
+    """The ids of the agent traces, and the keys of the sessions, that ids as users give them stand
+    for.
+    """
     traces = [] if trace_id is None else reading.turns(connection, trace_id, tenant)
-    sessions = [] if session_id is None else reading.session_keys(connection, writing.key(session_id), tenant)
+    sessions = (
+        []
+        if session_id is None
+        else reading.session_keys(connection, writing.key(session_id), tenant)
+    )
     return traces, sessions
 
 

@@ -1,7 +1,8 @@
-"""What figures over many scores rest on, added up by the database: sums over sessions of powers of their weights.
+"""What figures over many scores rest on, added up by the database: sums over sessions of powers of
+their weights.
 
-One query reads the scores of some procedures once, in the order of their key, and gives a row for each figure; so
-memory does not grow with the number of scores.
+One query reads the scores of some procedures once, in the order of their key, and gives a row for
+each figure; so memory does not grow with the number of scores.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +36,9 @@ MAX_CELLS: Final = 20_000
 """Figures that one query gives at most."""
 
 POWERS: Final = ((1, 0), (0, 1), (2, 0), (1, 1), (0, 2), (4, 0), (3, 1), (2, 2), (1, 3), (0, 4))
-"""Of a, a cluster's weighted values, and b, its weight: in the order in which `Sums.powers` has their sums."""
+"""Of a, a cluster's weighted values, and b, its weight: in the order in which `Sums.powers` has
+their sums.
+"""
 
 _facts = score_facts.c
 KINDS: Final = ("value", "verdict")
@@ -46,11 +49,13 @@ _SCORES, _SUBJECTS, _CLUSTERS = "sum(n)", "sum(subjects)", "count(*)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
-    """Which scores: those of `procedures` and `contexts` (None: of all), from `start_ns` to before `end_ns`.
+    """Which scores: those of `procedures` and `contexts` (None: of all), from `start_ns` to before
+    `end_ns`.
 
-    `procedures` has the weight of each one's scores, the inverse of the chance with which they were drawn. `bounds` are
-    the values that become 0 and 1. `is_external`: others gave some, so that a value may be missing and a subject may
-    have several scores; else each subject has one. `has_verdicts`: each is known to pass or to fail.
+    `procedures` has the weight of each one's scores, the inverse of the chance with which they were
+    drawn. `bounds` are the values that become 0 and 1. `is_external`: others gave some, so that a
+    value may be missing and a subject may have several scores; else each subject has one.
+    `has_verdicts`: each is known to pass or to fail.
     """
 
     procedures: Mapping[int, float]
@@ -96,7 +101,9 @@ class Scores:
 
 
 class Sums(NamedTuple):
-    """Of the scores that have a value, or a verdict: how many, of how many clusters, and sums over these clusters."""
+    """Of the scores that have a value, or a verdict: how many, of how many clusters, and sums over
+    these clusters.
+    """
 
     units: int
     clusters: int
@@ -106,7 +113,10 @@ class Sums(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """What one figure rests on. `bucket` counts from 0; `group` has a value for each field grouped by."""
+    """What one figure rests on.
+
+    `bucket` counts from 0; `group` has a value for each field grouped by.
+    """
 
     bucket: int | None
     group: tuple[str | None, ...]
@@ -121,8 +131,8 @@ class Cell(NamedTuple):
 class Groups:
     """What scores are grouped by: some of `CONTEXT_FIELDS`.
 
-    By tool a score counts for each tool that its trace called. `alike` has for each context one that has the same
-    values in these fields, where contexts are few enough to name them all.
+    By tool a score counts for each tool that its trace called. `alike` has for each context one
+    that has the same values in these fields, where contexts are few enough to name them all.
     """
 
     fields: tuple[str, ...] = ()
@@ -133,15 +143,26 @@ _NO_GROUPS = Groups()
 
 
 def cells(
-    connection: Connection, scores: Scores, *, edges: Sequence[int] = (), groups: Groups = _NO_GROUPS
+    connection: Connection,
+    scores: Scores,
+    *,
+    edges: Sequence[int] = (),
+    groups: Groups = _NO_GROUPS,
 ) -> list[Cell]:
-    """The sums of scores, of each bucket of time between two `edges` (Unix ns, rising) and of each group."""
+    """The sums of scores, of each bucket of time between two `edges` (Unix ns, rising) and of each
+    group.
+    """
     if not scores.procedures:
         return []
     by_cluster = clustered(scores, edges=edges, groups=groups)
     keys = [by_cluster.c[name] for name in _names(edges, groups.fields)]
     columns = CellColumns.of(scores)
-    query = select(*keys, *columns.expressions()).select_from(by_cluster).group_by(*keys).limit(MAX_CELLS)
+    query = (
+        select(*keys, *columns.expressions())
+        .select_from(by_cluster)
+        .group_by(*keys)
+        .limit(MAX_CELLS)
+    )
     found = []
     for row in connection.execute(query):
         bucket, group = (int(row[0]), row[1 : len(keys)]) if edges else (None, row[: len(keys)])
@@ -151,7 +172,9 @@ def cells(
 
 @dataclass(frozen=True, slots=True)
 class CellColumns:
-    """What is added up over `clustered` for a cell: `texts`, each once, and of these what each kind has."""
+    """What is added up over `clustered` for a cell: `texts`, each once, and of these what each kind
+    has.
+    """
 
     texts: Sequence[str]
     of_kinds: Sequence[Sequence[str]]
@@ -161,7 +184,9 @@ class CellColumns:
     def of(cls, scores: Scores) -> "CellColumns":
         """Those of some scores."""
         of_kinds = [_power_sums(scores, kind) for kind in KINDS]
-        texts = dict.fromkeys([_SCORES, _SUBJECTS, _CLUSTERS, *(x for names in of_kinds for x in names)])
+        texts = dict.fromkeys(
+            [_SCORES, _SUBJECTS, _CLUSTERS, *(x for names in of_kinds for x in names)]
+        )
         return cls(list(texts), of_kinds, scores.common_weight or 1.0)
 
     def expressions(self) -> list[ColumnElement[Any]]:
@@ -171,7 +196,9 @@ class CellColumns:
     def cell(self, bucket: int | None, group: tuple[str | None, ...], row: Sequence[Any]) -> Cell:
         """The cell with what these columns came to."""
         totals = dict(zip(self.texts, row, strict=True))
-        values, verdicts = (sums_of([totals[x] for x in names], self.weight) for names in self.of_kinds)
+        values, verdicts = (
+            sums_of([totals[x] for x in names], self.weight) for names in self.of_kinds
+        )
         scores, subjects, clusters = (int(totals[x] or 0) for x in (_SCORES, _SUBJECTS, _CLUSTERS))
         return Cell(bucket, group, scores, subjects, clusters, values, verdicts)
 
@@ -185,18 +212,27 @@ class Count(NamedTuple):
     number: int
 
 
-def counts(connection: Connection, scores: Scores, edges: Sequence[int] = (), *, by_context: bool) -> list[Count]:
+def counts(
+    connection: Connection, scores: Scores, edges: Sequence[int] = (), *, by_context: bool
+) -> list[Count]:
     """How many scores each procedure made, by bucket."""
     nothing: ColumnElement[Any] = cast(literal_column("NULL"), BigInteger)
-    keys = [_bucket(edges) if edges else nothing, _facts.procedure, _facts.context if by_context else nothing]
+    keys = [
+        _bucket(edges) if edges else nothing,
+        _facts.procedure,
+        _facts.context if by_context else nothing,
+    ]
     found = select(*keys, func.count()).where(*scores.conditions()).group_by(*keys)
     if edges:
         found = found.where(_facts.evaluated_ns >= edges[0], _facts.evaluated_ns < edges[-1])
     return [Count(row[0], row[1], row[2], row[3]) for row in connection.execute(found)]
 
 
-def clustered(scores: Scores, *, edges: Sequence[int] = (), groups: Groups = _NO_GROUPS) -> Subquery:
-    """For each bucket, group and cluster the number of its scores, and a, b and the squared weights of each kind.
+def clustered(
+    scores: Scores, *, edges: Sequence[int] = (), groups: Groups = _NO_GROUPS
+) -> Subquery:
+    """For each bucket, group and cluster the number of its scores, and a, b and the squared weights
+    of each kind.
 
     Where all scores have one weight it is left out of these.
     """
@@ -209,7 +245,11 @@ def clustered(scores: Scores, *, edges: Sequence[int] = (), groups: Groups = _NO
         keys += _group_columns(groups.fields)
     keys.append(_facts.cluster)
     sums = _first_sums(scores)
-    found = select(*keys, *(x.label(name) for name, x in sums.items())).select_from(source).where(*scores.conditions())
+    found = (
+        select(*keys, *(x.label(name) for name, x in sums.items()))
+        .select_from(source)
+        .where(*scores.conditions())
+    )
     if edges:
         found = found.where(_facts.evaluated_ns >= edges[0], _facts.evaluated_ns < edges[-1])
     by_cluster = found.group_by(*keys).subquery("by_cluster")
@@ -234,7 +274,9 @@ def _with_contexts(table: Any, context: ColumnElement[Any], fields: Sequence[str
 
 def among(column: ColumnElement[Any], ids: Sequence[int]) -> ColumnElement[bool]:
     """That a column has one of these numbers, which may be more than a statement has parameters."""
-    return column.in_(bindparam(None, sorted(ids), expanding=True, literal_execute=True, unique=True))
+    return column.in_(
+        bindparam(None, sorted(ids), expanding=True, literal_execute=True, unique=True)
+    )
 
 
 def _bucket(edges: Sequence[int]) -> ColumnElement[Any]:
@@ -248,10 +290,14 @@ def looked_up(column: Column[Any], numbers: Mapping[int, float]) -> ColumnElemen
     return halved(column, keys, [numbers[x] for x in keys])
 
 
-def halved(column: Column[Any], starts: Sequence[float], values: Sequence[float]) -> ColumnElement[Any]:
-    """The value of the last of `starts`, which rise, that is not above a column; as many comparisons as halvings.
+def halved(
+    column: Column[Any], starts: Sequence[float], values: Sequence[float]
+) -> ColumnElement[Any]:
+    """The value of the last of `starts`, which rise, that is not above a column; as many
+    comparisons as halvings.
 
-    It is written as text, since SQLAlchemy takes as long to compile thousands of cases as a database to read the rows.
+    It is written as text, since SQLAlchemy takes as long to compile thousands of cases as a
+    database to read the rows.
     """
     name = f"{column.table.name}.{column.name}"
 
@@ -259,10 +305,15 @@ def halved(column: Column[Any], starts: Sequence[float], values: Sequence[float]
         if all(x == values[low] for x in values[low:high]):
             return repr(values[low])
         middle = (low + high) // 2
-        return f"CASE WHEN {name} < {starts[middle]} THEN {of(low, middle)} ELSE {of(middle, high)} END"
+        return (
+            f"CASE WHEN {name} < {starts[middle]} THEN {of(low, middle)} ELSE"
+            f" {of(middle, high)} END"
+        )
 
     # A bare number would be a place in GROUP BY, and is no floating point number in PostgreSQL.
-    return cast(literal_column(of(0, len(starts))), Double if isinstance(values[0], float) else BigInteger)
+    return cast(
+        literal_column(of(0, len(starts))), Double if isinstance(values[0], float) else BigInteger
+    )
 
 
 def _first_sums(scores: Scores) -> dict[str, ColumnElement[Any]]:
@@ -281,7 +332,9 @@ def _first_sums(scores: Scores) -> dict[str, ColumnElement[Any]]:
         sums[f"n_{kind}"] = func.count(measure)
         for name, factor in (("b", weight), ("w", square)):
             of_each = None if factor is None else case((measure.is_not(None), factor))
-            sums[f"{name}_{kind}"] = _number(func.count(measure) if of_each is None else func.sum(of_each))
+            sums[f"{name}_{kind}"] = _number(
+                func.count(measure) if of_each is None else func.sum(of_each)
+            )
     return sums
 
 
@@ -299,17 +352,26 @@ def _number(total: ColumnElement[Any]) -> ColumnElement[Any]:
 
 
 def parts(scores: Scores, by_cluster: FromClause, kind: str) -> Mapping[str, ColumnElement[Any]]:
-    """The columns of `clustered` that a kind has: `n`, `a`, `b` and `w`; the last three are floating point numbers."""
+    """The columns of `clustered` that a kind has: `n`, `a`, `b` and `w`; the last three are
+    floating point numbers.
+    """
     end = "" if scores.is_complete(kind) else f"_{kind}"
     column = by_cluster.c
-    return {"n": column[f"n{end}"], "a": column[f"a_{kind}"], "b": column[f"b{end}"], "w": column[f"w{end}"]}
+    return {
+        "n": column[f"n{end}"],
+        "a": column[f"a_{kind}"],
+        "b": column[f"b{end}"],
+        "w": column[f"w{end}"],
+    }
 
 
 def _power_sums(scores: Scores, kind: str) -> list[str]:
     """The columns of `Sums`, as texts that name columns of `clustered`."""
     end = "" if scores.is_complete(kind) else f"_{kind}"
     a, b, n = f"a_{kind}", f"b{end}", f"n{end}"
-    clusters = _CLUSTERS if scores.is_complete(kind) else f"sum(CASE WHEN {n} > 0 THEN 1 ELSE 0 END)"
+    clusters = (
+        _CLUSTERS if scores.is_complete(kind) else f"sum(CASE WHEN {n} > 0 THEN 1 ELSE 0 END)"
+    )
     powers = ("*".join([*[a] * i, *[b] * j]) for i, j in POWERS)
     return [f"sum({n})", clusters, f"max({b})", f"sum(w{end})", *(f"sum({x})" for x in powers)]
 
@@ -334,7 +396,13 @@ def _group_columns(fields: Sequence[str]) -> list[ColumnElement[Any]]:
 def sums_of(found: Sequence[Any], weight: float) -> Sums:
     """The sums of scores that each have this weight beside the one that was summed up."""
     units, clusters, heaviest, squares, *powers = found
-    scaled = tuple(float(x or 0) * weight ** (i + j) for x, (i, j) in zip(powers, POWERS, strict=True))
+    scaled = tuple(
+        float(x or 0) * weight ** (i + j) for x, (i, j) in zip(powers, POWERS, strict=True)
+    )
     return Sums(
-        int(units or 0), int(clusters or 0), float(heaviest or 0) * weight, float(squares or 0) * weight**2, scaled
+        int(units or 0),
+        int(clusters or 0),
+        float(heaviest or 0) * weight,
+        float(squares or 0) * weight**2,
+        scaled,
     )

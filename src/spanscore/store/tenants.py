@@ -8,9 +8,11 @@ _NOBODY: Final[ColumnElement[str]] = literal_column("''")
 
 
 def is_of(table: Table, tenant: str | None) -> tuple[ColumnElement[bool], ...]:
-    """The conditions that find the rows of a tenant; "" is the one of a store without tenants, None stands for all.
+    """The conditions that find the rows of a tenant; "" is the one of a store without tenants, None
+    stands for all.
 
-    That it is not "" is written out, since only then a database uses the index of the rows that have a tenant.
+    That it is not "" is written out, since only then a database uses the index of the rows that
+    have a tenant.
     """
     if tenant is None:
         return ()

@@ -1,4 +1,6 @@
-"""Which metrics of which traces and sessions have no score since nobody answered, and when to ask again."""
+"""Which metrics of which traces and sessions have no score since nobody answered, and when to ask
+again.
+"""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,8 +20,8 @@ _Identity: TypeAlias = tuple[ScopeKind, str, str]
 class Missing:
     """A metric of a trace or session that got no answer.
 
-    `cause` is one of few words. It is to be asked again after `wait_ns`, doubled for each time that was in vain where
-    `doubles`.
+    `cause` is one of few words. It is to be asked again after `wait_ns`, doubled for each time that
+    was in vain where `doubles`.
     """
 
     scope: ScopeKind
@@ -32,7 +34,9 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """A `Missing` as it is kept: `tries` counts how often it was asked again in vain. Times are Unix ns.
+    """A `Missing` as it is kept: `tries` counts how often it was asked again in vain.
+
+    Times are Unix ns.
 
     `subject_id` is the agent trace's id, or the key of the session.
     """
@@ -46,13 +50,18 @@ class Unanswered:
     due_ns: int
 
 
-def note(connection: Connection, scored: Iterable[Evaluation], missing: Iterable[Missing], now_ns: int) -> None:
+def note(
+    connection: Connection, scored: Iterable[Evaluation], missing: Iterable[Missing], now_ns: int
+) -> None:
     """Keep what is missing; of what has come out otherwise nothing is missing any more."""
     open_ = {_identity(x): x for x in missing}
     settled = {_identity(x) for x in scored}.difference(open_)
     if not open_ and _is_empty(connection):  # as mostly
         return
-    before = {_identity(x): x for x in _of_subjects(connection, {subject for _, subject, _ in settled.union(open_)})}
+    before = {
+        _identity(x): x
+        for x in _of_subjects(connection, {subject for _, subject, _ in settled.union(open_)})
+    }
     _delete(connection, [x for x in before if x in settled or x in open_])
     rows = [_row(identity, x, before.get(identity), now_ns) for identity, x in open_.items()]
     if rows:
@@ -76,13 +85,17 @@ def put_off(connection: Connection, rows: Iterable[Unanswered], due_ns: int) -> 
     """Have these be due at another time."""
     found = [{**_named(_identity(x)), "then_ns": due_ns} for x in rows]
     if found:
-        connection.execute(update(unanswered).where(*_IS_ONE).values(due_ns=bindparam("then_ns")), found)
+        connection.execute(
+            update(unanswered).where(*_IS_ONE).values(due_ns=bindparam("then_ns")), found
+        )
 
 
 def make_due(connection: Connection, cause: str, now_ns: int) -> None:
     """Have all with this cause be due now: it is gone."""
     table = unanswered.c
-    connection.execute(update(unanswered).where(table.cause == cause, table.due_ns > now_ns).values(due_ns=now_ns))
+    connection.execute(
+        update(unanswered).where(table.cause == cause, table.due_ns > now_ns).values(due_ns=now_ns)
+    )
 
 
 def forget(connection: Connection, rows: Iterable[Unanswered]) -> None:
@@ -93,11 +106,16 @@ def forget(connection: Connection, rows: Iterable[Unanswered]) -> None:
 def forget_traces(connection: Connection, ids: Sequence[str]) -> None:
     """Do not ask again for anything of these agent traces."""
     for some in chunks(ids):
-        connection.execute(delete(unanswered).where(unanswered.c.scope == "trace", unanswered.c.subject_id.in_(some)))
+        connection.execute(
+            delete(unanswered).where(
+                unanswered.c.scope == "trace", unanswered.c.subject_id.in_(some)
+            )
+        )
 
 
 def give_up(connection: Connection, *, before_ns: int, max_tries: int, keep: int) -> int:
-    """Forget what is missing since before `before_ns` or was tried too often, and all but the newest `keep`.
+    """Forget what is missing since before `before_ns` or was tried too often, and all but the
+    newest `keep`.
 
     Returns how many went.
     """
@@ -117,7 +135,9 @@ def _of_subjects(connection: Connection, subjects: Collection[str]) -> list[Unan
     return [
         Unanswered(**row)
         for some in chunks(sorted(subjects))
-        for row in connection.execute(select(unanswered).where(unanswered.c.subject_id.in_(some))).mappings()
+        for row in connection.execute(
+            select(unanswered).where(unanswered.c.subject_id.in_(some))
+        ).mappings()
     ]
 
 
@@ -127,14 +147,20 @@ def _delete(connection: Connection, identities: Sequence[_Identity]) -> None:
 
 
 def _identity(item: Evaluation | Missing | Unanswered) -> _Identity:
-    return item.scope, key(item.subject_id) if item.scope == "session" else item.subject_id, item.metric
+    return (
+        item.scope,
+        key(item.subject_id) if item.scope == "session" else item.subject_id,
+        item.metric,
+    )
 
 
 def _named(identity: _Identity) -> dict[str, Any]:
     return dict(zip(("of_scope", "of_subject", "of_metric"), identity, strict=True))
 
 
-def _row(identity: _Identity, missing: Missing, before: Unanswered | None, now_ns: int) -> dict[str, Any]:
+def _row(
+    identity: _Identity, missing: Missing, before: Unanswered | None, now_ns: int
+) -> dict[str, Any]:
     scope, subject_id, metric = identity
     tries = 0 if before is None else before.tries + 1
     wait_ns = missing.wait_ns * (2 ** min(tries, 16) if missing.doubles else 1)

@@ -1,7 +1,7 @@
 """Which scores an exporter could not deliver, and which of them somebody wants sent again.
 
-An operator's wish is a note in the table, which a server that runs takes up, else the next one: so it needs no
-connection to the server, and no score that has arrived is sent again.
+An operator's wish is a note in the table, which a server that runs takes up, else the next one: so
+it needs no connection to the server, and no score that has arrived is sent again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,10 @@ _PAGE = 500
 
 
 class Listed(NamedTuple):
-    """An undelivered score. `is_superseded`: a later revision in the same run, or live as it, was committed since."""
+    """An undelivered score.
+
+    `is_superseded`: a later revision in the same run, or live as it, was committed since.
+    """
 
     note: Undelivered
     evaluation: Evaluation
@@ -36,7 +39,9 @@ def note(connection: Connection, rows: Sequence[Undelivered]) -> None:
         connection.execute(insert(undelivered), [_row(x) for x in rows])
 
 
-def settle(connection: Connection, exporter: str, seqs: Sequence[int], still: Sequence[Undelivered]) -> None:
+def settle(
+    connection: Connection, exporter: str, seqs: Sequence[int], still: Sequence[Undelivered]
+) -> None:
     """Forget these of an exporter, but for what is `still` undelivered."""
     _forget(connection, exporter, seqs)
     note(connection, still)
@@ -55,10 +60,12 @@ def asked(connection: Connection, exporter: str, limit: int) -> list[Listed]:
 
 
 def kept(config: Config, exporters: Sequence[str] = ()) -> Iterator[Listed]:
-    """All that are kept, by exporter and age; only of these `exporters`, where any are named. Read in pages.
+    """All that are kept, by exporter and age; only of these `exporters`, where any are named.
 
-    Raises ConfigError where `config.url` is none or leads nowhere, RetryableError or PermanentError where the store
-    cannot be read.
+    Read in pages.
+
+    Raises ConfigError where `config.url` is none or leads nowhere, RetryableError or PermanentError
+    where the store cannot be read.
     """
     engine = connecting.connect_reading(config)
     if engine is None:
@@ -72,7 +79,8 @@ def kept(config: Config, exporters: Sequence[str] = ()) -> Iterator[Listed]:
 
 
 def ask(config: Config, exporters: Sequence[str] = ()) -> int:
-    """Have a server send again what is kept, of these `exporters` where any are named; how many scores that are.
+    """Have a server send again what is kept, of these `exporters` where any are named; how many
+    scores that are.
 
     Raises as `kept`.
     """
@@ -116,7 +124,9 @@ def _pages(engine: Engine, exporter: str) -> Iterator[Listed]:
         after = found[-1].note.seq
 
 
-def _listed(connection: Connection, exporter: str, *, after: int, limit: int, only_asked: bool = False) -> list[Listed]:
+def _listed(
+    connection: Connection, exporter: str, *, after: int, limit: int, only_asked: bool = False
+) -> list[Listed]:
     table, other = evaluations.c, evaluations.alias().c
     later = exists().where(
         other.subject_id == table.subject_id,
@@ -143,7 +153,9 @@ def _one(row: Row[Any]) -> Listed | None:
     except (ValueError, LookupError, TypeError):
         return None
     forms = tuple(row.forms.split(","))
-    note = Undelivered(row.exporter, row.seq, forms, row.reason, row.error, row.since_ns, bool(row.asked))
+    note = Undelivered(
+        row.exporter, row.seq, forms, row.reason, row.error, row.since_ns, bool(row.asked)
+    )
     return Listed(note, evaluation, bool(row.superseded))
 
 

@@ -1,4 +1,6 @@
-"""What one commit writes: rows of traces and of evaluations, by as few statements as there are tables."""
+"""What one commit writes: rows of traces and of evaluations, by as few statements as there are
+tables.
+"""
 
 import hashlib
 import re
@@ -15,7 +17,14 @@ from spanscore.model.external import responses_of
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.store import records
-from spanscore.store.schema import agent_traces, evaluations, model_responses, otel_traces, scored_turns, session_keys
+from spanscore.store.schema import (
+    agent_traces,
+    evaluations,
+    model_responses,
+    otel_traces,
+    scored_turns,
+    session_keys,
+)
 
 _Row: TypeAlias = tuple[Any, ...]
 
@@ -29,13 +38,14 @@ NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 _MAX_IDS = 400  # of which a statement names two lists: old SQLites take 999 parameters
 
-# Built once: to build and to recognise such a statement takes SQLAlchemy longer than the database to answer it.
+# Built once: to build and to recognise such a statement takes SQLAlchemy longer than the database
+# to answer it.
 _STORED_TRACES = select(
     agent_traces.c.id, agent_traces.c.size_bytes, agent_traces.c.revision, agent_traces.c.digest
 ).where(agent_traces.c.id.in_(bindparam("ids", expanding=True)))
-_STORED_IDS = select(otel_traces.c.trace_id, otel_traces.c.agent_trace_id, otel_traces.c.tenant).where(
-    otel_traces.c.agent_trace_id.in_(bindparam("ids", expanding=True))
-)
+_STORED_IDS = select(
+    otel_traces.c.trace_id, otel_traces.c.agent_trace_id, otel_traces.c.tenant
+).where(otel_traces.c.agent_trace_id.in_(bindparam("ids", expanding=True)))
 _SCORED_SUBJECTS = (
     select(evaluations.c.subject_id)
     .where(evaluations.c.subject_id.in_(bindparam("subjects", expanding=True)))
@@ -48,12 +58,15 @@ _STORED_SCORES = select(evaluations.c.subject_id, evaluations.c.uid, evaluations
 
 
 IMPORTED = 0
-"""The revision of an agent trace that never came, but was read from elsewhere for an evaluation run."""
+"""The revision of an agent trace that never came, but was read from elsewhere for an evaluation
+run.
+"""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class StoredTrace:
-    """An agent trace as it is kept: `revision` counts from 1, or is `IMPORTED`; by `digest` a change is seen.
+    """An agent trace as it is kept: `revision` counts from 1, or is `IMPORTED`; by `digest` a
+    change is seen.
 
     `record` is the trace as `records.encode` prints it, where that was done already.
     """
@@ -65,7 +78,8 @@ class StoredTrace:
 
 
 def key(session_id: str) -> str:
-    """`session_id` as a column can hold it: one that is too long, or that no database takes as text, by its SHA-256.
+    """`session_id` as a column can hold it: one that is too long, or that no database takes as
+    text, by its SHA-256.
 
     A key is its own key.
     """
@@ -86,8 +100,11 @@ def chunks(ids: Sequence[IdT]) -> Iterator[Sequence[IdT]]:
     return (ids[start : start + _MAX_IDS] for start in range(0, len(ids), _MAX_IDS))
 
 
-def put_traces(connection: Connection, traces: Sequence[StoredTrace], after_row: int, now_ns: int) -> int:
-    """Write traces in place of their earlier revisions; returns by how many bytes the store has grown.
+def put_traces(
+    connection: Connection, traces: Sequence[StoredTrace], after_row: int, now_ns: int
+) -> int:
+    """Write traces in place of their earlier revisions; returns by how many bytes the store has
+    grown.
 
     One that was imported takes the place of none that came.
     """
@@ -103,7 +120,10 @@ def put_traces(connection: Connection, traces: Sequence[StoredTrace], after_row:
         connection.execute(delete(agent_traces).where(agent_traces.c.id.in_(ids)))
         connection.execute(delete(model_responses).where(model_responses.c.agent_trace_id.in_(ids)))
         connection.execute(delete(scored_turns).where(scored_turns.c.agent_trace_id.in_(ids)))
-    rows = [_trace_row(stored, id_, row, now_ns) for row, (id_, stored) in enumerate(newest.items(), after_row + 1)]
+    rows = [
+        _trace_row(stored, id_, row, now_ns)
+        for row, (id_, stored) in enumerate(newest.items(), after_row + 1)
+    ]
     pairs = _otel_rows(stored.trace for stored in newest.values())
     for ids in chunks(list(replaced)):
         pairs.difference_update(map(tuple, connection.execute(_STORED_IDS, {"ids": ids})))
@@ -116,7 +136,9 @@ def put_traces(connection: Connection, traces: Sequence[StoredTrace], after_row:
 
 
 def _stays(row: Any, new: StoredTrace) -> bool:
-    """Whether what is stored stays as it is: it came, or is the same, and the new one is imported."""
+    """Whether what is stored stays as it is: it came, or is the same, and the new one is
+    imported.
+    """
     return new.revision == IMPORTED and (row.revision != IMPORTED or row.digest == new.digest)
 
 
@@ -125,19 +147,33 @@ def _otel_rows(traces: Iterable[AgentTrace]) -> set[_Row]:
 
 
 def _note_keys(connection: Connection, traces: Sequence[AgentTrace]) -> None:
-    """Note which sessions the ids of these traces' sessions stand for, where it is not the id that joins them."""
+    """Note which sessions the ids of these traces' sessions stand for, where it is not the id that
+    joins them.
+    """
     scoped = {
         (key(trace.session_id), key(trace.session_key), trace.tenant)
         for trace in traces
-        if trace.session_id is not None and trace.session_key is not None and trace.session_key != trace.session_id
+        if trace.session_id is not None
+        and trace.session_key is not None
+        and trace.session_key != trace.session_id
     }
     for some in chunks(sorted(scoped)):
-        there = select(session_keys).where(session_keys.c.session_key.in_([session for _, session, _ in some]))
-        put_rows(connection, session_keys, sorted(set(some).difference(map(tuple, connection.execute(there)))))
+        there = select(session_keys).where(
+            session_keys.c.session_key.in_([session for _, session, _ in some])
+        )
+        put_rows(
+            connection,
+            session_keys,
+            sorted(set(some).difference(map(tuple, connection.execute(there)))),
+        )
 
 
 def _note_responses(connection: Connection, traces: Sequence[AgentTrace]) -> None:
-    rows = {(key(response_id), trace.id, trace.tenant) for trace in traces for response_id in responses_of(trace)}
+    rows = {
+        (key(response_id), trace.id, trace.tenant)
+        for trace in traces
+        for response_id in responses_of(trace)
+    }
     put_rows(connection, model_responses, sorted(rows))
 
 
@@ -149,12 +185,16 @@ def note_traces(connection: Connection, traces: Sequence[AgentTrace]) -> None:
 
 
 def take_out(connection: Connection, ids: Sequence[str]) -> int:
-    """Delete agent traces, but for their evaluations, which may have left; returns the bytes that went."""
+    """Delete agent traces, but for their evaluations, which may have left; returns the bytes that
+    went.
+    """
     freed_bytes = 0
     for some in chunks(ids):
         freed_bytes += sum(x.size_bytes for x in connection.execute(_STORED_TRACES, {"ids": some}))
         connection.execute(delete(otel_traces).where(otel_traces.c.agent_trace_id.in_(some)))
-        connection.execute(delete(model_responses).where(model_responses.c.agent_trace_id.in_(some)))
+        connection.execute(
+            delete(model_responses).where(model_responses.c.agent_trace_id.in_(some))
+        )
         connection.execute(delete(scored_turns).where(scored_turns.c.agent_trace_id.in_(some)))
         connection.execute(delete(agent_traces).where(agent_traces.c.id.in_(some)))
     return freed_bytes
@@ -163,7 +203,8 @@ def take_out(connection: Connection, ids: Sequence[str]) -> int:
 def put_evaluations(
     connection: Connection, scored: Sequence[Evaluation], after_seq: int, now_ns: int
 ) -> tuple[list[int], list[Evaluation], int]:
-    """Write the evaluations that are new; returns every one's sequence number, those that are new, and their bytes.
+    """Write the evaluations that are new; returns every one's sequence number, those that are new,
+    and their bytes.
 
     The new ones have the numbers from `after_seq` + 1 on.
     """
@@ -181,11 +222,19 @@ def put_evaluations(
         for (identity, x), record in zip(new.items(), printed, strict=True)
     ]
     put_rows(connection, evaluations, rows)
-    return [numbers[identity] for identity in identities], [*new.values()], sum(row[_SCORE_SIZE] for row in rows)
+    return (
+        [numbers[identity] for identity in identities],
+        [*new.values()],
+        sum(row[_SCORE_SIZE] for row in rows),
+    )
 
 
-def _numbers(connection: Connection, identities: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
-    """The sequence numbers of those evaluations, by subject and uid, that are stored; mostly no subject has any."""
+def _numbers(
+    connection: Connection, identities: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], int]:
+    """The sequence numbers of those evaluations, by subject and uid, that are stored; mostly no
+    subject has any.
+    """
     scored: set[str] = set()
     for some in chunks(list({subject for subject, _ in identities})):
         scored.update(connection.execute(_SCORED_SUBJECTS, {"subjects": some}).scalars())
@@ -200,7 +249,8 @@ def _numbers(connection: Connection, identities: Sequence[tuple[str, str]]) -> d
 def subject_of(evaluation: Evaluation) -> str:
     """What an evaluation is of, as columns have it.
 
-    The agent trace's id or the key of the session; of an external score the id of the trace or response that it names.
+    The agent trace's id or the key of the session; of an external score the id of the trace or
+    response that it names.
     """
     return key(evaluation.subject_id)
 
@@ -209,11 +259,22 @@ def _trace_row(stored: StoredTrace, id_: str, row: int, now_ns: int) -> _Row:
     trace, record = stored.trace, stored.record or records.encode(stored.trace)
     session = None if trace.session_key is None else key(trace.session_key)
     size_bytes = records.size_bytes(record)
-    facts = (stored.revision, stored.digest, session, trace.started_ns, now_ns, size_bytes, record, trace.tenant)
+    facts = (
+        stored.revision,
+        stored.digest,
+        session,
+        trace.started_ns,
+        now_ns,
+        size_bytes,
+        record,
+        trace.tenant,
+    )
     return (row, id_, *facts)
 
 
-def _evaluation_row(evaluation: Evaluation, subject: str, uid: str, seq: int, record: str, now_ns: int) -> _Row:
+def _evaluation_row(
+    evaluation: Evaluation, subject: str, uid: str, seq: int, record: str, now_ns: int
+) -> _Row:
     return (
         seq,
         subject,
@@ -230,12 +291,15 @@ def _evaluation_row(evaluation: Evaluation, subject: str, uid: str, seq: int, re
     )
 
 
-def put_rows(connection: Connection, table: Table, rows: list[_Row], *, unless_there: bool = False) -> None:
+def put_rows(
+    connection: Connection, table: Table, rows: list[_Row], *, unless_there: bool = False
+) -> None:
     """Insert rows whose values are in the order of the table's columns.
 
     `unless_there`: those whose key the table contains are left out.
 
-    Handed to the driver as they are: SQLAlchemy's own handling of parameters would take a fifth of a commit.
+    Handed to the driver as they are: SQLAlchemy's own handling of parameters would take a fifth of
+    a commit.
     """
     if not rows:
         return

@@ -1,4 +1,6 @@
-"""Test suites: cases with what is expected of an agent, held against the traces that were recorded of it."""
+"""Test suites: cases with what is expected of an agent, held against the traces that were recorded
+of it.
+"""
 
 from spanscore.suites.exporting import send, to_file
 from spanscore.suites.junit import to_junit

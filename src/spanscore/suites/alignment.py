@@ -17,7 +17,11 @@ class UnalignedError(Exception):
 
 def interactions(recording: Recording) -> list[Interaction]:
     """The interactions of which something is expected, in order. Raises UnalignedError."""
-    return [_interaction(trace, expected) for expected, trace in _paired(recording) if not expected.is_empty]
+    return [
+        _interaction(trace, expected)
+        for expected, trace in _paired(recording)
+        if not expected.is_empty
+    ]
 
 
 def expected_calls(recording: Recording) -> tuple[tuple[ExpectedCall, ...], bool]:
@@ -31,10 +35,15 @@ def expected_calls(recording: Recording) -> tuple[tuple[ExpectedCall, ...], bool
 
 
 def _paired(recording: Recording) -> list[tuple[Expectation, AgentTrace]]:
-    """What is expected, by the case or else by the recording itself, with the turn of which it is. Raises."""
+    """What is expected, by the case or else by the recording itself, with the turn of which it is.
+
+    Raises.
+    """
     case, traces = recording.case, recording.traces
     if case.conversation:
-        return [_completed(*pair) for pair in zip(case.conversation, _aligned(recording), strict=True)]
+        return [
+            _completed(*pair) for pair in zip(case.conversation, _aligned(recording), strict=True)
+        ]
     if case.is_empty or len(traces) == 1:  # what turns state is of each by itself
         return [_completed(case, x) for x in traces]
     return [(case, _as_one(traces))]
@@ -42,7 +51,9 @@ def _paired(recording: Recording) -> list[tuple[Expectation, AgentTrace]]:
 
 def _completed(expectation: Expectation, trace: AgentTrace) -> tuple[Expectation, AgentTrace]:
     if is_lost(expectation, trace):
-        raise UnalignedError("what the recording states that it should come to arrived cut or redacted")
+        raise UnalignedError(
+            "what the recording states that it should come to arrived cut or redacted"
+        )
     return completed(expectation, trace), trace
 
 
@@ -54,7 +65,11 @@ def _aligned(recording: Recording) -> list[AgentTrace]:
     at = 0
     for turn in turns:
         wanted = normalised(turn.input)
-        place = at if wanted is None else next((x for x in range(at, len(said)) if said[x] == wanted), len(said))
+        place = (
+            at
+            if wanted is None
+            else next((x for x in range(at, len(said)) if said[x] == wanted), len(said))
+        )
         if place >= len(traces):
             break
         found.append(traces[place])
@@ -65,7 +80,9 @@ def _aligned(recording: Recording) -> list[AgentTrace]:
         return list(traces)
     missing = turns[len(found)].input
     what = f"turn {len(found)}" + (f" ({missing[:80]!r})" if missing else "")
-    raise UnalignedError(f"{what} is not in the recording, which has {len(traces)} of {len(turns)} turns")
+    raise UnalignedError(
+        f"{what} is not in the recording, which has {len(traces)} of {len(turns)} turns"
+    )
 
 
 def _as_one(traces: Sequence[AgentTrace]) -> AgentTrace:
@@ -79,7 +96,14 @@ def _as_one(traces: Sequence[AgentTrace]) -> AgentTrace:
         user_input="\n".join(x.user_input for x in traces if x.user_input) or None,
         tool_calls=tuple(call for x in traces for call in x.tool_calls or ()) if known else None,
         model_calls=tuple(call for x in traces for call in x.model_calls),
-        damaged=tuple(sorted({*last.damaged, *(name for x in traces for name in x.damaged if name == "tool_calls")})),
+        damaged=tuple(
+            sorted(
+                {
+                    *last.damaged,
+                    *(name for x in traces for name in x.damaged if name == "tool_calls"),
+                }
+            )
+        ),
     )
 
 

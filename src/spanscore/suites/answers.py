@@ -1,4 +1,6 @@
-"""Asks the judge whether an answer is the expected one; each interaction by itself, with nothing of another's."""
+"""Asks the judge whether an answer is the expected one; each interaction by itself, with nothing of
+another's.
+"""
 
 from collections.abc import Collection, Sequence
 
@@ -47,7 +49,9 @@ class Answers:
 
 
 class _Shown:
-    """Renders of an interaction what an answer is judged by: the input, the answer and the expected one."""
+    """Renders of an interaction what an answer is judged by: the input, the answer and the expected
+    one.
+    """
 
     def __init__(self, interaction: Interaction, config: Config) -> None:
         self._expected = interaction.expected_answer

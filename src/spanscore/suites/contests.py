@@ -9,7 +9,9 @@ from spanscore.model.score import JudgeUsage
 from spanscore.stats import Estimate, mean
 
 Mode: TypeAlias = Literal["round_robin", "linear"]
-"""Who meets whom: every two agents, or in each conversation the champion and the next agent, who may take its place."""
+"""Who meets whom: every two agents, or in each conversation the champion and the next agent, who
+may take its place.
+"""
 
 _NOTHING_SPENT = JudgeUsage()
 _TOLERANCE = 1e-9  # thirds of a point do not add up exactly
@@ -17,10 +19,13 @@ _TOLERANCE = 1e-9  # thirds of a point do not add up exactly
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """Two agents on one conversation. `winner` is None for a tie, and where `error` says why nobody judged.
+    """Two agents on one conversation.
 
-    `reasons` and `confidence` are of both askings, in which the agents are shown in this order and in the other; the
-    confidence is the mean of the two, 0 where they disagree. In the linear mode the first agent is the champion.
+    `winner` is None for a tie, and where `error` says why nobody judged.
+
+    `reasons` and `confidence` are of both askings, in which the agents are shown in this order and
+    in the other; the confidence is the mean of the two, 0 where they disagree. In the linear mode
+    the first agent is the champion.
     """
 
     case: str
@@ -46,8 +51,9 @@ class Contest:
 class Place:
     """A place in the ranking; agents with the same points share one, and the next is as many lower.
 
-    `share` is the mean of the points over the contests, or in the linear mode over the conversations, with an interval
-    over the conversations; None for an agent that was in no judged contest.
+    `share` is the mean of the points over the contests, or in the linear mode over the
+    conversations, with an interval over the conversations; None for an agent that was in no judged
+    contest.
     """
 
     rank: int
@@ -103,27 +109,41 @@ class _Points:
 
 
 def tournament(contests: Sequence[Contest], mode: Mode) -> Tournament:
-    """What the contests come to; in the linear mode those of a conversation are in the order in which they were."""
+    """What the contests come to; in the linear mode those of a conversation are in the order in
+    which they were.
+    """
     if mode == "round_robin":
         return Tournament(tuple(contests), tuple(ranked(contests)), mode)
     crowned = champions(contests)
-    return Tournament(tuple(contests), tuple(_places(contests, _crowns(contests, crowned))), mode, crowned)
+    return Tournament(
+        tuple(contests), tuple(_places(contests, _crowns(contests, crowned))), mode, crowned
+    )
 
 
 def ranked(contests: Sequence[Contest]) -> list[Place]:
     """The agents by their points: 1 for a contest won, a half for a tie.
 
-    >>> [(x.rank, x.agent) for x in ranked([Contest("q", ("a", "b"), "b", agreed=True), Contest("q", ("a", "c"), "c")])]
+    >>> [
+    ...     (x.rank, x.agent)
+    ...     for x in ranked(
+    ...         [Contest("q", ("a", "b"), "b", agreed=True), Contest("q", ("a", "c"), "c")]
+    ...     )
+    ... ]
     [(1, 'b'), (1, 'c'), (3, 'a')]
     """
     judged = [x for x in contests if not x.error]
-    return _places(contests, [_Points(agent, x.case, x.points_of(agent)) for x in judged for agent in x.agents])
+    return _places(
+        contests, [_Points(agent, x.case, x.points_of(agent)) for x in judged for agent in x.agents]
+    )
 
 
 def champions(contests: Iterable[Contest]) -> dict[str, tuple[str, ...]]:
-    """The champions of each conversation: the agent whom nobody beat any more, and those that tied with it.
+    """The champions of each conversation: the agent whom nobody beat any more, and those that tied
+    with it.
 
-    >>> champions([Contest("q", ("a", "b"), "b", agreed=True), Contest("q", ("b", "c"), agreed=True)])
+    >>> champions(
+    ...     [Contest("q", ("a", "b"), "b", agreed=True), Contest("q", ("b", "c"), agreed=True)]
+    ... )
     {'q': ('b', 'c')}
     """
     found: dict[str, tuple[str, ...]] = {}
@@ -140,9 +160,14 @@ def champions(contests: Iterable[Contest]) -> dict[str, tuple[str, ...]]:
 
 
 def _crowns(contests: Iterable[Contest], crowned: Mapping[str, Sequence[str]]) -> list[_Points]:
-    """A point for each conversation, shared by its champions; 0 for the others that were in a judged contest."""
+    """A point for each conversation, shared by its champions; 0 for the others that were in a
+    judged contest.
+    """
     met = dict.fromkeys((x.case, agent) for x in contests if not x.error for agent in x.agents)
-    return [_Points(agent, case, 1 / len(crowned[case]) if agent in crowned[case] else 0.0) for case, agent in met]
+    return [
+        _Points(agent, case, 1 / len(crowned[case]) if agent in crowned[case] else 0.0)
+        for case, agent in met
+    ]
 
 
 def _places(contests: Iterable[Contest], counted: Iterable[_Points]) -> list[Place]:

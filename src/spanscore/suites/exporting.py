@@ -1,4 +1,6 @@
-"""The scores of a run on their way out: the same spans, events, histogram and annotations that a server sends."""
+"""The scores of a run on their way out: the same spans, events, histogram and annotations that a
+server sends.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -38,8 +40,8 @@ async def send(
 ) -> list[str]:
     """Send to all exporters of `config`; gives what could not be delivered, in a line each.
 
-    The times, in Unix ns, are those between which the histogram counts; `authenticators` are those that an exporter's
-    `auth` may name. Raises ConfigError where one cannot be opened.
+    The times, in Unix ns, are those between which the histogram counts; `authenticators` are those
+    that an exporter's `auth` may name. Raises ConfigError where one cannot be opened.
     """
     evaluations = tallied(evaluations, (), {})
     exporters, sinks = open_exporters(config, authenticators), open_sinks(config)
@@ -49,7 +51,11 @@ async def send(
     try:
         found = await asyncio.gather(
             *(
-                _send(name, exporter, [x for x in requests if x[0] != "traces" or name not in spanless])
+                _send(
+                    name,
+                    exporter,
+                    [x for x in requests if x[0] != "traces" or name not in spanless],
+                )
                 for name, exporter in exporters.items()
             ),
             *(_file(name, sink, filed) for name, sink in sinks.items()),
@@ -69,7 +75,12 @@ def _requests(
     for at in range(0, len(evaluations), _BATCH):
         some = evaluations[at : at + _BATCH]
         if config.emit.spans:
-            found.append(("traces", spans.request(some, config.placement, config.max_text_length, config.spans)))
+            found.append(
+                (
+                    "traces",
+                    spans.request(some, config.placement, config.max_text_length, config.spans),
+                )
+            )
         if config.emit.events:
             found.append(("logs", events.request(some, config.max_text_length)))
     if config.emit.metrics:
@@ -77,7 +88,9 @@ def _requests(
     return [(signal, body) for signal, body in found if body]
 
 
-async def _send(name: str, exporter: Exporter, requests: Sequence[tuple[Signal, bytes]]) -> list[str]:
+async def _send(
+    name: str, exporter: Exporter, requests: Sequence[tuple[Signal, bytes]]
+) -> list[str]:
     problems: dict[str, None] = {}
     for signal, body in requests:
         try:
@@ -103,7 +116,10 @@ async def _file(name: str, sink: Sink, evaluations: Sequence[Evaluation]) -> lis
         except (UndeliveredError, PermanentError) as error:
             problems[f"{name}: scores not filed: {error}"] = None
     if missing:
-        problems[f"{name}: {missing} of {len(evaluations)} scores not filed, since it has not got their traces"] = None
+        problems[
+            f"{name}: {missing} of {len(evaluations)} scores not filed, since it has not got their"
+            " traces"
+        ] = None
     return list(problems)
 
 

@@ -1,4 +1,6 @@
-"""A run as JUnit XML, which CI systems show: one test case a case, with what kept its trials from passing."""
+"""A run as JUnit XML, which CI systems show: one test case a case, with what kept its trials from
+passing.
+"""
 
 import re
 import xml.etree.ElementTree as ET
@@ -11,9 +13,12 @@ _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def to_junit(run: Run) -> str:
-    """The document. It keeps to what the schemas in use have in common (Apache Ant's, Jenkins' in all its versions).
+    """The document.
 
-    A case that fails is a `failure`, one of which it cannot be told an `error`, one that nothing matches `skipped`.
+    It keeps to what the schemas in use have in common (Apache Ant's, Jenkins' in all its versions).
+
+    A case that fails is a `failure`, one of which it cannot be told an `error`, one that nothing
+    matches `skipped`.
     """
     root = ET.Element("testsuites")
     started = datetime.fromtimestamp(run.started_at_ns / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%S")
@@ -45,7 +50,11 @@ def to_junit(run: Run) -> str:
 
 
 def _add(suite: ET.Element, run: Run, result: CaseResult) -> None:
-    named = {"classname": _clean(run.suite.name), "name": _clean(result.case.id), "time": f"{_time_s(result):.3f}"}
+    named = {
+        "classname": _clean(run.suite.name),
+        "name": _clean(result.case.id),
+        "time": f"{_time_s(result):.3f}",
+    }
     case = ET.SubElement(suite, "testcase", named)
     if result.status == "unmatched":
         ET.SubElement(case, "skipped")
@@ -54,7 +63,9 @@ def _add(suite: ET.Element, run: Run, result: CaseResult) -> None:
         told += f", {result.errors} cannot be told" if result.errors else ""
         message = f"{told}; required is {result.required_pass_rate:.0%}"
         tag = "failure" if result.status == "fail" else "error"
-        ET.SubElement(case, tag, {"type": result.status, "message": message}).text = _clean("\n".join(result.reasons))
+        ET.SubElement(case, tag, {"type": result.status, "message": message}).text = _clean(
+            "\n".join(result.reasons)
+        )
 
 
 def _time_s(result: CaseResult) -> float:

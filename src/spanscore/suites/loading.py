@@ -1,4 +1,6 @@
-"""A suite file read and checked: one line for each thing that is wrong, with the file, the line and the key."""
+"""A suite file read and checked: one line for each thing that is wrong, with the file, the line and
+the key.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,9 +26,13 @@ def load(path: Path) -> Suite:
             raise InputError(f"{path}: larger than {_MAX_FILE_BYTES} bytes; this is no suite")
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; name a suite file that can be read") from error
+        raise InputError(
+            f"{path}: {error.strerror or error}; name a suite file that can be read"
+        ) from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8") from error
+        raise InputError(
+            f"{path}: not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8"
+        ) from error
     return parse(text, str(path))
 
 
@@ -36,12 +42,17 @@ def parse(text: str, name: str = "suite") -> Suite:
     if data is None:
         raise InputError(f"{name}: empty; a suite has a name and cases")
     if not isinstance(data, dict):
-        raise InputError(f"{name}: expected keys such as `cases:` at the top, found a {type(data).__name__}")
+        raise InputError(
+            f"{name}: expected keys such as `cases:` at the top, found a {type(data).__name__}"
+        )
     try:
         return Suite.model_validate(data)
     except ValidationError as error:
         problems = error.errors(include_url=False)
-        lines = [f"{name}{_line(root, x['loc'])}: {explain(x, Suite, _WHOLE)}" for x in problems[:_MAX_PROBLEMS]]
+        lines = [
+            f"{name}{_line(root, x['loc'])}: {explain(x, Suite, _WHOLE)}"
+            for x in problems[:_MAX_PROBLEMS]
+        ]
         if len(problems) > _MAX_PROBLEMS:
             lines.append(f"{name}: and {len(problems) - _MAX_PROBLEMS} more")
         raise InputError("\n".join(lines)) from error
@@ -72,11 +83,17 @@ def json_schema() -> dict[str, Any]:
 
 
 def _refuse_traps(root: yaml.Node, name: str) -> None:
-    """Refuse what would fill the memory once read, and what YAML would read in silence as something else."""
+    """Refuse what would fill the memory once read, and what YAML would read in silence as something
+    else.
+    """
     if _count(root, {}) > _MAX_VALUES:
-        raise InputError(f"{name}: its anchors stand for more than {_MAX_VALUES:,} values; this is no suite")
+        raise InputError(
+            f"{name}: its anchors stand for more than {_MAX_VALUES:,} values; this is no suite"
+        )
     for key in _repeated(root, set()):
-        raise InputError(f"{name}:{key.start_mark.line + 1}: the key {key.value!r} is there twice; keep one")
+        raise InputError(
+            f"{name}:{key.start_mark.line + 1}: the key {key.value!r} is there twice; keep one"
+        )
 
 
 def _line_of(error: yaml.YAMLError) -> str:
@@ -112,7 +129,9 @@ def _children(node: yaml.Node | None, part: str | int) -> Iterator[tuple[int, ya
 
 
 def _count(node: yaml.Node, known: dict[int, int]) -> int:
-    """How many values a node stands for once its aliases are written out; each node is looked at once."""
+    """How many values a node stands for once its aliases are written out; each node is looked at
+    once.
+    """
     if id(node) not in known:
         known[id(node)] = 1  # what holds itself is refused by the reader
         known[id(node)] += sum(_count(x, known) for x in _held(node))

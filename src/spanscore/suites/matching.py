@@ -1,4 +1,6 @@
-"""Which recorded traces are of which case, and which of them are one trial: a conversation from its first turn."""
+"""Which recorded traces are of which case, and which of them are one trial: a conversation from its
+first turn.
+"""
 
 import difflib
 import unicodedata
@@ -20,7 +22,8 @@ _SHOWN_CHARS = 80
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One trial of a case: the turns of one conversation, oldest first; `run` is the `test.suite.run.id` they have.
+    """One trial of a case: the turns of one conversation, oldest first; `run` is the
+    `test.suite.run.id` they have.
 
     `is_session`: they are a whole session, and not a part of one that has other turns too.
     """
@@ -38,15 +41,19 @@ class Recording:
     @property
     def name(self) -> str:
         """What it is called in a message."""
-        return f"session {self.session_id}" if self.session_id else f"trace {self.traces[0].trace_ids[0]}"
+        return (
+            f"session {self.session_id}"
+            if self.session_id
+            else f"trace {self.traces[0].trace_ids[0]}"
+        )
 
 
 @dataclass(slots=True)
 class Matched:
     """What was found: the trials of each case by its id, and the cases that nothing matches.
 
-    `unclaimed_ids` are the case ids of recordings that the suite has no case of, `of_others` the suites that recordings
-    name in place of this one, by the case ids that they name.
+    `unclaimed_ids` are the case ids of recordings that the suite has no case of, `of_others` the
+    suites that recordings name in place of this one, by the case ids that they name.
     """
 
     recordings: dict[str, list[Recording]] = field(default_factory=dict)
@@ -59,7 +66,8 @@ class Matched:
         sought = [f"test.case.id {case.id!r}"]
         if case.session_id:
             sought.append(
-                f"the session {case.session_id[0]!r}" + " (or another of its list)" * (len(case.session_id) > 1)
+                f"the session {case.session_id[0]!r}"
+                + " (or another of its list)" * (len(case.session_id) > 1)
             )
         if case.attributes:
             sought.append("its attributes")
@@ -68,8 +76,14 @@ class Matched:
         near = difflib.get_close_matches(case.id, self.unclaimed_ids, n=1)
         hint = f"; there is test.case.id {near[0]!r}, is it that?" if near else ""
         if case.id in self.of_others:
-            hint = f"; it is recorded with test.suite.name {self.of_others[case.id]!r}, which is not this suite's name"
-        return f"case {case.id!r}: nothing recorded matches it; sought was {', then '.join(sought)}{hint}"
+            hint = (
+                f"; it is recorded with test.suite.name {self.of_others[case.id]!r}, which is not"
+                " this suite's name"
+            )
+        return (
+            f"case {case.id!r}: nothing recorded matches it; sought was"
+            f" {', then '.join(sought)}{hint}"
+        )
 
 
 def own_attributes(trace: AgentTrace) -> Iterable[Attributes]:
@@ -77,10 +91,14 @@ def own_attributes(trace: AgentTrace) -> Iterable[Attributes]:
     yield trace.target.resource
 
 
-def match(suite: Suite, traces: Sequence[AgentTrace], attributes_of: AttributesOf = own_attributes) -> Matched:
-    """Find the trials of each case: by test.case.id, else by its session, else its attributes, else the user's input.
+def match(
+    suite: Suite, traces: Sequence[AgentTrace], attributes_of: AttributesOf = own_attributes
+) -> Matched:
+    """Find the trials of each case: by test.case.id, else by its session, else its attributes, else
+    the user's input.
 
-    Raises InputError where a trace is of two cases, or it cannot be told which turns are one conversation.
+    Raises InputError where a trace is of two cases, or it cannot be told which turns are one
+    conversation.
     """
     index = _Index(suite)
     found: defaultdict[str, list[Recording]] = defaultdict(list)
@@ -94,18 +112,27 @@ def match(suite: Suite, traces: Sequence[AgentTrace], attributes_of: AttributesO
     sizes = Counter(x.session_key for x in traces)
     for case_id, recordings in found.items():
         recordings.sort(key=lambda x: _order(x.traces[0]))
-        found[case_id] = [replace(x, is_session=sizes[x.traces[0].session_key] == len(x.traces)) for x in recordings]
+        found[case_id] = [
+            replace(x, is_session=sizes[x.traces[0].session_key] == len(x.traces))
+            for x in recordings
+        ]
     ids_there = {x.trial.case: x.trial.suite for x in traces if x.trial and x.trial.case}
     return Matched(
         dict(found),
         [x for x in suite.cases if x.id not in found],
         frozenset(ids_there.keys() - index.cases.keys()),
-        {case_id: name for case_id, name in ids_there.items() if name is not None and name != suite.name},
+        {
+            case_id: name
+            for case_id, name in ids_there.items()
+            if name is not None and name != suite.name
+        },
     )
 
 
 _Inputs: TypeAlias = Mapping[str, Sequence[tuple[Case, Sequence[str | None]]]]
-"""Cases by what the user says first in them, each with all that the user says; all as `normalised` gives it."""
+"""Cases by what the user says first in them, each with all that the user says; all as `normalised`
+gives it.
+"""
 
 
 def _inputs(cases: Iterable[Case]) -> _Inputs:
@@ -128,7 +155,9 @@ class _Index:
             for session_id in case.session_id:
                 self.by_session[session_id].append(case)
         self.selecting = [
-            (x, {(key, _text(value)) for key, value in x.attributes.items()}) for x in suite.cases if x.attributes
+            (x, {(key, _text(value)) for key, value in x.attributes.items()})
+            for x in suite.cases
+            if x.attributes
         ]
         self.by_input = _inputs(suite.cases)
 
@@ -144,11 +173,17 @@ _Claimed: TypeAlias = dict[tuple[str, str | None, str | None], list[AgentTrace]]
 def _claimed(
     index: _Index, traces: Sequence[AgentTrace], attributes_of: AttributesOf
 ) -> tuple[_Claimed, list[AgentTrace]]:
-    """The traces that say by themselves, or whose session says, of which case they are; and those that do not."""
+    """The traces that say by themselves, or whose session says, of which case they are; and those
+    that do not.
+    """
     claimed: defaultdict[tuple[str, str | None, str | None], list[AgentTrace]] = defaultdict(list)
     left: list[AgentTrace] = []
     for (session, run), together in _together(traces).items():
-        ids = {x.trial.case for x in together if x.trial and x.trial.case} if session is not None else set()
+        ids = (
+            {x.trial.case for x in together if x.trial and x.trial.case}
+            if session is not None
+            else set()
+        )
         only = next(iter(ids)) if len(ids) == 1 else None
         for trace in together:
             case = _claiming(index, trace, only, attributes_of)
@@ -160,15 +195,20 @@ def _claimed(
 
 
 def normalised(text: str | None) -> str | None:
-    r"""A user's words as they are compared: without case, forms of one letter, and runs of white space.
+    r"""A user's words as they are compared: without case, forms of one letter, and runs of white
+    space.
 
     >>> normalised(" What is\nUP? ")
     'what is up?'
     """
-    return None if text is None else " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    return (
+        None if text is None else " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    )
 
 
-def _together(traces: Iterable[AgentTrace]) -> dict[tuple[str | None, str | None], list[AgentTrace]]:
+def _together(
+    traces: Iterable[AgentTrace],
+) -> dict[tuple[str | None, str | None], list[AgentTrace]]:
     """The traces of each session and run, oldest first; those of no session together."""
     members: defaultdict[tuple[str | None, str | None], list[AgentTrace]] = defaultdict(list)
     for trace in sorted(traces, key=_order):
@@ -180,8 +220,12 @@ def _order(trace: AgentTrace) -> tuple[int, tuple[str, ...], str]:
     return trace.started_ns, trace.trace_ids, trace.opening_span_id
 
 
-def _claiming(index: _Index, trace: AgentTrace, session_case: str | None, attributes_of: AttributesOf) -> Case | None:
-    """The case that a trace is of by what it says itself; `session_case` is the one case that its session names."""
+def _claiming(
+    index: _Index, trace: AgentTrace, session_case: str | None, attributes_of: AttributesOf
+) -> Case | None:
+    """The case that a trace is of by what it says itself; `session_case` is the one case that its
+    session names.
+    """
     if not index.may_hold(trace):
         return None
     named = (trace.trial.case if trace.trial else None) or session_case
@@ -200,7 +244,8 @@ def _only(cases: Sequence[Case], trace: AgentTrace, by: str) -> Case:
     if len(cases) > 1:
         names = " and ".join(repr(x.id) for x in cases[:3])
         raise InputError(
-            f"trace {trace.trace_ids[0]} is of cases {names} by {by}; let only one of them match, or set test.case.id"
+            f"trace {trace.trace_ids[0]} is of cases {names} by {by}; let only one of them match,"
+            " or set test.case.id"
         )
     return cases[0]
 
@@ -214,7 +259,9 @@ def _text(value: object) -> str:
 
 
 def _conversations(case: Case, traces: list[AgentTrace]) -> Iterator[tuple[AgentTrace, ...]]:
-    """The traces that are known to be of one case, run and session (or of no session), as conversations."""
+    """The traces that are known to be of one case, run and session (or of no session), as
+    conversations.
+    """
     if case.first_input is not None:
         again = [tuple(some) for _, some in _by_input(_inputs([case]), traces)]
         if len(again) > 1 or (traces[0].session_id is None and again):
@@ -226,17 +273,24 @@ def _conversations(case: Case, traces: list[AgentTrace]) -> Iterator[tuple[Agent
         yield from ((x,) for x in traces)
     else:
         raise InputError(
-            f"case {case.id!r}: {len(traces)} traces without a session, and the case has {len(case.conversation)} "
-            "turns; record session.id, so that it can be told which belong together"
+            f"case {case.id!r}: {len(traces)} traces without a session, and the case has"
+            f" {len(case.conversation)} turns; record session.id, so that it can be told which"
+            " belong together"
         )
 
 
-def _by_input(inputs: _Inputs, traces: Sequence[AgentTrace]) -> Iterator[tuple[Case, Sequence[AgentTrace]]]:
-    """The conversations in a sequence of turns, by what the user says in them; what is of no case is passed over."""
+def _by_input(
+    inputs: _Inputs, traces: Sequence[AgentTrace]
+) -> Iterator[tuple[Case, Sequence[AgentTrace]]]:
+    """The conversations in a sequence of turns, by what the user says in them; what is of no case
+    is passed over.
+    """
     said = [normalised(x.user_input) for x in traces]
     at = 0
     while at < len(traces):
-        lengths = [(case, _matching(wanted, said, at)) for case, wanted in inputs.get(said[at] or "", ())]
+        lengths = [
+            (case, _matching(wanted, said, at)) for case, wanted in inputs.get(said[at] or "", ())
+        ]
         longest = max((length for _, length in lengths), default=0)
         if longest:
             best = [case for case, length in lengths if length == longest]
@@ -245,6 +299,10 @@ def _by_input(inputs: _Inputs, traces: Sequence[AgentTrace]) -> Iterator[tuple[C
 
 
 def _matching(wanted: Sequence[str | None], said: Sequence[str | None], at: int) -> int:
-    """How many turns of a case follow from `at` on: all of them, or those before the record ends; else 0."""
+    """How many turns of a case follow from `at` on: all of them, or those before the record ends;
+    else 0.
+    """
     there = said[at : at + len(wanted)]
-    return len(there) if all(x is None or x == y for x, y in zip(wanted, there, strict=False)) else 0
+    return (
+        len(there) if all(x is None or x == y for x, y in zip(wanted, there, strict=False)) else 0
+    )

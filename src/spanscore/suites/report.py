@@ -1,4 +1,6 @@
-"""What a run of a suite came to: trials, cases and the whole, with their rates and how sure they are."""
+"""What a run of a suite came to: trials, cases and the whole, with their rates and how sure they
+are.
+"""
 
 import hashlib
 from collections import Counter, defaultdict
@@ -21,7 +23,10 @@ SCHEMA = "spanscore.run/1"
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """A case with its trials. Rates are of `n` of them, `passed` of which passed; `errors` could not be told."""
+    """A case with its trials.
+
+    Rates are of `n` of them, `passed` of which passed; `errors` could not be told.
+    """
 
     case: Case
     status: str
@@ -51,7 +56,10 @@ class CaseResult:
         for number, trial in enumerate(self.trials, 1):
             for text in trial.reasons:
                 numbers[text].append(number)
-        return [f"trial{'s' if len(those) > 1 else ''} {_ranges(those)}: {text}" for text, those in numbers.items()]
+        return [
+            f"trial{'s' if len(those) > 1 else ''} {_ranges(those)}: {text}"
+            for text, those in numbers.items()
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,9 @@ class Run:
 
     @property
     def cases_that_pass(self) -> Estimate | None:
-        """The share of the cases that pass, among those of which it can be told; None where there are none."""
+        """The share of the cases that pass, among those of which it can be told; None where there
+        are none.
+        """
         told = [x for x in self.cases if x.status in {"pass", "fail"} and x.n]
         if not told:
             return None
@@ -98,7 +108,8 @@ class Run:
         return [x for case in self.cases for trial in case.trials for x in trial.evaluations]
 
     def clusters_of(self, cases: Sequence[CaseResult]) -> list[int] | None:
-        """The number of a cluster for each of `cases`, where some were recorded in one session; else None.
+        """The number of a cluster for each of `cases`, where some were recorded in one session;
+        else None.
 
         What happens in one session is not independent.
         """
@@ -106,11 +117,12 @@ class Run:
         return None if len(set(found)) == len(found) else found
 
     def over_cases(self, name: str) -> tuple[Estimate, str] | None:
-        """pass@k (`pass_at_k`) or pass^k (`pass_pow_k`) as the mean over cases, and by which form each is estimated.
+        """pass@k (`pass_at_k`) or pass^k (`pass_pow_k`) as the mean over cases, and by which form
+        each is estimated.
 
-        The unbiased form where every case has k trials: a mean of the other forms over cases is off by as much however
-        many cases there are. Else the form of the suite's statistics. None where no trial can be told, or where cases
-        have different k.
+        The unbiased form where every case has k trials: a mean of the other forms over cases is off
+        by as much however many cases there are. Else the form of the suite's statistics. None where
+        no trial can be told, or where cases have different k.
         """
         cases = [x for x in self.cases if x.odds["n"]]
         counted = [(x.odds["n"], x.odds["c"]) for x in cases]
@@ -134,12 +146,16 @@ class Run:
 
     @property
     def pass_rate(self) -> Estimate | None:
-        """The share of trials that pass, as the mean over cases: trials of one case are not independent."""
+        """The share of trials that pass, as the mean over cases: trials of one case are not
+        independent.
+        """
         cases = [x for x in self.cases if x.n]
         if not cases:
             return None
         counts, level = [(x.n, x.passed) for x in cases], self.suite.agentic.level
-        return over_tasks(counts, 1, estimator=unbiased_pass_at_k, level=level, clusters=self.clusters_of(cases))
+        return over_tasks(
+            counts, 1, estimator=unbiased_pass_at_k, level=level, clusters=self.clusters_of(cases)
+        )
 
     @property
     def mean_score(self) -> Estimate | None:
@@ -154,7 +170,9 @@ class Run:
 
 
 def result(suite: Suite, case: Case, trials: Sequence[Trial], run_id: str) -> CaseResult:
-    """The result of a case; its trials' evaluations now say of which test they are, and with which result."""
+    """The result of a case; its trials' evaluations now say of which test they are, and with which
+    result.
+    """
     agentic = suite.agentic
     told = [x for x in trials if not x.is_open]
     k = suite.attempts(case)
@@ -164,12 +182,20 @@ def result(suite: Suite, case: Case, trials: Sequence[Trial], run_id: str) -> Ca
         assessed = [y for x in told for y in x.conversation.assessed]
         n, c = len(assessed), sum(x.is_correct is True for x in assessed)
     required = suite.required_of(case)
-    return CaseResult(case, _status(trials, required), tuple(finished), required, agentic.odds(n, c, k))
+    return CaseResult(
+        case, _status(trials, required), tuple(finished), required, agentic.odds(n, c, k)
+    )
 
 
 def unmatched(suite: Suite, case: Case) -> CaseResult:
     """The result of a case that nothing recorded matches."""
-    return CaseResult(case, "unmatched", (), suite.required_of(case), suite.agentic.odds(0, 0, suite.attempts(case)))
+    return CaseResult(
+        case,
+        "unmatched",
+        (),
+        suite.required_of(case),
+        suite.agentic.odds(0, 0, suite.attempts(case)),
+    )
 
 
 def to_json(run: Run) -> dict[str, Any]:
@@ -190,7 +216,11 @@ def as_text(value: Any) -> str:
 
 
 def _finished(suite: Suite, trials: Sequence[Trial], run_id: str, k: int) -> list[Trial]:
-    assessed = [x.conversation for x in trials if x.conversation.assessed and x.conversation.obstacle is None]
+    assessed = [
+        x.conversation
+        for x in trials
+        if x.conversation.assessed and x.conversation.obstacle is None
+    ]
     counts = len(assessed), sum(all(y.is_correct for y in x.assessed) for x in assessed)
     found = []
     for trial in trials:
@@ -219,9 +249,23 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def _digest(evaluation: Evaluation, status: str | None) -> str:
-    """Of all that an evaluation says of the trial, but not of when it was made and what that cost."""
+    """Of all that an evaluation says of the trial, but not of when it was made and what that
+    cost.
+    """
     told = evaluation.to_json()
-    said = [told[x] for x in ("status", "value", "label", "threshold", "reason", "metadata", "evaluator", "error")]
+    said = [
+        told[x]
+        for x in (
+            "status",
+            "value",
+            "label",
+            "threshold",
+            "reason",
+            "metadata",
+            "evaluator",
+            "error",
+        )
+    ]
     return hashlib.sha256(dumps([*said, status]).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -230,7 +274,9 @@ def _status(trials: Sequence[Trial], required: float) -> str:
     counts = Counter(x.status for x in trials)
     if reaches(counts["pass"] / len(trials), required):
         return "pass"
-    return "error" if reaches((counts["pass"] + counts["error"]) / len(trials), required) else "fail"
+    return (
+        "error" if reaches((counts["pass"] + counts["error"]) / len(trials), required) else "fail"
+    )
 
 
 def _case_json(result: CaseResult, agentic: Agentic) -> dict[str, Any]:
@@ -241,7 +287,9 @@ def _case_json(result: CaseResult, agentic: Agentic) -> dict[str, Any]:
         "passed": result.passed,
         "errors": result.errors,
         "required_pass_rate": result.required_pass_rate,
-        "pass_rate": rate(result.passed, result.n, level=agentic.level).to_json() if result.n else None,
+        "pass_rate": rate(result.passed, result.n, level=agentic.level).to_json()
+        if result.n
+        else None,
         "unit": agentic.unit,
         **odds,
         "reading": reading(odds["pass_at_k"], odds["pass_pow_k"]),
@@ -286,7 +334,10 @@ def _overall_json(run: Run) -> dict[str, Any]:
         odds[name] = None if found is None else {**found[0].to_json(), "statistics": found[1]}
     at_k, pow_k = ((odds[name] or {}).get("value") for name in ("pass_at_k", "pass_pow_k"))
     return {
-        "cases": {"total": len(run.cases), **{x: run.count(x) for x in ("pass", "fail", "error", "unmatched")}},
+        "cases": {
+            "total": len(run.cases),
+            **{x: run.count(x) for x in ("pass", "fail", "error", "unmatched")},
+        },
         "trials": {
             "total": sum(len(x.trials) for x in run.cases),
             "passed": sum(x.passed for x in run.cases),

@@ -1,4 +1,6 @@
-"""Runs a suite over recorded traces: matches, checks what can be checked before a judge is asked, scores."""
+"""Runs a suite over recorded traces: matches, checks what can be checked before a judge is asked,
+scores.
+"""
 
 import asyncio
 import difflib
@@ -30,7 +32,9 @@ _MAX_TRIALS_AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A suite with its recordings, checked and ready to be scored; `name` stands in front of error messages."""
+    """A suite with its recordings, checked and ready to be scored; `name` stands in front of error
+    messages.
+    """
 
     suite: Suite
     matched: Matched
@@ -51,17 +55,23 @@ def prepare(
     only_match: bool = False,
     name: str = "suite",
 ) -> Prepared:
-    """Match recordings to cases and refuse what cannot be right. `name` stands in front of error messages.
+    """Match recordings to cases and refuse what cannot be right.
 
-    Raises InputError, with a line for each thing that is wrong: a case that nothing matches (unless `skip_unmatched`),
-    fewer trials than are wanted, an expected tool that there is not, k above n for the unbiased form. Of these only the
-    first is looked for with `only_match`.
+    `name` stands in front of error messages.
+
+    Raises InputError, with a line for each thing that is wrong: a case that nothing matches (unless
+    `skip_unmatched`), fewer trials than are wanted, an expected tool that there is not, k above n
+    for the unbiased form. Of these only the first is looked for with `only_match`.
     """
     try:
         matched = match(suite, traces, attributes_of)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
-    problems = [] if skip_unmatched else [*map(matched.told, matched.unmatched), *_missing_sessions(matched, traces)]
+    problems = (
+        []
+        if skip_unmatched
+        else [*map(matched.told, matched.unmatched), *_missing_sessions(matched, traces)]
+    )
     problems += [] if only_match else [*_unknown_tools(suite, traces), *_too_few(suite, matched)]
     if not matched.recordings and not problems:
         problems = ["none of its cases is in what was recorded"]
@@ -80,11 +90,13 @@ async def run(
     judge: Judge | None = None,
     done: Callable[[], object] = lambda: None,
 ) -> Run:
-    """Score all trials. `settings` say who judges, or `model` in their place; `done` is called after each trial.
+    """Score all trials.
 
-    `judge` is asked in place of the one that `settings` describe.
-    `cache` keeps the judge's answers beyond this run; None: they are kept in memory. Raises InputError where
-    the suite or the configuration names what there is not.
+    `settings` say who judges, or `model` in their place; `done` is called after each trial.
+
+    `judge` is asked in place of the one that `settings` describe. `cache` keeps the judge's answers
+    beyond this run; None: they are kept in memory. Raises InputError where the suite or the
+    configuration names what there is not.
     """
     suite, started_ns = prepared.suite, time.time_ns()
     try:
@@ -101,12 +113,15 @@ async def run(
             done()
             return trial
 
-        return await asyncio.gather(*(one(x) for x in range(len(prepared.matched.recordings[case_id]))))
+        return await asyncio.gather(
+            *(one(x) for x in range(len(prepared.matched.recordings[case_id])))
+        )
 
     ids = [x.id for x in suite.cases if x.id in prepared.matched.recordings]
     trials = dict(zip(ids, await asyncio.gather(*map(case_result, ids)), strict=True))
     results: list[CaseResult] = [
-        result(suite, x, trials[x.id], own_id) if x.id in trials else unmatched(suite, x) for x in suite.cases
+        result(suite, x, trials[x.id], own_id) if x.id in trials else unmatched(suite, x)
+        for x in suite.cases
     ]
     return Run(suite, own_id, started_ns, tuple(results))
 
@@ -119,13 +134,16 @@ def run_suite(
     model: str | None = None,
     skip_unmatched: bool = False,
 ) -> Run:
-    """Run a suite, or the one in a YAML file, over agent traces, and wait for it; also inside a running event loop.
+    """Run a suite, or the one in a YAML file, over agent traces, and wait for it; also inside a
+    running event loop.
 
-    `settings` say who judges (by default SPANSCORE_JUDGE_MODEL, or nobody), `model` names another model. Raises
-    InputError as `load` and `prepare`.
+    `settings` say who judges (by default SPANSCORE_JUDGE_MODEL, or nobody), `model` names another
+    model. Raises InputError as `load` and `prepare`.
     """
     return waited_for(
-        lambda: run_suite_async(suite, traces, settings=settings, model=model, skip_unmatched=skip_unmatched)
+        lambda: run_suite_async(
+            suite, traces, settings=settings, model=model, skip_unmatched=skip_unmatched
+        )
     )
 
 
@@ -137,7 +155,9 @@ async def run_suite_async(
     model: str | None = None,
     skip_unmatched: bool = False,
 ) -> Run:
-    """What `run_suite` does, for whoever has an event loop and other things to do in it meanwhile."""
+    """What `run_suite` does, for whoever has an event loop and other things to do in it
+    meanwhile.
+    """
     read = suite if isinstance(suite, Suite) else load(Path(suite))
     prepared = prepare(read, traces, skip_unmatched=skip_unmatched)
     return await run(prepared, settings or config.default(), model=model)
@@ -169,24 +189,35 @@ def _trying(suite: Suite, settings: Settings, model: str | None, judge: Judge | 
 
 
 def _missing_sessions(matched: Matched, traces: Sequence[AgentTrace]) -> Iterator[str]:
-    """A session in a case's list that nothing was recorded in: without it the case would have one trial less."""
+    """A session in a case's list that nothing was recorded in: without it the case would have one
+    trial less.
+    """
     there = {x.session_id for x in traces}
     for case_id, recordings in matched.recordings.items():
         listed = recordings[0].case.session_id
         for session_id in listed if len(listed) > 1 else ():
             if session_id not in there:
-                yield f"case {case_id!r}: nothing is recorded in the session {session_id!r}; leave it out of its list"
+                yield (
+                    f"case {case_id!r}: nothing is recorded in the session {session_id!r}; leave it"
+                    " out of its list"
+                )
 
 
 def _unknown_tools(suite: Suite, traces: Sequence[AgentTrace]) -> Iterator[str]:
-    """An expected tool that no recording offers or calls, and that the suite does not declare, is a slip of the pen."""
+    """An expected tool that no recording offers or calls, and that the suite does not declare, is a
+    slip of the pen.
+    """
     known = {*suite.tools}
     known |= {tool.name for trace in traces for tool in trace.available_tools or ()}
     known |= {call.name for trace in traces for call in trace.tool_calls or ()}
     for case in suite.cases:
         for name in dict.fromkeys(x for x in case.tool_names() if x not in known):
             near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known)[:20]) or 'none'};"
+            hint = (
+                f"did you mean {near[0]!r}?"
+                if near
+                else f"known are {', '.join(sorted(known)[:20]) or 'none'};"
+            )
             yield (
                 f"case {case.id!r}: no recording offers or calls a tool {name!r}; {hint} "
                 "where it is right all the same, list it under tools"
@@ -202,8 +233,17 @@ def _too_few(suite: Suite, matched: Matched) -> Iterator[str]:
             continue
         what, n = "recorded trials", found
         if suite.agentic.unit == "interaction":
-            what, n = "interactions of its conversation", sum(not x.is_empty for x in case.expectations)
+            what, n = (
+                "interactions of its conversation",
+                sum(not x.is_empty for x in case.expectations),
+            )
         if found < wanted:
-            yield f"case {case.id!r}: the suite wants {wanted} trials and the recordings hold {found}; record more"
+            yield (
+                f"case {case.id!r}: the suite wants {wanted} trials and the recordings hold"
+                f" {found}; record more"
+            )
         elif suite.agentic.statistics == "unbiased" and k > n > 0:
-            yield f"case {case.id!r}: k is {k} and n ({what}) is {n}; the unbiased form is for k up to n, so lower k"
+            yield (
+                f"case {case.id!r}: k is {k} and n ({what}) is {n}; the unbiased form is for k up"
+                " to n, so lower k"
+            )

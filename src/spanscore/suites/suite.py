@@ -1,4 +1,6 @@
-"""What a suite file may say: cases, what is expected of the agent in each, and when the suite passes."""
+"""What a suite file may say: cases, what is expected of the agent in each, and when the suite
+passes.
+"""
 
 import math
 from collections import Counter
@@ -6,7 +8,15 @@ from collections.abc import Iterable, Iterator
 from datetime import date
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from spanscore.errors import InputError
 from spanscore.evaluation import Overrides
@@ -41,7 +51,11 @@ def _several(value: Any) -> Any:
     """A text as a list of one, and each of a list once."""
     if value is None:
         return ()
-    return tuple(dict.fromkeys(map(_text, value))) if isinstance(value, list | tuple) else (_text(value),)
+    return (
+        tuple(dict.fromkeys(map(_text, value)))
+        if isinstance(value, list | tuple)
+        else (_text(value),)
+    )
 
 
 Text = Annotated[str, BeforeValidator(_text), Field(min_length=1, max_length=_MAX_TEXT)]
@@ -74,7 +88,9 @@ def _on_scale(thresholds: dict[str, float]) -> dict[str, float]:
             raise ValueError("rubric is many scores; name one, such as rubric.overall")
         low, high = rubric_scale(name) if is_rubric(name) else available()[name].scale
         if not low <= least <= high:
-            raise ValueError(f"{least:g} is not on the scale of {name}, which is {low:g} to {high:g}")
+            raise ValueError(
+                f"{least:g} is not on the scale of {name}, which is {low:g} to {high:g}"
+            )
     return thresholds
 
 
@@ -82,7 +98,9 @@ Thresholds = Annotated[dict[str, Annotated[float, Field(strict=True)]], AfterVal
 
 
 def _json(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The same, if they are JSON: what YAML reads as something else, such as a date, no call can ever have."""
+    """The same, if they are JSON: what YAML reads as something else, such as a date, no call can
+    ever have.
+    """
     left: list[Any] = [parameters]
     while left:
         value = left.pop()
@@ -95,7 +113,9 @@ def _json(parameters: dict[str, Any]) -> dict[str, Any]:
         elif isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"{value} is no number that JSON has")
         elif not isinstance(value, str | int | float | None):
-            raise ValueError(f"{value} is a {type(value).__name__}, which JSON has not; put it in quotes")
+            raise ValueError(
+                f"{value} is a {type(value).__name__}, which JSON has not; put it in quotes"
+            )
     return parameters
 
 
@@ -111,8 +131,10 @@ class ExpectedTool(BaseModel):
     """The arguments, all of them; null: any."""
 
     step: Annotated[int, Field(strict=True, ge=0)] | None = None
-    """Which of the interaction's calls it is, counted from 1 (or from 0, where one is 0); null: its place in the list.
-    Where two have the same step, the calls that one model answer asks for together are one step."""
+    """Which of the interaction's calls it is, counted from 1 (or from 0, where one is 0); null: its
+    place in the list. Where two have the same step, the calls that one model answer asks for
+    together are one step.
+    """
 
     def call(self) -> ExpectedCall:
         """As the metric takes it."""
@@ -128,14 +150,18 @@ class Expectation(BaseModel):
     expected_answer: Text | None = None
     """What the agent's answer should say."""
 
-    expected_tools: Annotated[tuple[ExpectedTool, ...], Field(max_length=MAX_EXPECTED_CALLS)] | None = None
+    expected_tools: (
+        Annotated[tuple[ExpectedTool, ...], Field(max_length=MAX_EXPECTED_CALLS)] | None
+    ) = None
     """The tool calls that should be made; null or empty: nothing is expected of them."""
 
     tool_sequence_matters: YesOrNo = True
     """Whether each call should be made at its step."""
 
     final_answer_uses_tools: YesOrNo | None = None
-    """Whether the answer makes use of what the tools returned, where you know; null: it is looked for in the trace."""
+    """Whether the answer makes use of what the tools returned, where you know; null: it is looked
+    for in the trace.
+    """
 
     @property
     def is_empty(self) -> bool:
@@ -160,8 +186,10 @@ class Case(Expectation):
     """For people."""
 
     turns: Annotated[tuple[Turn, ...], Field(max_length=_MAX_TURNS)] = ()
-    """The conversation, turn by turn. A case without turns is one interaction, however long the conversation: its
-    expected answer is that of the last turn, its expected tools are those of all turns."""
+    """The conversation, turn by turn. A case without turns is one interaction, however long the
+    conversation: its expected answer is that of the last turn, its expected tools are those of all
+    turns.
+    """
 
     input: Text | None = None
     """What the user says, for a case of one turn: short for `turns` with that one."""
@@ -196,7 +224,10 @@ class Case(Expectation):
     @model_validator(mode="after")
     def _expects_at_one_level(self) -> Self:
         if self.turns and not (self.is_empty and self.input is None):
-            raise ValueError("input, expected_answer and expected_tools stand in the turns of a case that has turns")
+            raise ValueError(
+                "input, expected_answer and expected_tools stand in the turns of a case that has"
+                " turns"
+            )
         return self
 
     @property
@@ -246,14 +277,20 @@ class Suite(BaseModel):
     """Tools that cases may expect though no recording shows them."""
 
     metrics: Annotated[tuple[str, ...], AfterValidator(_known)] = ()
-    """Metrics that are measured besides, without deciding anything; `spanscore metrics` lists them."""
+    """Metrics that are measured besides, without deciding anything; `spanscore metrics` lists
+    them.
+    """
 
     thresholds: Thresholds = {}
-    """The least score of a metric in each trial, by the metric's name. It is measured and decides."""
+    """The least score of a metric in each trial, by the metric's name.
+
+    It is measured and decides.
+    """
 
     rubric: RubricConfig | None = None
-    """The criteria of the rubric, their weights and its threshold, as under `evaluation.rubric` of a configuration;
-    null: as configured. It runs where a case needs it, or `metrics` name it."""
+    """The criteria of the rubric, their weights and its threshold, as under `evaluation.rubric` of
+    a configuration; null: as configured. It runs where a case needs it, or `metrics` name it.
+    """
 
     agentic: Agentic = Agentic()
     """How expected answers and tools are compared, and pass@k and pass^k estimated."""
@@ -281,7 +318,9 @@ class Suite(BaseModel):
         return cases
 
     def measured(self) -> tuple[str, ...]:
-        """The metrics that are measured besides agentic, which always is, and what the rubric says of outcomes."""
+        """The metrics that are measured besides agentic, which always is, and what the rubric says
+        of outcomes.
+        """
         of_cases = (name for case in self.cases for name in case.thresholds)
         named = dict.fromkeys((*self.metrics, *self.thresholds, *of_cases))
         return tuple(x for x in named if x != Agentic.name)
@@ -296,7 +335,9 @@ class Suite(BaseModel):
 
     def required_of(self, case: Case) -> float:
         """The share of a case's trials that must pass."""
-        return self.required_pass_rate if case.required_pass_rate is None else case.required_pass_rate
+        return (
+            self.required_pass_rate if case.required_pass_rate is None else case.required_pass_rate
+        )
 
     def rubric_of(self, case: Case) -> RubricConfig | None:
         """What the rubric scores in a case; None: what is configured."""

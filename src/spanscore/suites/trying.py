@@ -1,4 +1,6 @@
-"""One trial scored: its answers and tools, the metrics of the suite and the rubric, and whether it passed."""
+"""One trial scored: its answers and tools, the metrics of the suite and the rubric, and whether it
+passed.
+"""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -26,7 +28,8 @@ _MAX_REASON_CHARS = 2_000
 class Conversation:
     """What came of the interactions; `obstacle` is why one of them, the first, could not be told.
 
-    That leaves the whole open, unless another one is wrong: a conversation is right only if all of them are.
+    That leaves the whole open, unless another one is wrong: a conversation is right only if all of
+    them are.
     """
 
     assessed: tuple[Assessed, ...] = ()
@@ -48,7 +51,9 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A recording, scored. `status` is error where it cannot be told whether it passed; `score` is 0..100 or None.
+    """A recording, scored.
+
+    `status` is error where it cannot be told whether it passed; `score` is 0..100 or None.
 
     `origin` names the test in the words of OpenTelemetry, as its evaluations do.
     """
@@ -63,11 +68,14 @@ class Trial:
 
     @property
     def is_open(self) -> bool:
-        """Whether it could not have come out either way: some of it cannot be told, so that it failed, or is an error.
+        """Whether it could not have come out either way: some of it cannot be told, so that it
+        failed, or is an error.
 
         Rates leave it out: they would count failures alone.
         """
-        return self.status == "error" or (self.status == "fail" and self.conversation.obstacle is not None)
+        return self.status == "error" or (
+            self.status == "fail" and self.conversation.obstacle is not None
+        )
 
     @property
     def latency_s(self) -> float:
@@ -88,7 +96,10 @@ class Trying:
         rubric: bool = False,
         model: str | None = None,
     ) -> None:
-        """`metrics` are measured besides what the suite names; `rubric`: so is the rubric. `model` judges all of it."""
+        """`metrics` are measured besides what the suite names; `rubric`: so is the rubric.
+
+        `model` judges all of it.
+        """
         self._model = model
         self._suite = suite
         self._engine = engine
@@ -105,10 +116,12 @@ class Trying:
         reasons = [x for x in checks if x is not None]
         failed = [x for x in reasons if not isinstance(x, Skip | Failure)]
         status = "fail" if failed else "error" if reasons or not checks else "pass"
-        told = tuple(_told(x)[:_MAX_REASON_CHARS] for x in (failed or reasons))
+        told = tuple(_told(x)[:_MAX_REASON_CHARS] for x in failed or reasons)
         if not checks:
             told = ("nothing is expected of this case, and nothing that decides was measured",)
-        return Trial(recording, status, told, _score(conversation, found), conversation, tuple(found))
+        return Trial(
+            recording, status, told, _score(conversation, found), conversation, tuple(found)
+        )
 
     async def _conversation(self, recording: Recording) -> Conversation:
         try:
@@ -126,7 +139,9 @@ class Trying:
                 obstacle = _at(number, why)
         return Conversation(tuple(assessed), tuple(rulings), obstacle)
 
-    async def _interaction(self, interaction: Interaction) -> tuple[Measured | None, Assessed, Skip | Failure | None]:
+    async def _interaction(
+        self, interaction: Interaction
+    ) -> tuple[Measured | None, Assessed, Skip | Failure | None]:
         """Who judged it, what came of it, and why that cannot be told."""
         agentic = self._suite.agentic
         lacking = agentic.unmeasurable_interaction(interaction)
@@ -135,7 +150,9 @@ class Trying:
         ruling = await self._answers.rule(interaction)
         if ruling is not None and not isinstance(ruling.outcome, Score):
             return ruling, agentic.assess_unanswered(interaction), ruling.outcome
-        answer = ruling.outcome if ruling is not None and isinstance(ruling.outcome, Score) else None
+        answer = (
+            ruling.outcome if ruling is not None and isinstance(ruling.outcome, Score) else None
+        )
         return ruling, agentic.assess(interaction, answer), None
 
     async def _measured(self, recording: Recording) -> list[Evaluation]:
@@ -158,7 +175,9 @@ class Trying:
             )
         return [_of(recording, x) for x in found if x.metric in names]
 
-    async def _by_rubric(self, recording: Recording, conversation: Conversation) -> list[Evaluation]:
+    async def _by_rubric(
+        self, recording: Recording, conversation: Conversation
+    ) -> list[Evaluation]:
         case = recording.case
         expected_outcomes = outcomes(recording)
         decides = bool(expected_outcomes) or self._is_left_to_the_rubric(recording, conversation)
@@ -167,7 +186,11 @@ class Trying:
         names = tuple(x for x in self._metrics if is_rubric(x))
         calls, are_ordered = expected_calls(recording)
         found = await self._engine.evaluate_rubric(
-            _session(recording) if recording.session_id or len(recording.traces) > 1 else recording.traces[0],
+            (
+                _session(recording)
+                if recording.session_id or len(recording.traces) > 1
+                else recording.traces[0]
+            ),
             Overrides(metrics=(*names, OVERALL) if names else (RUBRIC,), model=self._model),
             expected_outcomes=expected_outcomes,
             evaluation_criteria_override=case.evaluation_criteria_override or "",
@@ -178,9 +201,15 @@ class Trying:
         return [_of(recording, x) for x in found]
 
     def _checks(
-        self, case: Case, conversation: Conversation, found: Sequence[Evaluation], recording: Recording
+        self,
+        case: Case,
+        conversation: Conversation,
+        found: Sequence[Evaluation],
+        recording: Recording,
     ) -> Iterator[str | Skip | Failure | None]:
-        """What decides, one after the other: None where it holds, else why it does not, or why nobody knows."""
+        """What decides, one after the other: None where it holds, else why it does not, or why
+        nobody knows.
+        """
         if conversation.is_decided:
             yield _faults(conversation)
         elif conversation.obstacle is not None:
@@ -197,19 +226,30 @@ class Trying:
             yield "the recording says test.case.result.status = fail" if "fail" in stated else None
 
     def _is_left_to_the_rubric(self, recording: Recording, conversation: Conversation) -> bool:
-        """Whether nothing else decides: nothing is expected, and the recording does not say how it came out."""
+        """Whether nothing else decides: nothing is expected, and the recording does not say how it
+        came out.
+        """
         case = recording.case
-        expects = outcomes(recording) or self._suite.thresholds_of(case) or not conversation.is_empty
+        expects = (
+            outcomes(recording) or self._suite.thresholds_of(case) or not conversation.is_empty
+        )
         return not expects and not _stated(recording)
 
 
 def _faults(conversation: Conversation) -> str | None:
-    faults = [f"interaction {number}: {fault}" for number, x in enumerate(conversation.assessed) for fault in x.faults]
+    faults = [
+        f"interaction {number}: {fault}"
+        for number, x in enumerate(conversation.assessed)
+        for fault in x.faults
+    ]
     return "; ".join(faults) or None
 
 
-def agentic_evaluation(trial: Trial, agentic: Agentic, trials: tuple[int, int], k: int) -> Evaluation | None:
-    """The score of the trial's conversation, or why there is none; None where nothing was expected of its turns.
+def agentic_evaluation(
+    trial: Trial, agentic: Agentic, trials: tuple[int, int], k: int
+) -> Evaluation | None:
+    """The score of the trial's conversation, or why there is none; None where nothing was expected
+    of its turns.
 
     `trials` are those of its case that could be assessed, and those of them that were right.
     """
@@ -250,7 +290,8 @@ def _session(recording: Recording) -> Session:
 def _of(recording: Recording, evaluation: Evaluation) -> Evaluation:
     """An evaluation of the whole of a recording that is no whole session is one of its last turn.
 
-    So the scores of several cases, or trials, in one session are told apart by all that know a score by its session.
+    So the scores of several cases, or trials, in one session are told apart by all that know a
+    score by its session.
     """
     if evaluation.scope == "trace" or (recording.session_id is not None and recording.is_session):
         return evaluation
@@ -276,11 +317,16 @@ def _rubric_check(overall: Evaluation | None) -> str | Skip | Failure | None:
     return None if overall.label == "pass" else f"{OVERALL} {overall.value:.0f}: {overall.reason}"
 
 
-def _threshold_check(name: str, least: float, found: Sequence[Evaluation]) -> str | Skip | Failure | None:
+def _threshold_check(
+    name: str, least: float, found: Sequence[Evaluation]
+) -> str | Skip | Failure | None:
     """Each turn's score must reach it, as each interaction of a conversation must be right."""
     for evaluation in found:
         if isinstance(evaluation.outcome, Score) and not reaches(evaluation.outcome.value, least):
-            return f"{name} {evaluation.outcome.value:.2f}, below {least:g}: {evaluation.outcome.reason}"
+            return (
+                f"{name} {evaluation.outcome.value:.2f}, below {least:g}:"
+                f" {evaluation.outcome.reason}"
+            )
     for evaluation in found:
         if isinstance(evaluation.outcome, Skip | Failure) and not _does_not_apply(evaluation):
             return evaluation.outcome
@@ -293,14 +339,22 @@ def _does_not_apply(evaluation: Evaluation) -> bool:
 
 
 def _score(conversation: Conversation, found: Sequence[Evaluation]) -> float | None:
-    """How good it was, 0..100: by the rubric's overall score, else its interactions, else the metrics on its turns."""
+    """How good it was, 0..100: by the rubric's overall score, else its interactions, else the
+    metrics on its turns.
+    """
     overall = next((x.value for x in found if x.metric == OVERALL and x.value is not None), None)
     if overall is not None:
         return overall
-    parts = [_mean(list(_values(x)) or [0.0]) for x in conversation.assessed]  # none: tools were all, and none was used
+    # none: tools were all, and none was used
+    parts = [_mean(list(_values(x)) or [0.0]) for x in conversation.assessed]
     if conversation.obstacle is not None or not parts:
-        measured = [x for x in found if not is_rubric(x.metric)]  # what the rubric could not sum up is no whole
-        parts = [_share(x.value, x.scale) for x in measured if x.value is not None and x.scale is not None]
+        # what the rubric could not sum up is no whole
+        measured = [x for x in found if not is_rubric(x.metric)]
+        parts = [
+            _share(x.value, x.scale)
+            for x in measured
+            if x.value is not None and x.scale is not None
+        ]
     return 100 * _mean(parts) if parts else None
 
 

@@ -1,4 +1,6 @@
-"""What spanscore says of itself: its metrics, its log lines, and that none of both is ever a trace of its own."""
+"""What spanscore says of itself: its metrics, its log lines, and that none of both is ever a trace
+of its own.
+"""
 
 from spanscore.telemetry.complaints import Complaints
 from spanscore.telemetry.config import Config

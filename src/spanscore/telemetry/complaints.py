@@ -9,17 +9,24 @@ _COMPLAIN_EVERY_NS = 60 * 10**9
 
 
 class Complaints:
-    """Says what goes wrong when it begins, then once a minute, with how often it did: a store can be down all night."""
+    """Says what goes wrong when it begins, then once a minute, with how often it did: a store can
+    be down all night.
+    """
 
     def __init__(self, clock_ns: Callable[[], int]) -> None:
         """`clock_ns` gives Unix nanoseconds."""
         self._clock_ns = clock_ns
-        self._said: dict[str, tuple[int, int]] = {}  # by subject: when it was last said, and how often not since
+        # by subject: when it was last said, and how often not since
+        self._said: dict[str, tuple[int, int]] = {}
 
     def complain(self, about: str, what: str, *, level: int = logging.WARNING) -> None:
-        """Log `what`, unless there was a line about the same less than a minute ago. `about` is one of few."""
+        """Log `what`, unless there was a line about the same less than a minute ago.
+
+        `about` is one of few.
+        """
         now_ns = self._clock_ns()
-        fault = {"fault": about}  # so that lines about something else do not use up what may be said of this
+        # so that lines about something else do not use up what may be said of this
+        fault = {"fault": about}
         if about not in self._said:
             _log.log(level, "%s: %s", about, what, extra=fault)
         else:

@@ -1,4 +1,6 @@
-"""How spanscore logs and where its own metrics go, under the names of the collector's `service::telemetry`."""
+"""How spanscore logs and where its own metrics go, under the names of the collector's
+`service::telemetry`.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +15,9 @@ _NS_PER_MS = 10**6
 
 
 def _milliseconds(value: Any) -> Any:
-    """A plain number is milliseconds, as in the collector; a duration is written with its unit, as everywhere here."""
+    """A plain number is milliseconds, as in the collector; a duration is written with its unit, as
+    everywhere here.
+    """
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return duration_text(value * _NS_PER_MS)
     return value
@@ -36,7 +40,10 @@ class Sampling(Options):
     """The first so many in a `tick` are logged."""
 
     thereafter: int = Field(default=0, ge=0)
-    """After them each so-and-so-manieth is logged; 0: none. The next line that is logged says how many were not."""
+    """After them each so-and-so-manieth is logged; 0: none.
+
+    The next line that is logged says how many were not.
+    """
 
 
 class Logs(Options):
@@ -46,8 +53,9 @@ class Logs(Options):
     """The least severe level that is logged."""
 
     encoding: Literal["auto", "console", "json"] = "auto"
-    """`console` for people, `json` for a log pipeline: one object a line. `auto`: `console` on a terminal, else
-    `json`."""
+    """`console` for people, `json` for a log pipeline: one object a line. `auto`: `console` on a
+    terminal, else `json`.
+    """
 
     sampling: Sampling = Sampling()
     """Of warnings and errors that say the same, how many are logged."""
@@ -65,7 +73,11 @@ class Header(Options):
 
 def _named(headers: Any) -> Any:
     """Headers may be a mapping too, as they are for exporters."""
-    return [{"name": k, "value": v} for k, v in headers.items()] if isinstance(headers, Mapping) else headers
+    return (
+        [{"name": k, "value": v} for k, v in headers.items()]
+        if isinstance(headers, Mapping)
+        else headers
+    )
 
 
 class Otlp(Options):
@@ -78,7 +90,9 @@ class Otlp(Options):
     """A URL; without a path `/v1/metrics` is added for `http/protobuf`. `https` means TLS."""
 
     headers: Annotated[list[Header], BeforeValidator(_named)] = []
-    """Sent with every request: `- {name: authorization, value: "Bearer ${env:TOKEN}"}`, or a mapping."""
+    """Sent with every request: `- {name: authorization, value: "Bearer ${env:TOKEN}"}`, or a
+    mapping.
+    """
 
     compression: Literal["gzip", "none"] = "gzip"
     """`none` spares CPU where the receiver is on the same machine."""
@@ -87,10 +101,15 @@ class Otlp(Options):
     """How long one request may take."""
 
     insecure: bool | None = None
-    """`grpc` only: whether to do without TLS. Not set: as the endpoint's scheme says, without one TLS."""
+    """`grpc` only: whether to do without TLS.
+
+    Not set: as the endpoint's scheme says, without one TLS.
+    """
 
     certificate: Path | None = None
-    """The certificates, in PEM, that the server's must lead back to; not set: those of the system."""
+    """The certificates, in PEM, that the server's must lead back to; not set: those of the
+    system.
+    """
 
     client_key: Path | None = None
     """The private key, in PEM, of `client_certificate`."""
@@ -164,9 +183,11 @@ class Metrics(Options):
     """spanscore's own metrics. They are always at `/metrics` on the health port."""
 
     readers: list[Reader] = []
-    """Where else they go: `- periodic: {interval: 60s, exporter: {otlp: {protocol: grpc, endpoint: …}}}` sends them,
-    `- pull: {exporter: {prometheus: {host: …, port: …}}}` shows them on a further port. Where `metrics` is not given,
-    OTEL_EXPORTER_OTLP_METRICS_ENDPOINT and the variables that go with it are followed, if it is set."""
+    """Where else they go: `- periodic: {interval: 60s, exporter: {otlp: {protocol: grpc, endpoint:
+    …}}}` sends them, `- pull: {exporter: {prometheus: {host: …, port: …}}}` shows them on a further
+    port. Where `metrics` is not given, OTEL_EXPORTER_OTLP_METRICS_ENDPOINT and the variables that
+    go with it are followed, if it is set.
+    """
 
     @property
     def periodic(self) -> list[Periodic]:
@@ -176,9 +197,15 @@ class Metrics(Options):
     @property
     def scraped(self) -> dict[str, str]:
         """The endpoints of those of `readers` that are asked, by their keys."""
-        pages = {place: x.pull.exporter.prometheus for place, x in enumerate(self.readers) if x.pull is not None}
+        pages = {
+            place: x.pull.exporter.prometheus
+            for place, x in enumerate(self.readers)
+            if x.pull is not None
+        }
         return {
-            f"telemetry.metrics.readers.{place}.pull.exporter.prometheus": f"{_host(x.host)}:{x.port}"
+            f"telemetry.metrics.readers.{place}.pull.exporter.prometheus": (
+                f"{_host(x.host)}:{x.port}"
+            )
             for place, x in pages.items()
         }
 
@@ -186,7 +213,9 @@ class Metrics(Options):
 def _moved(value: Any) -> Any:
     for key in ("level", "encoding"):
         if isinstance(value, Mapping) and key in value:
-            raise ValueError(f"{key} has moved: write it under telemetry.logs, as the collector has it")
+            raise ValueError(
+                f"{key} has moved: write it under telemetry.logs, as the collector has it"
+            )
     return value
 
 
@@ -200,8 +229,9 @@ class Config(Options):
     """spanscore's own metrics."""
 
     resource: dict[str, str] = {}
-    """Attributes of the resource of metrics and log lines, beside `service.name`, `service.version` and
-    `service.instance.id`, or in their place."""
+    """Attributes of the resource of metrics and log lines, beside `service.name`, `service.version`
+    and `service.instance.id`, or in their place.
+    """
 
     @model_validator(mode="before")
     @classmethod

@@ -1,4 +1,6 @@
-"""Where OpenTelemetry's environment variables send metrics, written as the configuration file writes it."""
+"""Where OpenTelemetry's environment variables send metrics, written as the configuration file
+writes it.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,10 +14,14 @@ _PROTOCOLS = ("grpc", "http/protobuf")
 def readers(environ: Mapping[str, str]) -> list[dict[str, Any]]:
     """The reader that the environment asks for; none unless the endpoint *for metrics* is set.
 
-    The endpoint for everything is not enough: it is mostly there for the agents, on the machine of a developer.
+    The endpoint for everything is not enough: it is mostly there for the agents, on the machine of
+    a developer.
     """
     endpoint = environ.get(_ENDPOINT, "").strip()
-    off = environ.get("OTEL_METRICS_EXPORTER") == "none" or environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
+    off = (
+        environ.get("OTEL_METRICS_EXPORTER") == "none"
+        or environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
+    )
     if not endpoint or off:
         return []
     otlp: dict[str, Any] = {"endpoint": endpoint}
@@ -33,7 +39,9 @@ def readers(environ: Mapping[str, str]) -> list[dict[str, Any]]:
 
 def _of(environ: Mapping[str, str], what: str) -> str:
     """The variable for metrics, else that for everything."""
-    return environ.get(f"OTEL_EXPORTER_OTLP_METRICS_{what}") or environ.get(f"OTEL_EXPORTER_OTLP_{what}", "")
+    return environ.get(f"OTEL_EXPORTER_OTLP_METRICS_{what}") or environ.get(
+        f"OTEL_EXPORTER_OTLP_{what}", ""
+    )
 
 
 def _headers(text: str) -> dict[str, str]:

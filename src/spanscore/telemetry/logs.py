@@ -1,4 +1,6 @@
-"""Log lines on standard error: for people or a pipeline, each fault a bounded number of times, no user's content."""
+"""Log lines on standard error: for people or a pipeline, each fault a bounded number of times, no
+user's content.
+"""
 
 import logging
 import sqlite3
@@ -21,22 +23,30 @@ _FIELDS = ("trace_id", "span_id", "session_id", "tenant")
 _MAX_FIELD_CHARS = 128
 _MAX_FAULTS = 1000
 _TOLD = (SpanscoreError, OSError, sqlite3.Error)
-"""Errors whose text is of spanscore's or the system's making. Any other's may quote what a trace holds."""
+"""Errors whose text is of spanscore's or the system's making.
 
-_ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+Any other's may quote what a trace holds.
+"""
+
+_ExcInfo: TypeAlias = (
+    tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+)
 
 
 class Repetition(logging.Filter):
-    """Lets a warning or error through so many times in a while; the next one that passes says how many did not.
+    """Lets a warning or error through so many times in a while; the next one that passes says how
+    many did not.
 
-    Lines say the same when they are of one `fault` (an `extra`), else of one logger and message before formatting.
+    Lines say the same when they are of one `fault` (an `extra`), else of one logger and message
+    before formatting.
     """
 
     def __init__(self, config: Sampling, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
         super().__init__()
         self._config = config
         self._clock_ns = clock_ns
-        self._seen: OrderedDict[tuple[str, str], tuple[int, int, int]] = OrderedDict()  # since when, lines, left out
+        # since when, lines, left out
+        self._seen: OrderedDict[tuple[str, str], tuple[int, int, int]] = OrderedDict()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the line is logged."""
@@ -67,13 +77,19 @@ class _Formatter(logging.Formatter):
     converter = staticmethod(time.gmtime)
 
     def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802 - logging names it
-        """The stack, and of each error its type; its text only where no user's content can be in it."""
+        """The stack, and of each error its type; its text only where no user's content can be in
+        it.
+        """
         return stack(ei[1]) if ei[1] is not None else ""
 
     def said(self, record: logging.LogRecord) -> str:
         """The message, with how many like it were left out before it."""
         unsaid = getattr(record, "unsaid", 0)
-        return f"{record.getMessage()} ({unsaid} like it were not logged)" if unsaid else record.getMessage()
+        return (
+            f"{record.getMessage()} ({unsaid} like it were not logged)"
+            if unsaid
+            else record.getMessage()
+        )
 
     def fields(self, record: logging.LogRecord) -> dict[str, str]:
         """What the line is about."""
@@ -89,7 +105,13 @@ class Console(_Formatter):
         """The line, and the stack below it."""
         at = f"{self.formatTime(record, '%Y-%m-%dT%H:%M:%S')}.{int(record.msecs):03d}Z"
         fields = self.fields(record)
-        parts = [at, record.levelname, record.name, self.said(record), *([dumps(fields)] if fields else [])]
+        parts = [
+            at,
+            record.levelname,
+            record.name,
+            self.said(record),
+            *([dumps(fields)] if fields else []),
+        ]
         line = "\t".join(parts)
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
@@ -117,19 +139,29 @@ class Json(_Formatter):
 
 
 def stack(error: BaseException, causes: int = 5) -> str:
-    """Where `error` and what it came from were raised, innermost cause first, of which there are `causes` at most."""
+    """Where `error` and what it came from were raised, innermost cause first, of which there are
+    `causes` at most.
+    """
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     before = f"{stack(cause, causes - 1)}\n\n" if cause is not None and causes else ""
     kind = type(error)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    name = (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
     told = f": {error}" if isinstance(error, _TOLD) else ""
     return f"{before}{''.join(traceback.format_tb(error.__traceback__))}{name}{told}"
 
 
 def configure_logging(config: Config) -> None:
-    """Send spanscore's log lines to standard error as `config` says; other libraries only from WARN up."""
+    """Send spanscore's log lines to standard error as `config` says; other libraries only from WARN
+    up.
+    """
     handler = logging.StreamHandler(sys.stderr)
-    for_people = config.logs.encoding == "console" or (config.logs.encoding == "auto" and sys.stderr.isatty())
+    for_people = config.logs.encoding == "console" or (
+        config.logs.encoding == "auto" and sys.stderr.isatty()
+    )
     handler.setFormatter(Console() if for_people else Json(resource.attributes(config.resource)))
     handler.addFilter(Repetition(config.logs.sampling))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

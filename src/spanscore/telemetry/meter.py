@@ -1,4 +1,6 @@
-"""Where counts and measurements are kept until somebody reads them; cheap enough to be asked for every request."""
+"""Where counts and measurements are kept until somebody reads them; cheap enough to be asked for
+every request.
+"""
 
 import threading
 import time
@@ -10,7 +12,9 @@ from typing import TypeAlias
 from spanscore.telemetry.declared import METRICS, Declared
 
 MAX_SERIES = 500
-"""Label values that a metric keeps apart; what comes after is counted together, each of its labels `other`."""
+"""Label values that a metric keeps apart; what comes after is counted together, each of its labels
+`other`.
+"""
 
 _OTHER = "other"
 _MAX_LABEL_CHARS = 128
@@ -19,7 +23,9 @@ Labels: TypeAlias = tuple[str, ...]
 """Values, in the order in which the metric declares its labels."""
 
 Reading: TypeAlias = "float | Mapping[Labels, float] | None"
-"""What is read of something that is watched: a value, one for each set of labels, or nothing at this moment."""
+"""What is read of something that is watched: a value, one for each set of labels, or nothing at
+this moment.
+"""
 
 
 @dataclass(slots=True)
@@ -52,7 +58,10 @@ class Series:
 
 
 class Meter:
-    """The metrics of one process. What is not declared cannot be counted: that is a KeyError. Thread-safe."""
+    """The metrics of one process. What is not declared cannot be counted: that is a KeyError.
+
+    Thread-safe.
+    """
 
     def __init__(self, clock_ns: Callable[[], int] = time.time_ns) -> None:
         self.started_ns = clock_ns()
@@ -61,7 +70,8 @@ class Meter:
         self._watched: dict[Declared, list[Callable[[], Reading]]] = {x: [] for x in METRICS}
         for metric in METRICS:
             if metric.kind == "counter" and not metric.labels:
-                self._values[metric][()] = 0  # a counter that is there from the start shows its first step
+                # a counter that is there from the start shows its first step
+                self._values[metric][()] = 0
 
     def add(self, metric: Declared, count: float = 1, /, **labels: str) -> None:
         """Count. `labels` are exactly those that the metric declares."""
@@ -81,14 +91,19 @@ class Meter:
             found.add(value)
 
     def watch(self, metric: Declared, read: Callable[[], Reading], /) -> None:
-        """Ask `read` for what the metric is, whenever somebody wants to know. It must be quick, and not raise."""
+        """Ask `read` for what the metric is, whenever somebody wants to know.
+
+        It must be quick, and not raise.
+        """
         self._watched[metric].append(read)
 
     def collect(self) -> list[Series]:
         """All that is declared, in its order, as it is now."""
         with self._lock:
             kept = {
-                metric: {k: x.copy() if isinstance(x, Distribution) else x for k, x in values.items()}
+                metric: {
+                    k: x.copy() if isinstance(x, Distribution) else x for k, x in values.items()
+                }
                 for metric, values in self._values.items()
             }
         for metric, reads in self._watched.items():
@@ -99,7 +114,9 @@ class Meter:
         return [Series(metric, values) for metric, values in kept.items()]
 
     def totals(self) -> dict[str, float]:
-        """Every counter that has counted, added up over its labels, by its name without `spanscore_`."""
+        """Every counter that has counted, added up over its labels, by its name without
+        `spanscore_`.
+        """
         with self._lock:
             found = {
                 metric.name.removeprefix("spanscore_"): sum(

@@ -9,8 +9,13 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_C
 from spanscore.telemetry.meter import Distribution, Labels, Series
 
 
-def request(series: Iterable[Series], resource: Mapping[str, str], started_ns: int, now_ns: int) -> bytes:
-    """The serialised request; metrics without any value are left out. Times are Unix nanoseconds."""
+def request(
+    series: Iterable[Series], resource: Mapping[str, str], started_ns: int, now_ns: int
+) -> bytes:
+    """The serialised request; metrics without any value are left out.
+
+    Times are Unix nanoseconds.
+    """
     made = ExportMetricsServiceRequest()
     group = made.resource_metrics.add()
     _fill(group.resource.attributes, resource)

@@ -1,4 +1,6 @@
-"""What the operating system says of this process, under the names that the collector has for itself."""
+"""What the operating system says of this process, under the names that the collector has for
+itself.
+"""
 
 import os
 import time

@@ -9,11 +9,14 @@ from spanscore.telemetry.meter import Distribution, Series
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _UNITS = {"s": "seconds", "By": "bytes"}
-"""Units by their UCUM symbols; those in braces only annotate a number, and are left out of names."""
+"""Units by their UCUM symbols; those in braces only annotate a number, and are left out of
+names.
+"""
 
 
 def name(metric: Declared) -> str:
-    """The metric's name there, as the collector's exporter would make it: with its unit, and `_total` on a counter.
+    """The metric's name there, as the collector's exporter would make it: with its unit, and
+    `_total` on a counter.
 
     >>> from spanscore.telemetry import declared
     >>> name(declared.PROCESS_UPTIME)
@@ -28,7 +31,9 @@ def name(metric: Declared) -> str:
 def page(series: Iterable[Series], resource: Mapping[str, str]) -> str:
     """The whole page; `resource` is shown as `target_info`, as OpenTelemetry has it."""
     lines = ["# HELP target_info Who this is.", "# TYPE target_info gauge"]
-    lines.append(_line("target_info", {_label(key): value for key, value in sorted(resource.items())}, 1))
+    lines.append(
+        _line("target_info", {_label(key): value for key, value in sorted(resource.items())}, 1)
+    )
     for one in series:
         lines += _lines(one)
     return "\n".join(lines) + "\n"
@@ -67,7 +72,9 @@ def _number(value: float) -> str:
 
 
 def _label(key: str) -> str:
-    """An attribute's key as a label's name: other characters than letters, digits and `_` become `_`."""
+    """An attribute's key as a label's name: other characters than letters, digits and `_` become
+    `_`.
+    """
     plain = "".join(x if x.isascii() and (x.isalnum() or x == "_") else "_" for x in key)
     return f"_{plain}" if plain[:1].isdigit() else plain
 

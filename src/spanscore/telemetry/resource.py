@@ -1,4 +1,6 @@
-"""Who it is that speaks: the attributes that spanscore's own metrics and log lines have in common."""
+"""Who it is that speaks: the attributes that spanscore's own metrics and log lines have in
+common.
+"""
 
 import functools
 import uuid
@@ -13,10 +15,16 @@ def instance_id() -> str:
 
 
 def attributes(configured: Mapping[str, str]) -> dict[str, str]:
-    """OpenTelemetry's attributes of a service; what is `configured` comes before what is found out."""
+    """OpenTelemetry's attributes of a service; what is `configured` comes before what is found
+    out.
+    """
     try:
         own_version = version("spanscore")
     except PackageNotFoundError:
         own_version = "unknown"
-    own = {"service.name": "spanscore", "service.version": own_version, "service.instance.id": instance_id()}
+    own = {
+        "service.name": "spanscore",
+        "service.version": own_version,
+        "service.instance.id": instance_id(),
+    }
     return own | dict(configured)

@@ -9,10 +9,23 @@ _ABOUT: ContextVar[Mapping[str, str | None]] = ContextVar("about", default={})  
 
 @contextmanager
 def about(
-    *, trace_id: str | None = None, span_id: str | None = None, session_id: str | None = None, tenant: str = ""
+    *,
+    trace_id: str | None = None,
+    span_id: str | None = None,
+    session_id: str | None = None,
+    tenant: str = "",
 ) -> Iterator[None]:
-    """Lines logged within the block, also by tasks and threads begun in it, have these ids as fields."""
-    token = _ABOUT.set({"trace_id": trace_id, "span_id": span_id, "session_id": session_id, "tenant": tenant or None})
+    """Lines logged within the block, also by tasks and threads begun in it, have these ids as
+    fields.
+    """
+    token = _ABOUT.set(
+        {
+            "trace_id": trace_id,
+            "span_id": span_id,
+            "session_id": session_id,
+            "tenant": tenant or None,
+        }
+    )
     try:
         yield
     finally:

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def instrumentation_suppressed() -> Iterator[None]:
-    """Within this block, calls of a model are not traced, so that the judge's never show up in a user's traces.
+    """Within this block, calls of a model are not traced, so that the judge's never show up in a
+    user's traces.
 
-    The keys are those that OpenTelemetry's, OpenInference's and Traceloop's instrumentations ask before they trace.
+    The keys are those that OpenTelemetry's, OpenInference's and Traceloop's instrumentations ask
+    before they trace.
     """
     try:
         from opentelemetry import context  # noqa: PLC0415 - only where the process is instrumented is it installed

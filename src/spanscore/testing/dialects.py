@@ -1,4 +1,6 @@
-"""`check_dialect`: what holds for every dialect, whoever wrote it, on the spans that its author has recorded."""
+"""`check_dialect`: what holds for every dialect, whoever wrote it, on the spans that its author has
+recorded.
+"""
 
 import dataclasses
 import os
@@ -41,7 +43,17 @@ _ODD: tuple[Value, ...] = (
 """What an attribute may hold, whoever sent it."""
 
 _KINDS = ("agent", "workflow", "model", "tool", "retrieval", "other")
-_TEXTS = ("agent_name", "session_id", "user_id", "model", "tool_name", "call_id", "error", "input_text", "system")
+_TEXTS = (
+    "agent_name",
+    "session_id",
+    "user_id",
+    "model",
+    "tool_name",
+    "call_id",
+    "error",
+    "input_text",
+    "system",
+)
 _CONTENT = ("input", "output", "input_text", "output_text", "result", "system")
 _MAX_PROBLEMS = 20
 _MAX_LOG_VARIANTS = 100  # of each event: with it all records of its session are read again
@@ -52,20 +64,25 @@ _Item = TypeVar("_Item", Span, LogRecord)
 def check_dialect(
     dialect: Dialect | Quirk, recorded: Recorded, expected: Sequence[Mapping[str, Any]] = ()
 ) -> list[AgentTrace]:
-    """Hold a dialect or a quirk to what holds for all, on telemetry that its author recorded, as if it were installed.
+    """Hold a dialect or a quirk to what holds for all, on telemetry that its author recorded, as if
+    it were installed.
 
-    A dialect claims spans, or has turns in log records; each request that contains one of these contains one of its
-    prefilters. Reading gives fields of `Step`, and raises nothing whatever an attribute contains, or where one is
-    missing, in a span or in a log record of `log_turns`. Order and repetition do not matter; from spans without
-    attributes no content is read; at least one agent trace comes of it. `expected` are facts of the agent traces, in
-    order, as `spanscore inspect --jsonl` prints them.
+    A dialect claims spans, or has turns in log records; each request that contains one of these
+    contains one of its prefilters. Reading gives fields of `Step`, and raises nothing whatever an
+    attribute contains, or where one is missing, in a span or in a log record of `log_turns`. Order
+    and repetition do not matter; from spans without attributes no content is read; at least one
+    agent trace comes of it. `expected` are facts of the agent traces, in order, as `spanscore
+    inspect --jsonl` prints them.
 
-    Returns the agent traces, for a test to look at. Raises AssertionError, with a line for each thing that is wrong.
+    Returns the agent traces, for a test to look at. Raises AssertionError, with a line for each
+    thing that is wrong.
     """
     telemetry = _telemetry(recorded)
     with dialects.tried(dialect):
         own = _dialect(dialect, telemetry)
-        problems = [problem for span in telemetry.spans for problem in _of_span(own, span, telemetry.logs)]
+        problems = [
+            problem for span in telemetry.spans for problem in _of_span(own, span, telemetry.logs)
+        ]
         problems += _of_logs(own, telemetry)
         traces = [] if problems else rebuild_all(telemetry.spans, telemetry.logs)
         if not problems:
@@ -73,7 +90,9 @@ def check_dialect(
             problems += _differences(traces, expected)
     if problems:
         kind = "quirk" if isinstance(dialect, Quirk) else "dialect"
-        raise AssertionError("\n".join([f"{dialect.name} is not as a {kind} is:", *_listed(problems)]))
+        raise AssertionError(
+            "\n".join([f"{dialect.name} is not as a {kind} is:", *_listed(problems)])
+        )
     return traces
 
 
@@ -84,7 +103,9 @@ def _listed(problems: Iterable[str]) -> list[str]:
 
 
 def _dialect(item: Dialect | Quirk, telemetry: Telemetry) -> Dialect:
-    """The dialect that reads the spans: the one given, or that of a quirk, which has to be the quirk of some."""
+    """The dialect that reads the spans: the one given, or that of a quirk, which has to be the
+    quirk of some.
+    """
     if isinstance(item, Dialect):
         return item
     known = {x.name: x for x in dialects.all_dialects()}
@@ -94,8 +115,8 @@ def _dialect(item: Dialect | Quirk, telemetry: Telemetry) -> Dialect:
     spans = [x.span for x in _steps(own, telemetry.spans, telemetry.logs)]
     if not any(registry().quirk_of(own, x) is item for x in spans):
         raise AssertionError(
-            f"{item.name} is used for none of these spans, of which {len(spans)} are read as {item.under}: "
-            "look at `under`, `scopes` and `matches`"
+            f"{item.name} is used for none of these spans, of which {len(spans)} are read as"
+            f" {item.under}: look at `under`, `scopes` and `matches`"
         )
     return own
 
@@ -122,20 +143,34 @@ def _from_object(recorded: dict[str, Any]) -> Telemetry:
     return found
 
 
-def _of_traces(dialect: Dialect, telemetry: Telemetry, traces: Sequence[AgentTrace]) -> Iterator[str]:
+def _of_traces(
+    dialect: Dialect, telemetry: Telemetry, traces: Sequence[AgentTrace]
+) -> Iterator[str]:
     """What is wrong with what comes of all spans and log records together."""
     spans, logs = telemetry.spans, telemetry.logs
     if not any(dialect.name in x.dialects for x in traces):
-        claimed = any(_steps(dialect, [x]) for x in spans) or any(True for _ in _own_logs(dialect, logs))
+        claimed = any(_steps(dialect, [x]) for x in spans) or any(
+            True for _ in _own_logs(dialect, logs)
+        )
         yield (
-            "no agent trace comes of this telemetry: does `kind` state which span is an agent, and which a model?"
+            "no agent trace comes of this telemetry: does `kind` state which span is an agent, and"
+            " which a model?"
             if claimed
-            else "it claims none of these spans: look at `scopes`, `keys` and `matches`, for log records at `log_turns`"
+            else (
+                "it claims none of these spans: look at `scopes`, `keys` and `matches`, for log"
+                " records at `log_turns`"
+            )
         )
     elif _shown(spans[::-1] + spans[:1], logs) != _shown(spans, logs):
-        yield "spans in another order, or twice, give another agent trace: let `read` look at its span alone"
+        yield (
+            "spans in another order, or twice, give another agent trace: let `read` look at its"
+            " span alone"
+        )
     elif _shown(spans, logs[::-1] + logs[:1]) != _shown(spans, logs):
-        yield "log records in another order, or twice, give another agent trace: put them `in_order` in `log_turns`"
+        yield (
+            "log records in another order, or twice, give another agent trace: put them `in_order`"
+            " in `log_turns`"
+        )
 
 
 def _own_logs(dialect: Dialect, logs: Iterable[LogRecord]) -> Iterator[LogRecord]:
@@ -145,7 +180,9 @@ def _own_logs(dialect: Dialect, logs: Iterable[LogRecord]) -> Iterator[LogRecord
 
 
 def _of_logs(dialect: Dialect, telemetry: Telemetry) -> Iterator[str]:
-    """What is wrong with how log records are read: each event as it is, and with each attribute odd or missing."""
+    """What is wrong with how log records are read: each event as it is, and with each attribute odd
+    or missing.
+    """
     events = {x.event_name: x for x in _own_logs(dialect, telemetry.logs)}
     found: dict[str, str] = {}  # each kind of problem once
     for log in events.values():
@@ -154,14 +191,18 @@ def _of_logs(dialect: Dialect, telemetry: Telemetry) -> Iterator[str]:
         others = [x for x in telemetry.logs if x is not log and _unit(x) == unit]
         for name, changed in _log_variants(log):
             for problem in _of_log_reading(dialect, spans, [changed, *others]):
-                found.setdefault(problem.partition(" is ")[0], f"log record {log.event_name!r}{name}: {problem}")
+                found.setdefault(
+                    problem.partition(" is ")[0], f"log record {log.event_name!r}{name}: {problem}"
+                )
         if not found:
             yield from _of_prefilters(dialect, f"log record {log.event_name!r}", _texts_of_log(log))
     yield from found.values()
 
 
 def _log_variants(log: LogRecord) -> Iterator[tuple[str, LogRecord]]:
-    """A log record as it is, and a bounded number of its variants, spread over its attributes and odd values."""
+    """A log record as it is, and a bounded number of its variants, spread over its attributes and
+    odd values.
+    """
     variants = list(_variants(log))
     yield from variants[:: 1 + len(variants) // _MAX_LOG_VARIANTS]
     yield " without a body", dataclasses.replace(log, body=None)
@@ -172,7 +213,9 @@ def _unit(log: LogRecord) -> str:
     return dialects.unit_of(log.scope.name, log.trace_id, lambda: log.attributes, of_log=True)
 
 
-def _of_log_reading(dialect: Dialect, spans: Sequence[Span], logs: Sequence[LogRecord]) -> list[str]:
+def _of_log_reading(
+    dialect: Dialect, spans: Sequence[Span], logs: Sequence[LogRecord]
+) -> list[str]:
     def steps() -> Iterator[Step]:
         _unit(logs[0])
         for part in dialects.split_units(spans, logs):
@@ -194,7 +237,10 @@ def _of_prefilters(dialect: Dialect, name: str, texts: Iterable[str]) -> Iterato
     """Whether a request with this span or log record would be looked at."""
     written = "\n".join(texts).encode("utf-8", "surrogatepass")
     if not any(x in written for x in dialect.prefilters):
-        yield f"no prefilter is in {name}: a request with it alone would be passed over; see `prefilters`"
+        yield (
+            f"no prefilter is in {name}: a request with it alone would be passed over; see"
+            " `prefilters`"
+        )
 
 
 def _texts_of_span(span: Span) -> list[str]:
@@ -224,7 +270,10 @@ def _of_span(dialect: Dialect, span: Span, logs: Sequence[LogRecord]) -> Iterato
         yield from _of_prefilters(dialect, f"span {span.name!r}", _texts_of_span(span))
     for step in _steps(dialect, [dataclasses.replace(span, attributes={}, events=())]):
         if content := [x for x in _CONTENT if getattr(step, x)]:
-            yield f"span {span.name!r} without attributes still gives {', '.join(content)}: state what is recorded only"
+            yield (
+                f"span {span.name!r} without attributes still gives {', '.join(content)}: state"
+                " what is recorded only"
+            )
 
 
 def _of_reading(steps: Callable[[], Iterable[Step]]) -> list[str]:
@@ -243,7 +292,10 @@ def _variants(item: _Item) -> Iterator[tuple[str, _Item]]:
         rest = {name: value for name, value in item.attributes.items() if name != key}
         yield f" without {key}", dataclasses.replace(item, attributes=rest)
         for value in _ODD:
-            yield f" with {key} = {_brief(value)}", dataclasses.replace(item, attributes={**rest, key: value})
+            yield (
+                f" with {key} = {_brief(value)}",
+                dataclasses.replace(item, attributes={**rest, key: value}),
+            )
 
 
 def _of_step(step: Step) -> Iterator[str]:
@@ -269,7 +321,9 @@ def _brief(value: object) -> str:
     return shown if len(shown) <= 40 else f"{shown[:40]}…"
 
 
-def _differences(traces: Sequence[AgentTrace], expected: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _differences(
+    traces: Sequence[AgentTrace], expected: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
     if expected and len(expected) != len(traces):
         yield f"there are {len(traces)} agent traces where {len(expected)} are expected"
     for number, (trace, facts) in enumerate(zip(traces, expected, strict=False), start=1):

@@ -1,4 +1,6 @@
-"""Judges that ask nobody: one that says what a test wants, one that fails, one that never answers."""
+"""Judges that ask nobody: one that says what a test wants, one that fails, one that never
+answers.
+"""
 
 import asyncio
 import re
@@ -13,7 +15,9 @@ from spanscore.model.json import dumps
 from spanscore.model.score import JudgeUsage
 
 Said: TypeAlias = bool | float | str | tuple[Any, str] | Mapping[str, Any] | BaseException
-"""What a judge says: a score, a score with its reason, fields of the answer by name, or an error that it raises."""
+"""What a judge says: a score, a score with its reason, fields of the answer by name, or an error
+that it raises.
+"""
 
 _CALL = re.compile(r"^step (\d+): ", re.MULTILINE)
 _HEAD_CHARACTERS = 200
@@ -24,19 +28,29 @@ _REASONS = ("reason", "justification")
 class ScriptedJudge:
     """Gives the answers that a test wants, in the form that is asked for; asks no model.
 
-    `answers` has what is said by the name of a metric or criterion (or by the key of one of its questions), `default`
-    is said to all else. A list is said in turn, its last item again and again. `prompts` are those that were sent.
+    `answers` has what is said by the name of a metric or criterion (or by the key of one of its
+    questions), `default` is said to all else. A list is said in turn, its last item again and
+    again. `prompts` are those that were sent.
 
     >>> judge = ScriptedJudge({"task_completion": (0.2, "nothing was booked")}, default=0.9)
     """
 
-    def __init__(self, answers: Mapping[str, Said | list[Said]] | None = None, *, default: Said = 1.0) -> None:
+    def __init__(
+        self, answers: Mapping[str, Said | list[Said]] | None = None, *, default: Said = 1.0
+    ) -> None:
         self.prompts: list[Prompt] = []
-        self._answers = {name: list(x) if isinstance(x, list) else [x] for name, x in (answers or {}).items()}
+        self._answers = {
+            name: list(x) if isinstance(x, list) else [x] for name, x in (answers or {}).items()
+        }
         self._default = default
 
-    async def ask(self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()) -> Answer[AnswerT]:
-        """See `Judge.ask`. Raises InputError where what is to be said does not fit what is asked."""
+    async def ask(
+        self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()
+    ) -> Answer[AnswerT]:
+        """See `Judge.ask`.
+
+        Raises InputError where what is to be said does not fit what is asked.
+        """
         self.prompts.append(prompt)
         shape = schema_of(schema)
         alone = bool({*_SCORES, *_REASONS} & set(shape["properties"]))
@@ -47,12 +61,16 @@ class ScriptedJudge:
         if alone:
             given = form.filled(shape, said)
         else:
-            given = {key: form.filled(inner, self._about(key)) for key, inner in shape["properties"].items()}
+            given = {
+                key: form.filled(inner, self._about(key))
+                for key, inner in shape["properties"].items()
+            }
         try:
             value = read(dumps(given), schema)
         except UnusableAnswerError as error:
             raise InputError(
-                f"the scripted judge was to say {said!r}, which is no answer to what is asked: {error}"
+                f"the scripted judge was to say {said!r}, which is no answer to what is asked:"
+                f" {error}"
             ) from None
         return Answer(value, models[0] if models else "scripted", JudgeUsage(calls=1))
 
@@ -65,7 +83,9 @@ class ScriptedJudge:
 
     def _about(self, key: str) -> Said:
         """What is said to the question of that key, where several share a call."""
-        name = next((x for x in self._answers if key in {x, f"criterion_{x.replace('.', '__')}"}), None)
+        name = next(
+            (x for x in self._answers if key in {x, f"criterion_{x.replace('.', '__')}"}), None
+        )
         said = self._default if name is None else self._next(name)
         if isinstance(said, BaseException):
             raise said
@@ -83,7 +103,9 @@ class FailingJudge:
         self.prompts: list[Prompt] = []
         self._error = error or JudgeUnavailableError("the provider cannot be reached")
 
-    async def ask(self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()) -> Answer[AnswerT]:
+    async def ask(
+        self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()
+    ) -> Answer[AnswerT]:
         """See `Judge.ask`."""
         del schema, models
         self.prompts.append(prompt)
@@ -96,7 +118,9 @@ class HangingJudge:
     def __init__(self) -> None:
         self.prompts: list[Prompt] = []
 
-    async def ask(self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()) -> Answer[AnswerT]:
+    async def ask(
+        self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()
+    ) -> Answer[AnswerT]:
         """See `Judge.ask`."""
         del schema, models
         self.prompts.append(prompt)
@@ -105,7 +129,9 @@ class HangingJudge:
 
 
 class _Form:
-    """Fills in a JSON schema: with what is said where it is a score, a reason or named, else with what is allowed."""
+    """Fills in a JSON schema: with what is said where it is a score, a reason or named, else with
+    what is allowed.
+    """
 
     def __init__(self, definitions: Mapping[str, Any], calls: Sequence[int]) -> None:
         self._definitions = definitions
@@ -115,9 +141,15 @@ class _Form:
         """A value that `schema` allows."""
         schema = self._resolved(schema)
         if schema.get("type") == "object":
-            return {name: self._property(name, inner, said) for name, inner in schema.get("properties", {}).items()}
+            return {
+                name: self._property(name, inner, said)
+                for name, inner in schema.get("properties", {}).items()
+            }
         if isinstance(said, Mapping):
-            raise InputError(f"the scripted judge was to say {dict(said)!r}, but is asked for {schema.get('type')}")
+            raise InputError(
+                f"the scripted judge was to say {dict(said)!r}, but is asked for"
+                f" {schema.get('type')}"
+            )
         return self._value("", schema, said)
 
     def _property(self, name: str, schema: Mapping[str, Any], said: Any) -> Any:
@@ -139,15 +171,26 @@ class _Form:
         if "anyOf" in schema:
             return self._allowed(name, self._resolved(schema["anyOf"][0]))
         if schema.get("type") == "object":
-            return {key: self._property(key, inner, 1.0) for key, inner in schema.get("properties", {}).items()}
+            return {
+                key: self._property(key, inner, 1.0)
+                for key, inner in schema.get("properties", {}).items()
+            }
         if schema.get("type") == "array":
             return self._list(self._resolved(schema["items"]))
-        plain = {"boolean": True, "integer": schema.get("minimum", 0), "number": schema.get("minimum", 0.0)}
+        plain = {
+            "boolean": True,
+            "integer": schema.get("minimum", 0),
+            "number": schema.get("minimum", 0.0),
+        }
         return plain.get(schema.get("type", ""), f"{name or 'a text'}, as scripted")
 
     def _list(self, element: Mapping[str, Any]) -> list[Any]:
         if "call" not in element.get("properties", {}):
-            return ["a first text, as scripted", "a second one"] if element.get("type") == "string" else []
+            return (
+                ["a first text, as scripted", "a second one"]
+                if element.get("type") == "string"
+                else []
+            )
         return [{**self._allowed("", element), "call": number} for number in self._calls]
 
     def _resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -25,7 +25,9 @@ from spanscore.model.trace import AgentTrace, Session
 from spanscore.testing.judges import Said, ScriptedJudge
 
 Measurable: TypeAlias = str | type[Metric] | Metric | Callable[..., Any]
-"""A metric by its name, its class, the class with options, or the function that `@spanscore.metric` decorates."""
+"""A metric by its name, its class, the class with options, or the function that `@spanscore.metric`
+decorates.
+"""
 
 
 def measure(
@@ -37,17 +39,21 @@ def measure(
     embedder: Embedder | None = None,
     **options: Any,
 ) -> Evaluation:
-    """The evaluation that a metric, with these options, gives of a trace or a session; also inside a running loop.
+    """The evaluation that a metric, with these options, gives of a trace or a session; also inside
+    a running loop.
 
-    `judge` answers where the metric asks one: an object with `ask`, or what a `ScriptedJudge` is to say to all.
-    `earlier` are the session's turns before the trace. `embedder` makes vectors; without it hashed n-grams are
-    compared. Raises InputError where there is no such metric or option.
+    `judge` answers where the metric asks one: an object with `ask`, or what a `ScriptedJudge` is to
+    say to all. `earlier` are the session's turns before the trace. `embedder` makes vectors;
+    without it hashed n-grams are compared. Raises InputError where there is no such metric or
+    option.
     """
     made = instance_of(metric, options)
     of = "session" if isinstance(subject, Session) else "trace"
     if made.scope != of:
         raise InputError(f"{made.name} measures a {made.scope}, not a {of}")
-    return waited_for(lambda: measured(made, subject, judge_of(judge), earlier, embedder or Ngrams()))
+    return waited_for(
+        lambda: measured(made, subject, judge_of(judge), earlier, embedder or Ngrams())
+    )
 
 
 def instance_of(metric: Measurable, options: dict[str, Any]) -> Metric:
@@ -55,7 +61,9 @@ def instance_of(metric: Measurable, options: dict[str, Any]) -> Metric:
     if isinstance(metric, Metric):
         return metric
     if isinstance(metric, str) and metric not in available():
-        raise InputError(f"there is no metric {metric!r}; define it, or import the module that does")
+        raise InputError(
+            f"there is no metric {metric!r}; define it, or import the module that does"
+        )
     kind = available()[metric] if isinstance(metric, str) else metric_of(metric)
     if kind is None:
         raise InputError(f"{metric!r} is no metric: decorate the function with @spanscore.metric")
@@ -63,7 +71,9 @@ def instance_of(metric: Measurable, options: dict[str, Any]) -> Metric:
         made: Metric = TypeAdapter(kind).validate_python(options)
     except ValidationError as error:
         [problem, *_] = error.errors(include_url=False)
-        raise InputError(f"{kind.name}: {'.'.join(map(str, problem['loc']))}: {problem['msg']}") from None
+        raise InputError(
+            f"{kind.name}: {'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+        ) from None
     return made
 
 
@@ -76,12 +86,18 @@ async def measured(
 ) -> Evaluation:
     """What `measure` does, of a metric with its options."""
     config = Config()
-    panel = Panel(Judging(judge, config, renderer(config), asyncio.Semaphore(1)), config) if judge else None
+    panel = (
+        Panel(Judging(judge, config, renderer(config), asyncio.Semaphore(1)), config)
+        if judge
+        else None
+    )
     if isinstance(metric, SessionMetric) and isinstance(subject, Session):
         found = measured_by_signals(metric, subject, Signals(), SIGNAL_WEIGHTS)
     else:
         found = (await Measuring(panel, embedder).measured([metric], subject, earlier))[metric.name]
-    [evaluation] = evaluations(graded([metric], {metric.name: found}), subject, revision=1, now_ns=time.time_ns())
+    [evaluation] = evaluations(
+        graded([metric], {metric.name: found}), subject, revision=1, now_ns=time.time_ns()
+    )
     return evaluation
 
 

@@ -13,7 +13,8 @@ _LONG = "All work and no play makes a dull answer. " * 2_500
 def agent_trace(**facts: Any) -> AgentTrace:
     """An agent trace with these facts, the fields of `AgentTrace`; each has ids of its own.
 
-    What is not given is as if it had not been recorded, but that no tool was called and nothing came before.
+    What is not given is as if it had not been recorded, but that no tool was called and nothing
+    came before.
 
     >>> agent_trace(user_input="hi").final_output is None
     True
@@ -34,7 +35,9 @@ def agent_trace(**facts: Any) -> AgentTrace:
     return AgentTrace(**{**given, **listed})
 
 
-def tool_call(name: str, arguments: Json = None, result: Json = None, *, error: str | None = None) -> ToolCall:
+def tool_call(
+    name: str, arguments: Json = None, result: Json = None, *, error: str | None = None
+) -> ToolCall:
     """A tool call as an agent trace has it; it returned unless it failed.
 
     >>> tool_call("find_order", {"id": 7}, {"status": "sent"}).returned
@@ -49,7 +52,9 @@ def session(*traces: AgentTrace, session_id: str = "session") -> Session:
 
 
 def sample_traces() -> dict[str, AgentTrace]:
-    """Turns as metrics meet them, each by what it is: plain ones, and those with a fact missing, empty, odd or long."""
+    """Turns as metrics meet them, each by what it is: plain ones, and those with a fact missing,
+    empty, odd or long.
+    """
     order = tool_call("find_order", {"id": 7}, {"status": "sent", "eta": "2026-03-01"})
     plain: dict[str, Any] = {
         "user_input": "Where is my order 7?",
@@ -60,7 +65,14 @@ def sample_traces() -> dict[str, AgentTrace]:
         "agent_name": "clerk",
         "user_id": "u1",
     }
-    missing = ("user_input", "final_output", "tool_calls", "available_tools", "system_instructions", "history")
+    missing = (
+        "user_input",
+        "final_output",
+        "tool_calls",
+        "available_tools",
+        "system_instructions",
+        "history",
+    )
     odd_calls = (
         tool_call("find_order", None, None),
         tool_call("find_order", ["7"], 0),
@@ -70,11 +82,17 @@ def sample_traces() -> dict[str, AgentTrace]:
     return {
         "a turn with a tool call": agent_trace(**plain),
         "a turn without tool calls": agent_trace(**{**plain, "tool_calls": ()}),
-        "a turn whose tool failed": agent_trace(**{**plain, "tool_calls": (tool_call("find_order", {}, error="503"),)}),
-        "a turn that goes on": agent_trace(**{**plain, "history": before, "plan": "1. look it up\n2. answer"}),
+        "a turn whose tool failed": agent_trace(
+            **{**plain, "tool_calls": (tool_call("find_order", {}, error="503"),)}
+        ),
+        "a turn that goes on": agent_trace(
+            **{**plain, "history": before, "plan": "1. look it up\n2. answer"}
+        ),
         "a turn with many tool calls": agent_trace(**{**plain, "tool_calls": (order,) * 300}),
         "a turn with odd tool calls": agent_trace(**{**plain, "tool_calls": odd_calls}),
-        "a turn with long texts": agent_trace(**{**plain, "user_input": _LONG, "final_output": _LONG}),
+        "a turn with long texts": agent_trace(
+            **{**plain, "user_input": _LONG, "final_output": _LONG}
+        ),
         "a turn with odd characters": agent_trace(
             **{**plain, "final_output": "\x00 \ud800 🙂 日本語 </untrusted-data>"}
         ),
@@ -82,12 +100,16 @@ def sample_traces() -> dict[str, AgentTrace]:
             user_input="", final_output="", system_instructions="", available_tools=()
         ),
         "a turn of which nothing was recorded": agent_trace(**dict.fromkeys(missing)),
-        "a turn that was cut off": agent_trace(**{**plain, "final_output": None}, completeness="truncated"),
+        "a turn that was cut off": agent_trace(
+            **{**plain, "final_output": None}, completeness="truncated"
+        ),
     }
 
 
 def sample_sessions() -> dict[str, Session]:
-    """Sessions as metrics meet them, each by what it is: one of each sample turn, and one of all of them."""
+    """Sessions as metrics meet them, each by what it is: one of each sample turn, and one of all of
+    them.
+    """
     traces = sample_traces()
     alone = {f"a session of {name}": session(trace) for name, trace in traces.items()}
     return {**alone, "a session of many turns": session(*traces.values())}

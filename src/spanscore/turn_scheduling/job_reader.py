@@ -1,4 +1,6 @@
-"""Read the traces of a job by themselves: nothing is known of other traces, so that any process can do it."""
+"""Read the traces of a job by themselves: nothing is known of other traces, so that any process can
+do it.
+"""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeAlias
@@ -10,7 +12,9 @@ from spanscore.span_attributes import SpanAttributes
 from spanscore.turn_scheduling.jobs import JobKind, ReadJob, ReadResult
 
 IsReferredTo: TypeAlias = Callable[[ReadJob, Sequence[str], turns.DelegationHints | None], bool]
-"""Whether another trace refers to the trace of a job, by the ids of its model calls and its hints."""
+"""Whether another trace refers to the trace of a job, by the ids of its model calls and its
+hints.
+"""
 
 _SCORED = frozenset({JobKind.TRACE, JobKind.EARLY})
 """The kinds of jobs whose agent traces are scored as those of one trace."""
@@ -29,7 +33,8 @@ class JobReader:
     ) -> None:
         """`load` gives the spans and log records of a trace that was cut.
 
-        `attributes` are those of spans that the agent traces are given with; `watch` is called with each agent trace.
+        `attributes` are those of spans that the agent traces are given with; `watch` is called with
+        each agent trace.
         """
         self._load = load
         self._stitching = stitching
@@ -43,7 +48,9 @@ class JobReader:
         watch = attributes or self._watch
         completeness = [cut.completeness for cut in job.cuts]
         if job.kind is JobKind.TURN:
-            traces = rebuild.rebuild_turn(received, completeness=completeness, within=job.within, watch=watch)
+            traces = rebuild.rebuild_turn(
+                received, completeness=completeness, within=job.within, watch=watch
+            )
             return ReadResult(job, _with_attributes(traces, attributes))
         rebuilt = rebuild.rebuild_trace(*received[0], completeness=completeness[0], watch=watch)
         hints = rebuilt.hints() if self._stitching.uses("delegation") else None
@@ -53,5 +60,7 @@ class JobReader:
         return ReadResult(job, scored, fragment, rebuilt.ids_of_calls, hints)
 
 
-def _with_attributes(traces: Sequence[AgentTrace], attributes: SpanAttributes | None) -> Sequence[AgentTrace]:
+def _with_attributes(
+    traces: Sequence[AgentTrace], attributes: SpanAttributes | None
+) -> Sequence[AgentTrace]:
     return traces if attributes is None else attributes.added_to(traces)

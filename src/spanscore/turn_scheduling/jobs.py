@@ -23,7 +23,10 @@ class Source(Protocol):
         ...
 
     def accept(self, cut: Cut, now_ns: int) -> bool:
-        """Close the trace of an early cut, which is scored as it was read. False: it is not to be scored so."""
+        """Close the trace of an early cut, which is scored as it was read.
+
+        False: it is not to be scored so.
+        """
         ...
 
     def load(self, cut: Cut) -> rebuild.Received:
@@ -38,25 +41,34 @@ class JobKind(Enum):
     """One trace was cut: it is scored, or waits for the other traces of its turn."""
 
     EARLY = auto()
-    """One trace is not complete yet and may be whole: it is scored if it shows that, else read again when complete."""
+    """One trace is not complete yet and may be whole: it is scored if it shows that, else read
+    again when complete.
+    """
 
     TURN = auto()
     """The wait for the traces of a turn is over: they are read together and scored as one turn."""
 
     REREAD = auto()
-    """One trace was scored before, and another one may belong to its turn: it is read for its fragment only."""
+    """One trace was scored before, and another one may belong to its turn: it is read for its
+    fragment only.
+    """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadJob:
-    """Traces to be read: one, or those of one turn. `queued_ns` is when the job was made, in Unix ns."""
+    """Traces to be read: one, or those of one turn.
+
+    `queued_ns` is when the job was made, in Unix ns.
+    """
 
     cuts: tuple[Cut, ...]
     kind: JobKind = JobKind.TRACE
     queued_ns: int = 0
 
     within: Mapping[str, str] = field(default_factory=dict)
-    """For a turn: by trace id, the span of the tool call that requested the trace, as `turns.build` wants it."""
+    """For a turn: by trace id, the span of the tool call that requested the trace, as `turns.build`
+    wants it.
+    """
 
     joins: tuple[turns.Join, ...] = ()
     """For a turn: why its traces were joined."""

@@ -18,11 +18,15 @@ from spanscore.turn_scheduling.trace_states import State, TraceStates
 _log = logging.getLogger(__name__)
 
 _MAX_TEXTS = 50_000
-"""Questions and arguments of tool calls that are remembered, some 20 MB: above it the oldest are forgotten."""
+"""Questions and arguments of tool calls that are remembered, some 20 MB: above it the oldest are
+forgotten.
+"""
 
 
 _MOST_IN_WORK = 100
-"""Traces in work while others are read early: above it nothing is read that may have to be read again."""
+"""Traces in work while others are read early: above it nothing is read that may have to be read
+again.
+"""
 
 _SCORED = frozenset({JobKind.TRACE, JobKind.EARLY})
 """The kinds of jobs whose agent traces are scored as those of one trace."""
@@ -31,8 +35,9 @@ _SCORED = frozenset({JobKind.TRACE, JobKind.EARLY})
 class TenantScheduler:
     """Schedules the traces of one tenant; the methods are those of `TurnScheduler`.
 
-    `TraceStates` contains what is under way. What a later trace may belong to is remembered beside it: fragments in
-    `PendingTurns`, ids of model calls in `RecentCalls`, texts of delegating calls in `DelegationIndex`.
+    `TraceStates` contains what is under way. What a later trace may belong to is remembered beside
+    it: fragments in `PendingTurns`, ids of model calls in `RecentCalls`, texts of delegating calls
+    in `DelegationIndex`.
     """
 
     def __init__(
@@ -90,7 +95,8 @@ class TenantScheduler:
             else:
                 self._source.assembler.done(cut)
         jobs = self._states.start()
-        read_until_ns = self._states.read_until_ns(now_ns)  # a fragment may wait for what is not read yet
+        # a fragment may wait for what is not read yet
+        read_until_ns = self._states.read_until_ns(now_ns)
         due = self._pending.due(read_until_ns, is_busy=self._states.is_busy)
         for turn in [self._turn_job(parts, now_ns) for parts in due]:
             if turn.cuts:
@@ -102,17 +108,23 @@ class TenantScheduler:
         """See `TurnScheduler.read`."""
         return self.marked(self._reader.read(job, self.is_referred_to))
 
-    def is_referred_to(self, job: ReadJob, ids_of_calls: Sequence[str], hints: turns.DelegationHints | None) -> bool:
+    def is_referred_to(
+        self, job: ReadJob, ids_of_calls: Sequence[str], hints: turns.DelegationHints | None
+    ) -> bool:
         """See `TurnScheduler.is_referred_to`."""
         if job.kind is JobKind.TRACE:
             self._remember(job, hints)
-        return self._is_sought(job.trace_id, ids_of_calls) or bool(self._delegation_partners(job.trace_id, hints))
+        return self._is_sought(job.trace_id, ids_of_calls) or bool(
+            self._delegation_partners(job.trace_id, hints)
+        )
 
     def marked(self, result: ReadResult) -> ReadResult:
         """See `TurnScheduler.marked`."""
         if result.job.kind is not JobKind.TURN:
             return result
-        return replace(result, traces=[self._continuations.marked(trace) for trace in result.traces])
+        return replace(
+            result, traces=[self._continuations.marked(trace) for trace in result.traces]
+        )
 
     def hold_back(self, result: ReadResult, now_ns: int) -> bool:
         """See `TurnScheduler.hold_back`."""
@@ -147,16 +159,24 @@ class TenantScheduler:
         return cut.trace_id in self._pending
 
     def _may_read_early(self, cut: Cut) -> bool:
-        """Whether a trace may be read before it is complete: nothing else is done with it, and there is time."""
-        is_free = self._states.of(cut.trace_id) is State.SCORED and cut.trace_id not in self._pending
+        """Whether a trace may be read before it is complete: nothing else is done with it, and
+        there is time.
+        """
+        is_free = (
+            self._states.of(cut.trace_id) is State.SCORED and cut.trace_id not in self._pending
+        )
         return is_free and len(self._states) - self._pending.waiting < _MOST_IN_WORK
 
     def _accepts(self, result: ReadResult, now_ns: int) -> bool:
-        """Whether a trace is scored before it is complete: nothing of it is missing, nor suggests another trace."""
+        """Whether a trace is scored before it is complete: nothing of it is missing, nor suggests
+        another trace.
+        """
         job = result.job
         if result.fragment is not None or not turns.shows_whole(result.traces):
             return False
-        if self._delegation_partners(job.trace_id, result.hints) or self._states.has_queued(job.trace_id):
+        if self._delegation_partners(job.trace_id, result.hints) or self._states.has_queued(
+            job.trace_id
+        ):
             return False
         if not self._source.accept(job.cuts[0], now_ns):
             return False
@@ -164,7 +184,9 @@ class TenantScheduler:
         return True
 
     def _holds(self, result: ReadResult, now_ns: int) -> bool:
-        """Whether a trace that was read is not scored now, because it may be part of a turn with others."""
+        """Whether a trace that was read is not scored now, because it may be part of a turn with
+        others.
+        """
         job, fragment = result.job, result.fragment
         if fragment is None or job.cuts[0].completeness == "truncated":
             return self._holds_ordinary(result, now_ns)
@@ -175,13 +197,20 @@ class TenantScheduler:
         return False
 
     def _holds_ordinary(self, result: ReadResult, now_ns: int) -> bool:
-        """Remember the ids of an ordinary trace. It is queued once more where it may be delegated, or delegate.
+        """Remember the ids of an ordinary trace.
 
-        The trace of the other agent was then read at the same time, so that neither could find the other.
+        It is queued once more where it may be delegated, or delegate.
+
+        The trace of the other agent was then read at the same time, so that neither could find the
+        other.
         """
         job = result.job
         is_new = job.kind in _SCORED
-        if is_new and result.fragment is None and self._delegation_partners(job.trace_id, result.hints):
+        if (
+            is_new
+            and result.fragment is None
+            and self._delegation_partners(job.trace_id, result.hints)
+        ):
             self._states.queue_again(job, now_ns)
             return True
         self._pending.forget(job.trace_id)
@@ -190,7 +219,9 @@ class TenantScheduler:
             self._reread_if_sought(job.trace_id, result.ids_of_calls)
         return False
 
-    def _holds_fragment(self, fragment: turns.TraceFragment, result: ReadResult, now_ns: int) -> bool:
+    def _holds_fragment(
+        self, fragment: turns.TraceFragment, result: ReadResult, now_ns: int
+    ) -> bool:
         """Take in a fragment, and have the scored traces read again that may be of its turn."""
         linked = [trace_id for trace_id in fragment.links if trace_id not in self._pending]
         to_compare = self._scored_partners(fragment, result.hints)
@@ -202,8 +233,12 @@ class TenantScheduler:
             self._reread(trace_id, now_ns)
         return is_held
 
-    def _scored_partners(self, fragment: turns.TraceFragment, hints: turns.DelegationHints | None) -> list[str]:
-        """The traces that were scored as ordinary ones and may report the same calls, or be tied by a delegation."""
+    def _scored_partners(
+        self, fragment: turns.TraceFragment, hints: turns.DelegationHints | None
+    ) -> list[str]:
+        """The traces that were scored as ordinary ones and may report the same calls, or be tied by
+        a delegation.
+        """
         same_calls = [
             trace_id
             for trace_id in self._recent_calls.find(fragment.repeatable)
@@ -214,14 +249,19 @@ class TenantScheduler:
         return [trace_id for trace_id in found if trace_id not in self._pending]
 
     def _remember(self, job: ReadJob, hints: turns.DelegationHints | None) -> None:
-        """Remember the texts by which other traces may find that this one delegated to them, or they to it."""
+        """Remember the texts by which other traces may find that this one delegated to them, or
+        they to it.
+        """
         if hints is not None:
             with self._delegations_lock:
                 self._delegations.add(job.trace_id, hints, job.queued_ns)
                 self._delegations.forget_before(job.queued_ns - self._config.late_window)
 
     def _delegation_partners(self, trace_id: str, hints: turns.DelegationHints | None) -> list[str]:
-        """The traces of which one's tool call may have requested the other. May be called from any thread."""
+        """The traces of which one's tool call may have requested the other.
+
+        May be called from any thread.
+        """
         if hints is None:
             return []
         with self._delegations_lock:
@@ -229,9 +269,11 @@ class TenantScheduler:
         return [other for other in found if other in self._pending or self._can_read(other)]
 
     def _reread_if_sought(self, trace_id: str, ids_of_calls: Sequence[str]) -> None:
-        """Have a trace read again after it is scored, if a fragment that was read meanwhile looks for it.
+        """Have a trace read again after it is scored, if a fragment that was read meanwhile looks
+        for it.
 
-        Such fragments wait for that, however long the scoring takes: else they would be scored as whole turns.
+        Such fragments wait for that, however long the scoring takes: else they would be scored as
+        whole turns.
         """
         if not self._is_sought(trace_id, ids_of_calls):
             return
@@ -240,7 +282,9 @@ class TenantScheduler:
             self._states.compare(seeker, [trace_id])
 
     def _reread(self, trace_id: str, now_ns: int) -> None:
-        """Have a trace read again that was scored as an ordinary one, now that another looks for it."""
+        """Have a trace read again that was scored as an ordinary one, now that another looks for
+        it.
+        """
         if self._states.require_reread(trace_id) or trace_id in self._pending:
             return
         if self._states.of(trace_id) is State.QUEUED:
@@ -261,9 +305,16 @@ class TenantScheduler:
         """The key by which the assembler knows a trace of this tenant."""
         return keys.with_tenant(bytes.fromhex(trace_id), self._tenant)
 
-    def _turn_job(self, parts: Sequence[tuple[turns.TraceFragment, Cut | None]], now_ns: int) -> ReadJob:
-        """The job that reads the traces of a turn together, those that were scored before once more."""
-        cuts = [cut or self._source.assembler.recut(self._key(part.trace_id), now_ns) for part, cut in parts]
+    def _turn_job(
+        self, parts: Sequence[tuple[turns.TraceFragment, Cut | None]], now_ns: int
+    ) -> ReadJob:
+        """The job that reads the traces of a turn together, those that were scored before once
+        more.
+        """
+        cuts = [
+            cut or self._source.assembler.recut(self._key(part.trace_id), now_ns)
+            for part, cut in parts
+        ]
         joins = tuple(join for part, _ in parts for join in part.joins)
         for join in joins:
             _log.debug("trace %s was joined to trace %s by %s, since %s", *join)

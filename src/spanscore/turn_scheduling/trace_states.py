@@ -1,4 +1,6 @@
-"""The state of each trace from its cut to its scores, and all its transitions; docs/architecture.md has their table."""
+"""The state of each trace from its cut to its scores, and all its transitions; docs/architecture.md
+has their table.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,15 +44,23 @@ class _Trace:
     """The jobs that are handed out when this trace is not in work, one after the other."""
 
     compared_with: tuple[str, ...] = ()
-    """While it waits: scored traces that are read again first, since they may belong to its turn."""
+    """While it waits: scored traces that are read again first, since they may belong to its
+    turn.
+    """
 
     needs_reread: bool = False
-    """While it is in work: another trace may belong to its turn, so that it is read again once it is scored."""
+    """While it is in work: another trace may belong to its turn, so that it is read again once it
+    is scored.
+    """
 
     @property
     def unread(self) -> Iterator[ReadJob]:
         """The jobs of single traces that were cut and are not read yet."""
-        if self.state is State.READING and self.job is not None and self.job.kind is not JobKind.TURN:
+        if (
+            self.state is State.READING
+            and self.job is not None
+            and self.job.kind is not JobKind.TURN
+        ):
             yield self.job
         yield from self.queued
 
@@ -105,7 +115,9 @@ class TraceStates:
         return min(unread, default=now_ns)
 
     def queue(self, job: ReadJob) -> None:
-        """Have a job for one trace handed out as soon as the trace is not in work: `QUEUED`, if it is not."""
+        """Have a job for one trace handed out as soon as the trace is not in work: `QUEUED`, if it
+        is not.
+        """
         trace = self._traces.setdefault(job.trace_id, _Trace(State.QUEUED))
         trace.queued.append(job)
         if trace.state not in _IN_WORK:
@@ -125,7 +137,9 @@ class TraceStates:
         return started
 
     def drop(self, job: ReadJob) -> None:
-        """What was read is not scored, and does not wait: `QUEUED` for a later cut, else `SCORED`."""
+        """What was read is not scored, and does not wait: `QUEUED` for a later cut, else
+        `SCORED`.
+        """
         for trace in self._handed_out(job):
             self._leave(job.trace_id, trace)
 
@@ -146,13 +160,18 @@ class TraceStates:
         trace.compared_with = tuple(dict.fromkeys((*trace.compared_with, *others)))
 
     def hold_back(self, job: ReadJob) -> None:
-        """What was read waits for the rest of its turn, or is queued once more: `WAITING` or `QUEUED`."""
+        """What was read waits for the rest of its turn, or is queued once more: `WAITING` or
+        `QUEUED`.
+        """
         for trace in self._handed_out(job):
             trace.needs_reread = False  # as a part of a turn it is read with the others
             self._leave(job.trace_id, trace)
 
     def finish(self, job: ReadJob) -> list[str]:
-        """What was read is scored, or given up: `SCORED`, unless more is to be done. The traces to be read again."""
+        """What was read is scored, or given up: `SCORED`, unless more is to be done.
+
+        The traces to be read again.
+        """
         to_reread: list[str] = []
         for trace_id in job.trace_ids:
             trace = self._traces.get(trace_id)

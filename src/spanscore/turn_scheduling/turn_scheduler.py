@@ -1,4 +1,6 @@
-"""Cut traces in, jobs to read them out: most traces by themselves, the traces of one turn when they are all there."""
+"""Cut traces in, jobs to read them out: most traces by themselves, the traces of one turn when they
+are all there.
+"""
 
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
@@ -17,9 +19,9 @@ _MAX_TENANTS = 1000
 class TurnScheduler:
     """Decides which traces are read when. Belongs to one event loop, but for `read`.
 
-    For each job that `cut` hands out, the caller calls `read`, then `hold_back`, and `finished` unless that returned
-    True. Each tenant is scheduled by itself: no trace is compared with one of another tenant, and all tenants share
-    what may be remembered.
+    For each job that `cut` hands out, the caller calls `read`, then `hold_back`, and `finished`
+    unless that returned True. Each tenant is scheduled by itself: no trace is compared with one of
+    another tenant, and all tenants share what may be remembered.
     """
 
     def __init__(
@@ -38,19 +40,23 @@ class TurnScheduler:
         self._source = source
         self._watch = watch
         self._attributes = attributes
-        self._tenants: OrderedDict[str, TenantScheduler] = OrderedDict()  # the one with the latest cut is last
+        # the one with the latest cut is last
+        self._tenants: OrderedDict[str, TenantScheduler] = OrderedDict()
         self._sharing = 1
 
     @property
     def waiting(self) -> int:
-        """How many traces wait for other parts of their turn, or until an earlier cut of them is scored."""
+        """How many traces wait for other parts of their turn, or until an earlier cut of them is
+        scored.
+        """
         return sum(tenant.waiting for tenant in self._tenants.values())
 
     def cut(self, now_ns: int) -> list[ReadJob]:
-        """What is to be read now: traces that are complete, and turns that are whole or wait no longer.
+        """What is to be read now: traces that are complete, and turns that are whole or wait no
+        longer.
 
-        A trace is in one job at a time: a later cut of it waits until the job is finished or held back, or two would
-        be scored as the same revision.
+        A trace is in one job at a time: a later cut of it waits until the job is finished or held
+        back, or two would be scored as the same revision.
         """
         cuts: dict[str, list[Cut]] = {}
         for cut in self._source.cut(now_ns):
@@ -65,18 +71,27 @@ class TurnScheduler:
         return jobs
 
     def read(self, job: ReadJob) -> ReadResult:
-        """Read the traces of a job. May be called from any thread. Raises whatever a dialect raises on content."""
+        """Read the traces of a job. May be called from any thread.
+
+        Raises whatever a dialect raises on content.
+        """
         return self._tenants[job.tenant].read(job)
 
-    def is_referred_to(self, job: ReadJob, ids_of_calls: Sequence[str], hints: DelegationHints | None) -> bool:
-        """Whether another trace refers to the trace of a job, by what was read of it. May be called from any thread.
+    def is_referred_to(
+        self, job: ReadJob, ids_of_calls: Sequence[str], hints: DelegationHints | None
+    ) -> bool:
+        """Whether another trace refers to the trace of a job, by what was read of it.
+
+        May be called from any thread.
 
         What was read is remembered: later traces may refer to it.
         """
         return self._tenants[job.tenant].is_referred_to(job, ids_of_calls, hints)
 
     def marked(self, result: ReadResult) -> ReadResult:
-        """What was read of a turn, as damaged where other traces may continue it; anything else as it is."""
+        """What was read of a turn, as damaged where other traces may continue it; anything else as
+        it is.
+        """
         return self._tenants[result.job.tenant].marked(result)
 
     def hold_back(self, result: ReadResult, now_ns: int) -> bool:
@@ -102,12 +117,16 @@ class TurnScheduler:
 
     def _note_cut(self, tenant: str, now_ns: int) -> None:
         if tenant not in self._tenants:
-            self._tenants[tenant] = TenantScheduler(self._config, self._source, tenant, self._watch, self._attributes)
+            self._tenants[tenant] = TenantScheduler(
+                self._config, self._source, tenant, self._watch, self._attributes
+            )
         self._tenants[tenant].last_cut_ns = now_ns
         self._tenants.move_to_end(tenant)
 
     def _forget_quiet(self, now_ns: int) -> None:
-        """Forget tenants whose traces can no more be read, and, of too many, those for which nothing is under way."""
+        """Forget tenants whose traces can no more be read, and, of too many, those for which
+        nothing is under way.
+        """
         oldest_ns = now_ns - self._config.late_window
         idle = [tenant for tenant, scheduler in self._tenants.items() if scheduler.is_idle]
         too_many = len(self._tenants) - _MAX_TENANTS
@@ -117,7 +136,9 @@ class TurnScheduler:
         self._share()
 
     def _share(self) -> None:
-        """Have each tenant remember its share of what may be remembered, however many there are now."""
+        """Have each tenant remember its share of what may be remembered, however many there are
+        now.
+        """
         count = max(len(self._tenants), 1)
         if count != self._sharing:
             self._sharing = count

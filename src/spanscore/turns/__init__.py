@@ -1,4 +1,6 @@
-"""Steps to agent traces: one turn of a trace, several where the conversation shows it, or one over several traces."""
+"""Steps to agent traces: one turn of a trace, several where the conversation shows it, or one over
+several traces.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -47,7 +49,9 @@ __all__ = [
 ]
 
 Watch: TypeAlias = Callable[[AgentTrace, TurnSteps, Reading], None]
-"""Called with each agent trace that is built, with the turn and the reading that it was built from."""
+"""Called with each agent trace that is built, with the turn and the reading that it was built
+from.
+"""
 
 
 def build(
@@ -56,17 +60,22 @@ def build(
     within: Mapping[str, str] = MappingProxyType({}),
     watch: Watch | None = None,
 ) -> list[AgentTrace]:
-    """The agent traces in what was read of one OTel trace, or of those that `group` found to be of one turn.
+    """The agent traces in what was read of one OTel trace, or of those that `group` found to be of
+    one turn.
 
     `within` contains, by trace id, the span of the tool call that one of those was requested by.
 
-    Oldest first; empty where no agent or model shows. A workflow counts where it records what it was given or
-    returned: a chain whose model is not instrumented. Tool calls, retrievals and bookkeeping alone are no agent trace.
-    `unread_spans` is that of all the traces on each turn.
+    Oldest first; empty where no agent or model shows. A workflow counts where it records what it
+    was given or returned: a chain whose model is not instrumented. Tool calls, retrievals and
+    bookkeeping alone are no agent trace. `unread_spans` is that of all the traces on each turn.
     """
     reading = readings[0] if len(readings) == 1 else merge(readings, within)
     if reading is None:
-        return [trace for each in readings for trace in build(each, completeness=completeness, watch=watch)]
+        return [
+            trace
+            for each in readings
+            for trace in build(each, completeness=completeness, watch=watch)
+        ]
     if not any(x.kind in {"agent", "model"} or _records_content(x) for x in reading.steps):
         return []
     tree = Tree(reading)
@@ -74,7 +83,10 @@ def build(
     if len(readings) > 1:
         groups = _by_shared_turn(readings, [steps for _, steps in turns])
         if len(groups) > 1:
-            built = (build(*group, completeness=completeness, within=within, watch=watch) for group in groups)
+            built = (
+                build(*group, completeness=completeness, within=within, watch=watch)
+                for group in groups
+            )
             return [trace for traces in built for trace in traces]
     found: list[AgentTrace] = []
     begun: set[str] = set()
@@ -100,7 +112,10 @@ def _known(
     begun: set[str],
     completeness: Completeness,
 ) -> build_agent_trace.Known:
-    """What a turn is known by. One that is the first of its trace keeps its id when a second one arrives."""
+    """What a turn is known by.
+
+    One that is the first of its trace keeps its id when a second one arrives.
+    """
     first = opening.span if opening is not None and begun else tree.top
     trace_id, span_id = ("", "") if first is None else (first.trace_id, first.span_id)
     root = tree.root_of(trace_id)
@@ -120,10 +135,14 @@ def _known(
     )
 
 
-def _by_shared_turn(readings: Sequence[Reading], turns: Sequence[Sequence[Step]]) -> list[list[Reading]]:
+def _by_shared_turn(
+    readings: Sequence[Reading], turns: Sequence[Sequence[Step]]
+) -> list[list[Reading]]:
     """The readings in groups: those that share a turn are in one."""
     groups = [[number] for number in range(len(readings))]
-    at = {span.trace_id: number for number, reading in enumerate(readings) for span in reading.spans}
+    at = {
+        span.trace_id: number for number, reading in enumerate(readings) for span in reading.spans
+    }
     for steps in turns:
         numbers = dict.fromkeys(at[x.span.trace_id] for x in steps)
         first = next(iter(numbers))
@@ -133,4 +152,7 @@ def _by_shared_turn(readings: Sequence[Reading], turns: Sequence[Sequence[Step]]
                 one += other
                 for moved in other:
                     groups[moved] = one
-    return [[readings[number] for number in sorted(group)] for group in {id(x): x for x in groups}.values()]
+    return [
+        [readings[number] for number in sorted(group)]
+        for group in {id(x): x for x in groups}.values()
+    ]

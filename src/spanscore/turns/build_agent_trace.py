@@ -1,4 +1,6 @@
-"""Merge the steps of one turn into an AgentTrace: each fact from the first of its sources that records it."""
+"""Merge the steps of one turn into an AgentTrace: each fact from the first of its sources that
+records it.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -7,7 +9,16 @@ from spanscore.model.json import loads
 from spanscore.model.record import record
 from spanscore.model.span import Span
 from spanscore.model.step import Message, Step
-from spanscore.model.trace import AgentTrace, Completeness, ModelCall, Retrieval, Target, Tool, ToolCall, Usage
+from spanscore.model.trace import (
+    AgentTrace,
+    Completeness,
+    ModelCall,
+    Retrieval,
+    Target,
+    Tool,
+    ToolCall,
+    Usage,
+)
 from spanscore.turns.calls import tool_calls
 from spanscore.turns.calls.call_facts import finished
 from spanscore.turns.damaged_facts import damaged
@@ -28,7 +39,9 @@ class Known:
 
 
 def build(turn: TurnSteps, opening: Step | None, known: Known) -> AgentTrace:
-    """The AgentTrace of one turn; `opening` is the step it starts with where its traces hold several turns."""
+    """The AgentTrace of one turn; `opening` is the step it starts with where its traces hold
+    several turns.
+    """
     found = {name: first(sources, turn) for name, sources in sources.SOURCES.items()}
     facts = _values(found)
     tools, are_tools_cut = available_tools(turn)
@@ -61,7 +74,11 @@ def build(turn: TurnSteps, opening: Step | None, known: Known) -> AgentTrace:
 
 def _values(found: Mapping[str, Sourced | None]) -> dict[str, Any]:
     """The values of the facts that are recorded."""
-    return {name: fact.value for name, fact in found.items() if fact is not None and fact.value is not None}
+    return {
+        name: fact.value
+        for name, fact in found.items()
+        if fact is not None and fact.value is not None
+    }
 
 
 def _times(turn: TurnSteps, target: Span, opening: Step | None) -> tuple[int, int]:
@@ -79,8 +96,15 @@ def _retrieved(turn: TurnSteps) -> tuple[Retrieval, ...]:
 
 
 def _is_answer(call: ToolCall, answer: Any) -> bool:
-    """Whether a call that never ran only stands for the structured answer, which is what it was called with."""
-    if call.span_id is not None or call.returned or not isinstance(answer, str) or not answer.startswith("{"):
+    """Whether a call that never ran only stands for the structured answer, which is what it was
+    called with.
+    """
+    if (
+        call.span_id is not None
+        or call.returned
+        or not isinstance(answer, str)
+        or not answer.startswith("{")
+    ):
         return False
     try:
         return bool(loads(answer) == call.arguments)
@@ -89,10 +113,11 @@ def _is_answer(call: ToolCall, answer: Any) -> bool:
 
 
 def available_tools(turn: TurnSteps) -> tuple[tuple[Tool, ...] | None, bool]:
-    """All tools that were on offer in the turn, by name, as they are described first; None where none are listed.
+    """All tools that were on offer in the turn, by name, as they are described first; None where
+    none are listed.
 
-    A tool of which only the name is listed is as its own spans describe it. The second value is whether all lists of
-    one of the agents were cut.
+    A tool of which only the name is listed is as its own spans describe it. The second value is
+    whether all lists of one of the agents were cut.
     """
     steps = [step for source in sources.OFFERED for step in source.find(turn)]
     lists = [step for step in steps if step.tools is not None or "tools" in step.damaged]
@@ -127,7 +152,9 @@ def _most_described(lists: Iterable[Sequence[Tool]]) -> dict[str, Tool]:
 
 
 def _describe(found: dict[str, Tool], turn: TurnSteps) -> bool:
-    """Take tools of which only the name is listed from their own spans; returns whether any of that was cut."""
+    """Take tools of which only the name is listed from their own spans; returns whether any of that
+    was cut.
+    """
     damaged = False
     steps = [step for source in sources.DESCRIBED for step in source.find(turn) if step.tools]
     for step in sorted(steps, key=lambda x: "tools" in x.damaged):
@@ -164,7 +191,9 @@ def _usage(turn: TurnSteps) -> Usage:
 
 
 def _target(span: Span, turn: TurnSteps) -> Target:
-    """Of a span that stands for log records, the one that they were written under, if any; it may have ended before."""
+    """Of a span that stands for log records, the one that they were written under, if any; it may
+    have ended before.
+    """
     model = next((x for x in turn.models if x.span is span), None)
     trace_id, span_id = span.trace_id, span.span_id
     if not span.recorded:

@@ -1,4 +1,6 @@
-"""Name the facts of a turn that arrived cut or redacted, and those that what was cut may have contained."""
+"""Name the facts of a turn that arrived cut or redacted, and those that what was cut may have
+contained.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -30,8 +32,12 @@ def damaged(
     tools: tuple[tuple[Tool, ...] | None, bool],
     calls: Sequence[tuple[ToolCall, bool]],
 ) -> tuple[str, ...]:
-    """The names of the facts, sorted. `tools` and each of `calls` come with whether they were cut."""
-    lacking = [step for step in turn.steps if step.damaged or step.span.dropped_links_count]  # mostly none
+    """The names of the facts, sorted.
+
+    `tools` and each of `calls` come with whether they were cut.
+    """
+    # mostly none
+    lacking = [step for step in turn.steps if step.damaged or step.span.dropped_links_count]
     lacks_output = any(map(_lost_output, turn.models))
     names = {name for name, fact in found.items() if fact is not None and fact.damaged}
     names.update(_cut_lists(lacks_output=lacks_output, are_tools_cut=tools[1], calls=calls))
@@ -53,7 +59,9 @@ def _recorded(found: Mapping[str, Sourced | None], *, has_tools: bool) -> set[st
     return recorded
 
 
-def _cut_lists(*, lacks_output: bool, are_tools_cut: bool, calls: Sequence[tuple[ToolCall, bool]]) -> Iterator[str]:
+def _cut_lists(
+    *, lacks_output: bool, are_tools_cut: bool, calls: Sequence[tuple[ToolCall, bool]]
+) -> Iterator[str]:
     """The lists of a turn of which an entry, or all, was cut."""
     if are_tools_cut:
         yield "available_tools"
@@ -68,10 +76,18 @@ def _is_recorded(fact: Sourced | None) -> bool:
 
 
 def _of_lost(
-    turn: TurnSteps, recorded: set[str], lost: frozenset[StepFact], tools: Sequence[Tool], calls: Sequence[ToolCall]
+    turn: TurnSteps,
+    recorded: set[str],
+    lost: frozenset[StepFact],
+    tools: Sequence[Tool],
+    calls: Sequence[ToolCall],
 ) -> Iterator[str]:
     """The facts of which the steps may have lost more."""
-    yield from (name for name, facts in _RECORDED_IN.items() if name not in recorded and not facts.isdisjoint(lost))
+    yield from (
+        name
+        for name, facts in _RECORDED_IN.items()
+        if name not in recorded and not facts.isdisjoint(lost)
+    )
     if "tools" in lost and any(None in (x.description, x.parameters) for x in tools):
         yield "available_tools"
     if _may_lack_calls(turn, calls, lost):
@@ -79,7 +95,9 @@ def _of_lost(
     yield from _of_other_kinds(turn, recorded, lost)
 
 
-def _of_other_kinds(turn: TurnSteps, recorded: set[str], lost: frozenset[StepFact]) -> Iterator[str]:
+def _of_other_kinds(
+    turn: TurnSteps, recorded: set[str], lost: frozenset[StepFact]
+) -> Iterator[str]:
     """The facts that depend on steps of which the kind, the tokens or the order was lost."""
     if _may_lack_tokens(turn):
         yield "usage"
@@ -90,8 +108,12 @@ def _of_other_kinds(turn: TurnSteps, recorded: set[str], lost: frozenset[StepFac
         yield from _OF_ALL_PARTS
 
 
-def _of_other_traces(turn: TurnSteps, lacking: Sequence[Step], *, is_answered: bool) -> frozenset[str]:
-    """The facts of which other traces may contain more, to which what was cut or dropped would have joined this one."""
+def _of_other_traces(
+    turn: TurnSteps, lacking: Sequence[Step], *, is_answered: bool
+) -> frozenset[str]:
+    """The facts of which other traces may contain more, to which what was cut or dropped would have
+    joined this one.
+    """
     if any(x.span.dropped_links_count for x in lacking):
         return _OF_ALL_PARTS
     if _may_lack_traces(turn, is_answered=is_answered):
@@ -109,13 +131,19 @@ def _lost_output(model: Step) -> bool:
 
 
 def _may_lack_traces(turn: TurnSteps, *, is_answered: bool) -> bool:
-    """Whether the turn may have parts in other traces, which what was cut would have joined to this one.
+    """Whether the turn may have parts in other traces, which what was cut would have joined to this
+    one.
 
-    So it may where only calls of a model show, if in a silent chain, unless they go from a question to an answer.
+    So it may where only calls of a model show, if in a silent chain, unless they go from a question
+    to an answer.
     """
     if _goes_on(turn):
         return True
-    if not turn.main or any(x.kind not in _BARE for x in turn.steps) or not any(map(_is_cut, turn.steps)):
+    if (
+        not turn.main
+        or any(x.kind not in _BARE for x in turn.steps)
+        or not any(map(_is_cut, turn.steps))
+    ):
         return False
     if any(map(_records_content, turn.workflows)):
         return False
@@ -126,14 +154,18 @@ def _may_lack_traces(turn: TurnSteps, *, is_answered: bool) -> bool:
 
 
 def _goes_on(turn: TurnSteps) -> bool:
-    """Whether a tool runs before the first model call, whose cut input may contain the request of another trace."""
+    """Whether a tool runs before the first model call, whose cut input may contain the request of
+    another trace.
+    """
     if not turn.main or not turn.tools or "input" not in turn.main[0].damaged:
         return False
     return turn.tools[0].span.start_ns < turn.main[0].span.start_ns
 
 
 def _is_cut(model: Step) -> bool:
-    """Whether the calls or results by which its trace is joined to others may have been cut of a model call."""
+    """Whether the calls or results by which its trace is joined to others may have been cut of a
+    model call.
+    """
     lost = not model.damaged.isdisjoint({"input", "output"})
     return lost or _lost_calls(model.input) or _lost_calls(model.output)
 
@@ -146,7 +178,8 @@ def _may_be_several(turn: TurnSteps, *, has_question: bool) -> bool:
     """Whether there may be more than one turn: their questions may have been cut."""
     if len(turn.outermost) > 1:
         return True
-    if any(map(_records_content, turn.workflows)):  # what one function was called with is one question
+    # what one function was called with is one question
+    if any(map(_records_content, turn.workflows)):
         return False
     alone = sum(turn.tree.place(x).agents == 0 for x in turn.models)
     is_cut = len(turn.outermost) + alone > 1 and any("input" in x.damaged for x in turn.models)
@@ -154,7 +187,9 @@ def _may_be_several(turn: TurnSteps, *, has_question: bool) -> bool:
 
 
 def _is_order_unknown(turn: TurnSteps) -> bool:
-    """Whether several tools ran between two model calls: only the first one's output has the order of its requests."""
+    """Whether several tools ran between two model calls: only the first one's output has the order
+    of its requests.
+    """
     kinds = [x.kind for x in sorted([*turn.models, *turn.tools], key=lambda x: x.span.start_ns)]
     return ("tool", "tool") in pairwise(kinds)
 
@@ -162,7 +197,9 @@ def _is_order_unknown(turn: TurnSteps) -> bool:
 def _may_be_anything(step: Step) -> bool:
     """Whether it is unknown what a step stands for, since some of it was cut or dropped."""
     if step.kind == "workflow":  # as which some are read whose kind was dropped
-        return bool(step.span.dropped_attributes_count and step.damaged) and not _records_content(step)
+        return bool(step.span.dropped_attributes_count and step.damaged) and not _records_content(
+            step
+        )
     return step.kind == "other" and bool(step.damaged)
 
 
@@ -172,7 +209,9 @@ def _records_content(step: Step) -> bool:
 
 
 def _may_lack_tokens(turn: TurnSteps) -> bool:
-    """Whether counts of tokens may have been lost: of a model call, or, where none are counted, of the turn."""
+    """Whether counts of tokens may have been lost: of a model call, or, where none are counted, of
+    the turn.
+    """
     if any("tokens" in x.damaged for x in turn.models) or any(map(_may_be_anything, turn.steps)):
         return True
     is_counted = any(x.input_tokens is not None or x.output_tokens is not None for x in turn.steps)
@@ -189,6 +228,7 @@ def _may_lack_calls(turn: TurnSteps, calls: Sequence[ToolCall], lost: frozenset[
     if "output" in lost and _is_order_unknown(turn):
         return True
     is_cut = not lost.isdisjoint({"input", "output"})
-    if is_cut and any(x.result is None and x.error is None for x in calls):  # for "" or 0 some spans record null
+    # for "" or 0 some spans record null
+    if is_cut and any(x.result is None and x.error is None for x in calls):
         return True
     return produced and not turn.tools

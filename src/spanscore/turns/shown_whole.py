@@ -6,10 +6,11 @@ from spanscore.model.trace import AgentTrace
 
 
 def shows_whole(traces: Sequence[AgentTrace]) -> bool:
-    """Whether each of these turns, at least one, has its question, its answer, and an outcome of each tool call.
+    """Whether each of these turns, at least one, has its question, its answer, and an outcome of
+    each tool call.
 
-    Nothing of it was cut or masked either. What no record shows may be missing all the same: an agent that answers
-    without the sub-agent whose spans are still on their way.
+    Nothing of it was cut or masked either. What no record shows may be missing all the same: an
+    agent that answers without the sub-agent whose spans are still on their way.
     """
     return bool(traces) and all(_is_whole(trace) for trace in traces)
 

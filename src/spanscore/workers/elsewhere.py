@@ -25,7 +25,8 @@ class SessionsElsewhere:
     async def session_scores(self, stored: StoredSessions) -> list[SessionScores] | None:
         """The scores of each session; None where the server has to evaluate them.
 
-        Raises KillsWorkersError where processes died on one again and again, ReadFailedError with an error of theirs.
+        Raises KillsWorkersError where processes died on one again and again, ReadFailedError with
+        an error of theirs.
         """
         try:
             return await self._each(stored)
@@ -44,7 +45,9 @@ class SessionsElsewhere:
                 return await self._scored(stored)
             except WorkerDiedError:
                 continue
-        raise KillsWorkersError(f"{_TRIES} worker processes died while they evaluated session {stored.keys[0]!r}")
+        raise KillsWorkersError(
+            f"{_TRIES} worker processes died while they evaluated session {stored.keys[0]!r}"
+        )
 
     async def _scored(self, stored: StoredSessions) -> list[SessionScores]:
         scored = await self._pool.score(stored)

@@ -32,7 +32,10 @@ class InProcesses:
         self._noted = noted
 
     async def read(self, jobs: Sequence[ReadJob]) -> Sequence[Read]:
-        """See `JobReading.read`. A job is read once more where another trace turns out to refer to its trace."""
+        """See `JobReading.read`.
+
+        A job is read once more where another trace turns out to refer to its trace.
+        """
         found = await self._done([Task(job) for job in jobs])
         referred = [place for place, read in enumerate(found) if self._is_referred_to(read)]
         again = await self._done([Task(jobs[place], is_referred_to=True) for place in referred])
@@ -71,7 +74,10 @@ class InProcesses:
         answers = await self._pool.ask(tasks)
         for note in answers.notes:
             self._noted(note)
-        return [await self._taken(task.job, read) for task, read in zip(tasks, answers.read, strict=True)]
+        return [
+            await self._taken(task.job, read)
+            for task, read in zip(tasks, answers.read, strict=True)
+        ]
 
     async def _taken(self, job: ReadJob, read: ReadResult | Failed) -> Read:
         if isinstance(read, ReadResult):

@@ -13,7 +13,9 @@ from spanscore.turn_scheduling import ReadJob, TurnScheduler
 from spanscore.workers.reading import Read
 
 _THREADS = 2
-"""One would be as fast, since Python runs one at a time; with two, a trace that takes long delays no others."""
+"""One would be as fast, since Python runs one at a time; with two, a trace that takes long delays
+no others.
+"""
 
 
 class InThreads:

@@ -1,4 +1,6 @@
-"""What the server and its worker processes say to each other: pickled objects, each behind its length."""
+"""What the server and its worker processes say to each other: pickled objects, each behind its
+length.
+"""
 
 import pickle
 import struct
@@ -56,7 +58,9 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Tasks that one worker process does one after the other, and the checksums of the requests they need, by row."""
+    """Tasks that one worker process does one after the other, and the checksums of the requests
+    they need, by row.
+    """
 
     tasks: Sequence[Task]
     checksums: Mapping[int, int | None]
@@ -66,8 +70,8 @@ class Batch:
 class Failed:
     """A task could not be done: the class of the error, and its traceback as text.
 
-    `is_for_server`: the server can do it, since it is no fault of what the task is about. The journal could not be
-    read, or what was found could not be sent.
+    `is_for_server`: the server can do it, since it is no fault of what the task is about. The
+    journal could not be read, or what was found could not be sent.
     """
 
     error: str
@@ -77,7 +81,9 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What became of the tasks of a batch, in their order; and what was noted of the content of their traces."""
+    """What became of the tasks of a batch, in their order; and what was noted of the content of
+    their traces.
+    """
 
     read: Sequence[ReadResult | Failed]
     notes: Sequence[ContentNote]
@@ -85,7 +91,9 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """The scores of stored sessions; `decisions` are the labels of each that `evaluation.rules` made."""
+    """The scores of stored sessions; `decisions` are the labels of each that `evaluation.rules`
+    made.
+    """
 
     scores: Sequence[SessionScores]
     decisions: Sequence[Mapping[str, str]]
@@ -98,7 +106,9 @@ def encode(message: Any) -> bytes:
 
 
 def encode_answer(answer: Answers | Scored | Failed) -> bytes:
-    """An answer with its length; what of it cannot be sent, such as values nested too deeply for pickle, has failed."""
+    """An answer with its length; what of it cannot be sent, such as values nested too deeply for
+    pickle, has failed.
+    """
     try:
         return encode(answer)
     except Exception as error:  # noqa: BLE001 - of values that anybody may have sent
@@ -120,5 +130,7 @@ def _unsent(error: Exception) -> Failed:
 
 
 def decode(body: bytes) -> Any:
-    """The message of which `body` is all but the length; only of a process that this one started, or was started by."""
+    """The message of which `body` is all but the length; only of a process that this one started,
+    or was started by.
+    """
     return pickle.loads(body)  # noqa: S301 - a socket pair: nobody else can write into it

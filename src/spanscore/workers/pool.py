@@ -18,7 +18,17 @@ from spanscore.assemble.assembler import Cut
 from spanscore.errors import ConfigError
 from spanscore.store.reading import StoredSessions
 from spanscore.telemetry import Meter, declared
-from spanscore.workers.messages import LENGTH, Answers, Batch, Failed, Scored, Setup, Task, decode, encode
+from spanscore.workers.messages import (
+    LENGTH,
+    Answers,
+    Batch,
+    Failed,
+    Scored,
+    Setup,
+    Task,
+    decode,
+    encode,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +37,9 @@ _BATCHES_AT_ONCE: Final = 2
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 30.0
 _HEALTHY_S: Final = 60.0
-"""A process that lived so long is started again at once; of those that lived shorter each waits longer."""
+"""A process that lived so long is started again at once; of those that lived shorter each waits
+longer.
+"""
 
 _START_S: Final = 60.0
 _END_S: Final = 5.0
@@ -89,9 +101,16 @@ class WorkerPool:
     """Some worker processes. Belongs to one event loop."""
 
     def __init__(
-        self, setup: Setup, count: int, meter: Meter, checksums: Callable[[Iterable[Cut]], dict[int, int | None]]
+        self,
+        setup: Setup,
+        count: int,
+        meter: Meter,
+        checksums: Callable[[Iterable[Cut]], dict[int, int | None]],
     ) -> None:
-        """Nothing is started yet. `checksums` are those of the requests with some traces, by row."""
+        """Nothing is started yet.
+
+        `checksums` are those of the requests with some traces, by row.
+        """
         self._checksums = checksums
         self.scores_sessions = setup.sessions is not None
         """Whether the processes evaluate sessions."""
@@ -99,9 +118,14 @@ class WorkerPool:
         self._meter = meter
         self._places = [_Place() for _ in range(count)]
         self._waiting: asyncio.Queue[_Sent] = asyncio.Queue()
-        meter.watch(declared.WORKERS_RUNNING, lambda: sum(x.running is not None for x in self._places))
+        meter.watch(
+            declared.WORKERS_RUNNING, lambda: sum(x.running is not None for x in self._places)
+        )
         meter.watch(declared.WORKERS_CONFIGURED, lambda: len(self._places))
-        meter.watch(declared.WORKERS_BATCHES, lambda: self._waiting.qsize() + sum(len(x.sent) for x in self._places))
+        meter.watch(
+            declared.WORKERS_BATCHES,
+            lambda: self._waiting.qsize() + sum(len(x.sent) for x in self._places),
+        )
 
     def __len__(self) -> int:
         """How many processes there are to be."""
@@ -118,8 +142,8 @@ class WorkerPool:
         except (OSError, EOFError) as error:
             await self.close()
             raise ConfigError(
-                f"workers: a worker process did not start ({type(error).__name__}: {error}); what it logged is above. "
-                "With `workers: 1` the server does without"
+                f"workers: a worker process did not start ({type(error).__name__}: {error}); what"
+                " it logged is above. With `workers: 1` the server does without"
             ) from error
 
     async def run(self) -> None:
@@ -129,13 +153,19 @@ class WorkerPool:
                 tasks.create_task(self._keep(place))
 
     async def ask(self, tasks: Sequence[Task]) -> Answers:
-        """What became of tasks. Raises WorkerDiedError where the process died that worked on them."""
+        """What became of tasks.
+
+        Raises WorkerDiedError where the process died that worked on them.
+        """
         batch = Batch(tasks, self._checksums(cut for task in tasks for cut in task.job.cuts))
         answers: Answers = await self._answer(batch)
         return answers
 
     async def score(self, stored: StoredSessions) -> Scored | Failed:
-        """The scores of sessions. Raises WorkerDiedError where the process died that worked on them."""
+        """The scores of sessions.
+
+        Raises WorkerDiedError where the process died that worked on them.
+        """
         scored: Scored | Failed = await self._answer(stored)
         return scored
 
@@ -164,7 +194,9 @@ class WorkerPool:
                 place.restarts += 1
             except (OSError, EOFError) as error:
                 wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
-                _log.error("a worker process did not start (%s); the next try is in %.1f s", error, wait_s)
+                _log.error(
+                    "a worker process did not start (%s); the next try is in %.1f s", error, wait_s
+                )
 
     async def _start(self, place: _Place) -> None:
         """Start a process in a place. Raises OSError or EOFError where it does not come up."""
@@ -203,8 +235,11 @@ class WorkerPool:
             self._give_back(place)
         return time.monotonic() - running.since_s
 
-    async def _send(self, place: _Place, writer: asyncio.StreamWriter, room: asyncio.Semaphore) -> None:
-        with suppress(OSError):  # the process is dead, which is noticed by whoever waits for its answers
+    async def _send(
+        self, place: _Place, writer: asyncio.StreamWriter, room: asyncio.Semaphore
+    ) -> None:
+        # the process is dead, which is noticed by whoever waits for its answers
+        with suppress(OSError):
             while True:
                 await room.acquire()
                 sent = await self._waiting.get()
@@ -212,7 +247,9 @@ class WorkerPool:
                 writer.write(encode(sent.message))
                 await writer.drain()
 
-    async def _receive(self, place: _Place, reader: asyncio.StreamReader, room: asyncio.Semaphore) -> None:
+    async def _receive(
+        self, place: _Place, reader: asyncio.StreamReader, room: asyncio.Semaphore
+    ) -> None:
         """Raises OSError or EOFError where the process is dead."""
         while True:
             body = await _body(reader)
@@ -227,7 +264,9 @@ class WorkerPool:
                 sent.answer.set_result(answer)
 
     def _give_back(self, place: _Place) -> None:
-        """The process is dead: who waits for the batch that it worked on hears of that, the others wait on."""
+        """The process is dead: who waits for the batch that it worked on hears of that, the others
+        wait on.
+        """
         if place.sent and not (sent := place.sent.popleft()).answer.done():
             sent.answer.set_exception(WorkerDiedError())
         while place.sent:
@@ -236,7 +275,11 @@ class WorkerPool:
     def _report(self, pid: int, code: int) -> None:
         self._meter.add(declared.WORKERS_ENDED)
         how = f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
-        _log.warning("worker process %d %s; another is started, and what it was reading is read again", pid, how)
+        _log.warning(
+            "worker process %d %s; another is started, and what it was reading is read again",
+            pid,
+            how,
+        )
 
 
 async def _body(reader: asyncio.StreamReader) -> bytes:

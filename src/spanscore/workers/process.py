@@ -1,7 +1,9 @@
-"""What a worker process does: `python -m spanscore.workers.process SOCKET`, started by a `WorkerPool`.
+"""What a worker process does: `python -m spanscore.workers.process SOCKET`, started by a
+`WorkerPool`.
 
-It ends when the server closes the other end of the socket, or has died. Signals that a terminal or a supervisor sends
-to all processes of a server are for the server, which finishes what is under way first.
+It ends when the server closes the other end of the socket, or has died. Signals that a terminal or
+a supervisor sends to all processes of a server are for the server, which finishes what is under way
+first.
 """
 
 import gc

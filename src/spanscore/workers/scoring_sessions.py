@@ -39,7 +39,9 @@ class ScoringSessions:
         self._decisions = _Decisions()
         embedder = open_embedder(setup.embedding)
         self._loop = asyncio.Runner()
-        self._engine = Engine(setup.evaluation, None, embedder, judge_config=setup.judge, meter=self._decisions)
+        self._engine = Engine(
+            setup.evaluation, None, embedder, judge_config=setup.judge, meter=self._decisions
+        )
 
     def scored(self, stored: StoredSessions) -> Scored | Failed:
         """The scores of stored sessions."""

@@ -18,20 +18,40 @@ def problem(text):
 
 
 def of_rule(lines):
-    return "evaluation:\n  rules:\n    - name: a\n" + "".join(f"      {x}\n" for x in lines.splitlines())
+    return "evaluation:\n  rules:\n    - name: a\n" + "".join(
+        f"      {x}\n" for x in lines.splitlines()
+    )
 
 
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
-        ("when: {agnet: x}", "file: evaluation.rules.0.when.agnet: unknown key; did you mean agent?"),
+        (
+            "when: {agnet: x}",
+            "file: evaluation.rules.0.when.agnet: unknown key; did you mean agent?",
+        ),
         ("wen: {}", "file: evaluation.rules.0.wen: unknown key; did you mean when?"),
-        ("when: {tokens: {totl: {above: 3}}}", "evaluation.rules.0.when.tokens.totl: unknown key; did you mean total?"),
-        ("when: {any: [{servce: x}]}", "evaluation.rules.0.when.any.0.servce: unknown key; did you mean service?"),
-        ("when: {not: {servce: x}}", "evaluation.rules.0.when.not.servce: unknown key; did you mean service?"),
-        ("when: {not: {tokens: {totl: {above: 3}}}}", "rules.0.when.not.tokens.totl: unknown key; did you mean total?"),
+        (
+            "when: {tokens: {totl: {above: 3}}}",
+            "evaluation.rules.0.when.tokens.totl: unknown key; did you mean total?",
+        ),
+        (
+            "when: {any: [{servce: x}]}",
+            "evaluation.rules.0.when.any.0.servce: unknown key; did you mean service?",
+        ),
+        (
+            "when: {not: {servce: x}}",
+            "evaluation.rules.0.when.not.servce: unknown key; did you mean service?",
+        ),
+        (
+            "when: {not: {tokens: {totl: {above: 3}}}}",
+            "rules.0.when.not.tokens.totl: unknown key; did you mean total?",
+        ),
         ("when: {any: []}", "nothing can be met"),
-        ("when: {duration: {over: 3s}}", "rules.0.when.duration: unknown key 'over'; did you mean 'above'?"),
+        (
+            "when: {duration: {over: 3s}}",
+            "rules.0.when.duration: unknown key 'over'; did you mean 'above'?",
+        ),
         ("when: {duration: {above: 3}}", "rules.0.when.duration: 3 is no duration"),
         ("when: {duration: 3s}", "rules.0.when.duration: write bounds, such as {at_least: 60s}"),
         ("when: {duration: {above: 3s, below: 2s}}", "would never match"),
@@ -41,16 +61,34 @@ def of_rule(lines):
         ("when: {service: {exist: true}}", "write a text, a list of texts, or"),
         ("when: {service: [[a]]}", "['a'] is no text, number or truth value"),
         ("when: {attributes: {x: {above: big}}}", "rules.0.when.attributes.x: 'big' is no number"),
-        ("metrics: {coherance: {}}", "rules.0 (a): there is no metric 'coherance'; did you mean 'coherence'?"),
+        (
+            "metrics: {coherance: {}}",
+            "rules.0 (a): there is no metric 'coherance'; did you mean 'coherence'?",
+        ),
         ("metrics: {coherence: {windw: 3}}", "coherence has no option 'windw'"),
         ("metrics: all", "rules.0.metrics: write the metrics, by name"),
-        ("thresholds: {coherance: 0.5}", "thresholds: 'coherance' does not run here; did you mean 'coherence'?"),
-        ("thresholds: {coherence: 5}", "thresholds: 5 is no score of coherence, whose scale is 0 to 1"),
-        ("metrics: none\nthresholds: {coherence: 0.5}", "nothing is measured, so no threshold holds"),
+        (
+            "thresholds: {coherance: 0.5}",
+            "thresholds: 'coherance' does not run here; did you mean 'coherence'?",
+        ),
+        (
+            "thresholds: {coherence: 5}",
+            "thresholds: 5 is no score of coherence, whose scale is 0 to 1",
+        ),
+        (
+            "metrics: none\nthresholds: {coherence: 0.5}",
+            "nothing is measured, so no threshold holds",
+        ),
         ("sampling: 2", "evaluation.rules.0.sampling"),
-        ("default_metrics: false", "rules.0 (a): nothing is left to be measured; write `metrics: none`"),
+        (
+            "default_metrics: false",
+            "rules.0 (a): nothing is left to be measured; write `metrics: none`",
+        ),
         ("rubric: true", "rules.0 (a): rubric: evaluation.rubric is not set up; add it"),
-        ("sampling: half", "evaluation.rules.0.sampling: 'half' is no number; write one such as 0.8"),
+        (
+            "sampling: half",
+            "evaluation.rules.0.sampling: 'half' is no number; write one such as 0.8",
+        ),
         ("when: &w {any: [*w]}", "file: nested too deeply, or an alias"),
     ],
 )
@@ -63,12 +101,16 @@ def test_a_rule_needs_a_name():
 
 
 def test_a_name_that_cannot_be_is_answered_with_one_that_can():
-    assert "'my rule!': write a name of letters, digits" in problem("evaluation: {rules: [{name: my rule!}]}")
+    assert "'my rule!': write a name of letters, digits" in problem(
+        "evaluation: {rules: [{name: my rule!}]}"
+    )
 
 
 def test_a_key_with_nothing_under_it_is_as_if_it_were_not_there():
     parsed = config.parse(of_rule("when:\nmetrics:\nthresholds:\njudge:"))
-    assert parsed.evaluation.rules == config.parse("evaluation: {rules: [{name: a}]}").evaluation.rules
+    assert (
+        parsed.evaluation.rules == config.parse("evaluation: {rules: [{name: a}]}").evaluation.rules
+    )
 
 
 def test_no_rule_can_be_called_default():
@@ -94,12 +136,17 @@ def test_two_rules_cannot_have_one_name():
         ({"tokens": {"total": {"above": 10}}}, {"tokens": {"total": {"above": 10, "below": 20}}}),
         ({"attributes": {"a": 1}}, {"attributes": {"a": 1, "b": 2}}),
         ({"any": [{"user": "a"}, {"user": "b"}]}, {"user": "b"}),
-        ({"any": [{"user": "a"}, {"user": "b"}]}, {"any": [{"user": "a"}, {"user": "b"}], "error": True}),
+        (
+            {"any": [{"user": "a"}, {"user": "b"}]},
+            {"any": [{"user": "a"}, {"user": "b"}], "error": True},
+        ),
         ({"not": {"user": "a"}}, {"not": {"user": ["a", "b"]}}),
     ],
 )
 def test_a_rule_that_can_never_match_is_refused(wide, narrow):
-    with pytest.raises(ValueError, match=r"rules\.1 \(b\): can never match, since the earlier rule a takes"):
+    with pytest.raises(
+        ValueError, match=r"rules\.1 \(b\): can never match, since the earlier rule a takes"
+    ):
         rules({"name": "a", "when": wide}, {"name": "b", "when": narrow})
 
 
@@ -144,7 +191,11 @@ evaluation:
       default_metrics: false
       metrics: {task_completion: {}, confidence: }
 """
-    assert [x.name for x in config.parse(text).evaluation.rules] == ["health-checks", "failed", "long"]
+    assert [x.name for x in config.parse(text).evaluation.rules] == [
+        "health-checks",
+        "failed",
+        "long",
+    ]
 
 
 def test_only_the_attributes_that_rules_read_are_wanted():

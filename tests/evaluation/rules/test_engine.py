@@ -49,8 +49,12 @@ def test_a_score_has_the_name_of_the_rule_that_decided(make_engine, make_trace):
 
 
 def test_a_trace_that_no_rule_takes_is_evaluated_as_without_rules(make_engine, make_trace):
-    rules = [{"name": "a", "when": {"user": "x"}, "sampling": 0, "metrics": {"check.answer_present": {}}}]
-    with_rules, without = (evaluate(make_engine(**x, **COHERENCE), make_trace()) for x in ({"rules": rules}, {}))
+    rules = [
+        {"name": "a", "when": {"user": "x"}, "sampling": 0, "metrics": {"check.answer_present": {}}}
+    ]
+    with_rules, without = (
+        evaluate(make_engine(**x, **COHERENCE), make_trace()) for x in ({"rules": rules}, {})
+    )
     assert with_rules == without
 
 
@@ -60,24 +64,34 @@ def test_a_trace_that_no_rule_takes_is_evaluated_as_without_rules(make_engine, m
         ({}, {"coherence"}),
         ({"metrics": {"check.answer_present": {}}}, {"coherence", "check.answer_present"}),
         ({"metrics": {"coherence": False, "check.answer_present": None}}, {"check.answer_present"}),
-        ({"metrics": {"check.answer_present": {}}, "default_metrics": False}, {"check.answer_present"}),
+        (
+            {"metrics": {"check.answer_present": {}}, "default_metrics": False},
+            {"check.answer_present"},
+        ),
         ({"metrics": "none"}, set()),
         ({"sampling": 0}, set()),
     ],
 )
 def test_a_rule_decides_which_metrics_run(make_engine, make_trace, rule, metrics):
-    assert set(evaluate(make_engine(rules=[{"name": "a", **rule}], **COHERENCE), make_trace())) == metrics
+    assert (
+        set(evaluate(make_engine(rules=[{"name": "a", **rule}], **COHERENCE), make_trace()))
+        == metrics
+    )
 
 
 def test_a_rule_decides_the_options_of_a_metric(make_engine, make_trace):
-    engine = make_engine(rules=[{"name": "a", "metrics": {"coherence": {"threshold": 0.9}}}], **COHERENCE)
+    engine = make_engine(
+        rules=[{"name": "a", "metrics": {"coherence": {"threshold": 0.9}}}], **COHERENCE
+    )
     assert evaluate(engine, make_trace())["coherence"].threshold == 0.9
 
 
 def test_an_option_that_a_rule_does_not_name_stays_as_configured(make_engine, make_trace):
     rule = {"name": "a", "metrics": {"loop_detection": {"threshold": 0.4}}}
     engine = make_engine(metrics={"loop_detection": {"window": 2, "threshold": 0.3}}, rules=[rule])
-    session = Session("s", tuple(make_trace(x, session_id="s", final_output=f"Answer {x}.") for x in range(5)))
+    session = Session(
+        "s", tuple(make_trace(x, session_id="s", final_output=f"Answer {x}.") for x in range(5))
+    )
     [*_, last] = asyncio.run(engine.evaluate_session(session, {}))
     assert (last.threshold, len(last.outcome.metadata["comparisons"])) == (0.4, 2)
 
@@ -88,12 +102,16 @@ def test_a_rule_decides_thresholds(make_engine, make_trace):
 
 
 def test_who_asks_is_answered_by_the_rule_whatever_its_share(make_engine, make_trace):
-    engine = make_engine(rules=[{"name": "a", "sampling": 0, "thresholds": {"coherence": 0.9}}], **COHERENCE)
+    engine = make_engine(
+        rules=[{"name": "a", "sampling": 0, "thresholds": {"coherence": 0.9}}], **COHERENCE
+    )
     found = evaluate(engine, make_trace(), Overrides())["coherence"]
     assert (found.threshold, found.sampling, found.rule) == (0.9, 1.0, "a")
 
 
-def test_who_asks_for_nothing_in_particular_gets_nothing_where_a_rule_has_nothing_measured(make_engine, make_trace):
+def test_who_asks_for_nothing_in_particular_gets_nothing_where_a_rule_has_nothing_measured(
+    make_engine, make_trace
+):
     engine = make_engine(rules=[{"name": "a", "metrics": "none"}], **COHERENCE)
     assert evaluate(engine, make_trace(), Overrides()) == {}
 
@@ -104,7 +122,9 @@ def test_who_names_a_metric_gets_it_where_a_rule_has_nothing_measured(make_engin
 
 
 def test_each_rule_has_its_own_share(make_engine, make_trace):
-    engine = make_engine(sampling=0.1, rules=[{"name": "a", "when": {"error": True}, "sampling": 0.6}], **COHERENCE)
+    engine = make_engine(
+        sampling=0.1, rules=[{"name": "a", "when": {"error": True}, "sampling": 0.6}], **COHERENCE
+    )
     traces = [make_trace(x) for x in range(400)]
     failed = [make_trace(x, attributes=FAILED) for x in range(400)]
     counts = [sum(bool(evaluate(engine, x)) for x in some) for some in (traces, failed)]
@@ -120,7 +140,11 @@ def test_a_score_has_the_chance_that_its_rule_gives(make_engine, make_trace):
 def test_what_is_drawn_with_a_small_share_is_drawn_with_a_greater_one(make_engine, make_trace):
     traces = [make_trace(x) for x in range(300)]
     small, great = (
-        {x.id for x in traces if evaluate(make_engine(rules=[{"name": "a", "sampling": share}], **COHERENCE), x)}
+        {
+            x.id
+            for x in traces
+            if evaluate(make_engine(rules=[{"name": "a", "sampling": share}], **COHERENCE), x)
+        }
         for share in (0.2, 0.5)
     )
     assert small < great
@@ -129,7 +153,10 @@ def test_what_is_drawn_with_a_small_share_is_drawn_with_a_greater_one(make_engin
 def test_another_engine_decides_alike(make_engine, make_trace):
     traces = [make_trace(x) for x in range(50)]
     one, other = (
-        [bool(evaluate(make_engine(rules=[{"name": "a", "sampling": 0.5}], **COHERENCE), x)) for x in traces]
+        [
+            bool(evaluate(make_engine(rules=[{"name": "a", "sampling": 0.5}], **COHERENCE), x))
+            for x in traces
+        ]
         for _ in range(2)
     )
     assert one == other
@@ -138,7 +165,12 @@ def test_another_engine_decides_alike(make_engine, make_trace):
 class TestALaterRevision:
     RULES = (
         {"name": "failed", "when": {"error": True}, "sampling": 1.0},
-        {"name": "vip", "when": {"tags": "vip"}, "metrics": {"check.answer_present": {}}, "default_metrics": False},
+        {
+            "name": "vip",
+            "when": {"tags": "vip"},
+            "metrics": {"check.answer_present": {}},
+            "default_metrics": False,
+        },
         {"name": "idle", "when": {"user": "monitor"}, "metrics": "none"},
     )
 
@@ -152,19 +184,29 @@ class TestALaterRevision:
 
     def test_what_was_drawn_stays_drawn(self, engine, make_trace):
         session = drawn(0.5, inside=False)
-        _, now = self.revised(engine, make_trace(session_id=session, attributes=FAILED), make_trace(session_id=session))
+        _, now = self.revised(
+            engine,
+            make_trace(session_id=session, attributes=FAILED),
+            make_trace(session_id=session),
+        )
         assert (now["coherence"].sampling, now["coherence"].rule) == (1.0, None)
 
-    def test_what_was_left_out_is_drawn_where_another_rule_gives_it_the_chance(self, engine, make_trace):
+    def test_what_was_left_out_is_drawn_where_another_rule_gives_it_the_chance(
+        self, engine, make_trace
+    ):
         session = drawn(0.5, inside=False)
         before, now = self.revised(
-            engine, make_trace(session_id=session), make_trace(session_id=session, attributes=FAILED)
+            engine,
+            make_trace(session_id=session),
+            make_trace(session_id=session, attributes=FAILED),
         )
         assert (before, now["coherence"].sampling, now["coherence"].rule) == ([], 1.0, "failed")
 
     def test_what_was_left_out_by_a_greater_chance_stays_left_out(self, engine, make_trace):
         session = drawn(0.5, inside=False)
-        assert self.revised(engine, make_trace(session_id=session), make_trace(session_id=session)) == ([], {})
+        assert self.revised(
+            engine, make_trace(session_id=session), make_trace(session_id=session)
+        ) == ([], {})
 
     def test_a_metric_that_the_other_rule_does_not_measure_is_withdrawn(self, engine, make_trace):
         session = drawn(0.5, inside=True)
@@ -177,7 +219,11 @@ class TestALaterRevision:
 
     def test_all_is_withdrawn_where_the_other_rule_has_nothing_measured(self, engine, make_trace):
         session = drawn(0.5, inside=True)
-        _, now = self.revised(engine, make_trace(session_id=session), make_trace(session_id=session, user_id="monitor"))
+        _, now = self.revised(
+            engine,
+            make_trace(session_id=session),
+            make_trace(session_id=session, user_id="monitor"),
+        )
         assert {x.status for x in now.values()} == {"skipped"}
 
     def test_nothing_is_withdrawn_twice(self, engine, make_trace):
@@ -204,14 +250,19 @@ class TestASession:
     def turns(self, make_trace, *facts, inside=False):
         session_id = drawn(0.5, inside=inside)
         return Session(
-            session_id, tuple(make_trace(x, session_id=session_id, **of_one) for x, of_one in enumerate(facts))
+            session_id,
+            tuple(make_trace(x, session_id=session_id, **of_one) for x, of_one in enumerate(facts)),
         )
 
     def scored(self, engine, session):
-        """The evaluations of its traces, by agent trace id and metric, and what the session adds."""
+        """The evaluations of its traces, by agent trace id and metric, and what the session
+        adds.
+        """
 
         async def run():
-            signals = {x.id: {y.metric: y for y in await engine.evaluate_trace(x)} for x in session.traces}
+            signals = {
+                x.id: {y.metric: y for y in await engine.evaluate_trace(x)} for x in session.traces
+            }
             return signals, await engine.evaluate_session(session, signals)
 
         return asyncio.run(run())
@@ -239,10 +290,14 @@ class TestASession:
     def test_a_trace_of_which_nothing_is_measured_has_no_part_in_it(self, engine, make_trace):
         session = self.turns(make_trace, {}, {"user_id": "monitor"}, inside=True)
         _, found = self.scored(engine, session)
-        assert [x.subject_id for x in found if x.metric == "loop_detection"] == [session.traces[0].id]
+        assert [x.subject_id for x in found if x.metric == "loop_detection"] == [
+            session.traces[0].id
+        ]
 
     def test_it_is_not_measured_where_none_of_its_traces_is(self, engine, make_trace):
-        session = self.turns(make_trace, {"user_id": "monitor"}, {"user_id": "monitor"}, inside=True)
+        session = self.turns(
+            make_trace, {"user_id": "monitor"}, {"user_id": "monitor"}, inside=True
+        )
         assert self.scored(engine, session)[1] == []
 
 
@@ -284,7 +339,9 @@ class TestAJudgeOfARule:
     def test_it_is_not_asked_about_others(self, scripted, make_trace):
         assert [self.asked(scripted, make_trace, x) for x in ("y", None)] == [(1, 0), (1, 0)]
 
-    def test_where_a_rule_changes_parameters_alone_the_usual_judge_is_shown_what_they_say(self, scripted, make_trace):
+    def test_where_a_rule_changes_parameters_alone_the_usual_judge_is_shown_what_they_say(
+        self, scripted, make_trace
+    ):
         usual = scripted()
         engine = Engine(self.CONFIDENCE, usual, None)
         for user in ("y", None):
@@ -294,7 +351,9 @@ class TestAJudgeOfARule:
 
     def test_a_rule_has_a_judge_where_there_is_none_else(self, scripted, make_trace):
         judge = scripted()
-        engine = Engine(self.CONFIDENCE, None, None, judges={"hard": RuleJudge(judge, JudgeConfig())})
+        engine = Engine(
+            self.CONFIDENCE, None, None, judges={"hard": RuleJudge(judge, JudgeConfig())}
+        )
         found = [evaluate(engine, make_trace(user_id=x))["confidence"].status for x in ("x", "z")]
         assert found == ["scored", "skipped"]
 
@@ -311,7 +370,9 @@ evaluation: {rules: [{name: hard, judge: {model: openai/gpt-4o}}]}
 
 def test_a_judge_that_cannot_be_is_refused_with_its_place():
     text = "evaluation: {rules: [{name: hard, judge: {samples: 3, temperature: 0}}]}"
-    with pytest.raises(ConfigError, match=r"evaluation\.rules\.0 \(hard\): judge: samples: 3 with temperature: 0"):
+    with pytest.raises(
+        ConfigError, match=r"evaluation\.rules\.0 \(hard\): judge: samples: 3 with temperature: 0"
+    ):
         config.parse(text)
 
 
@@ -327,11 +388,15 @@ def test_where_only_some_metrics_are_wanted_a_rule_says_how_these_are_measured(m
     ]
     engine = Engine(narrowed(Config(rules=rules), {"coherence": None}), None, Ngrams())
     found = evaluate(engine, make_trace())
-    assert {x.metric: (x.threshold, x.sampling) for x in found.values()} == {"coherence": (0.9, 0.9999999)}
+    assert {x.metric: (x.threshold, x.sampling) for x in found.values()} == {
+        "coherence": (0.9, 0.9999999)
+    }
     assert evaluate(engine, make_trace(user_id="monitor")) == {}
 
 
-def test_who_names_a_metric_that_a_rule_leaves_out_gets_it_as_it_is_configured(make_engine, make_trace):
+def test_who_names_a_metric_that_a_rule_leaves_out_gets_it_as_it_is_configured(
+    make_engine, make_trace
+):
     rule = {"name": "a", "metrics": {"check.answer_present": {}}, "default_metrics": False}
     engine = make_engine(metrics={"coherence": {"threshold": 0.3}}, rules=[rule])
     assert set(evaluate(engine, make_trace())) == {"check.answer_present"}
@@ -339,6 +404,11 @@ def test_who_names_a_metric_that_a_rule_leaves_out_gets_it_as_it_is_configured(m
 
 
 def test_where_the_rubric_is_not_wanted_a_rule_cannot_have_it_run():
-    rule = {"name": "a", "rubric": True, "default_metrics": False, "thresholds": {"rubric.overall": 90}}
+    rule = {
+        "name": "a",
+        "rubric": True,
+        "default_metrics": False,
+        "thresholds": {"rubric.overall": 90},
+    }
     found = narrowed(Config(rubric={}, rules=[rule]), {"coherence": None})
     assert [x.rubric for x in found.variants()] == [None, None]

@@ -16,7 +16,13 @@ NOW = 1000 * HOUR + HOUR // 2
 
 def turn(*tools, started_ns=NOW, **facts):
     calls = tuple(ToolCall(None, x) for x in tools)
-    return agent_trace(agent_name="helper", tool_calls=calls, started_ns=started_ns, ended_ns=started_ns + 1, **facts)
+    return agent_trace(
+        agent_name="helper",
+        tool_calls=calls,
+        started_ns=started_ns,
+        ended_ns=started_ns + 1,
+        **facts,
+    )
 
 
 def of_tenant(tenant):
@@ -44,7 +50,11 @@ def noted(stored, *traces, now_ns=NOW, **config):
 
 
 def test_it_is_the_share_of_traces_of_one_group_among_those_before():
-    assert noted(Stored(*COMMON), turn("search"), turn("refund"), turn("delete")) == [(0.99,), (0.01,), (0.0,)]
+    assert noted(Stored(*COMMON), turn("search"), turn("refund"), turn("delete")) == [
+        (0.99,),
+        (0.01,),
+        (0.0,),
+    ]
 
 
 def test_a_trace_is_compared_with_those_of_its_own_tenant():
@@ -66,7 +76,10 @@ def test_the_order_of_tools_makes_another_group():
 
 def test_a_group_can_be_of_other_facts():
     stored = Stored(*[turn("a", user_id="ann")] * 100)
-    assert noted(stored, turn("b", user_id="ann"), turn("a", user_id="bob"), by=["user"]) == [(1.0,), (0.0,)]
+    assert noted(stored, turn("b", user_id="ann"), turn("a", user_id="bob"), by=["user"]) == [
+        (1.0,),
+        (0.0,),
+    ]
 
 
 def test_of_few_traces_no_share_is_told():
@@ -105,7 +118,10 @@ def test_times_long_ago_cost_the_store_nothing():
 
 
 def test_a_rule_takes_rare_traces():
-    config = Config(rules=[{"name": "rare", "when": {"frequency": {"below": 0.01}}, "sampling": 1}], sampling=0.1)
+    config = Config(
+        rules=[{"name": "rare", "when": {"frequency": {"below": 0.01}}, "sampling": 1}],
+        sampling=0.1,
+    )
     frequencies = Frequencies(config.frequency, Stored(*COMMON), lambda: NOW)
     rules = Rules(config.rules, config.sampling)
     traces = frequencies.added_to([turn("search"), turn("refund"), turn("delete")])
@@ -117,7 +133,9 @@ def test_where_it_is_not_known_no_trace_is_rare():
     assert rules.decide(turn("delete")).rule is None
 
 
-@pytest.mark.parametrize(("when", "asks"), [({"frequency": {"below": 1}}, True), ({"user": "x"}, False)])
+@pytest.mark.parametrize(
+    ("when", "asks"), [({"frequency": {"below": 1}}, True), ({"user": "x"}, False)]
+)
 def test_it_is_looked_up_only_where_a_rule_asks_for_it(when, asks):
     alternatives = [when, {"any": [{"tool": "x"}, when]}, {"not": when}]
     assert {Config(rules=[{"name": "a", "when": x}]).uses_frequency for x in alternatives} == {asks}
@@ -134,11 +152,16 @@ def test_a_weighted_count_of_rare_and_common_traces_is_that_of_the_population():
     frequencies = Frequencies(config.frequency, Stored(*COMMON), lambda: NOW)
 
     async def run():
-        traces = [turn("refund" if x % 20 == 0 else "search", trace_ids=(f"{x:032x}",)) for x in range(4000)]
+        traces = [
+            turn("refund" if x % 20 == 0 else "search", trace_ids=(f"{x:032x}",))
+            for x in range(4000)
+        ]
         found = [await engine.evaluate_trace(x) for x in frequencies.added_to(traces)]
         return [x[0] for x in found if x]
 
     scores = asyncio.run(run())
-    weighted = {rule: sum(1 / x.sampling for x in scores if x.rule == rule) for rule in ("rare", None)}
+    weighted = {
+        rule: sum(1 / x.sampling for x in scores if x.rule == rule) for rule in ("rare", None)
+    }
     assert weighted["rare"] == pytest.approx(200, abs=4 * (200 * 0.2 / 0.8) ** 0.5)
     assert weighted[None] == pytest.approx(3800, abs=4 * (3800 * 0.9 / 0.1) ** 0.5)

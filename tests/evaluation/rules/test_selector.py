@@ -16,7 +16,13 @@ TRACE = agent_trace(
     ended_ns=61 * 10**9,
     usage=Usage(1000, 200),
     tool_calls=(ToolCall(None, "issue_refund"),),
-    target=Target("a" * 32, "b" * 16, 1, 2, {"deployment.environment.name": "production", "k8s.pods": [1, "two"]}),
+    target=Target(
+        "a" * 32,
+        "b" * 16,
+        1,
+        2,
+        {"deployment.environment.name": "production", "k8s.pods": [1, "two"]},
+    ),
     attributes={
         "http.route": ("/chat",),
         "http.response.status_code": (200, 503),
@@ -146,7 +152,9 @@ def test_a_tag_with_a_comma_in_a_list_stays_one():
 
 
 def test_the_environment_of_langfuse_counts_where_the_resource_names_none():
-    assert takes(agent_trace(attributes={"langfuse.environment": ("staging",)}), environment="staging")
+    assert takes(
+        agent_trace(attributes={"langfuse.environment": ("staging",)}), environment="staging"
+    )
 
 
 def test_a_number_in_the_configuration_is_an_id_too():

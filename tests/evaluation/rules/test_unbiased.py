@@ -1,7 +1,8 @@
-"""Means that weight by the inverse of `sampling` have the truth as their expectation, whatever shares the rules give.
+"""Means that weight by the inverse of `sampling` have the truth as their expectation, whatever
+shares the rules give.
 
-Over many populations that differ in nothing but their ids, the mean of the estimates lies within four standard errors
-of the truth; unweighted means do not.
+Over many populations that differ in nothing but their ids, the mean of the estimates lies within
+four standard errors of the truth; unweighted means do not.
 """
 
 import asyncio
@@ -29,7 +30,9 @@ TURNS, POPULATIONS = 60, 120
 def engine():
     @metric(name="worth")
     def worth(trace):
-        return 0.2 if is_failed(trace) else 0.6 if trace.ended_ns - trace.started_ns >= 60e9 else 1.0
+        return (
+            0.2 if is_failed(trace) else 0.6 if trace.ended_ns - trace.started_ns >= 60e9 else 1.0
+        )
 
     return Engine(
         Config(metrics={"worth": {}}, default_metrics=False, sampling=SHARE, rules=RULES),
@@ -44,7 +47,9 @@ def is_failed(trace):
 
 
 def turn(population, number, session_id=None):
-    """One of few failed, more long and many ordinary turns, and some that nothing is to be measured of."""
+    """One of few failed, more long and many ordinary turns, and some that nothing is to be measured
+    of.
+    """
     kind = number % 10
     return agent_trace(
         trace_ids=(f"{population:016x}{number:016x}",),
@@ -58,7 +63,9 @@ def turn(population, number, session_id=None):
 
 def truth(traces):
     measured = [x for x in traces if x.user_id is None]
-    return len(measured), sum(0.2 if is_failed(x) else 0.6 if x.ended_ns > 60e9 else 1.0 for x in measured)
+    return len(measured), sum(
+        0.2 if is_failed(x) else 0.6 if x.ended_ns > 60e9 else 1.0 for x in measured
+    )
 
 
 def holds(estimates, expected):
@@ -72,7 +79,10 @@ async def scores(engine, traces):
 
 def populations(engine):
     async def run():
-        return [await scores(engine, [turn(number, x) for x in range(TURNS)]) for number in range(POPULATIONS)]
+        return [
+            await scores(engine, [turn(number, x) for x in range(TURNS)])
+            for number in range(POPULATIONS)
+        ]
 
     return asyncio.run(run())
 
@@ -89,7 +99,9 @@ def test_the_weighted_sum_of_scores_is_that_of_the_population(engine):
 
 def test_an_unweighted_mean_is_not_that_of_the_population(engine):
     count, total = truth([turn(0, x) for x in range(TURNS)])
-    assert not holds([statistics.fmean(x.value for x in found) for found in populations(engine)], total / count)
+    assert not holds(
+        [statistics.fmean(x.value for x in found) for found in populations(engine)], total / count
+    )
 
 
 def test_it_holds_for_traces_in_sessions(engine):
@@ -114,7 +126,9 @@ def test_it_holds_for_sessions(make_engine):
             sessions = []
             for number in range(20):
                 name = f"{population}-{number}"
-                sessions.append(Session(name, tuple(turn(population, 3 * number + x, name) for x in range(3))))
+                sessions.append(
+                    Session(name, tuple(turn(population, 3 * number + x, name) for x in range(3)))
+                )
             scored = [await engine.evaluate_session(x, {}) for x in sessions]
             found.append([next(y for y in x if y.scope == "session") for x in scored if x])
         return found
@@ -123,7 +137,9 @@ def test_it_holds_for_sessions(make_engine):
 
 
 def test_it_holds_where_late_spans_have_other_rules_take_the_traces(engine):
-    """A third of the ordinary turns fail after their first evaluation, a third of the failed ones turn out not to."""
+    """A third of the ordinary turns fail after their first evaluation, a third of the failed ones
+    turn out not to.
+    """
 
     async def run():
         found = []
@@ -134,7 +150,11 @@ def test_it_holds_where_late_spans_have_other_rules_take_the_traces(engine):
                 before = await engine.evaluate_trace(first)
                 second = turned(first, number)
                 now = await engine.evaluate_trace(second, revision=2, before=before)
-                newest += [x for x in {x.metric: x for x in (*before, *now)}.values() if x.value is not None]
+                newest += [
+                    x
+                    for x in {x.metric: x for x in (*before, *now)}.values()
+                    if x.value is not None
+                ]
             found.append(newest)
         return found
 

@@ -1,4 +1,6 @@
-"""A real collector between an agent with the real SDK, a backend that records, and spanscore: a process each."""
+"""A real collector between an agent with the real SDK, a backend that records, and spanscore: a
+process each.
+"""
 
 import base64
 import contextlib
@@ -43,7 +45,9 @@ class Part:
 
     def start(self):
         with self._log.open("ab") as log:
-            self.process = subprocess.Popen(self._command, stdout=log, stderr=log, env=self._environ)
+            self.process = subprocess.Popen(
+                self._command, stdout=log, stderr=log, env=self._environ
+            )
         wait_for(self._is_up, lambda: self._log.read_text()[-4000:])
         return self
 
@@ -61,10 +65,12 @@ class Part:
 
 
 class Pipeline:
-    """Agents -> collector -> backend, and spanscore where the configuration has it. Nothing is started yet.
+    """Agents -> collector -> backend, and spanscore where the configuration has it.
 
-    `ports` are where the collector takes what agents send, and what the shards of spanscore send back; `gated` puts a
-    gate before the first shard; `environ` goes to the collector.
+    Nothing is started yet.
+
+    `ports` are where the collector takes what agents send, and what the shards of spanscore send
+    back; `gated` puts a gate before the first shard; `environ` goes to the collector.
     """
 
     def __init__(self, folder, command, shards, ports, *, gated=False, environ=None):
@@ -72,11 +78,20 @@ class Pipeline:
         self.otlp, self.scores = ports
         self.spanscore = shards[0]
         self.backend_port, self.health = free_ports(2)
-        self.recorded, self.sent, self.gate_word = folder / "backend", folder / "sent", folder / "gate"
+        self.recorded, self.sent, self.gate_word = (
+            folder / "backend",
+            folder / "sent",
+            folder / "gate",
+        )
         for path in (self.recorded, self.sent):
             path.touch()
         self.backend = Part(
-            [sys.executable, str(HERE / "recording_backend.py"), str(self.backend_port), str(self.recorded)],
+            [
+                sys.executable,
+                str(HERE / "recording_backend.py"),
+                str(self.backend_port),
+                str(self.recorded),
+            ],
             folder / "backend.log",
             lambda: listens(self.backend_port),
         )
@@ -86,7 +101,13 @@ class Pipeline:
             (behind,) = free_ports(1)
             self.pass_on("pass")
             self.gate = Part(
-                [sys.executable, str(HERE / "gate.py"), str(behind), str(self.spanscore.grpc), str(self.gate_word)],
+                [
+                    sys.executable,
+                    str(HERE / "gate.py"),
+                    str(behind),
+                    str(self.spanscore.grpc),
+                    str(self.gate_word),
+                ],
                 folder / "gate.log",
                 lambda: listens(behind),
             )
@@ -100,7 +121,10 @@ class Pipeline:
     def _environ(self, spanscore_port):
         http, telemetry = free_ports(2)
         shards = {"SPANSCORE_HTTP_ENDPOINT": f"http://127.0.0.1:{self.spanscore.http}"}
-        shards |= {f"SPANSCORE_{n}_ENDPOINT": f"127.0.0.1:{shard.grpc}" for n, shard in enumerate(self.shards)}
+        shards |= {
+            f"SPANSCORE_{n}_ENDPOINT": f"127.0.0.1:{shard.grpc}"
+            for n, shard in enumerate(self.shards)
+        }
         return shards | {
             "HEALTH_ENDPOINT": f"127.0.0.1:{self.health}",
             "QUEUE_DIRECTORY": str(self.folder / "queues"),
@@ -125,29 +149,48 @@ class Pipeline:
 
     def agent(self, turns, *options):
         """An agent that runs `turns` turns, sends them all and ends."""
-        command = [sys.executable, str(HERE / "agent.py"), f"127.0.0.1:{self.otlp}", str(turns), str(self.sent)]
+        command = [
+            sys.executable,
+            str(HERE / "agent.py"),
+            f"127.0.0.1:{self.otlp}",
+            str(turns),
+            str(self.sent),
+        ]
         return subprocess.Popen([*command, *options])
 
     def run_agent(self, turns, *options):
         assert self.agent(turns, *options).wait(DEADLINE_S) == 0
 
     def run_agent_whole(self, turns, *options):
-        """The same where spanscore's clock stands still: it goes on as soon as spanscore has all spans."""
+        """The same where spanscore's clock stands still: it goes on as soon as spanscore has all
+        spans.
+        """
         self.run_agent(turns, *options)
         sent = len(self.sent_spans())
-        self.spanscore.wait_until(lambda state: state["counters"].get("receiver_accepted_spans", 0) >= sent)
+        self.spanscore.wait_until(
+            lambda state: state["counters"].get("receiver_accepted_spans", 0) >= sent
+        )
         self.spanscore.run_clock()
 
     def sent_spans(self):
         """What agents handed to their exporter and had acknowledged."""
-        found = [ExportTraceServiceRequest.FromString(base64.b64decode(x)) for x in self.sent.read_text().splitlines()]
+        found = [
+            ExportTraceServiceRequest.FromString(base64.b64decode(x))
+            for x in self.sent.read_text().splitlines()
+        ]
         return list(spans(found))
 
     def at_backend(self, signal):
-        """The requests of a signal that the backend has, in their order; not the one that it is just writing."""
+        """The requests of a signal that the backend has, in their order; not the one that it is
+        just writing.
+        """
         whole, _, _ = self.recorded.read_text().rpartition("\n")
         lines = [line.split() for line in whole.splitlines()]
-        return [REQUESTS[name].FromString(base64.b64decode(body)) for name, body in lines if name == signal]
+        return [
+            REQUESTS[name].FromString(base64.b64decode(body))
+            for name, body in lines
+            if name == signal
+        ]
 
     def backend_spans(self):
         """The agents' spans at the backend, and those of spanscore's scores."""
@@ -168,15 +211,26 @@ class Pipeline:
 
     def wait_for_scores(self, traces):
         """Until `traces` traces and their sessions were scored, and the backend has every score."""
-        wait_for(lambda: len(self.scored_traces()) >= traces, lambda: str([x.state() for x in self.shards]))
+        wait_for(
+            lambda: len(self.scored_traces()) >= traces,
+            lambda: str([x.state() for x in self.shards]),
+        )
         for shard in self.shards:
             wait_for(lambda found=shard: sessions(found, "trace") == sessions(found, "session"))
             shard.wait_until_finished(0)
-        wait_for(lambda: self.committed() <= self.scored_at_backend(), lambda: f"{len(self.committed())} scores")
+        wait_for(
+            lambda: self.committed() <= self.scored_at_backend(),
+            lambda: f"{len(self.committed())} scores",
+        )
 
     def wait_for_spans(self):
         """Until the backend has every span that an agent had acknowledged."""
-        wait_for(lambda: {x.span_id for x in self.sent_spans()} <= {x.span_id for x in self.backend_spans()[0]})
+        wait_for(
+            lambda: (
+                {x.span_id for x in self.sent_spans()}
+                <= {x.span_id for x in self.backend_spans()[0]}
+            )
+        )
 
     def committed(self):
         """The uids of all evaluations that spanscore has to export."""
@@ -184,7 +238,12 @@ class Pipeline:
 
     def scored_traces(self):
         """The ids of the traces that were scored."""
-        return {x.target.trace_id for shard in self.shards for x in shard.committed().values() if x.scope == "trace"}
+        return {
+            x.target.trace_id
+            for shard in self.shards
+            for x in shard.committed().values()
+            if x.scope == "trace"
+        }
 
     def scored_at_backend(self):
         """The uids of what the backend has both as a span and as an event."""
@@ -208,12 +267,19 @@ def spans(requests):
 
 
 def attributes(item):
-    return {x.key: getattr(x.value, x.value.WhichOneof("value") or "string_value") for x in item.attributes}
+    return {
+        x.key: getattr(x.value, x.value.WhichOneof("value") or "string_value")
+        for x in item.attributes
+    }
 
 
 def sessions(server, scope):
     """The sessions of which a spanscore has scores of this scope."""
-    return {x.session_id for x in server.committed().values() if x.scope == scope and x.session_id is not None}
+    return {
+        x.session_id
+        for x in server.committed().values()
+        if x.scope == scope and x.session_id is not None
+    }
 
 
 def is_emitted(span):
@@ -248,7 +314,9 @@ def wait_for(holds, what=lambda: ""):
 @pytest.fixture(scope="session")
 def collector():
     """The path of the collector that the tests run, built on first use."""
-    built = subprocess.run([str(HERE / "build" / "build.sh")], stdout=subprocess.PIPE, text=True, check=False)
+    built = subprocess.run(
+        [str(HERE / "build" / "build.sh")], stdout=subprocess.PIPE, text=True, check=False
+    )
     assert built.returncode == 0, "no collector: see the lines above"
     return Path(built.stdout.strip())
 
@@ -257,8 +325,8 @@ def collector():
 def pipeline(tmp_path, collector, server, unjudged):
     """Call it with configuration files of the repository to get a pipeline that is not started yet.
 
-    `settings` are those of spanscore, of which there are `shards`, and `exporter` those of the way back; `loop` has it
-    send scores to the agents' port.
+    `settings` are those of spanscore, of which there are `shards`, and `exporter` those of the way
+    back; `loop` has it send scores to the agents' port.
     """
     made = []
 
@@ -267,9 +335,16 @@ def pipeline(tmp_path, collector, server, unjudged):
         folder = tmp_path / f"pipeline{len(made)}"
         folder.mkdir()
         ports = free_ports(2)
-        sends = {"endpoint": f"127.0.0.1:{ports[0 if loop else 1]}", "tls": {"insecure": True}} | (exporter or {})
-        behind = [server(export={"exporters": {"otlp_grpc": sends}}, **settings) for _ in range(shards)]
-        command = [str(collector), *(f"--config={ROOT / x}" for x in configs or ["collector-config.yaml"])]
+        sends = {"endpoint": f"127.0.0.1:{ports[0 if loop else 1]}", "tls": {"insecure": True}} | (
+            exporter or {}
+        )
+        behind = [
+            server(export={"exporters": {"otlp_grpc": sends}}, **settings) for _ in range(shards)
+        ]
+        command = [
+            str(collector),
+            *(f"--config={ROOT / x}" for x in configs or ["collector-config.yaml"]),
+        ]
         made.append(Pipeline(folder, command, behind, ports, gated=gated, environ=environ))
         return made[-1]
 

@@ -1,6 +1,8 @@
-"""`spanscore` with faults that pass: `python faulty.py serve -c FILE`; the file `fault` beside FILE names the one now.
+"""`spanscore` with faults that pass: `python faulty.py serve -c FILE`; the file `fault` beside FILE
+names the one now.
 
-`intake`: what takes requests over fails as nobody foresaw. `tokens`: the tokens cannot be told. Nothing: none.
+`intake`: what takes requests over fails as nobody foresaw. `tokens`: the tokens cannot be told.
+Nothing: none.
 """
 
 import sys
@@ -26,7 +28,9 @@ def failing(word, method, error):
 
 Pipeline.accept = failing("intake", Pipeline.accept, ZeroDivisionError("nobody foresaw this"))
 BearerTokens._read = failing("tokens", BearerTokens._read, MemoryError())
-BearerTokens.check = failing("check", BearerTokens.check, ConnectionError("the authenticator is away"))
+BearerTokens.check = failing(
+    "check", BearerTokens.check, ConnectionError("the authenticator is away")
+)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,7 +1,8 @@
-"""What stands before spanscore where it is to be slow or to refuse: `python gate.py PORT SPANSCORES_PORT FILE`.
+"""What stands before spanscore where it is to be slow or to refuse: `python gate.py PORT
+SPANSCORES_PORT FILE`.
 
-FILE says what it does with each request: `pass` it on, `refuse` it, `hold` it until the word in FILE changes, be `slow`
-to pass it on, or pass it on and be too `late` to say so.
+FILE says what it does with each request: `pass` it on, `refuse` it, `hold` it until the word in
+FILE changes, be `slow` to pass it on, or pass it on and be too `late` to say so.
 """
 
 import sys
@@ -43,7 +44,9 @@ class Gate(grpc.GenericRpcHandler):
 
 
 def main():
-    server = grpc.server(ThreadPoolExecutor(32), options=[("grpc.max_receive_message_length", 64 << 20)])
+    server = grpc.server(
+        ThreadPoolExecutor(32), options=[("grpc.max_receive_message_length", 64 << 20)]
+    )
     server.add_generic_rpc_handlers([Gate(sys.argv[2], Path(sys.argv[3]))])
     server.add_insecure_port(f"127.0.0.1:{sys.argv[1]}")
     server.start()

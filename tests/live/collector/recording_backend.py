@@ -1,4 +1,6 @@
-"""A tracing backend that keeps what it is sent: `python recording_backend.py PORT FILE`, a line for each request."""
+"""A tracing backend that keeps what it is sent: `python recording_backend.py PORT FILE`, a line for
+each request.
+"""
 
 import base64
 import sys
@@ -7,13 +9,24 @@ from pathlib import Path
 
 import grpc
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceResponse,
+)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 METHODS = {
-    "/opentelemetry.proto.collector.trace.v1.TraceService/Export": ("traces", ExportTraceServiceResponse()),
-    "/opentelemetry.proto.collector.logs.v1.LogsService/Export": ("logs", ExportLogsServiceResponse()),
-    "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export": ("metrics", ExportMetricsServiceResponse()),
+    "/opentelemetry.proto.collector.trace.v1.TraceService/Export": (
+        "traces",
+        ExportTraceServiceResponse(),
+    ),
+    "/opentelemetry.proto.collector.logs.v1.LogsService/Export": (
+        "logs",
+        ExportLogsServiceResponse(),
+    ),
+    "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export": (
+        "metrics",
+        ExportMetricsServiceResponse(),
+    ),
 }
 
 
@@ -34,7 +47,9 @@ class Recorder(grpc.GenericRpcHandler):
 
 
 def main():
-    server = grpc.server(ThreadPoolExecutor(1), options=[("grpc.max_receive_message_length", 64 << 20)])
+    server = grpc.server(
+        ThreadPoolExecutor(1), options=[("grpc.max_receive_message_length", 64 << 20)]
+    )
     server.add_generic_rpc_handlers([Recorder(Path(sys.argv[2]))])
     server.add_insecure_port(f"127.0.0.1:{sys.argv[1]}")
     server.start()

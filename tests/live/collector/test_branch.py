@@ -1,4 +1,6 @@
-"""The drop-in configuration, run by a real collector: agents notice nothing, and every score comes back once."""
+"""The drop-in configuration, run by a real collector: agents notice nothing, and every score comes
+back once.
+"""
 
 from collections import Counter
 
@@ -20,14 +22,21 @@ def model():
 @pytest.fixture
 def line(pipeline, model):
     """Call it to get the drop-in's pipeline before a spanscore whose judge is `model`."""
-    judge = {"model": "openai/gpt-4o-mini", "api_base": model.url, "api_key": "a-key", "plan": "fused"}
+    judge = {
+        "model": "openai/gpt-4o-mini",
+        "api_base": model.url,
+        "api_key": "a-key",
+        "plan": "fused",
+    }
     judge["try_at_start"] = False
     judge["timeout"] = "5m"  # the first call imports its provider's library
     return lambda **options: pipeline(judge=judge, **options)
 
 
 def assert_all_is_there(line):
-    """Every span the agents sent is at the backend as they sent it, and of each score one span and one event."""
+    """Every span the agents sent is at the backend as they sent it, and of each score one span and
+    one event.
+    """
     line.wait_for_spans()
     line.wait_for_scores(TURNS)
     spans, scores = line.backend_spans()
@@ -108,7 +117,8 @@ def test_answers_may_come_too_late_for_the_collector(line, model, until):
     running.spanscore.start()
     running.pass_on("late")
     running.run_agent(TURNS)
-    until(lambda: "DeadlineExceeded" in running.collectors_log(), running.collectors_log)  # it sends all again
+    # it sends all again
+    until(lambda: "DeadlineExceeded" in running.collectors_log(), running.collectors_log)
     running.pass_on("pass")
     assert_all_is_there(running)
     assert_asked_once(model)

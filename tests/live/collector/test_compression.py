@@ -1,4 +1,6 @@
-"""Whatever compression a collector's exporter is set to, spanscore reads it, or says what to set instead."""
+"""Whatever compression a collector's exporter is set to, spanscore reads it, or says what to set
+instead.
+"""
 
 import pytest
 
@@ -23,13 +25,17 @@ def test_over_grpc_gzip_is_taken(pipeline, compression):
 
 
 @pytest.mark.parametrize("compression", ["zstd", "snappy"])
-def test_what_grpc_refuses_is_counted_and_told_with_what_to_set_instead(pipeline, until, compression):
+def test_what_grpc_refuses_is_counted_and_told_with_what_to_set_instead(
+    pipeline, until, compression
+):
     line = pipeline(environ={"SPANSCORE_COMPRESSION": compression}).start()
     line.spanscore.start()
     line.run_agent(TURNS)
     line.wait_for_spans()
     until(lambda: line.spanscore.state()["counters"].get("receiver_refused_requests"))
-    assert "compressed with zstd or snappy (set the sender's `compression` to gzip" in log_of(line.spanscore)
+    assert "compressed with zstd or snappy (set the sender's `compression` to gzip" in log_of(
+        line.spanscore
+    )
 
 
 def assert_scored(line):

@@ -32,7 +32,9 @@ def assert_no_orphans(line):
 
 
 def test_only_whole_services_go_to_spanscore(pipeline):
-    line = pipeline(DROP_IN, f"{FOLDER}/services.yaml", environ={"AGENT_SERVICES": "weather-agent"}).start()
+    line = pipeline(
+        DROP_IN, f"{FOLDER}/services.yaml", environ={"AGENT_SERVICES": "weather-agent"}
+    ).start()
     line.spanscore.start()
     line.run_agent(TURNS, "--plain")
     line.run_agent(TURNS)
@@ -109,7 +111,9 @@ def test_the_drop_in_and_its_overlays_are_valid_as_they_are(collector, tmp_path,
 @pytest.mark.parametrize("name", ["inline", "first-collector"])
 def test_the_other_examples_are_valid_as_they_are(collector, tmp_path, name, request):
     config = request.config.rootpath / FOLDER / f"{name}.yaml"
-    subprocess.run([str(collector), "validate", f"--config={config}"], check=True, cwd=tmp_path, env={})
+    subprocess.run(
+        [str(collector), "validate", f"--config={config}"], check=True, cwd=tmp_path, env={}
+    )
 
 
 def test_the_drop_in_runs_in_an_empty_folder(collector, tmp_path, until, ports):

@@ -1,4 +1,6 @@
-"""spanscore in the path, a collector before it and behind it: all leaves, once, and the agents' spans with scores."""
+"""spanscore in the path, a collector before it and behind it: all leaves, once, and the agents'
+spans with scores.
+"""
 
 from collections import Counter
 
@@ -14,7 +16,9 @@ SCORE = "spanscore.coherence.score"
 @pytest.fixture
 def line(pipeline):
     """Call it with spanscore's settings to get the pipeline."""
-    return lambda **settings: pipeline("examples/collector/inline.yaml", mode="inline", **settings).start()
+    return lambda **settings: pipeline(
+        "examples/collector/inline.yaml", mode="inline", **settings
+    ).start()
 
 
 def own(span):
@@ -22,7 +26,9 @@ def own(span):
     kept = type(span)()
     kept.CopyFrom(span)
     del kept.attributes[:]
-    kept.attributes.extend(x for x in span.attributes if not x.key.startswith(("spanscore.", "evaluations.")))
+    kept.attributes.extend(
+        x for x in span.attributes if not x.key.startswith(("spanscore.", "evaluations."))
+    )
     return kept.SerializeToString(deterministic=True)
 
 
@@ -59,7 +65,12 @@ def test_only_the_outermost_agent_waits(line, until):
     running.spanscore.stop_clock().start()
     running.run_agent(TURNS, "--nested")
     outer = {x.span_id for x in running.sent_spans() if x.name == OUTER}
-    until(lambda: {x.span_id for x in passed_on(running)} == {x.span_id for x in running.sent_spans()} - outer)
+    until(
+        lambda: (
+            {x.span_id for x in passed_on(running)}
+            == {x.span_id for x in running.sent_spans()} - outer
+        )
+    )
 
 
 def test_the_outermost_agent_has_the_scores(line):

@@ -1,7 +1,8 @@
-"""Kills at random for some time, of everything but the agents: `SPANSCORE_KILLS=SECONDS`, not part of CI.
+"""Kills at random for some time, of everything but the agents: `SPANSCORE_KILLS=SECONDS`, not part
+of CI.
 
-What a killed process had sent and not yet noted leaves again, byte for byte the same: so here copies are allowed, and
-losses, other contents and second evaluations are not.
+What a killed process had sent and not yet noted leaves again, byte for byte the same: so here
+copies are allowed, and losses, other contents and second evaluations are not.
 """
 
 import os
@@ -39,7 +40,9 @@ def own(span):
     kept = type(span)()
     kept.CopyFrom(span)
     del kept.attributes[:]
-    kept.attributes.extend(x for x in span.attributes if not x.key.startswith(("spanscore.", "evaluations.")))
+    kept.attributes.extend(
+        x for x in span.attributes if not x.key.startswith(("spanscore.", "evaluations."))
+    )
     return kept.SerializeToString(deterministic=True)
 
 
@@ -50,7 +53,12 @@ def test_branch(pipeline, until, seed):
     kill_at_random(line, seed)
     line.wait_for_spans()
     line.wait_for_scores(len({x.trace_id for x in line.sent_spans()}))
-    until(lambda: line.committed() == line.scored_at_backend() and not line.spanscore.state()["open_traces"])
+    until(
+        lambda: (
+            line.committed() == line.scored_at_backend()
+            and not line.spanscore.state()["open_traces"]
+        )
+    )
     spans, scores = line.backend_spans()
     sent = {x.SerializeToString(deterministic=True) for x in line.sent_spans()}
     assert sent <= {x.SerializeToString(deterministic=True) for x in spans}
@@ -71,5 +79,7 @@ def test_inline(pipeline, seed):
     roots = [x for x in spans if not x.parent_span_id]
     contents = {(x.span_id, x.SerializeToString(deterministic=True)) for x in roots}
     assert len({x.span_id for x in roots}) == len(contents)
-    unscored = [x for x in roots if not any(a.key == "spanscore.coherence.score" for a in x.attributes)]
+    unscored = [
+        x for x in roots if not any(a.key == "spanscore.coherence.score" for a in x.attributes)
+    ]
     assert not unscored

@@ -1,4 +1,6 @@
-"""What spanscore cannot take now, the collector keeps and sends again: nothing that may pass makes it drop."""
+"""What spanscore cannot take now, the collector keeps and sends again: nothing that may pass makes
+it drop.
+"""
 
 import contextlib
 import resource
@@ -21,7 +23,9 @@ FAULTY = [str(Path(__file__).with_name("faulty.py"))]
 
 @pytest.fixture(params=sorted(BY))
 def line(pipeline, request):
-    """Call it to get the drop-in's pipeline, its branch by gRPC or HTTP; spanscore is not started yet."""
+    """Call it to get the drop-in's pipeline, its branch by gRPC or HTTP; spanscore is not started
+    yet.
+    """
     return lambda **settings: pipeline(*BY[request.param], **settings)
 
 
@@ -42,7 +46,9 @@ def wait_until_it_retries(line, until):
 @contextlib.contextmanager
 def full_disk(server):
     """No file of the server's may grow, as on a disk that is full."""
-    before = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (1024, resource.RLIM_INFINITY))
+    before = resource.prlimit(
+        server.process.pid, resource.RLIMIT_FSIZE, (1024, resource.RLIM_INFINITY)
+    )
     yield
     resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, before)
 
@@ -50,7 +56,9 @@ def full_disk(server):
 @contextlib.contextmanager
 def locked_journal(server):
     """Another process has a lock on the journal's database, as a backup tool may."""
-    with contextlib.closing(sqlite3.connect(server.folder / "journal.db", isolation_level=None)) as db:
+    with contextlib.closing(
+        sqlite3.connect(server.folder / "journal.db", isolation_level=None)
+    ) as db:
         db.execute("BEGIN IMMEDIATE")
         yield
 
@@ -125,9 +133,15 @@ def test_a_span_of_many_megabytes(pipeline, until):
     running = pipeline(DROP_IN).start()
     running.spanscore.start()
     request = ExportTraceServiceRequest()
-    span = request.resource_spans.add().scope_spans.add().spans.add(name="large", trace_id=b"t" * 16, span_id=b"s" * 8)
+    span = (
+        request.resource_spans.add()
+        .scope_spans.add()
+        .spans.add(name="large", trace_id=b"t" * 16, span_id=b"s" * 8)
+    )
     span.attributes.add(key="gen_ai.tool.call.result").value.string_value = "x" * 12 * 2**20
-    with grpc.insecure_channel(f"127.0.0.1:{running.otlp}", options=[("grpc.max_send_message_length", -1)]) as channel:
+    with grpc.insecure_channel(
+        f"127.0.0.1:{running.otlp}", options=[("grpc.max_send_message_length", -1)]
+    ) as channel:
         TraceServiceStub(channel).Export(request)
     until(lambda: running.spanscore.state()["counters"].get("receiver_accepted_spans"))
     until(lambda: running.at_backend("traces"))

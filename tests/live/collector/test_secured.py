@@ -1,4 +1,6 @@
-"""Mutual TLS and tokens between a real collector and spanscore, there and back, while certificates are renewed."""
+"""Mutual TLS and tokens between a real collector and spanscore, there and back, while certificates
+are renewed.
+"""
 
 import pytest
 import trustme
@@ -14,7 +16,11 @@ class Certificates:
 
     def __init__(self, folder):
         folder.mkdir()
-        self.cert_file, self.key_file, self.authority = folder / "cert", folder / "key", folder / "ca"
+        self.cert_file, self.key_file, self.authority = (
+            folder / "cert",
+            folder / "key",
+            folder / "ca",
+        )
         self.issue(trustme.CA())
 
     def issue(self, ca):
@@ -27,7 +33,9 @@ class Certificates:
         """TLS as both sides name it; `trusted` is the other side, by the key for its authority."""
         named = {"cert_file": self.cert_file, "key_file": self.key_file}
         named |= {key: other.authority for key, other in trusted.items()}
-        return {"tls": {key: str(path) for key, path in named.items()} | {"reload_interval": "100ms"}}
+        return {
+            "tls": {key: str(path) for key, path in named.items()} | {"reload_interval": "100ms"}
+        }
 
 
 @pytest.fixture
@@ -44,7 +52,10 @@ def line(pipeline, tmp_path, sides):
     overlay = tmp_path / "secured.yaml"
     overlay.write_text(
         yaml.safe_dump(
-            {"exporters": {"otlp_grpc/spanscore": to_spanscore}, "receivers": {"otlp/scores": from_spanscore}}
+            {
+                "exporters": {"otlp_grpc/spanscore": to_spanscore},
+                "receivers": {"otlp/scores": from_spanscore},
+            }
         )
     )
     return pipeline(
@@ -52,7 +63,10 @@ def line(pipeline, tmp_path, sides):
         overlay,
         exporter=ours.as_settings(ca_file=theirs),
         extensions={"bearertokenauth": {"token": "right"}},
-        receive={"grpc": {"auth": {"authenticator": "bearertokenauth"}} | ours.as_settings(client_ca_file=theirs)},
+        receive={
+            "grpc": {"auth": {"authenticator": "bearertokenauth"}}
+            | ours.as_settings(client_ca_file=theirs)
+        },
     )
 
 
@@ -71,7 +85,8 @@ def test_spanscores_certificate_may_be_renewed_by_another_authority(line, sides)
     line.run_agent(TURNS)
     line.wait_for_scores(TURNS)
     ours.issue(trustme.CA())
-    line.collector.stop()  # which reads the authority that it trusts at its start; spanscore runs on
+    # which reads the authority that it trusts at its start; spanscore runs on
+    line.collector.stop()
     line.collector.start()
     line.run_agent(TURNS)
     line.wait_for_scores(2 * TURNS)

@@ -1,4 +1,6 @@
-"""The real Phoenix and MLflow, one of each for all tests, and what each of them says was filed with it."""
+"""The real Phoenix and MLflow, one of each for all tests, and what each of them says was filed with
+it.
+"""
 
 import time
 from dataclasses import dataclass
@@ -37,20 +39,26 @@ class Phoenix(phoenix.Tool):
         for key, listed in ids.items():
             place = key.removesuffix("_ids")
             query = urlencode({key: sorted(listed), "limit": 1000}, doseq=True)
-            answer = rest.get(f"{self.address}/v1/projects/default/{place}_annotations?{query}") or {"data": []}
+            answer = rest.get(
+                f"{self.address}/v1/projects/default/{place}_annotations?{query}"
+            ) or {"data": []}
             found += [self._read(place, x) for x in answer["data"]]
         return found
 
     def number_of_spans(self, trace_id):
         query = "query ($id: String!) { trace: getTraceByOtelId(traceId: $id) { numSpans } }"
-        answer = rest.post(f"{self.address}/graphql", {"query": query, "variables": {"id": trace_id}})
+        answer = rest.post(
+            f"{self.address}/graphql", {"query": query, "variables": {"id": trace_id}}
+        )
         return answer["data"]["trace"]["numSpans"]
 
     @staticmethod
     def _read(place, annotation):
         told = annotation["metadata"]
         value = annotation["result"].get("score")
-        return Filed(place, annotation["name"], value, told["spanscore.uid"], told["spanscore.revision"])
+        return Filed(
+            place, annotation["name"], value, told["spanscore.uid"], told["spanscore.revision"]
+        )
 
 
 class Mlflow(mlflow.Tool):
@@ -70,11 +78,19 @@ class Mlflow(mlflow.Tool):
         told = assessment["metadata"]
         value = assessment["feedback"].get("value")
         revision = int(told["spanscore.revision"])
-        return Filed(told["spanscore.scope"], assessment["assessment_name"], value, told["spanscore.uid"], revision)
+        return Filed(
+            told["spanscore.scope"],
+            assessment["assessment_name"],
+            value,
+            told["spanscore.uid"],
+            revision,
+        )
 
 
 class Running:
-    """A tool that can be stopped and started again; `sink` is its entry under `export.exporters`."""
+    """A tool that can be stopped and started again; `sink` is its entry under
+    `export.exporters`.
+    """
 
     def __init__(self, kind, folder, processes):
         self.name = folder.name

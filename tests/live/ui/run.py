@@ -1,7 +1,9 @@
-"""Shows the scores of recorded agents in a real tracing UI: `python run.py TOOL [--check] [--recordings FOLDER]`.
+"""Shows the scores of recorded agents in a real tracing UI: `python run.py TOOL [--check]
+[--recordings FOLDER]`.
 
-Without `--check` it keeps running until Ctrl-C. With it, it looks at the pages itself in a headless browser, compares
-with a second server of the tool that got the same spans without spanscore, leaves pictures, and ends with 0 or 1.
+Without `--check` it keeps running until Ctrl-C. With it, it looks at the pages itself in a headless
+browser, compares with a second server of the tool that got the same spans without spanscore, leaves
+pictures, and ends with 0 or 1.
 """
 
 import argparse
@@ -32,19 +34,26 @@ _FACTS_WITHIN_S = 60.0
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("tool", choices=sorted(x.stem for x in (HERE / "tools").glob("[a-z]*.py")))
     parser.add_argument("--check", action="store_true", help="look at the pages, and end")
-    parser.add_argument("--recordings", type=Path, help="other recordings than the demo's: a file or folder of OTLP")
+    parser.add_argument(
+        "--recordings", type=Path, help="other recordings than the demo's: a file or folder of OTLP"
+    )
     args = parser.parse_args()
-    for ends in (signal.SIGINT, signal.SIGTERM):  # the first is ignored in what a script starts with `&`
+    # the first is ignored in what a script starts with `&`
+    for ends in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ends, signal.default_int_handler)
     folder = Path(tempfile.mkdtemp(prefix=f"spanscore-ui-{args.tool}-"))
     pictures = line.ROOT / "out/ui" / args.tool
     recordings = args.recordings or replay.recordings() / "pydantic-ai"
     try:
         with Processes(folder) as processes:
-            failed = _run(args.tool, processes, folder, recordings, pictures if args.check else None)
+            failed = _run(
+                args.tool, processes, folder, recordings, pictures if args.check else None
+            )
     except KeyboardInterrupt:
         print("\nended")
         failed = args.check
@@ -55,7 +64,9 @@ def main() -> int:
     return int(failed)
 
 
-def _run(name: str, processes: Processes, folder: Path, recordings: Path, pictures: Path | None) -> bool:
+def _run(
+    name: str, processes: Processes, folder: Path, recordings: Path, pictures: Path | None
+) -> bool:
     make = importlib.import_module(f"tools.{name}").Tool
     load(recordings, time.time_ns())  # what is not there is rather said now than after minutes
     if pictures and make.has_pages:
@@ -74,12 +85,18 @@ def _run(name: str, processes: Processes, folder: Path, recordings: Path, pictur
             while True:
                 time.sleep(3600)
         findings = Findings()
-        for trace_id in dict.fromkeys(x for trace in run.traces for x in trace.trace_ids if x in run.sent_ids):
+        for trace_id in dict.fromkeys(
+            x for trace in run.traces for x in trace.trace_ids if x in run.sent_ids
+        ):
             _compare(trace_id, tool, plain, findings)
         with browser() as opened:
             tool.look(run, opened, findings)
     print(f"pictures are in {pictures}" if make.has_pages else "it has no pages to look at")
-    print(f"{findings.failed} of {findings.count} do not hold" if findings.failed else f"all {findings.count} hold")
+    print(
+        f"{findings.failed} of {findings.count} do not hold"
+        if findings.failed
+        else f"all {findings.count} hold"
+    )
     return findings.failed > 0
 
 
@@ -90,7 +107,9 @@ def _started(make: type[Tool], name: str, processes: Processes, folder: Path) ->
 
 
 def _compare(trace_id: str, tool: Tool, plain: Tool, findings: Findings) -> None:
-    """Note what the tool says of a trace with scores and without; until both have stored all of it they may differ."""
+    """Note what the tool says of a trace with scores and without; until both have stored all of it
+    they may differ.
+    """
     deadline_s = time.monotonic() + _FACTS_WITHIN_S
     while True:
         with_scores, without = _facts(tool, trace_id), _facts(plain, trace_id)

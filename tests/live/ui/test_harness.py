@@ -11,7 +11,9 @@ from harness.processes import Processes
 from spanscore.cli.backend import Backend
 from spanscore.errors import SpanscoreError
 
-TOOL = Backend("http://127.0.0.1:6006", "127.0.0.1", 6006, "http", secure=False, headers={"x-project": "a"})
+TOOL = Backend(
+    "http://127.0.0.1:6006", "127.0.0.1", 6006, "http", secure=False, headers={"x-project": "a"}
+)
 SLEEP = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
 
 
@@ -24,7 +26,10 @@ def is_running(pid):
 
 
 def test_the_collector_of_a_tool_is_the_shipped_one_but_for_its_backend():
-    shipped, derived = yaml.safe_load((ROOT / "collector-config.yaml").read_text()), collector_config(TOOL)
+    shipped, derived = (
+        yaml.safe_load((ROOT / "collector-config.yaml").read_text()),
+        collector_config(TOOL),
+    )
     same = ("extensions", "receivers", "processors", "connectors")
     assert {x: derived[x] for x in same} == {x: shipped[x] for x in same}
     pipelines = ("traces/in", "traces/spanscore", "logs/spanscore")
@@ -34,7 +39,9 @@ def test_the_collector_of_a_tool_is_the_shipped_one_but_for_its_backend():
 
 
 def test_a_tools_exporter_has_the_queue_of_the_shipped_one():
-    shipped = yaml.safe_load((ROOT / "collector-config.yaml").read_text())["exporters"]["otlp_grpc/backend"]
+    shipped = yaml.safe_load((ROOT / "collector-config.yaml").read_text())["exporters"][
+        "otlp_grpc/backend"
+    ]
     exporter = collector_config(TOOL)["exporters"]["otlp_http/backend"]
     assert exporter["sending_queue"] == shipped["sending_queue"]
     assert (exporter["endpoint"], exporter["headers"]) == (TOOL.url, TOOL.headers)

@@ -1,4 +1,6 @@
-"""Scores filed with the real Phoenix and MLflow, by a real server: each once, whatever stops and starts again."""
+"""Scores filed with the real Phoenix and MLflow, by a real server: each once, whatever stops and
+starts again.
+"""
 
 import secrets
 import time
@@ -58,7 +60,14 @@ def send(request, *destinations):
 
 
 def receiver(scoring):
-    return Backend(f"http://127.0.0.1:{scoring.grpc}", "127.0.0.1", scoring.grpc, "grpc", secure=False, headers={})
+    return Backend(
+        f"http://127.0.0.1:{scoring.grpc}",
+        "127.0.0.1",
+        scoring.grpc,
+        "grpc",
+        secure=False,
+        headers={},
+    )
 
 
 def by_name(filed, place):
@@ -105,7 +114,9 @@ def test_a_traces_score_is_replaced_by_its_next_revision(running, scoring, spans
     scoring.start()
     _, (turn,) = recorded()
     whole = spans_of(turn)
-    late = next(x for x in turn.resource_spans if x.scope_spans[0].spans[0].name.startswith("execute_tool"))
+    late = next(
+        x for x in turn.resource_spans if x.scope_spans[0].spans[0].name.startswith("execute_tool")
+    )
     early, rest = ExportTraceServiceRequest(), ExportTraceServiceRequest(resource_spans=[late])
     early.resource_spans.extend(x for x in turn.resource_spans if x is not late)
 
@@ -133,10 +144,13 @@ def test_a_score_waits_for_its_span_and_holds_up_no_other(running, scoring, span
     until(lambda: not scoring.state()["scores_to_export"][running.name])
 
 
-def test_what_was_filed_before_a_kill_is_not_there_twice_after_it(running, scoring, spans_of, until):
+def test_what_was_filed_before_a_kill_is_not_there_twice_after_it(
+    running, scoring, spans_of, until
+):
     scoring.start()
     (_, (absent,)), (_, (there,)) = recorded(), recorded()
-    send(absent, receiver(scoring))  # waits, so that the place in the outbox stays before what follows
+    # waits, so that the place in the outbox stays before what follows
+    send(absent, receiver(scoring))
     until(lambda: scoring.state()["scores_to_export"][running.name] >= len(METRICS))
     send(there, running.tool.backend, receiver(scoring))
     until(lambda: len(by_name(running.tool.filed(spans_of(there)), "trace")) == len(METRICS))
@@ -161,7 +175,9 @@ def test_a_tool_that_was_down_gets_its_scores_when_it_is_back(running, scoring, 
     until(lambda: len(by_name(running.tool.filed(spans_of(turn)), "trace")) == len(METRICS))
 
 
-def test_a_backend_without_logs_and_metrics_gets_its_spans_and_that_is_said_once(tools, server, spans_of, until):
+def test_a_backend_without_logs_and_metrics_gets_its_spans_and_that_is_said_once(
+    tools, server, spans_of, until
+):
     phoenix = tools("phoenix")
     exporters = {"otlp_http": {"endpoint": phoenix.tool.address}}
     scoring = server(export={"exporters": exporters}, evaluation=ONLY).start()
@@ -173,4 +189,7 @@ def test_a_backend_without_logs_and_metrics_gets_its_spans_and_that_is_said_once
         spans = len(spans_of(turn)) + len(METRICS)
         until(lambda one=trace_id, spans=spans: phoenix.tool.number_of_spans(one) == spans)
     log = (scoring.folder / "log").read_text()
-    assert [log.count(f"otlp_http: {x}: not supported there") for x in ("logs", "metrics")] == [1, 1]
+    assert [log.count(f"otlp_http: {x}: not supported there") for x in ("logs", "metrics")] == [
+        1,
+        1,
+    ]

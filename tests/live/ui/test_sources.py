@@ -1,4 +1,6 @@
-"""Golden recordings that are sent to real backends and read back by URL give the facts that they give as files."""
+"""Golden recordings that are sent to real backends and read back by URL give the facts that they
+give as files.
+"""
 
 import sys
 import time
@@ -54,7 +56,9 @@ def processes(tmp_path_factory):
 
 
 def telemetry(case):
-    return files.load(x for x in sorted(case.rglob("*")) if x.name.startswith(("traces", "logs")) and x.is_file())
+    return files.load(
+        x for x in sorted(case.rglob("*")) if x.name.startswith(("traces", "logs")) and x.is_file()
+    )
 
 
 def facts(spans, logs=()):
@@ -102,14 +106,22 @@ def in_mlflow(processes, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def in_clickhouse(processes, tmp_path_factory):
-    """The URL of ClickHouse's engine, with the spans and log records of all cases in the exporter's tables."""
+    """The URL of ClickHouse's engine, with the spans and log records of all cases in the exporter's
+    tables.
+    """
     sys.path.insert(0, str(HERE / "clickhouse"))
     import tables
 
     (port,) = free_ports(1)
     program = environment("chdb", "chdb") / "python"
     processes.start(
-        "chdb", [program, HERE / "clickhouse/serve.py", str(port), tmp_path_factory.mktemp("chdb") / "data"]
+        "chdb",
+        [
+            program,
+            HERE / "clickhouse/serve.py",
+            str(port),
+            tmp_path_factory.mktemp("chdb") / "data",
+        ],
     )
     processes.wait("chdb", lambda: answers(f"http://127.0.0.1:{port}/"))
     statements = list(tables.TABLES)
@@ -132,7 +144,9 @@ def test_jaeger_gives_the_facts_that_were_sent_into_it(in_jaeger, case):
 def test_clickhouse_gives_the_facts_that_were_sent_into_it(in_clickhouse, case):
     sent = telemetry(case)
     ids = {x.trace_id for x in sent.spans}
-    assert facts(*read(in_clickhouse, ids)) == facts(sent.spans, [x for x in sent.logs if x.trace_id in ids])
+    assert facts(*read(in_clickhouse, ids)) == facts(
+        sent.spans, [x for x in sent.logs if x.trace_id in ids]
+    )
 
 
 def as_phoenix_keeps(span):
@@ -150,7 +164,9 @@ def _rounded(time_ns):
 
 def as_mlflow_keeps(span):
     """Without scope, and of the resource what tells the service."""
-    resource = {name: x for name, x in span.resource.attributes.items() if name.startswith("service.")}
+    resource = {
+        name: x for name, x in span.resource.attributes.items() if name.startswith("service.")
+    }
     return replace(span, scope=Scope(), resource=Resource(resource))
 
 
@@ -159,13 +175,18 @@ def when_all_are_there(url, sent):
     ids, deadline_s = {x.trace_id for x in sent}, time.monotonic() + 60
     while True:
         spans, _ = read(url, ids)
-        if len({x.span_id for x in spans}) >= len({x.span_id for x in sent}) or time.monotonic() > deadline_s:
+        if (
+            len({x.span_id for x in spans}) >= len({x.span_id for x in sent})
+            or time.monotonic() > deadline_s
+        ):
             return spans
         time.sleep(0.5)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda x: f"{x.parent.name}-{x.name}")
-@pytest.mark.parametrize(("backend", "kept"), [("in_phoenix", as_phoenix_keeps), ("in_mlflow", as_mlflow_keeps)])
+@pytest.mark.parametrize(
+    ("backend", "kept"), [("in_phoenix", as_phoenix_keeps), ("in_mlflow", as_mlflow_keeps)]
+)
 def test_a_backend_gives_the_facts_of_what_it_keeps(request, backend, kept, case):
     sent = telemetry(case).spans
     spans = when_all_are_there(request.getfixturevalue(backend), sent)
@@ -187,7 +208,9 @@ def test_a_backend_gives_the_facts_of_what_it_keeps(request, backend, kept, case
 def test_a_search_finds_what_its_conditions_accept_of_everything(request, backend, query):
     url = request.getfixturevalue(backend) + "?since=2020-01-01"
     every = list(stored_traces(parse(url)))
-    service = next(y.resource.service_name for x in every for y in x.spans if y.resource.service_name)
+    service = next(
+        y.resource.service_name for x in every for y in x.spans if y.resource.service_name
+    )
     location = parse(f"{url}&{query.format(service=service)}")
     accepted = [x for x in every if location.query.accepts(x.spans, x.logs)]
     found = [x.trace_id for x in stored_traces(location)]

@@ -1,4 +1,6 @@
-"""Scores in the waterfalls of real tracing backends that know nothing of scores, behind a real collector."""
+"""Scores in the waterfalls of real tracing backends that know nothing of scores, behind a real
+collector.
+"""
 
 import subprocess
 import sys
@@ -13,5 +15,7 @@ HERE = Path(__file__).parent
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("tool", ["jaeger", "zipkin"])
 def test_what_its_page_in_docs_says_holds(tool):
-    checked = subprocess.run([sys.executable, HERE / "run.py", tool, "--check"], check=False, text=True)
+    checked = subprocess.run(
+        [sys.executable, HERE / "run.py", tool, "--check"], check=False, text=True
+    )
     assert checked.returncode == 0

@@ -12,7 +12,9 @@ def converted_span(**facts):
     scoped = group.scope_spans.add()
     scoped.scope.name = "spanscore"
     times = {"start_time_unix_nano": 5_000_999, "end_time_unix_nano": 7_000_001}
-    span = scoped.spans.add(**{"trace_id": b"t" * 16, "span_id": b"s" * 8, "name": "chat", **times, **facts})
+    span = scoped.spans.add(
+        **{"trace_id": b"t" * 16, "span_id": b"s" * 8, "name": "chat", **times, **facts}
+    )
     span.attributes.add(key="n").value.int_value = 3
     span.attributes.add(key="list").value.array_value.values.add().double_value = 0.5
     (found,) = converted(request)
@@ -21,7 +23,12 @@ def converted_span(**facts):
 
 def test_a_span_keeps_its_ids_and_name():
     found = converted_span(parent_span_id=b"p" * 8)
-    assert (found["traceId"], found["id"], found["parentId"], found["name"]) == ("74" * 16, "73" * 8, "70" * 8, "chat")
+    assert (found["traceId"], found["id"], found["parentId"], found["name"]) == (
+        "74" * 16,
+        "73" * 8,
+        "70" * 8,
+        "chat",
+    )
 
 
 def test_a_root_has_no_parent():
@@ -40,7 +47,12 @@ def test_a_span_of_no_length_has_the_shortest_that_zipkin_shows():
 def test_attributes_of_span_resource_and_scope_are_tags():
     found = converted_span()
     assert found["localEndpoint"] == {"serviceName": "shop"}
-    assert found["tags"] == {"host.name": "h1", "otel.scope.name": "spanscore", "n": "3", "list": "[0.5]"}
+    assert found["tags"] == {
+        "host.name": "h1",
+        "otel.scope.name": "spanscore",
+        "n": "3",
+        "list": "[0.5]",
+    }
 
 
 def test_an_error_is_the_tag_that_zipkin_turns_red():

@@ -34,13 +34,23 @@ def whole(answer: Answer, body: dict[str, Any]) -> dict[str, Any]:
 
 def events(answer: Answer, body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     message = whole(answer, body)
-    begun = {**message, "content": [], "stop_reason": None, "usage": {**message["usage"], "output_tokens": 1}}
+    begun = {
+        **message,
+        "content": [],
+        "stop_reason": None,
+        "usage": {**message["usage"], "output_tokens": 1},
+    }
     yield "message_start", {"type": "message_start", "message": begun}
     for i, block in enumerate(message["content"]):
         text = block["type"] == "text"
         empty = {**block, "text": ""} if text else {**block, "input": {}}
-        yield "content_block_start", {"type": "content_block_start", "index": i, "content_block": empty}
-        for piece in pieces(block["text"] if text else json.dumps(block["input"], ensure_ascii=False)):
+        yield (
+            "content_block_start",
+            {"type": "content_block_start", "index": i, "content_block": empty},
+        )
+        for piece in pieces(
+            block["text"] if text else json.dumps(block["input"], ensure_ascii=False)
+        ):
             kind, key = ("text_delta", "text") if text else ("input_json_delta", "partial_json")
             delta = {"type": kind, key: piece}
             yield "content_block_delta", {"type": "content_block_delta", "index": i, "delta": delta}
@@ -54,7 +64,8 @@ def events(answer: Answer, body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 def _content(answer: Answer) -> list[dict[str, Any]]:
     text = [{"type": "text", "text": answer.text}] if answer.text else []
     return text + [
-        {"type": "tool_use", "id": f"toolu_{x.call_id}", "name": x.name, "input": x.arguments} for x in answer.requests
+        {"type": "tool_use", "id": f"toolu_{x.call_id}", "name": x.name, "input": x.arguments}
+        for x in answer.requests
     ]
 
 

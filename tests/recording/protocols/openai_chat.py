@@ -18,7 +18,11 @@ def whole(answer: Answer, body: dict[str, Any]) -> dict[str, Any]:
     if answer.requests:
         message["tool_calls"] = _tool_calls(answer)
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(answer)}
-    return _head(answer, body) | {"object": "chat.completion", "choices": [choice], "usage": _usage(answer)}
+    return _head(answer, body) | {
+        "object": "chat.completion",
+        "choices": [choice],
+        "usage": _usage(answer),
+    }
 
 
 def events(answer: Answer, body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -33,7 +37,13 @@ def events(answer: Answer, body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         yield chunk({"content": piece})
     for i, call in enumerate(_tool_calls(answer)):
         arguments = call["function"]["arguments"]
-        yield chunk({"tool_calls": [{"index": i, **call, "function": {**call["function"], "arguments": ""}}]})
+        yield chunk(
+            {
+                "tool_calls": [
+                    {"index": i, **call, "function": {**call["function"], "arguments": ""}}
+                ]
+            }
+        )
         for piece in pieces(arguments):
             yield chunk({"tool_calls": [{"index": i, "function": {"arguments": piece}}]})
     yield chunk({}, _finish(answer))

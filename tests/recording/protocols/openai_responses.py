@@ -11,12 +11,18 @@ from script import Answer
 from protocols.openai_chat import pieces
 
 _SPACED = "{space}__{name}"
-"""The name of a tool in a namespace (Codex puts an MCP server's tools into one); it is asked for by both."""
+"""The name of a tool in a namespace (Codex puts an MCP server's tools into one); it is asked for by
+both.
+"""
 
 
 def offered(body: dict[str, Any]) -> list[str]:
     tools = body.get("tools") or []
-    spaced = [_SPACED.format(space=x.get("name"), name=y.get("name")) for x in tools for y in x.get("tools") or []]
+    spaced = [
+        _SPACED.format(space=x.get("name"), name=y.get("name"))
+        for x in tools
+        for y in x.get("tools") or []
+    ]
     return [x.get("name", "") for x in tools if x.get("type") != "namespace"] + spaced
 
 
@@ -80,7 +86,10 @@ def events(answer: Answer, body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             for piece in pieces(item["arguments"]):
                 yield event("response.function_call_arguments.delta", **place, delta=piece)
             yield event(
-                "response.function_call_arguments.done", **place, name=item["name"], arguments=item["arguments"]
+                "response.function_call_arguments.done",
+                **place,
+                name=item["name"],
+                arguments=item["arguments"],
             )
         yield event("response.output_item.done", output_index=i, item=item)
     yield event("response.completed", response=response)
@@ -115,7 +124,12 @@ def _output(answer: Answer, body: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _named(name: str, body: dict[str, Any]) -> dict[str, str]:
     """A tool's name, and the namespace that it was offered in, if any."""
-    for space in (x.get("name", "") for x in body.get("tools") or [] if x.get("type") == "namespace"):
+    for space in (
+        x.get("name", "") for x in body.get("tools") or [] if x.get("type") == "namespace"
+    ):
         if name.startswith(_SPACED.format(space=space, name="")):
-            return {"name": name.removeprefix(_SPACED.format(space=space, name="")), "namespace": space}
+            return {
+                "name": name.removeprefix(_SPACED.format(space=space, name="")),
+                "namespace": space,
+            }
     return {"name": name}

@@ -1,4 +1,6 @@
-"""Whether the report can be opened in a real Chromium here: 0, or 3 with a line that says why not."""
+"""Whether the report can be opened in a real Chromium here: 0, or 3 with a line that says why
+not.
+"""
 
 import subprocess
 import sys

@@ -1,4 +1,6 @@
-"""The report in a real browser: what a reader sees, finds and reaches by keys, and what no trace can do to the page."""
+"""The report in a real browser: what a reader sees, finds and reaches by keys, and what no trace
+can do to the page.
+"""
 
 import re
 
@@ -20,8 +22,15 @@ _MANY = 5_000
 def _failing(number=1, **facts):
     """A turn whose tool failed, and the check that says so."""
     call = ToolCall("c1", "book", {"flight": "LH-401"}, error="upstream timeout", started_ns=None)
-    trace = agent_trace(number, calls=(call,), final_output="I could not book it: upstream timeout.", **facts)
-    finding = {"call": 1, "tool": "book", "argument": None, "text": 'failed with "upstream timeout"'}
+    trace = agent_trace(
+        number, calls=(call,), final_output="I could not book it: upstream timeout.", **facts
+    )
+    finding = {
+        "call": 1,
+        "tool": "book",
+        "argument": None,
+        "text": 'failed with "upstream timeout"',
+    }
     outcome = Score(0.0, 'Call 1 (book): failed with "upstream timeout".', {"findings": [finding]})
     return trace, evaluation(trace, "check.errors_recovered", outcome=outcome)
 
@@ -31,7 +40,10 @@ def _rows(page):
 
 
 def test_the_first_page_has_the_verdicts_with_intervals(show):
-    page = show([agent_trace(x) for x in range(6)], [evaluation(agent_trace(x), value=float(x > 1)) for x in range(6)])
+    page = show(
+        [agent_trace(x) for x in range(6)],
+        [evaluation(agent_trace(x), value=float(x > 1)) for x in range(6)],
+    )
     row = page.locator(".metrics tbody tr").first.inner_text()
     assert re.search(r"66\.7 % 2\d\.\d % to 9\d", " ".join(row.split()))
     assert page.complaints == []
@@ -52,7 +64,9 @@ def test_a_failing_turn_shows_the_step_and_the_text_that_its_score_rests_on(show
 def test_a_number_in_a_reason_leads_to_its_step(show):
     trace = agent_trace()
     page = show(
-        [trace], [evaluation(trace, value=0.0, reason="Step 1 asked for the wrong town.")], at=f"#turn={trace.id}"
+        [trace],
+        [evaluation(trace, value=0.0, reason="Step 1 asked for the wrong town.")],
+        at=f"#turn={trace.id}",
     )
     page.locator(".place").click()
     assert page.locator(".score.active .metric").inner_text() == "task_completion"
@@ -61,7 +75,13 @@ def test_a_number_in_a_reason_leads_to_its_step(show):
 
 def test_a_score_of_a_session_leads_to_the_step_of_a_turn(show):
     turns = [agent_trace(x, session_id="s") for x in (1, 2)]
-    score = evaluation(turns[1], "conversation_completion", scope="session", subject_id="s", reason="Step 2 is late.")
+    score = evaluation(
+        turns[1],
+        "conversation_completion",
+        scope="session",
+        subject_id="s",
+        reason="Step 2 is late.",
+    )
     page = show(turns, [score], at="#session=0")
     page.locator(".score-head").click()
     page.locator(".place").click()
@@ -72,9 +92,16 @@ def test_a_score_of_a_session_leads_to_the_step_of_a_turn(show):
 
 def test_nothing_that_a_trace_contains_is_run_or_loaded(show):
     call = ToolCall(_NASTY, _NASTY, {_NASTY: _NASTY}, _NASTY, error=_NASTY)
-    facts = {"user_input": _NASTY, "final_output": _NASTY, "agent_name": _NASTY, "system_instructions": _NASTY}
+    facts = {
+        "user_input": _NASTY,
+        "final_output": _NASTY,
+        "agent_name": _NASTY,
+        "system_instructions": _NASTY,
+    }
     trace = agent_trace(calls=(call,), session_id=_NASTY, **facts)
-    score = evaluation(trace, _NASTY, value=0.0, reason=_NASTY, metadata={_NASTY: _NASTY, "x": [_NASTY]})
+    score = evaluation(
+        trace, _NASTY, value=0.0, reason=_NASTY, metadata={_NASTY: _NASTY, "x": [_NASTY]}
+    )
     cases = [report.Case(name=_NASTY, status="fail", reasons=(_NASTY,), detail=_NASTY)]
     page = show([trace], [score], name=_NASTY, cases=cases, notes=(_NASTY,))
     for at in ("", f"#turn={trace.id}", "#session=0", "#test=0"):
@@ -127,14 +154,20 @@ def test_words_of_the_reports_own_are_not_found_in_the_steps(show):
 
 def test_thousands_of_turns_are_searched_with_their_steps(show):
     calls = (ToolCall("c1", "search", {}, "a rain of frogs"),)
-    page = show([agent_trace(x, **({"calls": calls} if x == _MANY - 1 else {})) for x in range(_MANY)])
+    page = show(
+        [agent_trace(x, **({"calls": calls} if x == _MANY - 1 else {})) for x in range(_MANY)]
+    )
     assert _searched(page, "frogs") == [f"How warm is it in Oslo, question {_MANY - 1}?"]
 
 
 def test_a_turn_of_hundreds_of_calls_opens_at_the_step_that_matters(show):
     calls = tuple(ToolCall(f"c{x}", "search", {"page": x}, "nothing") for x in range(900))
     trace = agent_trace(calls=calls)
-    page = show([trace], [evaluation(trace, value=0.0, reason="Step 850 found nothing.")], at=f"#turn={trace.id}")
+    page = show(
+        [trace],
+        [evaluation(trace, value=0.0, reason="Step 850 found nothing.")],
+        at=f"#turn={trace.id}",
+    )
     page.locator(".place").click()
     shown = page.locator(".step.evidence")
     assert shown.locator(".step-number").all_inner_texts() == ["850"]
@@ -174,7 +207,9 @@ def test_a_metric_of_the_overview_lists_the_turns_that_fail_in_it(show):
 @pytest.mark.parametrize("dark", [False, True])
 def test_the_colours_are_those_that_the_reader_prefers(show, dark):
     page = show([agent_trace()], dark=dark)
-    light = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).every(x => x > 200)")
+    light = page.evaluate(
+        "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).every(x => x > 200)"
+    )
     assert light is not dark
     page.keyboard.press("t")
     assert page.evaluate("document.documentElement.dataset.theme") == ("light" if dark else "dark")
@@ -187,11 +222,16 @@ def test_on_a_narrow_screen_list_and_page_take_turns_and_nothing_is_cut_off(show
     page.locator(".row").first.click()
     page.wait_for_selector(".page.turn")
     assert page.locator(".list").is_hidden()
-    assert page.evaluate("document.querySelector('.main').scrollWidth <= document.documentElement.clientWidth")
+    assert page.evaluate(
+        "document.querySelector('.main').scrollWidth <= document.documentElement.clientWidth"
+    )
 
 
 def test_a_comparison_says_what_changed_and_shows_the_turn_before(show):
-    own, other = agent_trace(1), agent_trace(9, user_input=agent_trace(1).user_input, final_output="It is cold.")
+    own, other = (
+        agent_trace(1),
+        agent_trace(9, user_input=agent_trace(1).user_input, final_output="It is cold."),
+    )
     estimate = Estimate(0.5, 20, Interval(0.4, 0.6), "x")
     difference = report.Difference(
         name="pass rate",
@@ -205,7 +245,9 @@ def test_a_comparison_says_what_changed_and_shows_the_turn_before(show):
         [own],
         [evaluation(own, value=0.1)],
         comparison=report.Comparison(baseline="before", verdict="worse", differences=[difference]),
-        baseline=report.Results(name="before", traces=[other], scores=[evaluation(other, value=0.9)]),
+        baseline=report.Results(
+            name="before", traces=[other], scores=[evaluation(other, value=0.9)]
+        ),
     )
     assert "-20 % -30 % to -10 %" in page.locator(".comparison").inner_text()
     page.locator(".row").first.click()
@@ -220,7 +262,9 @@ def test_a_test_shows_its_trials_and_leads_to_their_turns(show):
         report.Trial(status="pass", trace_ids=turns[0].trace_ids),
         report.Trial(status="fail", reasons=("No.",), trace_ids=turns[1].trace_ids),
     ]
-    case = report.Case(name="oslo", status="fail", trials=trials, reasons=("trial 2: No.",), detail="assert 7 == 8")
+    case = report.Case(
+        name="oslo", status="fail", trials=trials, reasons=("trial 2: No.",), detail="assert 7 == 8"
+    )
     page = show(turns, cases=[case], at="#test=0")
     assert "assert 7 == 8" in page.locator(".page").inner_text()
     page.locator(".turn-card").last.click()

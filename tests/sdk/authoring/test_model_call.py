@@ -21,7 +21,11 @@ CHAT = {
                 "role": "assistant",
                 "content": None,
                 "tool_calls": [
-                    {"id": "c1", "type": "function", "function": {"name": "book", "arguments": '{"flight": "LH1"}'}}
+                    {
+                        "id": "c1",
+                        "type": "function",
+                        "function": {"name": "book", "arguments": '{"flight": "LH1"}'},
+                    }
                 ],
             },
         }
@@ -44,7 +48,13 @@ RESPONSES = {
             "status": "completed",
             "content": [{"type": "output_text", "text": "I book it.", "annotations": []}],
         },
-        {"id": "f1", "type": "function_call", "call_id": "c1", "name": "book", "arguments": '{"flight": "LH1"}'},
+        {
+            "id": "f1",
+            "type": "function_call",
+            "call_id": "c1",
+            "name": "book",
+            "arguments": '{"flight": "LH1"}',
+        },
     ],
     "usage": {
         "input_tokens": 12,
@@ -79,18 +89,27 @@ ANTHROPIC = {
     ids=["openai", "openai as json", "openai's responses", "anthropic"],
 )
 def test_a_providers_response_tells_the_answer_its_calls_and_tokens(recorded, response, text):
-    with spanscore.turn("Fly to Rome?"), spanscore.model_call("gpt-4o-mini", "Fly to Rome?") as call:
+    with (
+        spanscore.turn("Fly to Rome?"),
+        spanscore.model_call("gpt-4o-mini", "Fly to Rome?") as call,
+    ):
         assert call.answer(response) is response
     [found] = recorded.turn().model_calls
     assert (found.text, found.input_tokens, found.output_tokens) == (text, 12, 3)
-    assert [(x.call_id, x.name, x.arguments) for x in found.tool_calls] == [("c1", "book", {"flight": "LH1"})]
+    assert [(x.call_id, x.name, x.arguments) for x in found.tool_calls] == [
+        ("c1", "book", {"flight": "LH1"})
+    ]
 
 
 def test_a_text_is_an_answer_too(recorded):
     with spanscore.turn("Hi"), spanscore.model_call("llama", "Hi", provider="ollama") as call:
         call.answer("Hello.", input_tokens=5, output_tokens=2)
     turn = recorded.turn()
-    assert (turn.final_output, turn.usage.input_tokens, turn.usage.output_tokens) == ("Hello.", 5, 2)
+    assert (turn.final_output, turn.usage.input_tokens, turn.usage.output_tokens) == (
+        "Hello.",
+        5,
+        2,
+    )
     assert recorded.span("chat llama").attributes["gen_ai.provider.name"] == "ollama"
 
 
@@ -103,14 +122,21 @@ def test_a_whole_loop_is_one_turn_each_call_once(recorded):
     with spanscore.turn("Fly to Rome?", tools=[book]) as turn:
         with spanscore.model_call("gpt-4o-mini", messages, tools=[book]) as call:
             asked = call.answer(CHAT)["choices"][0]["message"]
-        messages += [asked, {"role": "tool", "tool_call_id": "c1", "content": str(book(flight="LH1"))}]
+        messages += [
+            asked,
+            {"role": "tool", "tool_call_id": "c1", "content": str(book(flight="LH1"))},
+        ]
         with spanscore.model_call("gpt-4o-mini", messages, tools=[book]) as call:
             turn.answer(call.answer("Booked."))
     found = recorded.turn()
     assert [(x.call_id, x.arguments, x.result) for x in found.tool_calls] == [
         ("c1", {"flight": "LH1"}, {"booked": "LH1"})
     ]
-    assert (found.final_output, len(found.model_calls), [x.name for x in found.available_tools]) == (
+    assert (
+        found.final_output,
+        len(found.model_calls),
+        [x.name for x in found.available_tools],
+    ) == (
         "Booked.",
         2,
         ["book"],

@@ -27,7 +27,10 @@ def test_a_thumbs_up_is_a_child_of_its_turn(recorded):
     with spanscore.turn("Hi") as turn:
         spanscore.record_score("helpful", True, comment="It greets.", author="ann")
     found = score(recorded)
-    assert (found.name, trace.format_span_id(found.parent.span_id)) == ("evaluation helpful", turn.span_id)
+    assert (found.name, trace.format_span_id(found.parent.span_id)) == (
+        "evaluation helpful",
+        turn.span_id,
+    )
     told = {
         "gen_ai.operation.name": "evaluation",
         "gen_ai.evaluation.name": "helpful",
@@ -42,7 +45,8 @@ def test_a_thumbs_up_is_a_child_of_its_turn(recorded):
 
 
 @pytest.mark.parametrize(
-    ("value", "number", "label"), [(False, 0.0, "fail"), (4, 4.0, None), (0.25, 0.25, None), ("rude", None, "rude")]
+    ("value", "number", "label"),
+    [(False, 0.0, "fail"), (4, 4.0, None), (0.25, 0.25, None), ("rude", None, "rude")],
 )
 def test_a_value_is_recorded_as_what_it_is(recorded, value, number, label):
     with spanscore.turn("Hi"):
@@ -70,7 +74,9 @@ def test_a_score_a_day_later_is_in_the_trace_that_traceparent_names(recorded):
     assert trace.format_span_id(found.parent.span_id) == turn.span_id
 
 
-@pytest.mark.parametrize("spelled", [str.upper, lambda x: f"{x[:8]}-{x[8:12]}-{x[12:16]}-{x[16:20]}-{x[20:]}", str])
+@pytest.mark.parametrize(
+    "spelled", [str.upper, lambda x: f"{x[:8]}-{x[8:12]}-{x[12:16]}-{x[16:20]}-{x[20:]}", str]
+)
 def test_a_trace_id_alone_names_the_trace(recorded, spelled):
     with spanscore.turn("Hi") as turn:
         pass
@@ -88,7 +94,11 @@ def test_a_turn_that_has_ended_names_its_trace(recorded):
 def test_a_score_of_a_session_names_the_session(recorded):
     spanscore.record_score("solved", True, session="chat-7")
     found = score(recorded).attributes
-    told = {"session.id": "chat-7", "gen_ai.conversation.id": "chat-7", "spanscore.scope": "session"}
+    told = {
+        "session.id": "chat-7",
+        "gen_ai.conversation.id": "chat-7",
+        "spanscore.scope": "session",
+    }
     assert told.items() <= dict(found).items()
 
 
@@ -108,7 +118,11 @@ def test_a_score_may_be_an_event(recorded, logged):
     with spanscore.turn("Hi") as turn:
         spanscore.record_score("helpful", False, comment="Too short.", emit="event")
     [event] = [x.log_record for x in logged()]
-    assert (event.event_name, trace.format_trace_id(event.trace_id), trace.format_span_id(event.span_id)) == (
+    assert (
+        event.event_name,
+        trace.format_trace_id(event.trace_id),
+        trace.format_span_id(event.span_id),
+    ) == (
         "gen_ai.evaluation.result",
         turn.trace_id,
         turn.span_id,
@@ -128,7 +142,12 @@ def test_a_score_is_read_as_somebody_elses(recorded):
     with spanscore.turn("Hi") as turn:
         spanscore.record_score("helpful", True, comment="It greets.", author="ann")
     [found] = read_external(map(to_span, recorded.spans))
-    assert (found.metric, found.value, found.label, found.reason) == ("helpful", 1.0, "pass", "It greets.")
+    assert (found.metric, found.value, found.label, found.reason) == (
+        "helpful",
+        1.0,
+        "pass",
+        "It greets.",
+    )
     assert (found.evaluator.source, found.evaluator.author) == ("human", "ann")
     assert (found.target.trace_id, found.target.span_id) == (turn.trace_id, turn.span_id)
 

@@ -75,7 +75,11 @@ def test_an_id_is_that_of_one_call_alone(recorded):
 
     with spanscore.turn("Do it."), spanscore.call_id("call_7"):
         book("LH1")
-    ids = {x.name: x.attributes["gen_ai.tool.call.id"] for x in recorded.spans if x.name.startswith("execute_tool")}
+    ids = {
+        x.name: x.attributes["gen_ai.tool.call.id"]
+        for x in recorded.spans
+        if x.name.startswith("execute_tool")
+    }
     assert ids["execute_tool book"] == "call_7" != ids["execute_tool look_up"]
 
 
@@ -86,7 +90,9 @@ def test_a_call_that_a_recorded_model_asked_for_has_its_id(recorded):
 
     asked = {
         "role": "assistant",
-        "tool_calls": [{"id": "c1", "function": {"name": "book", "arguments": '{"flight": "LH1"}'}}],
+        "tool_calls": [
+            {"id": "c1", "function": {"name": "book", "arguments": '{"flight": "LH1"}'}}
+        ],
     }
     with spanscore.turn("Do it."):
         with spanscore.model_call("gpt-4o-mini", "Do it.") as call:
@@ -296,7 +302,10 @@ def test_an_object_that_can_be_called_is_a_tool(recorded):
 
     assert spanscore.tool(Search())("Rome") == "Rome"
     span = only(recorded)
-    assert (span.name, span.attributes["gen_ai.tool.description"]) == ("execute_tool Search", "Search the web.")
+    assert (span.name, span.attributes["gen_ai.tool.description"]) == (
+        "execute_tool Search",
+        "Search the web.",
+    )
     assert arguments(recorded) == {"query": "Rome"}
 
 
@@ -414,4 +423,8 @@ def test_a_decorated_function_keeps_its_name_and_signature():
         """Book it."""
         return flight
 
-    assert (book.__name__, book.__doc__, str(inspect.signature(book))) == ("book", "Book it.", "(flight: str) -> str")
+    assert (book.__name__, book.__doc__, str(inspect.signature(book))) == (
+        "book",
+        "Book it.",
+        "(flight: str) -> str",
+    )

@@ -15,7 +15,9 @@ from spanscore.telemetry.suppression import instrumentation_suppressed
 
 
 def test_a_turn_is_rebuilt_as_its_author_told_it(recorded):
-    with spanscore.turn("Fly to Rome?", session_id="chat-7", user_id="u-1", agent_name="travel") as turn:
+    with spanscore.turn(
+        "Fly to Rome?", session_id="chat-7", user_id="u-1", agent_name="travel"
+    ) as turn:
         turn.answer("Booked.")
     found = recorded.turn()
     told = (found.user_input, found.final_output, found.session_id, found.user_id, found.agent_name)
@@ -86,7 +88,10 @@ def test_turns_that_run_side_by_side_do_not_mix(recorded):
         await asyncio.gather(agent("one"), agent("two"))
 
     asyncio.run(both())
-    assert {(x.session_id, x.plan) for x in recorded.turns()} == {("one", "answer one"), ("two", "answer two")}
+    assert {(x.session_id, x.plan) for x in recorded.turns()} == {
+        ("one", "answer one"),
+        ("two", "answer two"),
+    }
 
 
 def test_an_exception_passes_and_is_recorded(recorded):
@@ -108,7 +113,10 @@ def test_a_cancelled_turn_says_so(recorded):
         await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(cancelling())
-    assert recorded.span("invoke_agent").attributes["error.type"] == "asyncio.exceptions.CancelledError"
+    assert (
+        recorded.span("invoke_agent").attributes["error.type"]
+        == "asyncio.exceptions.CancelledError"
+    )
 
 
 def test_a_turn_inside_of_another_is_part_of_that_one(recorded):
@@ -117,7 +125,11 @@ def test_a_turn_inside_of_another_is_part_of_that_one(recorded):
             inner.answer("LH1")
         turn.answer("Booked LH1.")
     found = recorded.turn()
-    assert (found.user_input, found.final_output, found.agent_name) == ("Fly to Rome?", "Booked LH1.", "travel")
+    assert (found.user_input, found.final_output, found.agent_name) == (
+        "Fly to Rome?",
+        "Booked LH1.",
+        "travel",
+    )
 
 
 def test_a_session_around_turns_is_theirs(recorded):
@@ -137,11 +149,21 @@ def test_a_session_named_within_a_turn_is_that_turns(recorded):
 def test_an_expectation_is_rebuilt(recorded):
     with spanscore.turn("Fly to Rome?"):
         spanscore.expect(
-            "a flight is booked", tools=["find", ("book", {"flight": "LH1"})], outcomes=["paid"], in_order=False
+            "a flight is booked",
+            tools=["find", ("book", {"flight": "LH1"})],
+            outcomes=["paid"],
+            in_order=False,
         )
     found = recorded.turn().expected
-    assert (found.answer, found.outcomes, found.in_order) == ("a flight is booked", ("paid",), False)
-    assert [(x.name, x.arguments) for x in found.tools] == [("find", None), ("book", {"flight": "LH1"})]
+    assert (found.answer, found.outcomes, found.in_order) == (
+        "a flight is booked",
+        ("paid",),
+        False,
+    )
+    assert [(x.name, x.arguments) for x in found.tools] == [
+        ("find", None),
+        ("book", {"flight": "LH1"}),
+    ]
 
 
 def test_expected_tools_are_functions_or_arguments_by_name_too(recorded):
@@ -206,7 +228,10 @@ def test_a_decorated_agent_is_a_turn_each_time(recorded):
 
     agent("one")
     agent(question="two")
-    assert [(x.user_input, x.final_output) for x in recorded.turns()] == [("one", "one en"), ("two", "two en")]
+    assert [(x.user_input, x.final_output) for x in recorded.turns()] == [
+        ("one", "one en"),
+        ("two", "two en"),
+    ]
 
 
 def test_a_decorated_method_is_asked_its_first_argument(recorded):
@@ -323,7 +348,10 @@ def test_a_turn_that_ends_in_another_context_than_it_began_in_logs_nothing(recor
             turn.answer("Hello.")
 
     answers = streaming()
-    assert [contextvars.copy_context().run(next, answers, None) for _ in range(2)] == ["Hello.", None]
+    assert [contextvars.copy_context().run(next, answers, None) for _ in range(2)] == [
+        "Hello.",
+        None,
+    ]
     assert (recorded.turn().final_output, caplog.records) == ("Hello.", [])
 
 

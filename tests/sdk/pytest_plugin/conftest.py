@@ -1,11 +1,15 @@
-"""A project as a user's: an agent that emits GenAI spans, and a judge that answers whatever it is asked."""
+"""A project as a user's: an agent that emits GenAI spans, and a judge that answers whatever it is
+asked.
+"""
 
 import pytest
 
 from spanscore.sdk.pytest_plugin import recording, reporting, trials
 
 IMPORTED = recording, reporting, trials
-"""What runs of pytest within a test's process find imported: pytest takes back what they import themselves."""
+"""What runs of pytest within a test's process find imported: pytest takes back what they import
+themselves.
+"""
 
 AGENT = """
 import json
@@ -39,7 +43,8 @@ from spanscore.model.score import JudgeUsage
 
 
 class Obliging:
-    """Answers by the schema; `score` and `passed` are what it gives wherever these are asked for."""
+    """Answers by the schema; `score` and `passed` are what it gives wherever these are asked \
+for."""
 
     def __init__(self, score=0.8, passed=True):
         self.score = score
@@ -56,7 +61,8 @@ class Obliging:
         if "$ref" in shape:
             return self.value(name, known[shape["$ref"].rpartition("/")[2]], known)
         if "anyOf" in shape:
-            return self.value(name, next(x for x in shape["anyOf"] if x.get("type") != "null"), known)
+            return self.value(name, next(x for x in shape["anyOf"] if x.get("type") != "null"), \
+known)
         if "enum" in shape:
             return shape["enum"][0]
         if name == "score" and shape["type"] == "number":
@@ -65,9 +71,11 @@ class Obliging:
             return self.passed
         if shape["type"] == "array":
             return [self.value("", shape["items"], known) for _ in range(shape.get("minItems", 0))]
-        made = {"string": f"{name}: write to anna@example.com", "integer": shape.get("minimum", 0), "number": 0.5}
+        made = \
+{"string": f"{name}: write to anna@example.com", "integer": shape.get("minimum", 0), "number": 0.5}
         if shape["type"] == "object":
-            return {key: self.value(key, inner, known) for key, inner in shape["properties"].items()}
+            return \
+{key: self.value(key, inner, known) for key, inner in shape["properties"].items()}
         return made[shape["type"]]
 '''
 
@@ -84,7 +92,9 @@ def spanscore_judge():
 
 @pytest.fixture
 def project(pytester, monkeypatch):
-    """A folder with `agent.py` and `judge.py`; nothing of this project's own configuration reaches it."""
+    """A folder with `agent.py` and `judge.py`; nothing of this project's own configuration reaches
+    it.
+    """
     for name in ("SPANSCORE_JUDGE_MODEL", "OTEL_SDK_DISABLED", "PYTEST_ADDOPTS"):
         monkeypatch.delenv(name, raising=False)
     pytester.makepyfile(agent=AGENT, judge=JUDGE)

@@ -55,7 +55,8 @@ def test_what_is_written_of_an_answer_is_redacted(recorded):
 def test_recording_again_writes_the_same_file(recorded):
     before = cassette(recorded).read_bytes()
     recorded.makeconftest(
-        "import pytest\nfrom judge import Obliging\n\n@pytest.fixture\ndef spanscore_judge(): return Obliging()\n"
+        "import pytest\nfrom judge import Obliging\n\n@pytest.fixture\ndef spanscore_judge():"
+        " return Obliging()\n"
     )
     recorded.runpytest_inprocess("--spanscore-record=all").assert_outcomes(passed=1)
     assert cassette(recorded).read_bytes() == before
@@ -67,17 +68,21 @@ def test_a_question_that_is_not_recorded_fails_with_what_has_changed(recorded):
     run.assert_outcomes(failed=1)
     run.stdout.fnmatch_lines(
         [
-            "E *: cassettes/test_shop/test_it.json has no answer to this question; *--spanscore-record=new*",
+            (
+                "E *: cassettes/test_shop/test_it.json has no answer to this question;"
+                " *--spanscore-record=new*"
+            ),
             "E *-*my money back*",
             "E *+*a new one*",
         ]
     )
 
 
-@pytest.mark.parametrize(("mode", "asked"), [("none", 0), ("once", 0), ("replay", 2), ("new", 2), ("all", 2)])
+@pytest.mark.parametrize(
+    ("mode", "asked"), [("none", 0), ("once", 0), ("replay", 2), ("new", 2), ("all", 2)]
+)
 def test_a_mode_says_whether_a_new_question_is_asked(recorded, mode, asked):
-    recorded.makeconftest(
-        """
+    recorded.makeconftest("""
         import pytest
         from judge import Obliging
 
@@ -89,8 +94,7 @@ def test_a_mode_says_whether_a_new_question_is_asked(recorded, mode, asked):
 
         def pytest_sessionfinish():
             print("asked:", judge.asked)
-        """
-    )
+        """)
     recorded.makepyfile(test_shop=TEST.format(question="I want a new one"))
     run = recorded.runpytest_inprocess("-s", f"--spanscore-record={mode}")
     run.stdout.fnmatch_lines([f"*asked: {asked}*"])
@@ -99,7 +103,8 @@ def test_a_mode_says_whether_a_new_question_is_asked(recorded, mode, asked):
 @pytest.mark.parametrize(("mode", "entries"), [("once", 2), ("replay", 2), ("new", 4), ("all", 2)])
 def test_a_mode_says_what_is_kept(recorded, mode, entries):
     recorded.makeconftest(
-        "import pytest\nfrom judge import Obliging\n\n@pytest.fixture\ndef spanscore_judge(): return Obliging()\n"
+        "import pytest\nfrom judge import Obliging\n\n@pytest.fixture\ndef spanscore_judge():"
+        " return Obliging()\n"
     )
     recorded.makepyfile(test_shop=TEST.format(question="I want a new one"))
     recorded.runpytest_inprocess(f"--spanscore-record={mode}")
@@ -108,12 +113,13 @@ def test_a_mode_says_what_is_kept(recorded, mode, entries):
 
 def test_a_damaged_file_is_named(recorded):
     cassette(recorded).write_text("{")
-    recorded.runpytest_inprocess().stdout.fnmatch_lines(["*test_it.json: no file of recorded answers *"])
+    recorded.runpytest_inprocess().stdout.fnmatch_lines(
+        ["*test_it.json: no file of recorded answers *"]
+    )
 
 
 def test_tests_of_any_name_have_a_file_of_their_own(judged):
-    judged.makepyfile(
-        """
+    judged.makepyfile("""
         import pytest
         from agent import agent
 
@@ -121,8 +127,7 @@ def test_tests_of_any_name_have_a_file_of_their_own(judged):
         def test_it(spanscore, question):
             agent(question)
             spanscore.expect("task_completion", at_least=0.7)
-        """
-    )
+        """)
     judged.runpytest_inprocess("--spanscore-record=once").assert_outcomes(passed=3)
     assert len(list(judged.path.glob("cassettes/*/*.json"))) == 3
 

@@ -53,7 +53,9 @@ def test_a_score_may_be_bounded_above(judged):
 def test_without_a_judge_it_fails_and_says_how_to_name_one(project):
     run = lines_of(project, '"task_completion", at_least=0.7')
     run.assert_outcomes(failed=1)
-    run.stdout.fnmatch_lines(["E * task_completion has no score: *; name a judge with --spanscore-judge MODEL *"])
+    run.stdout.fnmatch_lines(
+        ["E * task_completion has no score: *; name a judge with --spanscore-judge MODEL *"]
+    )
 
 
 def test_a_metric_that_there_is_not_is_named_with_the_nearest(project):
@@ -176,10 +178,19 @@ def test_what_a_turn_is_to_come_to_may_be_stated(judged, expectation):
 @pytest.mark.parametrize(
     ("expectation", "told"),
     [
-        ('tools=["refund", "find_order"]', "*the turn is not what is expected: interaction 0: tools *"),
+        (
+            'tools=["refund", "find_order"]',
+            "*the turn is not what is expected: interaction 0: tools *",
+        ),
         ('tools=["find_order"]', "*the turn is not what is expected: interaction 0: tools *"),
-        ('tools=[("find_order", {"order": 8}), "refund"]', "*the turn is not what is expected: interaction 0: tools *"),
-        ('"task_completion", tools=["refund"]', "*expect either a metric, such as task_completion, or an answer, *"),
+        (
+            'tools=[("find_order", {"order": 8}), "refund"]',
+            "*the turn is not what is expected: interaction 0: tools *",
+        ),
+        (
+            '"task_completion", tools=["refund"]',
+            "*expect either a metric, such as task_completion, or an answer, *",
+        ),
         ("", "*expect either a metric, such as task_completion, or an answer, *"),
     ],
 )
@@ -192,7 +203,9 @@ def test_a_turn_that_came_to_something_else_fails(judged, expectation, told):
 def test_tool_calls_need_no_judge_and_an_answer_does(project):
     lines_of(project, 'tools=["find_order", "refund"]').assert_outcomes(passed=1)
     run = lines_of(project, 'answer="The money comes back."')
-    run.stdout.fnmatch_lines(["E * whether the turn is as expected cannot be told: *; name a judge with *"])
+    run.stdout.fnmatch_lines(
+        ["E * whether the turn is as expected cannot be told: *; name a judge with *"]
+    )
 
 
 OUTCOMES = "outcomes=['the order is refunded', 'the user knows when']"

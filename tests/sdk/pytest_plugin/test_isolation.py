@@ -28,8 +28,7 @@ def test_processes_of_xdist_each_have_their_own_turns_and_cassettes(judged):
 
 
 def test_trials_run_in_one_process_of_xdist(project):
-    project.makepyfile(
-        """
+    project.makepyfile("""
         import pytest
         from agent import agent
 
@@ -38,16 +37,14 @@ def test_trials_run_in_one_process_of_xdist(project):
         def test_it(spanscore, number):
             agent(f"question {number}")
             assert spanscore.turn().user_input == f"question {number}"
-        """
-    )
+        """)
     run = project.runpytest_subprocess("-n2", "--junit-xml=junit.xml")
     run.assert_outcomes(passed=4)
     assert (project.path / "junit.xml").read_text().count('name="spanscore.pass_pow_3"') == 4
 
 
 def test_an_agent_in_tasks_threads_and_its_own_loop_is_recorded(project):
-    project.makepyfile(
-        """
+    project.makepyfile("""
         import asyncio
         import threading
         from concurrent.futures import ThreadPoolExecutor
@@ -61,19 +58,19 @@ def test_an_agent_in_tasks_threads_and_its_own_loop_is_recorded(project):
             asyncio.run(several())
             with ThreadPoolExecutor() as pool:
                 pool.submit(agent, "pool")
-            thread = threading.Thread(target=lambda: asyncio.run(asyncio.to_thread(agent, "thread")))
+            thread = threading.Thread(target=lambda: asyncio.run(asyncio.to_thread(agent, \
+"thread")))
             thread.start()
             thread.join()
-            assert sorted(x.user_input for x in spanscore.turns()) == ["pool", "task 0", "task 1", "thread"]
-        """
-    )
+            assert sorted(x.user_input for x in spanscore.turns()) == ["pool", "task 0", "task 1", \
+"thread"]
+        """)
     project.runpytest_inprocess().assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize("scope", ["function", "session"])
 def test_asynchronous_tests_each_have_their_own_turns(project, scope):
-    project.makepyfile(
-        f"""
+    project.makepyfile(f"""
         import pytest
         from agent import agent
 
@@ -86,14 +83,12 @@ def test_asynchronous_tests_each_have_their_own_turns(project, scope):
         async def test_it(spanscore, number):
             agent(f"question {{number}}")
             assert [x.user_input for x in spanscore.turns()] == [f"question {{number}}"]
-        """
-    )
+        """)
     project.runpytest_subprocess().assert_outcomes(passed=3)
 
 
 def test_a_late_span_of_one_test_is_no_turn_of_the_next(project):
-    project.makepyfile(
-        """
+    project.makepyfile("""
         import contextvars
         from agent import agent
 
@@ -106,6 +101,5 @@ def test_a_late_span_of_one_test_is_no_turn_of_the_next(project):
             left[0].run(agent, "late")
             agent("mine")
             assert [x.user_input for x in spanscore.turns()] == ["mine"]
-        """
-    )
+        """)
     project.runpytest_inprocess().assert_outcomes(passed=2)

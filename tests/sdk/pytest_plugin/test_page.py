@@ -12,7 +12,8 @@ BLOCKS = [x for x in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "def
 ANOTHER = """
 
 def by_question(question):
-    return emitted(question, tools=("refund",) if question.startswith("Then") else ("find_order", "refund"))
+    return emitted(question, tools=("refund",) if question.startswith("Then") else ("find_order", \
+"refund"))
 
 
 emitted, agent = agent, by_question

@@ -28,7 +28,8 @@ from spanscore.embed.litellm import LiteLLM
 async def embed(self, texts):
     print("embedded:", len(texts))
     seeds = [int(hashlib.sha256(x.encode()).hexdigest()[:8], 16) for x in texts]
-    found = np.array([np.random.default_rng(x).normal(size=64) for x in seeds], dtype=np.float32) + 1
+    found = np.array([np.random.default_rng(x).normal(size=64) for x in seeds], dtype=np.float32) \
++ 1
     return found / np.linalg.norm(found, axis=1, keepdims=True)
 
 LiteLLM.embed = embed
@@ -37,7 +38,9 @@ LiteLLM.embed = embed
 
 @pytest.fixture
 def recorded(project):
-    """A project whose provider's embeddings are recorded and that cannot reach it any more; and what it scored."""
+    """A project whose provider's embeddings are recorded and that cannot reach it any more; and
+    what it scored.
+    """
     project.makefile(".yaml", spanscore="embedding: {model: text-embedding-3-small}")
     project.makeini("[pytest]\naddopts = -p no:cacheprovider -s\nspanscore_config = spanscore.yaml")
     project.makepyfile(test_shop=TEST)
@@ -80,7 +83,9 @@ def test_a_text_that_is_not_recorded_fails_with_what_to_do(recorded):
     project.makepyfile(test_shop=TEST.replace("tomorrow", "on Monday"))
     run = project.runpytest_subprocess("--spanscore-record=none")
     run.assert_outcomes(failed=1)
-    run.stdout.fnmatch_lines(["E *has no embedding by litellm/text-embedding-3-small of *--spanscore-record=new*"])
+    run.stdout.fnmatch_lines(
+        ["E *has no embedding by litellm/text-embedding-3-small of *--spanscore-record=new*"]
+    )
 
 
 def test_a_written_vector_keeps_its_cosines():

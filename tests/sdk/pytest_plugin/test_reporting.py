@@ -70,7 +70,13 @@ def test_a_run_without_the_fixture_has_no_such_section(project):
 def test_the_page_has_each_test_with_its_turns_and_scores(tested, processes):
     tested.runpytest_subprocess(f"-n{processes}", "--spanscore-report=out.html")
     text = content_of((tested.path / "out.html").read_text())
-    for told in ("test_shop.py::test_missed", "I want two", "find_order", "task_completion is 0.8", "pass^3"):
+    for told in (
+        "test_shop.py::test_missed",
+        "I want two",
+        "find_order",
+        "task_completion is 0.8",
+        "pass^3",
+    ):
         assert told in text
 
 
@@ -80,8 +86,7 @@ def test_the_page_is_named_at_the_end(tested):
 
 
 def test_a_test_whose_fixture_fails_is_on_the_page(project):
-    project.makepyfile(
-        """
+    project.makepyfile("""
         import pytest
 
         @pytest.fixture
@@ -90,38 +95,37 @@ def test_a_test_whose_fixture_fails_is_on_the_page(project):
 
         def test_it(broken):
             pass
-        """
-    )
+        """)
     project.runpytest_inprocess("--spanscore-report=out.html")
     assert "no such thing" in content_of((project.path / "out.html").read_text())
 
 
 def test_content_that_is_not_recorded_is_named_with_what_turns_it_on(judged):
-    judged.makepyfile(
-        """
+    judged.makepyfile("""
         from opentelemetry import trace
 
         def test_it(spanscore):
-            with trace.get_tracer("opentelemetry.instrumentation.openai_v2").start_as_current_span("chat m") as span:
+            with \
+trace.get_tracer("opentelemetry.instrumentation.openai_v2").start_as_current_span("chat m") as \
+span:
                 span.set_attribute("gen_ai.operation.name", "chat")
                 span.set_attribute("gen_ai.request.model", "m")
             spanscore.expect("task_completion", at_least=0.5)
-        """
-    )
+        """)
     run = judged.runpytest_inprocess()
-    run.stdout.fnmatch_lines(["E * To record them, *OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT*"])
+    run.stdout.fnmatch_lines(
+        ["E * To record them, *OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT*"]
+    )
 
 
 def test_a_score_that_the_test_records_is_shown_beside_the_others(project):
-    project.makepyfile(
-        """
+    project.makepyfile("""
         from agent import agent
 
         def test_it(spanscore):
             agent("a")
             spanscore.record_score("words", 5, comment="counted")
             assert len(spanscore.turns()) == 1
-        """
-    )
+        """)
     project.runpytest_inprocess("--junit-xml=junit.xml").assert_outcomes(passed=1)
     assert '<property name="spanscore.words" value="5"' in (project.path / "junit.xml").read_text()

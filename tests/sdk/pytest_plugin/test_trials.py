@@ -1,4 +1,6 @@
-"""A test that is run several times has one verdict, fixtures made anew, and what each trial recorded."""
+"""A test that is run several times has one verdict, fixtures made anew, and what each trial
+recorded.
+"""
 
 import pytest
 
@@ -26,7 +28,9 @@ def run(project, options, *arguments):
 def test_all_trials_must_pass(project):
     result = run(project, "trials=3")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["2 of 3 trials passed; pass rate 0.67 [[]*], pass^3 *", "trial 2: fail: *"])
+    result.stdout.fnmatch_lines(
+        ["2 of 3 trials passed; pass rate 0.67 [[]*], pass^3 *", "trial 2: fail: *"]
+    )
 
 
 def test_a_smaller_share_of_them_may_be_required(project):
@@ -114,7 +118,9 @@ def test_a_trial_that_cannot_be_told_is_no_failure_of_the_agent(project):
     )
     result = project.runpytest_inprocess()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["0 of 2 trials passed (2 cannot be told); no trial came out either way"])
+    result.stdout.fnmatch_lines(
+        ["0 of 2 trials passed (2 cannot be told); no trial came out either way"]
+    )
 
 
 def test_a_fixture_that_fails_makes_an_error(project):
@@ -164,7 +170,14 @@ def test_an_expected_failure_is_one_over_all_trials(project):
 def test_a_junit_file_has_pass_pow_k_and_its_interval(project):
     run(project, "trials=3, k=2", "--junit-xml=junit.xml")
     text = (project.path / "junit.xml").read_text()
-    for name in ("trials", "trials.passed", "pass_rate", "pass_pow_2", "pass_pow_2.low", "pass_pow_2.high"):
+    for name in (
+        "trials",
+        "trials.passed",
+        "pass_rate",
+        "pass_pow_2",
+        "pass_pow_2.low",
+        "pass_pow_2.high",
+    ):
         assert f'name="spanscore.{name}"' in text
 
 

@@ -1,10 +1,12 @@
-"""Made `store.sql`: run by a spanscore of tables version 1, on the folder that its `spanscore demo --keep` had left.
+"""Made `store.sql`: run by a spanscore of tables version 1, on the folder that its `spanscore demo
+--keep` had left.
 
     python make.py FOLDER >store.sql
 
-To what that server had stored of the recorded traces in examples/recordings (two agents' turns with a judge's answers
-and scores) it adds what no server writes by itself: scores from a person, a score that could not be delivered, a
-metric that nobody answered, a judge's answer in the cache, and a calibration.
+To what that server had stored of the recorded traces in examples/recordings (two agents' turns with
+a judge's answers and scores) it adds what no server writes by itself: scores from a person, a score
+that could not be delivered, a metric that nobody answered, a judge's answer in the cache, and a
+calibration.
 """
 
 import sqlite3
@@ -31,7 +33,9 @@ def main(file: Path) -> None:
             scope=found.scope,
             subject_id=found.subject_id,
             metric="helpful",
-            outcome=Annotation(value, "fail" if found is of_trace else "pass", "as read by a person"),
+            outcome=Annotation(
+                value, "fail" if found is of_trace else "pass", "as read by a person"
+            ),
             threshold=None,
             scale=None,
             evaluator=Evaluator("HUMAN", "review", "1", source="human"),
@@ -41,8 +45,12 @@ def main(file: Path) -> None:
             evaluated_at_ns=NOW_NS,
         )
         store.put_external([given])
-    store.commit([], [], missing=[Missing("trace", of_trace.subject_id, "task_completion", "no_key", 10**9)])
-    store.set_cursor("otlp_grpc", 2, [Undelivered("otlp_grpc", 2, ("traces",), "fault", "UNAVAILABLE", NOW_NS)])
+    store.commit(
+        [], [], missing=[Missing("trace", of_trace.subject_id, "task_completion", "no_key", 10**9)]
+    )
+    store.set_cursor(
+        "otlp_grpc", 2, [Undelivered("otlp_grpc", 2, ("traces",), "fault", "UNAVAILABLE", NOW_NS)]
+    )
     store.put("a question and its model", "its answer")
     store.close()
     calibrations.keep(config, {"judge": {"metric": "task_completion", "n": 12}}, NOW_NS)

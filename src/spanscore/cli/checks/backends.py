@@ -1,4 +1,6 @@
-"""Do the backends and tools that scores go to take what they are sent, with the credentials they are sent."""
+"""Do the backends and tools that scores go to take what they are sent, with the credentials they
+are sent.
+"""
 
 import asyncio
 import base64
@@ -28,7 +30,9 @@ _NO_TRACE = "0" * 31 + "1"
 
 
 async def check(settings: Settings, probe: Probe) -> AsyncIterator[Finding]:
-    """Each exporter in turn; OTLP backends are sent the `probe`, marked so that nobody evaluates it."""
+    """Each exporter in turn; OTLP backends are sent the `probe`, marked so that nobody evaluates
+    it.
+    """
     if not settings.export.exporters:
         fix = "name a backend under export.exporters, unless the store is where you want them"
         yield warn("export", "no exporter is configured: scores stay in the store", fix)
@@ -39,31 +43,45 @@ async def check(settings: Settings, probe: Probe) -> AsyncIterator[Finding]:
             yield await _tool(name, config)
 
 
-async def _otlp(name: str, config: GrpcConfig | HttpConfig, settings: Settings, probe: Probe) -> Finding:
+async def _otlp(
+    name: str, config: GrpcConfig | HttpConfig, settings: Settings, probe: Probe
+) -> Finding:
     try:
         exporter = open_exporter(
-            config, open_authenticators(settings.authenticators, has_tenants=settings.tenancy.enabled)
+            config,
+            open_authenticators(settings.authenticators, has_tenants=settings.tenancy.enabled),
         )
     except SpanscoreError as error:
         return fail(name, told(error), f"mend export.exporters.{name}")
     try:
         notes = await _sent(exporter, settings, probe)
     except RetryableError as error:
-        return fail(name, f"{config.endpoint} does not take a span: {told(error)}", await _fix(name, config))
+        return fail(
+            name, f"{config.endpoint} does not take a span: {told(error)}", await _fix(name, config)
+        )
     except PermanentError as error:
-        return fail(name, f"{config.endpoint} refuses a span: {told(error)}", await _fix(name, config))
+        return fail(
+            name, f"{config.endpoint} refuses a span: {told(error)}", await _fix(name, config)
+        )
     finally:
         await exporter.close()
     if notes:
-        off = "set export.emit for what it does not take to false, to spare the tries; spans get through all the same"
+        off = (
+            "set export.emit for what it does not take to false, to spare the tries; spans get"
+            " through all the same"
+        )
         return warn(name, f"{config.endpoint} took a span, but {'; '.join(notes)}", off)
-    return ok(name, f"{config.endpoint} took a span (trace {probe.trace_id.hex()}, service spanscore-doctor)")
+    return ok(
+        name,
+        f"{config.endpoint} took a span (trace {probe.trace_id.hex()}, service spanscore-doctor)",
+    )
 
 
 async def _fix(name: str, config: GrpcConfig | HttpConfig) -> str:
     """What to do where a backend took nothing: it may be away, or spoken to in the wrong way."""
     where = config.endpoint.removeprefix("http://").removeprefix("https://").partition("/")[0]
-    with suppress(ValueError):  # a URL may leave out the port, and gRPC knows targets of other forms
+    # a URL may leave out the port, and gRPC knows targets of other forms
+    with suppress(ValueError):
         if await listens(where):
             return (
                 "something listens there: see its log, and whether it expects what is set under "
@@ -73,7 +91,9 @@ async def _fix(name: str, config: GrpcConfig | HttpConfig) -> str:
 
 
 async def _sent(exporter: Exporter, settings: Settings, probe: Probe) -> list[str]:
-    """Send a span, and of the other forms of scores an empty request; returns what was not taken but the span."""
+    """Send a span, and of the other forms of scores an empty request; returns what was not taken
+    but the span.
+    """
     notes: list[str] = []
     if told_of := await exporter.send("traces", probe.request(content=True, emitted=True)):
         notes.append(told_of)

@@ -1,4 +1,6 @@
-"""Are the clocks of those who speak HTTP close to ours: spans, budgets and tokens are told by time."""
+"""Are the clocks of those who speak HTTP close to ours: spans, budgets and tokens are told by
+time.
+"""
 
 import asyncio
 import time
@@ -23,7 +25,9 @@ async def check(settings: Settings, *, judge: bool) -> AsyncIterator[Finding]:
     places = dict(_places(settings, judge=judge))
     if not places:
         yield ok(
-            "clocks", "nothing to compare with: neither a backend nor a judge is spoken to by HTTP at a known address"
+            "clocks",
+            "nothing to compare with: neither a backend nor a judge is spoken to by HTTP at a known"
+            " address",
         )
     for where, (url, tls) in places.items():
         yield await _compared(where, url, tls)
@@ -50,10 +54,15 @@ async def _compared(where: str, url: str, tls: Tls) -> Finding:
             date = answer.headers.get("Date", "")
         apart_s = _apart_s(date, before_s, time.time())
     except (aiohttp.ClientError, SpanscoreError, OSError, TimeoutError, ValueError):
-        return warn("clocks", f"{where} at {host} tells no time", "see that it is up, then ask again")
+        return warn(
+            "clocks", f"{where} at {host} tells no time", "see that it is up, then ask again"
+        )
     if abs(apart_s) <= _CLOSE_S:
         return ok("clocks", f"{where} at {host} has our time")
-    said = f"{where} at {host} is {abs(apart_s):.0f} s {'ahead of' if apart_s > 0 else 'behind'} this machine"
+    said = (
+        f"{where} at {host} is {abs(apart_s):.0f} s {'ahead of' if apart_s > 0 else 'behind'} this"
+        " machine"
+    )
     fix = "have both machines keep their clocks by NTP"
     return fail("clocks", said, fix) if abs(apart_s) > _FAR_S else warn("clocks", said, fix)
 

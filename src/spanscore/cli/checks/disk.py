@@ -1,4 +1,6 @@
-"""Can the journal and the store be written, is there room, and does SQLite's WAL work where they are."""
+"""Can the journal and the store be written, is there room, and does SQLite's WAL work where they
+are.
+"""
 
 import errno
 import os
@@ -29,7 +31,9 @@ def check(settings: Settings) -> Iterator[Finding]:
     try:
         url = make_url(settings.store.url)
     except ArgumentError as error:
-        yield fail("store", told(error), "write store.url as sqlite:///FILE or postgresql+psycopg://…")
+        yield fail(
+            "store", told(error), "write store.url as sqlite:///FILE or postgresql+psycopg://…"
+        )
     else:
         yield _store(settings, url)
     for name, exporter in settings.export.exporters.items():
@@ -64,16 +68,24 @@ def _sqlite(about: str, key: str, path: Path, max_bytes: int) -> Finding:
         return fail(about, told(error), f"see {key}")
     if fault is not None:
         return fail(
-            about, f"{path} is damaged: {fault}", "stop the server and run `spanscore repair` with this --config"
+            about,
+            f"{path} is damaged: {fault}",
+            "stop the server and run `spanscore repair` with this --config",
         )
     if mode != "wal":
         told_mode = f"{folder}: SQLite's WAL does not work there (journal mode {mode})"
-        return fail(about, told_mode, f"set {key} to a local disk: network file systems cannot share what WAL needs")
+        return fail(
+            about,
+            told_mode,
+            f"set {key} to a local disk: network file systems cannot share what WAL needs",
+        )
     return _room(about, key, folder, path, max_bytes)
 
 
 def _written(folder: Path) -> str:
-    """Write a database there, as the journal is written, and remove it; returns the journal mode that it got."""
+    """Write a database there, as the journal is written, and remove it; returns the journal mode
+    that it got.
+    """
     with tempfile.TemporaryDirectory(prefix=".spanscore-doctor-", dir=folder) as name:
         db = sqlite3.connect(Path(name) / "probe.db")
         try:
@@ -95,7 +107,10 @@ def _room(about: str, key: str, folder: Path, path: Path, max_bytes: int) -> Fin
         return fail(about, where, _fix(folder, key))
     if free < left:
         bound = "journal.max_bytes" if about == "journal" else "store.retention.max_bytes"
-        fix = f"make room, or set {bound} lower: it allows {size_text(max_bytes)}, and a full disk refuses requests"
+        fix = (
+            f"make room, or set {bound} lower: it allows {size_text(max_bytes)}, and a full disk"
+            " refuses requests"
+        )
         return warn(about, where, fix)
     return ok(about, where)
 
@@ -119,7 +134,11 @@ def _free(folder: Path) -> str:
 
 def _fix(folder: Path, key: str, error: Exception | None = None) -> str:
     """What to do where nothing can be written to a folder; a full disk fails in many words."""
-    is_forbidden = isinstance(error, OSError) and error.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
+    is_forbidden = isinstance(error, OSError) and error.errno in (
+        errno.EROFS,
+        errno.EACCES,
+        errno.EPERM,
+    )
     with suppress(OSError):
         if not is_forbidden and shutil.disk_usage(folder).free < _LITTLE_BYTES:
             return f"make room on that disk ({_free(folder)}), or set another {key}"

@@ -64,12 +64,19 @@ async def _health(settings: Settings, state: Mapping[str, Any] | None) -> Findin
     endpoint = settings.receive.health.endpoint
     if state is None:
         if await listens(reachable(endpoint)):
-            fix = "set receive.health.endpoint to a free port: a collector's health check has 13133 too"
+            fix = (
+                "set receive.health.endpoint to a free port: a collector's health check has"
+                " 13133 too"
+            )
             return warn("health", f"something else than spanscore answers on {endpoint}", fix)
         return warn("health", f"nothing listens on {endpoint}", _NOBODY)
     if state.get("status") != "Server available":
         fix = "see its log; docs/watching.md says what each reason means"
-        return fail("health", f"spanscore on {state['endpoint']} takes no requests: {state.get('reason')}", fix)
+        return fail(
+            "health",
+            f"spanscore on {state['endpoint']} takes no requests: {state.get('reason')}",
+            fix,
+        )
     return ok("health", f"spanscore runs on {state['endpoint']}, since {state.get('upSince')}")
 
 
@@ -84,10 +91,17 @@ async def _grpc(config: Grpc) -> Finding:
         try:
             answer = await ask_health(channel, WIRE["traces"].service, _TIMEOUT_S)
         except grpc.aio.AioRpcError as error:
-            told = f"what listens on {config.endpoint} is not spanscore, or wants TLS ({error.code().name})"
+            told = (
+                f"what listens on {config.endpoint} is not spanscore, or wants TLS"
+                f" ({error.code().name})"
+            )
             return fail(about, told, elsewhere)
     if answer != "SERVING":
-        return fail(about, f"spanscore on {config.endpoint} takes no requests", "see what its health check says")
+        return fail(
+            about,
+            f"spanscore on {config.endpoint} takes no requests",
+            "see what its health check says",
+        )
     return ok(about, f"spanscore takes requests on {config.endpoint}")
 
 
@@ -104,13 +118,17 @@ async def _http(settings: Settings) -> Finding:
             if answer.status == 404 and "OTLP is taken at" in await answer.text(errors="replace"):
                 return ok(about, f"spanscore takes requests on {config.endpoint}")
     elsewhere = "set receive.http.endpoint to a free port, or stop what listens there"
-    return fail(about, f"what listens on {config.endpoint} is not spanscore, or wants TLS", elsewhere)
+    return fail(
+        about, f"what listens on {config.endpoint} is not spanscore, or wants TLS", elsewhere
+    )
 
 
 async def _handshake(about: str, where: str, tls: Tls) -> Finding:
     """Whether what listens there has the certificate that is configured."""
     if tls.client_ca_file is not None:
-        return ok(about, f"{where} listens; clients must show a certificate, which doctor has not got")
+        return ok(
+            about, f"{where} listens; clients must show a certificate, which doctor has not got"
+        )
     host, port = split_endpoint(where)
     fix = "see tls.cert_file: is it newer than what the server has read, or is it another server?"
     try:

@@ -12,7 +12,9 @@ _MAX_CHARS = 400
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report: `about` is what was looked at, `fix` what to do where that is not well."""
+    """One line of the report: `about` is what was looked at, `fix` what to do where that is not
+    well.
+    """
 
     about: str
     status: Status

@@ -20,7 +20,10 @@ _RUNNING = "server's judge"
 async def check(settings: Settings, *, ask: bool) -> AsyncIterator[Finding]:
     """Each model of the judge, then the embedding; without `ask` no provider is asked."""
     if not any(x.models for x in settings.judges):
-        yield ok("judge", "none: judged metrics are skipped; set judge.model or SPANSCORE_JUDGE_MODEL for one")
+        yield ok(
+            "judge",
+            "none: judged metrics are skipped; set judge.model or SPANSCORE_JUDGE_MODEL for one",
+        )
     recorded = settings.judge.recorded_answers
     for model, judge in _models(settings).items() if recorded is None else ():
         yield await _judge(judge, model) if ask else ok("judge", f"{model}: not asked (--no-judge)")
@@ -43,15 +46,21 @@ def _recorded(path: Path) -> Finding:
         recording = load_recorded(path)
     except ConfigError as error:
         return fail("judge", str(error), "correct judge.recorded_answers, or take it out")
-    return ok("judge", f"{len(recording.answers)} recorded answers of {recording.model}; nothing is sent")
+    return ok(
+        "judge", f"{len(recording.answers)} recorded answers of {recording.model}; nothing is sent"
+    )
 
 
 def of_server(state: Mapping[str, Any]) -> Iterator[Finding]:
-    """What the running server says of its models, which it may ask with another key than this command has."""
+    """What the running server says of its models, which it may ask with another key than this
+    command has.
+    """
     for model, found in state.get("judge", {}).items():
         if found["status"] == "fails":
             yield fail(
-                _RUNNING, f"the server gets no answer: {found['reason']}", f"{found['fix']}; where the server runs"
+                _RUNNING,
+                f"the server gets no answer: {found['reason']}",
+                f"{found['fix']}; where the server runs",
             )
         elif found["status"] == "answers":
             yield ok(_RUNNING, f"{model} answers the server")
@@ -65,13 +74,21 @@ async def _judge(config: Config, model: str) -> Finding:
         return fail("judge", told(error), trial.advice(error))
     took = f"{model} answered in {time.monotonic() - started_s:.1f} s, {_cost(answer.usage)}"
     if answer.usage.cost_usd is None:
-        return warn("judge", took, f"tell its price under judge.prices.{model}, so that judge.budget.max_usd can hold")
+        return warn(
+            "judge",
+            took,
+            f"tell its price under judge.prices.{model}, so that judge.budget.max_usd can hold",
+        )
     return ok("judge", took)
 
 
 def _cost(usage: JudgeUsage) -> str:
     tokens = f"{usage.input_tokens} + {usage.output_tokens} tokens"
-    return f"{tokens}, price not known" if usage.cost_usd is None else f"{tokens}, {usage.cost_usd:.6f} USD"
+    return (
+        f"{tokens}, price not known"
+        if usage.cost_usd is None
+        else f"{tokens}, {usage.cost_usd:.6f} USD"
+    )
 
 
 async def _embedding(settings: Settings, *, ask: bool) -> Finding:
@@ -82,9 +99,15 @@ async def _embedding(settings: Settings, *, ask: bool) -> Finding:
     try:
         embedder = open_embedder(config, redact=redactor(settings.judge))
         if embedder is None:
-            return ok("embedding", "none is configured, so coherence is skipped: see embedding.model")
+            return ok(
+                "embedding", "none is configured, so coherence is skipped: see embedding.model"
+            )
         vectors = await embedder.embed(["Does the embedding answer?"])
     except SpanscoreError as error:
-        return fail("embedding", told(error), "see embedding.provider, embedding.model and embedding.api_key")
+        return fail(
+            "embedding",
+            told(error),
+            "see embedding.provider, embedding.model and embedding.api_key",
+        )
     took_s = time.monotonic() - started_s
     return ok("embedding", f"{embedder.name}: {vectors.shape[1]} dimensions in {took_s:.1f} s")

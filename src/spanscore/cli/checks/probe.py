@@ -25,13 +25,18 @@ class Probe:
     def request(self, *, content: bool, emitted: bool) -> bytes:
         """The span as an export request.
 
-        Without `content` no judge has anything to judge in it. What is marked as `emitted` by spanscore is evaluated by
-        none.
+        Without `content` no judge has anything to judge in it. What is marked as `emitted` by
+        spanscore is evaluated by none.
         """
-        attributes: dict[str, Any] = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": SERVICE}
+        attributes: dict[str, Any] = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": SERVICE,
+        }
         if content:
             attributes["gen_ai.input.messages"] = _messages("user", "Does the round trip work?")
-            attributes["gen_ai.output.messages"] = _messages("assistant", "Yes, the round trip works.")
+            attributes["gen_ai.output.messages"] = _messages(
+                "assistant", "Yes, the round trip works."
+            )
         if emitted:
             attributes["spanscore.emitted"] = True
         request = ExportTraceServiceRequest()

@@ -1,4 +1,6 @@
-"""Does a span that is sent to the running server come out at the other end: taken, rebuilt, scored, sent on."""
+"""Does a span that is sent to the running server come out at the other end: taken, rebuilt, scored,
+sent on.
+"""
 
 import asyncio
 import time
@@ -25,7 +27,9 @@ T = TypeVar("T")
 _ABOUT = "round trip"
 _TIMEOUT_S = 5.0
 _PATIENCE_S = 20.0
-"""What rebuilding and scoring one trace, and sending its scores, may take beside the wait for its end."""
+"""What rebuilding and scoring one trace, and sending its scores, may take beside the wait for its
+end.
+"""
 
 _POLL_S = 0.2
 _TENANT = "spanscore-doctor"
@@ -41,13 +45,22 @@ class _Caller(NamedTuple):
     tenant: str
 
 
-async def check(settings: Settings, state: Mapping[str, Any] | None, probe: Probe, *, scored: bool) -> Finding:
+async def check(
+    settings: Settings, state: Mapping[str, Any] | None, probe: Probe, *, scored: bool
+) -> Finding:
     """Send the probe; `scored` says whether it is to have content, so that scores come of it."""
     if state is None:
-        fix = "start `spanscore serve` with this configuration, then ask again: doctor starts nothing itself"
+        fix = (
+            "start `spanscore serve` with this configuration, then ask again: doctor starts nothing"
+            " itself"
+        )
         return warn(_ABOUT, "not tried: no spanscore runs with this configuration", fix)
     if (tls := settings.receive.http.tls) is not None and tls.client_ca_file is not None:
-        return warn(_ABOUT, "not tried: doctor has no client certificate to show", "send a span with one, as agents do")
+        return warn(
+            _ABOUT,
+            "not tried: doctor has no client certificate to show",
+            "send a span with one, as agents do",
+        )
     started_s = time.monotonic()
     try:
         sender = await _caller(settings, settings.receive.http.auth)
@@ -56,7 +69,8 @@ async def check(settings: Settings, state: Mapping[str, Any] | None, probe: Prob
     except (aiohttp.ClientError, SpanscoreError, OSError, TimeoutError, ValueError) as error:
         fix = "see the line about OTLP/HTTP, and receive.http.auth"
         return fail(_ABOUT, f"the span was not taken: {told(error)}", fix)
-    # The control service tells of this very trace; with TLS it would want to be called by its certificate's name.
+    # The control service tells of this very trace; with TLS it would want to be called by its
+    # certificate's name.
     if not settings.api.enabled or settings.api.tls is not None or asker.tenant != sender.tenant:
         return await _counted(settings, state, started_s)
     return await _followed(settings, probe, started_s, asker, scored=scored)
@@ -73,43 +87,70 @@ async def _counted(settings: Settings, before: Mapping[str, Any], started_s: flo
     if await _until(grown, _deadline_s(settings, started_s)) is None:
         return fail(_ABOUT, _lost(started_s), _SEE_LOG)
     took_s = time.monotonic() - started_s
-    return ok(_ABOUT, f"the span was taken and, after {took_s:.1f} s, an agent trace was rebuilt, as the counters say")
+    return ok(
+        _ABOUT,
+        f"the span was taken and, after {took_s:.1f} s, an agent trace was rebuilt, as the"
+        " counters say",
+    )
 
 
-async def _followed(settings: Settings, probe: Probe, started_s: float, asker: _Caller, *, scored: bool) -> Finding:
+async def _followed(
+    settings: Settings, probe: Probe, started_s: float, asker: _Caller, *, scored: bool
+) -> Finding:
     """By the control service, which tells of this very trace."""
     trace_id, deadline_s = probe.trace_id.hex(), _deadline_s(settings, started_s)
     async with grpc.aio.insecure_channel(reachable(settings.api.endpoint)) as channel:
         control = ControlServiceStub(channel)
-        ask = partial(_found, metadata=[(name.lower(), value) for name, value in asker.headers.items()])
+        ask = partial(
+            _found, metadata=[(name.lower(), value) for name, value in asker.headers.items()]
+        )
         try:
-            trace = await _until(lambda: ask(control.GetTrace, pb.GetTraceRequest(trace_id=trace_id)), deadline_s)
+            trace = await _until(
+                lambda: ask(control.GetTrace, pb.GetTraceRequest(trace_id=trace_id)), deadline_s
+            )
             took_s = time.monotonic() - started_s
             if trace is None:
                 return fail(_ABOUT, _lost(started_s), _SEE_LOG)
             answer = await ask(control.ListScores, pb.ListScoresRequest(trace_id=trace_id))
         except grpc.aio.AioRpcError as error:
-            untold = f"the span was taken, but the control service on {settings.api.endpoint} does not tell of it"
+            untold = (
+                f"the span was taken, but the control service on {settings.api.endpoint} does not"
+                " tell of it"
+            )
             return warn(_ABOUT, f"{untold}: {error.code().name}", "see api.endpoint and api.auth")
     took = f"trace {trace_id} was taken and, after {took_s:.1f} s, rebuilt"
     scores = sum(x.HasField("value") for x in answer.scores) if answer is not None else 0
     if not scored or not scores:
-        why = "no metric had anything to score" if scored else "without content, so that no model was asked"
+        why = (
+            "no metric had anything to score"
+            if scored
+            else "without content, so that no model was asked"
+        )
         return ok(_ABOUT, f"{took}; not scored: {why}")
     return await _sent_on(settings, f"{took} and scored", scores, deadline_s)
 
 
 async def _sent_on(settings: Settings, took: str, scores: int, deadline_s: float) -> Finding:
-    """Whether the scores leave; a tool may wait for the span, which it gets from elsewhere or not at all."""
-    if await _until(lambda: _all_left(settings, settings.export.otlp_exporters), deadline_s) is None:
+    """Whether the scores leave; a tool may wait for the span, which it gets from elsewhere or not
+    at all.
+    """
+    if (
+        await _until(lambda: _all_left(settings, settings.export.otlp_exporters), deadline_s)
+        is None
+    ):
         behind = f"{took} ({scores} scores), but the scores do not leave"
         return fail(_ABOUT, behind, "see the lines about the exporters, and the server's log")
     waiting = [name for name in settings.export.sinks if not await _all_left(settings, [name])]
     to = ", ".join(x for x in settings.export.exporters if x not in waiting) or "the store only"
     went = f"{took}; {scores} scores went to {to}"
     if waiting:
-        fix = "send that tool the agents' spans too, if it does not get them; after max_wait its scores are dropped"
-        return warn(_ABOUT, f"{went}; {', '.join(waiting)} has not got the span and waits for it", fix)
+        fix = (
+            "send that tool the agents' spans too, if it does not get them; after max_wait its"
+            " scores are dropped"
+        )
+        return warn(
+            _ABOUT, f"{went}; {', '.join(waiting)} has not got the span and waits for it", fix
+        )
     return ok(_ABOUT, went)
 
 
@@ -118,7 +159,10 @@ def _deadline_s(settings: Settings, started_s: float) -> float:
 
 
 def _lost(started_s: float) -> str:
-    return f"the span was taken, but after {time.monotonic() - started_s:.0f} s there is no trace of it"
+    return (
+        f"the span was taken, but after {time.monotonic() - started_s:.0f} s there is no trace"
+        " of it"
+    )
 
 
 async def _send(settings: Settings, body: bytes, known: Mapping[str, str]) -> None:
@@ -134,7 +178,8 @@ async def _send(settings: Settings, body: bytes, known: Mapping[str, str]) -> No
 
 
 async def _caller(settings: Settings, auth: Auth | None) -> _Caller:
-    """Somebody whom the server knows, by a token where it asks for one, and as a tenant where it has tenants.
+    """Somebody whom the server knows, by a token where it asks for one, and as a tenant where it
+    has tenants.
 
     Raises ConfigError or RetryableError where the tokens cannot be read.
     """
@@ -151,7 +196,9 @@ async def _caller(settings: Settings, auth: Auth | None) -> _Caller:
     return _Caller(headers, tenant or "")
 
 
-async def _found(ask: Callable[..., Awaitable[T]], request: Any, metadata: Sequence[tuple[str, str]]) -> T | None:
+async def _found(
+    ask: Callable[..., Awaitable[T]], request: Any, metadata: Sequence[tuple[str, str]]
+) -> T | None:
     try:
         return await ask(request, timeout=_TIMEOUT_S, metadata=metadata)
     except grpc.aio.AioRpcError as error:

@@ -1,4 +1,6 @@
-"""Which rules decide what is evaluated, and how many traces each has taken in the running server."""
+"""Which rules decide what is evaluated, and how many traces each has taken in the running
+server.
+"""
 
 import re
 from collections import Counter
@@ -23,17 +25,23 @@ async def check(settings: Settings, state: Mapping[str, Any] | None) -> Finding:
     """`state` is what the health check of the running server gave; None where none answers."""
     evaluation = settings.evaluation
     if not evaluation.rules:
-        return ok(_ABOUT, f"none: all traces are treated alike, with the share {evaluation.sampling:g}")
+        return ok(
+            _ABOUT, f"none: all traces are treated alike, with the share {evaluation.sampling:g}"
+        )
     taken = None if state is None else await _taken(state)
     shown = [
-        *(f"{x.name} ({_share(x, evaluation.sampling)}{_of(taken, x.name)})" for x in evaluation.rules),
+        *(
+            f"{x.name} ({_share(x, evaluation.sampling)}{_of(taken, x.name)})"
+            for x in evaluation.rules
+        ),
         f"no rule (share {evaluation.sampling:g}{_of(taken, DEFAULT)})",
     ]
     idle = [] if taken is None else [x.name for x in evaluation.rules if not taken[x.name]]
     if taken is not None and idle and taken.total() >= _MANY:
         return warn(
             _ABOUT,
-            f"of {taken.total():,} traces none was taken by {', '.join(idle)}; in their order: {', '.join(shown)}",
+            f"of {taken.total():,} traces none was taken by {', '.join(idle)}; in their order:"
+            f" {', '.join(shown)}",
             "see with `spanscore inspect -c FILE PATH` which rule takes which trace",
         )
     return ok(_ABOUT, f"in their order: {', '.join(shown)}")

@@ -1,4 +1,6 @@
-"""Codex CLI: a conversation in log records, of prompts, responses and tool results; its spans only time it."""
+"""Codex CLI: a conversation in log records, of prompts, responses and tool results; its spans only
+time it.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -28,7 +30,12 @@ from spanscore.model.step import StepKind
 _LOGS = "codex_otel"
 _SPANS = ("codex_cli_rs", "codex_exec", "codex_tui", "codex_app_server", "codex_mcp_server")
 
-_PROMPT, _EVENT, _CALLED, _RETURNED = "codex.user_prompt", "codex.sse_event", "codex.api_request", "codex.tool_result"
+_PROMPT, _EVENT, _CALLED, _RETURNED = (
+    "codex.user_prompt",
+    "codex.sse_event",
+    "codex.api_request",
+    "codex.tool_result",
+)
 _DECIDED, _SOCKET = "codex.tool_decision", "codex.websocket_event"
 _KINDS: Final[dict[str, StepKind]] = {
     _PROMPT: "agent",
@@ -40,13 +47,16 @@ _KINDS: Final[dict[str, StepKind]] = {
 _DONE = "response.completed"
 
 _REPORT = re.compile(
-    r"(?:Wall time: [\d.]+ seconds\n|Exit code: -?\d+\n|Chunk ID: \w+\n|Process exited.*\n)*Output:(?:\n|$)"
+    r"(?:Wall time: [\d.]+ seconds\n|Exit code: -?\d+\n|Chunk ID: \w+\n|Process"
+    r" exited.*\n)*Output:(?:\n|$)"
 )
 """What Codex writes above what a tool put out."""
 
 
 def read(span: Span, _context: Context) -> Facts:
-    """The facts of a prompt, a response or a result, each of which is a log record; Codex's spans contain none."""
+    """The facts of a prompt, a response or a result, each of which is a log record; Codex's spans
+    contain none.
+    """
     attributes = span.attributes
     kind = "other" if span.recorded else _KINDS.get(span.name, "other")
     facts: Facts = {"kind": kind, "session_id": identity(attributes.get("conversation.id"))}
@@ -86,7 +96,9 @@ def _put_out(returned: Value) -> Value:
 
 
 def _unit(attributes: Attributes, _trace_id: str) -> Unit | None:
-    """The conversation; a record's own trace, where there is one, is that of a task inside of Codex."""
+    """The conversation; a record's own trace, where there is one, is that of a task inside of
+    Codex.
+    """
     conversation = identity(attributes.get("conversation.id"))
     if conversation is None or not _is_read(attributes):
         return None
@@ -94,7 +106,9 @@ def _unit(attributes: Attributes, _trace_id: str) -> Unit | None:
 
 
 def _is_read(attributes: Attributes) -> bool:
-    """Whether a record contains anything: of the many of a streamed response the one that counts its tokens does."""
+    """Whether a record contains anything: of the many of a streamed response the one that counts
+    its tokens does.
+    """
     name = text(attributes.get("event.name"))
     if name in (_EVENT, _SOCKET):
         return attributes.get("event.kind") == _DONE and "input_token_count" in attributes
@@ -102,7 +116,10 @@ def _is_read(attributes: Attributes) -> bool:
 
 
 def _parts(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[Part]:
-    """A turn from each prompt to the next. What comes before the first is the end of a turn that was not received."""
+    """A turn from each prompt to the next.
+
+    What comes before the first is the end of a turn that was not received.
+    """
     own = (x for x in logs if x.scope.name.startswith(_LOGS) and _is_read(x.attributes))
     turns = from_prompts(own, _PROMPT)
     yield from ((_turn(unit, turn), []) for turn in turns)
@@ -111,7 +128,9 @@ def _parts(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Itera
 
 
 def _turn(unit: str, logs: Sequence[LogRecord]) -> list[Span]:
-    """A span for each record that stands for one; a tool's decision does where its result has not come."""
+    """A span for each record that stands for one; a tool's decision does where its result has not
+    come.
+    """
     opening, *rest = logs
     root = around(span_of(unit, _PROMPT, opening, scope=_LOGS), (x.time_ns for x in logs))
     returned = {identity(x.attributes.get("call_id")) for x in rest if name_of(x) == _RETURNED}

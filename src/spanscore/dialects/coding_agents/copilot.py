@@ -1,4 +1,6 @@
-"""GitHub Copilot's CLI and VS Code's chat: the conventions, with the time of day before the user's text."""
+"""GitHub Copilot's CLI and VS Code's chat: the conventions, with the time of day before the user's
+text.
+"""
 
 import re
 from dataclasses import replace
@@ -14,7 +16,9 @@ from spanscore.model.step import Message
 
 _TAGS = r"<(?:current_datetime|reminder|system_reminder)>"
 _ADDED = re.compile(
-    r"\A(?:<(current_datetime|reminder|system_reminder)>[^<]{0,4096}</\1>(?:\s*(?=" + _TAGS + r")|(?:\r?\n){0,2}))+"
+    r"\A(?:<(current_datetime|reminder|system_reminder)>[^<]{0,4096}</\1>(?:\s*(?="
+    + _TAGS
+    + r")|(?:\r?\n){0,2}))+"
 )
 """Copilot's own text before the user's in one message, with an empty line after it."""
 
@@ -38,7 +42,9 @@ def _as_written(message: Message) -> Message:
 
 
 def _without_repetition(value: Json) -> Json:
-    """What a tool returned; of an MCP server's text that also comes as structured content, after it, the text."""
+    """What a tool returned; of an MCP server's text that also comes as structured content, after
+    it, the text.
+    """
     if not isinstance(value, str):
         return value
     returned, blank, structured = value.rpartition("\n\n")

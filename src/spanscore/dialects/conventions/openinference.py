@@ -1,4 +1,6 @@
-"""OpenInference (Arize Phoenix): a span kind, flattened messages, and the inputs and outputs of decorated functions."""
+"""OpenInference (Arize Phoenix): a span kind, flattened messages, and the inputs and outputs of
+decorated functions.
+"""
 
 import re
 from collections.abc import Sequence
@@ -66,7 +68,8 @@ _PLACES = (
     _Place("output", OUTPUT_VALUE, LLM_OUTPUT_MESSAGES_PREFIX, "assistant"),
 )
 _GIVEN, _PRODUCED = (
-    adot.Names(place.value, f"{place.flat}{{}}.message.role", f"{place.flat}{{}}.message.content") for place in _PLACES
+    adot.Names(place.value, f"{place.flat}{{}}.message.role", f"{place.flat}{{}}.message.content")
+    for place in _PLACES
 )
 
 
@@ -111,7 +114,9 @@ def _read_model(span: Span, quirk: Quirk, facts: Facts) -> None:
     )
     if not any(x.role == "system" for x in facts["input"] or ()):
         facts["system"] = from_raw_body.system(attributes.get(INPUT_VALUE))
-    facts["model"] = text(attributes.get(LLM_RESPONSE_MODEL_NAME)) or text(attributes.get(LLM_MODEL_NAME))
+    facts["model"] = text(attributes.get(LLM_RESPONSE_MODEL_NAME)) or text(
+        attributes.get(LLM_MODEL_NAME)
+    )
     facts["input_tokens"] = count(attributes.get(LLM_TOKEN_COUNT_PROMPT))
     facts["output_tokens"] = count(attributes.get(LLM_TOKEN_COUNT_COMPLETION))
     facts["response_id"] = _response_id(span)
@@ -131,7 +136,9 @@ def _all_tools(definitions: list[Any]) -> tuple[Any, ...]:
 
 
 def _read_side(span: Span, place: _Place, quirk: Quirk, facts: Facts) -> None:
-    """One side of a model call: its flattened messages, completed from the request or response, or that itself."""
+    """One side of a model call: its flattened messages, completed from the request or response, or
+    that itself.
+    """
     side, role = place.side, place.role
     raw = span.attributes.get(place.value)
     items = quirk.items(span, _objects(span.attributes, place.flat, "message"))
@@ -152,7 +159,11 @@ def _read_side(span: Span, place: _Place, quirk: Quirk, facts: Facts) -> None:
 
 def _objects(attributes: Attributes, prefix: str, name: str) -> list[dict[str, Any]]:
     """The objects `prefix.N.name`, by N."""
-    return [x[name] for x in indexed(attributes, prefix) if isinstance(x, dict) and isinstance(x.get(name), dict)]
+    return [
+        x[name]
+        for x in indexed(attributes, prefix)
+        if isinstance(x, dict) and isinstance(x.get(name), dict)
+    ]
 
 
 def _flat_message(item: dict[str, Any], role: str) -> Message | None:
@@ -161,10 +172,17 @@ def _flat_message(item: dict[str, Any], role: str) -> Message | None:
     parts = [_flat_part(x) for x in elements(item.get("contents")) if isinstance(x, dict)]
     if parts:
         content = [x for x in parts if not (calls and x.get("type") == "tool_use")]
-        if not any(x.get("type") == "text" for x in content) and isinstance(item.get("content"), str):
+        if not any(x.get("type") == "text" for x in content) and isinstance(
+            item.get("content"), str
+        ):
             content.append({"type": "text", "text": item["content"]})
     if not calls and isinstance(item.get("function_call_name"), str):
-        calls = [{"name": item["function_call_name"], "arguments": item.get("function_call_arguments_json")}]
+        calls = [
+            {
+                "name": item["function_call_name"],
+                "arguments": item.get("function_call_arguments_json"),
+            }
+        ]
     fields = {"role": item.get("role"), "content": content, "tool_calls": calls}
     if item.get("tool_call_id"):  # Bedrock's writes an empty one beside calls
         fields["tool_call_id"] = item["tool_call_id"]
@@ -215,7 +233,9 @@ def _read_retrieval(attributes: Attributes, facts: Facts) -> None:
 
 
 def _read_function(span: Span, quirk: Quirk, facts: Facts) -> None:
-    """An agent's or chain's input and output: a graph's state, or what a decorated function took and returned."""
+    """An agent's or chain's input and output: a graph's state, or what a decorated function took
+    and returned.
+    """
     attributes = span.attributes
     given, returned = attributes.get(INPUT_VALUE), attributes.get(OUTPUT_VALUE)
     metadata = structure(attributes.get("metadata")).value
@@ -237,7 +257,9 @@ def _read_function(span: Span, quirk: Quirk, facts: Facts) -> None:
 
 
 def _plain(value: Value, mime_type: Value) -> str | None:
-    """Text that a function took; JSON only where it is a string or an object that contains one string."""
+    """Text that a function took; JSON only where it is a string or an object that contains one
+    string.
+    """
     parsed = _recorded(value, mime_type).value
     if isinstance(parsed, dict) and len(parsed) == 1:
         parsed = next(iter(parsed.values()))
@@ -245,7 +267,9 @@ def _plain(value: Value, mime_type: Value) -> str | None:
 
 
 def _read_returned(span: Span, returned: Value, quirk: Quirk, facts: Facts) -> None:
-    """What a function returned: text, or another value than messages as JSON, if no framework keeps its state there."""
+    """What a function returned: text, or another value than messages as JSON, if no framework keeps
+    its state there.
+    """
     recorded = _recorded(returned, span.attributes.get(OUTPUT_MIME_TYPE))
     value = unwrapped(recorded.value, quirk.envelope)
     facts["output_text"] = value if isinstance(value, str) else None
@@ -268,8 +292,8 @@ DIALECT = Dialect(
     prefilters=(b"openinference.span.kind",),
     content=(
         ContentSwitch(
-            "unset OPENINFERENCE_HIDE_INPUTS, OPENINFERENCE_HIDE_OUTPUTS and their like, or the same options of a "
-            "trace config"
+            "unset OPENINFERENCE_HIDE_INPUTS, OPENINFERENCE_HIDE_OUTPUTS and their like, or the"
+            " same options of a trace config"
         ),
     ),
 )

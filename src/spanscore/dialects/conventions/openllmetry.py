@@ -1,4 +1,6 @@
-"""OpenLLMetry (Traceloop): the semantic conventions, indexed messages, and the envelopes of its decorators."""
+"""OpenLLMetry (Traceloop): the semantic conventions, indexed messages, and the envelopes of its
+decorators.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -72,26 +74,37 @@ _ASSOCIATION = TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX
 _SESSIONS = (
     *(_ASSOCIATION + x for x in ("session_id", "sessionId")),
     GEN_AI_CONVERSATION_ID,
-    *(_ASSOCIATION + x for x in ("conversation_id", "conversationId", "chat_id", "chatId", "thread_id", "threadId")),
+    *(
+        _ASSOCIATION + x
+        for x in ("conversation_id", "conversationId", "chat_id", "chatId", "thread_id", "threadId")
+    ),
 )
-"""What names a session, the first with a value counts: the thread is LangGraph's, all others the application sets."""
+"""What names a session, the first with a value counts: the thread is LangGraph's, all others the
+application sets.
+"""
 
 _GIVEN = adot.Names(TRACELOOP_ENTITY_INPUT, "gen_ai.prompt.{}.role", "gen_ai.prompt.{}.content")
-_PRODUCED = adot.Names(TRACELOOP_ENTITY_OUTPUT, "gen_ai.completion.{}.role", "gen_ai.completion.{}.content")
+_PRODUCED = adot.Names(
+    TRACELOOP_ENTITY_OUTPUT, "gen_ai.completion.{}.role", "gen_ai.completion.{}.content"
+)
 _USERS = (*(_ASSOCIATION + x for x in ("user_id", "userId")), GEN_AI_USER)
 
 
 def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
     """Whether the span has an attribute of Traceloop's, or messages in indexed attributes."""
     keys = "\n".join(span.attributes)  # quicker to search than key by key, for every span
-    if ("traceloop." in keys or LLM_REQUEST_PREFIX in keys) and any(x.startswith(_PREFIXES) for x in span.attributes):
+    if ("traceloop." in keys or LLM_REQUEST_PREFIX in keys) and any(
+        x.startswith(_PREFIXES) for x in span.attributes
+    ):
         return True
     return not span.attributes.keys().isdisjoint(_MESSAGES)
 
 
 def restore(span: Span, logs: Sequence[LogRecord]) -> Span:
     """The span with the content that AWS's distribution moved into a log record."""
-    return adot.with_moved(span, logs, _GIVEN, _PRODUCED, is_model=_kind(span.attributes) == "model")
+    return adot.with_moved(
+        span, logs, _GIVEN, _PRODUCED, is_model=_kind(span.attributes) == "model"
+    )
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -125,8 +138,14 @@ def _read_model(span: Span, quirk: Quirk, facts: Facts) -> None:
     attributes, is_read = span.attributes, facts.get("input") is not None
     for fact, prefix, role in _SIDES:
         if facts.get(fact) is None:
-            items = quirk.items(span, [_with_empty_result(span, x) for x in indexed(attributes, prefix)])
-            facts[fact] = tuple(x for x in (_message(item, role) for item in items) if x is not None) if items else None
+            items = quirk.items(
+                span, [_with_empty_result(span, x) for x in indexed(attributes, prefix)]
+            )
+            facts[fact] = (
+                tuple(x for x in (_message(item, role) for item in items) if x is not None)
+                if items
+                else None
+            )
             if any(is_redacted(item.get("content")) for item in items):
                 add_damaged(facts, fact)
     if facts.get("tools") is None:
@@ -147,8 +166,12 @@ def _read_functions(attributes: Attributes, facts: Facts) -> None:
 
 
 def _with_empty_result(span: Span, item: dict[str, Any]) -> dict[str, Any]:
-    """The message, where it is a result that is left out, with the empty text that the result was."""
-    is_answer = item.get("content") is None and item.get("role") == "tool" and item.get("tool_call_id")
+    """The message, where it is a result that is left out, with the empty text that the result
+    was.
+    """
+    is_answer = (
+        item.get("content") is None and item.get("role") == "tool" and item.get("tool_call_id")
+    )
     return {**item, "content": ""} if is_answer and not span.dropped_attributes_count else item
 
 
@@ -159,7 +182,8 @@ def _message(item: dict[str, Any], role: str) -> Message | None:
     fields["content"] = blocks(item.get("content")) or item.get("content")
     if isinstance(item.get("reasoning"), str):
         fields["reasoning_content"] = item["reasoning"]
-    if item.get("role") == "thinking" and isinstance(item.get("content"), str):  # Anthropic's, in the form of a message
+    # Anthropic's, in the form of a message
+    if item.get("role") == "thinking" and isinstance(item.get("content"), str):
         fields |= {"role": "assistant", "content": None, "reasoning_content": item["content"]}
     return message(fields, role)
 
@@ -188,7 +212,9 @@ def _read_arguments(given: Any, facts: Facts) -> None:
 
 
 def _read_entity(attributes: Attributes, facts: Facts, *, outermost: bool) -> None:
-    """What a workflow or agent was called with and returned; of code inside an agent it is not needed."""
+    """What a workflow or agent was called with and returned; of code inside an agent it is not
+    needed.
+    """
     if facts["kind"] == "agent":
         named = text(attributes.get(TRACELOOP_ENTITY_NAME)) or ""
         facts["agent_name"] = facts.get("agent_name") or langgraph.graph_name(named) or None
@@ -216,9 +242,13 @@ def _outputs(returned: Any) -> Any:
 def _read_conversation(given: Any, returned: Any, facts: Facts) -> None:
     """Messages in a state, or texts."""
     if facts.get("input") is None:
-        facts["input"] = langchain_messages.state_messages(given) if isinstance(given, dict) else None
+        facts["input"] = (
+            langchain_messages.state_messages(given) if isinstance(given, dict) else None
+        )
     if facts.get("output") is None and isinstance(returned, dict):
-        facts["output"] = langchain_messages.after_question(langchain_messages.state_messages(returned))
+        facts["output"] = langchain_messages.after_question(
+            langchain_messages.state_messages(returned)
+        )
     facts["input_text"] = given if isinstance(given, str) else None
     facts["output_text"] = returned if isinstance(returned, str) else None
 

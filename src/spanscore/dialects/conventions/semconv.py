@@ -1,7 +1,9 @@
-"""OpenTelemetry's GenAI semantic conventions, from 1.26's span events to today's message attributes.
+"""OpenTelemetry's GenAI semantic conventions, from 1.26's span events to today's message
+attributes.
 
-Content is looked for on the span, then in `operation.details` events, then in the events of one message each; either
-kind of event comes as a span event or as a log record of the span, its payload in the body or in the attributes.
+Content is looked for on the span, then in `operation.details` events, then in the events of one
+message each; either kind of event comes as a span event or as a log record of the span, its payload
+in the body or in the attributes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -62,7 +64,11 @@ from spanscore.dialects.keys.gen_ai import (
     GEN_AI_USER_MESSAGE,
     MCP_METHOD_NAME,
 )
-from spanscore.dialects.keys.openinference import LLM_INPUT_MESSAGES, LLM_INPUT_MESSAGES_0_MESSAGE_ROLE, LLM_MODEL_NAME
+from spanscore.dialects.keys.openinference import (
+    LLM_INPUT_MESSAGES,
+    LLM_INPUT_MESSAGES_0_MESSAGE_ROLE,
+    LLM_MODEL_NAME,
+)
 from spanscore.dialects.keys.opentelemetry import USER_ID
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, LogRecord, Span, Value
@@ -86,7 +92,9 @@ _OPERATIONS: Final[dict[str, StepKind]] = {
     # from here on: names that emitters made up
     **dict.fromkeys(("call_llm", "llm_call", "llm_request", "generate", "response"), "model"),
     **dict.fromkeys(("agent_call", "agent.run"), "agent"),
-    **dict.fromkeys(("agent_step", "invoke_graph", "invoke_swarm", "user_prompt", "workflow.run"), "workflow"),
+    **dict.fromkeys(
+        ("agent_step", "invoke_graph", "invoke_swarm", "user_prompt", "workflow.run"), "workflow"
+    ),
     **dict.fromkeys(("tool_call", "tool.execute"), "tool"),
     **dict.fromkeys(("execute_event_loop_cycle", "schedule_tool_calls", "system_prompt"), "other"),
     "vector_db_retrieve": "retrieval",
@@ -123,11 +131,15 @@ _CONTENT = _MESSAGES | frozenset(
         LLM_INPUT_MESSAGES_0_MESSAGE_ROLE,
     }
 )
-"""What a span without an operation has only where it is a model's; the last ones are OpenInference's."""
+"""What a span without an operation has only where it is a model's; the last ones are
+OpenInference's.
+"""
 
 _EXECUTES = "execute_tool "  # how the conventions have the name of a tool's span begin
 DETAILS = GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS
-"""The event with all of a call's messages, recorded beside the span or in place of its attributes."""
+"""The event with all of a call's messages, recorded beside the span or in place of its
+attributes.
+"""
 
 _ROLES_OF_EVENTS = {
     GEN_AI_SYSTEM_MESSAGE: "system",
@@ -143,14 +155,23 @@ _RESULT = (GEN_AI_TOOL_CALL_RESULT, GEN_AI_TOOL_OUTPUT)
 
 _PROMPT, _COMPLETION = GEN_AI_CONTENT_PROMPT, GEN_AI_CONTENT_COMPLETION
 _EVENTS = frozenset({DETAILS, _CHOICE, _PROMPT, _COMPLETION, *_ROLES_OF_EVENTS})
-_INPUT_TOKENS = (GEN_AI_USAGE_INPUT_TOKENS, GEN_AI_USAGE_PROMPT_TOKENS, GEN_AI_RESPONSE_PROMPT_TOKENS)
-_OUTPUT_TOKENS = (GEN_AI_USAGE_OUTPUT_TOKENS, GEN_AI_USAGE_COMPLETION_TOKENS, GEN_AI_RESPONSE_COMPLETION_TOKENS)
+_INPUT_TOKENS = (
+    GEN_AI_USAGE_INPUT_TOKENS,
+    GEN_AI_USAGE_PROMPT_TOKENS,
+    GEN_AI_RESPONSE_PROMPT_TOKENS,
+)
+_OUTPUT_TOKENS = (
+    GEN_AI_USAGE_OUTPUT_TOKENS,
+    GEN_AI_USAGE_COMPLETION_TOKENS,
+    GEN_AI_RESPONSE_COMPLETION_TOKENS,
+)
 """Of each what is written today, and what was; the last one by Semantic Kernel."""
 
 _ANSWER = frozenset({"name", "tool_call_id", "content"})
 """The fields of a message that answers a call, in place of the call's result."""
 
-_PSEUDO_TOOLS = frozenset({"(merged tools)"})  # Google ADK's span for answering parallel calls at once
+# Google ADK's span for answering parallel calls at once
+_PSEUDO_TOOLS = frozenset({"(merged tools)"})
 
 
 def matches(span: Span, logs: Sequence[LogRecord]) -> bool:
@@ -162,7 +183,11 @@ def matches(span: Span, logs: Sequence[LogRecord]) -> bool:
 
 def read(span: Span, context: Context) -> Facts:
     """The facts of a span in these conventions."""
-    events = [x for x in _events(span, context) if x[0] in _EVENTS] if span.events or context.logs else []
+    events = (
+        [x for x in _events(span, context) if x[0] in _EVENTS]
+        if span.events or context.logs
+        else []
+    )
     attributes = _with_details(span.attributes, events) if events else span.attributes
     kind = _kind(attributes, events, is_whole=not span.dropped_attributes_count)
     facts: Facts = {
@@ -171,7 +196,9 @@ def read(span: Span, context: Context) -> Facts:
         "session_id": identity(attributes.get(GEN_AI_CONVERSATION_ID)),
     }
     if events:
-        facts["user_id"] = next((x for x in (identity(payload.get(USER_ID)) for _, payload in events) if x), None)
+        facts["user_id"] = next(
+            (x for x in (identity(payload.get(USER_ID)) for _, payload in events) if x), None
+        )
     if kind == "tool":
         _read_tool(span, attributes, events, facts)
     elif kind == "retrieval":
@@ -182,7 +209,9 @@ def read(span: Span, context: Context) -> Facts:
     return facts
 
 
-def _kind(attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]], *, is_whole: bool) -> StepKind:
+def _kind(
+    attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]], *, is_whole: bool
+) -> StepKind:
     operation = attributes.get(GEN_AI_OPERATION_NAME)
     kind = _OPERATIONS.get(operation) if isinstance(operation, str) else None
     if kind == "tool":
@@ -198,7 +227,11 @@ def _kind(attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]], *
     if is_unnamed and GEN_AI_TOOL_CALL_ID in attributes:
         return "tool"
     content = _CONTENT if is_whole else _MESSAGES
-    is_model = events or (is_unnamed and GEN_AI_REQUEST_MODEL in attributes) or not content.isdisjoint(attributes)
+    is_model = (
+        events
+        or (is_unnamed and GEN_AI_REQUEST_MODEL in attributes)
+        or not content.isdisjoint(attributes)
+    )
     return "model" if is_model else "other"
 
 
@@ -206,7 +239,9 @@ def _kind_of_tool(attributes: Attributes) -> StepKind:
     return "other" if str(attributes.get(GEN_AI_TOOL_NAME)) in _PSEUDO_TOOLS else "tool"
 
 
-def _read_tool(span: Span, attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]], facts: Facts) -> None:
+def _read_tool(
+    span: Span, attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]], facts: Facts
+) -> None:
     facts["tool_name"] = _tool_name(span, attributes)
     facts["call_id"] = call_id(attributes.get(GEN_AI_TOOL_CALL_ID))
     facts["error"] = status_error(span)
@@ -233,9 +268,11 @@ def _read_tool(span: Span, attributes: Attributes, events: list[tuple[str, Mappi
 
 
 def _read_tool_messages(events: list[tuple[str, Mapping[str, Any]]], facts: Facts) -> None:
-    """A tool's call and result as messages: before there were attributes for them, and where a run failed.
+    """A tool's call and result as messages: before there were attributes for them, and where a run
+    failed.
 
-    Where neither a call nor a result is in them, their texts are the arguments, as an object, and the result.
+    Where neither a call nor a result is in them, their texts are the arguments, as an object, and
+    the result.
     """
     details = [payload for name, payload in events if name == DETAILS]
     if not details:
@@ -254,7 +291,9 @@ def _messages_of(details: list[Mapping[str, Any]], key: str, role: str) -> list[
 
 
 def _arguments_in(given: list[Message]) -> Json:
-    """The arguments of the first call in messages; without a call, the object that the first text is."""
+    """The arguments of the first call in messages; without a call, the object that the first text
+    is.
+    """
     call = next((x for message in given for x in message.calls), None)
     if call is not None:
         return call.arguments
@@ -273,20 +312,34 @@ def _read_result_message(messages: list[Message], facts: Facts) -> None:
 
 
 def _tool_name(span: Span, attributes: Attributes) -> str | None:
-    """The tool's name; that of the span where nothing but the call's id shows that it is a tool's."""
+    """The tool's name; that of the span where nothing but the call's id shows that it is a
+    tool's.
+    """
     name = text(attributes.get(GEN_AI_TOOL_NAME))
-    return name if name or GEN_AI_OPERATION_NAME in attributes else span.name.removeprefix(_EXECUTES) or None
+    return (
+        name
+        if name or GEN_AI_OPERATION_NAME in attributes
+        else span.name.removeprefix(_EXECUTES) or None
+    )
 
 
 def _read_result(returned: Json, facts: Facts) -> set[StepFact]:
-    """Read what a tool returned, or the message that answers the call, as the tracer of langchain-azure-ai records it.
+    """Read what a tool returned, or the message that answers the call, as the tracer of
+    langchain-azure-ai records it.
 
     Returns the facts that are hidden.
     """
-    answer = tool_output(returned, known=True) if isinstance(returned, dict) and _answers(returned, facts) else None
+    answer = (
+        tool_output(returned, known=True)
+        if isinstance(returned, dict) and _answers(returned, facts)
+        else None
+    )
     facts["result"], facts["has_result"] = (returned if answer is None else answer.value), True
     if answer is not None:
-        facts["call_id"], facts["error"] = facts["call_id"] or answer.call_id, facts["error"] or answer.error
+        facts["call_id"], facts["error"] = (
+            facts["call_id"] or answer.call_id,
+            facts["error"] or answer.error,
+        )
         if is_redacted(answer.value):
             facts["result"], facts["has_result"] = None, False
             return {"result"}
@@ -294,7 +347,9 @@ def _read_result(returned: Json, facts: Facts) -> set[StepFact]:
 
 
 def _answers(returned: dict[str, Json], facts: Facts) -> bool:
-    """Whether an object is the message that answers a span's call: it names that very call, or else its tool."""
+    """Whether an object is the message that answers a span's call: it names that very call, or else
+    its tool.
+    """
     if returned.keys() != _ANSWER:
         return False
     answered_id = call_id(returned["tool_call_id"])
@@ -310,7 +365,10 @@ def _read_retrieval(attributes: Attributes, facts: Facts) -> None:
 
 
 def _read_conversation(
-    attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]], histories: MessageCache, facts: Facts
+    attributes: Attributes,
+    events: list[tuple[str, Mapping[str, Any]]],
+    histories: MessageCache,
+    facts: Facts,
 ) -> None:
     given, produced = _from_attributes(attributes, histories)
     if (given.messages is None or produced.messages is None) and events:
@@ -322,13 +380,16 @@ def _read_conversation(
         facts["system"], cut = system_text(instructions)
         if cut:
             damaged.add("system")
-    definitions = first_value(attributes, (GEN_AI_TOOL_DEFINITIONS, GEN_AI_AGENT_TOOLS))  # Strands lists names
+    # Strands lists names
+    definitions = first_value(attributes, (GEN_AI_TOOL_DEFINITIONS, GEN_AI_AGENT_TOOLS))
     if definitions is not None:
         facts["tools"] = tools(definitions)
         if facts["tools"] is None:
             damaged.add("tools")
     facts["damaged"] = frozenset(damaged)
-    facts["model"] = text(attributes.get(GEN_AI_RESPONSE_MODEL)) or text(attributes.get(GEN_AI_REQUEST_MODEL))
+    facts["model"] = text(attributes.get(GEN_AI_RESPONSE_MODEL)) or text(
+        attributes.get(GEN_AI_REQUEST_MODEL)
+    )
     facts["response_id"] = identity(attributes.get(GEN_AI_RESPONSE_ID))
     facts["input_tokens"] = first_count(attributes, _INPUT_TOKENS)
     facts["output_tokens"] = first_count(attributes, _OUTPUT_TOKENS)
@@ -361,7 +422,9 @@ def _from_attributes(attributes: Attributes, histories: MessageCache) -> tuple[M
 def _from_events(
     events: list[tuple[str, Mapping[str, Any]]], given: Messages, produced: Messages
 ) -> tuple[Messages, Messages]:
-    """Complete the messages in a span's attributes by the events of one message each, and by those of 1.26."""
+    """Complete the messages in a span's attributes by the events of one message each, and by those
+    of 1.26.
+    """
     inputs, chosen = list[Message](), list[Message]()
     for name, payload in events:
         if name == _PROMPT:
@@ -384,7 +447,11 @@ def _choice(payload: Mapping[str, Any]) -> Mapping[str, Any]:
     inner = payload.get("message")
     if isinstance(inner, str) and inner.startswith('{"'):
         opened = structure(inner).value
-        inner = opened if isinstance(opened, dict) and opened.keys() & {"role", "content", "tool_calls"} else inner
+        inner = (
+            opened
+            if isinstance(opened, dict) and opened.keys() & {"role", "content", "tool_calls"}
+            else inner
+        )
     if isinstance(inner, dict):
         return {**{k: payload[k] for k in ("tool_calls",) if k in payload}, **inner}
     return {**payload, "content": inner} if inner is not None else payload
@@ -393,21 +460,29 @@ def _choice(payload: Mapping[str, Any]) -> Mapping[str, Any]:
 def _event_messages(payload: Mapping[str, Any], role: str) -> list[Message]:
     """The message of an event, whose calls may be JSON in text where it came as attributes."""
     content, calls = payload.get("content"), payload.get("tool_calls")
-    if isinstance(content, dict) and isinstance(content.get("parts"), list):  # Gemini's, with the role that is true
+    # Gemini's, with the role that is true
+    if isinstance(content, dict) and isinstance(content.get("parts"), list):
         payload, calls = content, content.get("tool_calls")
-    elif payload.get("role") is None or role != "system":  # a system message may have the role of a developer's
+    # a system message may have the role of a developer's
+    elif payload.get("role") is None or role != "system":
         payload = {**payload, "role": role}
     if isinstance(calls, str):
         payload = {**payload, "tool_calls": structure(calls).value}
     read_message = message(payload, role)
-    if read_message is not None and read_message.results and payload.get("content", payload.get("parts")) is None:
+    if (
+        read_message is not None
+        and read_message.results
+        and payload.get("content", payload.get("parts")) is None
+    ):
         unshown = tuple(replace(x, shown=False) for x in read_message.results)
         read_message = replace(read_message, results=unshown)
     return [] if read_message is None else [read_message]
 
 
 def _with_results_left_out(messages: list[Message]) -> tuple[Message, ...]:
-    """The messages, in which a result without content was empty, or not to be recorded if no message has any."""
+    """The messages, in which a result without content was empty, or not to be recorded if no
+    message has any.
+    """
     results = [y for x in messages for y in x.results]
     has_content = any(x.text is not None for x in messages) or any(x.shown for x in results)
     if not has_content or all(x.shown for x in results):
@@ -419,8 +494,12 @@ def _empty_where_unshown(result: ToolResult) -> ToolResult:
     return result if result.shown else replace(result, value="", shown=True)
 
 
-def _with_details(attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]]) -> Attributes:
-    """The span's attributes, completed by those of its `operation.details` events: each may carry another half."""
+def _with_details(
+    attributes: Attributes, events: list[tuple[str, Mapping[str, Any]]]
+) -> Attributes:
+    """The span's attributes, completed by those of its `operation.details` events: each may carry
+    another half.
+    """
     details = [payload for name, payload in events if name == DETAILS]
     if not details:
         return attributes
@@ -437,7 +516,8 @@ def _events(span: Span, context: Context) -> Iterator[tuple[str, Mapping[str, An
         yield event.name, _payload(None, event.attributes)
     for log in context.logs:
         yield from moved(span, log)
-        name = log.event_name or log.attributes.get("event_name")  # LiteLLM writes it with an underscore
+        # LiteLLM writes it with an underscore
+        name = log.event_name or log.attributes.get("event_name")
         yield str(name), _payload(log.body, log.attributes)
 
 
@@ -469,7 +549,10 @@ DIALECT = Dialect(
         ContentSwitch(OPENTELEMETRY, "opentelemetry.instrumentation.botocore"),
         ContentSwitch(OPENTELEMETRY, "opentelemetry.util.genai"),
         ContentSwitch(f"set {CAPTURE}=true", "io.opentelemetry."),
-        ContentSwitch("set captureMessageContent of its configuration to true", "@opentelemetry/instrumentation-"),
+        ContentSwitch(
+            "set captureMessageContent of its configuration to true",
+            "@opentelemetry/instrumentation-",
+        ),
         ContentSwitch(_TRACELOOP, "@traceloop/"),
         ContentSwitch(f"set {_SENSITIVE}=true", "semantic_kernel."),
         ContentSwitch("set AZURE_TRACING_GEN_AI_CONTENT_RECORDING_ENABLED=true", "azure."),

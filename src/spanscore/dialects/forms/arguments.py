@@ -1,4 +1,6 @@
-"""Open what tools were called with, what they returned and how they were described, in every provider's spelling."""
+"""Open what tools were called with, what they returned and how they were described, in every
+provider's spelling.
+"""
 
 from functools import lru_cache
 from typing import Any
@@ -10,12 +12,21 @@ from spanscore.model.trace import Tool
 
 _NO_ID = "<not specified>"  # Google ADK's
 _WRAPPED = ("function", "custom", "toolSpec")  # OpenAI's and Bedrock's
-_SCHEMAS = ("parameters", "input_schema", "parameters_json_schema", "parametersJsonSchema", "inputSchema")
-_BLOCK_KEYS = frozenset({"type", "text", "content", "annotations", "citations", "id", "cache_control", "extras"})
+_SCHEMAS = (
+    "parameters",
+    "input_schema",
+    "parameters_json_schema",
+    "parametersJsonSchema",
+    "inputSchema",
+)
+_BLOCK_KEYS = frozenset(
+    {"type", "text", "content", "annotations", "citations", "id", "cache_control", "extras"}
+)
 
 
 def arguments(value: Any) -> Json:
-    """Arguments as a JSON value; text that is no JSON stays text, since a model may have written it wrongly.
+    """Arguments as a JSON value; text that is no JSON stays text, since a model may have written it
+    wrongly.
 
     >>> arguments('{"city": "Paris"}'), arguments(""), arguments('{"city": "Par')
     ({'city': 'Paris'}, {}, '{"city": "Par')
@@ -24,7 +35,8 @@ def arguments(value: Any) -> Json:
 
 
 def result(value: Any) -> Json:
-    """A tool's result as a message carries it: a list of text blocks is opened to its text, JSON text to its value.
+    """A tool's result as a message carries it: a list of text blocks is opened to its text, JSON
+    text to its value.
 
     >>> result([{"type": "text", "text": "[1, 2]"}]), result([]), result("false"), result("15C")
     ([1, 2], [], False, '15C')
@@ -35,7 +47,10 @@ def result(value: Any) -> Json:
 
 
 def call_id(value: object) -> str | None:
-    """A call id, or None where it is hidden. Of several (`fc_…` and `call_…`) the one that results refer to."""
+    """A call id, or None where it is hidden.
+
+    Of several (`fc_…` and `call_…`) the one that results refer to.
+    """
     if isinstance(value, list):
         named = [x for x in value if isinstance(x, str)]
         value = next((x for x in named if x.startswith("call_")), named[0] if named else None)
@@ -57,7 +72,8 @@ def tools(value: Any) -> tuple[Tool, ...] | None:
     return _tools_of_text(value) if isinstance(value, str) else _tools_of(structure(value).value)
 
 
-@lru_cache(maxsize=64)  # every call of an agent repeats the same definitions, and so does its next trace
+# every call of an agent repeats the same definitions, and so does its next trace
+@lru_cache(maxsize=64)
 def _tools_of_text(text: str) -> tuple[Tool, ...] | None:
     return _tools_of(structure(text).value)
 
@@ -86,7 +102,9 @@ def _tool(definition: Any) -> Tool | None:
     if isinstance(definition, str):
         return Tool(definition) if definition else None
     if isinstance(definition, dict):
-        definition = next((definition[x] for x in _WRAPPED if isinstance(definition.get(x), dict)), definition)
+        definition = next(
+            (definition[x] for x in _WRAPPED if isinstance(definition.get(x), dict)), definition
+        )
     if not isinstance(definition, dict) or not isinstance(definition.get("name"), str):
         return None
     description = definition.get("description", definition.get("desc"))
@@ -101,7 +119,8 @@ def _tool(definition: Any) -> Tool | None:
 def _is_text_block(block: object) -> bool:
     return (
         isinstance(block, dict)
-        and block.get("type") in ("text", "output_text", "input_text")  # no set: it may be unhashable
+        # no set: it may be unhashable
+        and block.get("type") in ("text", "output_text", "input_text")
         and isinstance(_block_text(block), str)
         and _BLOCK_KEYS.issuperset(block)
     )

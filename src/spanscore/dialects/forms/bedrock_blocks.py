@@ -1,4 +1,6 @@
-"""Open the blocks that a tool's result is made of in Bedrock's API, as which Strands records it too."""
+"""Open the blocks that a tool's result is made of in Bedrock's API, as which Strands records it
+too.
+"""
 
 from typing import Any
 
@@ -7,9 +9,14 @@ from spanscore.model.json import Json
 
 
 def content(returned: Json) -> Json:
-    r"""What a tool returned, out of the blocks that its result always is: `{"text": …}` or `{"json": …}` each.
+    r"""What a tool returned, out of the blocks that its result always is: `{"text": …}` or
+    `{"json": …}` each.
 
-    >>> content([{"json": {"text": "9C"}}]), content([{"text": "9C"}, {"text": "rain"}]), content([])
+    >>> (
+    ...     content([{"json": {"text": "9C"}}]),
+    ...     content([{"text": "9C"}, {"text": "rain"}]),
+    ...     content([]),
+    ... )
     ({'text': '9C'}, '9C\nrain', [])
     """
     blocks: list[Any] = returned if isinstance(returned, list) else []
@@ -22,7 +29,9 @@ def content(returned: Json) -> Json:
 
 
 def _value(content: Any) -> Json:
-    """A block's value; an object that a tool returned was printed as JSON, before as Python does."""
+    """A block's value; an object that a tool returned was printed as JSON, before as Python
+    does.
+    """
     value = opened(content)
     return literal(value) if isinstance(value, str) and value.startswith(("{", "[")) else value
 

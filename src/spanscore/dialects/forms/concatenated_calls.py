@@ -1,4 +1,6 @@
-"""Split a tool call into which an instrumentation of streams concatenated several, as some for JavaScript do."""
+"""Split a tool call into which an instrumentation of streams concatenated several, as some for
+JavaScript do.
+"""
 
 import json
 from collections.abc import Sequence
@@ -11,9 +13,11 @@ _MAX_CALLS = 32  # that one answer requests
 
 
 def split(messages: Sequence[Message], tools: Sequence[Tool]) -> tuple[Message, ...]:
-    """The messages; a call whose arguments are several objects in a row is replaced by several calls.
+    """The messages; a call whose arguments are several objects in a row is replaced by several
+    calls.
 
-    Their names are split at the names of the offered tools. Where that does not work out the call stays as it is.
+    Their names are split at the names of the offered tools. Where that does not work out the call
+    stays as it is.
     """
     return tuple(_split(x, tools) if x.calls else x for x in messages)
 
@@ -49,13 +53,20 @@ def _objects(text: str) -> list[Any]:
 
 
 def _names(text: str, offered: Sequence[str], count: int) -> list[str]:
-    """`text` as `count` names of tools in a row; where no tools are listed, as one name `count` times."""
+    """`text` as `count` names of tools in a row; where no tools are listed, as one name `count`
+    times.
+    """
     part = len(text) // count if count else 0
     if count and not offered and text == text[:part] * count:
         return [text[:part]] * count
     ways: list[tuple[str, list[str]]] = [(text, [])]  # what is left, and the names before it
     for _ in range(count):
-        ways = [(rest[len(x) :], [*names, x]) for rest, names in ways for x in offered if x and rest.startswith(x)]
+        ways = [
+            (rest[len(x) :], [*names, x])
+            for rest, names in ways
+            for x in offered
+            if x and rest.startswith(x)
+        ]
         ways = ways[:_MAX_CALLS]
     return next((names for rest, names in ways if not rest), [])
 

@@ -1,4 +1,6 @@
-"""Read what decorators and wrappers recorded of a function's call: an agent's, a chain's or a tool's."""
+"""Read what decorators and wrappers recorded of a function's call: an agent's, a chain's or a
+tool's.
+"""
 
 from math import isfinite
 from typing import Any, TypeGuard
@@ -20,8 +22,11 @@ _LISTS = ("input", "output", "choices")
 _CALL = frozenset({"args", "kwargs"})
 
 
-def read_function(called: Any, answered: Parsed, facts: Facts, *, envelope: str | None = None) -> None:
-    """What an agent's or chain's function was called with and returned: text, messages, or an object around them.
+def read_function(
+    called: Any, answered: Parsed, facts: Facts, *, envelope: str | None = None
+) -> None:
+    """What an agent's or chain's function was called with and returned: text, messages, or an
+    object around them.
 
     `envelope` is the one key under which the emitter puts what is no object by itself.
     """
@@ -34,13 +39,19 @@ def read_function(called: Any, answered: Parsed, facts: Facts, *, envelope: str 
 
 
 def recorded(value: Value) -> Parsed:
-    """The value of an attribute that is plain text or JSON; text that only begins as JSON does stays text.
+    """The value of an attribute that is plain text or JSON; text that only begins as JSON does
+    stays text.
 
     >>> recorded("[1] is the source."), recorded('["Paris", "Ber').damaged
     (Parsed(value='[1] is the source.', damaged=False), True)
     """
     parsed = structure(value)
-    if not parsed.damaged or not isinstance(value, str) or is_redacted(value) or mended(value) is not None:
+    if (
+        not parsed.damaged
+        or not isinstance(value, str)
+        or is_redacted(value)
+        or mended(value) is not None
+    ):
         return parsed
     try:
         loads(value)
@@ -51,11 +62,16 @@ def recorded(value: Value) -> Parsed:
 
 def unwrapped(value: Any, envelope: str | None) -> Any:
     """What an emitter put under the key `envelope`, alone."""
-    return value[envelope] if envelope is not None and isinstance(value, dict) and value.keys() == {envelope} else value
+    return (
+        value[envelope]
+        if envelope is not None and isinstance(value, dict) and value.keys() == {envelope}
+        else value
+    )
 
 
 def json_of(value: Any) -> str | None:
-    """An answer that is an object, a list, a number or a truth value, as JSON; None where some of it was lost.
+    """An answer that is an object, a list, a number or a truth value, as JSON; None where some of
+    it was lost.
 
     None also for an empty value: most functions with such a value return nothing.
 
@@ -67,13 +83,24 @@ def json_of(value: Any) -> str | None:
     if not value or not isinstance(value, (dict, list)):
         return None
     elements = value.values() if isinstance(value, dict) else value
-    return None if any(isinstance(x, str) and is_cut_or_redacted(x) for x in elements) else dumps(value)
+    return (
+        None
+        if any(isinstance(x, str) and is_cut_or_redacted(x) for x in elements)
+        else dumps(value)
+    )
 
 
 def read_call(
-    span: Span, given: Value, returned: Value, facts: Facts, *, error: str | None = None, envelope: str | None = None
+    span: Span,
+    given: Value,
+    returned: Value,
+    facts: Facts,
+    *,
+    error: str | None = None,
+    envelope: str | None = None,
 ) -> None:
-    """What a tool's span records of its call: why it failed, what it was called with and what it returned.
+    """What a tool's span records of its call: why it failed, what it was called with and what it
+    returned.
 
     `error` is why it failed where its status does not record it.
     """
@@ -85,14 +112,17 @@ def read_call(
 
 
 def read_result(returned: Value, facts: Facts, *, envelope: str | None = None) -> None:
-    """What a tool returned, out of LangChain's ToolMessage and of the object with the one key `envelope`."""
+    """What a tool returned, out of LangChain's ToolMessage and of the object with the one key
+    `envelope`.
+    """
     if returned is None or is_redacted(returned):
         return
     value = opened(returned)
     if envelope is not None and isinstance(value, dict) and value.keys() == {envelope}:
         inside = value[envelope]
         is_own_object = isinstance(inside, dict) and tool_output(inside) is None
-        value = value if is_own_object else opened(inside, scalars=False)  # what is no text is none there
+        # what is no text is none there
+        value = value if is_own_object else opened(inside, scalars=False)
     answer = tool_output(value)
     if answer is not None:
         value, facts["call_id"] = answer.value, facts.get("call_id") or answer.call_id
@@ -106,22 +136,33 @@ def is_call(value: Any) -> TypeGuard[dict[str, Any]]:
 
 
 def read_arguments(call: dict[str, Any], facts: Facts) -> None:
-    """The arguments of a call that was recorded as `{"args": […], "kwargs": {…}}`, by place and by name."""
+    """The arguments of a call that was recorded as `{"args": […], "kwargs": {…}}`, by place and by
+    name.
+    """
     positional, named = call["args"], call["kwargs"]
     facts["positional"] = tuple(positional) if isinstance(positional, list) else ()
     facts["arguments"] = named or (None if facts["positional"] else {})
 
 
 def only_argument(call: dict[str, Any]) -> Any:
-    """The one value that a function was called with, as `{"args": […], "kwargs": {…}}`; None for several."""
+    """The one value that a function was called with, as `{"args": […], "kwargs": {…}}`; None for
+    several.
+    """
     args, kwargs = call.get("args"), call.get("kwargs")
-    values = [*(args if isinstance(args, list) else ()), *(kwargs.values() if isinstance(kwargs, dict) else ())]
+    values = [
+        *(args if isinstance(args, list) else ()),
+        *(kwargs.values() if isinstance(kwargs, dict) else ()),
+    ]
     return values[0] if len(values) == 1 else None
 
 
 def damaged(**values: Value) -> frozenset[StepFact]:
-    """The facts whose recorded value is a placeholder for redacted content, or JSON that just ends."""
-    return step_facts(fact for fact, value in values.items() if isinstance(value, str) and recorded(value).damaged)
+    """The facts whose recorded value is a placeholder for redacted content, or JSON that just
+    ends.
+    """
+    return step_facts(
+        fact for fact, value in values.items() if isinstance(value, str) and recorded(value).damaged
+    )
 
 
 def cut(**read: Parsed) -> frozenset[StepFact]:
@@ -132,7 +173,11 @@ def cut(**read: Parsed) -> frozenset[StepFact]:
 def _listed(value: Any, role: str) -> tuple[Message, ...] | None:
     """The messages of a graph's state, or of an object like a provider's request or response."""
     found = langchain_messages.state_messages(value) if isinstance(value, (list, dict)) else None
-    if found is None and isinstance(value, dict) and any(_has_objects(value.get(x)) for x in _LISTS):
+    if (
+        found is None
+        and isinstance(value, dict)
+        and any(_has_objects(value.get(x)) for x in _LISTS)
+    ):
         return messages_of(value, role)
     return found
 
@@ -143,7 +188,9 @@ def _has_objects(value: Any) -> bool:
 
 def _only_text(value: Any) -> str | None:
     """What a function was called with, if that is text: as it is, or as its only argument."""
-    return _text(next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value)
+    return _text(
+        next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value
+    )
 
 
 def _text(value: Any) -> str | None:

@@ -1,4 +1,6 @@
-"""Open what frameworks put around a tool's result: LangChain's ToolMessage in every serialization, AI SDK's outputs."""
+"""Open what frameworks put around a tool's result: LangChain's ToolMessage in every serialization,
+AI SDK's outputs.
+"""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -9,14 +11,18 @@ from spanscore.model.json import Json, printed
 _COMMAND = {"graph", "update", "resume", "goto"}
 _TOOL_MESSAGES = frozenset({"tool", "ToolMessage"})
 _ONLY_LANGCHAINS = frozenset({"additional_kwargs", "response_metadata", "artifact"})
-"""Fields that every message has, or a ToolMessage, when it is written without the class's name around it."""
+"""Fields that every message has, or a ToolMessage, when it is written without the class's name
+around it.
+"""
 
 _OUTPUTS = frozenset({"text", "json", "content", "error-text", "error-json"})
 """The types that AI SDK records with a result's value, from its version 5 on."""
 
 
 class ToolOutput(NamedTuple):
-    """The content of a ToolMessage: the result, the id of the call it answers, and the error it states."""
+    """The content of a ToolMessage: the result, the id of the call it answers, and the error it
+    states.
+    """
 
     value: Json
     call_id: str | None
@@ -24,10 +30,12 @@ class ToolOutput(NamedTuple):
 
 
 def tool_output(value: object, *, known: bool = False) -> ToolOutput | None:
-    """The content of a ToolMessage, in any of the forms LangChain serializes it to; None for what is none.
+    """The content of a ToolMessage, in any of the forms LangChain serializes it to; None for what
+    is none.
 
-    A tool that hands over or changes a graph's state returns a Command with the ToolMessage among its messages. Where
-    it is not `known` that a framework made the object, one with the fields of any tool message is the tool's own.
+    A tool that hands over or changes a graph's state returns a Command with the ToolMessage among
+    its messages. Where it is not `known` that a framework made the object, one with the fields of
+    any tool message is the tool's own.
 
     >>> tool_output({"kwargs": {"content": "4", "tool_call_id": "c1"}})
     ToolOutput(value=4, call_id='c1', error=None)
@@ -59,14 +67,17 @@ def _command_output(update: object) -> ToolOutput | None:
 
 
 def _is_tool_message(fields: Mapping[str, Any], kind: object, *, known: bool) -> bool:
-    """Whether LangChain made an object: it is `known`, or has a field that only LangChain writes beside its type."""
+    """Whether LangChain made an object: it is `known`, or has a field that only LangChain writes
+    beside its type.
+    """
     if known:
         return kind in _TOOL_MESSAGES or not kind
     return kind in _TOOL_MESSAGES and not _ONLY_LANGCHAINS.isdisjoint(fields)
 
 
 def answering(value: object, requested_id: str | None) -> ToolOutput | None:
-    """The content of a tool message in the place of the result of the call `requested_id`; None for any result.
+    """The content of a tool message in the place of the result of the call `requested_id`; None for
+    any result.
 
     That it names this very call distinguishes it from an object of the tool's own.
     """
@@ -77,12 +88,20 @@ def answering(value: object, requested_id: str | None) -> ToolOutput | None:
 
 
 def sdk_output(value: Json) -> tuple[Json, str | None]:
-    """A result out of AI SDK's `{"type": …, "value": …}`, and the error that it states; any other value as it is.
+    """A result out of AI SDK's `{"type": …, "value": …}`, and the error that it states; any other
+    value as it is.
 
-    >>> sdk_output({"type": "json", "value": {"left": 4}}), sdk_output({"type": "error-text", "value": "locked"})
+    >>> (
+    ...     sdk_output({"type": "json", "value": {"left": 4}}),
+    ...     sdk_output({"type": "error-text", "value": "locked"}),
+    ... )
     (({'left': 4}, None), ('locked', 'locked'))
     """
-    if not isinstance(value, dict) or not value.keys() <= {"type", "value", "providerOptions"} or "value" not in value:
+    if (
+        not isinstance(value, dict)
+        or not value.keys() <= {"type", "value", "providerOptions"}
+        or "value" not in value
+    ):
         return value, None
     kind = value.get("type")
     if not isinstance(kind, str) or kind not in _OUTPUTS:
@@ -93,7 +112,9 @@ def sdk_output(value: Json) -> tuple[Json, str | None]:
 
 
 def fields_of(item: object) -> tuple[dict[str, Any], str]:
-    """The fields of a message that LangChain serialized, and its type's name; "" where it has none."""
+    """The fields of a message that LangChain serialized, and its type's name; "" where it has
+    none.
+    """
     if not isinstance(item, dict):
         return {}, ""
     kind, names = item.get("type"), item.get("id")

@@ -1,4 +1,6 @@
-"""The quick way of reading a message of the conventions, which nearly all messages can be read in."""
+"""The quick way of reading a message of the conventions, which nearly all messages can be read
+in.
+"""
 
 from typing import Any
 
@@ -14,11 +16,14 @@ _PLAIN_ROLES = frozenset({"user", "assistant", "system", "tool"})
 
 
 def plain_message(item: Any) -> Message | None:  # noqa: C901, PLR0911 # the hot loop: a call for each part shows
-    """A message of a text, calls and results as the conventions have them; None for any other, and for no message.
+    """A message of a text, calls and results as the conventions have them; None for any other, and
+    for no message.
 
     It gives what `messages.message` does.
     """
-    if type(item) is not dict or len(item) > _ROLE_AND_PARTS + ("finish_reason" in item) + ("name" in item):
+    if type(item) is not dict or len(item) > _ROLE_AND_PARTS + ("finish_reason" in item) + (
+        "name" in item
+    ):
         return None
     parts, role = item.get("parts"), item.get("role")
     if type(parts) is not list or not parts or type(role) is not str or role not in _PLAIN_ROLES:

@@ -1,4 +1,6 @@
-"""Find what a model call's flattened messages leave out, in the request or response that its span keeps as well."""
+"""Find what a model call's flattened messages leave out, in the request or response that its span
+keeps as well.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,14 +19,18 @@ _THOUGHTS = ('"reasoning_content"', '"reasoning":"', '"reasoning": "')
 
 
 def is_lost(flat: Sequence[Message], body: Value) -> bool:
-    """Whether what flattened messages leave out may have been in a request or response that was cut."""
+    """Whether what flattened messages leave out may have been in a request or response that was
+    cut.
+    """
     return isinstance(body, str) and _lacks(flat) and structure(body).damaged
 
 
 def completed(flat: tuple[Message, ...], body: Value, role: str) -> tuple[Message, ...]:
-    """The messages of a request or response, where flattened ones leave out calls, ids, arguments or results of theirs.
+    """The messages of a request or response, where flattened ones leave out calls, ids, arguments
+    or results of theirs.
 
-    Instrumentations leave out what is empty (no arguments, an empty result), and older ones more than that.
+    Instrumentations leave out what is empty (no arguments, an empty result), and older ones more
+    than that.
     """
     if not _lacks(flat):
         return flat
@@ -35,13 +41,19 @@ def completed(flat: tuple[Message, ...], body: Value, role: str) -> tuple[Messag
 
 
 def with_reasoning(flat: tuple[Message, ...] | None, body: Value) -> tuple[Message, ...] | None:
-    """The only message of an answer, with what the model thought, which flattened messages leave out."""
+    """The only message of an answer, with what the model thought, which flattened messages leave
+    out.
+    """
     if not flat or len(flat) > 1 or flat[0].reasoning or not isinstance(body, str):
         return flat
     if not any(x in body for x in _THOUGHTS):  # few bodies are parsed
         return flat
     answer = messages_of(body, "assistant")
-    thought = answer[0].reasoning if answer and len(answer) == 1 and answer[0].text == flat[0].text else None
+    thought = (
+        answer[0].reasoning
+        if answer and len(answer) == 1 and answer[0].text == flat[0].text
+        else None
+    )
     return (replace(flat[0], reasoning=thought),) if thought else flat
 
 
@@ -49,7 +61,9 @@ def without_gaps(message: Message) -> Message:
     """The message with the arguments that were left out because there were none."""
     if all(x.arguments is not None for x in message.calls):
         return message
-    return replace(message, calls=tuple(replace(x, arguments=x.arguments or {}) for x in message.calls))
+    return replace(
+        message, calls=tuple(replace(x, arguments=x.arguments or {}) for x in message.calls)
+    )
 
 
 def system(body: Value) -> str | None:
@@ -63,7 +77,9 @@ def offered(*bodies: Value) -> tuple[Tool, ...] | None:
 
 
 def _object(body: Value, keys: tuple[str, ...]) -> Mapping[str, Any]:
-    """The JSON object of a request that may have one of the keys; empty without parsing where it has none."""
+    """The JSON object of a request that may have one of the keys; empty without parsing where it
+    has none.
+    """
     if not isinstance(body, str) or not any(f'"{x}"' in body for x in keys):
         return {}
     request = structure(body).value
@@ -71,20 +87,30 @@ def _object(body: Value, keys: tuple[str, ...]) -> Mapping[str, Any]:
 
 
 def _lacks(flat: Sequence[Message]) -> bool:
-    """Whether some call or result is incomplete, or a call before the last message has no result."""
+    """Whether some call or result is incomplete, or a call before the last message has no
+    result.
+    """
     calls = [x for message in flat for x in message.calls]
     results = [x for message in flat for x in message.results]
-    if any(x.call_id is None or x.arguments is None for x in calls) or any(x.value is None for x in results):
+    if any(x.call_id is None or x.arguments is None for x in calls) or any(
+        x.value is None for x in results
+    ):
         return True
     return len(results) < sum(len(x.calls) for x in flat[:-1])
 
 
 def _contains_more(complete: Sequence[Message], flat: Sequence[Message]) -> bool:
-    """Whether `complete` contains all that `flat` does, and more calls, results or fields of them."""
+    """Whether `complete` contains all that `flat` does, and more calls, results or fields of
+    them.
+    """
     more, less = _counts(complete), _counts(flat)
     texts = {x.text for x in complete}
     needed = (x.text for x in flat if x.role != "system" and x.text)
-    return more != less and all(x >= y for x, y in zip(more, less, strict=True)) and all(x in texts for x in needed)
+    return (
+        more != less
+        and all(x >= y for x, y in zip(more, less, strict=True))
+        and all(x in texts for x in needed)
+    )
 
 
 def _counts(messages: Sequence[Message]) -> tuple[int, ...]:

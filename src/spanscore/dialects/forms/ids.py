@@ -1,4 +1,6 @@
-"""What an id is: text, or a number, as databases give them; as text it can be compared with those of other spans."""
+"""What an id is: text, or a number, as databases give them; as text it can be compared with those
+of other spans.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +8,9 @@ from typing import Any
 from spanscore.dialects.keys.opentelemetry import SESSION_ID, USER_ID
 
 _LOWEST, _HIGHEST = -(2**63), 2**64 - 1
-"""Of the whole numbers that databases count in; what is beyond them was no id, and could be of any length."""
+"""Of the whole numbers that databases count in; what is beyond them was no id, and could be of any
+length.
+"""
 
 SESSIONS = (
     "langfuse.session.id",
@@ -23,13 +27,16 @@ USERS = (
     "langfuse.trace.metadata.langfuse_user_id",
     "langfuse.observation.metadata.langfuse_user_id",
 )
-"""What names a session or a user on a span of any dialect, or of none, beside OpenTelemetry's own attributes."""
+"""What names a session or a user on a span of any dialect, or of none, beside OpenTelemetry's own
+attributes.
+"""
 
 IDENTIFYING = frozenset({SESSION_ID, USER_ID, *SESSIONS, *USERS})
 
 
 def identity(value: object) -> str | None:
-    """An id as text: text that is not empty as it is, a whole number in decimals; None for anything else.
+    """An id as text: text that is not empty as it is, a whole number in decimals; None for anything
+    else.
 
     >>> identity("u-7"), identity(42), identity(0), identity(""), identity(True), identity(4.5)
     ('u-7', '42', '0', None, None, None)

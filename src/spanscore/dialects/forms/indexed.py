@@ -1,4 +1,6 @@
-"""Gather attributes whose keys contain indices (`prefix.0.role`, `prefix.0.tool_calls.1.name`) into nested objects."""
+"""Gather attributes whose keys contain indices (`prefix.0.role`, `prefix.0.tool_calls.1.name`) into
+nested objects.
+"""
 
 from typing import Any
 
@@ -8,7 +10,9 @@ _MAX_PATH = 12  # the deepest key of any dialect has seven parts
 
 
 def indexed(attributes: Attributes, prefix: str) -> list[dict[str, Any]]:
-    """The objects `prefix.0`, `prefix.1`, … by index. An index is only sorted by, so a huge one costs nothing.
+    """The objects `prefix.0`, `prefix.1`, … by index.
+
+    An index is only sorted by, so a huge one costs nothing.
 
     >>> indexed({"p.1.a.x": 2, "p.0.a": 1, "p.999999999.a": 3, "p.z": 4}, "p.")
     [{'a': 1}, {'a': {'x': 2}}, {'a': 3}]
@@ -28,14 +32,18 @@ def elements(node: object) -> list[Any]:
     if not isinstance(node, dict):
         return []
     numbered = [(key, value) for key, value in node.items() if key.isascii() and key.isdigit()]
-    return [value for _, value in sorted(numbered, key=lambda x: (len(x[0].lstrip("0")), x[0].lstrip("0")))]
+    return [
+        value
+        for _, value in sorted(numbered, key=lambda x: (len(x[0].lstrip("0")), x[0].lstrip("0")))
+    ]
 
 
 def _put(node: dict[str, Any], path: list[str], value: Any) -> None:
     for part in path[:-1]:
         child = node.get(part)
         if not isinstance(child, dict):
-            if part in node:  # a value and objects below the same key: hostile or broken, the first one stays
+            # a value and objects below the same key: hostile or broken, the first one stays
+            if part in node:
                 return
             child = node[part] = {}
         node = child

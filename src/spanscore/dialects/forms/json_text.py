@@ -1,4 +1,6 @@
-"""Keep an agent's question or answer as text though it is JSON, if its model call received or produced this text."""
+"""Keep an agent's question or answer as text though it is JSON, if its model call received or
+produced this text.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -9,12 +11,18 @@ from spanscore.model.step import Message, Step
 _BEGINNINGS = ("{", "[", '"')
 
 
-def keep_json_text(steps: Sequence[Step], recorded: Callable[[Attributes], tuple[Value, Value]]) -> list[Step]:
-    """The steps; a question or answer that was read as a value is text if a model call below has exactly that text.
+def keep_json_text(
+    steps: Sequence[Step], recorded: Callable[[Attributes], tuple[Value, Value]]
+) -> list[Step]:
+    """The steps; a question or answer that was read as a value is text if a model call below has
+    exactly that text.
 
-    `recorded` gives what an agent's span recorded of both, of which a value and a text that is JSON look alike.
+    `recorded` gives what an agent's span recorded of both, of which a value and a text that is JSON
+    look alike.
     """
-    unsure = {x.span.span_id: tuple(map(_text, recorded(x.span.attributes))) for x in steps if _is_read(x)}
+    unsure = {
+        x.span.span_id: tuple(map(_text, recorded(x.span.attributes))) for x in steps if _is_read(x)
+    }
     questions, answers = set[str](), set[str]()
     for step in steps:
         above = step.span.parent_span_id
@@ -25,8 +33,14 @@ def keep_json_text(steps: Sequence[Step], recorded: Callable[[Attributes], tuple
             questions.add(above)
         if returned is not None and returned == _last(step.output, "assistant"):
             answers.add(above)
-    found = [_with_question(x, unsure[x.span.span_id][0]) if x.span.span_id in questions else x for x in steps]
-    return [_with_answer(x, unsure[x.span.span_id][1]) if x.span.span_id in answers else x for x in found]
+    found = [
+        _with_question(x, unsure[x.span.span_id][0]) if x.span.span_id in questions else x
+        for x in steps
+    ]
+    return [
+        _with_answer(x, unsure[x.span.span_id][1]) if x.span.span_id in answers else x
+        for x in found
+    ]
 
 
 def _with_question(step: Step, question: str | None) -> Step:
@@ -42,7 +56,9 @@ def _with_answer(step: Step, answer: str | None) -> Step:
 
 
 def _is_read(step: Step) -> bool:
-    """Whether the step records a question or an answer as an agent's, or as that of a function around one."""
+    """Whether the step records a question or an answer as an agent's, or as that of a function
+    around one.
+    """
     content = step.input or step.output or step.input_text or step.output_text or step.output_json
     return step.kind in {"agent", "workflow"} and bool(content)
 

@@ -1,4 +1,6 @@
-"""Open LangChain's messages and states, which many instrumentations record as LangChain serializes them."""
+"""Open LangChain's messages and states, which many instrumentations record as LangChain serializes
+them.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -29,11 +31,15 @@ _STRUCTURED = "Returning structured response: "
 """What create_agent answers a call of the tool that stands for a structured answer."""
 
 _OWN_IDS = ("run-", "lc_")
-"""With which the ids begin that LangChain gives to messages: the run's, and whatever else is of its own making."""
+"""With which the ids begin that LangChain gives to messages: the run's, and whatever else is of its
+own making.
+"""
 
 
 def state_messages(state: object) -> tuple[Message, ...] | None:
-    """The messages of a graph's state, a model's input or generations; None for what contains no messages."""
+    """The messages of a graph's state, a model's input or generations; None for what contains no
+    messages.
+    """
     if isinstance(state, dict) and isinstance(state.get("generations"), list):
         items: object = list(_generated(state["generations"]))
     else:
@@ -47,12 +53,17 @@ def state_messages(state: object) -> tuple[Message, ...] | None:
 
 
 def response_id(output: object) -> str | None:
-    """The provider's id of the response in a model run's output, which LangChain keeps beside its own id of the run."""
+    """The provider's id of the response in a model run's output, which LangChain keeps beside its
+    own id of the run.
+    """
     generations = output.get("generations") if isinstance(output, dict) else None
     if not isinstance(output, dict) or not isinstance(generations, list):
         return None
     messages = [fields_of(x)[0] for x in _generated(generations)]
-    metadata = [x.get("response_metadata") for x in messages] + [output.get("llm_output"), output.get("llmOutput")]
+    metadata = [x.get("response_metadata") for x in messages] + [
+        output.get("llm_output"),
+        output.get("llmOutput"),
+    ]
     ids = [x.get("id") for x in metadata if isinstance(x, dict)] + [x.get("id") for x in messages]
     return next((x for x in ids if isinstance(x, str) and x and not x.startswith(_OWN_IDS)), None)
 
@@ -61,12 +72,16 @@ def after_question(state: tuple[Message, ...] | None) -> tuple[Message, ...] | N
     """What a graph added to its state: all messages after the user's last one."""
     if state is None:
         return None
-    question_at = max((i for i, x in enumerate(state) if x.role == "user" and x.text is not None), default=-1)
+    question_at = max(
+        (i for i, x in enumerate(state) if x.role == "user" and x.text is not None), default=-1
+    )
     return state[question_at + 1 :]
 
 
 def _answered(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """The messages with a structured answer as text: the model gives it as a call of a tool that only stands for it."""
+    """The messages with a structured answer as text: the model gives it as a call of a tool that
+    only stands for it.
+    """
     call_id = _structured_answer(messages)
     at = next((i for i in range(len(messages) - 1, -1, -1) if messages[i].calls), None)
     if call_id is None or at is None:
@@ -77,11 +92,18 @@ def _answered(messages: tuple[Message, ...]) -> tuple[Message, ...]:
         return messages
     left = tuple(x for x in requesting.calls if x is not answer)
     kept = (replace(requesting, calls=left),) if left or requesting.text else ()
-    return (*messages[:at], *kept, *messages[at + 1 : -1], Message("assistant", printed(answer.arguments)))
+    return (
+        *messages[:at],
+        *kept,
+        *messages[at + 1 : -1],
+        Message("assistant", printed(answer.arguments)),
+    )
 
 
 def _structured_answer(messages: tuple[Message, ...]) -> tuple[str | None] | None:
-    """The id of the call that the last message answers, if its result is only the notice of a structured answer."""
+    """The id of the call that the last message answers, if its result is only the notice of a
+    structured answer.
+    """
     if not messages or len(messages[-1].results) != 1:
         return None
     result = messages[-1].results[0]
@@ -93,7 +115,9 @@ def _generated(generations: list[Any]) -> Iterator[Any]:
     for batch in generations[:1]:
         for generation in batch if isinstance(batch, list) else ():
             if isinstance(generation, dict):
-                yield generation.get("message", {"role": "assistant", "content": generation.get("text")})
+                yield generation.get(
+                    "message", {"role": "assistant", "content": generation.get("text")}
+                )
 
 
 def _message(item: object) -> Message | None:
@@ -107,15 +131,26 @@ def _message(item: object) -> Message | None:
     calls = fields.get("tool_calls") or beside.get("tool_calls")
     content = fields.get("content")
     if calls and isinstance(content, list):  # Anthropic's blocks repeat the calls
-        content = [x for x in content if not (isinstance(x, dict) and x.get("type") in ("tool_use", "function_call"))]
-    plain = {"role": role, "content": content, "tool_calls": calls, "reasoning_content": _reasoning(beside)}
+        content = [
+            x
+            for x in content
+            if not (isinstance(x, dict) and x.get("type") in ("tool_use", "function_call"))
+        ]
+    plain = {
+        "role": role,
+        "content": content,
+        "tool_calls": calls,
+        "reasoning_content": _reasoning(beside),
+    }
     if role == "tool":
         plain |= {"tool_call_id": fields.get("tool_call_id"), "status": fields.get("status")}
     return message(plain, role)
 
 
 def _reasoning(beside: dict[str, Any]) -> str | None:
-    """What the model thought, which some integrations keep beside its message: as text, or as OpenAI's item."""
+    """What the model thought, which some integrations keep beside its message: as text, or as
+    OpenAI's item.
+    """
     reasoning = beside.get("reasoning_content")
     item = beside.get("reasoning") if reasoning is None else None
     if isinstance(item, dict):

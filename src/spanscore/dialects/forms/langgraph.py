@@ -1,4 +1,6 @@
-"""Find the agent that a span of LangChain's or LangGraph's belongs to, by the metadata that every tracer receives."""
+"""Find the agent that a span of LangChain's or LangGraph's belongs to, by the metadata that every
+tracer receives.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,11 +15,15 @@ _BACK_TEXT, _BACK_CALL = "Transferring back to ", "transfer_back_to_"
 
 
 def agent_name(metadata: Mapping[str, object]) -> str | None:
-    """The agent that a step belongs to: the one named, else the node that runs the graph which the step is in.
+    """The agent that a step belongs to: the one named, else the node that runs the graph which the
+    step is in.
 
     >>> agent_name({"lc_agent_name": "clerk", "langgraph_checkpoint_ns": "desk:1f|tools:2a"})
     'clerk'
-    >>> agent_name({"langgraph_checkpoint_ns": "desk:1f|tools:2a"}), agent_name({"langgraph_checkpoint_ns": "tools:2a"})
+    >>> (
+    ...     agent_name({"langgraph_checkpoint_ns": "desk:1f|tools:2a"}),
+    ...     agent_name({"langgraph_checkpoint_ns": "tools:2a"}),
+    ... )
     ('desk', None)
     """
     named = metadata.get("lc_agent_name")
@@ -30,7 +36,8 @@ def agent_name(metadata: Mapping[str, object]) -> str | None:
 
 
 def is_agent(name: str, metadata: Mapping[str, object], *, outermost: bool) -> bool:
-    """Whether the chain called `name` is an agent: a graph named as one, or what is around all other steps.
+    """Whether the chain called `name` is an agent: a graph named as one, or what is around all
+    other steps.
 
     Nodes are none, however they are called: they have a place in a graph.
     """
@@ -54,7 +61,8 @@ def metadata(attributes: Attributes, prefix: str) -> dict[str, object]:
 
 
 def without_hand_back(messages: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
-    """The messages without the call that the supervisor's library makes up when an agent has finished.
+    """The messages without the call that the supervisor's library makes up when an agent has
+    finished.
 
     No model requested it and no tool ran: it only gives the turn back to the supervisor.
     """

@@ -1,4 +1,6 @@
-"""Read a call of an MCP tool from the parameters and the result of its request, as the protocol has them."""
+"""Read a call of an MCP tool from the parameters and the result of its request, as the protocol has
+them.
+"""
 
 from typing import Any
 
@@ -11,9 +13,16 @@ from spanscore.model.span import Span, Value
 
 
 def read_call(span: Span, parameters: Any, answer: Value) -> Facts:
-    """The facts of a call. What a tool returns as structure, and as text for those that know no structure, is one."""
+    """The facts of a call.
+
+    What a tool returns as structure, and as text for those that know no structure, is one.
+    """
     request = parameters if isinstance(parameters, dict) else {}
-    facts: Facts = {"kind": "tool", "tool_name": text(request.get("name")), "error": status_error(span)}
+    facts: Facts = {
+        "kind": "tool",
+        "tool_name": text(request.get("name")),
+        "error": status_error(span),
+    }
     if request.get("arguments") is not None:
         facts["arguments"] = arguments(request["arguments"])
     content = structure(answer).value

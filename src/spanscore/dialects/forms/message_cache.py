@@ -1,4 +1,6 @@
-"""Read the input of model calls; messages that an earlier call of the trace received are not read a second time."""
+"""Read the input of model calls; messages that an earlier call of the trace received are not read a
+second time.
+"""
 
 from spanscore.dialects.forms.messages import Messages, messages
 from spanscore.model.span import Value
@@ -9,15 +11,20 @@ _MAX_HISTORIES = 4  # conversations that interleave: an agent's and its sub-agen
 
 
 class MessageCache:
-    """The inputs of a trace's model calls that were read last, since each mostly repeats one of them and goes on."""
+    """The inputs of a trace's model calls that were read last, since each mostly repeats one of
+    them and goes on.
+    """
 
     __slots__ = ("_read",)
 
     def __init__(self) -> None:
-        self._read: list[tuple[str, tuple[Message, ...]]] = []  # each text without the bracket at its end
+        # each text without the bracket at its end
+        self._read: list[tuple[str, tuple[Message, ...]]] = []
 
     def messages(self, value: Value) -> Messages:
-        """As `messages`, but reads only what comes after an earlier input that `value` starts with or repeats."""
+        """As `messages`, but reads only what comes after an earlier input that `value` starts with
+        or repeats.
+        """
         if not isinstance(value, str) or value[-1:] != "]":
             return messages(value)
         found: Messages | None = None

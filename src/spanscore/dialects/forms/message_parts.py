@@ -1,4 +1,6 @@
-"""Add up the parts of a message, in every provider's spelling: texts, thoughts, tool calls and their results."""
+"""Add up the parts of a message, in every provider's spelling: texts, thoughts, tool calls and
+their results.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -45,16 +47,24 @@ class Parts:
         """Add a tool call with its arguments."""
         if isinstance(name, str) and name:
             given = arguments(value)
-            self.calls.append(RequestedCall(call_id(identity), name, None if is_redacted(given) else given))
+            self.calls.append(
+                RequestedCall(call_id(identity), name, None if is_redacted(given) else given)
+            )
             if is_damaged(given):
                 self.damaged.add("calls")
 
-    def result(self, identity: object, value: Any, error: str | None = None, name: object = None) -> None:
+    def result(
+        self, identity: object, value: Any, error: str | None = None, name: object = None
+    ) -> None:
         """Add what a tool returned, and the call that it belongs to."""
         returned, answered_id = result(value), call_id(identity)
         inside = answering(returned, answered_id) if isinstance(returned, dict) else None
         if inside is not None:
-            returned, answered_id, error = inside.value, answered_id or inside.call_id, error or inside.error
+            returned, answered_id, error = (
+                inside.value,
+                answered_id or inside.call_id,
+                error or inside.error,
+            )
         content = None if is_redacted(returned) else returned
         named = name if isinstance(name, str) and name else None
         self.results.append(ToolResult(answered_id, content, error, name=named))
@@ -83,7 +93,8 @@ def add_content(content: Any, parts: Parts, depth: int) -> None:
 
 
 def is_bare_result(content: Any) -> bool:
-    """Whether the content of a tool's message is the result itself, and not parts, of which one is the result.
+    """Whether the content of a tool's message is the result itself, and not parts, of which one is
+    the result.
 
     Or the call: Strands writes what a tool was called with into the tool's name.
     """
@@ -101,7 +112,8 @@ def _is_call_or_result(part: dict[str, Any]) -> bool:
 
 def add_calls(item: Mapping[str, Any], parts: Parts) -> None:
     """Add the calls that a message contains beside its content, and the model's reasoning."""
-    calls, known = item.get("tool_calls"), {x.call_id for x in parts.calls if x.call_id}  # some contain them twice
+    # some contain them twice
+    calls, known = item.get("tool_calls"), {x.call_id for x in parts.calls if x.call_id}
     calls = structure(calls).value if isinstance(calls, str) else calls
     for call in calls if isinstance(calls, list) else ():
         if isinstance(call, str):  # LiveKit prints each call as JSON
@@ -112,11 +124,15 @@ def add_calls(item: Mapping[str, Any], parts: Parts) -> None:
     function = item.get("function_call")
     if isinstance(function, dict) and not parts.calls:
         _call_part(function, parts, None)
-    parts.think(item.get("reasoning_content", item.get("reasoning")))  # vLLM and OpenRouter have the shorter name
+    # vLLM and OpenRouter have the shorter name
+    parts.think(item.get("reasoning_content", item.get("reasoning")))
 
 
 def add_part(part: Any, parts: Parts, depth: int) -> None:
-    """Add one part. A part that is not understood (an image, a file, what is yet to be invented) is left out."""
+    """Add one part.
+
+    A part that is not understood (an image, a file, what is yet to be invented) is left out.
+    """
     if isinstance(part, str):
         parts.text(part)
     elif isinstance(part, dict) and depth < _MAX_NESTING:
@@ -129,7 +145,9 @@ def add_part(part: Any, parts: Parts, depth: int) -> None:
 
 
 def _by_suffix(kind: str) -> "_Handler | None":
-    """What reads Anthropic's blocks of the tools that it runs itself: `server_tool_use`, `web_search_tool_result`."""
+    """What reads Anthropic's blocks of the tools that it runs itself: `server_tool_use`,
+    `web_search_tool_result`.
+    """
     if kind.endswith("_tool_result"):
         return _result_part
     return _typed_call_part if kind.endswith("_tool_use") else None
@@ -166,7 +184,11 @@ def _call_part(part: dict[str, Any], parts: Parts, identity: object = None) -> N
     if isinstance(function, dict):
         identity, part = first(part, _IDS), function
     value = first(part, ("arguments", "input", "args", "parameters", "server_tool_call"))
-    parts.call(first(part, _IDS) if identity is None else identity, first(part, ("name", "toolName")), value)
+    parts.call(
+        first(part, _IDS) if identity is None else identity,
+        first(part, ("name", "toolName")),
+        value,
+    )
 
 
 def _typed_call_part(part: dict[str, Any], parts: Parts, _depth: int) -> None:
@@ -177,17 +199,23 @@ def _result_part(part: dict[str, Any], parts: Parts, _depth: int) -> None:
     value = first(part, ("response", "result", "output", "content", "server_tool_call_response"))
     value, error = sdk_output(value)
     value = [value] if isinstance(value, dict) and value.get("type") == "text" else value
-    parts.result(first(part, _RESULT_IDS), value, stated_error(part, value) or error, part.get("name"))
+    parts.result(
+        first(part, _RESULT_IDS), value, stated_error(part, value) or error, part.get("name")
+    )
 
 
 def _vercel_result(part: dict[str, Any], parts: Parts, _depth: int) -> None:
-    """Vercel AI SDK's result, from its version 5 on in an envelope that records the type of the value."""
+    """Vercel AI SDK's result, from its version 5 on in an envelope that records the type of the
+    value.
+    """
     value = part.get("output")
     kind = str(value.get("type")) if isinstance(value, dict) else None
     if value is None:
         _result_part(part, parts, _depth)
     elif kind == "text":
-        parts.results.append(ToolResult(call_id(part.get("toolCallId")), opened(value.get("value"), scalars=False)))
+        parts.results.append(
+            ToolResult(call_id(part.get("toolCallId")), opened(value.get("value"), scalars=False))
+        )
     elif kind in _VERCEL_VALUES and "value" in value:
         error = printed(value["value"]) if kind.startswith("error-") else None
         parts.result(part.get("toolCallId"), value["value"], error)
@@ -198,7 +226,12 @@ def _vercel_result(part: dict[str, Any], parts: Parts, _depth: int) -> None:
 def _bedrock_result(part: dict[str, Any], parts: Parts, _depth: int) -> None:
     content = part.get("content")
     value: Any = content
-    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict) and len(content[0]) == 1:
+    if (
+        isinstance(content, list)
+        and len(content) == 1
+        and isinstance(content[0], dict)
+        and len(content[0]) == 1
+    ):
         value = next((content[0][x] for x in ("text", "json") if x in content[0]), content)
     elif isinstance(content, list):
         value = bedrock_blocks.content(content)
@@ -206,16 +239,24 @@ def _bedrock_result(part: dict[str, Any], parts: Parts, _depth: int) -> None:
 
 
 def _gemini_result(part: dict[str, Any], parts: Parts, _depth: int) -> None:
-    parts.result(first(part, _RESULT_IDS), first(part, ("response", "output")), name=part.get("name"))
+    parts.result(
+        first(part, _RESULT_IDS), first(part, ("response", "output")), name=part.get("name")
+    )
 
 
 def _gemini_code(part: dict[str, Any], parts: Parts, _depth: int) -> None:
     """The code that Gemini's own tool ran."""
-    parts.call(part.get("id"), _CODE_EXECUTION, {key: value for key, value in part.items() if key != "id"})
+    parts.call(
+        part.get("id"), _CODE_EXECUTION, {key: value for key, value in part.items() if key != "id"}
+    )
 
 
 def _gemini_code_result(part: dict[str, Any], parts: Parts, _depth: int) -> None:
-    parts.result(part.get("id"), {key: value for key, value in part.items() if key != "id"}, name=_CODE_EXECUTION)
+    parts.result(
+        part.get("id"),
+        {key: value for key, value in part.items() if key != "id"},
+        name=_CODE_EXECUTION,
+    )
 
 
 def _message_part(part: dict[str, Any], parts: Parts, depth: int) -> None:
@@ -226,7 +267,8 @@ def stated_error(part: Mapping[str, Any], value: Any) -> str | None:
     """The text of a result whose envelope marks it as an error."""
     if part.get("is_error") is True or part.get("isError") is True or part.get("status") == "error":
         return printed(result(value))
-    if isinstance(value, dict) and str(value.get("type")).endswith("_tool_result_error"):  # of Anthropic's own tools
+    # of Anthropic's own tools
+    if isinstance(value, dict) and str(value.get("type")).endswith("_tool_result_error"):
         return printed(value.get("error_code"))
     return None
 
@@ -242,7 +284,16 @@ def first(part: Mapping[str, Any], keys: tuple[str, ...]) -> Json:
 _Handler: TypeAlias = Callable[[dict[str, Any], Parts, int], None]
 _CODE_EXECUTION = "code_execution"
 _IDS = ("call_id", "callId", "id", "toolCallId", "toolUseId", "ref")
-_RESULT_IDS = ("call_id", "callId", "tool_use_id", "tool_call_id", "toolCallId", "toolUseId", "id", "ref")
+_RESULT_IDS = (
+    "call_id",
+    "callId",
+    "tool_use_id",
+    "tool_call_id",
+    "toolCallId",
+    "toolUseId",
+    "id",
+    "ref",
+)
 _VERCEL_VALUES = frozenset({"json", "content", "error-text", "error-json"})
 _RESULTS = frozenset(
     {
@@ -257,9 +308,19 @@ _RESULTS = frozenset(
 _IN_PARTS = _RESULTS | {"tool_call"}
 KINDS: dict[str, _Handler] = {
     **dict.fromkeys(("text", "input_text", "output_text", "refusal"), _text_part),
-    **dict.fromkeys(("reasoning", "thinking", "redacted_thinking", "summary_text"), _reasoning_part),
     **dict.fromkeys(
-        ("tool_call", "tool_use", "tool-call", "toolUse", "function_call", "function", "server_tool_call"),
+        ("reasoning", "thinking", "redacted_thinking", "summary_text"), _reasoning_part
+    ),
+    **dict.fromkeys(
+        (
+            "tool_call",
+            "tool_use",
+            "tool-call",
+            "toolUse",
+            "function_call",
+            "function",
+            "server_tool_call",
+        ),
         _typed_call_part,
     ),
     **dict.fromkeys(_RESULTS, _result_part),

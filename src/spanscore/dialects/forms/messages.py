@@ -1,4 +1,6 @@
-"""Open messages in every provider's spelling: semconv parts, OpenAI, Anthropic, Bedrock, Gemini and AI SDK blocks."""
+"""Open messages in every provider's spelling: semconv parts, OpenAI, Anthropic, Bedrock, Gemini and
+AI SDK blocks.
+"""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -17,7 +19,14 @@ from spanscore.dialects.forms.message_parts import (
     stated_error,
 )
 from spanscore.dialects.forms.structure import plain_structure, structure
-from spanscore.dialects.forms.unusual_messages import UNUSUAL, calls_in, definition, printed_message, typed_role, usual
+from spanscore.dialects.forms.unusual_messages import (
+    UNUSUAL,
+    calls_in,
+    definition,
+    printed_message,
+    typed_role,
+    usual,
+)
 from spanscore.model.span import Value
 from spanscore.model.step import Message, MessageFact
 
@@ -40,9 +49,11 @@ _LOST: frozenset[MessageFact] = frozenset({"text", "calls", "results"})
 
 
 class Messages(NamedTuple):
-    """The messages of an attribute, or None where it contains none; and whether some of them were cut off or hidden.
+    """The messages of an attribute, or None where it contains none; and whether some of them were
+    cut off or hidden.
 
-    Of a list that was cut the last message stands for what is lost. A message cut inside names its own damaged facts.
+    Of a list that was cut the last message stands for what is lost. A message cut inside names its
+    own damaged facts.
     """
 
     messages: tuple[Message, ...] | None
@@ -50,7 +61,10 @@ class Messages(NamedTuple):
 
 
 def messages(value: Value, default_role: str = "user") -> Messages:
-    """The messages of an attribute: a list of them, one, or plain text. What cannot be read costs only itself."""
+    """The messages of an attribute: a list of them, one, or plain text.
+
+    What cannot be read costs only itself.
+    """
     parsed, damaged = plain_structure(value)
     if parsed is None:
         return Messages(None, damaged)
@@ -64,7 +78,9 @@ def messages(value: Value, default_role: str = "user") -> Messages:
 
 
 def _items(parsed: Any) -> list[Any]:
-    """The messages as they were written: those of a list, of the one conversation of a batch, or of a whole request."""
+    """The messages as they were written: those of a list, of the one conversation of a batch, or of
+    a whole request.
+    """
     items = parsed if isinstance(parsed, list) else [parsed]
     only = items[0] if len(items) == 1 else None
     if isinstance(only, list):
@@ -73,14 +89,22 @@ def _items(parsed: Any) -> list[Any]:
 
 
 def _one(item: Any, default_role: str) -> Message | None:
-    """One message of a list, where it is no plain one; None for what is none, as the definition of a tool."""
+    """One message of a list, where it is no plain one; None for what is none, as the definition of
+    a tool.
+    """
     return message(item, default_role) if definition(item) is None else None
 
 
 def _contains_messages(parsed: Any) -> bool:
-    """Whether what was read as JSON is messages, and not the text of a message that is itself JSON."""
+    """Whether what was read as JSON is messages, and not the text of a message that is itself
+    JSON.
+    """
     if isinstance(parsed, list):
-        return not parsed or isinstance(parsed[0], dict) or any(isinstance(x, (dict, list)) for x in parsed)
+        return (
+            not parsed
+            or isinstance(parsed[0], dict)
+            or any(isinstance(x, (dict, list)) for x in parsed)
+        )
     if isinstance(parsed, dict):
         return is_message(parsed) or _within(parsed) is not None
     return isinstance(parsed, str)
@@ -107,7 +131,9 @@ def _within(body: Mapping[str, Any]) -> list[Any] | None:
 
 
 def blocks(text: object) -> list[Any] | None:
-    """The provider's content blocks that `text` contains as JSON; None for any other text, JSON or not."""
+    """The provider's content blocks that `text` contains as JSON; None for any other text, JSON or
+    not.
+    """
     if not isinstance(text, str) or not text.startswith('[{"'):
         return None
     parsed = structure(text).value
@@ -115,7 +141,9 @@ def blocks(text: object) -> list[Any] | None:
 
 
 def with_blocks(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The attributes of an event, their blocks in JSON opened; a body contains blocks as they are."""
+    """The attributes of an event, their blocks in JSON opened; a body contains blocks as they
+    are.
+    """
     opened = {key: blocks(event.get(key)) for key in ("content", "message")}
     return {**event, **{key: value for key, value in opened.items() if value is not None}}
 
@@ -129,7 +157,9 @@ def _is_block(block: object) -> bool:
 
 
 def is_item(value: Mapping[str, Any]) -> bool:
-    """Whether an object is an item of OpenAI's Responses, a call or a result by itself, none of which needs a role."""
+    """Whether an object is an item of OpenAI's Responses, a call or a result by itself, none of
+    which needs a role.
+    """
     kind = value.get("type")
     if kind == "function":  # of LangChain, a message of before there were tools
         return "content" not in value
@@ -143,7 +173,9 @@ def message(item: object, default_role: str) -> Message | None:
 
 
 def system_text(value: Value) -> tuple[str | None, bool]:
-    """The text of system instructions, which are parts, messages or plain text; and whether they were redacted."""
+    """The text of system instructions, which are parts, messages or plain text; and whether they
+    were redacted.
+    """
     return _system_of_text(value) if isinstance(value, str) else _system(value)
 
 
@@ -172,7 +204,9 @@ def _read(item: object, default_role: str) -> tuple[str | None, Parts]:
         return default_role, parts
     if not isinstance(fields, dict):
         return None, parts
-    return _read_fields(fields if UNUSUAL.isdisjoint(fields) else usual(fields), default_role, parts), parts
+    return _read_fields(
+        fields if UNUSUAL.isdisjoint(fields) else usual(fields), default_role, parts
+    ), parts
 
 
 def _read_fields(item: Mapping[str, Any], default_role: str, parts: Parts) -> str | None:
@@ -196,10 +230,14 @@ def _read_fields(item: Mapping[str, Any], default_role: str, parts: Parts) -> st
 
 
 def _read_tool_message(item: Mapping[str, Any], content: Any, parts: Parts) -> str:
-    """Add what a tool's message has: a result, which is mostly its content, or calls, which make it the assistant's."""
+    """Add what a tool's message has: a result, which is mostly its content, or calls, which make it
+    the assistant's.
+    """
     answered = item.get("tool_call_id")
     if content is None and "response" in item:
-        parts.result(answered or item.get("id"), item["response"], stated_error(item, None), item.get("name"))
+        parts.result(
+            answered or item.get("id"), item["response"], stated_error(item, None), item.get("name")
+        )
         return "tool"
     calls = calls_in(content) if answered is None else None
     if calls is not None:
@@ -214,7 +252,19 @@ def _read_tool_message(item: Mapping[str, Any], content: Any, parts: Parts) -> s
     return "tool"
 
 
-_KEYS = frozenset({"role", "parts", "content", "refusal", "text", "tool_calls", "function_call", "tool_call_id", *KEYS})
+_KEYS = frozenset(
+    {
+        "role",
+        "parts",
+        "content",
+        "refusal",
+        "text",
+        "tool_calls",
+        "function_call",
+        "tool_call_id",
+        *KEYS,
+    }
+)
 """Of which every message has at least one."""
 
 _NO_MESSAGES = (None, "placeholder")
@@ -230,6 +280,13 @@ _ITEM_ROLES = {
     **dict.fromkeys(("function_call", "reasoning", "message"), "assistant"),
     **dict.fromkeys(("function", "tool_call", "tool_use", "tool-call", "toolUse"), "assistant"),
     **dict.fromkeys(
-        ("function_call_output", "function_call_result", "tool_call_response", "tool_result", "tool-result"), "tool"
+        (
+            "function_call_output",
+            "function_call_result",
+            "tool_call_response",
+            "tool_result",
+            "tool-result",
+        ),
+        "tool",
     ),
 }

@@ -1,4 +1,6 @@
-"""Find the messages in a whole request or response, of a provider or of LangChain, which wrappers record as it is."""
+"""Find the messages in a whole request or response, of a provider or of LangChain, which wrappers
+record as it is.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -23,7 +25,8 @@ _TEXTS: Final = frozenset({"text", "completion"})
 
 
 def messages_of(body: Value, role: str) -> tuple[Message, ...] | None:
-    """The messages of a request or response of OpenAI, Anthropic, Gemini or Bedrock; None where there are none.
+    """The messages of a request or response of OpenAI, Anthropic, Gemini or Bedrock; None where
+    there are none.
 
     `role` is that of content without one: "user" in a request, "assistant" in a response.
     """
@@ -52,17 +55,22 @@ def _of_object(body: dict[str, Any], role: str) -> tuple[Message, ...] | None:
 def _of_one_message(body: dict[str, Any], role: str) -> tuple[Message, ...] | None:
     """The message that is the answer, or that the object itself is."""
     content = body.get("content")
-    if isinstance(content, dict) and isinstance(content.get("parts"), list):  # Gemini's, without its candidate
+    # Gemini's, without its candidate
+    if isinstance(content, dict) and isinstance(content.get("parts"), list):
         return messages([content], role).messages
-    around = body if body.keys() == {"message"} else body.get("output")  # where Bedrock's Converse has it
+    # where Bedrock's Converse has it
+    around = body if body.keys() == {"message"} else body.get("output")
     if isinstance(around, dict) and isinstance(around.get("message"), dict):
         return messages([around["message"]], role).messages
-    is_own = is_message({key: value for key, value in body.items() if key != "text"})  # that may be a field of its own
+    # that may be a field of its own
+    is_own = is_message({key: value for key, value in body.items() if key != "text"})
     return messages(body, role).messages if is_own else None
 
 
 def items_of(listed: list[Any]) -> list[Any]:
-    """Messages or items, or those in the responses that a list is of, as OpenAI's Agents SDK gives a stream's."""
+    """Messages or items, or those in the responses that a list is of, as OpenAI's Agents SDK gives
+    a stream's.
+    """
     responses = [x for x in listed if isinstance(x, dict) and x.get("object") == "response"]
     if not responses or len(responses) < len(listed):
         return listed
@@ -70,7 +78,9 @@ def items_of(listed: list[Any]) -> list[Any]:
 
 
 def offered(*bodies: Any) -> tuple[Tool, ...] | None:
-    """The tools on offer that a parsed request lists, or the response that repeats it: beside or among the messages."""
+    """The tools on offer that a parsed request lists, or the response that repeats it: beside or
+    among the messages.
+    """
     for body in bodies:
         listed = _listed_tools(body)
         if listed is not None:
@@ -93,11 +103,15 @@ def _listed_tools(body: Any) -> Any:
 
 def _is_definitions(listed: Any) -> bool:
     """Whether a list defines tools, as objects or JSON; it does not where Python printed them."""
-    return isinstance(listed, list) and all(isinstance(x, dict) or str(x).startswith("{") for x in listed)
+    return isinstance(listed, list) and all(
+        isinstance(x, dict) or str(x).startswith("{") for x in listed
+    )
 
 
 def system_of(request: Mapping[str, Any]) -> str | None:
-    """The instructions that stand beside the messages of a request: OpenAI's, Anthropic's, Bedrock's or Gemini's."""
+    """The instructions that stand beside the messages of a request: OpenAI's, Anthropic's,
+    Bedrock's or Gemini's.
+    """
     inside = request.get("config")
     given = [request.get(x) for x in SYSTEM]
     given.append(inside.get("system_instruction") if isinstance(inside, dict) else None)
@@ -126,7 +140,9 @@ def _has_generations(value: Any) -> bool:
 
 
 def _is_langchain(item: Any) -> bool:
-    """Whether LangChain wrote the message: serialized, printed with all its fields, or in a batch."""
+    """Whether LangChain wrote the message: serialized, printed with all its fields, or in a
+    batch.
+    """
     if isinstance(item, dict):
         return item.get("type") == "constructor" or "additional_kwargs" in item
     return isinstance(item, list)

@@ -1,4 +1,6 @@
-"""Read the text in which LlamaIndex's ReAct agents call tools and answer, where a model has no calls of its own."""
+"""Read the text in which LlamaIndex's ReAct agents call tools and answer, where a model has no
+calls of its own.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -38,9 +40,13 @@ def _opened(messages: tuple[Message, ...]) -> Iterator[Message]:
     for message in messages:
         text = message.text or ""
         if called and message.role == "user" and text.startswith(_OBSERVATION):
-            yield Message("tool", results=(ToolResult(None, unprinted(text.removeprefix(_OBSERVATION))),))
+            yield Message(
+                "tool", results=(ToolResult(None, unprinted(text.removeprefix(_OBSERVATION))),)
+            )
             continue
-        opened = _opened_answer(text) if message.role == "assistant" and not message.calls else message
+        opened = (
+            _opened_answer(text) if message.role == "assistant" and not message.calls else message
+        )
         called = bool(opened.calls)
         yield opened
 
@@ -74,4 +80,8 @@ def _offered(instructions: str) -> Iterator[Tool]:
         description, _, given = rest.partition(_ARGUMENTS)
         schema = opened(given.partition("\n")[0])
         if name and "\n" not in name:
-            yield Tool(name.strip(), description.strip() or None, schema if isinstance(schema, dict) else None)
+            yield Tool(
+                name.strip(),
+                description.strip() or None,
+                schema if isinstance(schema, dict) else None,
+            )

@@ -9,13 +9,17 @@ from spanscore.model.span import STATUS_ERROR, Span
 
 
 def status_error(span: Span) -> str | None:
-    """Why a span failed, by its status, its exception event or its `error.type`; None where it did not."""
+    """Why a span failed, by its status, its exception event or its `error.type`; None where it did
+    not.
+    """
     attributes = span.attributes
     if span.status_code != STATUS_ERROR and ERROR_TYPE not in attributes:
         return None
     for event in span.events:
         if event.name == "exception":
-            stated = event.attributes.get("exception.message") or event.attributes.get("exception.type")
+            stated = event.attributes.get("exception.message") or event.attributes.get(
+                "exception.type"
+            )
             if text(stated):
                 return _without_blocks(str(stated))
     return _without_blocks(span.status_message) or text(attributes.get(ERROR_TYPE)) or "error"

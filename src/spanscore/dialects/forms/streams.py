@@ -11,15 +11,27 @@ LAST: Final = ("response.completed", "response.incomplete", "response.failed")
 """The events with which a stream of OpenAI's Responses ends, each with all of the response."""
 
 _TEXTS = ("content", "reasoning_content", "refusal")
-_MESSAGES = ("message_start", "message_delta", "content_block_start", "content_block_delta", "content_block_stop")
+_MESSAGES = (
+    "message_start",
+    "message_delta",
+    "content_block_start",
+    "content_block_delta",
+    "content_block_stop",
+)
 
 
 def whole(chunks: Sequence[Any]) -> Chunk | None:
-    """The response that chunks add up to, whatever of them is there; None where they are of no known kind.
+    """The response that chunks add up to, whatever of them is there; None where they are of no
+    known kind.
 
     Of a stream that broke off, calls are left out whose arguments are no JSON yet.
 
-    >>> whole([{"choices": [{"delta": {"content": "It "}}]}, {"choices": [{"delta": {"content": "rains."}}]}])
+    >>> whole(
+    ...     [
+    ...         {"choices": [{"delta": {"content": "It "}}]},
+    ...         {"choices": [{"delta": {"content": "rains."}}]},
+    ...     ]
+    ... )
     {'choices': [{'message': {'role': 'assistant', 'content': 'It rains.'}, 'finish_reason': None}]}
     """
     objects = [x for x in chunks if isinstance(x, dict)]
@@ -30,15 +42,25 @@ def whole(chunks: Sequence[Any]) -> Chunk | None:
 def _reader(chunk: Chunk) -> Callable[[Sequence[Chunk]], Chunk] | None:
     kind = chunk.get("type")
     if isinstance(kind, str):
-        return _of_responses if kind.startswith("response.") else _of_messages if kind in _MESSAGES else None
+        return (
+            _of_responses
+            if kind.startswith("response.")
+            else _of_messages
+            if kind in _MESSAGES
+            else None
+        )
     choices = chunk.get("choices")
-    if isinstance(choices, list) and any(isinstance(x, dict) and isinstance(x.get("delta"), dict) for x in choices):
+    if isinstance(choices, list) and any(
+        isinstance(x, dict) and isinstance(x.get("delta"), dict) for x in choices
+    ):
         return _of_chat
     return _of_converse if not _CONVERSE.keys().isdisjoint(chunk) else None
 
 
 class _Call:
-    """A tool call as it streams in: its arguments come in pieces, all else mostly with the first."""
+    """A tool call as it streams in: its arguments come in pieces, all else mostly with the
+    first.
+    """
 
     __slots__ = ("identity", "name", "pieces")
 
@@ -80,7 +102,9 @@ class _Choice:
             self._take_call({"index": "function_call", "function": delta["function_call"]})
 
     def _take_call(self, piece: Chunk) -> None:
-        """By its index; some give none, or the same to several calls, which then differ in their ids."""
+        """By its index; some give none, or the same to several calls, which then differ in their
+        ids.
+        """
         index, identity, function = piece.get("index"), piece.get("id"), piece.get("function")
         place = index if isinstance(index, (int, str)) else None
         call = self.at.get(place)
@@ -96,12 +120,16 @@ class _Choice:
         texts = {key: "".join(pieces) for key, pieces in self.texts.items()}
         text = texts.get("content") or texts.get("refusal")
         calls = [x for x in self.calls if x.name and (self.reason is not None or x.is_whole)]
-        found: Chunk = {"role": "assistant", "content": text or (None if calls or "content" not in texts else "")}
+        found: Chunk = {
+            "role": "assistant",
+            "content": text or (None if calls or "content" not in texts else ""),
+        }
         if texts.get("reasoning_content"):
             found["reasoning_content"] = texts["reasoning_content"]
         if calls:
             found["tool_calls"] = [
-                {"id": call.identity, "function": {"name": call.name, "arguments": call.arguments}} for call in calls
+                {"id": call.identity, "function": {"name": call.name, "arguments": call.arguments}}
+                for call in calls
             ]
         return found
 
@@ -122,12 +150,16 @@ def _of_chat(chunks: Sequence[Chunk]) -> Chunk:
                 choice.take(listed_choice["delta"])
             if isinstance(listed_choice.get("finish_reason"), str):
                 choice.reason = listed_choice["finish_reason"]
-    answers = [{"message": x.message(), "finish_reason": x.reason} for _, x in sorted(choices.items())]
+    answers = [
+        {"message": x.message(), "finish_reason": x.reason} for _, x in sorted(choices.items())
+    ]
     return {**found, "choices": answers}
 
 
 def _of_responses(chunks: Sequence[Chunk]) -> Chunk:
-    """A response of OpenAI's, as its last event contains it; else the items that were done, and texts until then."""
+    """A response of OpenAI's, as its last event contains it; else the items that were done, and
+    texts until then.
+    """
     response: Chunk = {}
     items: list[Chunk] = []
     texts: dict[Any, list[str]] = {}
@@ -188,7 +220,9 @@ def _of_messages(chunks: Sequence[Chunk]) -> Chunk:
 def _usage(holder: Chunk) -> Chunk:
     """The token counts that a chunk states."""
     counted = holder.get("usage")
-    return {key: x for key, x in counted.items() if x is not None} if isinstance(counted, dict) else {}
+    return (
+        {key: x for key, x in counted.items() if x is not None} if isinstance(counted, dict) else {}
+    )
 
 
 def _add_chunk(chunk: Chunk, content: _Blocks, found: dict[str, str]) -> None:
@@ -211,7 +245,10 @@ def _block(begun: Chunk, pieces: dict[str, list[str]], content: _Blocks) -> Chun
         given = texts.get("partial_json") or begun.get("input", "")
         return None if not content.ended and structure(given).damaged else {**begun, "input": given}
     if "thinking" in texts or begun.get("type") == "thinking":
-        return {"type": "thinking", "thinking": f"{begun.get('thinking') or ''}{texts.get('thinking', '')}"}
+        return {
+            "type": "thinking",
+            "thinking": f"{begun.get('thinking') or ''}{texts.get('thinking', '')}",
+        }
     if "text" in texts or begun.get("type") == "text":
         return {"type": "text", "text": f"{begun.get('text') or ''}{texts.get('text', '')}"}
     return begun or None
@@ -267,7 +304,11 @@ def _converse_block(begun: Chunk, pieces: dict[str, list[str]], blocks: _Blocks)
     used = begun.get("toolUse")
     if isinstance(used, dict):
         given = texts.get("toolUse", "")
-        return None if not blocks.ended and structure(given).damaged else {"toolUse": {**used, "input": given}}
+        return (
+            None
+            if not blocks.ended and structure(given).damaged
+            else {"toolUse": {**used, "input": given}}
+        )
     if "reasoningContent" in texts:
         return {"reasoningContent": {"reasoningText": {"text": texts["reasoningContent"]}}}
     return {"text": texts["text"]} if "text" in texts else None

@@ -1,4 +1,6 @@
-"""Read an attribute that contains structure (a JSON string, an OTLP array or map, a Python repr), whatever is in it."""
+"""Read an attribute that contains structure (a JSON string, an OTLP array or map, a Python repr),
+whatever is in it.
+"""
 
 import ast
 import json
@@ -39,7 +41,10 @@ _HIDDEN = re.compile(
 
 
 class Parsed(NamedTuple):
-    """A JSON value, and whether some of it was cut or redacted on the way. A value of None: nothing could be read."""
+    """A JSON value, and whether some of it was cut or redacted on the way.
+
+    A value of None: nothing could be read.
+    """
 
     value: Any
     damaged: bool = False
@@ -48,7 +53,12 @@ class Parsed(NamedTuple):
 def is_redacted(text: object) -> bool:
     """Whether `text` stands for hidden content.
 
-    >>> is_redacted("[REDACTED]"), is_redacted("[Scrubbed due to 'password']"), is_redacted("****"), is_redacted("[1]")
+    >>> (
+    ...     is_redacted("[REDACTED]"),
+    ...     is_redacted("[Scrubbed due to 'password']"),
+    ...     is_redacted("****"),
+    ...     is_redacted("[1]"),
+    ... )
     (True, True, True, False)
     """
     if not isinstance(text, str) or text[-1:] not in _ENDS_OF_MARKS or len(text) > _MAX_MARK_CHARS:
@@ -59,8 +69,8 @@ def is_redacted(text: object) -> bool:
 def structure(value: Value) -> Parsed:
     """The JSON array or object that an attribute contains.
 
-    Of an array that was cut, the elements that are whole are kept. Text that is no JSON and does not look as if it had
-    been is kept as text.
+    Of an array that was cut, the elements that are whole are kept. Text that is no JSON and does
+    not look as if it had been is kept as text.
     """
     return Parsed(*plain_structure(value))
 
@@ -87,10 +97,12 @@ def literal(text: str) -> Json:
     if len(text) > _MAX_REPR_CHARS:
         return text
     encoded = _literal(text) if len(text) > _MAX_REPEATED_CHARS else _repeated_literal(text)
-    return text if encoded is None else json.loads(encoded)  # each gets a value of its own, which it may change
+    # each gets a value of its own, which it may change
+    return text if encoded is None else json.loads(encoded)
 
 
-@lru_cache(maxsize=256)  # every model call of an agent repeats those of the calls before it, and they are slow to read
+# every model call of an agent repeats those of the calls before it, and they are slow to read
+@lru_cache(maxsize=256)
 def _repeated_literal(text: str) -> str | None:
     return _literal(text)
 
@@ -112,12 +124,19 @@ def _as_python_reads(escape: re.Match[str]) -> str:
 
 
 def opened(value: Any, *, scalars: bool = True) -> Json:
-    """What a recorded value stands for: JSON in text becomes the value, any other text stays as it is.
+    """What a recorded value stands for: JSON in text becomes the value, any other text stays as it
+    is.
 
-    With `scalars` False only arrays and objects are opened, for text that is known not to be JSON-encoded. JSON text
-    inside JSON text is opened when it is an array or object.
+    With `scalars` False only arrays and objects are opened, for text that is known not to be
+    JSON-encoded. JSON text inside JSON text is opened when it is an array or object.
 
-    >>> opened('{"a": 1}'), opened("22C, sunny"), opened('"yes"'), opened("0"), opened("0", scalars=False)
+    >>> (
+    ...     opened('{"a": 1}'),
+    ...     opened("22C, sunny"),
+    ...     opened('"yes"'),
+    ...     opened("0"),
+    ...     opened("0", scalars=False),
+    ... )
     ({'a': 1}, '22C, sunny', 'yes', 0, '0')
     >>> opened("00042"), opened("0.10"), opened("98765432109876543210")
     ('00042', '0.10', '98765432109876543210')
@@ -197,7 +216,9 @@ def whole_members(text: str) -> tuple[dict[str, Json], str | None]:
 
 
 def _too_deep(text: str, parsed: object) -> bool:
-    """Whether `parsed` is nested beyond MAX_DEPTH; the text is counted first, since few have brackets enough."""
+    """Whether `parsed` is nested beyond MAX_DEPTH; the text is counted first, since few have
+    brackets enough.
+    """
     if len(text) <= 2 * MAX_DEPTH or text.count("[") + text.count("{") <= MAX_DEPTH:
         return False
     level, depth = [parsed], 0

@@ -1,19 +1,29 @@
-"""Recognise what was cut on its way: by the markers that instrumentations add, or by JSON that just ends."""
+"""Recognise what was cut on its way: by the markers that instrumentations add, or by JSON that just
+ends.
+"""
 
 import re
 from typing import Any
 
 from spanscore.dialects.forms.structure import MAX_DEPTH, is_redacted, structure
 
-_TRUNCATED = re.compile(r"[\[(<][^\[\]()<>]{0,60}\btruncated\b[^\[\]()<>]{0,60}[\])>]?\s*", re.IGNORECASE)
+_TRUNCATED = re.compile(
+    r"[\[(<][^\[\]()<>]{0,60}\btruncated\b[^\[\]()<>]{0,60}[\])>]?\s*", re.IGNORECASE
+)
 _TAIL_CHARS = 160
 _MIN_CHARS_OF_ELLIPSIS = 200  # shorter texts end in one because somebody hesitates
-_MAX_CHARS = 1024 * 1024  # nobody cuts what is longer to less than this; the text is walked token by token
+# nobody cuts what is longer to less than this; the text is walked token by token
+_MAX_CHARS = 1024 * 1024
 _ESCAPE = "\\"
 _QUOTES = ('"', "'")
 _CLOSING = {"{": "}", "[": "]"}
-_OPENING = re.compile(r"""\s*(?:\{\s*["'}]|\{\s*$|\[\s*(?:["'\[{\]\d-]|true|false|null|True|False|None|$))""")
-_TOKENS = re.compile(r"""(?:"[^"\\]*(?:\\.[^"\\]*)*|'[^'\\]*(?:\\.[^'\\]*)*)(?P<end>["']|\\?\Z)|[\[\]{},]""", re.DOTALL)
+_OPENING = re.compile(
+    r"""\s*(?:\{\s*["'}]|\{\s*$|\[\s*(?:["'\[{\]\d-]|true|false|null|True|False|None|$))"""
+)
+_TOKENS = re.compile(
+    r"""(?:"[^"\\]*(?:\\.[^"\\]*)*|'[^'\\]*(?:\\.[^'\\]*)*)(?P<end>["']|\\?\Z)|[\[\]{},]""",
+    re.DOTALL,
+)
 LAST_OF_MARKERS = frozenset("])>…d D_*\n")
 """The last character of every text with such a marker: all other texts need no closer look."""
 
@@ -21,7 +31,11 @@ LAST_OF_MARKERS = frozenset("])>…d D_*\n")
 def is_cut(text: str) -> bool:
     """Whether `text` ends in a marker of truncation.
 
-    >>> is_cut("The weather in ...[TRUNCATED]"), is_cut("It rains [3 lines truncated]"), is_cut("Well…")
+    >>> (
+    ...     is_cut("The weather in ...[TRUNCATED]"),
+    ...     is_cut("It rains [3 lines truncated]"),
+    ...     is_cut("Well…"),
+    ... )
     (True, True, False)
     """
     if text[-1:] not in LAST_OF_MARKERS:
@@ -29,16 +43,22 @@ def is_cut(text: str) -> bool:
     if text[-1] == "…":
         return len(text) >= _MIN_CHARS_OF_ELLIPSIS
     tail = text[-_TAIL_CHARS:]
-    return "truncated" in tail.lower() and any(x.end() == len(tail) for x in _TRUNCATED.finditer(tail))
+    return "truncated" in tail.lower() and any(
+        x.end() == len(tail) for x in _TRUNCATED.finditer(tail)
+    )
 
 
 def is_cut_or_redacted(text: str) -> bool:
-    """Whether `text` was cut or redacted; nearly all texts end in a way that spares them a closer look."""
+    """Whether `text` was cut or redacted; nearly all texts end in a way that spares them a closer
+    look.
+    """
     return text[-1:] in LAST_OF_MARKERS and (is_redacted(text) or is_cut(text))
 
 
 def mended(text: str) -> str | None:
-    """A JSON array or object that ends before it is closed, closed; None for other text. Python's spelling counts too.
+    """A JSON array or object that ends before it is closed, closed; None for other text.
+
+    Python's spelling counts too.
 
     What was being written when it was cut is left out where it cannot be closed.
 
@@ -56,7 +76,9 @@ def mended(text: str) -> str | None:
 
 
 def _closed(text: str) -> tuple[str | None, int]:
-    """The text closed, None where it needs no closing; and where its last member or element that is open begins."""
+    """The text closed, None where it needs no closing; and where its last member or element that is
+    open begins.
+    """
     waiting: list[str] = []
     last = 0
     for token in _TOKENS.finditer(text):
@@ -77,10 +99,16 @@ def _closed(text: str) -> tuple[str | None, int]:
 
 
 def is_damaged(value: Any) -> bool:
-    """Whether a tool's arguments or result were cut or redacted, or one of an object's values was."""
+    """Whether a tool's arguments or result were cut or redacted, or one of an object's values
+    was.
+    """
     if isinstance(value, dict):
         for member in value.values():  # for every tool call: a generator would take twice as long
-            if isinstance(member, str) and member[-1:] in LAST_OF_MARKERS and is_cut_or_redacted(member):
+            if (
+                isinstance(member, str)
+                and member[-1:] in LAST_OF_MARKERS
+                and is_cut_or_redacted(member)
+            ):
                 return True
         return False
     if not isinstance(value, str) or not value:

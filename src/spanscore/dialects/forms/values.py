@@ -1,4 +1,6 @@
-"""The facts of a span, and the plain values in its attributes: texts, counts, the first of several keys."""
+"""The facts of a span, and the plain values in its attributes: texts, counts, the first of several
+keys.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias, TypedDict, cast
@@ -52,7 +54,9 @@ class Facts(TypedDict, total=False):
 
 
 class GivenFacts(Facts, total=False):
-    """Facts with the session and user that whoever started a program gave it; they rank above all others."""
+    """Facts with the session and user that whoever started a program gave it; they rank above all
+    others.
+    """
 
     given_session_id: str | None
     given_user_id: str | None
@@ -65,14 +69,18 @@ NO_CONTENT: Final[Facts] = {
     "output_text": None,
     "output_json": None,
 }
-"""Replaces what a span records as given and produced, where a turn was not given and did not produce it."""
+"""Replaces what a span records as given and produced, where a turn was not given and did not
+produce it.
+"""
 
 NOT_RECORDED: Final = (None, (), False)
 """The values of a Step's fields where the span did not record any."""
 
 
 def pop_given(facts: Facts) -> tuple[str | None, str | None]:
-    """Take the session and user that were given out of `facts`, which are then the fields of a Step."""
+    """Take the session and user that were given out of `facts`, which are then the fields of a
+    Step.
+    """
     given = cast("GivenFacts", facts)
     return given.pop("given_session_id", None), given.pop("given_user_id", None)
 
@@ -95,7 +103,9 @@ def add_missing(facts: Facts, found: Facts, *, missing: tuple[object, ...] = (No
     if damaged := found.get("damaged"):
         add_damaged(facts, *damaged)
     known = cast("dict[str, object]", facts)
-    known.update((name, x) for name, x in found.items() if x is not None and known.get(name) in missing)
+    known.update(
+        (name, x) for name, x in found.items() if x is not None and known.get(name) in missing
+    )
 
 
 def change_messages(facts: Facts, change: Callable[[Message], Message]) -> None:

@@ -1,4 +1,6 @@
-"""Open what is AG2's own in OpenInference's spans: chats between agents, replies by tools, and calls with a verdict."""
+"""Open what is AG2's own in OpenInference's spans: chats between agents, replies by tools, and
+calls with a verdict.
+"""
 
 from typing import Any
 
@@ -38,12 +40,17 @@ def _read_chat(span: Span, given: Any, facts: Facts) -> None:
 
 
 def _read_reply(given: Any, returned: Any, facts: Facts) -> None:
-    """One reply of an agent. Where it only runs the tools that another one requested, it is no agent's reply."""
+    """One reply of an agent.
+
+    Where it only runs the tools that another one requested, it is no agent's reply.
+    """
     facts["input_text"] = None
     if isinstance(returned, dict) and "tool_responses" in returned:
         facts |= {"kind": "workflow", "agent_name": None, "output_text": None}
         return
-    facts["input"] = tuple(x for item in given for x in _messages(item)) if isinstance(given, list) else None
+    facts["input"] = (
+        tuple(x for item in given for x in _messages(item)) if isinstance(given, list) else None
+    )
     facts["output"] = tuple(_messages(returned)) if isinstance(returned, dict) else None
 
 
@@ -66,10 +73,17 @@ def _complete_tool(span: Span, given: Any, returned: Any, facts: Facts) -> None:
     facts["call_id"] = facts.get("call_id") or call_id(span.attributes.get(TOOL_CALL_ID))
     if isinstance(given, dict) and "arguments" in given:
         facts["arguments"] = opened(given["arguments"])
-    if isinstance(returned, list) and len(returned) == 2 and isinstance(returned[1], dict) and "content" in returned[1]:
+    if (
+        isinstance(returned, list)
+        and len(returned) == 2
+        and isinstance(returned[1], dict)
+        and "content" in returned[1]
+    ):
         facts["result"], facts["has_result"] = evaluated(result(returned[1]["content"])), True
         if returned[0] is False:
             facts["error"] = facts.get("error") or printed(facts["result"])
 
 
-QUIRKS = (Quirk(name="ag2", under="openinference", scopes=_SCOPES, complete=complete, returns_state=True),)
+QUIRKS = (
+    Quirk(name="ag2", under="openinference", scopes=_SCOPES, complete=complete, returns_state=True),
+)

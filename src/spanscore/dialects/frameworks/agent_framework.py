@@ -1,4 +1,6 @@
-"""Microsoft Agent Framework: the semantic conventions, results that do not serialize, responses as conversations."""
+"""Microsoft Agent Framework: the semantic conventions, results that do not serialize, responses as
+conversations.
+"""
 
 import re
 
@@ -15,9 +17,9 @@ _RESPONSE = "resp_"
 def read(span: Span, context: Context) -> Facts:
     """The facts of one of its spans.
 
-    An empty result, or one that is no text, is printed as an object's address on the tool's span: the next model call's
-    input contains it. Where a service keeps no conversation, the response that a call goes on from stands for it:
-    another one for each call, so no session.
+    An empty result, or one that is no text, is printed as an object's address on the tool's span:
+    the next model call's input contains it. Where a service keeps no conversation, the response
+    that a call goes on from stands for it: another one for each call, so no session.
     """
     facts = semconv.read(span, context)
     if str(facts.get("session_id")).startswith(_RESPONSE):
@@ -34,6 +36,9 @@ DIALECT = Dialect(
     scopes=("agent_framework",),
     prefilters=(b"agent_framework",),
     content=(
-        ContentSwitch("set ENABLE_SENSITIVE_DATA=true, or call enable_instrumentation(enable_sensitive_data=True)"),
+        ContentSwitch(
+            "set ENABLE_SENSITIVE_DATA=true, or call"
+            " enable_instrumentation(enable_sensitive_data=True)"
+        ),
     ),
 )

@@ -1,6 +1,8 @@
-"""Read what is Agno's own: in OpenInference's spans agents named by their node, and which results are errors.
+"""Read what is Agno's own: in OpenInference's spans agents named by their node, and which results
+are errors.
 
-In OpenLLMetry's spans a team is the agent that its members work for, and a tool's result is printed as Agno has it.
+In OpenLLMetry's spans a team is the agent that its members work for, and a tool's result is printed
+as Agno has it.
 """
 
 import re
@@ -28,7 +30,10 @@ _PAUSED = "I have tools to execute, but "
 
 
 def complete_openinference(span: Span, facts: Facts) -> None:
-    """Add to the facts of a span, in place. The name of an agent's span has its method after the agent's."""
+    """Add to the facts of a span, in place.
+
+    The name of an agent's span has its method after the agent's.
+    """
     if facts["kind"] == "agent":
         facts["agent_name"] = text(span.attributes.get(GRAPH_NODE_NAME)) or facts["agent_name"]
         returned = span.attributes.get(OUTPUT_VALUE)
@@ -36,7 +41,9 @@ def complete_openinference(span: Span, facts: Facts) -> None:
             facts["output_text"] = returned  # text is recorded as it is, even where it is JSON
         if (facts.get("output_text") or "").startswith(_PAUSED):
             facts["output_text"] = None
-    elif facts["kind"] == "model" and (given := facts.get("input")) and any(x.results for x in given):
+    elif (
+        facts["kind"] == "model" and (given := facts.get("input")) and any(x.results for x in given)
+    ):
         failed = _failed(structure(span.attributes.get(INPUT_VALUE)).value)
         facts["input"] = tuple(_with_errors(x, failed) for x in given)
     elif facts["kind"] == "tool" and facts.get("has_result"):
@@ -44,7 +51,10 @@ def complete_openinference(span: Span, facts: Facts) -> None:
 
 
 def complete_openllmetry(span: Span, facts: Facts) -> None:
-    """Add to the facts of a span, in place. Early versions write a run's question and answer as a model's."""
+    """Add to the facts of a span, in place.
+
+    Early versions write a run's question and answer as a model's.
+    """
     team = text(span.attributes.get("agno.team.name"))
     if team is not None or span.name.startswith(("agno.agent.", "agno.team.")):
         facts["kind"], facts["agent_name"] = "agent", team or facts.get("agent_name")
@@ -67,7 +77,9 @@ def _open_executed(printed: Value, facts: Facts) -> None:
 
 
 def _printed(text: str, start: int) -> tuple[Json, int]:
-    """A value that Python printed, and where it ends: at its closing quote, else before the field behind it."""
+    """A value that Python printed, and where it ends: at its closing quote, else before the field
+    behind it.
+    """
     string = quoted(text, start)
     if string is not None:
         return opened(string[0]), string[1]
@@ -78,20 +90,33 @@ def _printed(text: str, start: int) -> tuple[Json, int]:
 
 
 def _failed(request: Any) -> dict[object, str]:
-    """What the failed calls of a request returned, by their ids; messages in attributes do not record the failure."""
+    """What the failed calls of a request returned, by their ids; messages in attributes do not
+    record the failure.
+    """
     listed = request.get("messages") if isinstance(request, dict) else None
     messages = [x for x in listed if isinstance(x, dict)] if isinstance(listed, list) else []
-    failed = ((identity(x.get("tool_call_id")), x.get("content")) for x in messages if x.get("tool_call_error") is True)
-    return {answered: text(content) or "error" for answered, content in failed if answered is not None}
+    failed = (
+        (identity(x.get("tool_call_id")), x.get("content"))
+        for x in messages
+        if x.get("tool_call_error") is True
+    )
+    return {
+        answered: text(content) or "error" for answered, content in failed if answered is not None
+    }
 
 
 def _with_errors(message: Message, failed: dict[object, str]) -> Message:
-    """A message with its errors. Where a tool returned null, false or 0, only the tool's span records the result."""
+    """A message with its errors.
+
+    Where a tool returned null, false or 0, only the tool's span records the result.
+    """
     if not message.results:
         return message
     results = (
         ToolResult(
-            result.call_id, None if result.value == "" else result.value, result.error or failed.get(result.call_id)
+            result.call_id,
+            None if result.value == "" else result.value,
+            result.error or failed.get(result.call_id),
         )
         for result in message.results
     )

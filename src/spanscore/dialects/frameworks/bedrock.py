@@ -1,4 +1,6 @@
-"""Amazon Bedrock under OpenTelemetry's instrumentations; that of botocore records calls and results twice each."""
+"""Amazon Bedrock under OpenTelemetry's instrumentations; that of botocore records calls and results
+twice each.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -16,7 +18,10 @@ from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 
 _JOINED = LLM_OUTPUT_MESSAGES_0_MESSAGE_CONTENT
-_SCOPES = ("opentelemetry.instrumentation.botocore.bedrock-runtime", "opentelemetry.instrumentation.genai.bedrock")
+_SCOPES = (
+    "opentelemetry.instrumentation.botocore.bedrock-runtime",
+    "opentelemetry.instrumentation.genai.bedrock",
+)
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -35,7 +40,9 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _without_repetitions(messages: Sequence[Message]) -> Iterator[Message]:
-    """Messages with each result once: it comes as a tool's message, and once more in a message of the user's role."""
+    """Messages with each result once: it comes as a tool's message, and once more in a message of
+    the user's role.
+    """
     known_ids = set[str | None]()
     after_results = False
     for each in messages:
@@ -46,14 +53,24 @@ def _without_repetitions(messages: Sequence[Message]) -> Iterator[Message]:
         known_ids.update(x.call_id for x in fresh)
         if fresh or not each.results or each.text is not None:
             yield replace(
-                each, results=tuple(ToolResult(x.call_id, bedrock_blocks.content(x.value), x.error) for x in fresh)
+                each,
+                results=tuple(
+                    ToolResult(x.call_id, bedrock_blocks.content(x.value), x.error) for x in fresh
+                ),
             )
 
 
 def complete_openinference(span: Span, facts: Facts) -> None:
-    """Take off an answer, in place, the line break for each of its calls: versions to 0.1.31 join all its blocks."""
+    """Take off an answer, in place, the line break for each of its calls: versions to 0.1.31 join
+    all its blocks.
+    """
     produced = facts.get("output") or ()
-    if facts["kind"] != "model" or len(produced) != 1 or produced[0].calls or _JOINED not in span.attributes:
+    if (
+        facts["kind"] != "model"
+        or len(produced) != 1
+        or produced[0].calls
+        or _JOINED not in span.attributes
+    ):
         return
     answer = produced[0].text or ""
     if answer.endswith("\n"):
@@ -61,7 +78,9 @@ def complete_openinference(span: Span, facts: Facts) -> None:
 
 
 def complete_openllmetry(_span: Span, facts: Facts) -> None:
-    """Open the blocks of reasoning in messages, in place, which are printed as JSON in the first line."""
+    """Open the blocks of reasoning in messages, in place, which are printed as JSON in the first
+    line.
+    """
     change_messages(facts, _with_thought)
 
 
@@ -70,7 +89,11 @@ def _with_thought(printed: Message) -> Message:
     if not first.startswith('{"reasoningContent"'):
         return printed
     thought = message({"content": [structure(first).value]}, "assistant")
-    return printed if thought is None else replace(printed, text=rest or None, reasoning=thought.reasoning)
+    return (
+        printed
+        if thought is None
+        else replace(printed, text=rest or None, reasoning=thought.reasoning)
+    )
 
 
 QUIRKS = (

@@ -1,4 +1,6 @@
-"""Open what is BeeAI's own in OpenInference's spans: events, options beside arguments, an answering tool."""
+"""Open what is BeeAI's own in OpenInference's spans: events, options beside arguments, an answering
+tool.
+"""
 
 import json
 from dataclasses import replace
@@ -15,7 +17,8 @@ from spanscore.model.trace import RequestedCall
 _SCOPE = "openinference.instrumentation.beeai"
 _EVENT = "metadata.path"  # of the event that a span stands for
 _DECODER = json.JSONDecoder()
-_FINAL_ANSWER = "final_answer"  # the tool by which an agent answers the user, in its argument `response`
+# the tool by which an agent answers the user, in its argument `response`
+_FINAL_ANSWER = "final_answer"
 
 
 def complete(span: Span, facts: Facts) -> None:
@@ -24,7 +27,8 @@ def complete(span: Span, facts: Facts) -> None:
         facts["kind"] = "other"
     elif facts["kind"] == "tool":
         _tool(facts)
-    elif facts["kind"] == "agent":  # its model is given the question in a prompt of BeeAI's, escaped
+    # its model is given the question in a prompt of BeeAI's, escaped
+    elif facts["kind"] == "agent":
         called = structure(span.attributes.get(INPUT_VALUE)).value
         question = called.get("input") if isinstance(called, dict) else None
         facts["input"] = (Message("user", question),) if isinstance(question, str) else None
@@ -40,14 +44,16 @@ def _tool(facts: Facts) -> None:
     given, returned = facts.get("arguments"), facts.get("result")
     if isinstance(given, dict) and given.keys() == {"input", "options"}:
         facts["arguments"] = given["input"]
-    if isinstance(returned, str) and returned.startswith(("{", "[")):  # what a function returned is printed
+    # what a function returned is printed
+    if isinstance(returned, str) and returned.startswith(("{", "[")):
         facts["result"] = literal(returned)
     if facts["tool_name"] == _FINAL_ANSWER:
         facts["kind"] = "other"
 
 
 def _first_of_several(call: RequestedCall) -> RequestedCall:
-    """The first of calls that the instrumentation put into one: the name and id are its, the arguments theirs in a row.
+    """The first of calls that the instrumentation put into one: the name and id are its, the
+    arguments theirs in a row.
 
     The others are recorded by their tools' spans and by the next request.
     """
@@ -68,7 +74,15 @@ def _answered(message: Message) -> Message:
     response = answers[-1].get("response") if answers and isinstance(answers[-1], dict) else None
     if response is None:
         return message
-    return replace(message, text=printed(response), calls=tuple(x for x in message.calls if x.name != _FINAL_ANSWER))
+    return replace(
+        message,
+        text=printed(response),
+        calls=tuple(x for x in message.calls if x.name != _FINAL_ANSWER),
+    )
 
 
-QUIRKS = (Quirk(name="beeai", under="openinference", scopes=(_SCOPE,), complete=complete, returns_state=True),)
+QUIRKS = (
+    Quirk(
+        name="beeai", under="openinference", scopes=(_SCOPE,), complete=complete, returns_state=True
+    ),
+)

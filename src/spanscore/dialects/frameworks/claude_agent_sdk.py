@@ -19,7 +19,10 @@ _QUERY = "claude.conversation"
 
 
 def complete_openinference(span: Span, facts: Facts) -> None:
-    """Add to the facts of one of OpenInference's spans, in place. An agent's has the name of a method, no agent's."""
+    """Add to the facts of one of OpenInference's spans, in place.
+
+    An agent's has the name of a method, no agent's.
+    """
     if facts["kind"] == "agent":
         facts["agent_name"] = None
         facts["input_tokens"] = count(span.attributes.get(LLM_TOKEN_COUNT_PROMPT))
@@ -29,11 +32,21 @@ def complete_openinference(span: Span, facts: Facts) -> None:
 
 
 def _answer_of_subagent(returned: Json) -> Json:
-    """The content blocks out of what the tool that starts a sub-agent returns; any other tool's result as it is."""
+    """The content blocks out of what the tool that starts a sub-agent returns; any other tool's
+    result as it is.
+    """
     content = returned.get("content") if isinstance(returned, dict) else None
-    if not isinstance(returned, dict) or not isinstance(content, list) or not isinstance(returned.get("status"), str):
+    if (
+        not isinstance(returned, dict)
+        or not isinstance(content, list)
+        or not isinstance(returned.get("status"), str)
+    ):
         return returned
-    return content if all(isinstance(x, dict) and isinstance(x.get("type"), str) for x in content) else returned
+    return (
+        content
+        if all(isinstance(x, dict) and isinstance(x.get("type"), str) for x in content)
+        else returned
+    )
 
 
 def reported_to_langsmith(span: Span) -> bool:
@@ -54,7 +67,10 @@ def complete_langsmith(span: Span, facts: Facts) -> None:
 
 def _complete_query(attributes: Attributes, facts: Facts) -> None:
     request = structure(attributes.get(GEN_AI_PROMPT)).value
-    facts |= {"kind": "agent", "output": messages(attributes.get(GEN_AI_COMPLETION), "assistant").messages}
+    facts |= {
+        "kind": "agent",
+        "output": messages(attributes.get(GEN_AI_COMPLETION), "assistant").messages,
+    }
     if isinstance(request, dict):
         facts |= {"input_text": text(request.get("prompt")), "system": text(request.get("system"))}
 
@@ -71,7 +87,11 @@ def _complete_tool(facts: Facts) -> None:
     called_with, returned = facts.get("arguments"), facts.get("result")
     if isinstance(called_with, dict) and called_with.keys() == {"input"}:
         facts["arguments"] = called_with["input"]
-    if isinstance(returned, dict) and "content" in returned and returned.keys() <= {"content", "is_error"}:
+    if (
+        isinstance(returned, dict)
+        and "content" in returned
+        and returned.keys() <= {"content", "is_error"}
+    ):
         facts["result"] = result(returned["content"])
 
 
@@ -83,5 +103,10 @@ QUIRKS = (
         complete=complete_openinference,
         returns_state=True,
     ),
-    Quirk(name="claude_agent_sdk", under="langsmith", matches=reported_to_langsmith, complete=complete_langsmith),
+    Quirk(
+        name="claude_agent_sdk",
+        under="langsmith",
+        matches=reported_to_langsmith,
+        complete=complete_langsmith,
+    ),
 )

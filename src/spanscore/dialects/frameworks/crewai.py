@@ -1,4 +1,6 @@
-"""Read what is CrewAI's own: agents named after a method, tools by the name that a model requests, what a task is."""
+"""Read what is CrewAI's own: agents named after a method, tools by the name that a model requests,
+what a task is.
+"""
 
 import re
 from dataclasses import replace
@@ -10,7 +12,13 @@ from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.reprs import STRING, unprinted
 from spanscore.dialects.forms.structure import MAX_DEPTH, literal, structure
 from spanscore.dialects.forms.values import Facts, add_damaged, text
-from spanscore.dialects.keys.openinference import GRAPH_NODE_ID, INPUT_VALUE, LLM_TOOLS, OUTPUT_VALUE, TOOL_DESCRIPTION
+from spanscore.dialects.keys.openinference import (
+    GRAPH_NODE_ID,
+    INPUT_VALUE,
+    LLM_TOOLS,
+    OUTPUT_VALUE,
+    TOOL_DESCRIPTION,
+)
 from spanscore.dialects.quirk import Quirk
 from spanscore.model.span import Span, Value
 from spanscore.model.step import Message
@@ -34,7 +42,9 @@ def complete_openinference(span: Span, facts: Facts) -> None:
         done = structure(attributes.get(OUTPUT_VALUE)).value
         if isinstance(done, dict) and "raw" in done:
             _read_task(done, facts)
-        facts["tools"] = _tools(structure(attributes.get(INPUT_VALUE)).value) or _named(attributes.get("agent.tools"))
+        facts["tools"] = _tools(structure(attributes.get(INPUT_VALUE)).value) or _named(
+            attributes.get("agent.tools")
+        )
     elif facts["kind"] == "tool":
         described = _REQUESTED_NAME.match(str(attributes.get(TOOL_DESCRIPTION, "")))
         facts["tool_name"] = described[1].strip() if described else facts["tool_name"]
@@ -47,7 +57,8 @@ def complete_openinference(span: Span, facts: Facts) -> None:
 def complete_listener(span: Span, facts: Facts) -> None:
     """Add to the facts of a span that OpenInference's listener to CrewAI's events made, in place.
 
-    It prints the strings inside a request by repr(): names of tools stand in quotes, which no tool's name does.
+    It prints the strings inside a request by repr(): names of tools stand in quotes, which no
+    tool's name does.
     """
     attributes = span.attributes
     if facts["kind"] == "model":
@@ -70,7 +81,10 @@ def _with_bare_names(messages: tuple[Message, ...] | None) -> tuple[Message, ...
     """The messages, whose calls name their tools without quotes."""
     if not any(x.calls for x in messages or ()):
         return messages
-    return tuple(replace(x, calls=tuple(replace(y, name=_bare(y.name)) for y in x.calls)) for x in messages or ())
+    return tuple(
+        replace(x, calls=tuple(replace(y, name=_bare(y.name)) for y in x.calls))
+        for x in messages or ()
+    )
 
 
 def _bare(printed: str) -> str:
@@ -93,17 +107,22 @@ def _unquoted(value: Any, depth: int) -> Any:
 
 
 def _read_task(done: dict[str, Any], facts: Facts) -> None:
-    """A finished task: its description is the user's question, and its messages are the agent's whole conversation.
+    """A finished task: its description is the user's question, and its messages are the agent's
+    whole conversation.
 
     The answer is its raw result, which the last message may only contain among other words.
     """
     conversation = messages(done.get("messages")).messages or ()
-    question_at = next((i for i, x in enumerate(conversation) if x.role == "user"), len(conversation) - 1)
+    question_at = next(
+        (i for i, x in enumerate(conversation) if x.role == "user"), len(conversation) - 1
+    )
     task, answer = text(done.get("description")), done["raw"]
     if task is not None:
         facts["input"] = (*conversation[:question_at], Message("user", task))
     else:  # an agent that was called without a task
-        facts["system"] = next((x.text for x in conversation[:question_at] if x.role == "system"), None)
+        facts["system"] = next(
+            (x.text for x in conversation[:question_at] if x.role == "system"), None
+        )
     output = conversation[question_at + 1 :]
     if isinstance(answer, str) and (not output or output[-1].calls or output[-1].text != answer):
         output = (*output, Message("assistant", answer))
@@ -113,31 +132,54 @@ def _read_task(done: dict[str, Any], facts: Facts) -> None:
 def _tools(task: Any) -> tuple[Tool, ...] | None:
     """The tools that an agent was given, each printed as Python prints objects."""
     printed = task.get("tools") if isinstance(task, dict) else None
-    found = [_TOOL.match(x) for x in printed if isinstance(x, str)] if isinstance(printed, list) else []
-    return tuple(Tool(_offered(str(literal(x[1]))), str(literal(x[2])), None) for x in found if x) or None
+    found = (
+        [_TOOL.match(x) for x in printed if isinstance(x, str)] if isinstance(printed, list) else []
+    )
+    return (
+        tuple(Tool(_offered(str(literal(x[1]))), str(literal(x[2])), None) for x in found if x)
+        or None
+    )
 
 
 def _named(listed: Value) -> tuple[Tool, ...] | None:
     """The tools of an agent that was called without a task: only their names."""
     names = structure(listed).value
-    return tuple(Tool(_offered(x)) for x in names if isinstance(x, str)) or None if isinstance(names, list) else None
+    return (
+        tuple(Tool(_offered(x)) for x in names if isinstance(x, str)) or None
+        if isinstance(names, list)
+        else None
+    )
 
 
 def _offered(name: str) -> str:
-    """The name by which a model is offered a tool: CrewAI makes `ask_question` of "Ask question"."""
+    """The name by which a model is offered a tool: CrewAI makes `ask_question` of "Ask
+    question".
+    """
     return re.sub(r"\W+", "_", name.lower()).strip("_")
 
 
 def complete_openllmetry(span: Span, facts: Facts) -> None:
-    """Add to the facts of one of OpenLLMetry's spans, in place: the agent's prompt is built around the task."""
+    """Add to the facts of one of OpenLLMetry's spans, in place: the agent's prompt is built around
+    the task.
+    """
     attributes = span.attributes
     if facts["kind"] == "workflow":
-        facts["input_text"] = facts.get("input_text") or text(attributes.get("crewai.task.description"))
+        facts["input_text"] = facts.get("input_text") or text(
+            attributes.get("crewai.task.description")
+        )
     elif facts["kind"] == "agent":  # the crew, or one of its agents
-        facts["output_text"] = facts.get("output_text") or text(attributes.get("crewai.crew.result"))
+        facts["output_text"] = facts.get("output_text") or text(
+            attributes.get("crewai.crew.result")
+        )
         listed = structure(attributes.get("crewai.agent.tools")).value
-        named = [x for x in listed if isinstance(x, dict) and text(x.get("name"))] if isinstance(listed, list) else []
-        facts["tools"] = tuple(Tool(_offered(x["name"]), text(x.get("description"))) for x in named) or None
+        named = (
+            [x for x in listed if isinstance(x, dict) and text(x.get("name"))]
+            if isinstance(listed, list)
+            else []
+        )
+        facts["tools"] = (
+            tuple(Tool(_offered(x["name"]), text(x.get("description"))) for x in named) or None
+        )
 
 
 QUIRKS = (

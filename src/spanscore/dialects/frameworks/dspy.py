@@ -1,4 +1,6 @@
-"""Open what is DSPy's own in OpenInference's and MLflow's spans: fields in text, trajectories, modules' inputs."""
+"""Open what is DSPy's own in OpenInference's and MLflow's spans: fields in text, trajectories,
+modules' inputs.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -21,7 +23,17 @@ _CALLS = (".__call__", ".acall")
 _AGENTS = frozenset({"ReAct", "CodeAct", "Avatar"})
 _PREDICTORS = ("Predict.", "Predict(")
 _ENVELOPES = ("input_args", "kwargs")  # how a function's open-ended arguments are called
-_QUESTIONS = ("question", "query", "user_input", "user_message", "user_request", "message", "request", "task", "input")
+_QUESTIONS = (
+    "question",
+    "query",
+    "user_input",
+    "user_message",
+    "user_request",
+    "message",
+    "request",
+    "task",
+    "input",
+)
 _NEXT_TOOL = "next_tool_name"
 _ANSWERS = ("answer", "response", "final_answer", "output", "result", "process_result", "reply")
 _REASONING = ("reasoning", "rationale")
@@ -42,21 +54,31 @@ def logged_by_mlflow(span: Span) -> bool:
     if "mlflow.spanType" not in attributes:  # it is written in the semantic conventions
         return False
     tool = span.name.startswith("Tool.") and "args" in attributes
-    return tool or attributes.get("mlflow.message.format") == '"dspy"' or span.name.endswith(_MODULES)
+    return (
+        tool or attributes.get("mlflow.message.format") == '"dspy"' or span.name.endswith(_MODULES)
+    )
 
 
 def complete_openinference(span: Span, facts: Facts) -> None:
     """Add to the facts of a span of OpenInference's, in place."""
-    _complete(span, facts, *(structure(span.attributes.get(x)).value for x in (INPUT_VALUE, OUTPUT_VALUE)))
+    _complete(
+        span, facts, *(structure(span.attributes.get(x)).value for x in (INPUT_VALUE, OUTPUT_VALUE))
+    )
 
 
 def complete_mlflow(span: Span, facts: Facts) -> None:
     """Add to the facts of a span of MLflow's, in place."""
-    _complete(span, facts, *(opened(span.attributes.get(x)) for x in ("mlflow.spanInputs", "mlflow.spanOutputs")))
+    _complete(
+        span,
+        facts,
+        *(opened(span.attributes.get(x)) for x in ("mlflow.spanInputs", "mlflow.spanOutputs")),
+    )
 
 
 def _complete(span: Span, facts: Facts, given: Any, returned: Any) -> None:
-    """Add to the facts of a span, in place; `given` and `returned` are what it took and returned, parsed."""
+    """Add to the facts of a span, in place; `given` and `returned` are what it took and returned,
+    parsed.
+    """
     if facts["kind"] == "tool":
         _complete_tool(span, facts)
     elif span.name.endswith(_MODULES):
@@ -107,7 +129,9 @@ def _answered(fields: Mapping[str, Any]) -> tuple[Message, ...]:
 
 def _complete_model(facts: Facts, returned: Any) -> None:
     if not facts.get("output") and isinstance(returned, list):  # the texts alone
-        facts["output"] = tuple(Message("assistant", x) for x in returned if isinstance(x, str)) or None
+        facts["output"] = (
+            tuple(Message("assistant", x) for x in returned if isinstance(x, str)) or None
+        )
     given, produced = facts.get("input"), facts.get("output")
     if given:
         if facts.get("tools") is None:
@@ -128,7 +152,9 @@ def _tools_in(given: tuple[Message, ...]) -> tuple[Tool, ...] | None:
 
 
 def _opened_message(message: Message) -> Iterator[Message]:
-    """The messages that the fields of one stand for: a question and what the agent has done since, or an answer."""
+    """The messages that the fields of one stand for: a question and what the agent has done since,
+    or an answer.
+    """
     plain = not message.calls and not message.results
     fields = _fields(message.text, message.role) if plain and message.text else {}
     if message.role == "user" and fields:
@@ -162,7 +188,9 @@ def _steps(fields: Mapping[str, Any]) -> Iterator[Message]:
         name, thought = step.get("tool_name"), step.get("thought")
         if not isinstance(name, str):
             continue
-        called = () if name == _FINISH else (RequestedCall(None, name, opened(step.get("tool_args"))),)
+        called = (
+            () if name == _FINISH else (RequestedCall(None, name, opened(step.get("tool_args"))),)
+        )
         yield Message("assistant", thought if isinstance(thought, str) else None, None, called)
         if called and "observation" in step:
             yield Message("tool", results=(_observed(name, step["observation"]),))
@@ -177,13 +205,19 @@ def _observed(name: str, observation: Any) -> ToolResult:
 
 
 def _fields(text: str, role: str) -> dict[str, Any]:
-    """The fields of a message: under headers, or a model's as a JSON object; empty where it has none."""
+    """The fields of a message: under headers, or a model's as a JSON object; empty where it has
+    none.
+    """
     headers = list(_FIELD.finditer(text))
     if not headers:
         value = opened(text) if role == "assistant" else None
         return value if isinstance(value, dict) else {}
     ends = [*(x.start() for x in headers[1:]), _end(text)]
-    return {x[1]: text[x.end() : end].strip("\n") for x, end in zip(headers, ends, strict=True) if x[1] != "completed"}
+    return {
+        x[1]: text[x.end() : end].strip("\n")
+        for x, end in zip(headers, ends, strict=True)
+        if x[1] != "completed"
+    }
 
 
 def _end(text: str) -> int:
@@ -196,7 +230,9 @@ def _reasoning(fields: Mapping[str, Any]) -> str | None:
 
 
 def _chosen(fields: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
-    """The question or the answer among a signature's fields: the only one, one of `names`, else all as JSON."""
+    """The question or the answer among a signature's fields: the only one, one of `names`, else all
+    as JSON.
+    """
     left = {k: v for k, v in fields.items() if not _is_beside(k, v)}
     if not left:
         return None
@@ -207,7 +243,9 @@ def _chosen(fields: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
 
 
 def _is_beside(name: str, value: Any) -> bool:
-    """Whether a field is neither question nor answer: reasoning, the conversation so far, a step of the trajectory."""
+    """Whether a field is neither question nor answer: reasoning, the conversation so far, a step of
+    the trajectory.
+    """
     if name in _REASONING or name == _TRAJECTORY or _STEP.fullmatch(name) or value is None:
         return True
     if isinstance(value, dict):
@@ -217,18 +255,24 @@ def _is_beside(name: str, value: Any) -> bool:
 
 @lru_cache(maxsize=16)  # each call of an agent repeats its instructions
 def _offered(instructions: str) -> tuple[Tool, ...]:
-    """The tools that ReAct numbers in its instructions, each on a line, their arguments as a Python literal."""
+    """The tools that ReAct numbers in its instructions, each on a line, their arguments as a Python
+    literal.
+    """
     found = []
     for line in instructions.splitlines():
         start = _NUMBERED.match(line)
         head, marker, given = line.rpartition(" It takes arguments ")
         if start is None or not marker:
             continue
-        name, _, description = head[start.end() :].removesuffix(".").partition(", whose description is <desc>")
+        name, _, description = (
+            head[start.end() :].removesuffix(".").partition(", whose description is <desc>")
+        )
         if name == _FINISH or not name or " " in name:
             continue
         properties = literal(given.strip().removesuffix(".").removesuffix(" in JSON format"))
-        schema: Json = {"type": "object", "properties": properties} if isinstance(properties, dict) else None
+        schema: Json = (
+            {"type": "object", "properties": properties} if isinstance(properties, dict) else None
+        )
         found.append(Tool(name, description.removesuffix("</desc>") or None, schema))
     return tuple(found)
 

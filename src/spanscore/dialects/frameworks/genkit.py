@@ -17,8 +17,14 @@ from spanscore.model.span import Span, Value
 from spanscore.model.step import Message, StepKind
 
 _TYPE, _SUBTYPE = "genkit:type", "genkit:metadata:subtype"
-_SESSIONS = ("genkit:sessionId", "genkit:metadata:agent:sessionId", SESSION_ID, GEN_AI_CONVERSATION_ID)
-_USERS = (USER_ID, ENDUSER_ID)  # labels that an application gives a call (`telemetryLabels`), as those of sessions
+_SESSIONS = (
+    "genkit:sessionId",
+    "genkit:metadata:agent:sessionId",
+    SESSION_ID,
+    GEN_AI_CONVERSATION_ID,
+)
+# labels that an application gives a call (`telemetryLabels`), as those of sessions
+_USERS = (USER_ID, ENDUSER_ID)
 _CONTEXT = "genkit:metadata:context"
 _CONTEXT_SESSIONS = ("sessionId", "session_id", "threadId", "conversationId")
 _CONTEXT_USERS = ("userId", "user_id", "uid")
@@ -45,7 +51,8 @@ def read(span: Span, context: Context) -> Facts:
     called_in = called_in if isinstance(called_in, dict) else {}
     facts: Facts = {
         "kind": kind,
-        "session_id": first_identity(attributes, _SESSIONS) or first_identity(called_in, _CONTEXT_SESSIONS),
+        "session_id": first_identity(attributes, _SESSIONS)
+        or first_identity(called_in, _CONTEXT_SESSIONS),
         "user_id": first_identity(attributes, _USERS) or first_identity(called_in, _CONTEXT_USERS),
     }
     given, returned = attributes.get("genkit:input"), attributes.get("genkit:output")
@@ -61,7 +68,9 @@ def read(span: Span, context: Context) -> Facts:
     elif kind == "retrieval":
         _read_retrieval(given, returned, facts)
     elif kind == "agent" or (kind == "workflow" and context.outermost):
-        facts["agent_name"] = name if kind == "agent" or attributes.get(_SUBTYPE) == "flow" else None
+        facts["agent_name"] = (
+            name if kind == "agent" or attributes.get(_SUBTYPE) == "flow" else None
+        )
         read_function(opened(given), Parsed(_answer(opened(returned))), facts)
         facts["damaged"] = damaged(input=given, output=returned)
     return facts
@@ -69,7 +78,11 @@ def read(span: Span, context: Context) -> Facts:
 
 def _read_retrieval(given: Value, returned: Value, facts: Facts) -> None:
     request, response = structure(given).value, structure(returned).value
-    query = messages([request["query"]]).messages if isinstance(request, dict) and "query" in request else None
+    query = (
+        messages([request["query"]]).messages
+        if isinstance(request, dict) and "query" in request
+        else None
+    )
     documents = response.get("documents") if isinstance(response, dict) else None
     facts["query"] = query[0].text if query else None
     facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
@@ -82,32 +95,48 @@ def _read_model(given: Value, returned: Value, facts: Facts) -> None:
         facts["tools"] = tools(request.value["tools"]) if "tools" in request.value else None
     if isinstance(response.value, dict):
         answer: Any = response.value.get("message")
-        if answer is None and isinstance(response.value.get("candidates"), list):  # before version 1
+        # before version 1
+        if answer is None and isinstance(response.value.get("candidates"), list):
             answer = [x.get("message") for x in response.value["candidates"] if isinstance(x, dict)]
-        facts["output"] = _with_text(messages(answer, "assistant").messages, response.value.get("raw"))
+        facts["output"] = _with_text(
+            messages(answer, "assistant").messages, response.value.get("raw")
+        )
         usage = response.value.get("usage")
         if isinstance(usage, dict):
-            facts["input_tokens"], facts["output_tokens"] = count(usage.get("inputTokens")), _produced(usage)
+            facts["input_tokens"], facts["output_tokens"] = (
+                count(usage.get("inputTokens")),
+                _produced(usage),
+            )
         reason = text(response.value.get("finishReason"))
         facts["finish_reasons"] = (reason,) if reason else ()
     facts["damaged"] = cut(input=request, output=response)
 
 
 def _answer(returned: Any) -> Any:
-    """What an agent or flow returned: of an agent the message in the object that it puts around it."""
-    is_turn = isinstance(returned, dict) and isinstance(returned.get("message"), dict) and "finishReason" in returned
+    """What an agent or flow returned: of an agent the message in the object that it puts around
+    it.
+    """
+    is_turn = (
+        isinstance(returned, dict)
+        and isinstance(returned.get("message"), dict)
+        and "finishReason" in returned
+    )
     return {"messages": [returned["message"]]} if is_turn else returned
 
 
 def _of_parts(result: Any) -> Any:
-    """What a tool that returns parts has as its value, or else the parts: they stand in an object of its own."""
+    """What a tool that returns parts has as its value, or else the parts: they stand in an object
+    of its own.
+    """
     if isinstance(result, dict) and result.keys() <= {"output", "content", "metadata"}:
         return next((result[x] for x in ("output", "content") if result.get(x) is not None), None)
     return result
 
 
 def _with_text(answer: tuple[Message, ...] | None, raw: Any) -> tuple[Message, ...] | None:
-    """The answer, with the text beside its tool calls, which the OpenAI plugin leaves in the provider's response."""
+    """The answer, with the text beside its tool calls, which the OpenAI plugin leaves in the
+    provider's response.
+    """
     if not answer or len(answer) > 1 or not answer[0].calls or answer[0].text is not None:
         return answer
     messages = messages_of(raw, "assistant") if isinstance(raw, dict) and "choices" in raw else None

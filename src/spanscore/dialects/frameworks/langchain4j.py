@@ -1,4 +1,6 @@
-"""OpenInference's spans of LangChain4j: services that record only their progress, and messages that Java printed."""
+"""OpenInference's spans of LangChain4j: services that record only their progress, and messages that
+Java printed.
+"""
 
 from typing import Any
 
@@ -16,10 +18,14 @@ _PRINTED = ("SystemMessage { ", "UserMessage { ", "AiMessage { ", "ToolExecution
 
 
 def complete(span: Span, facts: Facts) -> None:
-    """An AI service's span has no content of its own; of a model's messages the early versions show the objects."""
+    """An AI service's span has no content of its own; of a model's messages the early versions show
+    the objects.
+    """
     if facts["kind"] == "agent":
         facts |= {**NO_CONTENT, "agent_name": None}
-    elif facts["kind"] == "model" and any((x.text or "").startswith(_PRINTED) for x in facts.get("input") or ()):
+    elif facts["kind"] == "model" and any(
+        (x.text or "").startswith(_PRINTED) for x in facts.get("input") or ()
+    ):
         facts["input"] = _listed(structure(span.attributes.get(INPUT_VALUE)).value)
 
 
@@ -33,8 +39,18 @@ def _listed(given: Any) -> tuple[Message, ...] | None:
 def _plain(item: dict[str, Any]) -> dict[str, Any]:
     content = item.get("content")
     calls = content.get("tool_calls") if isinstance(content, dict) else None
-    fields = {"content": None, "tool_calls": calls} if isinstance(calls, list) else {"content": content}
+    fields = (
+        {"content": None, "tool_calls": calls} if isinstance(calls, list) else {"content": content}
+    )
     return {"role": item.get("role"), "tool_call_id": item.get("message.tool_call_id"), **fields}
 
 
-QUIRKS = (Quirk(name="langchain4j", under="openinference", scopes=(_SCOPE,), complete=complete, returns_state=True),)
+QUIRKS = (
+    Quirk(
+        name="langchain4j",
+        under="openinference",
+        scopes=(_SCOPE,),
+        complete=complete,
+        returns_state=True,
+    ),
+)

@@ -1,4 +1,5 @@
-"""LiveKit Agents: a voice session in one trace, each of the agent's answers a span, content in attributes of its own.
+"""LiveKit Agents: a voice session in one trace, each of the agent's answers a span, content in
+attributes of its own.
 
 Since August 2026 the attributes that contain people's words have `pii` in their name.
 """
@@ -33,13 +34,19 @@ _QUESTIONS = ("lk.pii.user_input", "lk.user_input")
 _ANSWERS = ("lk.pii.response.text", "lk.response.text")
 _CALLS = ("lk.pii.response.function_calls", "lk.response.function_calls")
 _GIVEN = ("lk.pii.chat_ctx", "lk.chat_ctx")
-_TOOL_NAME, _TOOL_ID, _FAILED = "lk.function_tool.name", "lk.function_tool.id", "lk.function_tool.is_error"
+_TOOL_NAME, _TOOL_ID, _FAILED = (
+    "lk.function_tool.name",
+    "lk.function_tool.id",
+    "lk.function_tool.is_error",
+)
 _TOOL_GIVEN = ("lk.pii.function_tool.arguments", "lk.function_tool.arguments")
 _TOOL_RETURNED = ("lk.pii.function_tool.output", "lk.function_tool.output")
 
 
 def read(span: Span, context: Context) -> Facts:
-    """The facts of one of its spans; what else goes on in a session (speech, state, closing) is bookkeeping."""
+    """The facts of one of its spans; what else goes on in a session (speech, state, closing) is
+    bookkeeping.
+    """
     kind = _KINDS.get(span.name, "other")
     facts: Facts = semconv.read(span, context) if kind != "other" else {}
     attributes = span.attributes
@@ -48,7 +55,10 @@ def read(span: Span, context: Context) -> Facts:
     facts["user_id"] = facts.get("user_id") or first_identity(attributes, _USERS)
     if span.name == "agent_turn":
         facts["agent_name"] = first_text(attributes, _AGENTS)
-        facts["input_text"], facts["output_text"] = first_text(attributes, _QUESTIONS), first_text(attributes, _ANSWERS)
+        facts["input_text"], facts["output_text"] = (
+            first_text(attributes, _QUESTIONS),
+            first_text(attributes, _ANSWERS),
+        )
     elif span.name == "llm_node":
         _read_node(attributes, facts)
     elif kind == "tool":
@@ -57,7 +67,9 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _read_node(attributes: Attributes, facts: Facts) -> None:
-    """A model call as the session sees it, around the request to the model's API, which records more."""
+    """A model call as the session sees it, around the request to the model's API, which records
+    more.
+    """
     given = structure(first_text(attributes, _GIVEN)).value
     items = given.get("items") if isinstance(given, dict) else None
     if facts.get("input") is None and isinstance(items, list):
@@ -72,7 +84,10 @@ def _read_node(attributes: Attributes, facts: Facts) -> None:
 
 def _answered(attributes: Attributes) -> list[Value]:
     """The text and the calls of an answer."""
-    answer, calls = first_text(attributes, _ANSWERS), structure(first_text(attributes, _CALLS)).value
+    answer, calls = (
+        first_text(attributes, _ANSWERS),
+        structure(first_text(attributes, _CALLS)).value,
+    )
     found: list[Value] = [] if answer is None else [{"role": "assistant", "content": answer}]
     return [*found, *({**x, "type": "function_call"} for x in objects(calls))]
 
@@ -84,7 +99,8 @@ def _read_tool(span: Span, facts: Facts) -> None:
     given, returned = first_text(attributes, _TOOL_GIVEN), first_text(attributes, _TOOL_RETURNED)
     if facts.get("arguments") is None and given is not None:
         facts["arguments"] = arguments(given)
-    if returned is not None:  # the model's input; `gen_ai.tool.call.result` makes 0.1 of the text 0.10
+    # the model's input; `gen_ai.tool.call.result` makes 0.1 of the text 0.10
+    if returned is not None:
         facts["result"], facts["has_result"] = opened(returned), True
     facts["result"] = evaluated(facts.get("result"))
     if attributes.get(_FAILED) is True:  # whose `error.type` records no more than that

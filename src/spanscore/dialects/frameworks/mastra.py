@@ -1,4 +1,6 @@
-"""Mastra: spans with a type of its own, their content under the names of whichever exporter and version sent it."""
+"""Mastra: spans with a type of its own, their content under the names of whichever exporter and
+version sent it.
+"""
 
 import re
 from collections import defaultdict
@@ -56,15 +58,19 @@ from spanscore.model.trace import Tool
 _TYPE = "mastra.span.type"
 _KINDS: Final[dict[str, StepKind]] = {
     "agent_run": "agent",
-    "model_generation": "model",  # the loop: it sums up the steps inside it, or stands for the only one
+    # the loop: it sums up the steps inside it, or stands for the only one
+    "model_generation": "model",
     "llm_generation": "model",
     "model_step": "model",
     "model_inference": "model",  # inside a step: tokens and model
-    **dict.fromkeys(("tool_call", "mcp_tool_call", "client_tool_call", "provider_tool_call"), "tool"),
+    **dict.fromkeys(
+        ("tool_call", "mcp_tool_call", "client_tool_call", "provider_tool_call"), "tool"
+    ),
     **dict.fromkeys(("workflow_run", "workflow_step"), "workflow"),
 }
-# What went in and came out: by the OpenTelemetry exporter's names (the first is `mastra.TYPE.input`), those that it had
-# before version 1, the Langfuse exporter's and the Arize exporter's.
+# What went in and came out: by the OpenTelemetry exporter's names (the first is
+# `mastra.TYPE.input`), those that it had before version 1, the Langfuse exporter's and the Arize
+# exporter's.
 _INPUTS = (
     GEN_AI_TOOL_CALL_ARGUMENTS,
     GEN_AI_INPUT_MESSAGES,
@@ -82,7 +88,13 @@ _OUTPUTS = (
     OUTPUT_VALUE,
 )
 _PREFIXES = ("mastra.metadata.", "")  # of an application's metadata; before version 1 without one
-_SESSIONS = ("mastra.metadata.sessionId", GEN_AI_CONVERSATION_ID, "mastra.metadata.threadId", "sessionId", "threadId")
+_SESSIONS = (
+    "mastra.metadata.sessionId",
+    GEN_AI_CONVERSATION_ID,
+    "mastra.metadata.threadId",
+    "sessionId",
+    "threadId",
+)
 _PERSONS = ("userId", "resourceId")
 _USERS = tuple(prefix + name for prefix in _PREFIXES for name in _PERSONS)
 _AGENTS = (GEN_AI_AGENT_NAME, AGENT_NAME, GEN_AI_AGENT_ID, "agent.id")
@@ -102,13 +114,17 @@ _TOKENS: Final[tuple[tuple[TokenCount, tuple[str, ...], tuple[str, ...]], ...]] 
         ("completion_tokens", "output_tokens"),
     ),
 )
-"""Of each count its attributes, and its names in the response of a provider that has them at the top."""
+"""Of each count its attributes, and its names in the response of a provider that has them at the
+top.
+"""
 
 _LOOPS = frozenset({"model_generation", "llm_generation"})
 _LEVELS_IN_LOOP = 2
 """Steps, and the inferences in them."""
 _MAX_TEXTS, _MAX_CHARS, _MAX_TRIES = 10, 20_000, 50
-"""Of an answer that is JSON, looked for as it was written: agents' texts, its length, places where it may begin."""
+"""Of an answer that is JSON, looked for as it was written: agents' texts, its length, places where
+it may begin.
+"""
 
 _TOO_DEEP = "[MaxDepth]"
 """What Mastra puts in the place of what is nested too deep for it."""
@@ -117,22 +133,29 @@ _MENTION = re.compile(r"\[(?:tool: [^\[\]]*|reasoning)\]")
 
 
 def read(span: Span, context: Context) -> Facts:
-    """The facts of a span of an agent, a workflow, a model or a tool; processors, memory and chunks are none."""
+    """The facts of a span of an agent, a workflow, a model or a tool; processors, memory and chunks
+    are none.
+    """
     attributes = span.attributes
     kind = _KINDS.get(str(attributes.get(_TYPE)), "other")
     facts: Facts = {
         "kind": kind,
         "session_id": first_identity(attributes, _SESSIONS),
-        "user_id": first_identity(attributes, _USERS) or first_identity(_arize_metadata(attributes), _PERSONS),
+        "user_id": first_identity(attributes, _USERS)
+        or first_identity(_arize_metadata(attributes), _PERSONS),
     }
-    given, returned = _recorded(attributes, "input", _INPUTS), _recorded(attributes, "output", _OUTPUTS)
+    given, returned = (
+        _recorded(attributes, "input", _INPUTS),
+        _recorded(attributes, "output", _OUTPUTS),
+    )
     if kind == "agent":
         facts["agent_name"] = first_text(attributes, _AGENTS)
         facts["system"] = text(attributes.get(GEN_AI_SYSTEM_INSTRUCTIONS))
         offered = first_text(attributes, _OFFERED)
         facts["tools"] = None if offered is None else tools(offered)
         _read_question(given, facts)
-        if "output" in attributes:  # before version 1, when the agent's text was that of its last step alone
+        # before version 1, when the agent's text was that of its last step alone
+        if "output" in attributes:
             facts["output_text"] = _answer_text(structure(returned).value)
     elif kind == "model":
         _read_model(attributes, given, returned, facts)
@@ -146,11 +169,17 @@ def read(span: Span, context: Context) -> Facts:
 
 def _recorded(attributes: Attributes, side: str, keys: tuple[str, ...]) -> Value:
     own = attributes.get(f"mastra.{text(attributes.get(_TYPE))}.{side}")
-    return own if own is not None else next((x for x in map(attributes.get, keys) if x is not None), None)
+    return (
+        own
+        if own is not None
+        else next((x for x in map(attributes.get, keys) if x is not None), None)
+    )
 
 
 def _arize_metadata(attributes: Attributes) -> dict[str, Any]:
-    """What stands below `mastra.metadata.` elsewhere, which the Arize exporter writes as one object."""
+    """What stands below `mastra.metadata.` elsewhere, which the Arize exporter writes as one
+    object.
+    """
     metadata = structure(attributes.get("metadata")).value
     return metadata if isinstance(metadata, dict) else {}
 
@@ -158,7 +187,8 @@ def _arize_metadata(attributes: Attributes) -> dict[str, Any]:
 def _read_question(given: Value, facts: Facts) -> None:
     """The question of an agent: text as it is, even if it is JSON, or messages.
 
-    What it returned is left to its model calls: from version 1 on its text is that of all steps in a row.
+    What it returned is left to its model calls: from version 1 on its text is that of all steps in
+    a row.
     """
     facts["damaged"] = damaged(input=given)
     items = _question_items(given)
@@ -169,19 +199,27 @@ def _read_question(given: Value, facts: Facts) -> None:
 
 
 def _question_items(given: Value) -> list[Any] | None:
-    """The messages or texts that an agent was given as JSON, those that are whole where it was cut; None for text."""
+    """The messages or texts that an agent was given as JSON, those that are whole where it was cut;
+    None for text.
+    """
     items: Any = opened(given, scalars=False)
     if isinstance(items, str):
         parsed = recorded(given)
         items = parsed.value if parsed.damaged else None
     if isinstance(items, dict):
         items = items["messages"] if items.keys() == {"messages"} else [items]
-    are_messages = isinstance(items, list) and all(isinstance(x, str) or _is_message(x) for x in items)
+    are_messages = isinstance(items, list) and all(
+        isinstance(x, str) or _is_message(x) for x in items
+    )
     return items if are_messages else None
 
 
 def _is_message(item: Any) -> bool:
-    return isinstance(item, dict) and isinstance(item.get("role"), str) and not item.keys().isdisjoint(_CONTENTS)
+    return (
+        isinstance(item, dict)
+        and isinstance(item.get("role"), str)
+        and not item.keys().isdisjoint(_CONTENTS)
+    )
 
 
 _CONTENTS = frozenset({"content", "parts"})
@@ -190,12 +228,20 @@ _CONTENTS = frozenset({"content", "parts"})
 def _opened(item: Any) -> Any:
     """A message as Mastra stores it, with parts inside its content."""
     inner = item.get("content") if isinstance(item, dict) else None
-    return {**item, "content": inner["parts"]} if isinstance(inner, dict) and "parts" in inner else item
+    return (
+        {**item, "content": inner["parts"]}
+        if isinstance(inner, dict) and "parts" in inner
+        else item
+    )
 
 
 def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Facts) -> None:
     request, response = structure(given), structure(returned)
-    body: Any = request.value.get("body", request.value) if isinstance(request.value, dict) else request.value
+    body: Any = (
+        request.value.get("body", request.value)
+        if isinstance(request.value, dict)
+        else request.value
+    )
     facts["input"] = _cleaned(messages_of(body, "user"))
     response_body = _response_body(attributes)
     facts["output"] = _with_thoughts(_answer(response.value), response_body)
@@ -211,7 +257,9 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
 
 
 def _cleaned(given: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
-    """Messages without what Mastra put in the place of calls and results: a step only has a preview of them."""
+    """Messages without what Mastra put in the place of calls and results: a step only has a preview
+    of them.
+    """
     if given is None:
         return None
     return tuple(
@@ -219,14 +267,18 @@ def _cleaned(given: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
             message,
             text=_without_mentions(message),
             calls=tuple(x for x in message.calls if _TOO_DEEP not in (x.name, x.arguments)),
-            results=tuple(x for x in message.results if x.call_id is not None and x.value != _TOO_DEEP),
+            results=tuple(
+                x for x in message.results if x.call_id is not None and x.value != _TOO_DEEP
+            ),
         )
         for message in given
     )
 
 
 def _without_mentions(message: Message) -> str | None:
-    """The text up to the mentions at its end; they are looked for from there, since a text may be long."""
+    """The text up to the mentions at its end; they are looked for from there, since a text may be
+    long.
+    """
     text = message.text
     if not text or message.role != "assistant":
         return text
@@ -237,13 +289,19 @@ def _without_mentions(message: Message) -> str | None:
 
 
 def _answer(response: Any) -> tuple[Message, ...] | None:
-    """What a model answered: messages, or an object with a text, calls, thoughts and a generated object."""
+    """What a model answered: messages, or an object with a text, calls, thoughts and a generated
+    object.
+    """
     if not isinstance(response, dict):
         return messages(response, "assistant").messages if isinstance(response, list) else None
     text, called = _answer_text(response), response.get("toolCalls")
     parts: list[Any] = [{"type": "text", "text": text}] if text is not None else []
     parts += [{"type": "reasoning", "text": x} for x in _thoughts(response.get("reasoning"))]
-    parts += [{**x, "type": "tool-call"} for x in called if isinstance(x, dict)] if isinstance(called, list) else []
+    parts += (
+        [{**x, "type": "tool-call"} for x in called if isinstance(x, dict)]
+        if isinstance(called, list)
+        else []
+    )
     answer: list[Any] = [{"role": "assistant", "content": parts}]
     return messages(answer).messages if parts else None
 
@@ -264,14 +322,24 @@ def _thoughts(reasoning: Any) -> Iterable[Any]:
 
 
 def _response_body(attributes: Attributes) -> Any:
-    """The provider's response as a step carries it: tokens, and of OpenAI's Responses the tools and the thoughts."""
-    body = next((x for x in (attributes.get(prefix + "body") for prefix in _PREFIXES) if x is not None), None)
+    """The provider's response as a step carries it: tokens, and of OpenAI's Responses the tools and
+    the thoughts.
+    """
+    body = next(
+        (x for x in (attributes.get(prefix + "body") for prefix in _PREFIXES) if x is not None),
+        None,
+    )
     return structure(_arize_metadata(attributes).get("body") if body is None else body).value
 
 
 def _with_thoughts(answer: tuple[Message, ...] | None, body: Any) -> tuple[Message, ...] | None:
     """The answer with the thoughts that only the response contains."""
-    if not answer or answer[0].reasoning or not isinstance(body, dict) or not isinstance(body.get("output"), list):
+    if (
+        not answer
+        or answer[0].reasoning
+        or not isinstance(body, dict)
+        or not isinstance(body.get("output"), list)
+    ):
         return answer
     thoughts = [x.reasoning for x in messages_of(body, "assistant") or () if x.reasoning]
     return (replace(answer[0], reasoning="\n".join(thoughts)), *answer[1:]) if thoughts else answer
@@ -281,11 +349,17 @@ def _described(body: Any) -> tuple[Tool, ...] | None:
     """The tools of a request; their schemas only where Mastra has not shortened them."""
     listed = body.get("tools") if isinstance(body, dict) else None
     found = tools(listed) if isinstance(listed, list) and listed else None
-    return found and tuple(x if _is_schema(x.parameters) else replace(x, parameters=None) for x in found)
+    return found and tuple(
+        x if _is_schema(x.parameters) else replace(x, parameters=None) for x in found
+    )
 
 
 def _is_schema(parameters: Json) -> bool:
-    return isinstance(parameters, dict) and "properties" in parameters and _TOO_DEEP not in dumps(parameters)
+    return (
+        isinstance(parameters, dict)
+        and "properties" in parameters
+        and _TOO_DEEP not in dumps(parameters)
+    )
 
 
 def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
@@ -311,17 +385,23 @@ def _refused(result: Json) -> str | None:
 
 
 def refine_trace(steps: Sequence[Step]) -> list[Step]:
-    """The steps without those of a thread's title, a question and an answer that are JSON as they were written.
+    """The steps without those of a thread's title, a question and an answer that are JSON as they
+    were written.
 
     Only the agent's text has such an answer so, at its end.
     """
     steps = keep_json_text(
-        _with_titles_aside(steps), lambda attributes: (_recorded(attributes, "input", _INPUTS), None)
+        _with_titles_aside(steps),
+        lambda attributes: (_recorded(attributes, "input", _INPUTS), None),
     )
-    returned = (_recorded(x.span.attributes, "output", _OUTPUTS) for x in steps if x.kind == "agent")
-    texts = [x for x in (_answer_text(structure(y).value) for y in returned) if x and x.endswith(("}", "]"))][
-        :_MAX_TEXTS
-    ]
+    returned = (
+        _recorded(x.span.attributes, "output", _OUTPUTS) for x in steps if x.kind == "agent"
+    )
+    texts = [
+        x
+        for x in (_answer_text(structure(y).value) for y in returned)
+        if x and x.endswith(("}", "]"))
+    ][:_MAX_TEXTS]
     return [_as_written(x, texts) if texts and x.kind == "model" else x for x in steps]
 
 
@@ -335,10 +415,19 @@ def _with_titles_aside(steps: Sequence[Step]) -> Sequence[Step]:
     for step in steps:
         if str(step.span.attributes.get(_TYPE)) in _LOOPS and step.span.parent_span_id in runs:
             loops[step.span.parent_span_id].append(step)
-    aside = {x.span.span_id for run, found in loops.items() if len(found) > 1 for x in _besides(runs[run], found)}
+    aside = {
+        x.span.span_id
+        for run, found in loops.items()
+        if len(found) > 1
+        for x in _besides(runs[run], found)
+    }
     for _ in range(_LEVELS_IN_LOOP if aside else 0):
         aside.update([x.span.span_id for x in steps if x.span.parent_span_id in aside])
-    return [replace(x, kind="other") if x.span.span_id in aside else x for x in steps] if aside else steps
+    return (
+        [replace(x, kind="other") if x.span.span_id in aside else x for x in steps]
+        if aside
+        else steps
+    )
 
 
 def _besides(run: Step, loops: Sequence[Step]) -> list[Step]:
@@ -375,7 +464,11 @@ def _ending(text: str, answer: str) -> str | None:
         if at < 0 or wanted.damaged:
             return None
         found = structure(text[at:])
-        if not found.damaged and isinstance(found.value, (dict, list)) and dumps(found.value) == dumps(wanted.value):
+        if (
+            not found.damaged
+            and isinstance(found.value, (dict, list))
+            and dumps(found.value) == dumps(wanted.value)
+        ):
             return text[at:]
     return None
 

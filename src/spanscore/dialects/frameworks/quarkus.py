@@ -1,4 +1,6 @@
-"""LangChain4j in Quarkus: spans of an AI service, its model calls and tools, with one text for all messages."""
+"""LangChain4j in Quarkus: spans of an AI service, its model calls and tools, with one text for all
+messages.
+"""
 
 from collections.abc import Sequence
 
@@ -6,7 +8,11 @@ from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.values import Facts, text
-from spanscore.dialects.keys.gen_ai import GEN_AI_PROMPT, GEN_AI_RESPONSE_FINISH_REASONS, GEN_AI_TOOL_CALL_RESULT
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_PROMPT,
+    GEN_AI_RESPONSE_FINISH_REASONS,
+    GEN_AI_TOOL_CALL_RESULT,
+)
 from spanscore.model.span import Attributes, LogRecord, Span
 
 _SCOPE = "io.quarkus.opentelemetry"  # of all spans of Quarkus
@@ -15,8 +21,12 @@ _RESULT, _REASON = GEN_AI_TOOL_CALL_RESULT, GEN_AI_RESPONSE_FINISH_REASONS
 
 
 def matches(span: Span, logs: Sequence[LogRecord]) -> bool:
-    """Whether the span is one of Quarkus, and has a GenAI attribute or a name that LangChain4j gives."""
-    return span.scope.name == _SCOPE and (span.name.startswith((_SERVICE, _TOOL)) or semconv.matches(span, logs))
+    """Whether the span is one of Quarkus, and has a GenAI attribute or a name that LangChain4j
+    gives.
+    """
+    return span.scope.name == _SCOPE and (
+        span.name.startswith((_SERVICE, _TOOL)) or semconv.matches(span, logs)
+    )
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -36,13 +46,20 @@ def _complete_tool(span: Span, facts: Facts) -> None:
     facts["kind"] = "tool"  # before 1.4 nothing but the span's name shows it
     facts["tool_name"] = facts.get("tool_name") or text(span.name.removeprefix(_TOOL))
     if facts.get("error") is None:  # a tool that throws leaves an exception, but no status
-        facts["error"] = next((_reason(x.attributes) for x in span.events if x.name == "exception"), None)
-    if span.attributes.get(_RESULT, "") is None:  # OpenTelemetry's Java SDK sends an empty text as no value
+        facts["error"] = next(
+            (_reason(x.attributes) for x in span.events if x.name == "exception"), None
+        )
+    # OpenTelemetry's Java SDK sends an empty text as no value
+    if span.attributes.get(_RESULT, "") is None:
         facts["result"] = ""
 
 
 def _reason(attributes: Attributes) -> str:
-    return text(attributes.get("exception.message")) or text(attributes.get("exception.type")) or "error"
+    return (
+        text(attributes.get("exception.message"))
+        or text(attributes.get("exception.type"))
+        or "error"
+    )
 
 
 def _complete_model(span: Span, facts: Facts) -> None:
@@ -61,8 +78,8 @@ DIALECT = Dialect(
     prefilters=(_SCOPE.encode(),),
     content=(
         ContentSwitch(
-            "set include-prompt, include-completion, include-tool-arguments and include-tool-result of "
-            "quarkus.langchain4j.tracing to true"
+            "set include-prompt, include-completion, include-tool-arguments and include-tool-result"
+            " of quarkus.langchain4j.tracing to true"
         ),
     ),
 )

@@ -1,4 +1,6 @@
-"""Semantic Kernel: the semantic conventions, and the loop around an agent's model and tool calls."""
+"""Semantic Kernel: the semantic conventions, and the loop around an agent's model and tool
+calls.
+"""
 
 from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.conventions import semconv
@@ -10,11 +12,14 @@ from spanscore.model.span import Span
 _LOOP = "sk.available_functions"
 _AGENTS = "semantic_kernel.utils.telemetry.agent_diagnostics.decorators"
 _FUNCTIONS = "semantic_kernel.functions.kernel_function"
-_RUNTIME = "agent_runtime InProcessRuntime"  # hands messages on among agents: by its links their traces are one turn
+# hands messages on among agents: by its links their traces are one turn
+_RUNTIME = "agent_runtime InProcessRuntime"
 
 
 def read(span: Span, context: Context) -> Facts:
-    """The facts of one of its spans. An agent that is only given its thread records an empty list of messages.
+    """The facts of one of its spans.
+
+    An agent that is only given its thread records an empty list of messages.
 
     A function's result is recorded as str() prints it.
     """
@@ -34,5 +39,9 @@ DIALECT = Dialect(
     scopes=(_AGENTS, _FUNCTIONS, _RUNTIME),
     keys=(_LOOP,),
     prefilters=(b"semantic_kernel", b"sk.", b"agent_runtime"),
-    content=(ContentSwitch("set SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true"),),
+    content=(
+        ContentSwitch(
+            "set SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true"
+        ),
+    ),
 )

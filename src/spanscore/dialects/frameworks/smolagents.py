@@ -1,4 +1,6 @@
-"""Open what is smolagents' own in OpenInference's spans: the task it is given, and the tool that gives its answer."""
+"""Open what is smolagents' own in OpenInference's spans: the task it is given, and the tool that
+gives its answer.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -20,12 +22,15 @@ from spanscore.model.trace import RequestedCall, Tool
 _SCOPE = "openinference.instrumentation.smolagents"
 _FINAL_ANSWER = "final_answer"  # a tool that every agent has, whose argument is the answer
 _NO_TOOLS = frozenset({_FINAL_ANSWER, "python_interpreter"})
-_REQUESTING, _ANSWERING = ("tool-call", "assistant"), ("tool-response", "user")  # its own roles, and those of APIs
+# its own roles, and those of APIs
+_REQUESTING, _ANSWERING = ("tool-call", "assistant"), ("tool-response", "user")
 _CALLED, _OBSERVED = "Calling tools:\n", "Observation:"
 _CALL, _PLAIN = frozenset({"args", "kwargs"}), "sanitize_inputs_outputs"
 """What is recorded of a tool's call, and whether plain values were made of its arguments beside."""
 
-_MANAGED_ANSWER = re.compile(r"\AHere is the final answer from your managed agent '[^'\n]{1,200}':\n")
+_MANAGED_ANSWER = re.compile(
+    r"\AHere is the final answer from your managed agent '[^'\n]{1,200}':\n"
+)
 
 
 def complete(span: Span, facts: Facts) -> None:
@@ -67,15 +72,29 @@ def _complete_tool(attributes: Attributes, facts: Facts) -> None:
 
 
 def _offered(attributes: Attributes) -> tuple[Tool, ...] | None:
-    """The tools of an agent, of which only the names are listed, and the agents that it can call; None for none."""
-    listed, managed = attributes.get("smolagents.tools_names"), indexed(attributes, "smolagents.managed_agents.")
-    names = [x for x in listed if isinstance(x, str) and x not in _NO_TOOLS] if isinstance(listed, list) else []
+    """The tools of an agent, of which only the names are listed, and the agents that it can call;
+    None for none.
+    """
+    listed, managed = (
+        attributes.get("smolagents.tools_names"),
+        indexed(attributes, "smolagents.managed_agents."),
+    )
+    names = (
+        [x for x in listed if isinstance(x, str) and x not in _NO_TOOLS]
+        if isinstance(listed, list)
+        else []
+    )
     agents = [x for x in managed if isinstance(x, dict) and isinstance(x.get("name"), str)]
-    return (*map(Tool, names), *(Tool(x["name"], text(x.get("description"))) for x in agents)) or None
+    return (
+        *map(Tool, names),
+        *(Tool(x["name"], text(x.get("description"))) for x in agents),
+    ) or None
 
 
 def _described(name: str, attributes: Attributes) -> Tool:
-    """A tool by its own span: an agent that writes code has the definitions of its tools in the prompt alone."""
+    """A tool by its own span: an agent that writes code has the definitions of its tools in the
+    prompt alone.
+    """
     inputs = structure(attributes.get(TOOL_PARAMETERS)).value
     schema: Json = {"type": "object", "properties": inputs} if isinstance(inputs, dict) else None
     return Tool(name, text(attributes.get(TOOL_DESCRIPTION)), schema)
@@ -115,7 +134,19 @@ def _answered(message: Message) -> Message:
     answer: Any = answers[-1]
     if isinstance(answer, dict) and answer.keys() == {"answer"}:
         answer = answer["answer"]
-    return replace(message, text=printed(answer), calls=tuple(x for x in message.calls if x.name != _FINAL_ANSWER))
+    return replace(
+        message,
+        text=printed(answer),
+        calls=tuple(x for x in message.calls if x.name != _FINAL_ANSWER),
+    )
 
 
-QUIRKS = (Quirk(name="smolagents", under="openinference", scopes=(_SCOPE,), complete=complete, returns_state=True),)
+QUIRKS = (
+    Quirk(
+        name="smolagents",
+        under="openinference",
+        scopes=(_SCOPE,),
+        complete=complete,
+        returns_state=True,
+    ),
+)

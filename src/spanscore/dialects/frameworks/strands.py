@@ -20,7 +20,8 @@ from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import Tool
 
 _CYCLES = frozenset({"event_loop.cycle_id", "agent_loop.cycle_id"})
-_STARTED = GEN_AI_EVENT_START_TIME  # on each span, whose scope the SDK for TypeScript gives the service's name
+# on each span, whose scope the SDK for TypeScript gives the service's name
+_STARTED = GEN_AI_EVENT_START_TIME
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -34,10 +35,13 @@ def read(span: Span, context: Context) -> Facts:
         _read_agent(span, facts)
     elif facts["kind"] == "tool" and facts["tool_name"] is not None:
         schema = opened(attributes.get(GEN_AI_TOOL_JSON_SCHEMA))
-        facts["tools"] = (Tool(facts["tool_name"], text(attributes.get(GEN_AI_TOOL_DESCRIPTION)), schema),)
+        facts["tools"] = (
+            Tool(facts["tool_name"], text(attributes.get(GEN_AI_TOOL_DESCRIPTION)), schema),
+        )
         if facts.get("has_result"):
             facts["result"] = _value(facts["result"])
-    elif facts["kind"] == "workflow":  # a swarm or graph: its first agent is given a prompt around the question
+    # a swarm or graph: its first agent is given a prompt around the question
+    elif facts["kind"] == "workflow":
         questions = [x.text for x in facts.get("input") or () if x.role == "user" and x.text]
         facts["input_text"] = questions[-1] if questions else None
     return facts
@@ -65,24 +69,37 @@ def _value(returned: Json) -> Json:
 
 
 def _read_agent(span: Span, facts: Facts) -> None:
-    """The agent's tools by name; its answer, where each text is followed by the end of its line; older: its prompt."""
+    """The agent's tools by name; its answer, where each text is followed by the end of its line;
+    older: its prompt.
+    """
     facts["system"] = facts.get("system") or _prompt(span)
-    if _is_interrupted(span, facts):  # its output is then the questions that somebody has to answer, printed
+    # its output is then the questions that somebody has to answer, printed
+    if _is_interrupted(span, facts):
         facts["output"] = None
     elif produced := facts.get("output"):
-        facts["output"] = tuple(replace(x, text=x.text and x.text.removesuffix("\n")) for x in produced)
+        facts["output"] = tuple(
+            replace(x, text=x.text and x.text.removesuffix("\n")) for x in produced
+        )
 
 
 def _is_interrupted(span: Span, facts: Facts) -> bool:
-    """Whether the run was interrupted until its questions are answered: as an event records it, or a message of one."""
+    """Whether the run was interrupted until its questions are answered: as an event records it, or
+    a message of one.
+    """
     chosen = (x.attributes.get("finish_reason") for x in span.events if x.name == GEN_AI_CHOICE)
     return "interrupt" in (*chosen, *facts.get("finish_reasons", ()))
 
 
 def _prompt(span: Span) -> str | None:
-    """The agent's instructions as they are, or as the SDK for TypeScript prints them: text or blocks as JSON."""
+    """The agent's instructions as they are, or as the SDK for TypeScript prints them: text or
+    blocks as JSON.
+    """
     recorded = text(span.attributes.get("system_prompt"))
-    prompt = structure(recorded).value if recorded is not None and recorded.startswith(('"', "[{")) else recorded
+    prompt = (
+        structure(recorded).value
+        if recorded is not None and recorded.startswith(('"', "[{"))
+        else recorded
+    )
     return recorded if isinstance(prompt, str) and prompt is recorded else system_text(prompt)[0]
 
 

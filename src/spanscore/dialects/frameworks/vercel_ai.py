@@ -1,4 +1,6 @@
-"""Vercel AI SDK: its own `ai.*` attributes up to version 6, the semantic conventions with them from version 7 on."""
+"""Vercel AI SDK: its own `ai.*` attributes up to version 6, the semantic conventions with them from
+version 7 on.
+"""
 
 import re
 from dataclasses import replace
@@ -13,7 +15,14 @@ from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.messages import message, messages
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import is_redacted, opened, structure
-from spanscore.dialects.forms.values import Facts, add_damaged, add_missing, first_count, first_text, text
+from spanscore.dialects.forms.values import (
+    Facts,
+    add_damaged,
+    add_missing,
+    first_count,
+    first_text,
+    text,
+)
 from spanscore.dialects.keys.gen_ai import (
     GEN_AI_INPUT_MESSAGES,
     GEN_AI_OUTPUT_MESSAGES,
@@ -32,10 +41,15 @@ from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message
 
 _SCOPE, _OPERATION = "ai", "ai.operationId"
-_INNER = (".doGenerate", ".doStream")  # one call of a provider; the span around it is the whole loop
+# one call of a provider; the span around it is the whole loop
+_INNER = (".doGenerate", ".doStream")
 _OUTER = frozenset({"ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject"})
 # What the application added: up to version 6; from 7 on; under Traceloop's SDK.
-_APPLICATION = ("ai.telemetry.metadata.", "ai.settings.context.", TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX)
+_APPLICATION = (
+    "ai.telemetry.metadata.",
+    "ai.settings.context.",
+    TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX,
+)
 _MOVED = frozenset({GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES, GEN_AI_TOOL_CALL_ARGUMENTS})
 """Where Traceloop's and Sentry's SDKs move what the AI SDK wrote to its own attributes."""
 
@@ -46,8 +60,11 @@ _UNTYPED = re.compile(r'[\[,]\{"(?!type"|role")')
 """A part without a type, or what looks like one within a text."""
 
 _OPENCODE = "opencode"  # a coding agent on the AI SDK, whose tracer all spans have
-_TITLE = "You are a title generator."  # how its instructions begin to a model that finds a conversation's title
-_SESSIONS = tuple(x + y for y in ("sessionId", "session_id", "conversationId", "threadId") for x in _APPLICATION)
+# how its instructions begin to a model that finds a conversation's title
+_TITLE = "You are a title generator."
+_SESSIONS = tuple(
+    x + y for y in ("sessionId", "session_id", "conversationId", "threadId") for x in _APPLICATION
+)
 _ANSWERS = ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object")
 _GIVEN = ("ai.usage.inputTokens", "ai.usage.promptTokens", GEN_AI_USAGE_INPUT_TOKENS)
 _PRODUCED = ("ai.usage.outputTokens", "ai.usage.completionTokens", GEN_AI_USAGE_OUTPUT_TOKENS)
@@ -55,13 +72,18 @@ _USERS = tuple(x + y for y in ("userId", "user_id") for x in _APPLICATION)
 
 
 def read(span: Span, context: Context) -> Facts:
-    """The facts of one of its spans: `generateText` and the like, a provider's call in it, or a tool call."""
+    """The facts of one of its spans: `generateText` and the like, a provider's call in it, or a
+    tool call.
+    """
     attributes = span.attributes
     operation = _operation(span)
     if operation is None:
         facts = semconv.read(span, context)
     elif operation.endswith(_INNER):
-        facts = {"kind": "model", "model": first_text(attributes, ("ai.response.model", "ai.model.id"))}
+        facts = {
+            "kind": "model",
+            "model": first_text(attributes, ("ai.response.model", "ai.model.id")),
+        }
         _read_call(attributes, context, facts)
     elif operation in _OUTER:
         facts = {"kind": "agent", "agent_name": text(attributes.get("ai.telemetry.functionId"))}
@@ -83,7 +105,9 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _operation(span: Span) -> str | None:
-    """What the span is of, by its own attribute, else by OpenTelemetry's, which may go on with the function's id."""
+    """What the span is of, by its own attribute, else by OpenTelemetry's, which may go on with the
+    function's id.
+    """
     operation = span.attributes.get(_OPERATION)
     if isinstance(operation, str):
         return operation
@@ -92,18 +116,25 @@ def _operation(span: Span) -> str | None:
 
 
 def _finds_title(facts: Facts) -> bool:
-    """Whether the call gives opencode's conversation a title, as its instructions show; it belongs to no turn."""
+    """Whether the call gives opencode's conversation a title, as its instructions show; it belongs
+    to no turn.
+    """
     messages = (x.text for x in facts.get("input") or () if x.role == "system")
     return (facts.get("system") or next(messages, None) or "").startswith(_TITLE)
 
 
 def _damage_misread_lists(attributes: Attributes, facts: Facts) -> None:
-    """Name questions that are JSON lists as damaged: Traceloop's SDK reads them as parts, and leaves the elements.
+    """Name questions that are JSON lists as damaged: Traceloop's SDK reads them as parts, and
+    leaves the elements.
 
     Of a list of texts alone nothing records that it was one.
     """
     recorded = attributes.get(GEN_AI_INPUT_MESSAGES)
-    listed = structure(recorded).value if isinstance(recorded, str) and _UNTYPED.search(recorded) else None
+    listed = (
+        structure(recorded).value
+        if isinstance(recorded, str) and _UNTYPED.search(recorded)
+        else None
+    )
     given = facts.get("input")
     if not isinstance(listed, list) or not given or len(listed) != len(given):
         return
@@ -117,11 +148,15 @@ def _damage_misread_lists(attributes: Attributes, facts: Facts) -> None:
 
 def _is_misread_list(message: Any) -> bool:
     parts = message.get("parts") if isinstance(message, dict) else None
-    return isinstance(parts, list) and any(not isinstance(x, dict) or "type" not in x for x in parts)
+    return isinstance(parts, list) and any(
+        not isinstance(x, dict) or "type" not in x for x in parts
+    )
 
 
 def _without_parts(span: Span) -> Span:
-    """The span without the messages in which Traceloop's SDK leaves out the text beside calls; indexed ones have it."""
+    """The span without the messages in which Traceloop's SDK leaves out the text beside calls;
+    indexed ones have it.
+    """
     kept = {key: value for key, value in span.attributes.items() if key != GEN_AI_OUTPUT_MESSAGES}
     return replace(span, attributes=kept)
 
@@ -145,7 +180,10 @@ def _read_call(attributes: Attributes, context: Context, facts: Facts) -> None:
 
 
 def _read_loop(attributes: Attributes, facts: Facts) -> None:
-    """The application's question and its answer. The calls of all steps stand in it beside the answer to them."""
+    """The application's question and its answer.
+
+    The calls of all steps stand in it beside the answer to them.
+    """
     prompt, is_cut = structure(attributes.get("ai.prompt"))
     if is_cut:
         add_damaged(facts, "input")
@@ -153,8 +191,16 @@ def _read_loop(attributes: Attributes, facts: Facts) -> None:
         facts["system"] = _system(prompt.get("system", prompt.get("instructions")))
         facts["input"] = _question(prompt)
     answer = _response(attributes)
-    if answer is not None and answer.calls and answer.text and attributes.get("ai.response.finishReason") == "stop":
-        facts["output"] = (Message("assistant", calls=answer.calls), Message("assistant", answer.text))
+    if (
+        answer is not None
+        and answer.calls
+        and answer.text
+        and attributes.get("ai.response.finishReason") == "stop"
+    ):
+        facts["output"] = (
+            Message("assistant", calls=answer.calls),
+            Message("assistant", answer.text),
+        )
     else:
         facts["output"] = None if answer is None else (answer,)
     _read_usage(attributes, facts)
@@ -180,15 +226,27 @@ def _question(prompt: dict[str, Any]) -> tuple[Message, ...] | None:
 
 
 def _response(attributes: Attributes) -> Message | None:
-    """The answer of a model or of the whole loop; `ai.result.*` before version 4. A generated object is an answer."""
+    """The answer of a model or of the whole loop; `ai.result.*` before version 4.
+
+    A generated object is an answer.
+    """
     answer = next((x for x in map(attributes.get, _ANSWERS) if isinstance(x, str)), None)
-    listed = structure(first_text(attributes, ("ai.response.toolCalls", "ai.result.toolCalls"))).value
-    calls = [{**x, "type": "tool-call"} for x in listed if isinstance(x, dict)] if isinstance(listed, list) else []
+    listed = structure(
+        first_text(attributes, ("ai.response.toolCalls", "ai.result.toolCalls"))
+    ).value
+    calls = (
+        [{**x, "type": "tool-call"} for x in listed if isinstance(x, dict)]
+        if isinstance(listed, list)
+        else []
+    )
     thought = text(attributes.get("ai.response.reasoning"))
     if answer is None and not calls and thought is None:
         return None
     parts = [{"type": "text", "text": x} for x in (answer,) if x is not None]
-    return message({"role": "assistant", "content": [*parts, *calls], "reasoning_content": thought}, "assistant")
+    return message(
+        {"role": "assistant", "content": [*parts, *calls], "reasoning_content": thought},
+        "assistant",
+    )
 
 
 def _read_usage(attributes: Attributes, facts: Facts) -> None:
@@ -222,8 +280,13 @@ def _out_of_opencode(result: Json) -> Json:
 
 
 def _error(span: Span) -> str | None:
-    """Why a tool failed. OpenInference's span processor gives its status to all spans around and after it as well."""
-    spread = OPENINFERENCE_SPAN_KIND in span.attributes and all(x.name != "exception" for x in span.events)
+    """Why a tool failed.
+
+    OpenInference's span processor gives its status to all spans around and after it as well.
+    """
+    spread = OPENINFERENCE_SPAN_KIND in span.attributes and all(
+        x.name != "exception" for x in span.events
+    )
     return None if spread else status_error(span)
 
 
@@ -233,5 +296,7 @@ DIALECT = Dialect(
     scopes=("gen_ai", _SCOPE),
     keys=(_OPERATION,),
     prefilters=(b"ai.operationId", b"gen_ai", b"ai.prompt", b"ai.toolCall"),
-    content=(ContentSwitch("leave recordInputs and recordOutputs of `experimental_telemetry` at true"),),
+    content=(
+        ContentSwitch("leave recordInputs and recordOutputs of `experimental_telemetry` at true"),
+    ),
 )

@@ -1,4 +1,6 @@
-"""VoltAgent: spans that name the entity they belong to; one model span stands for the whole loop of a turn."""
+"""VoltAgent: spans that name the entity they belong to; one model span stands for the whole loop of
+a turn.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -33,7 +35,8 @@ _KINDS: Final[dict[str, StepKind]] = {
     "retriever": "retrieval",
     "workflow-step": "workflow",
 }
-_ENTITIES: Final[dict[str, StepKind]] = {"agent": "agent", "workflow": "workflow"}  # of a span without a type
+# of a span without a type
+_ENTITIES: Final[dict[str, StepKind]] = {"agent": "agent", "workflow": "workflow"}
 _ASIDE = "generateTitle"
 """A model call that belongs to no turn."""
 _NAMES = ("subagent.name", "entity.name")  # a sub-agent's entity is the agent that it works for
@@ -41,7 +44,9 @@ _MAX_DEPTH = 64
 
 
 def read(span: Span, context: Context) -> Facts:
-    """The facts of a span of an agent, its model, a tool or a retriever; memory and guardrails are none."""
+    """The facts of a span of an agent, its model, a tool or a retriever; memory and guardrails are
+    none.
+    """
     attributes = span.attributes
     kinds, key = (_KINDS, _TYPE) if _TYPE in attributes else (_ENTITIES, _ENTITY)
     kind = kinds.get(str(attributes.get(key)), "other")
@@ -58,7 +63,9 @@ def read(span: Span, context: Context) -> Facts:
     elif kind == "retrieval":
         found = opened(returned)
         facts["query"] = text(given)
-        facts["documents"] = tuple(found) if isinstance(found, list) else () if found is None else (found,)
+        facts["documents"] = (
+            tuple(found) if isinstance(found, list) else () if found is None else (found,)
+        )
     elif kind == "workflow" and context.outermost:
         read_function(opened(given, scalars=False), Parsed(opened(returned, scalars=False)), facts)
         facts["damaged"] = damaged(input=given, output=returned)
@@ -66,7 +73,9 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _read_agent(attributes: Attributes, given: Value, returned: Value, facts: Facts) -> None:
-    """An agent's span has the sum of its tokens; its models' spans only those of the last call that they stand for."""
+    """An agent's span has the sum of its tokens; its models' spans only those of the last call that
+    they stand for.
+    """
     recorded = structure(attributes.get("agent.messages"))
     facts["agent_name"] = first_text(attributes, _NAMES)
     facts["input"] = messages(recorded.value).messages if isinstance(recorded.value, list) else None
@@ -87,8 +96,14 @@ def _plain_text(value: Value) -> str | None:
 
 
 def _offered(state: Any) -> tuple[Tool, ...] | None:
-    """The tools in an agent's state; their parameters are Zod's own objects, unless they came as a schema."""
-    found = tools(state["tools"]) if isinstance(state, dict) and isinstance(state.get("tools"), list) else None
+    """The tools in an agent's state; their parameters are Zod's own objects, unless they came as a
+    schema.
+    """
+    found = (
+        tools(state["tools"])
+        if isinstance(state, dict) and isinstance(state.get("tools"), list)
+        else None
+    )
     return found and tuple(Tool(x.name, x.description, _schema(x.parameters)) for x in found)
 
 
@@ -117,14 +132,20 @@ def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
 
 
 def refine_trace(steps: Sequence[Step]) -> list[Step]:
-    """The steps; an agent that no other one called counts the tokens of those that it called as well."""
+    """The steps; an agent that no other one called counts the tokens of those that it called as
+    well.
+    """
     known = {x.span.span_id: x for x in steps}
     inside: defaultdict[str, list[Step]] = defaultdict(list)
     for step in steps:
         inside[_agent_above(step, known)].append(step)
     summed = {x.span.span_id: _tokens(x, inside) for x in inside[""] if x.kind == "agent"}
     return [
-        replace(step, input_tokens=summed[step.span.span_id][0], output_tokens=summed[step.span.span_id][1])
+        replace(
+            step,
+            input_tokens=summed[step.span.span_id][0],
+            output_tokens=summed[step.span.span_id][1],
+        )
         if step.span.span_id in summed
         else step
         for step in steps
@@ -152,9 +173,15 @@ def _tokens(outermost: Step, inside: Mapping[str, Sequence[Step]]) -> tuple[int 
 
 
 def _own_tokens(agent: Step, steps: Sequence[Step]) -> tuple[int | None, int | None]:
-    """An agent's own count; none where there were several calls and it is that of the last, as in early versions."""
+    """An agent's own count; none where there were several calls and it is that of the last, as in
+    early versions.
+    """
     if any(x.kind == "tool" for x in steps):
-        last = [count(x.span.attributes.get(LLM_USAGE_PROMPT_TOKENS)) for x in steps if x.kind == "model"]
+        last = [
+            count(x.span.attributes.get(LLM_USAGE_PROMPT_TOKENS))
+            for x in steps
+            if x.kind == "model"
+        ]
         if not last or any(x is None or x >= (agent.input_tokens or 0) for x in last):
             return None, None
     return agent.input_tokens, agent.output_tokens

@@ -1,4 +1,6 @@
-"""Keys of OpenTelemetry's GenAI and MCP semantic conventions, and what emitters made up in their namespaces."""
+"""Keys of OpenTelemetry's GenAI and MCP semantic conventions, and what emitters made up in their
+namespaces.
+"""
 
 GEN_AI_AGENT_ID = "gen_ai.agent.id"
 GEN_AI_AGENT_NAME = "gen_ai.agent.name"

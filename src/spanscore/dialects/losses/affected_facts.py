@@ -1,4 +1,6 @@
-"""Find what limits of the SDK cut or dropped, which no reader can see, and which facts of a step rest on it."""
+"""Find what limits of the SDK cut or dropped, which no reader can see, and which facts of a step
+rest on it.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +22,8 @@ from spanscore.dialects.losses.reread import Part, Rereader
 from spanscore.model.span import LogRecord, Span, Value
 from spanscore.model.step import Message, MessageFact, Step, StepFact
 
-_MAX_SPANS = 200  # of a trace whose cut attributes are looked at one by one: of the others all facts count as damaged
+# of a trace whose cut attributes are looked at one by one: of the others all facts count as damaged
+_MAX_SPANS = 200
 _MAX_PARTS = 8  # of a span, likewise
 
 _FACTS: dict[str, StepFact] = {
@@ -52,7 +55,8 @@ _ALL_OF_MESSAGE: frozenset[MessageFact] = frozenset({"text", "calls", "results"}
 class _Loss(NamedTuple):
     """What of a span was cut at a limit, part by part with its text, and what was dropped.
 
-    `poor` are texts in its parts that contain less than they did: masks, and what was cut inside of an array or map.
+    `poor` are texts in its parts that contain less than they did: masks, and what was cut inside of
+    an array or map.
     """
 
     cut: Sequence[tuple[Part, str]]
@@ -68,7 +72,8 @@ def with_damaged_facts(
 ) -> list[Step]:
     """The steps, each with the facts named as damaged that rest on something cut or dropped.
 
-    A fact that another attribute of the span contains whole is taken from there: `make_rereader` gives what finds it.
+    A fact that another attribute of the span contains whole is taken from there: `make_rereader`
+    gives what finds it.
     """
     known = limits(spans, logs)
     if not known and not is_noted(spans, logs):
@@ -81,11 +86,14 @@ def with_damaged_facts(
         marked_step = _of_values(step) if step.kind == "tool" else step
         loss = _loss(marked_step, logs.get(step.span.span_id, ()), rereader, known)
         if is_genai and _may_have_been_genai(step, loss):
-            marked_step = _with(step, ("input", "output"))  # what it stood for may have been dropped
+            # what it stood for may have been dropped
+            marked_step = _with(step, ("input", "output"))
         elif _is_any(loss):
             looked_at += 1
             many = looked_at > _MAX_SPANS or len(loss.cut) + len(loss.poor) > _MAX_PARTS
-            marked_step = _all_damaged(marked_step) if many else _of_span(marked_step, loss, rereader)
+            marked_step = (
+                _all_damaged(marked_step) if many else _of_span(marked_step, loss, rereader)
+            )
         found.append(marked_step)
     return found
 
@@ -101,17 +109,31 @@ def _is_any(loss: _Loss) -> bool:
 def _with_unread(
     steps: Sequence[Step], spans: Sequence[Span], logs: Mapping[str, Sequence[LogRecord]]
 ) -> Sequence[Step]:
-    """The steps, with those spans among them that nobody reads, and of which something was dropped."""
+    """The steps, with those spans among them that nobody reads, and of which something was
+    dropped.
+    """
     read = {x.span.span_id for x in steps}
     others = [Step(span=x, dialect="", kind="other") for x in spans if x.span_id not in read]
-    lacking = [x for x in others if any(lost(x.span, logs.get(x.span.span_id, ()))) and not _is_infrastructure(x)]
-    return sorted([*steps, *lacking], key=lambda x: (x.span.start_ns, x.span.span_id)) if lacking else steps
+    lacking = [
+        x
+        for x in others
+        if any(lost(x.span, logs.get(x.span.span_id, ()))) and not _is_infrastructure(x)
+    ]
+    return (
+        sorted([*steps, *lacking], key=lambda x: (x.span.start_ns, x.span.span_id))
+        if lacking
+        else steps
+    )
 
 
 def _loss(step: Step, logs: Sequence[LogRecord], rereader: Rereader, known: Limits) -> _Loss:
     dropped = lost(step.span, logs)
     cut = _cut(step, logs, rereader, known) if known else []
-    nested = [(part, x) for part, x in cut if _is_nested(attributes_beside(part, step.span, logs).get(part.key))]
+    nested = [
+        (part, x)
+        for part, x in cut
+        if _is_nested(attributes_beside(part, step.span, logs).get(part.key))
+    ]
     parts = rereader.parts(step) if dropped.masked else ()
     masked = [(part, x) for part, x in parts if is_masked(part, x, step.span, logs)]
     if any(x == MASK for _, x in masked):  # as good as dropped
@@ -122,16 +144,22 @@ def _loss(step: Step, logs: Sequence[LogRecord], rereader: Rereader, known: Limi
 
 def _is_nested(value: Value) -> bool:
     """Whether messages stand in an array or map as such, and not as JSON."""
-    return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(x, dict) for x in value))
+    return isinstance(value, dict) or (
+        isinstance(value, list) and any(isinstance(x, dict) for x in value)
+    )
 
 
 def _is_infrastructure(step: Step) -> bool:
-    """Whether what is left of a span that nobody reads shows that it never stood for an agent's work."""
+    """Whether what is left of a span that nobody reads shows that it never stood for an agent's
+    work.
+    """
     return not step.dialect and any(map(is_of_infrastructure, step.span.attributes))
 
 
 def _of_values(step: Step) -> Step:
-    """A tool's step, its arguments and result damaged where a marker in them shows that they were cut or redacted."""
+    """A tool's step, its arguments and result damaged where a marker in them shows that they were
+    cut or redacted.
+    """
     facts: set[StepFact] = set()
     if is_damaged(step.arguments):
         facts.add("arguments")
@@ -145,10 +173,14 @@ def _with(step: Step, facts: Iterable[StepFact]) -> Step:
 
 
 def _all_damaged(step: Step) -> Step:
-    return _with(step, (x for x in _CARRIES.get(step.kind, ()) if x != "tokens" or not _is_recorded(step, x)))
+    return _with(
+        step, (x for x in _CARRIES.get(step.kind, ()) if x != "tokens" or not _is_recorded(step, x))
+    )
 
 
-def _cut(step: Step, logs: Sequence[LogRecord], rereader: Rereader, known: Limits) -> list[tuple[Part, str]]:
+def _cut(
+    step: Step, logs: Sequence[LogRecord], rereader: Rereader, known: Limits
+) -> list[tuple[Part, str]]:
     """The parts of a step's span that were cut at its service's limits."""
     service = step.span.resource.service_name
     return [
@@ -181,26 +213,40 @@ def _of_span(step: Step, loss: _Loss, rereader: Rereader) -> Step:
         other = rereader.without(step, part)
         step, resting = _resting(step, other)
         facts |= resting | (
-            _unreadable(step, part, text, rereader) if other.kind == step.kind else _showing(step, text)
+            _unreadable(step, part, text, rereader)
+            if other.kind == step.kind
+            else _showing(step, text)
         )
     if len(cut) > 1:  # what several contain may be cut in each
         step, resting = _resting(step, rereader.without(step, *(part for part, _ in cut)))
         facts |= resting
     dropped = loss.dropped.attributes or loss.dropped.events
-    if dropped or any(text[:1] == "{" for _, text in cut):  # what comes after the cut may have contained any of them
+    # what comes after the cut may have contained any of them
+    if dropped or any(text[:1] == "{" for _, text in cut):
         facts.update(fact for fact in _CARRIES.get(step.kind, ()) if not _is_recorded(step, fact))
     if dropped:
         facts.update(_of_lists(step, rereader, loss.dropped))
         step = _without_calls(step)
-    step = replace(step, input=_with_empty_damaged(step.input), output=_with_empty_damaged(step.output))
+    step = replace(
+        step, input=_with_empty_damaged(step.input), output=_with_empty_damaged(step.output)
+    )
     return _with(step, facts)
 
 
 def _without_calls(step: Step) -> Step:
-    """A model's step that lost something: calls may have stood elsewhere than the text that it still has."""
-    if step.kind != "model" or not step.output or step.finish_reasons or any(x.calls for x in step.output):
+    """A model's step that lost something: calls may have stood elsewhere than the text that it
+    still has.
+    """
+    if (
+        step.kind != "model"
+        or not step.output
+        or step.finish_reasons
+        or any(x.calls for x in step.output)
+    ):
         return step
-    return replace(step, output=tuple(replace(x, damaged=x.damaged | {"calls"}) for x in step.output))
+    return replace(
+        step, output=tuple(replace(x, damaged=x.damaged | {"calls"}) for x in step.output)
+    )
 
 
 def _with_empty_damaged(messages: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
@@ -208,7 +254,9 @@ def _with_empty_damaged(messages: tuple[Message, ...] | None) -> tuple[Message, 
     if messages is None:
         return None
     return tuple(
-        each if each.text or each.reasoning or each.calls or each.results else replace(each, damaged=_ALL_OF_MESSAGE)
+        each
+        if each.text or each.reasoning or each.calls or each.results
+        else replace(each, damaged=_ALL_OF_MESSAGE)
         for each in messages
     )
 
@@ -221,14 +269,17 @@ def _is_recorded(step: Step, fact: StepFact) -> bool:
     if fact == "arguments":
         return step.arguments is not None or bool(step.positional)
     if fact == "tools":
-        return bool(step.tools) and all(None not in (x.description, x.parameters) for x in step.tools or ())
+        return bool(step.tools) and all(
+            None not in (x.description, x.parameters) for x in step.tools or ()
+        )
     if fact == "system" and any(x.role == "system" for x in step.input or ()):
         return True
     return any(getattr(step, field) not in (None, ()) for field, of in _FACTS.items() if of == fact)
 
 
 def _resting(step: Step, other: Step) -> tuple[Step, set[StepFact]]:
-    """The step with what else its span contains in place of what was cut, and the facts that rest on that.
+    """The step with what else its span contains in place of what was cut, and the facts that rest
+    on that.
 
     `other` is the step as it is read without what was cut.
     """
@@ -247,12 +298,16 @@ def _resting(step: Step, other: Step) -> tuple[Step, set[StepFact]]:
 
 
 def _showing(step: Step, text: str) -> set[StepFact]:
-    """The facts in which a text shows, of a part without which its span would stand for something else."""
+    """The facts in which a text shows, of a part without which its span would stand for something
+    else.
+    """
     return {fact for field, fact in _FACTS.items() if text in _texts(getattr(step, field))}
 
 
 def _texts(value: Any) -> Sequence[str | None]:
-    return [x.text for x in value] if _is_list(value) else (value,) if isinstance(value, str) else ()
+    return (
+        [x.text for x in value] if _is_list(value) else (value,) if isinstance(value, str) else ()
+    )
 
 
 def _unreadable(step: Step, part: Part, text: str, rereader: Rereader) -> set[StepFact]:
@@ -266,8 +321,12 @@ def _unreadable(step: Step, part: Part, text: str, rereader: Rereader) -> set[St
     return {fact for field, fact in _FACTS.items() if getattr(other, field) != getattr(step, field)}
 
 
-def _with_poor_text(step: Step, part: Part, text: str, rereader: Rereader) -> tuple[Step, set[StepFact]]:
-    """The step, with those messages damaged that contain a text of a part, and the other facts that rest on it."""
+def _with_poor_text(
+    step: Step, part: Part, text: str, rereader: Rereader
+) -> tuple[Step, set[StepFact]]:
+    """The step, with those messages damaged that contain a text of a part, and the other facts that
+    rest on it.
+    """
     other = rereader.with_text(step, (part,), text, "")
     if other.kind != step.kind:
         return step, _showing(step, text)
@@ -286,8 +345,12 @@ def _is_list(value: Any) -> bool:
 
 
 def _differing(messages: Sequence[Message], left: Sequence[Message]) -> tuple[Message, ...]:
-    """The messages, of which those are damaged that read otherwise without the part that was cut."""
-    return tuple(_differing_message(x, y) if x != y else x for x, y in zip(messages, left, strict=True))
+    """The messages, of which those are damaged that read otherwise without the part that was
+    cut.
+    """
+    return tuple(
+        _differing_message(x, y) if x != y else x for x, y in zip(messages, left, strict=True)
+    )
 
 
 def _differing_message(message: Message, left: Message) -> Message:
@@ -297,11 +360,15 @@ def _differing_message(message: Message, left: Message) -> Message:
         ("calls", message.calls, left.calls),
         ("results", message.results, left.results),
     )
-    return replace(message, damaged=frozenset(parts.union(name for name, one, other in pairs if one != other)))
+    return replace(
+        message, damaged=frozenset(parts.union(name for name, one, other in pairs if one != other))
+    )
 
 
 def _of_lists(step: Step, rereader: Rereader, dropped: RecordedLosses) -> Iterator[StepFact]:
-    """The facts that are lists of attributes with indices, or of events, of which some may have been dropped."""
+    """The facts that are lists of attributes with indices, or of events, of which some may have
+    been dropped.
+    """
     lists: defaultdict[tuple[str, int, str], list[Part]] = defaultdict(list)
     for part, _ in rereader.parts(step):
         head, index, _rest = _split(part.key)
@@ -312,14 +379,24 @@ def _of_lists(step: Step, rereader: Rereader, dropped: RecordedLosses) -> Iterat
     for parts in list(lists.values())[:_MAX_PARTS]:
         other = rereader.without(step, *parts)
         if other.kind == step.kind:
-            yield from (fact for field, fact in _FACTS.items() if getattr(other, field) != getattr(step, field))
+            yield from (
+                fact
+                for field, fact in _FACTS.items()
+                if getattr(other, field) != getattr(step, field)
+            )
 
 
 def _split(key: str) -> tuple[str, str, str]:
-    """A key with an index at that index: `llm.tools`, `0`, `tool.name`; without one the index is ""."""
+    """A key with an index at that index: `llm.tools`, `0`, `tool.name`; without one the index is
+    "".
+    """
     parts = key.split(".")
     at = next((i for i, x in enumerate(parts) if x.isdigit()), None)
-    return (key, "", "") if at is None else (".".join(parts[:at]), parts[at], ".".join(parts[at + 1 :]))
+    return (
+        (key, "", "")
+        if at is None
+        else (".".join(parts[:at]), parts[at], ".".join(parts[at + 1 :]))
+    )
 
 
 def _changed(step: Step, field: str, value: Any) -> Step:

@@ -1,4 +1,6 @@
-"""At which length an SDK cuts values, which leaves no marker: the longest values that it sent give it away."""
+"""At which length an SDK cuts values, which leaves no marker: the longest values that it sent give
+it away.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +21,8 @@ _NESTED = frozenset((list, dict))
 _LAST = frozenset(
     ".!?\u2026\u3002\uff01\uff1f\"'`)]}>"
 )  # how a text or JSON ends that is whole; of those that are cut, few end so
-_ID = re.compile(r"[\w.:/@+=-]*", re.ASCII)  # ids, hashes, names and addresses: many have one length, and are whole
+# ids, hashes, names and addresses: many have one length, and are whole
+_ID = re.compile(r"[\w.:/@+=-]*", re.ASCII)
 
 
 class _Longest:
@@ -43,7 +46,9 @@ class _Longest:
         self.chars, self.texts = chars, texts
 
     def take_nested(self, attributes: Attributes) -> None:
-        """Look at all texts of a log record: its messages are arrays and maps, of which SDKs cut each text."""
+        """Look at all texts of a log record: its messages are arrays and maps, of which SDKs cut
+        each text.
+        """
         self.take((attributes,))
         if not _NESTED.isdisjoint(map(type, attributes.values())):
             self.take({"": x} for x in strings(dict(attributes)))
@@ -61,11 +66,16 @@ class _Longest:
     def _is_limit(self, size: int) -> bool:
         """Whether values are cut at the length that the longest have.
 
-        That is so where a value of it is JSON that just ends, or where texts have it that do not end as texts do: one
-        is enough if it is a power of two, as most limits are, two if it is another round number, else three.
+        That is so where a value of it is JSON that just ends, or where texts have it that do not
+        end as texts do: one is enough if it is a power of two, as most limits are, two if it is
+        another round number, else three.
         """
-        is_usual = size in _USUAL  # then a closer look is worth it where the cut may have come after a bracket
-        if any(x[0] in "{[" and (is_usual or x[-1] not in "}]") and mended(x) is not None for x in self.texts):
+        # then a closer look is worth it where the cut may have come after a bracket
+        is_usual = size in _USUAL
+        if any(
+            x[0] in "{[" and (is_usual or x[-1] not in "}]") and mended(x) is not None
+            for x in self.texts
+        ):
             return True
         unfinished = {x for x in self.texts if x[-1] not in _LAST}
         if not unfinished:  # as mostly
@@ -84,7 +94,8 @@ def strings(value: Value) -> Iterator[str]:
 
 
 def is_of_length(text: str, chars: int | None) -> bool:
-    """Whether a text may have been cut at a limit, in characters, or in what else emitters count: bytes, UTF-16 units.
+    """Whether a text may have been cut at a limit, in characters, or in what else emitters count:
+    bytes, UTF-16 units.
 
     What counts bytes cuts before a character or through it, of which U+FFFD is left.
 
@@ -103,7 +114,8 @@ def is_of_length(text: str, chars: int | None) -> bool:
 def limits(spans: Sequence[Span], logs: Mapping[str, Sequence[LogRecord]]) -> Limits:
     """The lengths at which values were cut; nothing for a service and a place where none shows.
 
-    Where a limit shows at one place, it counts at another one too if the longest value has that length there.
+    Where a limit shows at one place, it counts at another one too if the longest value has that
+    length there.
     """
     found: dict[tuple[str | None, str], _Longest] = {}
     for sharing in _by_resource(spans):
@@ -114,15 +126,24 @@ def limits(spans: Sequence[Span], logs: Mapping[str, Sequence[LogRecord]]) -> Li
             found.setdefault((service, "event"), _Longest()).take(events)
     for records in logs.values():
         for record in records:
-            found.setdefault((record.resource.service_name, "log"), _Longest()).take_nested(record.attributes)
+            found.setdefault((record.resource.service_name, "log"), _Longest()).take_nested(
+                record.attributes
+            )
     shown = {(key[0], size) for key, x in found.items() if (size := x.limit) is not None}
     if not shown:
         return {}
-    return {key: size for key, x in found.items() for size in (x.limit, x.chars) if size and (key[0], size) in shown}
+    return {
+        key: size
+        for key, x in found.items()
+        for size in (x.limit, x.chars)
+        if size and (key[0], size) in shown
+    }
 
 
 def _by_resource(spans: Sequence[Span]) -> Iterable[Sequence[Span]]:
-    """The spans of each resource, mostly all of a trace: asking each span for its service would take longer."""
+    """The spans of each resource, mostly all of a trace: asking each span for its service would
+    take longer.
+    """
     if len({id(x.resource) for x in spans}) == 1:
         return (spans,)
     found: dict[int, list[Span]] = {}

@@ -1,4 +1,6 @@
-"""Find what a span lost, where that is recorded: SDKs count what they drop, redactions what they hide."""
+"""Find what a span lost, where that is recorded: SDKs count what they drop, redactions what they
+hide.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,18 +12,34 @@ from spanscore.model.span import Attributes, Event, LogRecord, Span
 MASK = "****"
 """What stands in place of a text, or of a part of it, that was masked and not hashed."""
 
-_USUAL_LIMIT = 128  # attributes of a span, as SDKs have it: one with so many lost some, though nobody counted them
+# attributes of a span, as SDKs have it: one with so many lost some, though nobody counted them
+_USUAL_LIMIT = 128
 _MASKED, _MASKED_IN_BODY = "redaction.masked", "redaction.body.masked"
 _DELETED, _DELETED_IN_BODY = "redaction.redacted", "redaction.body.redacted"
 _MASKED_COUNT, _DELETED_COUNT = f"{_MASKED}.count", f"{_DELETED}.count"
-_COUNTS = frozenset((_MASKED_COUNT, _DELETED_COUNT, f"{_MASKED_IN_BODY}.count", f"{_DELETED_IN_BODY}.count"))
+_COUNTS = frozenset(
+    (_MASKED_COUNT, _DELETED_COUNT, f"{_MASKED_IN_BODY}.count", f"{_DELETED_IN_BODY}.count")
+)
 _HASH = re.compile(r"\b(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{128})\b")
-_INFRASTRUCTURE = ("http.", "url.", "net.", "network.", "server.", "client.", "db.", "rpc.", "messaging.")
-_STREAMED = ("mlflow.chunk.item.", "new_token")  # events whose readers find what is lost with the first ones
+_INFRASTRUCTURE = (
+    "http.",
+    "url.",
+    "net.",
+    "network.",
+    "server.",
+    "client.",
+    "db.",
+    "rpc.",
+    "messaging.",
+)
+# events whose readers find what is lost with the first ones
+_STREAMED = ("mlflow.chunk.item.", "new_token")
 
 
 class RecordedLosses(NamedTuple):
-    """Whether a span, its events or its log records lost attributes; if it lost events; if some of that is masked."""
+    """Whether a span, its events or its log records lost attributes; if it lost events; if some of
+    that is masked.
+    """
 
     attributes: bool
     events: bool
@@ -63,7 +81,8 @@ def lost(span: Span, logs: Sequence[LogRecord]) -> RecordedLosses:
 
 
 def is_masked(part: Part, text: str, span: Span, logs: Sequence[LogRecord]) -> bool:
-    """Whether nothing but a mask is left of a part of a span, or it was noted beside it that it is masked.
+    """Whether nothing but a mask is left of a part of a span, or it was noted beside it that it is
+    masked.
 
     Where the masked ones were only counted, a mask or a hash in the text shows it.
     """
@@ -80,14 +99,18 @@ def is_masked(part: Part, text: str, span: Span, logs: Sequence[LogRecord]) -> b
 
 
 def attributes_beside(part: Part, span: Span, logs: Sequence[LogRecord]) -> Attributes:
-    """The attributes among which a part of a span stands; of a log record's body, those beside it."""
+    """The attributes among which a part of a span stands; of a log record's body, those beside
+    it.
+    """
     if part.kind == "attribute":
         return span.attributes
     return span.events[part.at].attributes if part.kind == "event" else logs[part.at].attributes
 
 
 def _lost_events(span: Span) -> bool:
-    return span.dropped_events_count > 0 and not (span.events and span.events[0].name.startswith(_STREAMED))
+    return span.dropped_events_count > 0 and not (
+        span.events and span.events[0].name.startswith(_STREAMED)
+    )
 
 
 def _is_noted(record: Event | LogRecord) -> bool:

@@ -1,4 +1,6 @@
-"""Read a span once more without a part of it: the facts that its step then lacks are those of that part."""
+"""Read a span once more without a part of it: the facts that its step then lacks are those of that
+part.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,14 +21,18 @@ _Change: TypeAlias = tuple[str, str] | None
 
 
 class Part(NamedTuple):
-    """A place in a span, its events or its log records that may contain something: `at` is -1 for the span itself."""
+    """A place in a span, its events or its log records that may contain something: `at` is -1 for
+    the span itself.
+    """
 
     kind: str
     at: int
     key: str
 
     def named(self, step: Step, logs: Sequence[LogRecord]) -> str:
-        """The part in words for people: an attribute by its key, those of events and log records by theirs as well."""
+        """The part in words for people: an attribute by its key, those of events and log records by
+        theirs as well.
+        """
         if self.kind == "event":
             return f"event {step.span.events[self.at].name}: {self.key}"
         if self.kind in {"log", "body"}:
@@ -41,8 +47,9 @@ _EMPTY = '""'  # an empty text as JSON has it
 class Rereader:
     """The spans of one reading, to be read once more.
 
-    It remembers what was read without a part, since it is needed often, and the log records left of a step so read.
-    Both are kept by the id of a step, with the step itself, so that no other one gets its id.
+    It remembers what was read without a part, since it is needed often, and the log records left of
+    a step so read. Both are kept by the id of a step, with the step itself, so that no other one
+    gets its id.
     """
 
     __slots__ = ("_left", "_logs_by_span", "_read_one", "_without")
@@ -71,7 +78,9 @@ class Rereader:
         return part.named(step, self._logs(step))
 
     def without(self, step: Step, *parts: Part) -> Step:
-        """The step as it would have been read without these parts of its span; without any, as it is."""
+        """The step as it would have been read without these parts of its span; without any, as it
+        is.
+        """
         if len(parts) > 1:
             return self._changed(step, dict.fromkeys(parts))
         key = id(step), parts
@@ -80,7 +89,9 @@ class Rereader:
         return self._without[key][1]
 
     def with_text(self, step: Step, parts: Sequence[Part], old: str, new: str) -> Step:
-        """The step as it would have been read if these parts had contained the text `new` in place of `old`."""
+        """The step as it would have been read if these parts had contained the text `new` in place
+        of `old`.
+        """
         return self._changed(step, dict.fromkeys(parts, (old, new)))
 
     def _changed(self, step: Step, changes: Mapping[Part, _Change]) -> Step:
@@ -139,7 +150,9 @@ def _change(attributes: dict[str, Value], changes: Mapping[str, _Change]) -> Non
 
 
 def _replaced(value: Any, old: str, new: str) -> Any:
-    """The value with a text in it replaced, or itself where JSON has it as `old`; OTLP bounds how deep it can be."""
+    """The value with a text in it replaced, or itself where JSON has it as `old`; OTLP bounds how
+    deep it can be.
+    """
     if isinstance(value, str) and value:
         return value.replace(old, new)
     if not isinstance(value, str) and printed(value) == old:

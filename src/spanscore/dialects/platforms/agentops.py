@@ -1,4 +1,6 @@
-"""AgentOps: its decorators' functions with what they took and returned, and model calls with calls as spans inside."""
+"""AgentOps: its decorators' functions with what they took and returned, and model calls with calls
+as spans inside.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -64,7 +66,9 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _read_request(attributes: Attributes) -> Facts:
-    """A call that a model requested, which lies inside the model call and records nothing of how it went."""
+    """A call that a model requested, which lies inside the model call and records nothing of how it
+    went.
+    """
     return {
         "kind": "other",
         "tool_name": text(attributes.get(TOOL_NAME)),
@@ -86,19 +90,31 @@ def _read_model(span: Span, context: Context) -> Facts:
 
 
 def _offered(attributes: Attributes) -> tuple[Tool, ...] | None:
-    """The tools on offer. Where Anthropic's are listed one by one, the calls are written over them."""
+    """The tools on offer.
+
+    Where Anthropic's are listed one by one, the calls are written over them.
+    """
     schemas = structure(attributes.get("anthropic.tools.schemas")).value
     if isinstance(schemas, list):
         named = (x for x in schemas if isinstance(x, dict))
-        return tools([{**x["schema"], "name": x.get("name")} for x in named if isinstance(x.get("schema"), dict)])
+        return tools(
+            [
+                {**x["schema"], "name": x.get("name")}
+                for x in named
+                if isinstance(x.get("schema"), dict)
+            ]
+        )
     listed = indexed(attributes, GEN_AI_REQUEST_FUNCTIONS_PREFIX) or [
-        {**call, "parameters": call.get("arguments")} for call in indexed(attributes, GEN_AI_REQUEST_TOOLS_PREFIX)
+        {**call, "parameters": call.get("arguments")}
+        for call in indexed(attributes, GEN_AI_REQUEST_TOOLS_PREFIX)
     ]
     return tools(listed) if listed else None
 
 
 def _with_results(message: Message) -> Message:
-    """The message, whose text may be the results of tools in Anthropic's blocks, printed one after the other."""
+    """The message, whose text may be the results of tools in Anthropic's blocks, printed one after
+    the other.
+    """
     text = message.text or ""
     if message.role != "user" or not text.startswith(_RESULT) or not text.endswith("]"):
         return message
@@ -107,17 +123,24 @@ def _with_results(message: Message) -> Message:
 
 
 def _recorded(attributes: Attributes) -> tuple[Value, Value]:
-    """What a function took and returned: under its kind; of classes, and in earlier versions, as an entity."""
+    """What a function took and returned: under its kind; of classes, and in earlier versions, as an
+    entity.
+    """
     own = f"{_SCOPE}.{attributes.get(_KIND)!s}"
     given, returned = (
-        next((attributes[f"{x}.{side}"] for x in (own, _ENTITY) if f"{x}.{side}" in attributes), None)
+        next(
+            (attributes[f"{x}.{side}"] for x in (own, _ENTITY) if f"{x}.{side}" in attributes), None
+        )
         for side in ("input", "output")
     )
     return given, returned
 
 
 def _read_function(attributes: Attributes, facts: Facts) -> None:
-    """A function. Of a class only its construction is recorded, which is no question: it returns nothing."""
+    """A function.
+
+    Of a class only its construction is recorded, which is no question: it returns nothing.
+    """
     given, returned = _recorded(attributes)
     is_class = returned is None and facts["kind"] == "agent" and f"{_ENTITY}.input" in attributes
     if is_class:
@@ -128,7 +151,8 @@ def _read_function(attributes: Attributes, facts: Facts) -> None:
     read_function(called, recorded(returned), facts)
     facts["damaged"] = damaged(input=given, output=returned)
     if facts.get("output_json") is not None:
-        facts["output_json"] = text(returned)  # as it was written: text is recorded as it is, even where it is JSON
+        # as it was written: text is recorded as it is, even where it is JSON
+        facts["output_json"] = text(returned)
 
 
 def _read_tool(span: Span, facts: Facts) -> None:
@@ -150,14 +174,21 @@ def refine_trace(steps: Sequence[Step]) -> Sequence[Step]:
     for step in steps:
         if step.span.scope.name == _CALLS and step.tool_name is not None:
             requested[step.span.parent_span_id].append(step)
-    return [_with_calls(x, requested[x.span.span_id]) if x.span.span_id in requested else x for x in steps]
+    return [
+        _with_calls(x, requested[x.span.span_id]) if x.span.span_id in requested else x
+        for x in steps
+    ]
 
 
 def _with_calls(model: Step, requested: Sequence[Step]) -> Step:
     *earlier, last = model.output or (Message("assistant"),)
     if model.kind != "model" or last.calls:
         return model
-    calls = tuple(RequestedCall(x.call_id, x.tool_name, x.arguments) for x in requested if x.tool_name is not None)
+    calls = tuple(
+        RequestedCall(x.call_id, x.tool_name, x.arguments)
+        for x in requested
+        if x.tool_name is not None
+    )
     if any("arguments" in x.damaged for x in requested):
         last = replace(last, damaged=last.damaged | {"calls"})
     return replace(model, output=(*earlier, replace(last, calls=calls)))

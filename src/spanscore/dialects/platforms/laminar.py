@@ -1,4 +1,6 @@
-"""Laminar's SDK: the conventions with messages as the provider has them, and what its decorator recorded of a call."""
+"""Laminar's SDK: the conventions with messages as the provider has them, and what its decorator
+recorded of a call.
+"""
 
 from typing import Any, Final, Literal
 
@@ -10,13 +12,22 @@ from spanscore.dialects.forms.indexed import indexed
 from spanscore.dialects.forms.provider_bodies import conversation
 from spanscore.dialects.forms.structure import structure
 from spanscore.dialects.forms.values import Facts, Side, text
-from spanscore.dialects.keys.gen_ai import GEN_AI_INPUT_MESSAGES, GEN_AI_OPERATION_NAME, GEN_AI_OUTPUT_MESSAGES
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_INPUT_MESSAGES,
+    GEN_AI_OPERATION_NAME,
+    GEN_AI_OUTPUT_MESSAGES,
+)
 from spanscore.dialects.keys.openllmetry import GEN_AI_PROMPT_0_ROLE, GEN_AI_PROMPT_PREFIX
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import StepKind
 
 _TYPE = "lmnr.span.type"
-_KINDS: Final[dict[str, StepKind]] = {"LLM": "model", "CACHED": "model", "TOOL": "tool", "DEFAULT": "workflow"}
+_KINDS: Final[dict[str, StepKind]] = {
+    "LLM": "model",
+    "CACHED": "model",
+    "TOOL": "tool",
+    "DEFAULT": "workflow",
+}
 _INPUT, _OUTPUT = "lmnr.span.input", "lmnr.span.output"
 _ASSOCIATION = "lmnr.association.properties."
 _IDS: Final[tuple[tuple[Literal["session_id", "user_id"], tuple[str, ...]], ...]] = (
@@ -30,7 +41,9 @@ _SIDES: Final[tuple[tuple[Side, str, str, str], ...]] = (
 
 
 def read(span: Span, context: Context) -> Facts:
-    """The facts of one of its spans; evaluators and executors of its own evaluations are none of a turn's steps."""
+    """The facts of one of its spans; evaluators and executors of its own evaluations are none of a
+    turn's steps.
+    """
     attributes = span.attributes
     kind = _KINDS.get(str(attributes.get(_TYPE)), "other")
     conventional = kind == "model" or (kind == "workflow" and GEN_AI_OPERATION_NAME in attributes)
@@ -39,8 +52,12 @@ def read(span: Span, context: Context) -> Facts:
         facts["kind"] = kind
     metadata = structure(attributes.get("langchain.metadata")).value
     for fact, names in _IDS:
-        found = first_identity(attributes, tuple(_ASSOCIATION + x for x in names)) or facts.get(fact)
-        facts[fact] = found or (first_identity(metadata, names) if isinstance(metadata, dict) else None)
+        found = first_identity(attributes, tuple(_ASSOCIATION + x for x in names)) or facts.get(
+            fact
+        )
+        facts[fact] = found or (
+            first_identity(metadata, names) if isinstance(metadata, dict) else None
+        )
     if kind == "model":
         _read_model(attributes, facts)
     elif kind == "tool":
@@ -53,19 +70,27 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _read_model(attributes: Attributes, facts: Facts) -> None:
-    """Its messages are the provider's, choices among them; what a decorated function took and gave comes last."""
+    """Its messages are the provider's, choices among them; what a decorated function took and gave
+    comes last.
+    """
     for side, conventional, decorated, role in _SIDES:
         key = conventional if conventional in attributes else decorated
         if key in attributes and (key == conventional or facts.get(side) is None):
             facts[side] = conversation(_provider_messages(structure(attributes[key]).value), role)
     if facts.get("system") is None and GEN_AI_PROMPT_0_ROLE in attributes:  # of OpenAI's Responses
         items = indexed(attributes, GEN_AI_PROMPT_PREFIX)
-        facts["system"] = next((text(x.get("content")) for x in items if x.get("role") == "system"), None)
+        facts["system"] = next(
+            (text(x.get("content")) for x in items if x.get("role") == "system"), None
+        )
 
 
 def _provider_messages(value: Any) -> Any:
     """The messages in a list of choices; anything else as it is."""
-    if isinstance(value, list) and value and all(isinstance(x, dict) and "message" in x for x in value):
+    if (
+        isinstance(value, list)
+        and value
+        and all(isinstance(x, dict) and "message" in x for x in value)
+    ):
         return {"choices": value}
     return value
 

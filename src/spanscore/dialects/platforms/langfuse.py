@@ -1,4 +1,6 @@
-"""Langfuse's SDKs: observations with a type, an input and an output, recorded as the function or client had them."""
+"""Langfuse's SDKs: observations with a type, an input and an output, recorded as the function or
+client had them.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -41,13 +43,20 @@ _TRACED = frozenset({_INPUT, _OUTPUT, "langfuse.trace.input", "langfuse.trace.ou
 _OF_MODELS = frozenset({"langfuse.observation.model.name", "langfuse.observation.usage_details"})
 _METADATA = "langfuse.observation.metadata."
 _GRAPH = ("langgraph", '"langgraph"')  # the Python SDK writes JSON
-_GIVEN, _PRODUCED = ("input_tokens", "prompt_tokens", "input"), ("output_tokens", "completion_tokens", "output")
+_GIVEN, _PRODUCED = (
+    ("input_tokens", "prompt_tokens", "input"),
+    ("output_tokens", "completion_tokens", "output"),
+)
 _RETURNED_BY_TOOL = '{"lc":1,"type":"constructor","id":["langchain_core","messages","ToolMessage"]'
-"""How the result begins of a tool of LangChain's, to which the JavaScript handler 5.0 gives no type."""
+"""How the result begins of a tool of LangChain's, to which the JavaScript handler 5.0 gives no
+type.
+"""
 
 
 def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
-    """Whether somebody wrote the span for Langfuse, without saying what it is, and by no other convention."""
+    """Whether somebody wrote the span for Langfuse, without saying what it is, and by no other
+    convention.
+    """
     attributes = span.attributes
     if _TRACED.isdisjoint(attributes) or span.dropped_attributes_count:
         return False
@@ -107,14 +116,19 @@ def _recorded(attributes: Attributes) -> tuple[Value, Value]:
 
 
 def _kind(span: Span, placed: Mapping[str, object], *, outermost: bool) -> StepKind:
-    """What an observation stands for. LangChain's handler calls a chain an agent for a word in its name.
+    """What an observation stands for.
+
+    LangChain's handler calls a chain an agent for a word in its name.
 
     So a node of LangGraph's is none, and a graph that is named as an agent is one.
     """
     kind = _KINDS.get(str(span.attributes.get(_TYPE, "span")), "other")
-    if kind == "workflow" and not _OF_MODELS.isdisjoint(span.attributes):  # as SDKs up to 3.3 call them
+    # as SDKs up to 3.3 call them
+    if kind == "workflow" and not _OF_MODELS.isdisjoint(span.attributes):
         return "model"
-    if kind in {"agent", "workflow"} and (placed or span.attributes.get(_METADATA + "ls_integration") in _GRAPH):
+    if kind in {"agent", "workflow"} and (
+        placed or span.attributes.get(_METADATA + "ls_integration") in _GRAPH
+    ):
         return "agent" if langgraph.is_agent(span.name, placed, outermost=outermost) else "workflow"
     return kind
 
@@ -122,11 +136,16 @@ def _kind(span: Span, placed: Mapping[str, object], *, outermost: bool) -> StepK
 def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Facts) -> None:
     request, response = structure(given), structure(returned)
     facts["input"] = conversation(request.value, "user")
-    facts["output"] = None if isinstance(response.value, str) else conversation(response.value, "assistant")
+    facts["output"] = (
+        None if isinstance(response.value, str) else conversation(response.value, "assistant")
+    )
     if not facts["output"] and not response.damaged and isinstance(returned, str) and returned:
-        facts["output"] = (Message("assistant", returned),)  # text is recorded as it is, even where it is JSON
+        # text is recorded as it is, even where it is JSON
+        facts["output"] = (Message("assistant", returned),)
     facts["tools"] = offered(request.value, response.value)
-    facts["system"] = next((x for x in map(_instructions, (request.value, response.value)) if x), None)
+    facts["system"] = next(
+        (x for x in map(_instructions, (request.value, response.value)) if x), None
+    )
     facts["damaged"] = cut(input=request, output=response)
     _complete_responses(attributes, facts)
     if request.damaged and facts["tools"] is None:
@@ -139,7 +158,8 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
 
 
 def _complete_responses(attributes: Attributes, facts: Facts) -> None:
-    """Instructions and tools of OpenAI's Responses, which the SDK for JavaScript keeps with the observation's metadata.
+    """Instructions and tools of OpenAI's Responses, which the SDK for JavaScript keeps with the
+    observation's metadata.
 
     It does so with both, and with a list of tools that is empty where none are on offer.
     """
@@ -173,7 +193,9 @@ def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
 
 
 def refine_trace(steps: Sequence[Step]) -> list[Step]:
-    """The steps; text is recorded as it is, so an agent's question or answer that is JSON is known by its model's."""
+    """The steps; text is recorded as it is, so an agent's question or answer that is JSON is known
+    by its model's.
+    """
     return keep_json_text(steps, _recorded)
 
 
@@ -187,8 +209,8 @@ DIALECT = Dialect(
     refine_trace=refine_trace,
     content=(
         ContentSwitch(
-            "unset LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED, and leave out capture_input=False and "
-            "capture_output=False"
+            "unset LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED, and leave out capture_input=False"
+            " and capture_output=False"
         ),
     ),
     by_hand=True,

@@ -1,4 +1,6 @@
-"""LangSmith's OpenTelemetry exporter: runs with a kind, their inputs and outputs as two attributes of JSON."""
+"""LangSmith's OpenTelemetry exporter: runs with a kind, their inputs and outputs as two attributes
+of JSON.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,7 +10,13 @@ from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms import concatenated_calls, langchain_messages, langgraph
 from spanscore.dialects.forms.arguments import call_id, tools
-from spanscore.dialects.forms.decorated_calls import cut, damaged, read_call, read_function, recorded
+from spanscore.dialects.forms.decorated_calls import (
+    cut,
+    damaged,
+    read_call,
+    read_function,
+    recorded,
+)
 from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.provider_bodies import configured_tools, conversation, system_of
 from spanscore.dialects.forms.structure import literal, structure
@@ -29,7 +37,12 @@ from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Step, StepKind
 
 _KIND = "langsmith.span.kind"
-_KINDS: Final[dict[str, StepKind]] = {"llm": "model", "tool": "tool", "retriever": "retrieval", "chain": "workflow"}
+_KINDS: Final[dict[str, StepKind]] = {
+    "llm": "model",
+    "tool": "tool",
+    "retriever": "retrieval",
+    "chain": "workflow",
+}
 _INPUTS, _OUTPUTS = GEN_AI_PROMPT, GEN_AI_COMPLETION
 _COUNTS: Final[tuple[tuple[TokenCount, str], ...]] = (
     ("input_tokens", GEN_AI_USAGE_INPUT_TOKENS),
@@ -50,7 +63,9 @@ def read(span: Span, context: Context) -> Facts:
         kind = _kind_of_chain(span, placed, context)
     facts: Facts = {
         "kind": kind,
-        "agent_name": langgraph.graph_name(span.name) if kind == "agent" else langgraph.agent_name(placed),
+        "agent_name": langgraph.graph_name(span.name)
+        if kind == "agent"
+        else langgraph.agent_name(placed),
         "session_id": first_identity(attributes, _SESSIONS),
         "user_id": identity(attributes.get(_METADATA + "user_id")),
     }
@@ -65,7 +80,9 @@ def read(span: Span, context: Context) -> Facts:
         documents = found.get("documents", found.get("output")) if isinstance(found, dict) else None
         facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
     elif kind == "agent" or (kind == "workflow" and context.outermost):
-        read_function(recorded(given).value, recorded(returned), facts, envelope=_envelope(attributes))
+        read_function(
+            recorded(given).value, recorded(returned), facts, envelope=_envelope(attributes)
+        )
         facts["damaged"] = damaged(input=given, output=returned)
     return facts
 
@@ -73,7 +90,8 @@ def read(span: Span, context: Context) -> Facts:
 def _kind_of_chain(span: Span, placed: dict[str, object], context: Context) -> StepKind:
     around = (
         context.outermost
-        and langchain_messages.state_messages(structure(span.attributes.get(_INPUTS)).value) is not None
+        and langchain_messages.state_messages(structure(span.attributes.get(_INPUTS)).value)
+        is not None
     )
     return "agent" if langgraph.is_agent(span.name, placed, outermost=around) else "workflow"
 
@@ -92,9 +110,9 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     if isinstance(request.value, dict):
         facts["system"] = system_of(request.value)
         facts["tools"] = facts["tools"] or configured_tools(request.value)
-    facts["response_id"] = identity(attributes.get(GEN_AI_RESPONSE_ID)) or langchain_messages.response_id(
-        response.value
-    )
+    facts["response_id"] = identity(
+        attributes.get(GEN_AI_RESPONSE_ID)
+    ) or langchain_messages.response_id(response.value)
     names = (GEN_AI_RESPONSE_MODEL, GEN_AI_REQUEST_MODEL, _METADATA + "ls_model_name")
     facts["model"] = first_text(attributes, names)
     noted = structure(
@@ -128,11 +146,17 @@ def _unprinted(value: Any) -> Any:
 
 
 def refine_trace(steps: Sequence[Step]) -> Sequence[Step]:
-    """The steps; where all runs of the trace have inputs or outputs that are empty, tools have none: they are hidden.
+    """The steps; where all runs of the trace have inputs or outputs that are empty, tools have
+    none: they are hidden.
 
     A run of a model never has empty ones, so a tool's own `{}` is known by what others show.
     """
-    shown = {key for x in steps for key in (_INPUTS, _OUTPUTS) if x.span.attributes.get(key, _HIDDEN) != _HIDDEN}
+    shown = {
+        key
+        for x in steps
+        for key in (_INPUTS, _OUTPUTS)
+        if x.span.attributes.get(key, _HIDDEN) != _HIDDEN
+    }
     if len(shown) == len((_INPUTS, _OUTPUTS)):
         return steps
     hidden: dict[str, Any] = {} if _INPUTS in shown else {"arguments": None}

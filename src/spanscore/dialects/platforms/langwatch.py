@@ -1,4 +1,6 @@
-"""LangWatch's SDK: a type for each span, and an input and an output, each with the type of its value."""
+"""LangWatch's SDK: a type for each span, and an input and an output, each with the type of its
+value.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -34,7 +36,13 @@ _KINDS: Final[dict[str, StepKind]] = {
     "rag": "retrieval",
     **dict.fromkeys(("span", "chain", "workflow", "task", "module"), "workflow"),
 }
-_SESSIONS = ("langwatch.thread.id", "langwatch.thread_id", "thread_id", "threadId", GEN_AI_CONVERSATION_ID)
+_SESSIONS = (
+    "langwatch.thread.id",
+    "langwatch.thread_id",
+    "thread_id",
+    "threadId",
+    GEN_AI_CONVERSATION_ID,
+)
 _USERS = ("langwatch.user.id", "langwatch.user_id", "user_id", "userId")
 _TOKENS: Final[tuple[tuple[TokenCount, tuple[str, ...], tuple[str, ...]], ...]] = (
     (
@@ -48,13 +56,17 @@ _TOKENS: Final[tuple[tuple[TokenCount, tuple[str, ...], tuple[str, ...]], ...]] 
         (GEN_AI_USAGE_OUTPUT_TOKENS, GEN_AI_USAGE_COMPLETION_TOKENS),
     ),
 )
-"""Of each count its names in LangWatch's metrics, and the conventions' attributes, which rank above these."""
+"""Of each count its names in LangWatch's metrics, and the conventions' attributes, which rank above
+these.
+"""
 
 _KEYS = {"type", "value"}
 
 
 def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
-    """Whether somebody wrote the span for LangWatch, without saying what it is, and by no other convention."""
+    """Whether somebody wrote the span for LangWatch, without saying what it is, and by no other
+    convention.
+    """
     attributes = span.attributes
     if attributes.keys().isdisjoint((_INPUT, _OUTPUT)) or span.dropped_attributes_count:
         return False
@@ -64,7 +76,11 @@ def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
 def read(span: Span, context: Context) -> Facts:
     """The facts of one of its spans; guardrails and evaluations are none of a turn's steps."""
     attributes = span.attributes
-    kind = _KINDS.get(str(attributes.get(_TYPE)), "other") if _TYPE in attributes else _kind_of_messages(attributes)
+    kind = (
+        _KINDS.get(str(attributes.get(_TYPE)), "other")
+        if _TYPE in attributes
+        else _kind_of_messages(attributes)
+    )
     metadata = structure(attributes.get("metadata", attributes.get("langwatch.metadata"))).value
     named = metadata if isinstance(metadata, dict) else {}
     facts: Facts = {
@@ -97,18 +113,29 @@ def _kind_of_messages(attributes: Attributes) -> StepKind:
 
 
 def _value(recorded: Value) -> Any:
-    """The value out of its envelope `{"type": …, "value": …}`; there are two around messages of an unusual content."""
+    """The value out of its envelope `{"type": …, "value": …}`; there are two around messages of an
+    unusual content.
+    """
     parsed = structure(recorded).value
     value = parsed["value"] if isinstance(parsed, dict) and parsed.keys() == _KEYS else parsed
-    is_enclosed = isinstance(value, dict) and value.keys() == _KEYS and value["type"] == "chat_messages"
+    is_enclosed = (
+        isinstance(value, dict) and value.keys() == _KEYS and value["type"] == "chat_messages"
+    )
     return value["value"] if is_enclosed else value
 
 
 def _read_model(attributes: Attributes, given: Any, returned: Any, facts: Facts) -> None:
-    facts["input"], facts["output"] = conversation(_named(given), "user"), conversation(returned, "assistant")
+    facts["input"], facts["output"] = (
+        conversation(_named(given), "user"),
+        conversation(returned, "assistant"),
+    )
     facts["damaged"] = damaged(input=given, output=returned)
     parameters = structure(attributes.get("langwatch.params")).value
-    offered = parameters.get("tools", parameters.get("functions")) if isinstance(parameters, dict) else None
+    offered = (
+        parameters.get("tools", parameters.get("functions"))
+        if isinstance(parameters, dict)
+        else None
+    )
     facts["tools"] = listed_tools(given, returned) if offered is None else tools(offered)
     facts["system"] = system_of(given) if isinstance(given, dict) else None
     facts["model"] = first_text(attributes, (GEN_AI_RESPONSE_MODEL, GEN_AI_REQUEST_MODEL))
@@ -120,17 +147,28 @@ def _read_model(attributes: Attributes, given: Any, returned: Any, facts: Facts)
 
 
 def _named(given: Any) -> Any:
-    """Messages, in which those of tools have a role: LangWatch's handler for LangChain leaves it out."""
+    """Messages, in which those of tools have a role: LangWatch's handler for LangChain leaves it
+    out.
+    """
     listed = given if isinstance(given, list) else ()
     if not any(isinstance(x, dict) and x.get("role") == "unknown" for x in listed):
         return given
-    return [{**x, "role": "tool"} if isinstance(x, dict) and x.get("role") == "unknown" else x for x in listed]
+    return [
+        {**x, "role": "tool"} if isinstance(x, dict) and x.get("role") == "unknown" else x
+        for x in listed
+    ]
 
 
 def _content(returned: Any) -> Any:
-    """What a tool returned, out of LangChain's message, whose role its callback handler leaves out."""
+    """What a tool returned, out of LangChain's message, whose role its callback handler leaves
+    out.
+    """
     message = returned[0] if isinstance(returned, list) and len(returned) == 1 else None
-    return message.get("content") if isinstance(message, dict) and message.get("role") == "unknown" else returned
+    return (
+        message.get("content")
+        if isinstance(message, dict) and message.get("role") == "unknown"
+        else returned
+    )
 
 
 def _read_tool(span: Span, given: Any, returned: Any, facts: Facts) -> None:

@@ -1,4 +1,6 @@
-"""LiteLLM: mixed conventions on a span that several calls may share, and a raw span for each call of a provider."""
+"""LiteLLM: mixed conventions on a span that several calls may share, and a raw span for each call
+of a provider.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -25,7 +27,11 @@ from spanscore.dialects.keys.gen_ai import (
     GEN_AI_TOOL_PREFIX,
 )
 from spanscore.dialects.keys.openinference import LLM_USER
-from spanscore.dialects.keys.openllmetry import GEN_AI_COMPLETION_PREFIX, LLM_REQUEST_FUNCTIONS_PREFIX, LLM_REQUEST_TYPE
+from spanscore.dialects.keys.openllmetry import (
+    GEN_AI_COMPLETION_PREFIX,
+    LLM_REQUEST_FUNCTIONS_PREFIX,
+    LLM_REQUEST_TYPE,
+)
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message
 from spanscore.model.trace import RequestedCall
@@ -34,19 +40,30 @@ _RAW = "raw_gen_ai_request"
 _PROMPT, _COMPLETION = GEN_AI_CONTENT_PROMPT, GEN_AI_CONTENT_COMPLETION
 _SCOPE = "litellm"
 _CALL = re.compile(r"gen_ai\.completion\.\d+\.function_call\.")
-_TOOLS = (GEN_AI_TOOL_PREFIX, LLM_REQUEST_FUNCTIONS_PREFIX)  # of its second version, and of its first
+# of its second version, and of its first
+_TOOLS = (GEN_AI_TOOL_PREFIX, LLM_REQUEST_FUNCTIONS_PREFIX)
 _DECLARED = "litellm.request.tools.declared"
-"""How many tools are on offer; it lists only as many as fit into a part of the 128 attributes of a span."""
+"""How many tools are on offer; it lists only as many as fit into a part of the 128 attributes of a
+span.
+"""
 
-_KEYS_OF_CALL = frozenset({GEN_AI_OPERATION_NAME, LLM_REQUEST_TYPE, GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES})
-_END_USERS = (LLM_USER, "litellm.metadata.user_api_key_end_user_id", "metadata.user_api_key_end_user_id")
+_KEYS_OF_CALL = frozenset(
+    {GEN_AI_OPERATION_NAME, LLM_REQUEST_TYPE, GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES}
+)
+_END_USERS = (
+    LLM_USER,
+    "litellm.metadata.user_api_key_end_user_id",
+    "metadata.user_api_key_end_user_id",
+)
 _SESSIONS, _USERS = ("session_id", "conversation_id", "thread_id"), ("user_id", "trace_user_id")
 
 
 def read(span: Span, context: Context) -> Facts:
-    """The facts of a request, of the application's span that LiteLLM writes to, or of the provider's raw call.
+    """The facts of a request, of the application's span that LiteLLM writes to, or of the
+    provider's raw call.
 
-    The application's span contains only the last of the calls made below it; their raw spans contain one each.
+    The application's span contains only the last of the calls made below it; their raw spans
+    contain one each.
     """
     if span.name == _RAW:
         return _read_raw(span.attributes)
@@ -57,8 +74,11 @@ def read(span: Span, context: Context) -> Facts:
     if facts["kind"] == "model":
         _read_model(attributes, context.logs, facts)
     facts["user_id"] = facts.get("user_id") or first_identity(attributes, _END_USERS)
-    if not (facts.get("session_id") and facts["user_id"]) and attributes.get("metadata.requester_metadata"):
-        metadata = structure(attributes["metadata.requester_metadata"]).value  # what a client of the proxy sent along
+    if not (facts.get("session_id") and facts["user_id"]) and attributes.get(
+        "metadata.requester_metadata"
+    ):
+        # what a client of the proxy sent along
+        metadata = structure(attributes["metadata.requester_metadata"]).value
         if isinstance(metadata, dict):
             facts["session_id"] = facts.get("session_id") or first_identity(metadata, _SESSIONS)
             facts["user_id"] = facts["user_id"] or first_identity(metadata, _USERS)
@@ -84,8 +104,9 @@ def _read_model(attributes: Attributes, logs: Sequence[LogRecord], facts: Facts)
 def _of_last_call(span: Span) -> Span:
     """The application's span, without the calls that an earlier answer requested.
 
-    Each model call below the span writes its attributes over those of the one before, and an attribute that is written
-    anew becomes the last one. So what stands before this answer's messages is left over from an earlier answer.
+    Each model call below the span writes its attributes over those of the one before, and an
+    attribute that is written anew becomes the last one. So what stands before this answer's
+    messages is left over from an earlier answer.
     """
     attributes = span.attributes
     if span.scope.name == _SCOPE or GEN_AI_OUTPUT_MESSAGES not in attributes:
@@ -97,7 +118,9 @@ def _of_last_call(span: Span) -> Span:
 
 
 def _called(attributes: Attributes) -> Iterator[RequestedCall]:
-    """The calls that an answer requests, which stand beside the answer's messages; the index is the call's."""
+    """The calls that an answer requests, which stand beside the answer's messages; the index is the
+    call's.
+    """
     for item in indexed(attributes, GEN_AI_COMPLETION_PREFIX):
         call = item.get("function_call")
         if isinstance(call, dict) and text(call.get("name")):
@@ -105,7 +128,9 @@ def _called(attributes: Attributes) -> Iterator[RequestedCall]:
 
 
 def _of_events(logs: Sequence[LogRecord]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
-    """What was given and produced, of the records of one message each: the body is the message or choice itself."""
+    """What was given and produced, of the records of one message each: the body is the message or
+    choice itself.
+    """
     given, produced = list[Message | None](), list[Message | None]()
     for log in logs:
         name, body = log.event_name or log.attributes.get("event_name"), log.body
@@ -117,13 +142,18 @@ def _of_events(logs: Sequence[LogRecord]) -> tuple[tuple[Message, ...], tuple[Me
 
 
 def _read_raw(attributes: Attributes) -> Facts:
-    """A provider's request and response: each field an attribute `llm.{provider}.{field}`, often a Python literal."""
+    """A provider's request and response: each field an attribute `llm.{provider}.{field}`, often a
+    Python literal.
+    """
     fields: dict[str, Any] = {}
     for key, value in attributes.items():
         path = key.split(".", 2)
         if len(path) == 3 and path[0] == "llm" and path[2] in _FIELDS:
             fields[path[2]] = value
-    request, response = structure(fields.get("messages", fields.get("contents"))), structure(_response(fields))
+    request, response = (
+        structure(fields.get("messages", fields.get("contents"))),
+        structure(_response(fields)),
+    )
     facts: Facts = {
         "kind": "model",
         "model": text(fields.get("model")),
@@ -155,7 +185,19 @@ def _answer(response: Any) -> Any:
 
 
 _FIELDS = frozenset(
-    {"messages", "contents", "choices", "content", "output", "tools", "system", "usage", "model", "user", "id"}
+    {
+        "messages",
+        "contents",
+        "choices",
+        "content",
+        "output",
+        "tools",
+        "system",
+        "usage",
+        "model",
+        "user",
+        "id",
+    }
 )
 
 DIALECT = Dialect(

@@ -1,4 +1,6 @@
-"""Logfire's own instrumentations: whole requests and responses, lists of events, and runs of OpenAI's Agents SDK."""
+"""Logfire's own instrumentations: whole requests and responses, lists of events, and runs of
+OpenAI's Agents SDK.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -40,7 +42,10 @@ _AGENTS, _MCP, _ANTHROPIC = "logfire.openai_agents", "logfire.mcp", "logfire.ant
 _SCOPES = (_AGENTS, _MCP, _ANTHROPIC, "logfire.openai")
 _KEYS_OF_CALL = (GEN_AI_INPUT_MESSAGES, "request_data", "events", "raw_input", "response")
 _KEYS_OF_ANSWER = (GEN_AI_OUTPUT_MESSAGES, "response_data", GEN_AI_USAGE_OUTPUT_TOKENS)
-_REQUEST_KEYS, _RESPONSE_KEYS = ("messages", "prompt"), ("message", "combined_chunk_content", "text")
+_REQUEST_KEYS, _RESPONSE_KEYS = (
+    ("messages", "prompt"),
+    ("message", "combined_chunk_content", "text"),
+)
 _COUNTS: Final[tuple[tuple[TokenCount, tuple[str, ...]], ...]] = (
     ("input_tokens", ("input_tokens", "prompt_tokens")),
     ("output_tokens", ("output_tokens", "completion_tokens")),
@@ -76,7 +81,9 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def named(span: Span) -> Facts:
-    """Whose session a span is of, by what an application gave it or put into Logfire's baggage; empty for another's."""
+    """Whose session a span is of, by what an application gave it or put into Logfire's baggage;
+    empty for another's.
+    """
     if span.scope.name != _APPLICATION and span.scope.name not in _SCOPES:
         return {}
     attributes = span.attributes
@@ -98,24 +105,40 @@ def _kind(attributes: Attributes) -> StepKind:
 
 
 def _is_waiting(span: Span) -> bool:
-    """Whether a model call's span lacks the answer: a streamed one is in a record after the call."""
+    """Whether a model call's span lacks the answer: a streamed one is in a record after the
+    call.
+    """
     attributes = span.attributes
     if attributes.get("logfire.span_type") == "log":
         return False
-    answered = span.scope.name == _AGENTS or any(x in attributes for x in (*_KEYS_OF_ANSWER, "events"))
+    answered = span.scope.name == _AGENTS or any(
+        x in attributes for x in (*_KEYS_OF_ANSWER, "events")
+    )
     streams = structure(attributes.get("request_data")).value
-    if isinstance(streams, dict) and streams.get("stream") is True and "response_data" not in attributes:
+    if (
+        isinstance(streams, dict)
+        and streams.get("stream") is True
+        and "response_data" not in attributes
+    ):
         answered = any(x in attributes for x in _KEYS_OF_ANSWER)
     return not answered and span.status_code != STATUS_ERROR
 
 
 def _read_model(span: Span, facts: Facts) -> None:
-    """The facts that the conventions' attributes lack, from what older versions and the Agents SDK record."""
+    """The facts that the conventions' attributes lack, from what older versions and the Agents SDK
+    record.
+    """
     attributes = span.attributes
-    request, response, whole = (_object(attributes, x) for x in ("request_data", "response_data", "response"))
+    request, response, whole = (
+        _object(attributes, x) for x in ("request_data", "response_data", "response")
+    )
     if facts.get("input") is None or facts.get("output") is None:
         _complete_messages(attributes, (request, response, whole), facts)
-    if span.scope.name == _ANTHROPIC and GEN_AI_OUTPUT_MESSAGES not in attributes and facts["output"]:
+    if (
+        span.scope.name == _ANTHROPIC
+        and GEN_AI_OUTPUT_MESSAGES not in attributes
+        and facts["output"]
+    ):
         facts["output"] = tuple(_with_bare_arguments(x) for x in facts["output"])
     facts["system"] = facts.get("system") or first_text(whole, ("instructions",))
     facts["system"] = facts["system"] or first_text(request, ("instructions", "system"))
@@ -132,8 +155,12 @@ def _read_usage(usage: Any, facts: Facts) -> None:
             facts[field] = first_count(usage, names)
 
 
-def _complete_messages(attributes: Attributes, bodies: tuple[_Body, _Body, _Body], facts: Facts) -> None:
-    """What the model was given and produced, each from the first place that contains it, where it is not known yet."""
+def _complete_messages(
+    attributes: Attributes, bodies: tuple[_Body, _Body, _Body], facts: Facts
+) -> None:
+    """What the model was given and produced, each from the first place that contains it, where it
+    is not known yet.
+    """
     request, response, whole = bodies
     given_events, produced_events = _events(attributes)
     given = (
@@ -170,11 +197,17 @@ def _listed(attributes: Attributes, key: str, role: str = "user") -> Messages:
     if attributes.get(key) in (None, "null"):
         return Messages(None)
     parsed, damaged = structure(attributes[key])
-    return Messages(messages_of(parsed, role), damaged) if isinstance(parsed, list) else messages(attributes[key], role)
+    return (
+        Messages(messages_of(parsed, role), damaged)
+        if isinstance(parsed, list)
+        else messages(attributes[key], role)
+    )
 
 
 def _messages(body: _Body, keys: tuple[str, ...], role: str) -> Messages:
-    """The messages of a request or response: the value of one of `keys`, else where the provider has them."""
+    """The messages of a request or response: the value of one of `keys`, else where the provider
+    has them.
+    """
     for key in keys:
         if body.get(key) is not None:
             return messages(body[key], role)
@@ -182,15 +215,21 @@ def _messages(body: _Body, keys: tuple[str, ...], role: str) -> Messages:
 
 
 def _events(attributes: Attributes) -> tuple[Messages, Messages]:
-    """What was given and what was produced, of events in one list: the answer comes after all that was given."""
+    """What was given and what was produced, of events in one list: the answer comes after all that
+    was given.
+    """
     parsed, damaged = structure(attributes.get("events"))
     items = [x for x in parsed if isinstance(x, dict)] if isinstance(parsed, list) else []
     if not items:
         return Messages(None, damaged), Messages(None, damaged)
-    conversation = messages([x["message"] if isinstance(x.get("message"), dict) else x for x in items])
+    conversation = messages(
+        [x["message"] if isinstance(x.get("message"), dict) else x for x in items]
+    )
     listed = conversation.messages or ()
     start = next((i for i in range(len(listed), 0, -1) if listed[i - 1].role != "assistant"), 0)
-    return Messages(listed[:start], conversation.damaged), Messages(listed[start:] or None, conversation.damaged)
+    return Messages(listed[:start], conversation.damaged), Messages(
+        listed[start:] or None, conversation.damaged
+    )
 
 
 def _with_bare_arguments(message: Message) -> Message:
@@ -209,7 +248,9 @@ def _read_step(span: Span, kind: StepKind) -> Facts:
     facts: Facts = {"kind": kind}
     if kind == "workflow":
         metadata = _object(attributes, "metadata")
-        facts["session_id"] = identity(attributes.get("group_id")) or first_identity(metadata, _SESSIONS)
+        facts["session_id"] = identity(attributes.get("group_id")) or first_identity(
+            metadata, _SESSIONS
+        )
         facts["user_id"] = first_identity(metadata, _USERS)
     elif kind == "agent":
         facts["agent_name"] = text(attributes.get("name"))
@@ -225,7 +266,9 @@ def _read_step(span: Span, kind: StepKind) -> Facts:
 
 
 def _error(span: Span) -> str | None:
-    """The error that the SDK records; it is an object with a message and, of a tool, the exception's text."""
+    """The error that the SDK records; it is an object with a message and, of a tool, the
+    exception's text.
+    """
     error = _object(span.attributes, "error")
     detail = error.get("data")
     reason = detail.get("error") if isinstance(detail, dict) else None
@@ -242,19 +285,27 @@ def _read_mcp(span: Span) -> Facts:
 
 
 def refine_trace(steps: Sequence[Step]) -> list[Step]:
-    """The steps, each streamed call with what the record after it contains: the request once more, and the answer."""
+    """The steps, each streamed call with what the record after it contains: the request once more,
+    and the answer.
+    """
     waiting: defaultdict[str, list[Step]] = defaultdict(list)
     changed = dict[str, Step]()
     for step in steps:
         if step.kind == "model" and _is_waiting(step.span):
             waiting[step.span.parent_span_id].append(step)
             changed[step.span.span_id] = _nothing(step)
-    for record in (x for x in steps if x.kind == "model" and x.span.attributes.get("logfire.span_type") == "log"):
+    for record in (
+        x
+        for x in steps
+        if x.kind == "model" and x.span.attributes.get("logfire.span_type") == "log"
+    ):
         calls = waiting[record.span.parent_span_id]
         for number, call in enumerate(calls[:_MAX_STREAMS]):
             if call.input == record.input:
                 attributes = {**call.span.attributes, **record.span.attributes}
-                changed[call.span.span_id] = replace(record, span=replace(call.span, attributes=attributes))
+                changed[call.span.span_id] = replace(
+                    record, span=replace(call.span, attributes=attributes)
+                )
                 changed[record.span.span_id] = _nothing(record)
                 del calls[number]
                 break
@@ -265,4 +316,6 @@ def _nothing(step: Step) -> Step:
     return Step(span=step.span, dialect=step.dialect, kind="other")
 
 
-DIALECT = Dialect("logfire", read, scopes=_SCOPES, prefilters=(b"logfire.",), refine_trace=refine_trace)
+DIALECT = Dialect(
+    "logfire", read, scopes=_SCOPES, prefilters=(b"logfire.",), refine_trace=refine_trace
+)

@@ -1,4 +1,6 @@
-"""Sentry's AI integrations for JavaScript: the semantic conventions, with answers and tools under other names."""
+"""Sentry's AI integrations for JavaScript: the semantic conventions, with answers and tools under
+other names.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +25,10 @@ from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message
 
 _ORIGIN, _OURS = "sentry.origin", "auto.ai."
-_KEPT = ("sentry.sdk_meta.gen_ai.input.messages.original_length", GEN_AI_REQUEST_MESSAGES_ORIGINAL_LENGTH)
+_KEPT = (
+    "sentry.sdk_meta.gen_ai.input.messages.original_length",
+    GEN_AI_REQUEST_MESSAGES_ORIGINAL_LENGTH,
+)
 _CALLS, _OFFERED = GEN_AI_RESPONSE_TOOL_CALLS, GEN_AI_REQUEST_AVAILABLE_TOOLS
 
 
@@ -38,11 +43,17 @@ def read(span: Span, context: Context) -> Facts:
     attributes = span.attributes
     facts = semconv.read(span, context)
     if facts["kind"] in {"model", "agent"}:
-        if facts.get("input") is None and (given := attributes.get(GEN_AI_REQUEST_MESSAGES)) is not None:
+        if (
+            facts.get("input") is None
+            and (given := attributes.get(GEN_AI_REQUEST_MESSAGES)) is not None
+        ):
             facts["input"] = messages(given).messages
         if facts.get("output") is None:
             facts["output"] = _answer(attributes)
-        if facts.get("tools") is None and (offered := first_text(attributes, (_OFFERED,))) is not None:
+        if (
+            facts.get("tools") is None
+            and (offered := first_text(attributes, (_OFFERED,))) is not None
+        ):
             facts["tools"] = tools(offered)
         if _is_cut(attributes, facts.get("input")):
             add_damaged(facts, "input")
@@ -55,7 +66,9 @@ def _answer(attributes: Attributes) -> tuple[Message, ...] | None:
     recorded, called = attributes.get(GEN_AI_RESPONSE_TEXT), structure(attributes.get(_CALLS)).value
     if recorded is None and called is None:
         return None
-    texts: Any = structure(recorded).value if attributes.get(_ORIGIN) == "auto.ai.openai" else recorded
+    texts: Any = (
+        structure(recorded).value if attributes.get(_ORIGIN) == "auto.ai.openai" else recorded
+    )
     if not isinstance(texts, list):  # OpenAI's has a text for each choice, if it was not streamed
         texts = [recorded]
     parts = [{"type": "text", "text": x} for x in texts if isinstance(x, str)]
@@ -70,7 +83,9 @@ def _part(call: Any) -> Any:
 
 
 def _is_cut(attributes: Attributes, given: tuple[Message, ...] | None) -> bool:
-    """Whether messages were left out, since Sentry keeps only as many of the last ones as have room."""
+    """Whether messages were left out, since Sentry keeps only as many of the last ones as have
+    room.
+    """
     before = next((x for x in map(attributes.get, _KEPT) if isinstance(x, int)), 0)
     return given is not None and len(given) < before
 
@@ -90,8 +105,8 @@ DIALECT = Dialect(
     prefilters=(b"auto.ai.",),
     content=(
         ContentSwitch(
-            "set recordInputs and recordOutputs of its integration to true (JavaScript), or send_default_pii=True and "
-            "include_prompts=True (Python)"
+            "set recordInputs and recordOutputs of its integration to true (JavaScript), or"
+            " send_default_pii=True and include_prompts=True (Python)"
         ),
     ),
 )

@@ -29,7 +29,9 @@ _ENVIRONMENTS = ("deployment.environment.name", "deployment.environment")
 
 
 def attribute_names(selectors: Iterable[Selector]) -> frozenset[str]:
-    """The attributes of spans that these selectors read; `otel.status_code` stands for the span's status."""
+    """The attributes of spans that these selectors read; `otel.status_code` stands for the span's
+    status.
+    """
     return frozenset(name for selector in selectors for name in _names(selector))
 
 
@@ -67,7 +69,9 @@ def tags(trace: AgentTrace) -> list[str]:
 def environment(trace: AgentTrace) -> list[str]:
     """Where a trace's agent runs: one text, or none."""
     resource = trace.target.resource
-    named = next((x for key in _ENVIRONMENTS if isinstance(x := resource.get(key), str) and x), None)
+    named = next(
+        (x for key in _ENVIRONMENTS if isinstance(x := resource.get(key), str) and x), None
+    )
     if named is not None:
         return [named]
     return [x for x in trace.attributes.get(_ENVIRONMENT, ()) if isinstance(x, str)]

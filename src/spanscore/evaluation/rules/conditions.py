@@ -1,4 +1,6 @@
-"""What a selector's key asks of the values that a trace has under it: one of some texts, a range, or to be there."""
+"""What a selector's key asks of the values that a trace has under it: one of some texts, a range,
+or to be there.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +20,9 @@ _BOUNDS = ("at_least", "above", "at_most", "below")
 
 
 class Condition(Protocol):
-    """A condition on the values that a trace has under one key; none where the key is not recorded."""
+    """A condition on the values that a trace has under one key; none where the key is not
+    recorded.
+    """
 
     @property
     def written(self) -> Any:
@@ -52,7 +56,9 @@ class Exists:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """A value is one of `texts`, or like one of `patterns`: the pieces of a text around each `*`."""
+    """A value is one of `texts`, or like one of `patterns`: the pieces of a text around each
+    `*`.
+    """
 
     texts: frozenset[str]
     patterns: tuple[tuple[str, ...], ...] = ()
@@ -76,7 +82,9 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """A value is a number from `low` to `high`; `open_low` and `open_high`: but not that number itself."""
+    """A value is a number from `low` to `high`; `open_low` and `open_high`: but not that number
+    itself.
+    """
 
     low: float = -math.inf
     high: float = math.inf
@@ -93,7 +101,9 @@ class Between:
         if not isinstance(other, Between):
             return False
         low = self.low < other.low or (self.low == other.low and self.open_low <= other.open_low)
-        high = self.high > other.high or (self.high == other.high and self.open_high <= other.open_high)
+        high = self.high > other.high or (
+            self.high == other.high and self.open_high <= other.open_high
+        )
         return low and high
 
     def _has(self, number: float) -> bool:
@@ -156,13 +166,17 @@ def _literal(given: Any) -> str:
         raise ValueError(f"{given!r} is no text, number or truth value")
     text = as_text(given)
     if len(text) > MAX_TEXT:
-        raise ValueError(f"a text of {len(text)} characters; write at most {MAX_TEXT}, with `*` for the rest")
+        raise ValueError(
+            f"a text of {len(text)} characters; write at most {MAX_TEXT}, with `*` for the rest"
+        )
     return text
 
 
 def _between(given: Any, read: Callable[[Any], float], example: str) -> Between:
     if not isinstance(given, Mapping) or not given:
-        raise ValueError(f"write bounds, such as {{at_least: {example}}}; there are {', '.join(_BOUNDS)}")
+        raise ValueError(
+            f"write bounds, such as {{at_least: {example}}}; there are {', '.join(_BOUNDS)}"
+        )
     for name in given:
         if name not in _BOUNDS:
             raise ValueError(f"unknown key {name!r}; {nearest(str(name), _BOUNDS)}")
@@ -227,7 +241,10 @@ def _bounds(of: Mapping[str, Any]) -> dict[str, Any]:
 _WRITTEN = PlainSerializer(lambda condition: condition.written)
 
 Text = Annotated[
-    Condition, PlainValidator(read_text), _WRITTEN, WithJsonSchema({"anyOf": [*_ONE_OF["anyOf"], _EXISTS]})
+    Condition,
+    PlainValidator(read_text),
+    _WRITTEN,
+    WithJsonSchema({"anyOf": [*_ONE_OF["anyOf"], _EXISTS]}),
 ]
 """A field that is a condition on a text."""
 
@@ -239,8 +256,12 @@ AttributeValue = Annotated[
 ]
 """A field that is a condition on an attribute."""
 
-Durations = Annotated[Between, PlainValidator(read_duration), _WRITTEN, WithJsonSchema(_bounds({"type": "string"}))]
+Durations = Annotated[
+    Between, PlainValidator(read_duration), _WRITTEN, WithJsonSchema(_bounds({"type": "string"}))
+]
 """A field that is a condition on a duration; its numbers are nanoseconds."""
 
-Numbers = Annotated[Between, PlainValidator(read_number), _WRITTEN, WithJsonSchema(_bounds({"type": "number"}))]
+Numbers = Annotated[
+    Between, PlainValidator(read_number), _WRITTEN, WithJsonSchema(_bounds({"type": "number"}))
+]
 """A field that is a condition on a number."""

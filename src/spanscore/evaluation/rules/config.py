@@ -33,9 +33,13 @@ class Rule(Options):
     when: Selector = Selector()
     """The traces that it takes; without it, all that no earlier rule takes."""
 
-    metrics: Annotated[Literal["none"] | dict[str, dict[str, Any] | bool | None], BeforeValidator(_named_or_none)] = {}
-    """The metrics to run besides those that are configured, by name, each with its options or with nothing; also other
-    options of those. `false` in place of options: it does not run. `none`: nothing is measured."""
+    metrics: Annotated[
+        Literal["none"] | dict[str, dict[str, Any] | bool | None], BeforeValidator(_named_or_none)
+    ] = {}
+    """The metrics to run besides those that are configured, by name, each with its options or with
+    nothing; also other options of those. `false` in place of options: it does not run. `none`:
+    nothing is measured.
+    """
 
     default_metrics: bool = True
     """Whether what is configured otherwise runs beside what `metrics` names; false: only these."""
@@ -47,7 +51,10 @@ class Rule(Options):
     """The score from which on the label is pass, by metric."""
 
     judge: Changes | None = None
-    """What of `judge` is different: another model, or other parameters. What it costs is paid from the same budget."""
+    """What of `judge` is different: another model, or other parameters.
+
+    What it costs is paid from the same budget.
+    """
 
     sampling: float | None = Field(default=None, ge=0, le=1)
     """The share that is evaluated, as `evaluation.sampling`. Not set: the share there."""
@@ -56,16 +63,24 @@ class Rule(Options):
     @classmethod
     def _without_empty_keys(cls, given: Any) -> Any:
         """A key with nothing under it is as if it were not there."""
-        return {name: x for name, x in given.items() if x is not None} if isinstance(given, Mapping) else given
+        return (
+            {name: x for name, x in given.items() if x is not None}
+            if isinstance(given, Mapping)
+            else given
+        )
 
     def narrowed(self, names: Collection[str], *, has_rubric: bool) -> Self:
         """This rule where only metrics of these names, and the rubric or not, are to run."""
         metrics = self.metrics
         if isinstance(metrics, dict):
             metrics = {name: options for name, options in metrics.items() if name in names}
-        thresholds = {name: threshold for name, threshold in self.thresholds.items() if name in names}
+        thresholds = {
+            name: threshold for name, threshold in self.thresholds.items() if name in names
+        }
         rubric = self.rubric if has_rubric else None
-        return self.model_copy(update={"metrics": metrics, "thresholds": thresholds, "rubric": rubric})
+        return self.model_copy(
+            update={"metrics": metrics, "thresholds": thresholds, "rubric": rubric}
+        )
 
     @property
     def measures(self) -> bool:
@@ -80,12 +95,14 @@ def check_rules(rules: Sequence[Rule]) -> None:
     for place, rule in enumerate(rules):
         where = f"rules.{place} ({rule.name})"
         if rule.name == DEFAULT:
-            raise ValueError(f"{where}: {DEFAULT} stands for what no rule takes; choose another name")
+            raise ValueError(
+                f"{where}: {DEFAULT} stands for what no rule takes; choose another name"
+            )
         for earlier in rules[:place]:
             if earlier.name == rule.name:
                 raise ValueError(f"{where}: an earlier rule has this name; choose another")
             if covers(earlier.when, rule.when):
                 raise ValueError(
-                    f"{where}: can never match, since the earlier rule {earlier.name} takes all that it would take; "
-                    "put it before that one"
+                    f"{where}: can never match, since the earlier rule {earlier.name} takes all"
+                    " that it would take; put it before that one"
                 )

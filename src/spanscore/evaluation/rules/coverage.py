@@ -7,7 +7,9 @@ from spanscore.evaluation.rules.selector import Selector
 
 
 def covers(wide: Selector, narrow: Selector) -> bool:
-    """Whether `wide` takes all traces that `narrow` takes, as far as that shows from one condition at a time."""
+    """Whether `wide` takes all traces that `narrow` takes, as far as that shows from one condition
+    at a time.
+    """
     has = dict(_conditions(narrow))
     if not all(_is_met(condition, has.get(key)) for key, condition in _conditions(wide)):
         return False
@@ -29,10 +31,14 @@ def _has_exclusion(wide: Selector, narrow: Selector) -> bool:
 
 
 def _is_met(condition: Any, narrower: Any) -> bool:
-    """Whether a condition holds wherever `narrower`, on the same key, does; None: there is no such."""
+    """Whether a condition holds wherever `narrower`, on the same key, does; None: there is no
+    such.
+    """
     if narrower is None:
         return False
-    return bool(condition == narrower if isinstance(condition, bool) else condition.covers(narrower))
+    return bool(
+        condition == narrower if isinstance(condition, bool) else condition.covers(narrower)
+    )
 
 
 def _conditions(selector: Selector) -> Iterator[tuple[tuple[str, str], Any]]:

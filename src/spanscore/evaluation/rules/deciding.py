@@ -1,4 +1,6 @@
-"""Rules as the engine asks them: compiled once, they say which one takes a trace and what chance it has."""
+"""Rules as the engine asks them: compiled once, they say which one takes a trace and what chance it
+has.
+"""
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +24,8 @@ _Read: TypeAlias = Callable[[AgentTrace], Sequence[Scalar]]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided about a trace or session: by which rule (None: by none), and with what chance it is evaluated.
+    """What was decided about a trace or session: by which rule (None: by none), and with what
+    chance it is evaluated.
 
     `measures` is False where the rule has nothing measured; `share` is then 0.
     """
@@ -32,7 +35,9 @@ class Decision:
     measures: bool = True
 
     def takes_in(self, subject_id: str, drawn: float = 0.0) -> bool:
-        """Whether the subject of that id is evaluated; `drawn` is the chance with which it already was, else 0."""
+        """Whether the subject of that id is evaluated; `drawn` is the chance with which it already
+        was, else 0.
+        """
         return self.share > 0 and draw(subject_id) < max(self.share, drawn)
 
 
@@ -52,12 +57,17 @@ class Rules:
         return self._default
 
     def decide_session(self, traces: Sequence[AgentTrace]) -> Decision:
-        """By the rule with the greatest share among those of the session's traces; of equal ones, the first.
+        """By the rule with the greatest share among those of the session's traces; of equal ones,
+        the first.
 
         Traces of which nothing is measured have no part in it.
         """
         order = {decision.rule: place for place, (_, decision) in enumerate(self._rules)}
-        found = [(x.share, -order.get(x.rule, len(order)), x) for x in map(self.decide, traces) if x.measures]
+        found = [
+            (x.share, -order.get(x.rule, len(order)), x)
+            for x in map(self.decide, traces)
+            if x.measures
+        ]
         return max(found, key=itemgetter(0, 1))[2] if found else Decision(None, 0.0, measures=False)
 
 
@@ -108,7 +118,9 @@ def _readings(selector: Selector) -> Iterator[tuple[_Read, Condition]]:
     """The conditions on values, each with what reads the values."""
     of_facts = [(read, getattr(selector, name)) for name, read in _FACTS.items()]
     of_tokens = [(read, getattr(selector.tokens, name, None)) for name, read in _TOKENS.items()]
-    yield from ((read, condition) for read, condition in of_facts + of_tokens if condition is not None)
+    yield from (
+        (read, condition) for read, condition in of_facts + of_tokens if condition is not None
+    )
     yield from ((_of_resource(name), condition) for name, condition in selector.resource.items())
     yield from ((_of_spans(name), condition) for name, condition in selector.attributes.items())
 

@@ -1,4 +1,6 @@
-"""How common traces of one group are: the group's share among traces that were stored before, kept with a trace."""
+"""How common traces of one group are: the group's share among traces that were stored before, kept
+with a trace.
+"""
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -19,10 +21,14 @@ _LEAST = 100
 """Traces below which no share is told."""
 
 _MAX_WINDOWS = 24
-"""Traces that started more windows ago have no frequency: each window that is asked about costs a look at the store."""
+"""Traces that started more windows ago have no frequency: each window that is asked about costs a
+look at the store.
+"""
 
 _MAX_COUNTS = 500
-"""Counts that are kept, each of a tenant and a window; of more, those asked for longest ago are made again."""
+"""Counts that are kept, each of a tenant and a window; of more, those asked for longest ago are
+made again.
+"""
 
 _MAX_TOOLS = 100
 
@@ -30,22 +36,32 @@ _MAX_TOOLS = 100
 class Frequency(Options):
     """How common traces like one are, for the rules' condition `frequency`."""
 
-    by: list[Literal["service", "agent", "tools", "user"]] = Field(default=["agent", "tools"], min_length=1)
-    """What traces of one group have in common; `tools`: the tools that were called, in the order of the first calls."""
+    by: list[Literal["service", "agent", "tools", "user"]] = Field(
+        default=["agent", "tools"], min_length=1
+    )
+    """What traces of one group have in common; `tools`: the tools that were called, in the order of
+    the first calls.
+    """
 
     window: Duration = duration_ns("1h")
-    """How long one count holds. Traces that started in one window are compared with those that were stored before the
-    window before it, so that whoever decides about a trace, now or later, sees the same ones. What started 24 windows
-    ago, or was sent so late, is not compared."""
+    """How long one count holds. Traces that started in one window are compared with those that were
+    stored before the window before it, so that whoever decides about a trace, now or later, sees
+    the same ones. What started 24 windows ago, or was sent so late, is not compared.
+    """
 
     of: int = Field(default=1000, ge=100, le=20_000)
-    """How many traces are counted, the last ones. A share below one in so many is that of a group that was not seen."""
+    """How many traces are counted, the last ones.
+
+    A share below one in so many is that of a group that was not seen.
+    """
 
     @field_validator("window")
     @classmethod
     def _is_no_moment(cls, window: int) -> int:
         if window < duration_ns("1m"):
-            raise ValueError("a window is 1m at least: until it is over, what was stored before it must be there")
+            raise ValueError(
+                "a window is 1m at least: until it is over, what was stored before it must be there"
+            )
         return window
 
 
@@ -58,7 +74,9 @@ class Frequencies:
         stored_before: Callable[[str, int, int], Iterable[AgentTrace]],
         clock_ns: Callable[[], int],
     ) -> None:
-        """`stored_before` gives, for a tenant, a time in Unix ns and a number, its last so many traces before that."""
+        """`stored_before` gives, for a tenant, a time in Unix ns and a number, its last so many
+        traces before that.
+        """
         self._config = config
         self._stored_before = stored_before
         self._clock_ns = clock_ns
@@ -78,7 +96,9 @@ class Frequencies:
         return replace(trace, attributes={**trace.attributes, FREQUENCY: (share,)})
 
     def _counted(self, tenant: str, started_ns: int) -> Counter[tuple[object, ...]]:
-        """How many of a tenant's traces of each group were stored before the window before the one of this time."""
+        """How many of a tenant's traces of each group were stored before the window before the one
+        of this time.
+        """
         now_ns = self._clock_ns()
         window = min(started_ns, now_ns) // self._config.window
         too_old = now_ns // self._config.window - _MAX_WINDOWS

@@ -1,4 +1,6 @@
-"""Which traces a rule takes: conditions by plain keys, all of which hold; `any` and `not` around others."""
+"""Which traces a rule takes: conditions by plain keys, all of which hold; `any` and `not` around
+others.
+"""
 
 from typing import Self
 
@@ -9,7 +11,10 @@ from spanscore.model.options import Options
 
 
 class Tokens(Options):
-    """Conditions on the tokens of a trace, each model call counted once. What is not recorded meets none."""
+    """Conditions on the tokens of a trace, each model call counted once.
+
+    What is not recorded meets none.
+    """
 
     input: Numbers | None = None
     """Tokens that models were given."""
@@ -22,11 +27,12 @@ class Tokens(Options):
 
 
 class Selector(Options):
-    """The traces that a rule takes: those that meet all of these conditions; without any, all traces.
+    """The traces that a rule takes: those that meet all of these conditions; without any, all
+    traces.
 
-    A condition on a text is the text, a list of which one fits, or `{exists: true}` or `{exists: false}`; `*` stands
-    for any characters. A condition on a number has bounds: `at_least`, `above`, `at_most`, `below`. What a trace does
-    not record meets none but `{exists: false}`.
+    A condition on a text is the text, a list of which one fits, or `{exists: true}` or `{exists:
+    false}`; `*` stands for any characters. A condition on a number has bounds: `at_least`, `above`,
+    `at_most`, `below`. What a trace does not record meets none but `{exists: false}`.
     """
 
     service: Text | None = None
@@ -36,8 +42,9 @@ class Selector(Options):
     """The agent's name."""
 
     environment: Text | None = None
-    """Where it runs: the resource's `deployment.environment.name`, or `deployment.environment`, or Langfuse's
-    `langfuse.environment`."""
+    """Where it runs: the resource's `deployment.environment.name`, or `deployment.environment`, or
+    Langfuse's `langfuse.environment`.
+    """
 
     session: Text | None = None
     """The session's id."""
@@ -46,8 +53,9 @@ class Selector(Options):
     """The user's id."""
 
     tags: Text | None = None
-    """One of the tags of the spans, as OpenInference, Langfuse, LangSmith, Logfire, Traceloop, Laminar, Braintrust,
-    Opik and DeepEval write them."""
+    """One of the tags of the spans, as OpenInference, Langfuse, LangSmith, Logfire, Traceloop,
+    Laminar, Braintrust, Opik and DeepEval write them.
+    """
 
     tool: Text | None = None
     """The name of a tool that was called."""
@@ -62,15 +70,18 @@ class Selector(Options):
     """The tokens that it took, such as `{total: {above: 50000}}`."""
 
     frequency: Numbers | None = None
-    """The share of traces like this one among those before it, such as `{below: 0.01}`; `evaluation.frequency` says
-    which are like it. Known to a server, and to an application that scores its own traces, once there are enough."""
+    """The share of traces like this one among those before it, such as `{below: 0.01}`;
+    `evaluation.frequency` says which are like it. Known to a server, and to an application that
+    scores its own traces, once there are enough.
+    """
 
     resource: dict[str, AttributeValue] = {}
     """Attributes of the evaluated span's resource, by name."""
 
     attributes: dict[str, AttributeValue] = {}
-    """Attributes of the turn's spans, by name: one span that meets the condition is enough. What lies around the turn
-    counts too, such as a request's span."""
+    """Attributes of the turn's spans, by name: one span that meets the condition is enough. What
+    lies around the turn counts too, such as a request's span.
+    """
 
     any_of: list["Selector"] | None = Field(default=None, alias="any")
     """One of these is met."""
@@ -81,5 +92,7 @@ class Selector(Options):
     @model_validator(mode="after")
     def _has_alternatives(self) -> Self:
         if self.any_of == []:
-            raise ValueError("any: the list is empty: nothing can be met; name at least one alternative")
+            raise ValueError(
+                "any: the list is empty: nothing can be met; name at least one alternative"
+            )
         return self

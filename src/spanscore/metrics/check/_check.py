@@ -24,7 +24,10 @@ _MAX_EARLIER_CHARS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One place where the fault shows. `call` counts the turn's tool calls from 1; None where it is in no call."""
+    """One place where the fault shows.
+
+    `call` counts the turn's tool calls from 1; None where it is in no call.
+    """
 
     text: str
     call: int | None = None
@@ -32,7 +35,9 @@ class Finding:
     argument: str | None = None
 
     @classmethod
-    def of_call(cls, place: int, call: ToolCall, text: str, argument: str | None = None) -> "Finding":
+    def of_call(
+        cls, place: int, call: ToolCall, text: str, argument: str | None = None
+    ) -> "Finding":
         """A finding in the call at `place`, counted from 0."""
         return cls(text, place + 1, call.name, argument)
 
@@ -48,9 +53,11 @@ class Finding:
 
 @dataclass(frozen=True)
 class Check(Computed):
-    """A metric that is 1.0 where nothing was found and 0.0 where something was; metadata `findings`.
+    """A metric that is 1.0 where nothing was found and 0.0 where something was; metadata
+    `findings`.
 
-    Each finding has `call` (the number of the tool call, from 1, or null), `tool`, `argument` and `text`.
+    Each finding has `call` (the number of the tool call, from 1, or null), `tool`, `argument` and
+    `text`.
     """
 
     method: ClassVar[str] = "check"
@@ -58,7 +65,9 @@ class Check(Computed):
     """The reason where nothing was found."""
 
     def look(self, evidence: Evidence) -> Iterable[Finding] | Skip:
-        """What is found in a trace that holds all that `needs` names; a Skip where the check does not apply."""
+        """What is found in a trace that holds all that `needs` names; a Skip where the check does
+        not apply.
+        """
         raise NotImplementedError
 
     def measure(self, trace: AgentTrace) -> Outcome:
@@ -68,10 +77,12 @@ class Check(Computed):
     def measure_after(self, trace: AgentTrace, earlier: Sequence[AgentTrace]) -> Outcome:
         """See `Computed.measure_after`; the turns before count where the trace records no history.
 
-        Where none of them is known either, what was found may be explained by what was said there: then it counts as
-        not recorded.
+        Where none of them is known either, what was found may be explained by what was said there:
+        then it counts as not recorded.
         """
-        evidence = (_SHARED.get() or _Shared()).evidence(trace, tuple(earlier) if self.looks_back else ())
+        evidence = (_SHARED.get() or _Shared()).evidence(
+            trace, tuple(earlier) if self.looks_back else ()
+        )
         trace = evidence.trace
         found = self.look(evidence)
         if isinstance(found, Skip):
@@ -80,7 +91,9 @@ class Check(Computed):
         if not findings:
             return Score(1.0, self.fine, {"findings": []})
         if self.looks_back and trace.history is None:
-            return not_recorded("the conversation before this turn, which may account for what was found")
+            return not_recorded(
+                "the conversation before this turn, which may account for what was found"
+            )
         told = listed([x.told() for x in findings])
         count = f" ({len(findings)} findings)" if len(findings) > 1 else ""
         reason = f"{told[:1].upper()}{told[1:]}{count}."
@@ -91,13 +104,17 @@ def with_history(trace: AgentTrace, earlier: Sequence[AgentTrace]) -> AgentTrace
     """`trace`; where it records no history, that is the 20 turns before it, as far as they go."""
     if trace.history or not earlier:
         return trace
-    told = tuple(message for before in earlier[-_MAX_EARLIER_TURNS:] for message in _messages(before))
+    told = tuple(
+        message for before in earlier[-_MAX_EARLIER_TURNS:] for message in _messages(before)
+    )
     return replace(trace, history=told)
 
 
 @contextmanager
 def sharing_evidence() -> Iterator[None]:
-    """Within it the checks of one trace share what they derive from it; nothing of that is kept afterwards."""
+    """Within it the checks of one trace share what they derive from it; nothing of that is kept
+    afterwards.
+    """
     token = _SHARED.set(_Shared())
     try:
         yield
@@ -106,7 +123,9 @@ def sharing_evidence() -> Iterator[None]:
 
 
 class _Shared:
-    """The evidence of the trace that was looked at last: one for the checks that look back, one for the others."""
+    """The evidence of the trace that was looked at last: one for the checks that look back, one for
+    the others.
+    """
 
     def __init__(self) -> None:
         self._alone: tuple[AgentTrace, Evidence] | None = None

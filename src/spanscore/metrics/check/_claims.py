@@ -1,4 +1,6 @@
-"""Claims that something was done, in the words of several languages: what only a tool can have done."""
+"""Claims that something was done, in the words of several languages: what only a tool can have
+done.
+"""
 
 import re
 from typing import NamedTuple
@@ -6,7 +8,9 @@ from typing import NamedTuple
 from spanscore.metrics.check._requests import asks_to_see
 
 _MAX_CHARS = 20_000
-"""Characters of the answer that are looked through, and of a request, which may ask for anything in what follows."""
+"""Characters of the answer that are looked through, and of a request, which may ask for anything in
+what follows.
+"""
 _QUOTED = re.compile(
     r"```.*?```|`[^`\n]*`|\"[^\"\n]{0,400}\"|“[^”\n]{0,400}”|«[^»\n]{0,400}»|„[^“\n]{0,400}“|^>.*$",
     re.DOTALL | re.MULTILINE,
@@ -17,22 +21,31 @@ _WRITING = re.compile(
     r"scriv|traduci|escrev|traduz)\w*|写|翻訳|翻译|訳|書い",
     re.IGNORECASE,
 )
-_ADVERBS = r"(?:\s+(?:just|now|already|successfully|also|also just|gerade|soeben|bereits|jetzt|nun|erfolgreich)){0,2}"
+_ADVERBS = (
+    r"(?:\s+(?:just|now|already|successfully|also|also"
+    r" just|gerade|soeben|bereits|jetzt|nun|erfolgreich)){0,2}"
+)
 
 
 class Claim(NamedTuple):
-    """A claim, as the answer words it; `by_text`: a text may have been worked on so, without any tool."""
+    """A claim, as the answer words it; `by_text`: a text may have been worked on so, without any
+    tool.
+    """
 
     text: str
     by_text: bool
 
 
 def _of(verbs: str, *, subject: str, asked: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    return re.compile(subject.replace("{verbs}", verbs), re.IGNORECASE), re.compile(asked, re.IGNORECASE)
+    return re.compile(subject.replace("{verbs}", verbs), re.IGNORECASE), re.compile(
+        asked, re.IGNORECASE
+    )
 
 
 _ENGLISH = (
-    r"(?<![\w'\u2019])(?:(?:I|we)(?:['\u2019]ve| have)?" + _ADVERBS + r"(?:\s+gone ahead and)?\s+(?:{verbs})\b"
+    r"(?<![\w'\u2019])(?:(?:I|we)(?:['\u2019]ve| have)?"
+    + _ADVERBS
+    + r"(?:\s+gone ahead and)?\s+(?:{verbs})\b"
     r"|(?:has|have) been" + _ADVERBS + r"\s+(?:{verbs})\b"
     r"|(?:is|are)(?:\s+(?:now|all|successfully)){1,2}\s+(?:{verbs})\b)"
     r"|(?:^|[.!\n][^\S\n]*)successfully\s+(?:{verbs})\b"
@@ -48,7 +61,9 @@ _DUTCH = r"\bik heb\b[^.?!\n]{0,80}\b(?:{verbs})\b"
 _ITALIAN = r"\b(?:ho|abbiamo)\s+(?:{verbs})\b"
 _PORTUGUESE = r"\b(?:{verbs})\b"
 _SPANISH = r"\b(?:se ha|se han|he|hemos)\s+(?:{verbs})s?\b|\bha(?:n)? sido\s+(?:{verbs})s?\b"
-_FRENCH = r"\bj['\u2019]ai(?:\s+bien)?\s+(?:{verbs})\b|\ba(?:vons)? (?:bien )?été\s+(?:{verbs})e?s?\b"
+_FRENCH = (
+    r"\bj['\u2019]ai(?:\s+bien)?\s+(?:{verbs})\b|\ba(?:vons)? (?:bien )?été\s+(?:{verbs})e?s?\b"
+)
 _CHINESE = (
     r"(?:已(?:经)?(?:为您|帮您|为你|帮你)?|(?:帮您|为您|帮你|为你))"
     r"(?:{verbs})(?:了|好了|成功|完成|\u3002|\uff0c|$)"
@@ -56,7 +71,8 @@ _CHINESE = (
 _JAPANESE = r"(?:{verbs})(?:を|が)?(?:完了)?(?:し|いたし)ました"
 
 _BY_TEXT = re.compile(
-    r"ordered|remov|delet|schedul|transfer|gelöscht|eliminado|borrado|supprimé|删除|削除", re.IGNORECASE
+    r"ordered|remov|delet|schedul|transfer|gelöscht|eliminado|borrado|supprimé|删除|削除",
+    re.IGNORECASE,
 )
 _CLAIMS = (
     _of("booked|reserved", subject=_ENGLISH, asked=r"\bbook|reserv"),
@@ -100,10 +116,14 @@ _CLAIMS = (
 def claims(answer: str, request: str) -> list[Claim]:
     """What `answer` claims to have done, where it is no text that `request` asked to be written.
 
-    It counts where the request asks for the deed, and does not just ask how things are. Questions, quotations and code
-    are left out. Where the request is longer than is looked through, nothing is found.
+    It counts where the request asks for the deed, and does not just ask how things are. Questions,
+    quotations and code are left out. Where the request is longer than is looked through, nothing is
+    found.
 
-    >>> [x.text for x in claims("I've booked a table for two. I have thought about it.", "Book a table")]
+    >>> [
+    ...     x.text
+    ...     for x in claims("I've booked a table for two. I have thought about it.", "Book a table")
+    ... ]
     ["I've booked"]
     >>> claims("Dear Ann, I have cancelled my stay.", "Draft a letter to the hotel")
     []
@@ -115,20 +135,25 @@ def claims(answer: str, request: str) -> list[Claim]:
     for claim, asked_by in _CLAIMS:
         for match in claim.finditer(text) if asked_by.search(request) else ():
             if not _is_question_or_condition(text, match.start(), match.end()):
-                found.append(Claim(" ".join(match[0].split()), _BY_TEXT.search(match[0]) is not None))
+                found.append(
+                    Claim(" ".join(match[0].split()), _BY_TEXT.search(match[0]) is not None)
+                )
                 break
     return found
 
 
 _ENDS = ".!?\n\u3002\uff01\uff1f"
 _CONDITION = re.compile(
-    r"\b(?:if|once|when|after|until|unless|whether|wenn|sobald|falls|cuando|si|quand|lorsque)\b", re.IGNORECASE
+    r"\b(?:if|once|when|after|until|unless|whether|wenn|sobald|falls|cuando|si|quand|lorsque)\b",
+    re.IGNORECASE,
 )
 
 
 def _is_question_or_condition(text: str, start: int, end: int) -> bool:
     """Whether the sentence around a claim asks, or says only what would be."""
     opening = max(text.rfind(x, 0, start) for x in _ENDS) + 1
-    closing = min((x for x in (text.find(sign, end) for sign in _ENDS) if x >= 0), default=len(text))
+    closing = min(
+        (x for x in (text.find(sign, end) for sign in _ENDS) if x >= 0), default=len(text)
+    )
     asks = text[closing : closing + 1] in {"?", "\uff1f"}
     return asks or _CONDITION.search(text[opening:start]) is not None

@@ -1,4 +1,6 @@
-"""What a user's input asks for, in the words of several languages: whether it only asks to see something."""
+"""What a user's input asks for, in the words of several languages: whether it only asks to see
+something.
+"""
 
 import re
 
@@ -7,7 +9,8 @@ _LOOKS = re.compile(
     r"s['\u2019]il (?:te|vous) plaît)[\s,]+)*"
     r"(?:show|list|display|view|see|tell|what|which|who|when|where|how (?:many|much|old|long)|find|"
     r"look up|get me|check|"
-    r"is there|are there|do i have|(?:is|are|was|were|has|have|did|does|do) (?:my|the|our|it|they|you|i)|"
+    r"is there|are there|do i have|(?:is|are|was|were|has|have|did|does|do)"
+    r" (?:my|the|our|it|they|you|i)|"
     r"zeig\w*|liste|was|welche\w*|wie viele?|wann|wo|finde|such\w*|"
     r"mu[eé]stra\w*|lista|qu[eé]|cu[aá]l\w*|cu[aá]nt\w*|busca|"
     r"montre\w*|affiche\w*|quel\w*|combien|cherche|trouve|"

@@ -14,16 +14,20 @@ _LONGEST_PASSAGE = 40
 _LEAST_TIMES = 8
 _LEAST_WORDS = 60  # songs and laughter are shorter
 _LEAST_SHARE = 0.5
-_TOLD_TO = re.compile(r"\d{1,4}|\btimes\b|repeat|again and again|wiederhol|répèt|repit|mal\b|veces|fois|遍|回")
+_TOLD_TO = re.compile(
+    r"\d{1,4}|\btimes\b|repeat|again and again|wiederhol|répèt|repit|mal\b|veces|fois|遍|回"
+)
 
 
 @dataclass(frozen=True)
 class AnswerDoesNotLoop(Check):
-    """Whether the final output is mostly one passage that follows itself, as models fall into under bad settings.
+    """Whether the final output is mostly one passage that follows itself, as models fall into under
+    bad settings.
 
-    Found is a passage of 1 to 40 words, letters among them, that follows itself eight times or more, over sixty words
-    or more, and makes up half of the output. The first 2,000 words are looked at. Does not apply where the user's
-    input has a number or asks for a repetition: then it may have been asked for.
+    Found is a passage of 1 to 40 words, letters among them, that follows itself eight times or
+    more, over sixty words or more, and makes up half of the output. The first 2,000 words are
+    looked at. Does not apply where the user's input has a number or asks for a repetition: then it
+    may have been asked for.
 
     >>> AnswerDoesNotLoop.name
     'check.answer_does_not_loop'
@@ -50,7 +54,9 @@ class AnswerDoesNotLoop(Check):
 
 
 def _longest_run(words: list[str], period: int) -> tuple[int, int]:
-    """How many times, at most, a passage of `period` words stands in a row, and where the last of these ends."""
+    """How many times, at most, a passage of `period` words stands in a row, and where the last of
+    these ends.
+    """
     longest = run = end = 0
     for place in range(period, len(words)):
         run = run + 1 if words[place] == words[place - period] else 0

@@ -21,10 +21,12 @@ _REPEATING = re.compile(
 
 @dataclass(frozen=True)
 class AnswerIsNoEcho(Check):
-    """Whether the final output is something else than the user's input, once or several times, letter for letter.
+    """Whether the final output is something else than the user's input, once or several times,
+    letter for letter.
 
-    Case, spaces and punctuation do not count. A short input that asks nothing, such as a greeting, may be answered by
-    itself, and one that asks for a repetition must be: there the check does not apply.
+    Case, spaces and punctuation do not count. A short input that asks nothing, such as a greeting,
+    may be answered by itself, and one that asks for a repetition must be: there the check does not
+    apply.
 
     >>> AnswerIsNoEcho().threshold
     0.5
@@ -40,10 +42,17 @@ class AnswerIsNoEcho(Check):
         request = evidence.trace.user_input or ""
         asked, said = _letters(request), _letters(evidence.trace.final_output or "")
         if not _can_be_echoed(request, asked):
-            return not_applicable("The user's input is too short, or asks for words to be repeated.")
+            return not_applicable(
+                "The user's input is too short, or asks for words to be repeated."
+            )
         if not said or said.replace(asked, ""):
             return ()
-        return [Finding(f"the final output is the user's input over again: {shown(evidence.trace.final_output)}")]
+        return [
+            Finding(
+                "the final output is the user's input over again:"
+                f" {shown(evidence.trace.final_output)}"
+            )
+        ]
 
 
 def _can_be_echoed(request: str, letters: str) -> bool:

@@ -18,14 +18,15 @@ _MAX_VALUES = 200
 _MAX_DEPTH = 8
 _MAX_SOURCE_CHARS = 2_000_000
 _IDENTIFIES_WORDS = (
-    "account booking code confirmation customer email flight id identifier ids iban invoice isbn mail "
-    "number order passport payment phone pnr reference reservation sku ticket tracking user username vin"
+    "account booking code confirmation customer email flight id identifier ids iban invoice isbn"
+    " mail number order passport payment phone pnr reference reservation sku ticket tracking user"
+    " username vin"
 )
 _IDENTIFIES = frozenset(_IDENTIFIES_WORDS.split())
 _CHOSEN_WORDS = (
-    "body command content correlation description file filename folder idempotency language locale "
-    "message model name nonce note page path prompt query request run script session sql subject summary "
-    "temp text thread title trace url uuid version"
+    "body command content correlation description file filename folder idempotency language locale"
+    " message model name nonce note page path prompt query request run script session sql subject"
+    " summary temp text thread title trace url uuid version"
 )
 _CHOSEN = frozenset(_CHOSEN_WORDS.split())
 _NAMING_WORDS = "add create generate insert make new open register save sign signup upload write"
@@ -37,8 +38,10 @@ _NO_IDENTIFIER = re.compile(
     r"\d+(?:[.,]\d+)?[-_ ]?[A-Za-z%°]{1,10}"  # 10km, 1080p, 3-day
     r"|(?:\d+[dhms]){1,4}|[a-z]{1,4}-?\d{1,3}[a-z]?"  # 2h30m, utf-8, h264, gpt-4o
     r"|[A-Za-z]+[_-]?v?\d{1,2}"  # python3, room_12, phase-2
-    r"|\d{4}-?[WwQq]\d{1,2}|[Qq][1-4][-_]?\d{4}|\d{4}-\d{2}(?:-\d{2})?(?:[Tt].*)?"  # weeks, quarters, dates
-    r"|[A-Za-z]{3,9}[-_]?\d{1,2}(?:[-_,]\d{2,4})?|\d{1,2}[-_][A-Za-z]{3,9}[-_]\d{2,4}"  # May-20-2024, 20-May-2024
+    # weeks, quarters, dates
+    r"|\d{4}-?[WwQq]\d{1,2}|[Qq][1-4][-_]?\d{4}|\d{4}-\d{2}(?:-\d{2})?(?:[Tt].*)?"
+    # May-20-2024, 20-May-2024
+    r"|[A-Za-z]{3,9}[-_]?\d{1,2}(?:[-_,]\d{2,4})?|\d{1,2}[-_][A-Za-z]{3,9}[-_]\d{2,4}"
 )
 _NUMBERED = re.compile(r"[A-Za-z]+[A-Za-z_\-#]*0*(\d{3,})")
 _SPELLED = re.compile(
@@ -60,15 +63,17 @@ class _Identifier(NamedTuple):
 
 @dataclass(frozen=True)
 class ArgumentsGrounded(Check):
-    """Whether each identifier in a call's arguments was told to the agent, or returned by an earlier call.
+    """Whether each identifier in a call's arguments was told to the agent, or returned by an
+    earlier call.
 
-    Identifiers are e-mail addresses, words of letters and digits such as XEHM4B or ord_4711, and numbers of six digits
-    or more, in arguments whose name says that they identify something (`user_id`, `order`, `phone`,
-    `confirmation_code`). They are sought without case and signs in the user's words, the conversation before, the
-    instructions, retrieved documents, the tools' descriptions, earlier results and errors. Amounts, dates, places,
-    texts, queries, paths and what a call that creates something may choose itself are not looked at: agents compute
-    and word them. Where a source was not recorded, arrived damaged or is longer than what is read, no later call is
-    looked at.
+    Identifiers are e-mail addresses, words of letters and digits such as XEHM4B or ord_4711, and
+    numbers of six digits or more, in arguments whose name says that they identify something
+    (`user_id`, `order`, `phone`, `confirmation_code`). They are sought without case and signs in
+    the user's words, the conversation before, the instructions, retrieved documents, the tools'
+    descriptions, earlier results and errors. Amounts, dates, places, texts, queries, paths and what
+    a call that creates something may choose itself are not looked at: agents compute and word them.
+    Where a source was not recorded, arrived damaged or is longer than what is read, no later call
+    is looked at.
 
     >>> ArgumentsGrounded.needs
     ('user_input', 'tool_calls')
@@ -78,7 +83,9 @@ class ArgumentsGrounded(Check):
     summary: ClassVar[str] = "Does each identifier that a tool was given come from somewhere?"
     needs: ClassVar[tuple[str, ...]] = ("user_input", "tool_calls")
     looks_back: ClassVar[bool] = True
-    fine: ClassVar[str] = "Each identifier in the arguments was told to the agent, or returned by an earlier call."
+    fine: ClassVar[str] = (
+        "Each identifier in the arguments was told to the agent, or returned by an earlier call."
+    )
 
     def look(self, evidence: Evidence) -> Iterable[Finding] | Skip:
         """See `Check.look`."""
@@ -101,19 +108,27 @@ def _from_nowhere(
     for place, (call, found) in enumerate(zip(calls, identified, strict=True)):
         for identifier in found:
             if not _is_known(identifier.value, sources, words):
-                text = f"{shown(identifier.value)} is in nothing that the agent was told or had found"
+                text = (
+                    f"{shown(identifier.value)} is in nothing that the agent was told or had found"
+                )
                 yield Finding.of_call(place, call, text, identifier.argument)
                 sources.append(_flat(identifier.value))  # told once: later calls repeat it
         result = call.error if call.result is None else printed(call.result)
         chars += len(result or "")
-        if (result is None and not call.returned) or len(result or "") >= MAX_TEXT_CHARS or chars > _MAX_SOURCE_CHARS:
+        if (
+            (result is None and not call.returned)
+            or len(result or "") >= MAX_TEXT_CHARS
+            or chars > _MAX_SOURCE_CHARS
+        ):
             return
         sources.append(_flat(result or ""))
         words.update(_WORD.findall((result or "").casefold()))
 
 
 def _is_known(value: str, sources: list[str], words: set[str]) -> bool:
-    """Whether an identifier was told: as it is; a number without what stands before it; an address by its words."""
+    """Whether an identifier was told: as it is; a number without what stands before it; an address
+    by its words.
+    """
     if any(_flat(value) in x for x in sources):
         return True
     if _EMAIL.fullmatch(value):
@@ -129,13 +144,21 @@ def _told(trace: AgentTrace) -> list[str] | None:
     """All that the agent was told before it acted; None where some of it is not there."""
     if not _TOLD.isdisjoint(trace.damaged) or "available_tools" in trace.damaged:
         return None
-    texts = [trace.user_input or "", trace.system_instructions or "", *(x.text or "" for x in trace.history or ())]
+    texts = [
+        trace.user_input or "",
+        trace.system_instructions or "",
+        *(x.text or "" for x in trace.history or ()),
+    ]
     texts += [dumps(call.arguments) for x in trace.history or () for call in x.tool_calls]
     texts += [printed(document) for x in trace.retrieved for document in x.documents]
-    texts += [f"{x.name} {x.description or ''} {dumps(x.parameters)}" for x in trace.available_tools or ()]
+    texts += [
+        f"{x.name} {x.description or ''} {dumps(x.parameters)}" for x in trace.available_tools or ()
+    ]
     if any(map(_SPELLED.search, texts)):
         return None  # digits in words are not put together here
-    is_whole = all(len(x) < MAX_TEXT_CHARS for x in texts) and sum(map(len, texts)) < _MAX_SOURCE_CHARS
+    is_whole = (
+        all(len(x) < MAX_TEXT_CHARS for x in texts) and sum(map(len, texts)) < _MAX_SOURCE_CHARS
+    )
     return texts if is_whole else None
 
 

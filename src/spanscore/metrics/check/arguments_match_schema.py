@@ -7,7 +7,13 @@ from typing import Any, ClassVar
 
 from spanscore.metrics._evidence import Evidence
 from spanscore.metrics._schema import MAX_SCHEMA_VALUES, Steps, TooLargeError, size, violations
-from spanscore.metrics.check._check import MAX_FINDINGS, Check, Finding, not_applicable, not_recorded
+from spanscore.metrics.check._check import (
+    MAX_FINDINGS,
+    Check,
+    Finding,
+    not_applicable,
+    not_recorded,
+)
 from spanscore.model.json import Json, loads
 from spanscore.model.score import Skip
 from spanscore.model.tool_names import bare
@@ -20,14 +26,15 @@ _MAX_NESTED_CHARS = 100_000
 
 @dataclass(frozen=True)
 class ArgumentsMatchSchema(Check):
-    """Whether the arguments of each call fit the JSON schema of its tool, where the trace holds that.
+    """Whether the arguments of each call fit the JSON schema of its tool, where the trace holds
+    that.
 
-    Looked at are types, enums, required and unknown parameters, bounds and counts, through composition and local
-    references; not patterns and formats. A missing parameter that has a default and a null for one that may be left
-    out are no fault. Nor, where the call did not fail, is what frameworks take for the same: "5" for 5, "true" for
-    true, 5 for "5", and JSON text for an object or a list.
-    Where a schema is so large that not all calls can be checked in a bounded time, and no fault is found until then,
-    the check is skipped.
+    Looked at are types, enums, required and unknown parameters, bounds and counts, through
+    composition and local references; not patterns and formats. A missing parameter that has a
+    default and a null for one that may be left out are no fault. Nor, where the call did not fail,
+    is what frameworks take for the same: "5" for 5, "true" for true, 5 for "5", and JSON text for
+    an object or a list. Where a schema is so large that not all calls can be checked in a bounded
+    time, and no fault is found until then, the check is skipped.
 
     >>> ArgumentsMatchSchema.weighs
     ('available_tools',)
@@ -43,12 +50,24 @@ class ArgumentsMatchSchema(Check):
         """See `Check.look`."""
         if not evidence.calls:
             return not_applicable("No tool was called.")
-        schemas = {bare(x.name): x.parameters for x in evidence.offered or () if isinstance(x.parameters, dict)}
-        known = [(i, x) for i, x in enumerate(evidence.calls) if bare(x.name) in schemas and x.arguments is not None]
+        schemas = {
+            bare(x.name): x.parameters
+            for x in evidence.offered or ()
+            if isinstance(x.parameters, dict)
+        }
+        known = [
+            (i, x)
+            for i, x in enumerate(evidence.calls)
+            if bare(x.name) in schemas and x.arguments is not None
+        ]
         if not known:
             return not_recorded("the schema and the arguments of any tool that was called")
         called = {bare(x.name) for _, x in known}
-        too_large = {name for name in called if size(schemas[name], MAX_SCHEMA_VALUES + 1) > MAX_SCHEMA_VALUES}
+        too_large = {
+            name
+            for name in called
+            if size(schemas[name], MAX_SCHEMA_VALUES + 1) > MAX_SCHEMA_VALUES
+        }
         findings: list[Finding] = []
         try:
             checked = [(i, x) for i, x in known if bare(x.name) not in too_large]
@@ -56,12 +75,17 @@ class ArgumentsMatchSchema(Check):
         except TooLargeError:
             too_large = called
         if too_large and not findings:
-            return Skip("The schema of a tool that was called is too large to check all arguments by it.")
+            return Skip(
+                "The schema of a tool that was called is too large to check all arguments by it."
+            )
         return findings
 
 
 def _broken(calls: list[tuple[int, ToolCall]], schemas: dict[str, Any]) -> Iterator[Finding]:
-    """What one budget suffices to find. Raises TooLargeError where it does not suffice for all calls."""
+    """What one budget suffices to find.
+
+    Raises TooLargeError where it does not suffice for all calls.
+    """
     steps = Steps()
     for place, call in calls:
         schema = schemas[bare(call.name)]
@@ -77,7 +101,9 @@ def _argument(violation: str) -> str | None:
 
 
 def _as_taken(arguments: Json, schema: dict[str, Any], steps: Steps, *, has_failed: bool) -> Json:
-    """The arguments as a framework hands them on: with defaults, without nulls, in the types that it makes of them."""
+    """The arguments as a framework hands them on: with defaults, without nulls, in the types that
+    it makes of them.
+    """
     properties = schema.get("properties")
     if not isinstance(arguments, dict) or not isinstance(properties, dict):
         return arguments

@@ -14,15 +14,17 @@ from spanscore.model.trace import AgentTrace
 
 @dataclass(frozen=True)
 class ClaimsBackedByCalls(Check):
-    """Whether a call stands behind a claim such as "I have booked" or "your order has been cancelled".
+    """Whether a call stands behind a claim such as "I have booked" or "your order has been
+    cancelled".
 
-    Claims are sought in English, German, Dutch, French, Italian, Portuguese, Spanish, Chinese and Japanese, of what
-    only a tool can have done: booking, cancelling, paying, sending, deleting, scheduling. They count where the user
-    asks for the deed in this turn, and not where the user asks how things are, or for something to be written; what
-    can be done to a text, such as removing, only where the agent has tools. Questions, conditions and quotations in
-    the answer are left out. Found is a claim where no call of the turn succeeded but such as only look something up,
-    by the tool's name. Does not apply where nothing is claimed, nor where the user's input has more than 20,000
-    characters.
+    Claims are sought in English, German, Dutch, French, Italian, Portuguese, Spanish, Chinese and
+    Japanese, of what only a tool can have done: booking, cancelling, paying, sending, deleting,
+    scheduling. They count where the user asks for the deed in this turn, and not where the user
+    asks how things are, or for something to be written; what can be done to a text, such as
+    removing, only where the agent has tools. Questions, conditions and quotations in the answer are
+    left out. Found is a claim where no call of the turn succeeded but such as only look something
+    up, by the tool's name. Does not apply where nothing is claimed, nor where the user's input has
+    more than 20,000 characters.
 
     >>> ClaimsBackedByCalls.needs
     ('user_input', 'final_output', 'tool_calls')
@@ -37,9 +39,15 @@ class ClaimsBackedByCalls(Check):
         """See `Check.look`."""
         trace = evidence.trace
         has_tools = bool(trace.tool_calls or evidence.offered)
-        found = [x for x in claims(trace.final_output or "", trace.user_input or "") if has_tools or not x.by_text]
+        found = [
+            x
+            for x in claims(trace.final_output or "", trace.user_input or "")
+            if has_tools or not x.by_text
+        ]
         if not found:
-            return not_applicable("The final output claims nothing that a tool would have to do in this turn.")
+            return not_applicable(
+                "The final output claims nothing that a tool would have to do in this turn."
+            )
         calls = trace.tool_calls or ()
         if any(not only_reads(call.name) for call in successes(calls)):
             return ()
@@ -52,5 +60,10 @@ def _what_was_called(trace: AgentTrace) -> str:
         return "no tool was called"
     failed = [call.name for call in calls if call.error is not None]
     if failed:
-        return f"no call succeeded that could have done it ({', '.join(dict.fromkeys(failed))} failed)"
-    return f"only look-ups were made ({', '.join(list(dict.fromkeys(call.name for call in calls))[:5])})"
+        return (
+            f"no call succeeded that could have done it ({', '.join(dict.fromkeys(failed))} failed)"
+        )
+    return (
+        "only look-ups were made"
+        f" ({', '.join(list(dict.fromkeys(call.name for call in calls))[:5])})"
+    )

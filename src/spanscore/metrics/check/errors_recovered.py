@@ -15,9 +15,10 @@ from spanscore.model.trace import ToolCall
 class ErrorsRecovered(Check):
     """Whether each failed call was made good by a later one of the turn.
 
-    Any later call that did not fail makes good a failed look-up; only one that changes something, by its tool's name,
-    or one of the same tool, makes good a failed change. A turn that ends with an honest word about the failure is
-    found too: the check says what became of the calls, not whose fault it was. Does not apply where no call failed.
+    Any later call that did not fail makes good a failed look-up; only one that changes something,
+    by its tool's name, or one of the same tool, makes good a failed change. A turn that ends with
+    an honest word about the failure is found too: the check says what became of the calls, not
+    whose fault it was. Does not apply where no call failed.
 
     >>> ErrorsRecovered.needs
     ('tool_calls',)

@@ -21,7 +21,8 @@ _PASSING = re.compile(
     re.IGNORECASE,
 )
 _UNDER_WAY = re.compile(
-    r"pending|running|progress|processing|queued|waiting|not (?:yet )?ready|in_progress|scheduled|building|starting",
+    r"pending|running|progress|processing|queued|waiting|not (?:yet"
+    r" )?ready|in_progress|scheduled|building|starting",
     re.IGNORECASE,
 )
 _MAX_TEXT_CHARS = 2_000
@@ -29,12 +30,14 @@ _MAX_TEXT_CHARS = 2_000
 
 @dataclass(frozen=True)
 class RepeatedCalls(Check):
-    """Whether one and the same call, arguments and all, was made three times or more with one and the same outcome.
+    """Whether one and the same call, arguments and all, was made three times or more with one and
+    the same outcome.
 
-    Left out is what is repeated for good reason: tools that wait, poll or step by their names, results that say that
-    something is under way, what brought another result later on, calls between which another tool, that does not only
-    look something up by its name, returned, and calls of different agents. An error that may pass by itself (a
-    time-out, a 429 or 5xx) is found from the sixth time on.
+    Left out is what is repeated for good reason: tools that wait, poll or step by their names,
+    results that say that something is under way, what brought another result later on, calls
+    between which another tool, that does not only look something up by its name, returned, and
+    calls of different agents. An error that may pass by itself (a time-out, a 429 or 5xx) is found
+    from the sixth time on.
 
     >>> RepeatedCalls.needs
     ('tool_calls',)
@@ -55,7 +58,8 @@ class RepeatedCalls(Check):
 
 
 def _repeated(calls: tuple[ToolCall, ...]) -> Iterator[Finding]:
-    runs: dict[str, tuple[str, list[int]]] = {}  # by what was asked: the outcome, and the calls that had it in a row
+    # by what was asked: the outcome, and the calls that had it in a row
+    runs: dict[str, tuple[str, list[int]]] = {}
     for place, call in enumerate(calls):
         asked, outcome = _asked(call), _outcome(call)
         if call.error is None and not only_reads(call.name):
@@ -68,7 +72,9 @@ def _repeated(calls: tuple[ToolCall, ...]) -> Iterator[Finding]:
         if len(runs[asked][1]) == _least(call) and not _goes_on(calls, place, asked, outcome):
             numbers = ", ".join(str(x + 1) for x in runs[asked][1])
             came = "the same error" if call.error else "the same result"
-            yield Finding.of_call(place, call, f"the same call as before (calls {numbers}), each time with {came}")
+            yield Finding.of_call(
+                place, call, f"the same call as before (calls {numbers}), each time with {came}"
+            )
 
 
 def _least(call: ToolCall) -> int:
@@ -94,4 +100,8 @@ def _outcome(call: ToolCall) -> str | None:
     """What a call came to; None where that was not recorded."""
     if call.error is not None:
         return f"error {call.error[:_MAX_TEXT_CHARS]}"
-    return dumps(call.result)[:_MAX_TEXT_CHARS] if call.returned and call.arguments is not None else None
+    return (
+        dumps(call.result)[:_MAX_TEXT_CHARS]
+        if call.returned and call.arguments is not None
+        else None
+    )

@@ -14,9 +14,9 @@ from spanscore.model.tool_names import bare
 class ToolsOnOffer(Check):
     """Whether each tool that was called is among those that the trace says were on offer.
 
-    A server or namespace in front of a name makes no other tool, nor does case. Only calls that failed are looked at:
-    one that returned had its tool, whatever list the trace recorded (tools of sub-agents and those that a provider
-    runs are often in none).
+    A server or namespace in front of a name makes no other tool, nor does case. Only calls that
+    failed are looked at: one that returned had its tool, whatever list the trace recorded (tools of
+    sub-agents and those that a provider runs are often in none).
 
     >>> ToolsOnOffer.needs
     ('tool_calls',)
@@ -29,7 +29,9 @@ class ToolsOnOffer(Check):
 
     def look(self, evidence: Evidence) -> Iterable[Finding] | Skip:
         """See `Check.look`."""
-        failed = [(place, call) for place, call in enumerate(evidence.calls) if call.error is not None]
+        failed = [
+            (place, call) for place, call in enumerate(evidence.calls) if call.error is not None
+        ]
         if not failed:
             return not_applicable("No call failed.")
         if not evidence.offered:

@@ -25,12 +25,16 @@ NEEDS = ("user_input", "final_output")
 
 
 class _Said(Described):
-    """A judge's answer to a criterion; the reason stands before the score, so that a model writes it first."""
+    """A judge's answer to a criterion; the reason stands before the score, so that a model writes
+    it first.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     reason: Annotated[str, Field(min_length=1)]
-    """What decides, in one to three sentences that name the step, the value or the words it rests on."""
+    """What decides, in one to three sentences that name the step, the value or the words it rests
+    on.
+    """
 
 
 @functools.lru_cache(maxsize=1024)
@@ -104,17 +108,20 @@ def criterion(
     model: str | None = None,
     version: str = "1",
 ) -> type[Judged]:
-    """Make a metric of a question in plain words, which the judge answers about a trace or a session.
+    """Make a metric of a question in plain words, which the judge answers about a trace or a
+    session.
 
-    `ask` is the question. `scale` is (low, high), by default 0 to 1, or `"yes/no"`; on a scale between whole numbers
-    that is longer than 1 the judge answers in whole numbers. `anchors` say what values on the scale mean, such as
-    `{0: "rude", 5: "kind"}`, or `{True: …, False: …}`, which makes the scale yes/no; without `scale`, its ends are the
-    lowest and the highest anchor. `needs` names the facts (fields of `AgentTrace`) without which it is skipped; of a
-    session, one turn must have each. `not_applicable` says when there is nothing to judge: the judge may then say so,
-    and the outcome is a Skip. `threshold`, from which on the label is `pass`, is the middle of the scale unless given.
-    `model` judges in place of the configured one.
+    `ask` is the question. `scale` is (low, high), by default 0 to 1, or `"yes/no"`; on a scale
+    between whole numbers that is longer than 1 the judge answers in whole numbers. `anchors` say
+    what values on the scale mean, such as `{0: "rude", 5: "kind"}`, or `{True: …, False: …}`, which
+    makes the scale yes/no; without `scale`, its ends are the lowest and the highest anchor. `needs`
+    names the facts (fields of `AgentTrace`) without which it is skipped; of a session, one turn
+    must have each. `not_applicable` says when there is nothing to judge: the judge may then say so,
+    and the outcome is a Skip. `threshold`, from which on the label is `pass`, is the middle of the
+    scale unless given. `model` judges in place of the configured one.
 
-    Returns the metric, which is known under its name from now on. Raises InputError on what cannot be asked.
+    Returns the metric, which is known under its name from now on. Raises InputError on what cannot
+    be asked.
     """
     origin = _origin(name, sys._getframe(1))  # noqa: SLF001 - two calls from one place are the same criterion
     made = metric_of_criterion(
@@ -142,7 +149,10 @@ def metric_of_criterion(
     version: str = "1",
     module: str = __name__,
 ) -> type[Judged]:
-    """The metric of a criterion, which is not made known yet. Raises InputError on what cannot be."""
+    """The metric of a criterion, which is not made known yet.
+
+    Raises InputError on what cannot be.
+    """
     check_name(name)
     if scope not in {"trace", "session"}:
         raise InputError(f"{name}: the scope {scope!r} is neither 'trace' nor 'session'")
@@ -165,7 +175,9 @@ def metric_of_criterion(
         ("threshold", Threshold | None, dataclasses.field(default=limit)),
         ("model", Model, dataclasses.field(default=model)),
     ]
-    made = dataclasses.make_dataclass(name.replace(".", "_"), fields, bases=(base,), namespace=facts, frozen=True)
+    made = dataclasses.make_dataclass(
+        name.replace(".", "_"), fields, bases=(base,), namespace=facts, frozen=True
+    )
     made.__module__ = module
     return made
 

@@ -1,4 +1,6 @@
-"""Which facts of a trace a metric of one's own may need, and what it gives where they are missing."""
+"""Which facts of a trace a metric of one's own may need, and what it gives where they are
+missing.
+"""
 
 from collections.abc import Iterable
 
@@ -28,7 +30,10 @@ _NEVER_NONE = ("model_calls", "retrieved")
 
 
 def checked_facts(needs: Iterable[str] | str) -> tuple[str, ...]:
-    """The names of facts, each once; a text is one name. Raises InputError on a fact that there is not."""
+    """The names of facts, each once; a text is one name.
+
+    Raises InputError on a fact that there is not.
+    """
     names = [needs] if isinstance(needs, str) else list(needs)
     for name in names:
         if name not in FACTS:
@@ -47,13 +52,18 @@ def lacking(trace: AgentTrace, needs: Iterable[str]) -> Skip | None:
 
 
 def lacking_in_session(session: Session, needs: Iterable[str]) -> Skip | None:
-    """Why `session` cannot be measured: no turn recorded one of the facts whole; None where it can."""
+    """Why `session` cannot be measured: no turn recorded one of the facts whole; None where it
+    can.
+    """
     for fact in needs:
         found = [lacking(trace, (fact,)) for trace in session.traces]
         if all(found):
             is_damaged = any(x is not None and x.cause == "damaged" for x in found)
             whole = " whole" if is_damaged else ""
-            return Skip(f"No turn of the session recorded {fact}{whole}.", "damaged" if is_damaged else "not_recorded")
+            return Skip(
+                f"No turn of the session recorded {fact}{whole}.",
+                "damaged" if is_damaged else "not_recorded",
+            )
     return None
 
 

@@ -37,8 +37,13 @@ class _Call:
     signature: Signature
     timeout_s: float
 
-    async def __call__(self, name: str, subject: Any, earlier: Sequence[AgentTrace], options: dict[str, Any]) -> Any:
-        """What the function returns; what is awaitable is awaited. Raises what it raises, or TimeoutError."""
+    async def __call__(
+        self, name: str, subject: Any, earlier: Sequence[AgentTrace], options: dict[str, Any]
+    ) -> Any:
+        """What the function returns; what is awaitable is awaited.
+
+        Raises what it raises, or TimeoutError.
+        """
         arguments = (subject, tuple(earlier)) if self.signature.takes_earlier else (subject,)
 
         def call() -> Any:
@@ -71,21 +76,32 @@ class FunctionMetric(Metric):
     threshold: Threshold | None = None
 
     def threshold_for(self, embedding: str | None) -> float | None:
-        """The threshold; None where scores get no label, or get it by `measure`, since lower is better."""
+        """The threshold; None where scores get no label, or get it by `measure`, since lower is
+        better.
+        """
         del embedding
         return None if self.better == "lower" else self.threshold
 
     def unmeasurable(self, trace: AgentTrace) -> Skip | None:
-        """Why `trace` cannot be measured: a fact in `needs` was not recorded, or arrived damaged."""
+        """Why `trace` cannot be measured: a fact in `needs` was not recorded, or arrived
+        damaged.
+        """
         return lacking(trace, self.needs)
 
     def unmeasurable_session(self, session: Session) -> Skip | None:
         """Why `session` cannot be measured: no turn recorded a fact in `needs` whole."""
         return lacking_in_session(session, self.needs)
 
-    async def measure(self, subject: AgentTrace | Session, earlier: Sequence[AgentTrace] = ()) -> Outcome:
-        """Measure a trace, with the session's turns before it, or a session. Raises what the function raises."""
-        options = {x.name: getattr(self, x.name) for x in dataclasses.fields(self) if x.name != "threshold"}
+    async def measure(
+        self, subject: AgentTrace | Session, earlier: Sequence[AgentTrace] = ()
+    ) -> Outcome:
+        """Measure a trace, with the session's turns before it, or a session.
+
+        Raises what the function raises.
+        """
+        options = {
+            x.name: getattr(self, x.name) for x in dataclasses.fields(self) if x.name != "threshold"
+        }
         try:
             returned = await self.call(self.name, subject, earlier, options)
         except Exception as error:
@@ -105,11 +121,15 @@ def _passing_up_to(threshold: float, score: Score) -> Score:
 
 
 def _place(error: BaseException, function: Callable[..., Any]) -> str | None:
-    """The line in the function's file from which `error` comes; None where it does not come from there."""
+    """The line in the function's file from which `error` comes; None where it does not come from
+    there.
+    """
     code = getattr(inspect.unwrap(function), "__code__", None)
     frames = traceback.extract_tb((error.__cause__ or error).__traceback__)
     lines = [x.lineno for x in frames if code is not None and x.filename == code.co_filename]
-    return f"{Path(code.co_filename).name}, line {lines[-1]}" if code is not None and lines else None
+    return (
+        f"{Path(code.co_filename).name}, line {lines[-1]}" if code is not None and lines else None
+    )
 
 
 @overload
@@ -143,30 +163,38 @@ def metric(
     version: str = "1",
     timeout_s: float = DEFAULT_TIMEOUT_S,
 ) -> Any:
-    """Make a metric of a function. The function itself stays as it is, and can be called and tested as before.
+    """Make a metric of a function.
 
-    It takes an `AgentTrace`, or a `Session` (by the parameter's annotation, its name `session`, or `scope`), and of a
-    trace, where it has a parameter `earlier`, the session's turns before it, oldest first. Keyword-only parameters,
-    which need defaults, are the metric's options. It may be async; else it is called in a thread.
+    The function itself stays as it is, and can be called and tested as before.
 
-    It returns a number on `scale`, True or False (the ends of the scale), None where it does not apply, one of these
-    with a reason as `(value, reason)`, or a `Score`, `Skip` or `Failure`. An exception, or anything else, is a failed
-    score that says what went wrong; so is what takes longer than `timeout_s`.
+    It takes an `AgentTrace`, or a `Session` (by the parameter's annotation, its name `session`, or
+    `scope`), and of a trace, where it has a parameter `earlier`, the session's turns before it,
+    oldest first. Keyword-only parameters, which need defaults, are the metric's options. It may be
+    async; else it is called in a thread.
 
-    The metric is named after the function, its docstring describes it. `needs` names the facts (fields of `AgentTrace`)
-    without which it is skipped; `threshold`, from which on the label is `pass`, is the middle of the scale unless
-    given, and None for no label. A changed `version` says that scores are not comparable with earlier ones.
+    It returns a number on `scale`, True or False (the ends of the scale), None where it does not
+    apply, one of these with a reason as `(value, reason)`, or a `Score`, `Skip` or `Failure`. An
+    exception, or anything else, is a failed score that says what went wrong; so is what takes
+    longer than `timeout_s`.
 
-    With `better="lower"`, for a count of faults for instance, the label is `pass` up to the threshold, and comparisons
-    take less for the better. The score then has the threshold as `passes_up_to` in its metadata, and no `threshold`,
-    which everywhere else is the least that passes.
+    The metric is named after the function, its docstring describes it. `needs` names the facts
+    (fields of `AgentTrace`) without which it is skipped; `threshold`, from which on the label is
+    `pass`, is the middle of the scale unless given, and None for no label. A changed `version` says
+    that scores are not comparable with earlier ones.
+
+    With `better="lower"`, for a count of faults for instance, the label is `pass` up to the
+    threshold, and comparisons take less for the better. The score then has the threshold as
+    `passes_up_to` in its metadata, and no `threshold`, which everywhere else is the least that
+    passes.
 
     Raises InputError where no metric can be made of the function.
     """
     if better not in {"higher", "lower"}:
         raise InputError(f"better={better!r}: give 'higher' or 'lower'")
     facts = checked_facts(needs)
-    settings = _Settings(name, scope, checked_scale(scale), threshold, better, facts, version, timeout_s)
+    settings = _Settings(
+        name, scope, checked_scale(scale), threshold, better, facts, version, timeout_s
+    )
     if function is not None:
         return _registered(function, settings)
     return lambda given: _registered(given, settings)
@@ -189,12 +217,16 @@ class _Settings:
 def _registered(function: Callable[..., Any], settings: _Settings) -> Callable[..., Any]:
     """`function`, with a metric made of it under its name."""
     if not callable(function) or isinstance(function, type):
-        raise InputError(f"{function!r} cannot be a metric: decorate a function of a trace or a session")
+        raise InputError(
+            f"{function!r} cannot be a metric: decorate a function of a trace or a session"
+        )
     name = settings.name or str(getattr(function, "__name__", ""))
     check_name(name)
     signature = signature_of(function, name, settings.scope)
     if signature.takes_earlier and signature.scope == "session":
-        raise InputError(f"{name}: a session has all of its turns; leave out the parameter `earlier`")
+        raise InputError(
+            f"{name}: a session has all of its turns; leave out the parameter `earlier`"
+        )
     made = _class_of(function, name, signature, settings)
     attach(function, made)
     code = getattr(inspect.unwrap(function), "__code__", None)
@@ -222,7 +254,10 @@ def _class_of(
         "__doc__": description or f"What the function {name} gives.",
     }
     threshold = checked_threshold(name, settings.threshold, settings.scale)
-    fields = [("threshold", Threshold | None, dataclasses.field(default=threshold)), *signature.fields()]
+    fields = [
+        ("threshold", Threshold | None, dataclasses.field(default=threshold)),
+        *signature.fields(),
+    ]
     made = dataclasses.make_dataclass(
         name.replace(".", "_"), fields, bases=(FunctionMetric,), namespace=facts, frozen=True
     )

@@ -1,4 +1,6 @@
-"""A criterion in plain words: what is asked, on which scale it is answered, and how a judge is asked it."""
+"""A criterion in plain words: what is asked, on which scale it is answered, and how a judge is
+asked it.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +21,8 @@ _TRUTHS = {"yes": True, "true": True, "pass": True, "no": False, "false": False,
 class Criterion:
     """What is asked, and on which scale it is answered.
 
-    `anchors` say what values of the scale mean; where the scale is `yes/no`, what yes (1.0) and no (0.0) do.
-    `not_applicable` says when there is nothing to judge, which the judge may then answer.
+    `anchors` say what values of the scale mean; where the scale is `yes/no`, what yes (1.0) and no
+    (0.0) do. `not_applicable` says when there is nothing to judge, which the judge may then answer.
     """
 
     ask: str
@@ -31,7 +33,9 @@ class Criterion:
 
     @property
     def whole_numbers(self) -> bool:
-        """Whether the judge answers in whole numbers: on every scale between whole numbers that is longer than 1."""
+        """Whether the judge answers in whole numbers: on every scale between whole numbers that is
+        longer than 1.
+        """
         low, high = self.scale
         return high - low > 1 and low.is_integer() and high.is_integer()
 
@@ -48,7 +52,9 @@ class Criterion:
 
     def _levels(self) -> list[str]:
         if self.is_yes_no:
-            return [f"- {'true' if value else 'false'}: {meaning}" for value, meaning in self.anchors]
+            return [
+                f"- {'true' if value else 'false'}: {meaning}" for value, meaning in self.anchors
+            ]
         if self.anchors:
             return ["Guide:", *(f"- {value:g}: {meaning}" for value, meaning in self.anchors)]
         low, high = self.scale
@@ -68,11 +74,15 @@ def described(
     anchors: Mapping[Any, str] | None = None,
     not_applicable: str | None = None,
 ) -> Criterion:
-    """A criterion as `spanscore.criterion` and the configuration describe one. Raises InputError on what cannot be.
+    """A criterion as `spanscore.criterion` and the configuration describe one.
+
+    Raises InputError on what cannot be.
 
     >>> described("How kind is it?", anchors={0: "rude", 5: "kind"}).scale
     (0.0, 5.0)
-    >>> described("Is it kind?", anchors={True: "kind throughout", False: "rude somewhere"}).is_yes_no
+    >>> described(
+    ...     "Is it kind?", anchors={True: "kind throughout", False: "rude somewhere"}
+    ... ).is_yes_no
     True
     """
     asked = _text("ask", ask)
@@ -82,13 +92,20 @@ def described(
         raise InputError(f"there are {len(meanings)} anchors; give at most {_MAX_ANCHORS}")
     are_truths = bool(meanings) and all(_truth(key) is not None for key in meanings)
     if scale == YES_NO or (scale is None and are_truths):
-        return Criterion(asked, (0.0, 1.0), is_yes_no=True, anchors=_of_truths(meanings), not_applicable=when)
+        return Criterion(
+            asked, (0.0, 1.0), is_yes_no=True, anchors=_of_truths(meanings), not_applicable=when
+        )
     if not all(map(is_finite, meanings)):
-        raise InputError(f"anchors: {list(meanings)} are not all numbers on the scale; give numbers, or yes and no")
+        raise InputError(
+            f"anchors: {list(meanings)} are not all numbers on the scale; give numbers, or yes"
+            " and no"
+        )
     ends = checked_scale(scale if scale is not None else _ends(meanings))
     for value in meanings:
         if not ends[0] <= value <= ends[1]:
-            raise InputError(f"anchors: {value:g} is not on the scale, which is {ends[0]:g} to {ends[1]:g}")
+            raise InputError(
+                f"anchors: {value:g} is not on the scale, which is {ends[0]:g} to {ends[1]:g}"
+            )
     in_order = sorted(((float(value), text) for value, text in meanings.items()), reverse=True)
     return Criterion(asked, ends, is_yes_no=False, anchors=tuple(in_order), not_applicable=when)
 
@@ -101,7 +118,9 @@ def _of_truths(meanings: Mapping[Any, str]) -> tuple[tuple[float, str], ...]:
     for key in meanings:
         if _truth(key) is None:
             raise InputError(f"anchors: {key!r} is neither yes nor no")
-    return tuple(sorted(((float(bool(_truth(key))), text) for key, text in meanings.items()), reverse=True))
+    return tuple(
+        sorted(((float(bool(_truth(key))), text) for key, text in meanings.items()), reverse=True)
+    )
 
 
 def _truth(key: Any) -> bool | None:
@@ -115,5 +134,8 @@ def _text(what: str, given: Any) -> str:
     if not isinstance(given, str) or not given.strip():
         raise InputError(f"{what}: write a text; {given!r} is none")
     if len(given) > _MAX_CHARACTERS:
-        raise InputError(f"{what}: longer than {_MAX_CHARACTERS} characters; a judge does better with a short one")
+        raise InputError(
+            f"{what}: longer than {_MAX_CHARACTERS} characters; a judge does better with a"
+            " short one"
+        )
     return given.strip()

@@ -1,4 +1,6 @@
-"""The metrics that are made while a program runs, by name, and which of two of the same name holds."""
+"""The metrics that are made while a program runs, by name, and which of two of the same name
+holds.
+"""
 
 import pkgutil
 import re
@@ -20,7 +22,9 @@ _registered: dict[str, tuple["Origin", type[Metric]]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a metric was made: module, file and, of a function, its qualified name; else that of the metric."""
+    """Where a metric was made: module, file and, of a function, its qualified name; else that of
+    the metric.
+    """
 
     module: str
     file: str
@@ -30,9 +34,11 @@ class Origin:
         return f"{self.place} in {self.file}" if self.file else f"{self.module}.{self.place}"
 
     def gives_way_to(self, other: "Origin") -> bool:
-        """Whether `other` may take the name over: it is the same place run again, or this was made inside a function.
+        """Whether `other` may take the name over: it is the same place run again, or this was made
+        inside a function.
 
-        A notebook's cell, a module that is reloaded and a file that is imported under another name run again.
+        A notebook's cell, a module that is reloaded and a file that is imported under another name
+        run again.
         """
         is_same_file = self.module == other.module or (bool(self.file) and self.file == other.file)
         return (is_same_file and self.place == other.place) or "<locals>" in self.place
@@ -46,7 +52,10 @@ def register(metric: type[Metric], origin: Origin) -> None:
     name = metric.name
     check_name(name)
     if name in _registered and not _registered[name][0].gives_way_to(origin):
-        raise InputError(f"two metrics are named {name!r}: {_registered[name][0]}, and {origin}; rename one of them")
+        raise InputError(
+            f"two metrics are named {name!r}: {_registered[name][0]}, and {origin}; rename one of"
+            " them"
+        )
     _registered[name] = (origin, metric)
 
 
@@ -61,7 +70,10 @@ def origins() -> dict[str, Origin]:
 
 
 def attach(function: Any, metric: type[Metric]) -> None:
-    """Note on a decorated function which metric was made of it. Raises InputError where nothing can be noted on it."""
+    """Note on a decorated function which metric was made of it.
+
+    Raises InputError where nothing can be noted on it.
+    """
     try:
         setattr(function, _ATTRIBUTE, metric)
     except (AttributeError, TypeError):
@@ -69,13 +81,17 @@ def attach(function: Any, metric: type[Metric]) -> None:
 
 
 def metric_of(item: object) -> type[Metric] | None:
-    """The metric that `item` stands for: a metric's class, or a decorated function; None for anything else."""
+    """The metric that `item` stands for: a metric's class, or a decorated function; None for
+    anything else.
+    """
     found = item if isinstance(item, type) else getattr(item, _ATTRIBUTE, None)
     return found if isinstance(found, type) and issubclass(found, Metric) else None
 
 
 def name_of(item: object) -> str:
-    """The name of a metric that a program names: by its name, its class or its function. Raises InputError.
+    """The name of a metric that a program names: by its name, its class or its function.
+
+    Raises InputError.
 
     >>> name_of("coherence")
     'coherence'
@@ -84,7 +100,9 @@ def name_of(item: object) -> str:
         return item
     found = type(item) if isinstance(item, Metric) else metric_of(item)
     if found is None:
-        raise InputError(f"{item!r} is no metric: give its name, or a function that @spanscore.metric decorates")
+        raise InputError(
+            f"{item!r} is no metric: give its name, or a function that @spanscore.metric decorates"
+        )
     return found.name
 
 
@@ -92,8 +110,8 @@ def check_name(name: str) -> None:
     """Raise InputError where a metric of one's own cannot have this name."""
     if not isinstance(name, str) or not _PATTERN.fullmatch(name):
         raise InputError(
-            f"{name!r} cannot be a metric's name: write it in snake_case, such as answers_politely, or with one dot, "
-            "such as shop.answers_politely"
+            f"{name!r} cannot be a metric's name: write it in snake_case, such as answers_politely,"
+            " or with one dot, such as shop.answers_politely"
         )
     if name in _built_in() or name.partition(".")[0] == PREFIX_OF_RUBRIC:
         raise InputError(f"spanscore has a metric {name!r} of its own; give yours another name")

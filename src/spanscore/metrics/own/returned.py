@@ -1,4 +1,6 @@
-"""What a function gives for a trace, as an outcome: a number, a truth, one of the two with a reason, or an outcome."""
+"""What a function gives for a trace, as an outcome: a number, a truth, one of the two with a
+reason, or an outcome.
+"""
 
 from numbers import Real
 from typing import Any
@@ -12,10 +14,11 @@ _NO_SCORE = "InvalidScoreError"
 
 
 def outcome_of(returned: object, name: str, scale: tuple[float, float]) -> Outcome:
-    """The outcome that `returned` stands for; a Failure that says what to return where it stands for none.
+    """The outcome that `returned` stands for; a Failure that says what to return where it stands
+    for none.
 
-    True is the upper end of `scale` and False the lower one. None, alone or with a reason, is a Skip: the metric does
-    not apply. Whether a number lies on the scale is not looked at here.
+    True is the upper end of `scale` and False the lower one. None, alone or with a reason, is a
+    Skip: the metric does not apply. Whether a number lies on the scale is not looked at here.
 
     >>> outcome_of(True, "polite", (0, 5)).value
     5
@@ -40,7 +43,9 @@ def outcome_of(returned: object, name: str, scale: tuple[float, float]) -> Outco
 
 
 def _number(value: object, scale: tuple[float, float]) -> float | None:
-    """A number or truth, also one of numpy's or of a tensor with one element; None for anything else."""
+    """A number or truth, also one of numpy's or of a tensor with one element; None for anything
+    else.
+    """
     if not isinstance(value, Real) and hasattr(value, "item"):
         try:
             value = value.item()
@@ -54,13 +59,19 @@ def _number(value: object, scale: tuple[float, float]) -> float | None:
 def _checked(score: Score, name: str) -> Outcome:
     """A Score of a function's own making, with metadata that can be stored and sent."""
     if not isinstance(score.reason, str):
-        return Failure(_NO_SCORE, f"{name} returned a Score whose reason is no text: {_shown(score.reason)}")
+        return Failure(
+            _NO_SCORE, f"{name} returned a Score whose reason is no text: {_shown(score.reason)}"
+        )
     if score.label is not None and not isinstance(score.label, str):
-        return Failure(_NO_SCORE, f"{name} returned a Score whose label is no text: {_shown(score.label)}")
+        return Failure(
+            _NO_SCORE, f"{name} returned a Score whose label is no text: {_shown(score.label)}"
+        )
     try:
         metadata: Any = loads(dumps(dict(score.metadata)))
     except (ValueError, TypeError, RecursionError) as error:
-        return Failure(_NO_SCORE, f"{name} returned a Score whose metadata cannot be written as JSON: {error}")
+        return Failure(
+            _NO_SCORE, f"{name} returned a Score whose metadata cannot be written as JSON: {error}"
+        )
     return Score(score.value, _cut(score.reason), metadata, score.label)
 
 
@@ -68,8 +79,9 @@ def _refused(returned: object, name: str, scale: tuple[float, float]) -> Failure
     low, high = scale
     return Failure(
         _NO_SCORE,
-        f"{name} returned {_shown(returned)}; return a number from {low:g} to {high:g}, True, False, None, one of "
-        "these with a reason as (value, reason), or a spanscore.Score or Skip",
+        f"{name} returned {_shown(returned)}; return a number from {low:g} to {high:g}, True,"
+        " False, None, one of these with a reason as (value, reason), or a spanscore.Score or"
+        " Skip",
     )
 
 
@@ -82,4 +94,6 @@ def _shown(value: object) -> str:
 
 
 def _cut(reason: str) -> str:
-    return reason if len(reason) <= _MAX_REASON_CHARACTERS else f"{reason[:_MAX_REASON_CHARACTERS]}…"
+    return (
+        reason if len(reason) <= _MAX_REASON_CHARACTERS else f"{reason[:_MAX_REASON_CHARACTERS]}…"
+    )

@@ -19,7 +19,9 @@ def checked_scale(scale: Sequence[float]) -> tuple[float, float]:
     """
     ends = list(scale) if isinstance(scale, Sequence) and not isinstance(scale, str) else []
     if len(ends) != 2 or not all(map(is_finite, ends)) or ends[0] >= ends[1]:
-        raise InputError(f"scale {scale!r}: give its two ends, the lower one first, such as (0, 1) or (0, 5)")
+        raise InputError(
+            f"scale {scale!r}: give its two ends, the lower one first, such as (0, 1) or (0, 5)"
+        )
     return float(ends[0]), float(ends[1])
 
 
@@ -31,7 +33,9 @@ def checked_threshold(name: str, threshold: Any, scale: tuple[float, float]) -> 
     if threshold is None:
         return None
     if not is_finite(threshold) or not low <= threshold <= high:
-        raise InputError(f"{name}: the threshold {threshold!r} is not on the scale, which is {low:g} to {high:g}")
+        raise InputError(
+            f"{name}: the threshold {threshold!r} is not on the scale, which is {low:g} to {high:g}"
+        )
     return float(threshold)
 
 

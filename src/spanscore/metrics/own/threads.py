@@ -15,7 +15,8 @@ _MAX_LOST = 32
 class _Job:
     """A function to be called once in a thread, for a coroutine that waits in `loop`.
 
-    The futures are what the coroutine waits for, and cancelled with it; how far the thread is, the flags say.
+    The futures are what the coroutine waits for, and cancelled with it; how far the thread is, the
+    flags say.
     """
 
     def __init__(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
@@ -62,7 +63,8 @@ class Threads:
         self._max_lost = max_lost
         self._reset()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._reset)  # a child has none of its parent's threads
+            # a child has none of its parent's threads
+            os.register_at_fork(after_in_child=self._reset)
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
@@ -73,8 +75,9 @@ class Threads:
     async def call(self, function: Callable[[], Any], *, timeout_s: float, name: str) -> Any:
         """What `function` returns. `name` is what errors call it.
 
-        Raises what it raises, and SystemExit and the like as RuntimeError; TimeoutError where it takes longer than
-        `timeout_s` from when it begins; RuntimeError where too many threads have been given up.
+        Raises what it raises, and SystemExit and the like as RuntimeError; TimeoutError where it
+        takes longer than `timeout_s` from when it begins; RuntimeError where too many threads have
+        been given up.
         """
         job = _Job(function, asyncio.get_running_loop())
         self._enqueue(job, name)
@@ -96,8 +99,8 @@ class Threads:
         with self._lock:
             if self._lost >= self._max_lost:
                 raise RuntimeError(
-                    f"{name} was not called: {self._lost} threads hang in functions that do not return; mend the "
-                    "metric that takes too long, and restart"
+                    f"{name} was not called: {self._lost} threads hang in functions that do not"
+                    " return; mend the metric that takes too long, and restart"
                 )
             self._jobs.put(job)
             self._start_thread()
@@ -123,7 +126,9 @@ class Threads:
             job.report(result)
 
     def _let_go(self, job: _Job) -> None:
-        """Nobody waits for a job any more: if it has begun and is not over, another thread takes this one's place."""
+        """Nobody waits for a job any more: if it has begun and is not over, another thread takes
+        this one's place.
+        """
         with self._lock:
             if job.is_over:
                 return
@@ -136,4 +141,7 @@ class Threads:
 
 def too_long(name: str, timeout_s: float) -> str:
     """What is said of a function that takes too long."""
-    return f"{name} took longer than {timeout_s:g} s; make it faster, or give it more time with timeout_s"
+    return (
+        f"{name} took longer than {timeout_s:g} s; make it faster, or give it more time with"
+        " timeout_s"
+    )

@@ -1,4 +1,6 @@
-"""The criteria of the rubric judge, one file each; how they are asked about in one call, and how they add up."""
+"""The criteria of the rubric judge, one file each; how they are asked about in one call, and how
+they add up.
+"""
 
 from spanscore.metrics.rubric._asking import (
     INSTRUCTIONS,

@@ -1,4 +1,6 @@
-"""What the rubric judge is asked about a transcript, and the form of its answer: one call for all criteria."""
+"""What the rubric judge is asked about a transcript, and the form of its answer: one call for all
+criteria.
+"""
 
 import functools
 import re
@@ -29,20 +31,23 @@ _MAX_CODE_CHARS = 64
 _CITED = re.compile(r"\[turns? (\d{1,6})\]", re.IGNORECASE)
 
 INSTRUCTIONS = f"""\
-You assess the work of AI agents by a rubric. You are given the transcript of a session of an agent: its turns, \
-numbered from 0, each with what the user said, every step the agent took with the tools it called and what they \
-returned, and what it answered. After the transcript stand the criteria.
+You assess the work of AI agents by a rubric. You are given the transcript of a session of an \
+agent: its turns, numbered from 0, each with what the user said, every step the agent took with \
+the tools it called and what they returned, and what it answered. After the transcript stand the \
+criteria.
 
 {EVIDENCE}
 
 How you judge:
-- Judge each criterion for itself, over the whole session: a fault counts where it belongs, not everywhere.
-- Take the level whose text fits best. 5 is not for effort, and 0 is not for a single fault. Between two levels that \
-fit alike, the lower is for a fault from which the user suffers.
-- That a tool failed is no fault of the agent; what the agent made of it may be one. A question that the user had to \
-be asked is none.
-- A criterion that says when it does not apply is then answered with {NOT_APPLICABLE}: neither good nor bad. It does \
-apply where only a part of the session gave occasion, where it was met easily, and where it is hard to judge.
+- Judge each criterion for itself, over the whole session: a fault counts where it belongs, not \
+everywhere.
+- Take the level whose text fits best. 5 is not for effort, and 0 is not for a single fault. \
+Between two levels that fit alike, the lower is for a fault from which the user suffers.
+- That a tool failed is no fault of the agent; what the agent made of it may be one. A question \
+that the user had to be asked is none.
+- A criterion that says when it does not apply is then answered with {NOT_APPLICABLE}: neither \
+good nor bad. It does apply where only a part of the session gave occasion, where it was met \
+easily, and where it is hard to judge.
 - Begin each justification with the fault that decides, and cite the turns that do, as [turn 3].
 - Answer with one JSON object of the form that is asked for, and nothing else.
 
@@ -52,14 +57,14 @@ apply where only a part of the session gave occasion, where it was met easily, a
 _QUESTION = Template("""\
 Score the session on each of the following criteria, each under its own key.
 
-For a criterion with a score give: justification (one to three sentences that cite turns, as [turn 3]), turns (the \
-indices of the turns in which the fault shows; empty where there is none), score (a whole number from 0 to 5) and \
-failure_code (a short name of the main fault in snake_case, such as wrong_tool_selected, where the score is below 3; \
-else null).
-For a criterion to pass or fail give the same with passed (true or false) in place of the score; failure_code is null \
-where it passed. The levels from 3 on are a pass.
-Where a criterion does not apply, as it says itself, the score, or passed, is "not_applicable", and the justification \
-says why.
+For a criterion with a score give: justification (one to three sentences that cite turns, as [turn \
+3]), turns (the indices of the turns in which the fault shows; empty where there is none), score \
+(a whole number from 0 to 5) and failure_code (a short name of the main fault in snake_case, such \
+as wrong_tool_selected, where the score is below 3; else null).
+For a criterion to pass or fail give the same with passed (true or false) in place of the score; \
+failure_code is null where it passed. The levels from 3 on are a pass.
+Where a criterion does not apply, as it says itself, the score, or passed, is "not_applicable", \
+and the justification says why.
 
 $criteria""")
 _CRITERION = Template("## $id: $name\n$description\n$levels")
@@ -67,7 +72,9 @@ _NO_OCCASION = Template(f"\n{NOT_APPLICABLE}: $when")
 
 
 def question(
-    criteria: Sequence[Criterion], expected: Expected = NOTHING_EXPECTED, redact: Callable[[str], str] = str
+    criteria: Sequence[Criterion],
+    expected: Expected = NOTHING_EXPECTED,
+    redact: Callable[[str], str] = str,
 ) -> str:
     """What stands after the transcript; what is `expected` goes through `redact`."""
     asked = _QUESTION.substitute(criteria="\n\n".join(map(_told, criteria)))
@@ -101,7 +108,9 @@ def _no_truth(value: Any) -> Any:
 
 
 _Level = Annotated[int, Field(strict=True, ge=0, le=HIGHEST), BeforeValidator(_no_truth)]
-NotApplicable = Annotated[Literal["not_applicable"], WithJsonSchema({"type": "string", "enum": [NOT_APPLICABLE]})]
+NotApplicable = Annotated[
+    Literal["not_applicable"], WithJsonSchema({"type": "string", "enum": [NOT_APPLICABLE]})
+]
 """As an enumeration, since not every provider that is given a schema knows `const`."""
 
 
@@ -122,7 +131,9 @@ class Finding(BaseModel):
     @model_validator(mode="after")
     def _says_what_failed(self) -> "Finding":
         if self.level is not None and self.level < ACCEPTABLE and self.failure_code is None:
-            raise ValueError("failure_code: a fault needs a name in snake_case, such as wrong_tool_selected")
+            raise ValueError(
+                "failure_code: a fault needs a name in snake_case, such as wrong_tool_selected"
+            )
         return self
 
 
@@ -152,7 +163,9 @@ _FORMS: Mapping[Kind, tuple[type[Finding], Mapping[str, Any]]] = {
     "scored": (Scored, {"score": (_Level, ...)}),
     "binary": (Passed, {"passed": (StrictBool, ...)}),
 }
-"""For each kind of criterion what is said of it, and the field that then has no "not_applicable"."""
+"""For each kind of criterion what is said of it, and the field that then has no
+"not_applicable".
+"""
 
 
 class Verdict(BaseModel):
@@ -165,12 +178,16 @@ class Verdict(BaseModel):
 
 
 def answer_schema(criteria: Sequence[Criterion], turns: int, outcomes: int = 0) -> type[BaseModel]:
-    """The form of the answer about a session of so many `turns`: an object with a member for each criterion's id."""
+    """The form of the answer about a session of so many `turns`: an object with a member for each
+    criterion's id.
+    """
     return _schema(tuple((x.id, x.kind, x.no_occasion is None) for x in criteria), turns, outcomes)
 
 
 class Said(NamedTuple):
-    """What an answer says: of each criterion by its id, and of the expected outcomes; what is wrong with the rest."""
+    """What an answer says: of each criterion by its id, and of the expected outcomes; what is wrong
+    with the rest.
+    """
 
     findings: Mapping[str, Finding]
     verdicts: Sequence[Verdict] | None
@@ -184,21 +201,33 @@ def said(answer: BaseModel, criteria: Sequence[Criterion]) -> Said:
 
 
 def said_in_part(text: str, criteria: Sequence[Criterion], turns: int, outcomes: int = 0) -> Said:
-    """What an answer that is not valid as a whole says validly: each criterion stands by itself, as it was asked."""
+    """What an answer that is not valid as a whole says validly: each criterion stands by itself, as
+    it was asked.
+    """
     schemas = {x.id: answer_schema((x,), turns) for x in criteria}
     if outcomes:
         schemas[OUTCOMES] = answer_schema((), turns, outcomes)
     parts = read_parts(text, schemas)
-    valid = {name: getattr(part, _field(name)) for name, part in parts.items() if isinstance(part, BaseModel)}
+    valid = {
+        name: getattr(part, _field(name))
+        for name, part in parts.items()
+        if isinstance(part, BaseModel)
+    }
     verdicts = valid.pop(OUTCOMES, None if outcomes else [])
-    return Said(valid, verdicts, {name: str(x) for name, x in parts.items() if not isinstance(x, BaseModel)})
+    return Said(
+        valid, verdicts, {name: str(x) for name, x in parts.items() if not isinstance(x, BaseModel)}
+    )
 
 
 @functools.lru_cache(maxsize=256)
-def _schema(criteria: tuple[tuple[str, Kind, bool], ...], turns: int, outcomes: int) -> type[BaseModel]:
+def _schema(
+    criteria: tuple[tuple[str, Kind, bool], ...], turns: int, outcomes: int
+) -> type[BaseModel]:
     """`criteria` are ids and kinds, and whether each applies to every session."""
     kinds = {(kind, always): _bounded(kind, turns, always=always) for _, kind, always in criteria}
-    fields: dict[str, Any] = {_field(name): (kinds[kind, always], Field(alias=name)) for name, kind, always in criteria}
+    fields: dict[str, Any] = {
+        _field(name): (kinds[kind, always], Field(alias=name)) for name, kind, always in criteria
+    }
     if outcomes:
         each = Annotated[list[Verdict], Field(min_length=outcomes, max_length=outcomes)]
         fields[_field(OUTCOMES)] = (each, Field(alias=OUTCOMES))
@@ -206,12 +235,16 @@ def _schema(criteria: tuple[tuple[str, Kind, bool], ...], turns: int, outcomes: 
 
 
 def _bounded(kind: Kind, turns: int, *, always: bool) -> type[Finding]:
-    """What is said of a criterion of that kind, which names no turn that there is not; `always`: it has to apply."""
+    """What is said of a criterion of that kind, which names no turn that there is not; `always`: it
+    has to apply.
+    """
 
     def cited(text: str) -> str:
         beyond = [number for number in _CITED.findall(text) if int(number) >= turns]
         if beyond:
-            raise ValueError(f"there is no turn {beyond[0]}; the session has the turns 0 to {turns - 1}")
+            raise ValueError(
+                f"there is no turn {beyond[0]}; the session has the turns 0 to {turns - 1}"
+            )
         return text
 
     index = Annotated[int, Field(ge=0, lt=turns)]

@@ -22,11 +22,12 @@ Kind: TypeAlias = Literal["scored", "binary"]
 class Criterion:
     """One thing that the rubric judge scores.
 
-    `levels` says what each score means, from 0 to 5; of a `binary` criterion those from 3 on are a pass, and it may
-    have a text for 0 and 5 alone. `weight` 0 means that it counts only where a weight is given. `needs` are the facts
-    of every turn without which there is nothing to judge, `needs_once` those that one turn must have. `no_occasion`
-    says when the criterion does not apply to a session, which the judge may then answer; None: it always applies. Nor
-    does it where no turn has any of a fact in `nothing_without`, which the judge is not asked then.
+    `levels` says what each score means, from 0 to 5; of a `binary` criterion those from 3 on are a
+    pass, and it may have a text for 0 and 5 alone. `weight` 0 means that it counts only where a
+    weight is given. `needs` are the facts of every turn without which there is nothing to judge,
+    `needs_once` those that one turn must have. `no_occasion` says when the criterion does not apply
+    to a session, which the judge may then answer; None: it always applies. Nor does it where no
+    turn has any of a fact in `nothing_without`, which the judge is not asked then.
     """
 
     id: str
@@ -48,19 +49,27 @@ class Criterion:
         return f"{PREFIX}{self.id}"
 
     def unmeasurable(self, session: Session) -> Skip | None:
-        """Why `session` cannot be scored on this: a fact was not recorded or arrived cut, or it does not apply."""
+        """Why `session` cannot be scored on this: a fact was not recorded or arrived cut, or it
+        does not apply.
+        """
         several = len(session.traces) > 1
         for index, trace in enumerate(session.traces):
             for fact in self.needs:
                 if lack := _lack(trace, fact):
-                    return Skip(f"{f'Turn {index}' if several else 'The trace'} {lack.reason}", lack.cause)
+                    return Skip(
+                        f"{f'Turn {index}' if several else 'The trace'} {lack.reason}", lack.cause
+                    )
         for fact in self.needs_once:
             lacks = [lack for trace in session.traces if (lack := _lack(trace, fact))]
             if len(lacks) == len(session.traces):
-                return Skip(f"{'The session' if several else 'The trace'} {lacks[0].reason}", lacks[0].cause)
+                return Skip(
+                    f"{'The session' if several else 'The trace'} {lacks[0].reason}", lacks[0].cause
+                )
         for fact in self.nothing_without:
             if not any(getattr(trace, fact) for trace in session.traces):
-                return Skip(f"There are no {fact.replace('_', ' ')} to judge.", cause="not_applicable")
+                return Skip(
+                    f"There are no {fact.replace('_', ' ')} to judge.", cause="not_applicable"
+                )
         return None
 
     def label(self, score: int) -> str:
@@ -113,4 +122,8 @@ def _lack(trace: AgentTrace, fact: str) -> Skip | None:
     """Why a trace cannot be scored for want of `fact`; the reason lacks its subject."""
     if getattr(trace, fact) is None:
         return Skip(f"did not record {fact}.", "not_recorded")
-    return Skip(f"has a {fact} that arrived cut or redacted.", "damaged") if fact in trace.damaged else None
+    return (
+        Skip(f"has a {fact} that arrived cut or redacted.", "damaged")
+        if fact in trace.damaged
+        else None
+    )

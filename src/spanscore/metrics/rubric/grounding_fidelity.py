@@ -8,7 +8,8 @@ from spanscore.metrics.rubric._criterion import Criterial, Criterion
 
 @dataclass(frozen=True)
 class GroundingFidelity(Criterial):
-    """Whether every claim of the agent can be traced to the conversation, to a tool's result or to its rules.
+    """Whether every claim of the agent can be traced to the conversation, to a tool's result or to
+    its rules.
 
     >>> GroundingFidelity.criterion.weight
     0.125
@@ -20,10 +21,11 @@ class GroundingFidelity(Criterial):
         id="grounding_fidelity",
         display_name="Grounding fidelity",
         description=(
-            "Can every specific claim of the agent be traced to what the user said, to what a tool or a document "
-            "gave, or to the agent's own rules? A deed that the agent claims needs a call that did it. What follows "
-            "from the sources by counting, computing or rewording is grounded, and general knowledge that nobody "
-            "would dispute needs no source. Whether a source was read rightly does not count here."
+            "Can every specific claim of the agent be traced to what the user said, to what a tool"
+            " or a document gave, or to the agent's own rules? A deed that the agent claims needs a"
+            " call that did it. What follows from the sources by counting, computing or rewording"
+            " is grounded, and general knowledge that nobody would dispute needs no source. Whether"
+            " a source was read rightly does not count here."
         ),
         tier="knowledge",
         weight=0.125,

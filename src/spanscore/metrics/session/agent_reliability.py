@@ -25,17 +25,19 @@ _READINGS = (
 class AgentReliability(SessionMetric):
     """The worst moments of a session, as the scores of its traces show them.
 
-    The risk of a signal is 1 - its score, of a metric on another scale 1 - the score's place between its worst and its
-    best value; a trace's risk is the maximum, over its signals, of weight x risk. The raw risk of the session is 0.9 x
-    the mean of the highest 15 % of the traces' risks (at least one) + 0.1 x the highest; the score is 1 - that, clamped
-    to 0..1. Missing signals are left out, and so are those of weight 0; a session that has no other is skipped.
-    Metadata: `total_traces_in_session`, `traces_evaluated`, `raw_risk`, `signal_weights`, `rests_on` (the signals that
-    there are), `missing_signals` (of the others, and of those that some traces lack, why), `per_trace_signals` by OTel
-    trace id (with `/` and the opening span's id where several turns share a trace), `flagged_traces` (of those, the
-    ones with a risk above 0.5), `aggregation`. Of a session of more than 1,000 traces in the store, the latest 1,000
-    are measured, and `total_traces_in_session` counts those. Reading: from 0.9 on no elevated risk anywhere, from 0.7
-    on minor risk in a few traces, from 0.5 on moderate risk, from 0.3 on several traces with significant issues, below
-    that catastrophic failures.
+    The risk of a signal is 1 - its score, of a metric on another scale 1 - the score's place
+    between its worst and its best value; a trace's risk is the maximum, over its signals, of weight
+    x risk. The raw risk of the session is 0.9 x the mean of the highest 15 % of the traces' risks
+    (at least one) + 0.1 x the highest; the score is 1 - that, clamped to 0..1. Missing signals are
+    left out, and so are those of weight 0; a session that has no other is skipped. Metadata:
+    `total_traces_in_session`, `traces_evaluated`, `raw_risk`, `signal_weights`, `rests_on` (the
+    signals that there are), `missing_signals` (of the others, and of those that some traces lack,
+    why), `per_trace_signals` by OTel trace id (with `/` and the opening span's id where several
+    turns share a trace), `flagged_traces` (of those, the ones with a risk above 0.5),
+    `aggregation`. Of a session of more than 1,000 traces in the store, the latest 1,000 are
+    measured, and `total_traces_in_session` counts those. Reading: from 0.9 on no elevated risk
+    anywhere, from 0.7 on minor risk in a few traces, from 0.5 on moderate risk, from 0.3 on several
+    traces with significant issues, below that catastrophic failures.
 
     >>> from spanscore.metrics import SIGNAL_WEIGHTS
     >>> AgentReliability().measure(Session("s", ()), Signals(), SIGNAL_WEIGHTS).cause

@@ -36,8 +36,8 @@ from spanscore.stats import (
 Unit: TypeAlias = Literal["conversation", "interaction"]
 Statistics: TypeAlias = Literal["frequentist", "bayesian", "unbiased"]
 _ODDS_OF_TURNS = (
-    "n and c count the interactions of this one conversation, as some frameworks do; they are not independent "
-    "trials, so pass@k and pass^k say little of another conversation"
+    "n and c count the interactions of this one conversation, as some frameworks do; they are not"
+    " independent trials, so pass@k and pass^k say little of another conversation"
 )
 _Parameter = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 
@@ -46,7 +46,8 @@ _Parameter = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 class Interaction:
     """A turn of a conversation with what is expected of it; None: nothing is.
 
-    `uses_tools` is a label that says whether the answer makes use of what the tools returned; None: see the trace.
+    `uses_tools` is a label that says whether the answer makes use of what the tools returned; None:
+    see the trace.
     """
 
     trace: AgentTrace
@@ -58,7 +59,8 @@ class Interaction:
 
 @dataclass(frozen=True, slots=True)
 class Assessed:
-    """What came of an interaction: the answer's score (None: none is expected, or known), its tools, and what is wrong.
+    """What came of an interaction: the answer's score (None: none is expected, or known), its
+    tools, and what is wrong.
 
     `is_correct` None: that cannot be told.
     """
@@ -71,15 +73,17 @@ class Assessed:
 
 @dataclass(frozen=True)
 class Agentic(SessionMetric):
-    """Whether a conversation came out as a test expects: it is right only if all of its interactions are.
+    """Whether a conversation came out as a test expects: it is right only if all of its
+    interactions are.
 
-    It needs to know what is expected, by a suite or by what the traces state, so it runs with `spanscore test`, and is
-    skipped elsewhere; its options stand under `agentic` in the suite. An interaction is right when its answer reaches
-    `threshold` against the expected one, as a judge sees it, and its tool calls, which are computed, reach
-    `tool_threshold` against the expected ones.
-    The score is 1 or 0. Metadata: `session_id`, `total_interactions`, `correct_interactions`, `is_fully_correct`,
-    `threshold`, `correctness_scores`, `correct_indices`, `tool_correctness_scores`, `unit`, `statistics`, `n`, `c`,
-    `k`, `pass_at_k`, `pass_at_k_ci_low`, `pass_at_k_ci_high`, `pass_pow_k`, `pass_pow_k_ci_low`, `pass_pow_k_ci_high`.
+    It needs to know what is expected, by a suite or by what the traces state, so it runs with
+    `spanscore test`, and is skipped elsewhere; its options stand under `agentic` in the suite. An
+    interaction is right when its answer reaches `threshold` against the expected one, as a judge
+    sees it, and its tool calls, which are computed, reach `tool_threshold` against the expected
+    ones. The score is 1 or 0. Metadata: `session_id`, `total_interactions`, `correct_interactions`,
+    `is_fully_correct`, `threshold`, `correctness_scores`, `correct_indices`,
+    `tool_correctness_scores`, `unit`, `statistics`, `n`, `c`, `k`, `pass_at_k`, `pass_at_k_ci_low`,
+    `pass_at_k_ci_high`, `pass_pow_k`, `pass_pow_k_ci_low`, `pass_pow_k_ci_high`.
 
     >>> Agentic(k=3).odds(4, 2)["pass_at_k"]
     0.875
@@ -92,7 +96,9 @@ class Agentic(SessionMetric):
     answers: ClassVar[type[Judged]] = AnswerCorrectness
     """How an answer is held against the expected one; the rest is computed."""
 
-    threshold: Annotated[Threshold, Field(strict=True, description="The score from which on an answer is right.")] = 0.7
+    threshold: Annotated[
+        Threshold, Field(strict=True, description="The score from which on an answer is right.")
+    ] = 0.7
 
     tool_threshold: Share = 1.0
     """The weighted sum of the four aspects from which on an interaction's tool calls are right."""
@@ -107,9 +113,10 @@ class Agentic(SessionMetric):
     """The attempts of pass@k and pass^k; null: as many as the case has trials."""
 
     statistics: Statistics = "frequentist"
-    """How pass@k and pass^k are estimated from n trials, c of them right. `frequentist`: 1-(1-c/n)^k and (c/n)^k,
-    without interval. `bayesian`: mean and interval of the posterior. `unbiased`: 1-C(n-c,k)/C(n,k) and
-    C(c,k)/C(n,k), for k up to n."""
+    """How pass@k and pass^k are estimated from n trials, c of them right. `frequentist`:
+    1-(1-c/n)^k and (c/n)^k, without interval. `bayesian`: mean and interval of the posterior.
+    `unbiased`: 1-C(n-c,k)/C(n,k) and C(c,k)/C(n,k), for k up to n.
+    """
 
     prior: tuple[_Parameter, _Parameter] = (1.0, 1.0)
     """a and b of the Beta distribution that the Bayesian mode starts from."""
@@ -118,49 +125,72 @@ class Agentic(SessionMetric):
     """The level of all intervals."""
 
     unit: Unit = "conversation"
-    """What n and c count: the trials of a case, each a conversation, or the interactions of one conversation."""
+    """What n and c count: the trials of a case, each a conversation, or the interactions of one
+    conversation.
+    """
 
     def measure(self, session: Session, signals: Signals, weights: Mapping[str, float]) -> Outcome:
         """A Skip: a session is held against what is expected of it by `spanscore test` alone."""
         del signals, weights
         if any(trace.expected is not None for trace in session.traces):
-            return Skip("The traces state what is expected of them; `spanscore test PATH` holds them against it.")
-        return Skip("What is expected of this session is not known; `spanscore test SUITE` measures agentic.")
+            return Skip(
+                "The traces state what is expected of them; `spanscore test PATH` holds them"
+                " against it."
+            )
+        return Skip(
+            "What is expected of this session is not known; `spanscore test SUITE` measures"
+            " agentic."
+        )
 
     def unmeasurable_interaction(self, interaction: Interaction) -> Skip | None:
-        """Why nothing can be said of an interaction: a fact that is compared was not recorded, or arrived damaged."""
+        """Why nothing can be said of an interaction: a fact that is compared was not recorded, or
+        arrived damaged.
+        """
         trace = interaction.trace
         needed = ["final_output"] if interaction.expected_answer is not None else []
         needed += ["tool_calls"] if interaction.expected_tools else []
         for fact in needed:
             if getattr(trace, fact) is None or fact in trace.damaged:
-                return Skip(f"The trace did not record {fact}, or it arrived cut or redacted.", "not_recorded")
+                return Skip(
+                    f"The trace did not record {fact}, or it arrived cut or redacted.",
+                    "not_recorded",
+                )
         if not interaction.expected_tools or not trace.tool_calls:
             return None
         wanted = {x.tool_name for x in interaction.expected_tools if x.parameters is not None}
-        if silent := sorted({x.name for x in trace.tool_calls if x.arguments is None and x.name in wanted}):
-            return Skip(f"The trace did not record the arguments of {listed(silent)}.", "not_recorded")
+        if silent := sorted(
+            {x.name for x in trace.tool_calls if x.arguments is None and x.name in wanted}
+        ):
+            return Skip(
+                f"The trace did not record the arguments of {listed(silent)}.", "not_recorded"
+            )
         if self.tool_weights.utilisation and _uses_tools(interaction) is None:
             return Skip(
-                "The trace did not record what the tools returned; say final_answer_uses_tools in the suite, or give "
-                "tool_weights without utilisation.",
+                "The trace did not record what the tools returned; say final_answer_uses_tools in"
+                " the suite, or give tool_weights without utilisation.",
                 "not_recorded",
             )
         return None
 
     def assess(self, interaction: Interaction, answer: Score | None) -> Assessed:
-        """What comes of an interaction that is measurable; `answer` is the judge's score where one is expected."""
+        """What comes of an interaction that is measurable; `answer` is the judge's score where one
+        is expected.
+        """
         tools = self._tools(interaction)
         faults = []
         if answer is not None and not reaches(answer.value, self.threshold):
             faults.append(f"answer {answer.value:.2f}, below {self.threshold:g}: {answer.reason}")
         faults += self._tool_faults(tools)
         if answer is None and tools is None and interaction.expected_tools:
-            faults.append(f"no tool was used; expected: {counted(len(interaction.expected_tools), 'call')}")
+            faults.append(
+                f"no tool was used; expected: {counted(len(interaction.expected_tools), 'call')}"
+            )
         return Assessed(answer, tools, not faults, tuple(faults))
 
     def assess_unanswered(self, interaction: Interaction) -> Assessed:
-        """What comes of an interaction whose answer nobody could judge: wrong where its tool calls alone make it so."""
+        """What comes of an interaction whose answer nobody could judge: wrong where its tool calls
+        alone make it so.
+        """
         tools = self._tools(interaction)
         faults = self._tool_faults(tools)
         return Assessed(None, tools, False if faults else None, tuple(faults))
@@ -168,7 +198,8 @@ class Agentic(SessionMetric):
     def odds(self, n: int, c: int, k: int | None = None) -> dict[str, Any]:
         """pass@k and pass^k of `n` trials, `c` of them right, with the limits of their intervals.
 
-        All are None for no trials, and of the unbiased form, which there is not then, for fewer trials than `k`.
+        All are None for no trials, and of the unbiased form, which there is not then, for fewer
+        trials than `k`.
         """
         attempts = k or self.k or 1
         named: dict[str, Any] = {"statistics": self.statistics, "n": n, "c": c, "k": attempts}
@@ -181,16 +212,23 @@ class Agentic(SessionMetric):
         return named
 
     def conversation(
-        self, session_id: str | None, assessed: Sequence[Assessed], trials: tuple[int, int], k: int | None = None
+        self,
+        session_id: str | None,
+        assessed: Sequence[Assessed],
+        trials: tuple[int, int],
+        k: int | None = None,
     ) -> Score:
-        """The score of a conversation all of whose interactions were assessed, or of which one at least is wrong.
+        """The score of a conversation all of whose interactions were assessed, or of which one at
+        least is wrong.
 
         `trials` are those of its case that were assessed, and those of them that were right.
         """
         right = [place for place, x in enumerate(assessed) if x.is_correct]
         undecided = [place for place, x in enumerate(assessed) if x.is_correct is None]
         is_correct = len(right) == len(assessed)
-        n, c = trials if self.unit == "conversation" else (len(assessed) - len(undecided), len(right))
+        n, c = (
+            trials if self.unit == "conversation" else (len(assessed) - len(undecided), len(right))
+        )
         metadata: dict[str, Any] = {
             "session_id": session_id,
             "total_interactions": len(assessed),
@@ -199,12 +237,16 @@ class Agentic(SessionMetric):
             "threshold": self.threshold,
             "correctness_scores": [None if x.answer is None else x.answer.value for x in assessed],
             "correct_indices": right,
-            "tool_correctness_scores": [None if x.tools is None else x.tools.to_json() for x in assessed],
+            "tool_correctness_scores": [
+                None if x.tools is None else x.tools.to_json() for x in assessed
+            ],
             "unit": self.unit,
             **self.odds(n, c, k),
             **({"undecided_indices": undecided} if undecided else {}),
         }
-        faults = [f"interaction {at}: {fault}" for at, x in enumerate(assessed) for fault in x.faults]
+        faults = [
+            f"interaction {at}: {fault}" for at, x in enumerate(assessed) for fault in x.faults
+        ]
         reason = listed(faults) or f"{counted(len(assessed), 'interaction')} right, as expected."
         if self.unit == "interaction":
             metadata["note"] = _ODDS_OF_TURNS
@@ -241,7 +283,11 @@ def _estimates(
             posterior_pass_at_k(n, c, k, prior=prior, level=level),
             posterior_pass_pow_k(n, c, k, prior=prior, level=level),
         )
-    forms = (pass_at_k, pass_pow_k) if statistics == "frequentist" else (unbiased_pass_at_k, unbiased_pass_pow_k)
+    forms = (
+        (pass_at_k, pass_pow_k)
+        if statistics == "frequentist"
+        else (unbiased_pass_at_k, unbiased_pass_pow_k)
+    )
     at, power = (Estimate(form(n, c, k), n, None, statistics) for form in forms)
     return at, power
 
@@ -264,19 +310,24 @@ def reading(at_k: float | None, pow_k: float | None) -> str | None:
 
 
 def used_calls(trace: AgentTrace) -> list[UsedCall]:
-    """The tool calls of a trace in order, each with the model answer that asked for it, or one of its own."""
+    """The tool calls of a trace in order, each with the model answer that asked for it, or one of
+    its own.
+    """
     calls = trace.tool_calls or ()
     return [
         UsedCall(call.name, call.arguments, -1 - place if answer is None else answer)
-        for place, (call, answer) in enumerate(zip(calls, requested_in(trace.model_calls, calls), strict=True))
+        for place, (call, answer) in enumerate(
+            zip(calls, requested_in(trace.model_calls, calls), strict=True)
+        )
     ]
 
 
 def _uses_tools(interaction: Interaction) -> bool | None:
-    """Whether anything that the tools returned is in the final output; None where that was not recorded.
+    """Whether anything that the tools returned is in the final output; None where that was not
+    recorded.
 
-    By words of four letters or more, and numbers of two digits or more, that the user's input does not hold. Results
-    that hold none cannot be missed.
+    By words of four letters or more, and numbers of two digits or more, that the user's input does
+    not hold. Results that hold none cannot be missed.
     """
     if interaction.uses_tools is not None:
         return interaction.uses_tools

@@ -15,10 +15,11 @@ _FACTS = ("user_input", "final_output")
 class ConversationCompletion(JudgedSession):
     """How far a whole conversation gave the user what the user wanted, whatever way it took.
 
-    Judged are all turns of a session together: wishes that were changed or withdrawn on the way, questions that were
-    answered in a later turn, and what was done in any of them. It does not apply to a session of one turn, which
-    `task_completion` judges. Of a session of more than 1,000 traces in the store, the latest 1,000 are shown. Metadata:
-    `task`, the user's goal, `outcome`, what came of it, in facts, and `turns`, how many there were.
+    Judged are all turns of a session together: wishes that were changed or withdrawn on the way,
+    questions that were answered in a later turn, and what was done in any of them. It does not
+    apply to a session of one turn, which `task_completion` judges. Of a session of more than 1,000
+    traces in the store, the latest 1,000 are shown. Metadata: `task`, the user's goal, `outcome`,
+    what came of it, in facts, and `turns`, how many there were.
 
     >>> ConversationCompletion().unmeasurable_session(Session("s", ())).cause
     'not_applicable'
@@ -29,13 +30,18 @@ class ConversationCompletion(JudgedSession):
     stages: ClassVar[tuple[tuple[Question, ...], ...]] = ((CONVERSATION_COMPLETION,),)
 
     def unmeasurable_session(self, session: Session) -> Skip | None:
-        """Where the session has one turn, or no turn recorded what the user said, or none what the agent answered."""
+        """Where the session has one turn, or no turn recorded what the user said, or none what the
+        agent answered.
+        """
         if len(session.traces) < 2:
             return Skip("The session has one turn: task_completion judges it.", "not_applicable")
         for fact in _FACTS:
             if not any(_is_whole(trace, fact) for trace in session.traces):
                 is_damaged = any(fact in trace.damaged for trace in session.traces)
-                what = f"In no turn of the session was {fact} recorded{' whole' if is_damaged else ''}."
+                what = (
+                    f"In no turn of the session was {fact}"
+                    f" recorded{' whole' if is_damaged else ''}."
+                )
                 return Skip(what, "damaged" if is_damaged else "not_recorded")
         return None
 
@@ -44,7 +50,11 @@ class ConversationCompletion(JudgedSession):
         completion = answers.get(self.name)
         if completion is None:
             return None
-        metadata = {"task": completion.task, "outcome": completion.outcome, "turns": len(session.traces)}
+        metadata = {
+            "task": completion.task,
+            "outcome": completion.outcome,
+            "turns": len(session.traces),
+        }
         return Score(completion.score, completion.reason, metadata)
 
 

@@ -47,17 +47,19 @@ Were the arguments of each of these tool calls right? They are named by the numb
 $calls
 For each, decide whether the arguments are what this call needed, by what was known then:
 - they fit the tool's parameters, where those were recorded, and none that was needed is missing;
-- each value means what it meant where it comes from: the conversation, an earlier result, the agent's instructions, \
-or what follows from these by computing, converting, rewording or common knowledge (a city's airport code, the date \
-of "tomorrow").
-A value is wrong that was made up, that belongs to something else (another person's id, another day, another unit), \
-or that the user had changed before. An optional value that nobody asked about (a limit, a sort order, words of a \
-search or of a message) is right unless it goes against what was said. Where the transcript marks a source as left \
-out, withheld or not recorded, a value that fits what is shown is right; elsewhere a value without a source is made \
-up. Judge the arguments only: whether it was wise to call the tool, or what it returned, does not matter, and a \
-failed call may have had the right arguments; an error that names a wrong argument shows that it was wrong.
-Give exactly one verdict, with the number of its step, for each call of the list, also for calls that repeat another; \
-none for other calls.""",
+- each value means what it meant where it comes from: the conversation, an earlier result, the \
+agent's instructions, or what follows from these by computing, converting, rewording or common \
+knowledge (a city's airport code, the date of "tomorrow").
+A value is wrong that was made up, that belongs to something else (another person's id, another \
+day, another unit), or that the user had changed before. An optional value that nobody asked about \
+(a limit, a sort order, words of a search or of a message) is right unless it goes against what \
+was said. Where the transcript marks a source as left out, withheld or not recorded, a value that \
+fits what is shown is right; elsewhere a value without a source is made up. Judge the arguments \
+only: whether it was wise to call the tool, or what it returned, does not matter, and a failed \
+call may have had the right arguments; an error that names a wrong argument shows that it was \
+wrong.
+Give exactly one verdict, with the number of its step, for each call of the list, also for calls \
+that repeat another; none for other calls.""",
     Verdict,
     of_calls=True,
 )
@@ -67,7 +69,8 @@ _OVERALL = Question(
     """\
 These tool calls were judged to have wrong arguments, for these reasons:
 $wrong_calls
-Sum up in one or two sentences what was wrong with the arguments in this turn. Do not judge anew.""",
+Sum up in one or two sentences what was wrong with the arguments in this turn. Do not judge \
+anew.""",
     Summary,
     needs=("verdicts",),
 )
@@ -77,11 +80,12 @@ Sum up in one or two sentences what was wrong with the arguments in this turn. D
 class ArgumentCorrectness(Judged):
     """The share of tool calls whose arguments were right; computed from one verdict for each call.
 
-    A turn that made no tool call has no score: it does not apply. Where the arguments of a call were not
-    recorded there is no score. Of a turn with more than `judge.max_verdicts` calls a random sample is judged. Metadata:
-    `user_input` and `verdicts` [{`call`, the number of its step, `tool`, `verdict` yes or no, `reason`}], in the order
-    of the calls; where not all were judged also `calls`, `judged`, `share_judged` and `interval`, the limits of the
-    share among all calls at the level 95 %.
+    A turn that made no tool call has no score: it does not apply. Where the arguments of a call
+    were not recorded there is no score. Of a turn with more than `judge.max_verdicts` calls a
+    random sample is judged. Metadata: `user_input` and `verdicts` [{`call`, the number of its step,
+    `tool`, `verdict` yes or no, `reason`}], in the order of the calls; where not all were judged
+    also `calls`, `judged`, `share_judged` and `interval`, the limits of the share among all calls
+    at the level 95 %.
 
     >>> "tool_calls" in ArgumentCorrectness.needs
     True
@@ -106,13 +110,17 @@ class ArgumentCorrectness(Judged):
         judged: OfCalls = answers["verdicts"]
         if not judged.answers:
             return Skip(
-                "The arguments of no call can be shown whole to the judge; raise judge.max_transcript_tokens.", "other"
+                "The arguments of no call can be shown whole to the judge; raise"
+                " judge.max_transcript_tokens.",
+                "other",
             )
         summary: Summary | None = answers.get(self.name)
         if summary is not None:
             return _judged(trace, judged, summary.reason)
         if all(x.verdict == "yes" for x in judged.answers.values()):
-            return _judged(trace, judged, f"The arguments of {_counted(len(judged.answers))} are right.")
+            return _judged(
+                trace, judged, f"The arguments of {_counted(len(judged.answers))} are right."
+            )
         return None
 
 
@@ -121,10 +129,14 @@ def _at_first(trace: AgentTrace) -> Outcome | None:
     if not trace.tool_calls:
         return Skip("No tool was called: there are no arguments to judge.", cause="not_applicable")
     if trace.user_input is None or "user_input" in trace.damaged:
-        return Skip("The trace did not record user_input, or it arrived cut or redacted.", "not_recorded")
+        return Skip(
+            "The trace did not record user_input, or it arrived cut or redacted.", "not_recorded"
+        )
     silent = sorted({call.name for call in trace.tool_calls if call.arguments is None})
     if silent:
-        return Skip(f"The trace did not record the arguments of {', '.join(silent)}.", "not_recorded")
+        return Skip(
+            f"The trace did not record the arguments of {', '.join(silent)}.", "not_recorded"
+        )
     return None
 
 
@@ -134,7 +146,9 @@ def _named(trace: AgentTrace, place: int, verdict: Verdict) -> str:
 
 
 def _judged(trace: AgentTrace, judged: OfCalls, reason: str) -> Score:
-    """The share of right calls; where not all were judged with its interval, and the reason says so."""
+    """The share of right calls; where not all were judged with its interval, and the reason says
+    so.
+    """
     calls = trace.tool_calls or ()
     verdicts = [
         {"call": x.call, "tool": calls[place].name, "verdict": x.verdict, "reason": x.reason}
@@ -152,7 +166,9 @@ def _judged(trace: AgentTrace, judged: OfCalls, reason: str) -> Score:
 
 
 def _limits(right: int, judged: OfCalls) -> tuple[float, float]:
-    """The limits of the share of right calls among all at the level 95 %, whatever those are that were not shown."""
+    """The limits of the share of right calls among all at the level 95 %, whatever those are that
+    were not shown.
+    """
     unseen = judged.asked - len(judged.answers)
     least = finite_rate(right, judged.asked, judged.total).interval
     most = finite_rate(right + unseen, judged.asked, judged.total).interval

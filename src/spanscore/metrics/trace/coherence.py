@@ -18,13 +18,13 @@ from spanscore.model.trace import AgentTrace
 class Coherence(Embedded):
     """How near the final output is to the user's input in meaning, as the embedding sees it.
 
-    The score is 1 - d, where d is the cosine distance of their embeddings, clamped to 0..1 and rounded to 4 places;
-    metadata `coherence_gap` is d, rounded likewise. It is skipped where no embedding is configured, and where the input
-    or the output is empty.
-    Each embedding has its own scale: what is near under one is far under another. So the threshold is the one that was
-    measured for the embedding in use; under an embedding that was not measured (docs/embeddings.md lists them and how
-    to measure one) the score has no label unless `threshold` is given, and counts in the session metrics only where
-    `signal_weights` gives it a weight.
+    The score is 1 - d, where d is the cosine distance of their embeddings, clamped to 0..1 and
+    rounded to 4 places; metadata `coherence_gap` is d, rounded likewise. It is skipped where no
+    embedding is configured, and where the input or the output is empty. Each embedding has its own
+    scale: what is near under one is far under another. So the threshold is the one that was
+    measured for the embedding in use; under an embedding that was not measured (docs/embeddings.md
+    lists them and how to measure one) the score has no label unless `threshold` is given, and
+    counts in the session metrics only where `signal_weights` gives it a weight.
 
     >>> Coherence(threshold={"ngrams": 0.15, "model2vec": 0.4}).threshold_for("ngrams-1")
     0.15
@@ -39,15 +39,20 @@ class Coherence(Embedded):
     threshold: Annotated[
         Threshold | Mapping[str, Threshold] | None,
         Field(
-            description="The score from which on the label is `pass`: a number, or one for each embedding, keyed by "
-            "the beginning of its name; the longest that fits counts. null, or where none fits: the threshold that was "
-            "measured for the embedding, else none, and the score has no label."
+            description=(
+                "The score from which on the label is `pass`: a number, or one for each embedding,"
+                " keyed by the beginning of its name; the longest that fits counts. null, or where"
+                " none fits: the threshold that was measured for the embedding, else none, and the"
+                " score has no label."
+            )
         ),
     ] = None
 
     @classmethod
     def signal(cls, value: float, embedding: str | None) -> float | None:
-        """1.0 from the threshold on that was measured for `embedding`, 0.5 where nothing is similar."""
+        """1.0 from the threshold on that was measured for `embedding`, 0.5 where nothing is
+        similar.
+        """
         scale = scale_of(embedding)
         return scale.signal(value) if scale else None
 
@@ -57,7 +62,9 @@ class Coherence(Embedded):
         return scale.threshold if scale else None
 
     def unmeasurable(self, trace: AgentTrace) -> Skip | None:
-        """As for every metric; and where a text is empty, since there is nothing to compare then."""
+        """As for every metric; and where a text is empty, since there is nothing to compare
+        then.
+        """
         lacking = super().unmeasurable(trace)
         if lacking is not None:
             return lacking
@@ -65,18 +72,28 @@ class Coherence(Embedded):
         if not blank:
             return None
         are = "is" if len(blank) == 1 else "are"
-        return Skip(f"The {' and the '.join(blank)} {are} empty: there is nothing to compare.", "not_applicable")
+        return Skip(
+            f"The {' and the '.join(blank)} {are} empty: there is nothing to compare.",
+            "not_applicable",
+        )
 
-    async def measure(self, trace: AgentTrace, earlier: Sequence[AgentTrace], embedder: Embedder) -> Outcome:
+    async def measure(
+        self, trace: AgentTrace, earlier: Sequence[AgentTrace], embedder: Embedder
+    ) -> Outcome:
         """Measure by one embedding of both texts; `earlier` does not matter."""
         del earlier
         texts = _texts(trace)
         vectors = await embedder.embed(list(texts.values()))
         similarity = float(vectors[0] @ vectors[1])
         if similarity == 0.0:
-            unknown = [part for part, vector in zip(texts, vectors, strict=True) if not vector.any()]
+            unknown = [
+                part for part, vector in zip(texts, vectors, strict=True) if not vector.any()
+            ]
             if unknown:
-                return Skip(f"{embedder.name} knows no word of the {' and of the '.join(unknown)}.", "no_words")
+                return Skip(
+                    f"{embedder.name} knows no word of the {' and of the '.join(unknown)}.",
+                    "no_words",
+                )
         distance = 1.0 - similarity
         value = round(min(max(1.0 - distance, 0.0), 1.0), 4)
         return Score(value, _reason(value, embedder.name), {"coherence_gap": round(distance, 4)})
@@ -90,5 +107,8 @@ def _reason(value: float, embedding: str) -> str:
     reason = f"Input and output have a similarity of {value:.4f} under {embedding}."
     if embedding == ngrams.Ngrams.name:
         low, high = ngrams.OWN_ANSWERS
-        reason += f" This embedding compares spelling, not meaning: good answers mostly reach {low} to {high}."
+        reason += (
+            f" This embedding compares spelling, not meaning: good answers mostly reach {low} to"
+            f" {high}."
+        )
     return reason

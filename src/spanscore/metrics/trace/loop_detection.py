@@ -21,15 +21,16 @@ from spanscore.model.trace import AgentTrace
 class LoopDetection(Embedded):
     """How little the final output repeats the outputs of the session's traces just before.
 
-    Against each of the last `window` traces: the cosine of the embeddings times the Jaccard similarity of the word
-    sets (lower-cased, without English stop words and words of one letter; where that leaves nothing of either text, all
-    their words). Of scripts that put no spaces between words, such as Chinese, Japanese and Thai, pairs of neighbouring
-    characters stand for words. Equal texts have a product of 1. The score is 1 minus the highest product, clamped to
-    0..1. Similar meaning in the same words is a loop; in other words it is enumeration, as it should be. Without an
-    earlier output, or with an empty one, the metric does not apply. Where no embedding is configured, hashed character
-    n-grams are compared. Metadata: `window_size`, `max_hybrid` and `comparisons` [{`trace_index`,
-    `cosine_similarity`, `jaccard_similarity`, `hybrid_score`}], the index being the earlier trace's place in the
-    session, from 0.
+    Against each of the last `window` traces: the cosine of the embeddings times the Jaccard
+    similarity of the word sets (lower-cased, without English stop words and words of one letter;
+    where that leaves nothing of either text, all their words). Of scripts that put no spaces
+    between words, such as Chinese, Japanese and Thai, pairs of neighbouring characters stand for
+    words. Equal texts have a product of 1. The score is 1 minus the highest product, clamped to
+    0..1. Similar meaning in the same words is a loop; in other words it is enumeration, as it
+    should be. Without an earlier output, or with an empty one, the metric does not apply. Where no
+    embedding is configured, hashed character n-grams are compared. Metadata: `window_size`,
+    `max_hybrid` and `comparisons` [{`trace_index`, `cosine_similarity`, `jaccard_similarity`,
+    `hybrid_score`}], the index being the earlier trace's place in the session, from 0.
 
     >>> LoopDetection(window=5).window
     5
@@ -44,19 +45,27 @@ class LoopDetection(Embedded):
     window: Annotated[int, Field(ge=1, le=100)] = 3
     """How many traces before this one its output is held against."""
 
-    async def measure(self, trace: AgentTrace, earlier: Sequence[AgentTrace], embedder: Embedder) -> Outcome:
+    async def measure(
+        self, trace: AgentTrace, earlier: Sequence[AgentTrace], embedder: Embedder
+    ) -> Outcome:
         """Measure by one embedding of the output and the earlier ones together."""
         output = trace.final_output or ""
         if not output.strip():
-            return Skip("The output is empty: there is nothing that could repeat.", "not_applicable")
+            return Skip(
+                "The output is empty: there is nothing that could repeat.", "not_applicable"
+            )
         first = max(len(earlier) - self.window, 0)
         outputs = enumerate(map(_recorded_output, earlier[first:]), first)
         recorded = {i: text for i, text in outputs if text is not None}
         said = {i: text for i, text in recorded.items() if text.strip()}
         if not said and len(recorded) < len(earlier) - first:
-            return Skip("The traces before this one did not record their final_output.", "not_recorded")
+            return Skip(
+                "The traces before this one did not record their final_output.", "not_recorded"
+            )
         if not said:
-            return Skip("The session has no earlier output: there is nothing to repeat.", "not_applicable")
+            return Skip(
+                "The session has no earlier output: there is nothing to repeat.", "not_applicable"
+            )
         vectors = await embedder.embed([output, *said.values()])
         comparisons = _comparisons(output, said, vectors)
         if not vectors[0].any() and not any(x["hybrid_score"] for x in comparisons):
@@ -65,12 +74,17 @@ class LoopDetection(Embedded):
 
     def _score(self, comparisons: list[dict[str, Any]], embedding: str) -> Score:
         nearest = max(comparisons, key=lambda x: x["hybrid_score"])
-        metadata = {"window_size": self.window, "max_hybrid": nearest["hybrid_score"], "comparisons": comparisons}
+        metadata = {
+            "window_size": self.window,
+            "max_hybrid": nearest["hybrid_score"],
+            "comparisons": comparisons,
+        }
         alike = f"similarity {nearest['cosine_similarity']:.2f} under {embedding}"
         reason = (
-            f"The output repeats {nearest['hybrid_score']:.2f} of that of trace {nearest['trace_index'] + 1} of the "
-            f"session, the nearest of {counted(len(comparisons), 'earlier output')}: {alike}, times "
-            f"{nearest['jaccard_similarity']:.2f} of the words in common."
+            f"The output repeats {nearest['hybrid_score']:.2f} of that of trace"
+            f" {nearest['trace_index'] + 1} of the session, the nearest of"
+            f" {counted(len(comparisons), 'earlier output')}: {alike}, times"
+            f" {nearest['jaccard_similarity']:.2f} of the words in common."
         )
         return Score(min(max(1.0 - nearest["hybrid_score"], 0.0), 1.0), reason, metadata)
 
@@ -79,13 +93,18 @@ def _recorded_output(trace: AgentTrace) -> str | None:
     return None if "final_output" in trace.damaged else trace.final_output
 
 
-def _comparisons(output: str, said: dict[int, str], vectors: NDArray[np.float32]) -> list[dict[str, Any]]:
-    """`vectors` holds the output's, then one for each text in `said`, which is by place in the session."""
+def _comparisons(
+    output: str, said: dict[int, str], vectors: NDArray[np.float32]
+) -> list[dict[str, Any]]:
+    """`vectors` holds the output's, then one for each text in `said`, which is by place in the
+    session.
+    """
     mine = normalized(output)
     comparisons = []
     for (index, text), vector in zip(said.items(), vectors[1:], strict=True):
         other = normalized(text)
-        # To the places that float32 holds: the same texts give the same score, whatever they were embedded beside.
+        # To the places that float32 holds: the same texts give the same score, whatever they were
+        # embedded beside.
         cosine = 1.0 if other == mine else round(float(vector @ vectors[0]), 6)
         jaccard = 1.0 if other == mine else similarity(mine, other)
         comparisons.append(

@@ -15,15 +15,16 @@ What the user wants:
 $task
 The agent's plan:
 $plan
-Find, for each step of the plan, the steps of the transcript that carried it out. Were all of them carried out, in \
-the order planned, with nothing skipped and nothing done beyond the plan? A step was carried out if the agent tried \
-it in earnest, also where the tool failed; one that was only said to be done was not. A step does not count whose \
-condition did not come true, or that a result or the user made impossible or needless; nor is what such a result or \
-the user called for beyond the plan. Steps of one kind that do not rest on each other have no order. Whether the plan \
-was good does not matter here.
-Guide: 1.0 every step, in order, and nothing else; 0.75 to 0.99 all but a minor step, or one small addition; 0.5 to \
-0.74 most steps, some skipped or out of order; 0.25 to 0.49 a step on which others rest was skipped, or most were; 0 \
-to 0.24 the agent did something else.""",
+Find, for each step of the plan, the steps of the transcript that carried it out. Were all of them \
+carried out, in the order planned, with nothing skipped and nothing done beyond the plan? A step \
+was carried out if the agent tried it in earnest, also where the tool failed; one that was only \
+said to be done was not. A step does not count whose condition did not come true, or that a result \
+or the user made impossible or needless; nor is what such a result or the user called for beyond \
+the plan. Steps of one kind that do not rest on each other have no order. Whether the plan was \
+good does not matter here.
+Guide: 1.0 every step, in order, and nothing else; 0.75 to 0.99 all but a minor step, or one small \
+addition; 0.5 to 0.74 most steps, some skipped or out of order; 0.25 to 0.49 a step on which \
+others rest was skipped, or most were; 0 to 0.24 the agent did something else.""",
     Judgement,
     needs=("task", "plan"),
 )
@@ -31,10 +32,11 @@ to 0.24 the agent did something else.""",
 
 @dataclass(frozen=True)
 class PlanAdherence(OfPlan):
-    """Whether the agent carried out the plan it had declared or implied: all of it, in order, and nothing beyond.
+    """Whether the agent carried out the plan it had declared or implied: all of it, in order, and
+    nothing beyond.
 
-    Where it showed no plan of two steps or more there is no score: it does not apply. Metadata: `task` and `plan`, a
-    list of steps.
+    Where it showed no plan of two steps or more there is no score: it does not apply. Metadata:
+    `task` and `plan`, a list of steps.
 
     >>> PlanAdherence.stages[1][0].key
     'plan'

@@ -15,14 +15,16 @@ What the user wants:
 $task
 The agent's plan:
 $plan
-Judge it as it stood when it was made, by what the agent could know then, and not by what came of it. Five criteria: \
-completeness (carried out, it would meet every wish, within the agent's instructions), logical coherence (each step \
-builds on what is known by then), economy (nothing needless), level of detail (definite enough to act on, no \
-padding), fit with the task and with the tools on offer.
-Guide: 1.0 carried out as it stands it would do the task, with no step too many; 0.75 to 0.99 it would do it, with a \
-needless or vague step; 0.5 to 0.74 it would do it only if a gap is filled that is easy to fill on the way; 0.25 to \
-0.49 something that matters is missing, wrong or impossible with the tools on offer; 0 to 0.24 it would not do the \
-task, or do something that the agent's instructions forbid.""",
+Judge it as it stood when it was made, by what the agent could know then, and not by what came of \
+it. Five criteria: completeness (carried out, it would meet every wish, within the agent's \
+instructions), logical coherence (each step builds on what is known by then), economy (nothing \
+needless), level of detail (definite enough to act on, no padding), fit with the task and with the \
+tools on offer.
+Guide: 1.0 carried out as it stands it would do the task, with no step too many; 0.75 to 0.99 it \
+would do it, with a needless or vague step; 0.5 to 0.74 it would do it only if a gap is filled \
+that is easy to fill on the way; 0.25 to 0.49 something that matters is missing, wrong or \
+impossible with the tools on offer; 0 to 0.24 it would not do the task, or do something that the \
+agent's instructions forbid.""",
     Judgement,
     needs=("task", "plan"),
 )
@@ -30,10 +32,11 @@ task, or do something that the agent's instructions forbid.""",
 
 @dataclass(frozen=True)
 class PlanQuality(OfPlan):
-    """How good the agent's plan was: complete, coherent, economic, detailed enough, and fitting the task.
+    """How good the agent's plan was: complete, coherent, economic, detailed enough, and fitting the
+    task.
 
-    Where it showed no plan of two steps or more there is no score: it does not apply. Metadata: `task` and `plan`, a
-    list of steps.
+    Where it showed no plan of two steps or more there is no score: it does not apply. Metadata:
+    `task` and `plan`, a list of steps.
 
     >>> PlanQuality.stages[2][0].needs
     ('task', 'plan')

@@ -15,16 +15,18 @@ The user's wishes:
 $task
 What came of them:
 $outcome
-{CONDITIONS} Where the transcript contradicts this account of the outcome, the transcript holds: look up each deed \
-and each figure that decides.
+{CONDITIONS} Where the transcript contradicts this account of the outcome, the transcript holds: \
+look up each deed and each figure that decides.
 {MET}
-A question back is rightly asked where the agent needed a fact, a choice or a consent that neither the conversation \
-nor a tool could give, and had done before what could be done; asking for what it had, or could look up, is not.
-Guide: 1.0 every wish is met; 0.75 to 0.99 every wish is met but for a detail that changes nothing for the user, or \
-for what waits on a question that was rightly asked; {UNKNOWN}; {LACKING}
-Example: two shirts are to be returned and the refund is to go to a card. Results show one return, to the card; the \
-output says that both are returned. One wish is not met, and said to be: 0.3. Had the instructions forbidden to take \
-back worn shirts, the other shirt been worn, and the output said so: 1.0.""",
+A question back is rightly asked where the agent needed a fact, a choice or a consent that neither \
+the conversation nor a tool could give, and had done before what could be done; asking for what it \
+had, or could look up, is not.
+Guide: 1.0 every wish is met; 0.75 to 0.99 every wish is met but for a detail that changes nothing \
+for the user, or for what waits on a question that was rightly asked; {UNKNOWN}; {LACKING}
+Example: two shirts are to be returned and the refund is to go to a card. Results show one return, \
+to the card; the output says that both are returned. One wish is not met, and said to be: 0.3. Had \
+the instructions forbidden to take back worn shirts, the other shirt been worn, and the output \
+said so: 1.0.""",
     Judgement,
     needs=("task", "outcome"),
 )

@@ -11,35 +11,41 @@ from spanscore.model.trace import AgentTrace
 _QUESTION = Question(
     "tool_correctness",
     """\
-Were the right tools chosen for what the user asked? Judge which tools were called and when: not their arguments, not \
-the answer. Go through four questions:
+Were the right tools chosen for what the user asked? Judge which tools were called and when: not \
+their arguments, not the answer. Go through four questions:
 1. Correct selection: did the tools that were called fit the task, and were they enough for it?
-2. Over-selection: was a call needless, since its answer was there already and nothing had changed, or since nothing \
-in the task asked for it? Needless is no look-up or check that the agent's instructions demand, no further page or \
-other object, no asking again for a state that changes, and no second try after an error that may pass.
-3. Under-selection: was a tool on offer not called that the task or the agent's instructions needed, above all where \
-the agent answered from memory what a tool would have shown, or claimed a deed without the call that does it?
-4. Mis-selection: was a tool called that does something else than was needed, that changes or deletes where the user \
-only wanted to see, or that is not on offer?
-That a tool failed is no fault of its choice; it is one to leave the matter there though another tool on offer would \
-have served. Where nothing had to be looked up or done, or the user had first to be asked for something, no call is \
-right. Where the tools on offer were not recorded, leave out what only they can answer.
-Guide: 1.0 the tools that were needed and no others; 0.75 to 0.99 all that were needed, and a needless call or two \
-that changed nothing; 0.5 to 0.74 what the task cannot do without was called, but several calls were needless or a \
-tool that would have helped was not called; 0.25 to 0.49 a tool that the task needed was not called, or a wrong one \
-was, and the result suffers; 0 to 0.24 the calls do not serve the task, none was made though it cannot be done \
-without, or one changed what it must not.""",
+2. Over-selection: was a call needless, since its answer was there already and nothing had \
+changed, or since nothing in the task asked for it? Needless is no look-up or check that the \
+agent's instructions demand, no further page or other object, no asking again for a state that \
+changes, and no second try after an error that may pass.
+3. Under-selection: was a tool on offer not called that the task or the agent's instructions \
+needed, above all where the agent answered from memory what a tool would have shown, or claimed a \
+deed without the call that does it?
+4. Mis-selection: was a tool called that does something else than was needed, that changes or \
+deletes where the user only wanted to see, or that is not on offer?
+That a tool failed is no fault of its choice; it is one to leave the matter there though another \
+tool on offer would have served. Where nothing had to be looked up or done, or the user had first \
+to be asked for something, no call is right. Where the tools on offer were not recorded, leave out \
+what only they can answer.
+Guide: 1.0 the tools that were needed and no others; 0.75 to 0.99 all that were needed, and a \
+needless call or two that changed nothing; 0.5 to 0.74 what the task cannot do without was called, \
+but several calls were needless or a tool that would have helped was not called; 0.25 to 0.49 a \
+tool that the task needed was not called, or a wrong one was, and the result suffers; 0 to 0.24 \
+the calls do not serve the task, none was made though it cannot be done without, or one changed \
+what it must not.""",
     Judgement,
 )
 
 
 @dataclass(frozen=True)
 class ToolCorrectness(Judged):
-    """Whether the tools that were called were the right ones: fitting, enough, none needless and none wrong.
+    """Whether the tools that were called were the right ones: fitting, enough, none needless and
+    none wrong.
 
-    Arguments do not count here (see argument_correctness). Where no tool was on offer, and none was called, there is no
-    score: it does not apply. Metadata: `user_input`, `tools_called` [{`name`,
-    `parameters`}] and `available_tools` [{`name`, `description`}], null where the trace did not say what was on offer.
+    Arguments do not count here (see argument_correctness). Where no tool was on offer, and none was
+    called, there is no score: it does not apply. Metadata: `user_input`, `tools_called` [{`name`,
+    `parameters`}] and `available_tools` [{`name`, `description`}], null where the trace did not say
+    what was on offer.
 
     >>> ToolCorrectness(threshold=0.8).name
     'tool_correctness'
@@ -62,8 +68,12 @@ class ToolCorrectness(Judged):
         offered = Evidence(trace).offered
         return {
             "user_input": trace.user_input,
-            "tools_called": [{"name": x.name, "parameters": x.arguments} for x in trace.tool_calls or ()],
-            "available_tools": offered
-            if offered is None
-            else [{"name": x.name, "description": x.description} for x in offered],
+            "tools_called": [
+                {"name": x.name, "parameters": x.arguments} for x in trace.tool_calls or ()
+            ],
+            "available_tools": (
+                offered
+                if offered is None
+                else [{"name": x.name, "description": x.description} for x in offered]
+            ),
         }

@@ -9,7 +9,9 @@ from spanscore.sdk.authoring.guarding import guarded
 
 
 class Arguments:
-    """Names what a function is called with; defaults that a call leaves out stay out, as a model leaves them out."""
+    """Names what a function is called with; defaults that a call leaves out stay out, as a model
+    leaves them out.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._signature = _signature(function)
@@ -19,7 +21,10 @@ class Arguments:
 
     @guarded
     def named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """The arguments by name. Those of a call that the function would refuse are named as far as they can be."""
+        """The arguments by name.
+
+        Those of a call that the function would refuse are named as far as they can be.
+        """
         given = self._bound(args, kwargs)
         if self._is_method:
             given = dict(list(given.items())[1:])
@@ -29,7 +34,9 @@ class Arguments:
 
     @guarded
     def first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The first argument, without the object that a method is called on; None where there is none."""
+        """The first argument, without the object that a method is called on; None where there is
+        none.
+        """
         return next(iter((self.named(args, kwargs) or {}).values()), None)
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""The names of what the SDK writes: OpenTelemetry's GenAI attributes, and `spanscore.*` where there is none."""
+"""The names of what the SDK writes: OpenTelemetry's GenAI attributes, and `spanscore.*` where there
+is none.
+"""
 
 SCOPE = "spanscore.sdk"
 
@@ -35,4 +37,6 @@ EXPECTED_OUTCOMES = "spanscore.expected.outcomes"
 EXPECTED_ORDER = "spanscore.expected.tool_sequence_matters"
 
 CAPTURE_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""OpenTelemetry's environment variable: `false` or `NO_CONTENT` keeps texts, arguments and results out of spans."""
+"""OpenTelemetry's environment variable: `false` or `NO_CONTENT` keeps texts, arguments and results
+out of spans.
+"""

@@ -1,4 +1,6 @@
-"""What is current in the agent's code, carried by OpenTelemetry's context as the current span is."""
+"""What is current in the agent's code, carried by OpenTelemetry's context as the current span
+is.
+"""
 
 import contextlib
 from contextvars import Token
@@ -30,8 +32,8 @@ def is_suppressed() -> bool:
 def detach(token: Token[Context]) -> None:
     """Make current what was so before `attach`.
 
-    A generator may be ended in another context than it began in, as by a web framework's threads; there nothing is to
-    be restored. OpenTelemetry's own `detach` logs an error then.
+    A generator may be ended in another context than it began in, as by a web framework's threads;
+    there nothing is to be restored. OpenTelemetry's own `detach` logs an error then.
     """
     if not isinstance(token, Token):  # of another implementation of contexts
         context.detach(token)
@@ -54,6 +56,8 @@ def current_turn() -> "Turn | None":
 
 
 def current_names(within: Context | None = None) -> Named:
-    """The session and user around the calling code; or those in another context than the current one."""
+    """The session and user around the calling code; or those in another context than the current
+    one.
+    """
     found = context.get_value(NAMED, within)
     return found if isinstance(found, Named) else Named()

@@ -1,4 +1,6 @@
-"""Tools on offer as OpenTelemetry lists them, made of functions, of a provider's definitions, or of names."""
+"""Tools on offer as OpenTelemetry lists them, made of functions, of a provider's definitions, or of
+names.
+"""
 
 import enum
 import inspect
@@ -43,14 +45,19 @@ def described(function: Any, name: str | None = None, description: str | None = 
     """What a function, a method, a partial or an object that can be called is called and does."""
     named = getattr(function, "func", function)  # of a functools.partial
     own_name = name or getattr(named, "__name__", None) or type(named).__name__
-    documented = description or (inspect.getdoc(named) if hasattr(named, "__name__") else named.__doc__)
+    documented = description or (
+        inspect.getdoc(named) if hasattr(named, "__name__") else named.__doc__
+    )
     return Described(own_name, inspect.cleandoc(documented) if documented else None)
 
 
 @guarded
 def definitions_of(tools: Iterable[Any]) -> str:
     """The tools as JSON text of definitions."""
-    return json_of([_definition(x) for x in ([tools] if isinstance(tools, str | Mapping) else tools)], _MAX_CHARS)
+    return json_of(
+        [_definition(x) for x in ([tools] if isinstance(tools, str | Mapping) else tools)],
+        _MAX_CHARS,
+    )
 
 
 def _definition(tool: Any) -> Json:
@@ -65,12 +72,17 @@ def _definition(tool: Any) -> Json:
 
 
 def _flat(given: dict[str, Json]) -> dict[str, Json]:
-    """A provider's definition in the form that the conventions have: its function's fields beside the type."""
+    """A provider's definition in the form that the conventions have: its function's fields beside
+    the type.
+    """
     function = given.get("function")
     if isinstance(function, dict):
         return {"type": "function", **function}
     if "input_schema" in given and "parameters" not in given:  # Anthropic's
-        return {"type": "function", **{"parameters" if k == "input_schema" else k: v for k, v in given.items()}}
+        return {
+            "type": "function",
+            **{"parameters" if k == "input_schema" else k: v for k, v in given.items()},
+        }
     return {"type": "function", **given}
 
 
@@ -79,7 +91,9 @@ def _of_object(tool: Any) -> Json:
     found: dict[str, Json] = {"type": "function", "name": tool.name}
     if isinstance(getattr(tool, "description", None), str):
         found["description"] = tool.description
-    schema = next((x for x in (getattr(tool, y, None) for y in _SCHEMAS) if isinstance(x, Mapping)), None)
+    schema = next(
+        (x for x in (getattr(tool, y, None) for y in _SCHEMAS) if isinstance(x, Mapping)), None
+    )
     arguments = getattr(tool, "args", None)  # LangChain's: the properties alone
     if schema is None and isinstance(arguments, Mapping):
         schema = {"type": "object", "properties": arguments}
@@ -93,11 +107,15 @@ _SCHEMAS = ("params_json_schema", "parameters", "input_schema")
 
 _of_functions: WeakKeyDictionary[types.FunctionType, dict[str, Json]] = WeakKeyDictionary()
 _of_methods: WeakKeyDictionary[types.FunctionType, dict[str, Json]] = WeakKeyDictionary()
-"""What is known of functions, and of methods by their functions: no object that a method is bound to is kept alive."""
+"""What is known of functions, and of methods by their functions: no object that a method is bound
+to is kept alive.
+"""
 
 
 def _of_callable(called: Any) -> dict[str, Json]:
-    """The definition of what can be called, made once of a function: every turn of an agent lists the same ones."""
+    """The definition of what can be called, made once of a function: every turn of an agent lists
+    the same ones.
+    """
     is_method = isinstance(called, types.MethodType)
     function = called.__func__ if is_method else called
     if not isinstance(function, types.FunctionType):
@@ -139,7 +157,11 @@ def own_parameters(signature: inspect.Signature) -> dict[str, inspect.Parameter]
 
 
 def _hints(function: Any) -> dict[str, Any]:
-    called = function if inspect.isroutine(function) else getattr(function, "func", type(function).__call__)
+    called = (
+        function
+        if inspect.isroutine(function)
+        else getattr(function, "func", type(function).__call__)
+    )
     try:
         return get_type_hints(called, include_extras=True)
     except Exception:  # noqa: BLE001 - a name in an annotation may exist for the type checker alone
@@ -163,8 +185,14 @@ def _schema(hint: Any, depth: int = 0) -> dict[str, Json]:
         return _annotated(hint, depth)
     if origin in _UNIONS:
         return {"anyOf": [_schema(x, depth + 1) for x in get_args(hint)]}
-    choices = get_args(hint) if origin is Literal else hint if isinstance(hint, enum.EnumType) else ()
-    return {"enum": [Plain().value(x) for x in choices]} if choices else _container(hint, origin, depth)
+    choices = (
+        get_args(hint) if origin is Literal else hint if isinstance(hint, enum.EnumType) else ()
+    )
+    return (
+        {"enum": [Plain().value(x) for x in choices]}
+        if choices
+        else _container(hint, origin, depth)
+    )
 
 
 def _container(hint: Any, origin: Any, depth: int) -> dict[str, Json]:
@@ -172,7 +200,11 @@ def _container(hint: Any, origin: Any, depth: int) -> dict[str, Json]:
         return {"type": "object"}
     if origin in (list, tuple, set):
         items = [x for x in get_args(hint) if x is not Ellipsis]
-        return {"type": "array", "items": _schema(items[0], depth + 1)} if len(items) == 1 else {"type": "array"}
+        return (
+            {"type": "array", "items": _schema(items[0], depth + 1)}
+            if len(items) == 1
+            else {"type": "array"}
+        )
     own = getattr(hint, "model_json_schema", None)  # pydantic's
     found = Plain(_MAX_CHARS).value(own()) if callable(own) else None
     return found if isinstance(found, dict) else {}

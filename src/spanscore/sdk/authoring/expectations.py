@@ -10,7 +10,9 @@ from spanscore.sdk.authoring.spans import Attribute
 from spanscore.sdk.authoring.values import Plain, bounded, json_of, text_of
 
 ExpectedTools: TypeAlias = Iterable[Any] | Mapping[str, Mapping[str, Any] | None]
-"""Names, functions, pairs of one of these and arguments, objects with `name` and `arguments`; or arguments by name."""
+"""Names, functions, pairs of one of these and arguments, objects with `name` and `arguments`; or
+arguments by name.
+"""
 
 
 def expectation(
@@ -24,7 +26,9 @@ def expectation(
     stated = [outcomes] if isinstance(outcomes, str) else list(outcomes)
     return {
         names.EXPECTED_ANSWER: None if answer is None else text_of(answer),
-        names.EXPECTED_TOOLS: None if tools is None else json_of([_tool(x) for x in _listed(tools)]),
+        names.EXPECTED_TOOLS: None
+        if tools is None
+        else json_of([_tool(x) for x in _listed(tools)]),
         names.EXPECTED_OUTCOMES: [bounded(x) for x in stated] or None,
         names.EXPECTED_ORDER: in_order,
     }

@@ -1,4 +1,6 @@
-"""Keeps what goes wrong while recording away from the agent: it is logged once for each place, and work goes on."""
+"""Keeps what goes wrong while recording away from the agent: it is logged once for each place, and
+work goes on.
+"""
 
 import functools
 import logging
@@ -13,7 +15,9 @@ _reported: set[str] = set()
 
 
 def report_once(place: str, message: str, *, error: bool = False) -> None:
-    """Log a warning the first time that it is given for `place`, with the exception being handled where `error`."""
+    """Log a warning the first time that it is given for `place`, with the exception being handled
+    where `error`.
+    """
     if place not in _reported:
         _reported.add(place)
         _logger.warning("%s; this is logged once", message, exc_info=error)
@@ -27,7 +31,11 @@ def guarded(function: Callable[P, R]) -> Callable[P, R | None]:
         try:
             return function(*args, **kwargs)
         except Exception:  # noqa: BLE001 - whatever it is, the agent must not notice
-            report_once(function.__qualname__, f"spanscore could not record {_subject(function)}", error=True)
+            report_once(
+                function.__qualname__,
+                f"spanscore could not record {_subject(function)}",
+                error=True,
+            )
             return None
 
     return calling

@@ -1,4 +1,6 @@
-"""Messages as OpenTelemetry's GenAI conventions write them, made of text, a provider's messages or any other value."""
+"""Messages as OpenTelemetry's GenAI conventions write them, made of text, a provider's messages or
+any other value.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeGuard
@@ -49,11 +51,17 @@ def _plain(value: object) -> Json:
 
 
 def _is_conversation(given: Json) -> TypeGuard[list[dict[str, Json]]]:
-    return isinstance(given, list) and bool(given) and all(isinstance(x, dict) and _is_message(x) for x in given)
+    return (
+        isinstance(given, list)
+        and bool(given)
+        and all(isinstance(x, dict) and _is_message(x) for x in given)
+    )
 
 
 def _is_message(item: Mapping[str, Any]) -> bool:
-    return isinstance(item.get("role"), str) and not {"content", "parts", "tool_calls"}.isdisjoint(item)
+    return isinstance(item.get("role"), str) and not {"content", "parts", "tool_calls"}.isdisjoint(
+        item
+    )
 
 
 def _message(item: dict[str, Json]) -> dict[str, Json]:
@@ -62,7 +70,9 @@ def _message(item: dict[str, Json]) -> dict[str, Json]:
 
 
 def _parts(item: Mapping[str, Any]) -> Iterator[dict[str, Json]]:
-    """The parts of a message of OpenAI, Anthropic or OpenTelemetry; what is of no kind that is known stays as it is."""
+    """The parts of a message of OpenAI, Anthropic or OpenTelemetry; what is of no kind that is
+    known stays as it is.
+    """
     if isinstance(item.get("parts"), list):
         yield from (x for x in item["parts"] if isinstance(x, dict))
         return
@@ -85,9 +95,18 @@ def _block(block: dict[str, Json]) -> dict[str, Json]:
     if kind in ("text", "input_text", "output_text") and isinstance(block.get("text"), str):
         return {"type": "text", "content": block["text"]}
     if kind == "tool_use":
-        return {"type": "tool_call", "id": block.get("id"), "name": block.get("name"), "arguments": block.get("input")}
+        return {
+            "type": "tool_call",
+            "id": block.get("id"),
+            "name": block.get("name"),
+            "arguments": block.get("input"),
+        }
     if kind == "tool_result":
-        return {"type": "tool_call_response", "id": block.get("tool_use_id"), "response": block.get("content")}
+        return {
+            "type": "tool_call_response",
+            "id": block.get("tool_use_id"),
+            "response": block.get("content"),
+        }
     if kind == "thinking":
         return {"type": "reasoning", "content": block.get("thinking")}
     return block
@@ -104,7 +123,9 @@ def _call(call: dict[str, Any]) -> dict[str, Json]:
 
 
 def _arguments(given: Json) -> Json:
-    """What a model wrote as arguments, as the JSON value that it is; text that is no JSON stays text."""
+    """What a model wrote as arguments, as the JSON value that it is; text that is no JSON stays
+    text.
+    """
     if not isinstance(given, str):
         return given
     try:

@@ -1,4 +1,6 @@
-"""`spanscore.model_call`: one request to a model that no instrumentation records, as a span of `chat`."""
+"""`spanscore.model_call`: one request to a model that no instrumentation records, as a span of
+`chat`.
+"""
 
 from collections.abc import Iterable, Mapping
 from contextvars import Token
@@ -22,7 +24,10 @@ _T = TypeVar("_T")
 
 
 class ModelCall:
-    """A request to a model: a context manager, synchronous and asynchronous. Made by `model_call`."""
+    """A request to a model: a context manager, synchronous and asynchronous.
+
+    Made by `model_call`.
+    """
 
     def __init__(self, model: str, given: Input, attributes: Mapping[str, Any]) -> None:
         self._model = model
@@ -31,11 +36,13 @@ class ModelCall:
         self._span: OpenSpan | None = None
         self._token: Token[Context] | None = None
 
-    def answer(self, response: _T, *, input_tokens: int | None = None, output_tokens: int | None = None) -> _T:
+    def answer(
+        self, response: _T, *, input_tokens: int | None = None, output_tokens: int | None = None
+    ) -> _T:
         """Record what the model answered, and return it as it is.
 
-        `response` is what the library of OpenAI or Anthropic returned, which tells the tokens by itself, or a message,
-        or a text.
+        `response` is what the library of OpenAI or Anthropic returned, which tells the tokens by
+        itself, or a message, or a text.
         """
         self._answer(response, input_tokens, output_tokens)
         return response
@@ -45,7 +52,10 @@ class ModelCall:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self._end(error)
 
@@ -53,7 +63,10 @@ class ModelCall:
         return self.__enter__()
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self._end(error)
 
@@ -74,7 +87,9 @@ class ModelCall:
         return {
             names.PROVIDER: self._attributes["provider"],
             names.TOOL_DEFINITIONS: None if tools is None else definitions_of(tools),
-            names.INPUT: messages_of(self._input, "user") if content and self._input is not None else None,
+            names.INPUT: messages_of(self._input, "user")
+            if content and self._input is not None
+            else None,
             names.INSTRUCTIONS: instructions_of(instructions) if content and instructions else None,
         }
 
@@ -90,7 +105,9 @@ class ModelCall:
         self._span.set({**_named(response), **counted})
         if captures_content():
             reason = response.finish_reasons[-1] if response.finish_reasons else None
-            self._span.set({names.OUTPUT: messages_of(response.answer, "assistant", finish_reason=reason)})
+            self._span.set(
+                {names.OUTPUT: messages_of(response.answer, "assistant", finish_reason=reason)}
+            )
         turn = current_turn()
         if turn is not None:
             turn.note_requests(requested_calls(response.answer))
@@ -112,7 +129,8 @@ def model_call(
     tools: Iterable[Any] | None = None,
     instructions: str | None = None,
 ) -> ModelCall:
-    """Record a request to a model that no instrumentation records; within an instrumented client it is not needed.
+    """Record a request to a model that no instrumentation records; within an instrumented client it
+    is not needed.
 
     Args:
         model: The model's name.
@@ -124,7 +142,9 @@ def model_call(
     >>> with model_call("gpt-4o-mini", [{"role": "user", "content": "Hi"}]) as call:
     ...     _ = call.answer("Hello!", input_tokens=8, output_tokens=2)
     """
-    return ModelCall(model, input, {"provider": provider, "tools": tools, "instructions": instructions})
+    return ModelCall(
+        model, input, {"provider": provider, "tools": tools, "instructions": instructions}
+    )
 
 
 def _named(response: Response) -> dict[str, Attribute | None]:

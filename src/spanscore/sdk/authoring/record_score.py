@@ -1,4 +1,6 @@
-"""`spanscore.record_score`: what a person or a program thinks of a turn, as a span or an event in its trace."""
+"""`spanscore.record_score`: what a person or a program thinks of a turn, as a span or an event in
+its trace.
+"""
 
 import re
 import time
@@ -18,7 +20,9 @@ from spanscore.sdk.authoring.turn import Turn, named
 from spanscore.sdk.authoring.values import bounded
 
 Traced: TypeAlias = Turn | trace.Span | SpanContext | str
-"""What names a trace: a turn, a span, the ids of one, `traceparent`, or a trace id of 32 hex digits."""
+"""What names a trace: a turn, a span, the ids of one, `traceparent`, or a trace id of 32 hex
+digits.
+"""
 
 _TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")
@@ -38,21 +42,25 @@ def record_score(
     session: str | None = None,
     emit: Literal["span", "event"] = "span",
 ) -> None:
-    """Record a score that somebody gave: a thumbs-up, a rating, or a word. It is kept beside spanscore's own scores.
+    """Record a score that somebody gave: a thumbs-up, a rating, or a word.
 
-    It is of the current turn, else of the current span's trace; of another one, by `trace`; or of a session.
+    It is kept beside spanscore's own scores.
+
+    It is of the current turn, else of the current span's trace; of another one, by `trace`; or of a
+    session.
 
     Args:
-        name: What was scored, such as `helpful`. Who gives it again changes their mind: the newer one counts.
+        name: What was scored, such as `helpful`. Who gives it again changes their mind: the newer
+            one counts.
         value: True or False, a number on a scale of your own, or a word.
         comment: Why.
         source: Who: `human`, `programmatic`, or the name of an evaluator.
         author: Who of them; no personal data that your traces should not have.
-        trace: The turn, its `traceparent` (which may be stored with the answer, for a thumbs-up that comes a day
-            later in another process), or the id of its trace.
+        trace: The turn, its `traceparent` (which may be stored with the answer, for a thumbs-up
+            that comes a day later in another process), or the id of its trace.
         session: The id of a session, in place of a trace.
-        emit: `span`: a child span, which needs nothing more; `event`: the log event `gen_ai.evaluation.result`, for
-            applications with a LoggerProvider.
+        emit: `span`: a child span, which needs nothing more; `event`: the log event
+            `gen_ai.evaluation.result`, for applications with a LoggerProvider.
 
     >>> record_score("helpful", True, comment="It found my flight.", session="chat-7")
     """
@@ -72,7 +80,10 @@ def _record(
 ) -> None:
     within = context.get_current() if session is not None and traced is None else _context(traced)
     if within is None:
-        report_once("record_score", f"the score {name!r} is of no turn, and is lost: call it in one, or give trace=")
+        report_once(
+            "record_score",
+            f"the score {name!r} is of no turn, and is lost: call it in one, or give trace=",
+        )
         return
     attributes: dict[str, Attribute | None] = {
         **_given(value),
@@ -91,7 +102,9 @@ def _record(
 
 
 def _context(traced: Traced | None) -> Context | None:
-    """The context of a span that is named, else of the current turn or span; None where there is none."""
+    """The context of a span that is named, else of the current turn or span; None where there is
+    none.
+    """
     found = _span_context(current_turn() if traced is None else traced)
     if found is None and traced is None:
         found = trace.get_current_span().get_span_context()
@@ -111,7 +124,9 @@ def _span_context(traced: Traced | None) -> SpanContext | None:
 
 
 def _of_text(text: str) -> SpanContext | None:
-    """The ids in a `traceparent`; a trace id alone has a span id that stands in for the one that is not known."""
+    """The ids in a `traceparent`; a trace id alone has a span id that stands in for the one that is
+    not known.
+    """
     found = _TRACEPARENT.fullmatch(text)
     if found is not None:
         return _remote(found[1], found[2], TraceFlags(int(found[3], 16)))
@@ -126,7 +141,9 @@ def _remote(trace_id: str, span_id: str, flags: TraceFlags) -> SpanContext:
 
 
 def _given(value: bool | float | str) -> dict[str, Attribute | None]:
-    """A value and its label: of yes and no 1 with `pass` and 0 with `fail`, of a word the label alone."""
+    """A value and its label: of yes and no 1 with `pass` and 0 with `fail`, of a word the label
+    alone.
+    """
     if isinstance(value, bool):
         return {_VALUE: float(value), _LABEL: "pass" if value else "fail"}
     if isinstance(value, str):
@@ -142,7 +159,9 @@ def _emit_span(name: str, attributes: dict[str, Attribute], within: Context) -> 
         names.OPERATION: "evaluation",
         "openinference.span.kind": "EVALUATOR",
     }
-    tracer.start_span(well_named(f"evaluation {name}"), context=within, attributes={**described, **attributes}).end()
+    tracer.start_span(
+        well_named(f"evaluation {name}"), context=within, attributes={**described, **attributes}
+    ).end()
 
 
 def _emit_event(attributes: dict[str, Attribute], within: Context) -> None:

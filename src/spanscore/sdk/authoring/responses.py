@@ -1,4 +1,6 @@
-"""What a provider's response says: the answer, the tokens, the model and the id; of OpenAI's APIs and Anthropic's."""
+"""What a provider's response says: the answer, the tokens, the model and the id; of OpenAI's APIs
+and Anthropic's.
+"""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -10,7 +12,10 @@ _MAX_CHARS = 1_000_000
 
 
 class Response(NamedTuple):
-    """A model's answer; None: it does not say. `answer` is a text, a message or a list of messages."""
+    """A model's answer; None: it does not say.
+
+    `answer` is a text, a message or a list of messages.
+    """
 
     answer: Any
     model: str | None = None
@@ -21,7 +26,9 @@ class Response(NamedTuple):
 
 
 def response_of(value: object) -> Response:
-    """The response that an object of a provider's library, or its JSON, stands for; any other value is the answer."""
+    """The response that an object of a provider's library, or its JSON, stands for; any other value
+    is the answer.
+    """
     given = value if isinstance(value, str) else Plain(_MAX_CHARS).value(value)
     if not isinstance(given, dict):
         return Response(given)
@@ -29,7 +36,11 @@ def response_of(value: object) -> Response:
         return _of_chat(given)
     if isinstance(given.get("output"), list):
         return _of_responses(given)
-    if given.get("type") == "message" and isinstance(given.get("content"), list) and "usage" in given:
+    if (
+        given.get("type") == "message"
+        and isinstance(given.get("content"), list)
+        and "usage" in given
+    ):
         return _of_anthropic(given)
     return Response(given)
 
@@ -50,7 +61,9 @@ def _of_chat(given: dict[str, Any]) -> Response:
 
 
 def _of_responses(given: dict[str, Any]) -> Response:
-    parts = [part for item in given["output"] if isinstance(item, dict) for part in _item_parts(item)]
+    parts = [
+        part for item in given["output"] if isinstance(item, dict) for part in _item_parts(item)
+    ]
     usage = _usage(given)
     return Response(
         {"role": "assistant", "parts": parts},

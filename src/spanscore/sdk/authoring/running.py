@@ -27,14 +27,18 @@ class Run(Protocol):
         """The function returned."""
 
     def yielded(self, items: list[Any], value: object, *, is_whole: bool) -> None:
-        """The generator ended, having yielded `items` and returned `value`; not `is_whole`: there were more."""
+        """The generator ended, having yielded `items` and returned `value`; not `is_whole`: there
+        were more.
+        """
 
     def failed(self, error: BaseException) -> None:
         """The function raised an exception."""
 
 
 def follow(run: Run, value: Any) -> Any:
-    """What a function returned, recorded; where the work only begins then, what follows that in the value's place."""
+    """What a function returned, recorded; where the work only begins then, what follows that in the
+    value's place.
+    """
     if inspect.iscoroutine(value):
         return awaited(run, value)
     if inspect.isgenerator(value):
@@ -58,7 +62,9 @@ async def awaited(run: Run, work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def stepped(run: Run, work: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """Yield what the generator yields, as `yield from` does; its consumer's own work is not within the run."""
+    """Yield what the generator yields, as `yield from` does; its consumer's own work is not within
+    the run.
+    """
     items = _Items()
     step: Callable[[], Any] = partial(next, work)
     while True:
@@ -84,7 +90,9 @@ def stepped(run: Run, work: Generator[Any, Any, Any]) -> Generator[Any, Any, Any
 
 
 def _close(run: Run, work: Generator[Any, Any, Any], items: "_Items") -> None:
-    """Close the generator that its consumer needs no more: what it yielded so far is what it gave."""
+    """Close the generator that its consumer needs no more: what it yielded so far is what it
+    gave.
+    """
     try:
         with Active(run.context):
             work.close()
@@ -131,7 +139,9 @@ class Beginning(Protocol):
 
 
 def recorded(function: FunctionT, begin: Beginning) -> FunctionT:
-    """The function, each call of which is recorded; it stays of its kind: coroutine, generator or neither."""
+    """The function, each call of which is recorded; it stays of its kind: coroutine, generator or
+    neither.
+    """
     called = function if inspect.isroutine(function) else type(function).__call__
     wrapper: Any
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called):
@@ -205,7 +215,9 @@ def _function(function: Callable[..., Any], begin: Beginning) -> Callable[..., A
     return calling
 
 
-def _calling(run: Run, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _calling(
+    run: Run, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Call the function within the run."""
     try:
         with Active(run.context):

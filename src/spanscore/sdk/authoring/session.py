@@ -10,9 +10,11 @@ from spanscore.sdk.authoring.current import NAMED, Named, current_turn, detach
 
 
 class session:  # noqa: N801 - it is used as a function is
-    """Name the session, and perhaps the user, of the current turn; in a `with`, of all turns that begin in the block.
+    """Name the session, and perhaps the user, of the current turn; in a `with`, of all turns that
+    begin in the block.
 
-    Where `spanscore.instrument` scores in process, spans of a framework that begin in the block are named likewise.
+    Where `spanscore.instrument` scores in process, spans of a framework that begin in the block are
+    named likewise.
 
     >>> with session("chat-7", user_id="u-1"):
     ...     pass  # turns of the conversation

@@ -23,7 +23,9 @@ _CONTENT_OFF = {"false", "no_content"}
 
 
 def captures_content() -> bool:
-    """Whether texts, arguments and results are recorded, as they are unless the environment says otherwise."""
+    """Whether texts, arguments and results are recorded, as they are unless the environment says
+    otherwise.
+    """
     return os.environ.get(names.CAPTURE_CONTENT, "").strip().lower() not in _CONTENT_OFF
 
 
@@ -52,7 +54,9 @@ class OpenSpan:
     def set(self, attributes: Mapping[str, Attribute | None]) -> None:
         """Set those attributes that are not None."""
         if self.is_recording:
-            self.span.set_attributes({key: value for key, value in attributes.items() if value is not None})
+            self.span.set_attributes(
+                {key: value for key, value in attributes.items() if value is not None}
+            )
 
     @guarded
     def fail(self, error: BaseException) -> None:
@@ -73,8 +77,12 @@ class OpenSpan:
             self.span.end()
 
 
-def open_span(name: str, attributes: Mapping[str, Attribute | None], *, kind: SpanKind = SpanKind.INTERNAL) -> OpenSpan:
-    """Begin a span inside of the current one; one that records nothing, where nothing is to be traced."""
+def open_span(
+    name: str, attributes: Mapping[str, Attribute | None], *, kind: SpanKind = SpanKind.INTERNAL
+) -> OpenSpan:
+    """Begin a span inside of the current one; one that records nothing, where nothing is to be
+    traced.
+    """
     if is_suppressed():
         return OpenSpan(INVALID_SPAN, context.get_current())
     tracer = trace.get_tracer(names.SCOPE, __version__)
@@ -102,11 +110,18 @@ class Active:
             self._token = context.attach(self._context)
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         if self._token is not None:
             detach(self._token)
 
 
 def _qualified(kind: type[BaseException]) -> str:
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )

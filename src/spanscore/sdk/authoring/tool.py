@@ -30,12 +30,18 @@ def tool(
 
 
 def tool(
-    function: Any = None, /, *, name: str | None = None, description: str | None = None, capture: bool = True
+    function: Any = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    capture: bool = True,
 ) -> Any:
     """Record each call of a function as a tool call: arguments, result or error, and the call's id.
 
-    The function stays what it is: it returns, awaits or yields as before, and its own exceptions pass. A class is
-    recorded by its instances' calls. Of a generator the result is the list of what it yielded, unless it returns one.
+    The function stays what it is: it returns, awaits or yields as before, and its own exceptions
+    pass. A class is recorded by its instances' calls. Of a generator the result is the list of what
+    it yielded, unless it returns one.
 
     Args:
         function: The function, method, class or other object that can be called.
@@ -79,7 +85,9 @@ def _recorded(function: Any, name: str | None, description: str | None, *, captu
         return type(function)(_recorded(function.__func__, name, description, capture=capture))
     tool_described = described(function, name, description)
     if isinstance(function, type):
-        calls = _recorded(function.__call__, tool_described.name, tool_described.description, capture=capture)
+        calls = _recorded(
+            function.__call__, tool_described.name, tool_described.description, capture=capture
+        )
         function.__call__ = calls  # type: ignore[method-assign] # its instances are called by it
         setattr(function, DESCRIBED, tool_described)
         return function
@@ -104,10 +112,13 @@ class _Call:
         self._capture = capture
 
     @guarded
-    def begin(self, tool: Described, arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def begin(
+        self, tool: Described, arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
         """Begin its span, of which `context` is the context."""
         self._span = open_span(
-            f"execute_tool {tool.name}", {names.OPERATION: "execute_tool", names.TOOL_NAME: bounded(tool.name)}
+            f"execute_tool {tool.name}",
+            {names.OPERATION: "execute_tool", names.TOOL_NAME: bounded(tool.name)},
         )
         self.context = context.set_value(CALL_ID, None, self._span.context)
         self._capture = self._capture and captures_content()
@@ -118,7 +129,9 @@ class _Call:
                 {
                     names.TOOL_TYPE: "function",
                     names.TOOL_DESCRIPTION: bounded(tool.description) if tool.description else None,
-                    names.CALL_ID: given or _requested_id(tool.name, named) or f"call_{secrets.token_hex(12)}",
+                    names.CALL_ID: given
+                    or _requested_id(tool.name, named)
+                    or f"call_{secrets.token_hex(12)}",
                     names.ARGUMENTS: json_of(named) if self._capture else None,
                 }
             )
@@ -153,6 +166,8 @@ def _given_id() -> str | None:
 
 
 def _requested_id(name: str, arguments: dict[str, Any]) -> str | None:
-    """The id that a model of the turn gave the call; without a turn, the call is found when the trace is rebuilt."""
+    """The id that a model of the turn gave the call; without a turn, the call is found when the
+    trace is rebuilt.
+    """
     turn = current_turn()
     return None if turn is None else turn.requested_id(name, Plain().value(arguments))

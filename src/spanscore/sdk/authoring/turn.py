@@ -1,4 +1,6 @@
-"""`spanscore.turn`: one turn of an agent that is written by hand, as a span of OpenTelemetry's `invoke_agent`."""
+"""`spanscore.turn`: one turn of an agent that is written by hand, as a span of OpenTelemetry's
+`invoke_agent`.
+"""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,7 +33,10 @@ _MAX_REQUESTED = 1_000
 
 
 class Turn:
-    """One turn of an agent: a context manager, synchronous and asynchronous, and a decorator. Made by `turn`."""
+    """One turn of an agent: a context manager, synchronous and asynchronous, and a decorator.
+
+    Made by `turn`.
+    """
 
     def __init__(self, options: "_Options") -> None:
         self._options = options
@@ -48,19 +53,25 @@ class Turn:
 
     @property
     def trace_id(self) -> str | None:
-        """The id of its trace, 32 hex digits; None before it begins, and where nothing records it."""
+        """The id of its trace, 32 hex digits; None before it begins, and where nothing records
+        it.
+        """
         found = self.span_context
         return None if found is None else trace.format_trace_id(found.trace_id)
 
     @property
     def span_id(self) -> str | None:
-        """The id of its span, 16 hex digits; None before it begins, and where nothing records it."""
+        """The id of its span, 16 hex digits; None before it begins, and where nothing records
+        it.
+        """
         found = self.span_context
         return None if found is None else trace.format_span_id(found.span_id)
 
     @property
     def traceparent(self) -> str | None:
-        """Its trace and span in the form of W3C Trace Context: what `record_score` takes, also in another process."""
+        """Its trace and span in the form of W3C Trace Context: what `record_score` takes, also in
+        another process.
+        """
         found = self.span_context
         if found is None:
             return None
@@ -68,12 +79,25 @@ class Turn:
         return f"00-{ids}-{found.trace_flags:02x}"
 
     def plan(self, plan: str | Sequence[str]) -> None:
-        """Record what the agent means to do: a text, or its steps. A second plan takes the place of the first."""
-        self._set(names.PLAN, lambda: bounded(plan if isinstance(plan, str) else _numbered(plan)), "a plan")
+        """Record what the agent means to do: a text, or its steps.
+
+        A second plan takes the place of the first.
+        """
+        self._set(
+            names.PLAN,
+            lambda: bounded(plan if isinstance(plan, str) else _numbered(plan)),
+            "a plan",
+        )
 
     def answer(self, answer: _T) -> _T:
-        """Record what the agent answers, and return it as it is: a text, messages, or a value that is shown as JSON."""
-        self._set(names.OUTPUT, lambda: messages_of(answer, "assistant", finish_reason="stop"), "an answer")
+        """Record what the agent answers, and return it as it is: a text, messages, or a value that
+        is shown as JSON.
+        """
+        self._set(
+            names.OUTPUT,
+            lambda: messages_of(answer, "assistant", finish_reason="stop"),
+            "an answer",
+        )
         return answer
 
     def expect(
@@ -92,10 +116,16 @@ class Turn:
         self.set(lambda: named(session_id, user_id), "a session")
 
     @guarded
-    def set(self, attributes: Callable[[], Mapping[str, Attribute | None]], what: str = "an attribute") -> None:
+    def set(
+        self, attributes: Callable[[], Mapping[str, Attribute | None]], what: str = "an attribute"
+    ) -> None:
         """Set attributes of the turn's span, which are only made where they are recorded."""
         if self._span is None or self._span.has_ended:
-            report_once(what, f"{what} was recorded outside of its turn, and is lost: record it inside of the block")
+            report_once(
+                what,
+                f"{what} was recorded outside of its turn, and is lost: record it inside of the"
+                " block",
+            )
         elif self._span.is_recording:
             self._span.set(attributes())
 
@@ -105,13 +135,17 @@ class Turn:
 
     @guarded
     def note_requests(self, calls: Iterable[tuple[str, Json, str]]) -> None:
-        """Remember the calls that a model asked for, so that the tools that run next have their ids."""
+        """Remember the calls that a model asked for, so that the tools that run next have their
+        ids.
+        """
         noted = list(calls)
         with self._requesting:
             self._requested = [*self._requested, *noted][-_MAX_REQUESTED:]
 
     def requested_id(self, name: str, arguments: Json) -> str | None:
-        """The id of the first call of a tool with these arguments that a model asked for and none took up yet."""
+        """The id of the first call of a tool with these arguments that a model asked for and none
+        took up yet.
+        """
         with self._requesting:
             for at, (asked, given, call_id) in enumerate(self._requested):
                 if asked == name and given == arguments:
@@ -124,7 +158,10 @@ class Turn:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self._end(error)
 
@@ -132,12 +169,17 @@ class Turn:
         return self.__enter__()
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self._end(error)
 
     def __call__(self, function: _FunctionT) -> _FunctionT:
-        """Make a turn of each call of a function: its first argument is the input, what it returns the answer."""
+        """Make a turn of each call of a function: its first argument is the input, what it returns
+        the answer.
+        """
         return _decorated(function, self._options)
 
     def begun(self, given: object) -> Context | None:
@@ -207,7 +249,9 @@ class _Options:
             names.AGENT_NAME: self._agent_name,
             **named(self._session_id or around.session_id, self._user_id or around.user_id),
             names.INPUT: messages_of(given, "user") if content and given is not None else None,
-            names.INSTRUCTIONS: instructions_of(self._instructions) if content and self._instructions else None,
+            names.INSTRUCTIONS: (
+                instructions_of(self._instructions) if content and self._instructions else None
+            ),
             names.TOOL_DEFINITIONS: None if self._tools is None else definitions_of(self._tools),
         }
 
@@ -222,11 +266,13 @@ def turn(
     instructions: str | None = None,
     attributes: Mapping[str, Attribute] | None = None,
 ) -> Turn:
-    """One turn of an agent, from the user's input to its answer, as a span that begins and ends with the block.
+    """One turn of an agent, from the user's input to its answer, as a span that begins and ends
+    with the block.
 
     Args:
         input: What the user said, or the messages of the conversation up to it.
-        session_id: The conversation that the turn belongs to; else that of `spanscore.session` around it.
+        session_id: The conversation that the turn belongs to; else that of `spanscore.session`
+            around it.
         user_id: Who asks; else that of `spanscore.session` around it.
         tools: The tools on offer: functions (decorated or not), a provider's definitions, or names.
         agent_name: The agent's name; a turn inside of another one is that of a sub-agent.
@@ -246,7 +292,10 @@ def plan(plan: str | Sequence[str]) -> None:
     if running_turn is not None:
         running_turn.plan(plan)
     elif captures_content():
-        _set_on_span(lambda: {names.PLAN: bounded(plan if isinstance(plan, str) else _numbered(plan))}, "a plan")
+        _set_on_span(
+            lambda: {names.PLAN: bounded(plan if isinstance(plan, str) else _numbered(plan))},
+            "a plan",
+        )
 
 
 def expect(
@@ -256,25 +305,33 @@ def expect(
     outcomes: str | Sequence[str] = (),
     in_order: bool | None = None,
 ) -> None:
-    """Record what the current turn should come to, for `spanscore test` to hold it against. No judge is shown it.
+    """Record what the current turn should come to, for `spanscore test` to hold it against.
+
+    No judge is shown it.
 
     Without a turn it is recorded on the current span, such as a framework's.
 
     Args:
         answer: What the answer should say, in any words.
-        tools: The tool calls that should be made: names or functions, or pairs of one and its arguments.
+        tools: The tool calls that should be made: names or functions, or pairs of one and its
+            arguments.
         outcomes: Statements that should be true in the end.
-        in_order: Whether the order of the tool calls matters; None: it does, unless a suite says otherwise.
+        in_order: Whether the order of the tool calls matters; None: it does, unless a suite says
+            otherwise.
     """
     running_turn = current_turn()
     if running_turn is not None:
         running_turn.expect(answer, tools=tools, outcomes=outcomes, in_order=in_order)
     else:
-        _set_on_span(lambda: expectation(answer, tools, outcomes, in_order=in_order), "an expectation")
+        _set_on_span(
+            lambda: expectation(answer, tools, outcomes, in_order=in_order), "an expectation"
+        )
 
 
 def named(session_id: str | None, user_id: str | None) -> dict[str, Attribute | None]:
-    """The attributes that name a session and a user: OpenTelemetry's own, and that of its GenAI conventions."""
+    """The attributes that name a session and a user: OpenTelemetry's own, and that of its GenAI
+    conventions.
+    """
     session = None if session_id is None else bounded(str(session_id))
     user = None if user_id is None else bounded(str(user_id))
     return {names.SESSION: session, names.CONVERSATION: session, names.USER: user}
@@ -286,7 +343,10 @@ def _set_on_span(attributes: Callable[[], Mapping[str, Attribute | None]], what:
     if span.is_recording():
         OpenSpan(span, context.get_current()).set(attributes())
     elif not span.get_span_context().is_valid:
-        report_once(what, f"{what} was recorded outside of any turn or span, and is lost: put it inside of one")
+        report_once(
+            what,
+            f"{what} was recorded outside of any turn or span, and is lost: put it inside of one",
+        )
 
 
 def _numbered(steps: Sequence[str]) -> str:
@@ -323,6 +383,8 @@ def _decorated(function: _FunctionT, options: _Options) -> _FunctionT:
     arguments = Arguments(function)
 
     def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _DecoratedTurn:
-        return _DecoratedTurn(Turn(options), arguments.first(args, kwargs) if options.input is None else None)
+        return _DecoratedTurn(
+            Turn(options), arguments.first(args, kwargs) if options.input is None else None
+        )
 
     return running.recorded(function, begin)

@@ -37,7 +37,8 @@ def text_of(value: object) -> str:
 
 
 def result_of(value: object) -> str:
-    """What a tool returned: as `text_of`, but text that would be read as another JSON value is written as a JSON text.
+    """What a tool returned: as `text_of`, but text that would be read as another JSON value is
+    written as a JSON text.
 
     >>> result_of("42"), result_of("It rains."), result_of('{"a": 1}')
     ('"42"', 'It rains.', '{"a": 1}')
@@ -66,7 +67,9 @@ def json_of(value: object, max_chars: int = MAX_CHARS) -> str:
 
 
 def bounded(text: str) -> str:
-    """The text, without what no encoding can carry; where it is longer than MAX_CHARS, it ends by saying so."""
+    """The text, without what no encoding can carry; where it is longer than MAX_CHARS, it ends by
+    saying so.
+    """
     return well_formed(text) if len(text) <= MAX_CHARS else _cut(text, MAX_CHARS)
 
 
@@ -80,7 +83,9 @@ def well_formed(text: str) -> str:
 
 
 class Plain:
-    """Makes plain JSON values of any others until `max_chars` are used; `is_cut`: something was left out."""
+    """Makes plain JSON values of any others until `max_chars` are used; `is_cut`: something was
+    left out.
+    """
 
     def __init__(self, max_chars: int = MAX_CHARS) -> None:
         self.is_cut = False
@@ -97,7 +102,9 @@ class Plain:
             return self._number(value)
         opened = _opened_safely(value)
         if not isinstance(opened, _NESTED):
-            return self.value(opened) if isinstance(opened, _PLAIN) else self._text(_printed(opened))
+            return (
+                self.value(opened) if isinstance(opened, _PLAIN) else self._text(_printed(opened))
+            )
         return self._nested(value, opened)
 
     def _nested(self, value: object, opened: Any) -> Json:
@@ -142,7 +149,9 @@ _PLAIN = (str, int, float, bool, type(None))
 
 
 def _opened_safely(value: Any) -> Any:
-    """As `_opened`; an object that raises an exception when it is asked for what it holds stays as it is."""
+    """As `_opened`; an object that raises an exception when it is asked for what it holds stays as
+    it is.
+    """
     try:
         return _opened(value)
     except Exception:  # noqa: BLE001 - then it is printed
@@ -150,7 +159,9 @@ def _opened_safely(value: Any) -> Any:
 
 
 def _opened(value: Any) -> Any:
-    """What an object holds, as a mapping, a sequence or a plain value; the object itself where that is not known."""
+    """What an object holds, as a mapping, a sequence or a plain value; the object itself where that
+    is not known.
+    """
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return value._asdict()
     for kind, opening in _OPENINGS:
@@ -175,13 +186,17 @@ def _by_method(value: Any) -> Any:
     size = getattr(value, "size", 0)
     if isinstance(value, Iterator) or (isinstance(size, int) and size > MAX_CHARS):
         return value
-    found = next((x for x in (getattr(value, name, None) for name in _METHODS) if callable(x)), None)
+    found = next(
+        (x for x in (getattr(value, name, None) for name in _METHODS) if callable(x)), None
+    )
     given = None if found is None else found()
     return given if found is not None and isinstance(given, (*_NESTED, *_PLAIN)) else value
 
 
 def _printed(value: object) -> str:
-    """What Python prints for an object: the whole of a date, a number or a path, the beginning of anything else."""
+    """What Python prints for an object: the whole of a date, a number or a path, the beginning of
+    anything else.
+    """
     try:
         printed = str(value) if isinstance(value, _PRINTED) else repr(value)
     except Exception:  # noqa: BLE001 - an object may fail to print itself

@@ -1,7 +1,8 @@
-"""The pytest plugin: the fixture `spanscore`, trials of a test, recorded answers of a judge, and reports.
+"""The pytest plugin: the fixture `spanscore`, trials of a test, recorded answers of a judge, and
+reports.
 
-Every pytest run of whoever has installed spanscore loads this file. It imports nothing but pytest; the rest is imported
-when the first test asks for it.
+Every pytest run of whoever has installed spanscore loads this file. It imports nothing but pytest;
+the rest is imported when the first test asks for it.
 """
 
 from collections.abc import Generator
@@ -14,8 +15,9 @@ if TYPE_CHECKING:
     from spanscore.sdk.pytest_plugin.recorder import Recorder
 
 MARKER = (
-    "spanscore(trials=1, k=None, required_pass_rate=1.0): run the test `trials` times and give one verdict, whether "
-    "the required share of them passes, with pass^k, the chance that k attempts all pass"
+    "spanscore(trials=1, k=None, required_pass_rate=1.0): run the test `trials` times and give one"
+    " verdict, whether the required share of them passes, with pass^k, the chance that k attempts"
+    " all pass"
 )
 MODES = ("replay", "none", "once", "new", "all")
 
@@ -23,26 +25,52 @@ MODES = ("replay", "none", "once", "new", "all")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options, and what may stand in the configuration in their place."""
     group = parser.getgroup("spanscore", "scores of agents (spanscore)")
-    group.addoption("--spanscore-judge", metavar="MODEL", help="the model that judges, such as openai/gpt-4o-mini")
+    group.addoption(
+        "--spanscore-judge",
+        metavar="MODEL",
+        help="the model that judges, such as openai/gpt-4o-mini",
+    )
     group.addoption("--spanscore-config", metavar="FILE", help="spanscore's configuration file")
     group.addoption(
         "--spanscore-record",
         metavar="MODE",
         choices=MODES,
-        help="where a judge's answers come from. replay (default): recorded ones, else the judge; nothing is written. "
-        "none: recorded ones alone. once: the judge, for tests that have none recorded. new: the judge, for questions "
-        "that have none. all: the judge; recorded ones are replaced",
+        help=(
+            "where a judge's answers come from. replay (default): recorded ones, else the judge;"
+            " nothing is written. none: recorded ones alone. once: the judge, for tests that have"
+            " none recorded. new: the judge, for questions that have none. all: the judge; recorded"
+            " ones are replaced"
+        ),
     )
-    group.addoption("--spanscore-trials", metavar="N", type=int, help="run tests with trials N times, not as marked")
-    group.addoption("--spanscore-report", metavar="FILE", help="write each test's turns and scores as an HTML page")
-    parser.addini("spanscore_judge", "the model that judges, where --spanscore-judge does not name one")
-    parser.addini("spanscore_config", "spanscore's configuration file, where --spanscore-config names none")
+    group.addoption(
+        "--spanscore-trials",
+        metavar="N",
+        type=int,
+        help="run tests with trials N times, not as marked",
+    )
+    group.addoption(
+        "--spanscore-report",
+        metavar="FILE",
+        help="write each test's turns and scores as an HTML page",
+    )
+    parser.addini(
+        "spanscore_judge", "the model that judges, where --spanscore-judge does not name one"
+    )
+    parser.addini(
+        "spanscore_config", "spanscore's configuration file, where --spanscore-config names none"
+    )
     parser.addini("spanscore_record", "what --spanscore-record is where it is not given")
-    parser.addini("spanscore_cassettes", "the folder beside a test's file with recorded answers", default="cassettes")
+    parser.addini(
+        "spanscore_cassettes",
+        "the folder beside a test's file with recorded answers",
+        default="cassettes",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker; watch the reports, unless this is one of several processes that another one watches."""
+    """Declare the marker; watch the reports, unless this is one of several processes that another
+    one watches.
+    """
     config.addinivalue_line("markers", MARKER)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Reporting(config), "spanscore-reporting")
@@ -88,7 +116,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, None]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[Any]
+) -> Generator[None, Any, None]:
     """Put what a test recorded on its report."""
     if "spanscore" not in getattr(item, "fixturenames", ()):
         yield

@@ -1,4 +1,6 @@
-"""Holds scores against what a test expects of them, and says in a failed test's words what is wrong."""
+"""Holds scores against what a test expects of them, and says in a failed test's words what is
+wrong.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -31,11 +33,14 @@ class NotReachedError(AssertionError):
 
 
 for _error in (NoTurnError, NotScoredError, NotReachedError):
-    _error.__module__ = "spanscore"  # where users find them, and what stands before the message of a failed test
+    # where users find them, and what stands before the message of a failed test
+    _error.__module__ = "spanscore"
 
 
 class Bounds(NamedTuple):
-    """What a score is to be, both limits included; without any, what its metric's threshold makes a pass."""
+    """What a score is to be, both limits included; without any, what its metric's threshold makes a
+    pass.
+    """
 
     at_least: float | None
     at_most: float | None
@@ -69,7 +74,9 @@ def require(
     turns: Sequence[AgentTrace],
     how: Callable[[SkipCause], str] = lambda _: "",
 ) -> Evaluation:
-    """The lowest score, where all are within bounds. Raises NotReachedError, NotScoredError or InputError.
+    """The lowest score, where all are within bounds.
+
+    Raises NotReachedError, NotScoredError or InputError.
 
     `how` says what may be done where there is no score.
     """
@@ -85,15 +92,26 @@ def require(
 
 
 def case_of(
-    answer: object, tools: ExpectedTools | None, outcomes: str | Sequence[str], *, in_order: bool | None
+    answer: object,
+    tools: ExpectedTools | None,
+    outcomes: str | Sequence[str],
+    *,
+    in_order: bool | None,
 ) -> Case:
-    """What a test expects of a turn, as a case of a suite. Raises InputError where it cannot be one."""
+    """What a test expects of a turn, as a case of a suite.
+
+    Raises InputError where it cannot be one.
+    """
     stated = expectation(answer, tools, outcomes, in_order=in_order)
-    calls = loads(str(stated[names.EXPECTED_TOOLS])) if stated[names.EXPECTED_TOOLS] is not None else []
+    calls = (
+        loads(str(stated[names.EXPECTED_TOOLS])) if stated[names.EXPECTED_TOOLS] is not None else []
+    )
     case = {
         "id": "test",
         "expected_answer": stated[names.EXPECTED_ANSWER],
-        "expected_tools": [{"tool_name": x["name"], "parameters": x.get("arguments")} for x in calls],
+        "expected_tools": [
+            {"tool_name": x["name"], "parameters": x.get("arguments")} for x in calls
+        ],
         "tool_sequence_matters": in_order is not False,
         "final_answer_uses_tools": True,  # which nothing is said about here
         "expected_outcomes": stated[names.EXPECTED_OUTCOMES] or [],
@@ -106,14 +124,21 @@ def case_of(
 
 
 def require_outcome(trial: Trial, turn: AgentTrace, how: str) -> None:
-    """Require that a turn came to what is expected; `how` to name a judge. Raises NotReachedError or NotScoredError."""
+    """Require that a turn came to what is expected; `how` to name a judge.
+
+    Raises NotReachedError or NotScoredError.
+    """
     __tracebackhide__ = True
     told = "; ".join(trial.reasons)
     if trial.status == "fail":
-        raise NotReachedError("\n".join([f"the turn is not what is expected: {told}", *described(turn)]))
+        raise NotReachedError(
+            "\n".join([f"the turn is not what is expected: {told}", *described(turn)])
+        )
     if trial.status != "pass":
         mend = f"; {how}" if _lacks_judge([*trial.evaluations, *trial.conversation.rulings]) else ""
-        raise NotScoredError(f"whether the turn is as expected cannot be told: {told.rstrip('.')}{mend}")
+        raise NotScoredError(
+            f"whether the turn is as expected cannot be told: {told.rstrip('.')}{mend}"
+        )
 
 
 def _lacks_judge(found: Sequence[Evaluation | Measured]) -> bool:
@@ -123,7 +148,9 @@ def _lacks_judge(found: Sequence[Evaluation | Measured]) -> bool:
 def _fault(evaluation: Evaluation, bounds: Bounds, turns: Sequence[AgentTrace]) -> str:
     """A score that is out of bounds, with why it is what it is, and what it is of."""
     by = f" by {evaluation.evaluator.model}" if evaluation.evaluator.model else ""
-    lines = [f"{evaluation.metric} is {evaluation.value:.4g}{by}; expected is {bounds.told(evaluation)}"]
+    lines = [
+        f"{evaluation.metric} is {evaluation.value:.4g}{by}; expected is {bounds.told(evaluation)}"
+    ]
     lines.append(f"  reason: {evaluation.reason}")
     turn = next((x for x in turns if x.id == evaluation.subject_id), None)
     return "\n".join([*lines, *(described(turn) if turn else [])])

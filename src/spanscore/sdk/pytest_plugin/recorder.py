@@ -1,4 +1,6 @@
-"""What the fixture `spanscore` gives to a test: the turns that its agent emitted, and their scores."""
+"""What the fixture `spanscore` gives to a test: the turns that its agent emitted, and their
+scores.
+"""
 
 import os
 from collections.abc import Callable, Sequence
@@ -15,7 +17,13 @@ from spanscore.sdk.authoring.expectations import ExpectedTools
 from spanscore.sdk.authoring.record_score import record_score
 from spanscore.sdk.capturing import Capture
 from spanscore.sdk.cassettes import Cassette
-from spanscore.sdk.pytest_plugin.expecting import Bounds, NoTurnError, case_of, require, require_outcome
+from spanscore.sdk.pytest_plugin.expecting import (
+    Bounds,
+    NoTurnError,
+    case_of,
+    require,
+    require_outcome,
+)
 from spanscore.sdk.pytest_plugin.results import Gathered
 from spanscore.sdk.pytest_plugin.scoring import Scoring, sessions
 
@@ -24,7 +32,9 @@ WAIT_S = 2.0
 
 
 Named: TypeAlias = str | type[Metric] | Callable[..., Any]
-"""A metric by its name, or one of one's own as what `spanscore.metric` or `spanscore.criterion` gave."""
+"""A metric by its name, or one of one's own as what `spanscore.metric` or `spanscore.criterion`
+gave.
+"""
 
 
 class Recorder:
@@ -38,10 +48,11 @@ class Recorder:
         self._scored: list[tuple[tuple[AgentTrace, ...], Evaluation]] = []
 
     def turn(self, *, timeout_s: float = WAIT_S) -> AgentTrace:
-        """The test's latest turn: from a user's input to the agent's answer, rebuilt from what was emitted so far.
+        """The test's latest turn: from a user's input to the agent's answer, rebuilt from what was
+        emitted so far.
 
-        Waits up to `timeout_s` seconds for spans that other threads have still to end. Raises NoTurnError where there
-        is none.
+        Waits up to `timeout_s` seconds for spans that other threads have still to end. Raises
+        NoTurnError where there is none.
         """
         __tracebackhide__ = True
         return self.turns(timeout_s=timeout_s)[-1]
@@ -55,7 +66,10 @@ class Recorder:
         return found
 
     def session(self, *, timeout_s: float = WAIT_S) -> Session:
-        """The session of the latest turn; turns without a session id are one conversation. See `turn`."""
+        """The session of the latest turn; turns without a session id are one conversation.
+
+        See `turn`.
+        """
         __tracebackhide__ = True
         return sessions(self.turns(timeout_s=timeout_s))[-1]
 
@@ -64,8 +78,9 @@ class Recorder:
     ) -> list[Evaluation]:
         """The scores of the test's turns, or of one of them, and of their sessions.
 
-        `metrics` are those to measure, or their names; None: those of the configuration. What was measured is not
-        measured again. Raises NoTurnError where there is no turn, and InputError on a metric that there is not.
+        `metrics` are those to measure, or their names; None: those of the configuration. What was
+        measured is not measured again. Raises NoTurnError where there is no turn, and InputError on
+        a metric that there is not.
         """
         __tracebackhide__ = True
         turns = self.turns() if turn is None else [turn]
@@ -74,7 +89,9 @@ class Recorder:
         if missing is None or missing:
             found = self._scoring.evaluated(turns, missing, self._cassette)
             measured = {x.metric for x in found}
-            self._scored = [x for x in self._scored if not (x[0] == tuple(turns) and x[1].metric in measured)]
+            self._scored = [
+                x for x in self._scored if not (x[0] == tuple(turns) and x[1].metric in measured)
+            ]
             self._scored += [(tuple(turns), x) for x in found]
             self._cassette.save()
             if names is None:
@@ -114,22 +131,27 @@ class Recorder:
         in_order: bool | None = None,
         turn: AgentTrace | None = None,
     ) -> Evaluation | None:
-        """Require a score of each turn of the test, or of `turn`; or what the latest turn, or `turn`, is to come to.
+        """Require a score of each turn of the test, or of `turn`; or what the latest turn, or
+        `turn`, is to come to.
 
-        With a metric: that each score is within bounds; without bounds its own threshold decides. Gives the lowest
-        score. Without one: that the answer says as much as `answer`, that the tool calls are `tools`, and that
-        `outcomes` are true in the end, each as in a suite.
+        With a metric: that each score is within bounds; without bounds its own threshold decides.
+        Gives the lowest score. Without one: that the answer says as much as `answer`, that the tool
+        calls are `tools`, and that `outcomes` are true in the end, each as in a suite.
 
-        Raises NotReachedError, an AssertionError, where it is not so, NotScoredError, another one, where it cannot be
-        told, and InputError where it makes no sense.
+        Raises NotReachedError, an AssertionError, where it is not so, NotScoredError, another one,
+        where it cannot be told, and InputError where it makes no sense.
         """
         __tracebackhide__ = True
         stated = answer is not None or tools is not None or bool(outcomes)
         if (metric is not None) == stated:
-            raise InputError("expect either a metric, such as task_completion, or an answer, tools or outcomes")
+            raise InputError(
+                "expect either a metric, such as task_completion, or an answer, tools or outcomes"
+            )
         if metric is None:
             of = turn or self.turn()
-            trial = self._scoring.tried(of, case_of(answer, tools, outcomes, in_order=in_order), self._cassette)
+            trial = self._scoring.tried(
+                of, case_of(answer, tools, outcomes, in_order=in_order), self._cassette
+            )
             self._cassette.save()
             self._scored += [((of,), x) for x in trial.evaluations]
             require_outcome(trial, of, self._how_to_score("no_judge"))
@@ -148,9 +170,11 @@ class Recorder:
         author: str | None = None,
         turn: AgentTrace | None = None,
     ) -> None:
-        """Record what the test itself found of its latest turn, or of `turn`, as `spanscore.record_score` does.
+        """Record what the test itself found of its latest turn, or of `turn`, as
+        `spanscore.record_score` does.
 
-        It is shown beside the other scores in reports, and leaves with the agent's own spans. Raises NoTurnError.
+        It is shown beside the other scores in reports, and leaves with the agent's own spans.
+        Raises NoTurnError.
         """
         __tracebackhide__ = True
         target = (turn or self.turn()).target
@@ -161,7 +185,9 @@ class Recorder:
         """The turns so far, oldest first; none is no error."""
         watch = ContentWatch()
         spans, logs = self._capture.telemetry(timeout_s)
-        found = rebuild_all(spans, logs, watch=watch, stitch_off=self._scoring.settings.assemble.stitch_off)
+        found = rebuild_all(
+            spans, logs, watch=watch, stitch_off=self._scoring.settings.assemble.stitch_off
+        )
         self._silent = [str(x) for x in watch.silent]
         return found
 
@@ -171,7 +197,9 @@ class Recorder:
         given = read_external(*self._capture.telemetry())
         scores = [x.to_json() for x in (*(x for _, x in self._scored), *given)]
         answers = self._cassette
-        return Gathered(turns, scores, is_unknown, self._capture.left_out, answers.replayed, answers.recorded)
+        return Gathered(
+            turns, scores, is_unknown, self._capture.left_out, answers.replayed, answers.recorded
+        )
 
     def _known(self, turns: Sequence[AgentTrace], metric: str) -> list[Evaluation]:
         return [x for those, x in self._scored if those == tuple(turns) and x.metric == metric]
@@ -180,8 +208,8 @@ class Recorder:
         """What may be done where there is no score for this cause; "" where nothing is known."""
         if cause == "no_judge":
             return (
-                "name a judge with --spanscore-judge MODEL or SPANSCORE_JUDGE_MODEL, and --spanscore-record=once to "
-                "keep its answers for runs without one"
+                "name a judge with --spanscore-judge MODEL or SPANSCORE_JUDGE_MODEL, and"
+                " --spanscore-record=once to keep its answers for runs without one"
             )
         return "; ".join(self._silent) if cause == "not_recorded" else ""
 
@@ -190,7 +218,10 @@ class Recorder:
         scopes = self._capture.scopes()
         count, open_spans = sum(scopes.values()), self._capture.open_spans()
         if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
-            return "no turn was recorded: OTEL_SDK_DISABLED is set, so that no span is made; unset it for this test"
+            return (
+                "no turn was recorded: OTEL_SDK_DISABLED is set, so that no span is made; unset it"
+                " for this test"
+            )
         if open_spans:
             how = "consume the agent's answer to its end, or wait longer with turn(timeout_s=30)"
             return f"no turn was recorded: {open_spans} of its spans have not ended; {how}"
@@ -199,14 +230,16 @@ class Recorder:
             return f"no turn was recorded: the agent emitted no span in this test; {how}"
         names = ", ".join(f"{x or 'no name'} ({n})" for x, n in sorted(scopes.items())[:5])
         return (
-            f"no turn was recorded: of {count} spans, from {names}, none is known to be of an agent or a model; is the "
-            "instrumentation one of GenAI spans?"
+            f"no turn was recorded: of {count} spans, from {names}, none is known to be of an agent"
+            " or a model; is the instrumentation one of GenAI spans?"
         )
 
 
 def _name(metric: Named) -> str:
     """What a metric is called."""
-    from spanscore.metrics.own import name_of  # noqa: PLC0415 - not in runs of pytest that score nothing
+    from spanscore.metrics.own import (  # noqa: PLC0415 - not in runs of pytest that score nothing
+        name_of,
+    )
 
     return metric if isinstance(metric, str) else name_of(metric)
 

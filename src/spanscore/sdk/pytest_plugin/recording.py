@@ -69,7 +69,9 @@ def cassette_path(item: pytest.Item) -> Path:
 
 
 def finished(item: pytest.Item, call: pytest.CallInfo[Any]) -> None:
-    """A test has run: gather what it recorded, and add its scores to its properties, which JUnit files contain."""
+    """A test has run: gather what it recorded, and add its scores to its properties, which JUnit
+    files contain.
+    """
     recorder = item.stash.get(_RECORDER, None)
     if call.when != "call" or recorder is None:
         return
@@ -79,9 +81,13 @@ def finished(item: pytest.Item, call: pytest.CallInfo[Any]) -> None:
 
 
 def attach(item: pytest.Item, call: pytest.CallInfo[Any], report: Any) -> None:
-    """Put on a test's report what it recorded, as text that reaches the process which gathers the reports."""
+    """Put on a test's report what it recorded, as text that reaches the process which gathers the
+    reports.
+    """
     if call.when == "setup" and report.failed:
-        report.spanscore = Verdict("error", [Trial("error", reason_of(report), call.duration)]).to_text()
+        report.spanscore = Verdict(
+            "error", [Trial("error", reason_of(report), call.duration)]
+        ).to_text()
     elif call.when == "call" and (gathered := item.stash.get(_GATHERED, None)) is not None:
         status = "error" if gathered.is_unknown else _STATUS[report.outcome]
         trial = Trial(status, reason_of(report), call.duration, gathered)
@@ -99,8 +105,13 @@ def reason_of(report: pytest.TestReport) -> str | None:
 
 
 def _scoring(config: pytest.Config, judge: Judge | str | None) -> Scoring:
-    """What scores: one for all tests of a run, or one for the tests that bring a judge of their own."""
-    mode = cast("Mode", config.getoption("--spanscore-record") or config.getini("spanscore_record") or "replay")
+    """What scores: one for all tests of a run, or one for the tests that bring a judge of their
+    own.
+    """
+    mode = cast(
+        "Mode",
+        config.getoption("--spanscore-record") or config.getini("spanscore_record") or "replay",
+    )
     if mode not in MODES:
         raise InputError(f"spanscore_record = {mode}: give one of {', '.join(MODES)}")
     named = judge if isinstance(judge, str) else None
@@ -114,7 +125,10 @@ def _scoring(config: pytest.Config, judge: Judge | str | None) -> Scoring:
 
 
 def _settings(config: pytest.Config, judge: str | None) -> Settings:
-    """The configuration that the options name, with the model that is to judge. Raises ConfigError."""
+    """The configuration that the options name, with the model that is to judge.
+
+    Raises ConfigError.
+    """
     path = config.getoption("--spanscore-config") or config.getini("spanscore_config")
     settings = configuration.load(config.rootpath / path) if path else configuration.default()
     model = config.getoption("--spanscore-judge") or judge or config.getini("spanscore_judge")

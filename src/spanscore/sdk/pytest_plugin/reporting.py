@@ -1,4 +1,6 @@
-"""What all tests of a run came to: the section at the end of pytest's output, and the HTML report."""
+"""What all tests of a run came to: the section at the end of pytest's output, and the HTML
+report.
+"""
 
 import time
 from collections import defaultdict
@@ -28,7 +30,9 @@ class Reported:
 
 @dataclass(slots=True)
 class Run:
-    """The tests of a run that recorded something, by their names; turns are kept only where a report is wanted."""
+    """The tests of a run that recorded something, by their names; turns are kept only where a
+    report is wanted.
+    """
 
     keeps_turns: bool
     started_at_ns: int = field(default_factory=time.time_ns)
@@ -49,7 +53,9 @@ class Run:
         return [x for test in self.tests.values() for x in test.verdict.trials]
 
     def lines(self) -> Iterator[str]:
-        """What is printed at the end: a line for each metric, for each test with trials, and what the judge cost."""
+        """What is printed at the end: a line for each metric, for each test with trials, and what
+        the judge cost.
+        """
         scores: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
         for test in self.tests.values():
             for score in _scores(test.verdict.trials):
@@ -75,7 +81,9 @@ class Run:
             traces=[AgentTrace.from_json(x) for x in traces.values()],
             cases=[_case(x) for x in self.tests.values()],
             started_at_ns=self.started_at_ns,
-            notes=(f"{left_out:,} spans and log records are left out: a test keeps {MAX_SPANS:,}",) if left_out else (),
+            notes=(f"{left_out:,} spans and log records are left out: a test keeps {MAX_SPANS:,}",)
+            if left_out
+            else (),
         )
 
 
@@ -107,7 +115,9 @@ def _costs(trials: Sequence[Trial]) -> Iterator[str]:
     usages = [x["usage"] for x in _scores(trials)]
     calls = sum(x["calls"] for x in usages)
     cost = sum(x["cost_usd"] or 0.0 for x in usages)
-    replayed, recorded = (sum(getattr(x.gathered, y) for x in trials) for y in ("replayed", "recorded"))
+    replayed, recorded = (
+        sum(getattr(x.gathered, y) for x in trials) for y in ("replayed", "recorded")
+    )
     told = [f"{calls} calls" + (f", {cost:.4f} USD" if cost else "")] if calls else []
     told += [f"{replayed} answers replayed"] if replayed else []
     told += [f"{recorded} recorded"] if recorded else []
@@ -122,7 +132,11 @@ def _scores(trials: Iterable[Trial]) -> Iterator[Mapping[str, Any]]:
 
 def _case(test: Reported) -> html.Case:
     verdict = test.verdict
-    rates = (("pass rate", verdict.pass_rate), (f"pass^{verdict.k}", verdict.pass_pow_k)) if verdict.k else ()
+    rates = (
+        (("pass rate", verdict.pass_rate), (f"pass^{verdict.k}", verdict.pass_pow_k))
+        if verdict.k
+        else ()
+    )
     reasons = dict.fromkeys(x.reason for x in verdict.trials if x.status != "pass" and x.reason)
     return html.Case(
         name=test.name,
@@ -141,7 +155,9 @@ def _trial(trial: Trial) -> html.Trial:
         reasons=(trial.reason,) if trial.reason and trial.status != "pass" else (),
         trace_ids=tuple(x["id"] for x in turns),
         scores=trial.gathered.scores,
-        latency_s=sum(max(0, x["ended_ns"] - x["started_ns"]) for x in turns) / 1e9 if turns else None,
+        latency_s=sum(max(0, x["ended_ns"] - x["started_ns"]) for x in turns) / 1e9
+        if turns
+        else None,
         session_id=next((x["session_id"] for x in turns if x["session_id"]), None),
         user_input=turns[0]["user_input"] if turns else None,
     )

@@ -1,4 +1,6 @@
-"""What tests recorded and came to, as it travels from the process that ran a test to the one that reports on all."""
+"""What tests recorded and came to, as it travels from the process that ran a test to the one that
+reports on all.
+"""
 
 import json
 from collections import Counter
@@ -14,7 +16,8 @@ from spanscore.stats import Estimate, posterior_pass_pow_k, rate
 class Gathered:
     """The turns and scores of one test, or of one trial of it, as plain JSON.
 
-    `is_unknown`: it failed since it cannot be told whether it passes. `replayed` and `recorded` count answers.
+    `is_unknown`: it failed since it cannot be told whether it passes. `replayed` and `recorded`
+    count answers.
     """
 
     turns: Sequence[Mapping[str, Any]] = ()
@@ -25,14 +28,18 @@ class Gathered:
     recorded: int = 0
 
     def properties(self) -> list[tuple[str, object]]:
-        """The scores as the properties of a test in a JUnit file; of several by one metric each with its number."""
+        """The scores as the properties of a test in a JUnit file; of several by one metric each
+        with its number.
+        """
         found: list[tuple[str, object]] = []
         counts: Counter[str] = Counter()
         for score in self.scores:
             counts[score["metric"]] += 1
             number = counts[score["metric"]]
             name = f"spanscore.{score['metric']}" + (f".{number}" if number > 1 else "")
-            found.append((name, score["status"] if score["value"] is None else f"{score['value']:.4g}"))
+            found.append(
+                (name, score["status"] if score["value"] is None else f"{score['value']:.4g}")
+            )
             found += [(f"{name}.label", score["label"])] if score["label"] else []
         traces = dict.fromkeys(x for turn in self.turns for x in turn["trace_ids"])
         return [*found, ("spanscore.trace_ids", " ".join(traces))] if traces else found
@@ -59,7 +66,9 @@ class Verdict:
 
     @classmethod
     def of(cls, trials: Sequence[Trial], *, k: int | None, required: float) -> "Verdict":
-        """Passed or failed where it is so whatever came of the trials that cannot be told; else error."""
+        """Passed or failed where it is so whatever came of the trials that cannot be told; else
+        error.
+        """
         counts = Counter(x.status for x in trials)
         told = len(trials) - counts["skipped"]
         if not told:
@@ -86,8 +95,14 @@ class Verdict:
 
     @property
     def pass_pow_k(self) -> Estimate | None:
-        """The chance that `k` attempts all pass: the mean of its posterior, and its 95 % interval."""
-        return None if self.k is None or not self.n else posterior_pass_pow_k(self.n, self.passed, self.k)
+        """The chance that `k` attempts all pass: the mean of its posterior, and its 95 %
+        interval.
+        """
+        return (
+            None
+            if self.k is None or not self.n
+            else posterior_pass_pow_k(self.n, self.passed, self.k)
+        )
 
     @property
     def in_short(self) -> str:
@@ -109,18 +124,32 @@ class Verdict:
     def odds(self) -> str:
         """The pass rate and pass^k with their intervals."""
         figures = (("pass rate", self.pass_rate), (f"pass^{self.k}", self.pass_pow_k))
-        return ", ".join(f"{name} {_with_interval(x)}" for name, x in figures if x) or "no trial came out either way"
+        return (
+            ", ".join(f"{name} {_with_interval(x)}" for name, x in figures if x)
+            or "no trial came out either way"
+        )
 
     def properties(self) -> list[tuple[str, object]]:
-        """The verdict, and the scores of each trial, as the properties of a test in a JUnit file."""
+        """The verdict, and the scores of each trial, as the properties of a test in a JUnit
+        file.
+        """
         found: list[tuple[str, object]] = []
         if self.k is not None:
-            found += [("spanscore.trials", len(self.trials)), ("spanscore.trials.passed", self.passed)]
-            for name, estimate in (("pass_rate", self.pass_rate), (f"pass_pow_{self.k}", self.pass_pow_k)):
+            found += [
+                ("spanscore.trials", len(self.trials)),
+                ("spanscore.trials.passed", self.passed),
+            ]
+            for name, estimate in (
+                ("pass_rate", self.pass_rate),
+                (f"pass_pow_{self.k}", self.pass_pow_k),
+            ):
                 found += _limits(f"spanscore.{name}", estimate)
         for number, trial in enumerate(self.trials, 1):
             prefix = f"spanscore.trial{number}." if self.k is not None else "spanscore."
-            found += [(name.replace("spanscore.", prefix, 1), x) for name, x in trial.gathered.properties()]
+            found += [
+                (name.replace("spanscore.", prefix, 1), x)
+                for name, x in trial.gathered.properties()
+            ]
         return found
 
     def to_text(self) -> str:
@@ -140,14 +169,20 @@ _LEFT_OUT = {"error": "cannot be told", "skipped": "skipped"}
 
 def _with_interval(estimate: Estimate) -> str:
     interval = estimate.interval
-    return f"{estimate.value:.2f}" + (f" [{interval.low:.2f}, {interval.high:.2f}]" if interval else "")
+    return f"{estimate.value:.2f}" + (
+        f" [{interval.low:.2f}, {interval.high:.2f}]" if interval else ""
+    )
 
 
 def _limits(name: str, estimate: Estimate | None) -> list[tuple[str, object]]:
     if estimate is None or estimate.interval is None:
         return []
     low, high = estimate.interval.low, estimate.interval.high
-    return [(name, f"{estimate.value:.4g}"), (f"{name}.low", f"{low:.4g}"), (f"{name}.high", f"{high:.4g}")]
+    return [
+        (name, f"{estimate.value:.4g}"),
+        (f"{name}.low", f"{low:.4g}"),
+        (f"{name}.high", f"{high:.4g}"),
+    ]
 
 
 def _plain(item: Any) -> Any:

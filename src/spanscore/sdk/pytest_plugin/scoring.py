@@ -22,7 +22,10 @@ from spanscore.suites.trying import Trying
 
 
 class Scoring:
-    """What scores the tests of a run. Its methods may be called from any thread, also within an event loop."""
+    """What scores the tests of a run.
+
+    Its methods may be called from any thread, also within an event loop.
+    """
 
     def __init__(self, settings: Settings, mode: Mode, judge: Judge | None = None) -> None:
         """`judge` is asked in place of the one that `settings` describe."""
@@ -42,10 +45,15 @@ class Scoring:
 
         Raises InputError on a metric that there is not.
         """
-        return self._loop.run(_evaluated(self._engine(self._judge_of(cassette), cassette), turns, metrics))
+        return self._loop.run(
+            _evaluated(self._engine(self._judge_of(cassette), cassette), turns, metrics)
+        )
 
     def tried(self, turn: AgentTrace, case: Case, cassette: Cassette) -> Trial:
-        """A turn held against what a case expects of it, as `spanscore test` does. Raises InputError as `evaluated`."""
+        """A turn held against what a case expects of it, as `spanscore test` does.
+
+        Raises InputError as `evaluated`.
+        """
         judge = self._judge_of(cassette)
         suite = Suite(name=case.id, cases=(case,))
         trying = Trying(suite, self._engine(judge, cassette), Answers(judge, self.settings.judge))
@@ -75,10 +83,14 @@ class Scoring:
         """Who answers the questions of a test; None where nobody can."""
         if not (self.can_ask or cassette.entries or self.mode == "none"):
             return None
-        return CassetteJudge(cassette, self.mode, lambda: self._judge, self.settings.judge.redact.rules)
+        return CassetteJudge(
+            cassette, self.mode, lambda: self._judge, self.settings.judge.redact.rules
+        )
 
     def _embedder_of(self, cassette: Cassette) -> Embedder | None:
-        """What embeds the texts of a test: of a provider's embeddings those that are recorded, without asking it."""
+        """What embeds the texts of a test: of a provider's embeddings those that are recorded,
+        without asking it.
+        """
         config, recorded = self.settings.embedding, {x.embedding for x in cassette.vectors.values()}
         if config.chosen == "litellm":
             name = f"{PROVIDER}{config.model}"
@@ -91,23 +103,39 @@ class Scoring:
 
     def _engine(self, judge: Judge | None, cassette: Cassette) -> Engine:
         evaluation = self.settings.evaluation.without_rules()  # a test says itself what is measured
-        return Engine(evaluation, judge, self._embedder_of(cassette), judge_config=self.settings.judge)
+        return Engine(
+            evaluation, judge, self._embedder_of(cassette), judge_config=self.settings.judge
+        )
 
 
-async def _evaluated(engine: Engine, turns: Sequence[AgentTrace], metrics: Sequence[str] | None) -> list[Evaluation]:
-    overrides = None if metrics is None else Overrides(tuple(x for x in metrics if not is_rubric(x)))
+async def _evaluated(
+    engine: Engine, turns: Sequence[AgentTrace], metrics: Sequence[str] | None
+) -> list[Evaluation]:
+    overrides = (
+        None if metrics is None else Overrides(tuple(x for x in metrics if not is_rubric(x)))
+    )
     found: list[Evaluation] = []
     by_turn: dict[str, Mapping[str, Evaluation]] = {}
     for place, turn in enumerate(turns):
-        earlier = [x for x in turns[:place] if x.session_key is not None and x.session_key == turn.session_key]
+        earlier = [
+            x
+            for x in turns[:place]
+            if x.session_key is not None and x.session_key == turn.session_key
+        ]
         of_turn = await engine.evaluate_trace(turn, overrides, earlier=earlier)
         by_turn[turn.id] = {x.metric: x for x in of_turn}
         found += of_turn
     for session in sessions(turns):
-        if metrics is None or any(available()[x].run == "session" for x in metrics if not is_rubric(x)):
+        if metrics is None or any(
+            available()[x].run == "session" for x in metrics if not is_rubric(x)
+        ):
             found += await engine.evaluate_session(session, by_turn, overrides)
         if metrics is not None and (criteria := tuple(x for x in metrics if is_rubric(x))):
-            subject = session if session.traces[0].session_id or len(session.traces) > 1 else session.traces[0]
+            subject = (
+                session
+                if session.traces[0].session_id or len(session.traces) > 1
+                else session.traces[0]
+            )
             found += await engine.evaluate_rubric(subject, Overrides(criteria))
     return [x for x in found if metrics is None or x.metric in metrics]
 

@@ -1,4 +1,6 @@
-"""Runs one test several times, with fixtures made anew each time, and reports one verdict on all of its trials."""
+"""Runs one test several times, with fixtures made anew each time, and reports one verdict on all of
+its trials.
+"""
 
 import copy
 from collections.abc import Sequence
@@ -20,7 +22,9 @@ _MAX_TRIALS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How often a test is run, of how many attempts pass^k is, and which share of the trials must pass."""
+    """How often a test is run, of how many attempts pass^k is, and which share of the trials must
+    pass.
+    """
 
     trials: int
     k: int
@@ -28,7 +32,10 @@ class Plan:
 
     @classmethod
     def of(cls, marker: pytest.Mark, trials: int | None) -> "Plan":
-        """What a marker says; `trials` in place of its own. Raises InputError where it cannot be used."""
+        """What a marker says; `trials` in place of its own.
+
+        Raises InputError where it cannot be used.
+        """
         unknown = [x for x in marker.kwargs if x not in _OPTIONS]
         if marker.args or unknown:
             what = f"unknown option {unknown[0]!r}" if unknown else "options are given by name"
@@ -38,15 +45,31 @@ class Plan:
         k = marker.kwargs.get("k") or count
         required = marker.kwargs.get("required_pass_rate", 1.0)
         for name, number in (("trials", count), ("k", k)):
-            if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= _MAX_TRIALS:
-                raise InputError(f"@pytest.mark.spanscore: {name}={number!r}; give a number from 1 to {_MAX_TRIALS}")
-        if isinstance(required, bool) or not isinstance(required, int | float) or not 0 < required <= 1:
-            raise InputError(f"@pytest.mark.spanscore: required_pass_rate={required!r}; give a share above 0, up to 1")
+            if (
+                isinstance(number, bool)
+                or not isinstance(number, int)
+                or not 1 <= number <= _MAX_TRIALS
+            ):
+                raise InputError(
+                    f"@pytest.mark.spanscore: {name}={number!r}; give a number from 1 to"
+                    f" {_MAX_TRIALS}"
+                )
+        if (
+            isinstance(required, bool)
+            or not isinstance(required, int | float)
+            or not 0 < required <= 1
+        ):
+            raise InputError(
+                f"@pytest.mark.spanscore: required_pass_rate={required!r}; give a share above 0, up"
+                " to 1"
+            )
         return cls(count, k, float(required))
 
 
 def run(item: pytest.Item, nextitem: pytest.Item | None, marker: pytest.Mark) -> bool | None:
-    """Run a marked test; None where it is to be run as any other, since it has one trial or its marker is wrong."""
+    """Run a marked test; None where it is to be run as any other, since it has one trial or its
+    marker is wrong.
+    """
     try:
         plan = Plan.of(marker, item.config.getoption("--spanscore-trials"))
     except InputError as error:
@@ -60,7 +83,11 @@ def run(item: pytest.Item, nextitem: pytest.Item | None, marker: pytest.Mark) ->
     for number in range(plan.trials):
         is_last = number == plan.trials - 1
         _make_anew(item, properties)
-        trials.append(_Run(runtestprotocol(item, log=False, nextitem=nextitem if is_last else copy.copy(item))))
+        trials.append(
+            _Run(
+                runtestprotocol(item, log=False, nextitem=nextitem if is_last else copy.copy(item))
+            )
+        )
         if item.session.shouldstop:
             break
     for report in _reports(plan, trials, properties):
@@ -107,20 +134,30 @@ class _Run:
 
 
 def _make_anew(item: pytest.Item, properties: Sequence[tuple[str, object]]) -> None:
-    """Take from a test what an earlier trial left on it, so that it runs as if for the first time."""
+    """Take from a test what an earlier trial left on it, so that it runs as if for the first
+    time.
+    """
     item.user_properties = list(properties)
     if hasattr(item, "_report_sections"):
         item._report_sections = []  # noqa: SLF001 - else each trial's output would be shown with the next one's too
-    if isinstance(item, pytest.Function) and isinstance(item.parent, pytest.Class) and "_obj" in vars(item):
+    if (
+        isinstance(item, pytest.Function)
+        and isinstance(item.parent, pytest.Class)
+        and "_obj" in vars(item)
+    ):
         vars(item).pop("_instance", None)
         vars(item).pop("_obj", None)
 
 
-def _reports(plan: Plan, trials: Sequence[_Run], properties: Sequence[tuple[str, object]]) -> list[pytest.TestReport]:
+def _reports(
+    plan: Plan, trials: Sequence[_Run], properties: Sequence[tuple[str, object]]
+) -> list[pytest.TestReport]:
     """The reports of one trial that stands for all, with the verdict on all of them."""
     verdict = Verdict.of([x.trial for x in trials], k=plan.k, required=plan.required_pass_rate)
     shown = _shown(verdict, trials)
-    broken = next((x.of("teardown") for x in trials if (end := x.of("teardown")) and end.failed), None)
+    broken = next(
+        (x.of("teardown") for x in trials if (end := x.of("teardown")) and end.failed), None
+    )
     setup, call, teardown = (shown.of(x) for x in ("setup", "call", "teardown"))
     found = [x for x in (setup, call, broken or teardown) if x is not None]
     told = call or found[0]
@@ -135,7 +172,9 @@ def _reports(plan: Plan, trials: Sequence[_Run], properties: Sequence[tuple[str,
 
 
 def _shown(verdict: Verdict, trials: Sequence[_Run]) -> _Run:
-    """The trial whose reports stand for all: the first that came out as the verdict says, else the first bad one."""
+    """The trial whose reports stand for all: the first that came out as the verdict says, else the
+    first bad one.
+    """
     as_verdict = [x for x in trials if x.status == verdict.status]
     return as_verdict[0] if as_verdict else next(x for x in trials if x.status != "pass")
 

@@ -1,4 +1,6 @@
-"""Every table of version 1: earlier releases of that version had some of them and added the others when opened."""
+"""Every table of version 1: earlier releases of that version had some of them and added the others
+when opened.
+"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -9,7 +11,11 @@ down_revision = None
 _big = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 _tables = sa.MetaData()
 
-sa.Table("spanscore_schema", _tables, sa.Column("version", sa.Integer, primary_key=True, autoincrement=False))
+sa.Table(
+    "spanscore_schema",
+    _tables,
+    sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
+)
 
 _agent_traces = sa.Table(
     "agent_traces",
@@ -24,7 +30,11 @@ _agent_traces = sa.Table(
     sa.Column("size_bytes", sa.Integer, nullable=False),
     sa.Column("record", sa.Text, nullable=False),
 )
-sa.Index("agent_traces_by_session", _agent_traces.c.session_id, sqlite_where=_agent_traces.c.session_id.is_not(None))
+sa.Index(
+    "agent_traces_by_session",
+    _agent_traces.c.session_id,
+    sqlite_where=_agent_traces.c.session_id.is_not(None),
+)
 
 sa.Table(
     "otel_traces",

@@ -12,7 +12,9 @@ _big = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 def upgrade() -> None:
     """Add a column to the evaluations, and two tables."""
     op.add_column("evaluations", sa.Column("run", sa.String(32), nullable=False, server_default=""))
-    op.create_index("evaluations_by_run", "evaluations", ["run", "seq"], sqlite_where=sa.text("run != ''"))
+    op.create_index(
+        "evaluations_by_run", "evaluations", ["run", "seq"], sqlite_where=sa.text("run != ''")
+    )
     op.create_table(
         "runs",
         sa.Column("id", sa.String(32), primary_key=True),

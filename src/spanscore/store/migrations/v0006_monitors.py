@@ -47,7 +47,12 @@ _monitor_scores = sa.Table(
     sa.Column("counted", sa.Integer, nullable=False),
     sqlite_with_rowid=False,
 )
-sa.Index("monitor_scores_by_time", _monitor_scores.c.tenant, _monitor_scores.c.monitor, _monitor_scores.c.seen_ns)
+sa.Index(
+    "monitor_scores_by_time",
+    _monitor_scores.c.tenant,
+    _monitor_scores.c.monitor,
+    _monitor_scores.c.seen_ns,
+)
 
 sa.Table(
     "alert_notices",

@@ -16,7 +16,9 @@ _OF_TENANTS = {
 
 
 def upgrade() -> None:
-    """Add a column to five tables, which is "" in all that is there, and make it part of a sixth one's key."""
+    """Add a column to five tables, which is "" in all that is there, and make it part of a sixth
+    one's key.
+    """
     for table in ("agent_traces", "otel_traces", "session_keys", "evaluations", "external_scores"):
         op.add_column(table, sa.Column("tenant", sa.String(128), nullable=False, server_default=""))
     is_one = sa.text("tenant != ''")
@@ -26,7 +28,9 @@ def upgrade() -> None:
         _make_subject_facts_anew()
     else:
         op.drop_constraint("subject_facts_pkey", "subject_facts", type_="primary")
-        op.create_primary_key("subject_facts_pkey", "subject_facts", ["scope", "subject_id", "tenant"])
+        op.create_primary_key(
+            "subject_facts_pkey", "subject_facts", ["scope", "subject_id", "tenant"]
+        )
 
 
 def _make_subject_facts_anew() -> None:

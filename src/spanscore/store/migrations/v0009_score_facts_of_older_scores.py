@@ -1,4 +1,6 @@
-"""The facts of scores from before there were any are written by version 14, which has them in other tables."""
+"""The facts of scores from before there were any are written by version 14, which has them in other
+tables.
+"""
 
 revision = "0009"
 down_revision = "0008"

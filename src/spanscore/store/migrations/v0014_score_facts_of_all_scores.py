@@ -27,8 +27,14 @@ _facts = sa.table(
 )
 _procedures = sa.table(
     "score_procedures",
-    *map(sa.column, ("id", "tenant", "scope", "metric", "source", "run", "evaluator_kind", "evaluator")),
-    *map(sa.column, ("evaluator_version", "judge_model", "prompt_hash", "embedding", "threshold", "rule")),
+    *map(
+        sa.column,
+        ("id", "tenant", "scope", "metric", "source", "run", "evaluator_kind", "evaluator"),
+    ),
+    *map(
+        sa.column,
+        ("evaluator_version", "judge_model", "prompt_hash", "embedding", "threshold", "rule"),
+    ),
     *map(sa.column, ("low", "high", "sampling", "status", "cause")),
 )
 _contexts = sa.table(
@@ -40,17 +46,25 @@ _tools = sa.table("context_tools", sa.column("context"), sa.column("tool"))
 _Row = tuple[Any, ...]
 
 _OWN = sa.text(
-    "SELECT seq, record FROM evaluations AS own WHERE seq > :after AND NOT EXISTS (SELECT 1 FROM evaluations AS newer"
-    " WHERE newer.subject_id = own.subject_id AND newer.scope = own.scope AND newer.metric = own.metric"
-    " AND newer.run = own.run AND newer.seq > own.seq) ORDER BY seq LIMIT :batch"
+    "SELECT seq, record FROM evaluations AS own WHERE seq > :after AND NOT EXISTS (SELECT 1 FROM"
+    " evaluations AS newer WHERE newer.subject_id = own.subject_id AND newer.scope = own.scope AND"
+    " newer.metric = own.metric AND newer.run = own.run AND newer.seq > own.seq) ORDER BY seq LIMIT"
+    " :batch"
 )
-_GIVEN = sa.text("SELECT row, record FROM external_scores WHERE row > :after ORDER BY row LIMIT :batch")
-_GIVEN_TO_TRACE = sa.text("SELECT row, record FROM external_scores WHERE trace_id = :id AND metric = :metric")
-_GIVEN_TO_SESSION = sa.text("SELECT row, record FROM external_scores WHERE session_key = :id AND metric = :metric")
+_GIVEN = sa.text(
+    "SELECT row, record FROM external_scores WHERE row > :after ORDER BY row LIMIT :batch"
+)
+_GIVEN_TO_TRACE = sa.text(
+    "SELECT row, record FROM external_scores WHERE trace_id = :id AND metric = :metric"
+)
+_GIVEN_TO_SESSION = sa.text(
+    "SELECT row, record FROM external_scores WHERE session_key = :id AND metric = :metric"
+)
 _TRACE = sa.text("SELECT id, record FROM agent_traces WHERE id = :id")
 _GIVEN_TO_RESPONSE = sa.text(
-    "SELECT external_scores.row, record FROM external_scores JOIN response_scores"
-    " ON response_scores.row = external_scores.row WHERE response_id = :id AND metric = :metric AND trace_id IS NULL"
+    "SELECT external_scores.row, record FROM external_scores JOIN response_scores ON"
+    " response_scores.row = external_scores.row WHERE response_id = :id AND metric = :metric AND"
+    " trace_id IS NULL"
 )
 _TURN = sa.text(
     "SELECT id, session_id FROM agent_traces JOIN otel_traces ON agent_trace_id = id"
@@ -67,8 +81,12 @@ _CONTEXT = sa.text(
 
 
 def fill(connection: Connection) -> bool:
-    """Write the facts of some hundred scores: those that were measured, then those that others gave."""
-    highest, lowest = connection.execute(sa.text("SELECT max(number), min(number) FROM score_facts")).one()
+    """Write the facts of some hundred scores: those that were measured, then those that others
+    gave.
+    """
+    highest, lowest = connection.execute(
+        sa.text("SELECT max(number), min(number) FROM score_facts")
+    ).one()
     for rows in _batches(connection, _OWN, max(highest or 0, 0)):
         if _write(connection, list(_measured(connection, rows))):
             return True
@@ -88,7 +106,9 @@ def _batches(connection: Connection, query: sa.TextClause, after: int) -> Iterat
         after = rows[-1][0]
 
 
-def _measured(connection: Connection, rows: Sequence[Any]) -> Iterator[tuple[_Row, _Row, _Row, tuple[str, ...]]]:
+def _measured(
+    connection: Connection, rows: Sequence[Any]
+) -> Iterator[tuple[_Row, _Row, _Row, tuple[str, ...]]]:
     of_traces: dict[str, tuple[str | None, tuple[str, ...]]] = {}
     for number, score in _decoded(rows):
         try:
@@ -98,12 +118,19 @@ def _measured(connection: Connection, rows: Sequence[Any]) -> Iterator[tuple[_Ro
             model, tools = of_traces[subject] if is_trace else _of_trace(None)
             context = _context(score, model, tools)
             procedure = _procedure(score)
-            yield _fact(number, score, procedure, (context[0], _cluster(score)), None), procedure, context, tools
+            yield (
+                _fact(number, score, procedure, (context[0], _cluster(score)), None),
+                procedure,
+                context,
+                tools,
+            )
         except _DAMAGED:
             continue
 
 
-def _given(connection: Connection, rows: Sequence[Any]) -> Iterator[tuple[_Row, _Row, _Row, tuple[str, ...]]]:
+def _given(
+    connection: Connection, rows: Sequence[Any]
+) -> Iterator[tuple[_Row, _Row, _Row, tuple[str, ...]]]:
     for row, score in _decoded(rows):
         try:
             if _last_of_series(connection, score) != row:
@@ -127,12 +154,17 @@ def _write(connection: Connection, found: list[tuple[_Row, _Row, _Row, tuple[str
         new = [dict(zip(_tools.c.keys(), x, strict=True)) for x in sorted(tools - there)]
         if new:
             connection.execute(sa.insert(_tools), new)
-    connection.execute(sa.insert(_facts), [dict(zip(_facts.c.keys(), fact, strict=True)) for fact, _, _, _ in found])
+    connection.execute(
+        sa.insert(_facts),
+        [dict(zip(_facts.c.keys(), fact, strict=True)) for fact, _, _, _ in found],
+    )
     return True
 
 
 def _put(connection: Connection, table: sa.TableClause, rows: dict[int, _Row]) -> None:
-    there = set(connection.execute(sa.select(table.c.id).where(table.c.id.in_(list(rows)))).scalars())
+    there = set(
+        connection.execute(sa.select(table.c.id).where(table.c.id.in_(list(rows)))).scalars()
+    )
     new = [dict(zip(table.c.keys(), x, strict=True)) for id_, x in rows.items() if id_ not in there]
     if new:
         connection.execute(sa.insert(table), new)
@@ -146,7 +178,9 @@ def _decoded(rows: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
             continue
 
 
-def _fact(number: int, score: Any, procedure: _Row, placed: tuple[int, int], series: str | None) -> _Row:
+def _fact(
+    number: int, score: Any, procedure: _Row, placed: tuple[int, int], series: str | None
+) -> _Row:
     label, passing = _verdict(score)
     return (
         procedure[0],
@@ -187,7 +221,9 @@ def _procedure(score: Any) -> _Row:
 
 def _context(score: Any, model: str | None, tools: tuple[str, ...]) -> _Row:
     resource = score["target"]["resource"]
-    environments = (resource.get(x) for x in ("deployment.environment.name", "deployment.environment"))
+    environments = (
+        resource.get(x) for x in ("deployment.environment.name", "deployment.environment")
+    )
     environment = next((_attribute(x) for x in environments if x not in (None, "")), None)
     version = resource.get("service.version")
     row = (
@@ -203,7 +239,9 @@ def _context(score: Any, model: str | None, tools: tuple[str, ...]) -> _Row:
 
 def _trace(connection: Connection, id_: str) -> Any:
     """The record of an agent trace, which may be of megabytes: one is in memory at a time."""
-    return next((trace for _, trace in _decoded(connection.execute(_TRACE, {"id": id_}).all())), None)
+    return next(
+        (trace for _, trace in _decoded(connection.execute(_TRACE, {"id": id_}).all())), None
+    )
 
 
 def _of_trace(trace: Any) -> tuple[str | None, tuple[str, ...]]:
@@ -216,7 +254,9 @@ def _of_trace(trace: Any) -> tuple[str | None, tuple[str, ...]]:
 
 
 def _turn(connection: Connection, score: Any) -> tuple[int, int] | None:
-    """The context and the cluster of the agent trace that a score was given to; None: none is stored."""
+    """The context and the cluster of the agent trace that a score was given to; None: none is
+    stored.
+    """
     given_to, is_trace = _given_to(score)
     if score["scope"] != "trace":
         return None
@@ -226,7 +266,9 @@ def _turn(connection: Connection, score: Any) -> tuple[int, int] | None:
         return None
     scope, id_ = ("trace", turn.id) if turn.session_id is None else ("session", turn.session_id)
     context = connection.execute(_CONTEXT, {"id": turn.id}).scalar()
-    return _context(score, None, ())[0] if context is None else context, _hash(_tenant(score), scope, id_)
+    return _context(score, None, ())[0] if context is None else context, _hash(
+        _tenant(score), scope, id_
+    )
 
 
 def _given_to(score: Any) -> tuple[str, bool]:
@@ -244,7 +286,9 @@ def _last_of_series(connection: Connection, score: Any) -> int:
     if score["scope"] == "session":
         query, given_to = _GIVEN_TO_SESSION, _subject(score)
     rows = connection.execute(query, {"id": given_to, "metric": score["metric"]}).all()
-    same = [(x["evaluated_at_ns"], row) for row, x in _decoded(rows) if _identity(x) == _identity(score)]
+    same = [
+        (x["evaluated_at_ns"], row) for row, x in _decoded(rows) if _identity(x) == _identity(score)
+    ]
     return int(max(same)[1])
 
 
@@ -256,7 +300,15 @@ def _series(score: Any) -> str:
     by = score["evaluator"]
     response = score["target"].get("response_id")
     answer = () if response is None else (response,)
-    facts = "\n".join((by.get("source") or "", by["name"], by.get("author") or "", score["target"]["span_id"], *answer))
+    facts = "\n".join(
+        (
+            by.get("source") or "",
+            by["name"],
+            by.get("author") or "",
+            score["target"]["span_id"],
+            *answer,
+        )
+    )
     return hashlib.sha256(facts.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -297,7 +349,11 @@ def _key(session: str) -> str:
 
 
 def _attribute(value: Any) -> str:
-    return str(base64.b64decode(value["$bytes"]) if isinstance(value, dict) and value.keys() == {"$bytes"} else value)
+    return str(
+        base64.b64decode(value["$bytes"])
+        if isinstance(value, dict) and value.keys() == {"$bytes"}
+        else value
+    )
 
 
 def _text(value: Any) -> Any:

@@ -14,7 +14,9 @@ def upgrade() -> None:
     if op.get_bind().dialect.name == "sqlite":
         _make_calibrations_anew()
     else:
-        op.add_column("calibrations", sa.Column("tenant", sa.String(128), nullable=False, server_default=""))
+        op.add_column(
+            "calibrations", sa.Column("tenant", sa.String(128), nullable=False, server_default="")
+        )
         op.drop_constraint("calibrations_pkey", "calibrations", type_="primary")
         op.create_primary_key("calibrations_pkey", "calibrations", ["key", "tenant"])
     op.create_table(
@@ -35,5 +37,7 @@ def _make_calibrations_anew() -> None:
         sa.Column("record", sa.Text, nullable=False),
         sa.Column("tenant", sa.String(128), primary_key=True, server_default=""),
     )
-    op.execute("INSERT INTO calibrations SELECT key, stored_ns, record, '' FROM calibrations_before")
+    op.execute(
+        "INSERT INTO calibrations SELECT key, stored_ns, record, '' FROM calibrations_before"
+    )
     op.drop_table("calibrations_before")

@@ -1,7 +1,8 @@
-"""A table of what others' scores are joined to turns by; scores that an older version placed wrongly are placed anew.
+"""A table of what others' scores are joined to turns by; scores that an older version placed
+wrongly are placed anew.
 
-Older versions counted a score that others gave with the first turn of its OTel trace, and with none where its turn came
-later.
+Older versions counted a score that others gave with the first turn of its OTel trace, and with none
+where its turn came later.
 """
 
 import json
@@ -39,8 +40,9 @@ _TRACES = sa.text(
     " ORDER BY trace_id LIMIT :batch"
 )
 _RESPONSES = sa.text(
-    "SELECT DISTINCT response_id FROM response_scores JOIN external_scores ON external_scores.row = response_scores.row"
-    " WHERE trace_id IS NULL AND response_id > :after ORDER BY response_id LIMIT :batch"
+    "SELECT DISTINCT response_id FROM response_scores JOIN external_scores ON external_scores.row ="
+    " response_scores.row WHERE trace_id IS NULL AND response_id > :after ORDER BY response_id"
+    " LIMIT :batch"
 )
 _OF_TRACE = sa.text(
     "SELECT external_scores.row, record, context, cluster, subject FROM external_scores"
@@ -48,19 +50,22 @@ _OF_TRACE = sa.text(
     " AND external_scores.row > :after ORDER BY external_scores.row LIMIT :batch"
 )
 _OF_RESPONSE = sa.text(
-    "SELECT external_scores.row, record, context, cluster, subject FROM external_scores"
-    " JOIN response_scores ON response_scores.row = external_scores.row"
-    " JOIN score_facts ON number = -external_scores.row WHERE scope = 'trace' AND trace_id IS NULL"
-    " AND response_id = :id AND external_scores.row > :after ORDER BY external_scores.row LIMIT :batch"
+    "SELECT external_scores.row, record, context, cluster, subject FROM external_scores JOIN"
+    " response_scores ON response_scores.row = external_scores.row JOIN score_facts ON number ="
+    " -external_scores.row WHERE scope = 'trace' AND trace_id IS NULL AND response_id = :id AND"
+    " external_scores.row > :after ORDER BY external_scores.row LIMIT :batch"
 )
-_TURNS = sa.text("SELECT agent_trace_id FROM otel_traces WHERE trace_id = :id ORDER BY agent_trace_id")
+_TURNS = sa.text(
+    "SELECT agent_trace_id FROM otel_traces WHERE trace_id = :id ORDER BY agent_trace_id"
+)
 _ANSWERED = sa.text(
     "SELECT agent_trace_id FROM model_responses WHERE response_id = :id AND tenant = :tenant"
     " ORDER BY agent_trace_id LIMIT :most"
 )
 _TRACE = sa.text("SELECT id, record FROM agent_traces WHERE id = :id")
 _MOVE = sa.text(
-    "UPDATE score_facts SET context = :context, cluster = :cluster, subject = :subject WHERE number = :number"
+    "UPDATE score_facts SET context = :context, cluster = :cluster, subject = :subject WHERE number"
+    " = :number"
 )
 
 _Owner = tuple[tuple[str, str], ...]
@@ -87,7 +92,9 @@ def upgrade() -> None:
     )
     connection = op.get_bind()
     for trace_id in _ids(connection, _TRACES):
-        turns = list(_turns(connection, connection.execute(_TURNS, {"id": trace_id}).scalars().all()))
+        turns = list(
+            _turns(connection, connection.execute(_TURNS, {"id": trace_id}).scalars().all())
+        )
         for rows in _pages(connection, _OF_TRACE, trace_id):
             _place(connection, rows, turns)
     for response_id in _ids(connection, _RESPONSES):
@@ -110,7 +117,9 @@ def _pages(connection: Connection, query: sa.TextClause, id_: str) -> Iterator[S
 
 
 def _turns(connection: Connection, ids: Iterable[str]) -> Iterator[_Turn]:
-    """What is needed of these agent traces, whose records may be of megabytes: one is in memory at a time."""
+    """What is needed of these agent traces, whose records may be of megabytes: one is in memory at
+    a time.
+    """
     for id_ in ids:
         for _, trace in _decoded(connection.execute(_TRACE, {"id": id_}).all()):
             try:
@@ -123,7 +132,12 @@ def _turn(id_: str, trace: Any) -> _Turn:
     model, tools = _of_trace(trace)
     target, calls = trace["target"], trace.get("model_calls") or ()
     parts = (*calls, *(trace.get("tool_calls") or ()), *(trace.get("retrieved") or ()))
-    span_ids = {target["span_id"], trace["root_span_id"], trace["opening_span_id"], *(x["span_id"] for x in parts)}
+    span_ids = {
+        target["span_id"],
+        trace["root_span_id"],
+        trace["opening_span_id"],
+        *(x["span_id"] for x in parts),
+    }
     responses = {x.get("response_id") for x in calls}
     return _Turn(
         id_,
@@ -153,7 +167,13 @@ def _place(connection: Connection, rows: Sequence[Any], of_trace: Sequence[_Turn
         except _DAMAGED:
             continue
         if place != (row.context, row.cluster, row.subject):
-            moved.append(dict(zip(("context", "cluster", "subject", "number"), (*place, -row.row), strict=True)))
+            moved.append(
+                dict(
+                    zip(
+                        ("context", "cluster", "subject", "number"), (*place, -row.row), strict=True
+                    )
+                )
+            )
             contexts[place[0]] = context
             tools.update((place[0], name) for name in names)
     if moved:
@@ -185,18 +205,26 @@ def _turn_of(score: Any, of_trace: Sequence[_Turn], answering: Sequence[_Turn]) 
 
 
 def _is_owned(turn: _Turn, score: Any, owner: _Owner) -> bool:
-    """Whether a score comes from where a turn came from; one that was created by the API has only its tenant."""
+    """Whether a score comes from where a turn came from; one that was created by the API has only
+    its tenant.
+    """
     of_tenant = ((_TENANT_HEADER, turn.tenant),) if turn.tenant else ()
     return turn.owner == owner or (bool(score.get("digest")) and of_tenant == owner)
 
 
 def _owner(resource: Any) -> _Owner:
-    headers = tuple((name[len(_HEADER) :], str(x)) for name, x in resource.items() if name.startswith(_HEADER))
+    headers = tuple(
+        (name[len(_HEADER) :], str(x)) for name, x in resource.items() if name.startswith(_HEADER)
+    )
     return tuple(x for x in headers if x[0] == _TENANT_HEADER) or headers
 
 
-def _place_of(score: Any, turn: _Turn | None) -> tuple[tuple[int, int, int], tuple[Any, ...], tuple[str, ...]]:
-    """The context, the cluster and the subject of a score, with the row of the context, and the tools in it."""
+def _place_of(
+    score: Any, turn: _Turn | None
+) -> tuple[tuple[int, int, int], tuple[Any, ...], tuple[str, ...]]:
+    """The context, the cluster and the subject of a score, with the row of the context, and the
+    tools in it.
+    """
     if turn is None:
         context = _context(score, None, ())
         subject = _hash(_tenant(score), score["scope"], _subject(score))
@@ -210,4 +238,6 @@ def _put_tools(connection: Connection, tools: set[tuple[int, str]]) -> None:
     of_these = sa.select(_tools).where(_tools.c.context.in_(sorted({x for x, _ in tools})))
     new = tools - {tuple(x) for x in connection.execute(of_these).all()}
     if new:
-        connection.execute(sa.insert(_tools), [dict(zip(_tools.c.keys(), x, strict=True)) for x in sorted(new)])
+        connection.execute(
+            sa.insert(_tools), [dict(zip(_tools.c.keys(), x, strict=True)) for x in sorted(new)]
+        )

@@ -1,4 +1,6 @@
-"""Separate what belongs to this turn from what came before it: the question, its history and the messages after it."""
+"""Separate what belongs to this turn from what came before it: the question, its history and the
+messages after it.
+"""
 
 from collections.abc import Sequence
 
@@ -16,7 +18,9 @@ _MAX_JSON_CHARS = 100_000
 
 @record()
 class Opening:
-    """Where a turn starts in the messages a model or agent was given: `question` is an index, -1 for none."""
+    """Where a turn starts in the messages a model or agent was given: `question` is an index, -1
+    for none.
+    """
 
     messages: tuple[Message, ...]
     question: int
@@ -28,7 +32,8 @@ class Opening:
 
 
 def opening(messages: tuple[Message, ...]) -> Opening:
-    """Find the question that opens a turn in the input of its first model call: the user's last message.
+    """Find the question that opens a turn in the input of its first model call: the user's last
+    message.
 
     Of several messages of the user in a row it is the last one.
     """
@@ -36,7 +41,8 @@ def opening(messages: tuple[Message, ...]) -> Opening:
 
 
 def tail(messages: Sequence[Message], question: str | None) -> Sequence[Message]:
-    """The messages of this turn in a later model call's input: those after the question, or the user's last message.
+    """The messages of this turn in a later model call's input: those after the question, or the
+    user's last message.
 
     A question that came before in the same session is found at its last place.
     """
@@ -62,19 +68,29 @@ def system_text(messages: Sequence[Message]) -> str | None:
 
 
 def final_message(output: Sequence[Message]) -> Message | None:
-    """The last message, if it answers instead of calling a tool; empty messages after it do not count."""
+    """The last message, if it answers instead of calling a tool; empty messages after it do not
+    count.
+    """
     messages = [message for message in output if not _is_empty(message)]
     last = messages[-1] if messages else None
     if last is None or last.role != "assistant" or (last.calls and waits_for_tools(output)):
         return None
     before = messages[-2] if len(messages) > 1 else None
-    if last.text == "" and before is not None and before.role == "assistant" and before.text and not before.calls:
+    if (
+        last.text == ""
+        and before is not None
+        and before.role == "assistant"
+        and before.text
+        and not before.calls
+    ):
         return before  # the model was called once more, and had nothing to add
     return last
 
 
 def waits_for_tools(output: Sequence[Message]) -> bool:
-    """Whether a tool is still to run; the provider's own tools have run when a model's output holds their results."""
+    """Whether a tool is still to run; the provider's own tools have run when a model's output holds
+    their results.
+    """
     calls = [y.call_id for x in output for y in x.calls]
     if not calls:
         return False
@@ -89,12 +105,16 @@ def final_text(output: Sequence[Message]) -> str | None:
 
 
 def _is_empty(message: Message) -> bool:
-    """Whether nothing of a message was read and nothing of it is known to be lost: a part that no one knows, broken."""
+    """Whether nothing of a message was read and nothing of it is known to be lost: a part that no
+    one knows, broken.
+    """
     return message.text is None and not (message.calls or message.results or message.damaged)
 
 
 def _is_of_user(message: Message) -> bool:
-    """Whether the user wrote a message, if only an image; a tool's result in the user's name is not the user's."""
+    """Whether the user wrote a message, if only an image; a tool's result in the user's name is not
+    the user's.
+    """
     return message.role == "user" and (message.text is not None or not message.results)
 
 
@@ -120,11 +140,17 @@ def is_json_of(text: str | None, messages: Sequence[Message]) -> bool:
         return False
     listed = parsed if isinstance(parsed, list) else [parsed]
     parsed_messages = [(x.get("role"), x.get("content")) for x in listed if isinstance(x, dict)]
-    return len(parsed_messages) == len(listed) and parsed_messages == [(x.role, x.text) for x in messages]
+    return len(parsed_messages) == len(listed) and parsed_messages == [
+        (x.role, x.text) for x in messages
+    ]
 
 
 def _past(message: Message) -> PastMessage:
     text = message.text
     if text is None and message.results:
-        text = "\n".join(x.value if isinstance(x.value, str) else dumps(x.value) for x in message.results)
-    return PastMessage("tool" if message.results and message.text is None else message.role, text, message.calls)
+        text = "\n".join(
+            x.value if isinstance(x.value, str) else dumps(x.value) for x in message.results
+        )
+    return PastMessage(
+        "tool" if message.results and message.text is None else message.role, text, message.calls
+    )

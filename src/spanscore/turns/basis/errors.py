@@ -1,4 +1,6 @@
-"""Find in what a tool returned that it failed; the rules are narrow, since data that mentions errors is no error."""
+"""Find in what a tool returned that it failed; the rules are narrow, since data that mentions
+errors is no error.
+"""
 
 import re
 from typing import Any
@@ -11,9 +13,11 @@ _DOING = (
 )
 _REASONS = (
     r"bad request|unauthorized|forbidden|not found|method not allowed|conflict|too many requests"
-    r"|internal server error|not implemented|bad gateway|service unavailable|gateway time-?out|error"
+    r"|internal server error|not implemented|bad gateway|service unavailable|gateway"
+    r" time-?out|error"
 )
-_OCCURRED = r"error\s+(?:has\s+)?occurred\b(?!\s+(?:in\s+|on\s+line\s+)?\d)"  # but not in 3 of 500 requests
+# but not in 3 of 500 requests
+_OCCURRED = r"error\s+(?:has\s+)?occurred\b(?!\s+(?:in\s+|on\s+line\s+)?\d)"
 _WHILE = rf"error\s+(?:(?:while|when)\s+)?(?:{_DOING})\b(?:[^:\n]{{0,120}}:|[^.:\n]{{0,60}}\.?\s*$)"
 _FAILED_AT = r"\s+(?:[\w.-]+\s+)?(?:execution\s+|call\s+)?failed(?:\s*:|\.?\s*$)"
 _FORMS = (
@@ -48,13 +52,15 @@ _FORMS = (
     r"execution error in [\w.-]{1,120}: ",  # DSPy
     r"code execution failed at line '",  # smolagents
     r"tool input validation failed for [\w.-]{1,120}\.",  # Mastra
-    r"tool with name [\w.-]{1,120} not found\. please select a tool that is available\.",  # LlamaIndex
+    # LlamaIndex
+    r"tool with name [\w.-]{1,120} not found\. please select a tool that is available\.",
     r"could not find function to call\.\s*$",  # Agno
     r"model tried to call unavailable tool '",  # AI SDK
     r"failed to parse function arguments: ",  # Codex
     r"<tool_use_error>",  # Claude Code
     r"mcp\s+error\s+-?\d+:",  # MCP error -32602: …
-    rf"http(?:/\d(?:\.\d)?)?\s+(?:error\s+)?[45]\d\d(?:\s*[:-]|\s+(?:{_REASONS})\b|\s*$)",  # HTTP 404
+    # HTTP 404
+    rf"http(?:/\d(?:\.\d)?)?\s+(?:error\s+)?[45]\d\d(?:\s*[:-]|\s+(?:{_REASONS})\b|\s*$)",
     r"4\d\d\s+client\s+error: [^\n]{0,120} for url:",  # requests
     r"5\d\d\s+server\s+error: [^\n]{0,120} for url:",
     r"client error '[45]\d\d [^'\n]{0,120}' for url '",  # httpx
@@ -63,19 +69,24 @@ _FORMS = (
     r"traceback \(most recent call last\):",
     r"exception in thread \"",
 )
-"""How an error begins, in any case: each form with its first letter, so that most are passed over by that alone."""
+"""How an error begins, in any case: each form with its first letter, so that most are passed over
+by that alone.
+"""
 
 _STARTS = re.compile(
     r"\s*+(?:"
     + "|".join(f"[{x[0]}{x[0].upper()}](?i:{x[1:]})" for x in _FORMS)
     + r"|\[(?i:errno|winerror) \d+\]"  # [Errno 2] No such file or directory
     + r"|[\w.-]{1,120} is not a valid tool, try one of \["  # LangChain
-    + r"|[A-Za-z_][\w.]{0,80}(?:Error|Exception)(?<!NoError)(?<!NoException)(?:\s*:|\()"  # ValueError: …
+    # ValueError: …
+    + r"|[A-Za-z_][\w.]{0,80}(?:Error|Exception)(?<!NoError)(?<!NoException)(?:\s*:|\()"
     + r"|(?:[a-z_]\w{0,40}\.){1,8}[A-Z]\w{0,80}(?:Error|Exception)\s*$)"  # java.io.EOFException
 )
 _RETRY = "\n\nFix the errors and try again."  # how Pydantic AI ends its message to the model
 _STATES_NO_ERROR = re.compile(r"[\w\s]{1,40}:\s*([\w/-][\w /-]{0,12})\.?\s*(?:\([^()]{0,40}\)\s*)?")
-_LEVEL = re.compile(r"\n[ \t]*(?:error|warn(?:ing)?|info|debug|fatal|trace|notice)\b\s*[:\s\]-]", re.IGNORECASE)
+_LEVEL = re.compile(
+    r"\n[ \t]*(?:error|warn(?:ing)?|info|debug|fatal|trace|notice)\b\s*[:\s\]-]", re.IGNORECASE
+)
 _LOOKED_AT_CHARS = 4000
 _WHY = ("error", "message", "detail", "error_message", "errorMessage")
 _STATUS_KEYS = frozenset(
@@ -96,17 +107,18 @@ _STATUS_KEYS = frozenset(
 _ERROR_KEYS = frozenset({*_WHY, "isError", "is_error"})
 _FAILED = frozenset({"error", "failed", "failure"})
 _SUCCEEDED = frozenset({"ok", "success", "succeeded", "complete", "completed", "done"})
-_NOTHING = frozenset({"none", "null", "no", "no error", "no errors", "false", "n/a", "0", "-"})  # of an error, in text
+# of an error, in text
+_NOTHING = frozenset({"none", "null", "no", "no error", "no errors", "false", "n/a", "0", "-"})
 
 
 def inferred_error(result: Json) -> str | None:
     """The error that a result contains; None for one that contains none.
 
-    Text is an error when it starts as one and neither states that there was none, nor is a log, in which a later line
-    starts with a level. An object is an error when it has a true `isError`; or else, unless its status is success,
-    when it has an `error` that is not empty and besides it only keys that describe a status, or null; or when its
-    `status`, `success`, `ok` or `error` record that it failed, and its `error`, `message` or `detail` why. Anything
-    else is data.
+    Text is an error when it starts as one and neither states that there was none, nor is a log, in
+    which a later line starts with a level. An object is an error when it has a true `isError`; or
+    else, unless its status is success, when it has an `error` that is not empty and besides it only
+    keys that describe a status, or null; or when its `status`, `success`, `ok` or `error` record
+    that it failed, and its `error`, `message` or `detail` why. Anything else is data.
 
     >>> inferred_error("ERROR: upstream timeout"), inferred_error("The error rate is 2 %")
     ('ERROR: upstream timeout', None)
@@ -136,7 +148,9 @@ def _error_of(result: dict[str, Any]) -> str | None:
         return printed(_content(result) if why is None else why)
     if _is_status(result, succeeded=True):
         return None
-    if _is_stated(result.get("error")) and all(x is None or key in _STATUS_KEYS for key, x in result.items()):
+    if _is_stated(result.get("error")) and all(
+        x is None or key in _STATUS_KEYS for key, x in result.items()
+    ):
         return printed(result["error"])
     if why is not None and (_is_status(result, succeeded=False) or result.get("error") is True):
         return printed(why)
@@ -153,7 +167,9 @@ def _is_status(result: dict[str, Any], *, succeeded: bool) -> bool:
 def _content(result: dict[str, Any]) -> Any:
     """The text of the content that an MCP server returns."""
     content = result.get("content")
-    texts = [x.get("text") for x in content if isinstance(x, dict)] if isinstance(content, list) else []
+    texts = (
+        [x.get("text") for x in content if isinstance(x, dict)] if isinstance(content, list) else []
+    )
     found = [x for x in texts if isinstance(x, str)]
     return "\n".join(found) if found else result
 

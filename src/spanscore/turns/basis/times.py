@@ -1,4 +1,6 @@
-"""When things happened, and whether one may have happened within another, as far as clocks agree."""
+"""When things happened, and whether one may have happened within another, as far as clocks
+agree.
+"""
 
 from typing import TypeAlias
 
@@ -10,7 +12,11 @@ Times: TypeAlias = tuple[int, int]
 
 
 def may_lie_in(inner: Times, outer: Times, skew_ns: int = MAX_SKEW_NS) -> bool:
-    """Whether one thing happened within another, as far as clocks agree: they do on how long each took."""
+    """Whether one thing happened within another, as far as clocks agree: they do on how long each
+    took.
+    """
     return (
-        outer[0] - skew_ns <= inner[0] and inner[1] <= outer[1] + skew_ns and inner[1] - inner[0] <= outer[1] - outer[0]
+        outer[0] - skew_ns <= inner[0]
+        and inner[1] <= outer[1] + skew_ns
+        and inner[1] - inner[0] <= outer[1] - outer[0]
     )

@@ -1,4 +1,6 @@
-"""The place where a turn goes on in another trace: between a model's tool calls and their results."""
+"""The place where a turn goes on in another trace: between a model's tool calls and their
+results.
+"""
 
 import hashlib
 from collections import defaultdict
@@ -18,7 +20,9 @@ _MAX_CALLS = 100
 
 
 class Wanted(NamedTuple):
-    """A tool call as it is looked for elsewhere; `kind` stands for its name and arguments, "" if not known."""
+    """A tool call as it is looked for elsewhere; `kind` stands for its name and arguments, "" if
+    not known.
+    """
 
     call_id: str | None
     name: str
@@ -30,11 +34,13 @@ UNRECORDED = Wanted(None, "", "")
 
 
 class ToolBoundary(NamedTuple):
-    """A place in a turn between a model's calls and their results: the calls requested there, the latest first.
+    """A place in a turn between a model's calls and their results: the calls requested there, the
+    latest first.
 
-    `question` stands for the user's question, None where it is not recorded; `conversation` for all messages before
-    the calls, and the calls, "" where these are not recorded; `passed` is how many calls of the turn lie before them.
-    `silent` stands for the messages without the calls: a model call is found by it that does not record its requests.
+    `question` stands for the user's question, None where it is not recorded; `conversation` for all
+    messages before the calls, and the calls, "" where these are not recorded; `passed` is how many
+    calls of the turn lie before them. `silent` stands for the messages without the calls: a model
+    call is found by it that does not record its requests.
     """
 
     question: str | None
@@ -51,25 +57,38 @@ def pending_after(model: Step) -> ToolBoundary | None:
         return None
     given = model.input or ()
     passed = sum(len(x.calls) for x in conversation.tail(given, None))
-    return ToolBoundary(_question(given), latest(calls), _digest(given, model.system, calls), passed)
+    return ToolBoundary(
+        _question(given), latest(calls), _digest(given, model.system, calls), passed
+    )
 
 
 def maybe_pending_after(model: Step) -> ToolBoundary | None:
-    """The boundary after a model call that may have requested tools without recording it; None where that cannot be.
+    """The boundary after a model call that may have requested tools without recording it; None
+    where that cannot be.
 
-    Some emitters leave the calls out of a model's output: only the input of the next model call contains them.
+    Some emitters leave the calls out of a model's output: only the input of the next model call
+    contains them.
     """
     given = model.input or ()
     produced = model.output or ()
     is_recorded = model.output is not None or bool(model.finish_reasons)
-    if not given or not is_recorded or model.span.status_code == STATUS_ERROR or any(x.calls for x in produced):
+    if (
+        not given
+        or not is_recorded
+        or model.span.status_code == STATUS_ERROR
+        or any(x.calls for x in produced)
+    ):
         return None
     passed = sum(len(x.calls) for x in conversation.tail(given, None))
-    return ToolBoundary(_question(given), (), "", passed, (_silent(given, model.system, _texts(produced)),))
+    return ToolBoundary(
+        _question(given), (), "", passed, (_silent(given, model.system, _texts(produced)),)
+    )
 
 
 def asks_for_tools(model: Step) -> bool:
-    """Whether a model call that records no tool calls requested some, as far as its finish reasons and output show."""
+    """Whether a model call that records no tool calls requested some, as far as its finish reasons
+    and output show.
+    """
     return (model.output is not None and not _texts(model.output)) or stopped_for_tools(model)
 
 
@@ -79,7 +98,9 @@ def stopped_for_tools(model: Step) -> bool:
 
 
 def resumed_by(model: Step) -> ToolBoundary | None:
-    """The boundary before a model call whose input ends with results of tools; None before any other."""
+    """The boundary before a model call whose input ends with results of tools; None before any
+    other.
+    """
     given = model.input or ()
     of_turn = conversation.tail(given, None)
     results = [result for message in of_turn for result in message.results]
@@ -101,7 +122,9 @@ def resumed_by(model: Step) -> ToolBoundary | None:
 
 
 def _resumed_without_calls(model: Step, results: Sequence[ToolResult]) -> ToolBoundary:
-    """The boundary before a model call whose input contains only what is new, or leaves the calls out."""
+    """The boundary before a model call whose input contains only what is new, or leaves the calls
+    out.
+    """
     given = model.input or ()
     start = _after_last(given, len(given), lambda message: not message.results)
     without_calls = _without_calls(given, start, start, model.system)
@@ -118,7 +141,9 @@ def _wanted_in(messages: Sequence[Message]) -> list[Wanted]:
 
 
 def _with_ids_of_results(calls: list[Wanted], results: Sequence[ToolResult]) -> list[Wanted]:
-    """As many calls as results with the ids of these, where none is the same: items of a response have other ids."""
+    """As many calls as results with the ids of these, where none is the same: items of a response
+    have other ids.
+    """
     ids = [result.call_id for result in results]
     if len(calls) != len(ids) or not {call.call_id for call in calls}.isdisjoint(ids):
         return calls
@@ -134,7 +159,9 @@ def _after_last(messages: Sequence[Message], end: int, matches: Callable[[Messag
 
 
 def may_meet(one: ToolBoundary, other: ToolBoundary) -> bool:
-    """Whether a turn that ends at one boundary goes on at the other: by question, calls and ids, as far as recorded."""
+    """Whether a turn that ends at one boundary goes on at the other: by question, calls and ids, as
+    far as recorded.
+    """
     if one.question is not None and other.question is not None and one.question != other.question:
         return False
     if not one.calls:
@@ -151,17 +178,23 @@ def may_meet(one: ToolBoundary, other: ToolBoundary) -> bool:
 
 
 def keys(boundary: ToolBoundary) -> list[str]:
-    """The keys of a boundary: the ids of its calls, the latest first, then the conversation, with and without them.
+    """The keys of a boundary: the ids of its calls, the latest first, then the conversation, with
+    and without them.
 
-    The ids of calls made before those at the boundary come after the conversation with these, which some emitters
-    record without ids.
+    The ids of calls made before those at the boundary come after the conversation with these, which
+    some emitters record without ids.
     """
     own = max(len(boundary.calls) - boundary.passed, 0)
     ids = [
         dict.fromkeys(stitch_keys.tool_call(x.call_id) for x in each if x.call_id)
         for each in (boundary.calls[:own], boundary.calls[own:])
     ]
-    return [*ids[0], *([boundary.conversation] if boundary.conversation else ()), *ids[1], *boundary.silent]
+    return [
+        *ids[0],
+        *([boundary.conversation] if boundary.conversation else ()),
+        *ids[1],
+        *boundary.silent,
+    ]
 
 
 def is_same(one: Wanted, other: Wanted) -> bool:
@@ -193,19 +226,32 @@ def _question(messages: tuple[Message, ...]) -> str | None:
 
 
 def _digest(before: Sequence[Message], system: str | None, calls: Sequence[Wanted]) -> str:
-    """Stands for a conversation up to the calls that its last message requested, whatever their ids."""
+    """Stands for a conversation up to the calls that its last message requested, whatever their
+    ids.
+    """
     messages = [
-        [x.role, x.text or "", [[c.name, c.arguments] for c in x.calls], [r.value for r in x.results]] for x in before
+        [
+            x.role,
+            x.text or "",
+            [[c.name, c.arguments] for c in x.calls],
+            [r.value for r in x.results],
+        ]
+        for x in before
     ]
     return digest(dumps([system or "", messages, [x[1:] for x in calls]], sort_keys=True))
 
 
-def _without_calls(given: Sequence[Message], start: int, end: int, system: str | None) -> tuple[str, ...]:
+def _without_calls(
+    given: Sequence[Message], start: int, end: int, system: str | None
+) -> tuple[str, ...]:
     """Stands for a conversation up to the calls that `given[start:end]` request, but without them.
 
-    First with the model's text beside them; then without, as emitters have it that do not record that either.
+    First with the model's text beside them; then without, as emitters have it that do not record
+    that either.
     """
-    before = _after_last(given, start, lambda message: message.role != "assistant" or bool(message.calls))
+    before = _after_last(
+        given, start, lambda message: message.role != "assistant" or bool(message.calls)
+    )
     beside = _texts(given[before:end])
     found = (_silent(given[:before], system, texts) for texts in (beside, []))
     return tuple(dict.fromkeys(found)) if before else ()

@@ -1,4 +1,7 @@
-"""Where each step stands in its trace: which agent, model call or tool it runs inside of. Survives cycles and gaps."""
+"""Where each step stands in its trace: which agent, model call or tool it runs inside of.
+
+Survives cycles and gaps.
+"""
 
 from spanscore.model.record import record
 from spanscore.model.span import Span
@@ -9,8 +12,9 @@ from spanscore.model.step import Reading, Step
 class Place:
     """What lies above a span. Each is the nearest one, or None; `agents` counts all agents above.
 
-    `model` and `tool` are only set where no agent lies between; `outer` is the nearest step that is an agent,
-    workflow or model call. `in_tool`: a tool lies above at all; `session` is the one named nearest above.
+    `model` and `tool` are only set where no agent lies between; `outer` is the nearest step that is
+    an agent, workflow or model call. `in_tool`: a tool lies above at all; `session` is the one
+    named nearest above.
     """
 
     depth: int = 0
@@ -27,7 +31,10 @@ _TOP = Place()
 
 
 class Tree:
-    """The spans of one trace, or of those of one turn, by their parents. `root` and `top` are the first trace's."""
+    """The spans of one trace, or of those of one turn, by their parents.
+
+    `root` and `top` are the first trace's.
+    """
 
     __slots__ = ("_below", "_places", "_spans", "_steps", "_tops", "root", "top")
 
@@ -62,28 +69,40 @@ class Tree:
 
     def root_of(self, trace_id: str) -> Span | None:
         """The span without a parent of one of the traces."""
-        return next((x for x in self._tops if not x.parent_span_id and x.trace_id == trace_id), None)
+        return next(
+            (x for x in self._tops if not x.parent_span_id and x.trace_id == trace_id), None
+        )
 
     def opening_id(self, trace_id: str) -> str:
-        """The id of the span that opens a trace, which stays the same when that span itself comes last.
+        """The id of the span that opens a trace, which stays the same when that span itself comes
+        last.
 
         The topmost span received names its parent even where that parent has not arrived.
         """
-        top = self.root_of(trace_id) or next((x for x in self._tops if x.trace_id == trace_id), None)
+        top = self.root_of(trace_id) or next(
+            (x for x in self._tops if x.trace_id == trace_id), None
+        )
         return "" if top is None else top.parent_span_id or top.span_id
 
     def _settle(self, span: Span) -> None:
-        """Find the place of a span and of all above it. Of a cycle, the span that is reached last is the top."""
+        """Find the place of a span and of all above it.
+
+        Of a cycle, the span that is reached last is the top.
+        """
         path, seen = [span], {span.span_id}
         parent = self._spans.get(span.parent_span_id)
-        while parent is not None and parent.span_id not in self._places and parent.span_id not in seen:
+        while (
+            parent is not None and parent.span_id not in self._places and parent.span_id not in seen
+        ):
             path.append(parent)
             seen.add(parent.span_id)
             parent = self._spans.get(parent.parent_span_id)
         if parent is None or parent.span_id not in self._places:
             self._places[path.pop().span_id] = _TOP
         for below in reversed(path):
-            self._places[below.span_id] = self._below.get(below.parent_span_id) or self._under(below.parent_span_id)
+            self._places[below.span_id] = self._below.get(below.parent_span_id) or self._under(
+                below.parent_span_id
+            )
 
     def _under(self, parent_id: str) -> Place:
         """The place of all children of a span whose own place is known."""
@@ -96,10 +115,14 @@ class Tree:
         elif kind == "model":
             place = Place(depth, agents, agent, step, above.tool, step, in_tool, session)
         elif kind == "tool":
-            place = Place(depth, agents, agent, None, step, above.outer, in_tool=True, session=session)
+            place = Place(
+                depth, agents, agent, None, step, above.outer, in_tool=True, session=session
+            )
         elif kind == "workflow":
             place = Place(depth, agents, agent, above.model, above.tool, step, in_tool, session)
         else:
-            place = Place(depth, agents, agent, above.model, above.tool, above.outer, in_tool, session)
+            place = Place(
+                depth, agents, agent, above.model, above.tool, above.outer, in_tool, session
+            )
         self._below[parent_id] = place
         return place

@@ -14,7 +14,9 @@ Order: TypeAlias = tuple[int, int, int]
 
 @record()
 class Requested:
-    """A call in messages: as a model's output requests it, or as the input of the next model call repeats it."""
+    """A call in messages: as a model's output requests it, or as the input of the next model call
+    repeats it.
+    """
 
     step: Step
     agent: str | None

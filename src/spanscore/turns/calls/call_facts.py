@@ -1,4 +1,6 @@
-"""The facts of one tool call: the order of the sources of each, and the ToolCall that is built from them."""
+"""The facts of one tool call: the order of the sources of each, and the ToolCall that is built from
+them.
+"""
 
 from typing import Any
 
@@ -10,7 +12,9 @@ from spanscore.turns.facts.source import FirstOf, Source, Sourced, first, is_dam
 
 
 def finished(call: Call) -> tuple[ToolCall, bool]:
-    """The call as its sources record it; and whether its arguments or result were cut or redacted in all of them."""
+    """The call as its sources record it; and whether its arguments or result were cut or redacted
+    in all of them.
+    """
     plain = _plain_call(call)
     if plain is not None:
         return plain, False
@@ -26,7 +30,8 @@ def finished(call: Call) -> tuple[ToolCall, bool]:
         None if span is None else span.start_ns,
         error is not None and first(STATED_ERROR, call) is None,
         _value(agent),
-        returned=result is not None and not result.damaged,  # of a damaged one, what is left is recorded
+        # of a damaged one, what is left is recorded
+        returned=result is not None and not result.damaged,
         ended_ns=None if span is None else span.end_ns,
     )
     return finished_call, any(fact is not None and fact.damaged for fact in (arguments, result))
@@ -37,7 +42,8 @@ def _value(fact: Sourced | None) -> Any:
 
 
 def _plain_call(call: Call) -> ToolCall | None:
-    """The quick way for what nearly all calls are: a whole request, and a span with the result and no error.
+    """The quick way for what nearly all calls are: a whole request, and a span with the result and
+    no error.
 
     It gives what the sources in their order would, and takes a fifth of the time.
     """
@@ -82,7 +88,9 @@ def _requested_id(request: Requested | None) -> Sourced | None:
 
 
 def _id_in_result(call: Call) -> Sourced | None:
-    """The id of the call that a result answers, where the request has that of OpenAI's item, which is another."""
+    """The id of the call that a result answers, where the request has that of OpenAI's item, which
+    is another.
+    """
     returned = call.returned
     if returned is None or returned.result.call_id is None:
         return None
@@ -102,7 +110,9 @@ def _object(found: Sourced | None) -> Sourced | None:
 
 
 def _name_in_span(call: Call) -> Sourced | None:
-    return None if call.ran is None else Sourced(call.ran.step, "tool_name", call.ran.step.tool_name)
+    return (
+        None if call.ran is None else Sourced(call.ran.step, "tool_name", call.ran.step.tool_name)
+    )
 
 
 def _id_in_span(call: Call) -> Sourced | None:
@@ -135,7 +145,9 @@ def _returned_result(call: Call) -> Sourced | None:
 
 
 def _returned_where_null(call: Call) -> Sourced | None:
-    """The result that the model was given, where it is false, 0 or empty: some emitters write null for all that is."""
+    """The result that the model was given, where it is false, 0 or empty: some emitters write null
+    for all that is.
+    """
     if call.returned is None or call.ran is None or call.ran.step.result is not None:
         return None
     value = call.returned.result.value
@@ -182,17 +194,24 @@ CALL_SOURCES: dict[str, FirstOf[Call]] = {
         Source("the next model call's input", lambda call: _requested_name(call.repeated)),
     ),
     "call_id": (
-        Source("the result that the next model call was told, where the request has an id of its own", _id_in_result),
+        Source(
+            "the result that the next model call was told, where the request has an id of its own",
+            _id_in_result,
+        ),
         Source("the model's request", lambda call: _requested_id(call.request)),
         Source("the tool's span", _id_in_span),
         Source("the next model call's input", lambda call: _requested_id(call.repeated)),
     ),
     "arguments": (
         Source(
-            "the model's request, where they are an object", lambda call: _object(_requested_arguments(call.request))
+            "the model's request, where they are an object",
+            lambda call: _object(_requested_arguments(call.request)),
         ),
         Source("the tool's span", _arguments_in_span),
-        Source("the model's request, whatever they are", lambda call: _requested_arguments(call.request)),
+        Source(
+            "the model's request, whatever they are",
+            lambda call: _requested_arguments(call.request),
+        ),
         Source("the next model call's input", lambda call: _requested_arguments(call.repeated)),
     ),
     "result": (
@@ -205,12 +224,15 @@ CALL_SOURCES: dict[str, FirstOf[Call]] = {
     ),
     "error": (
         Source("the tool's span, by its status", _error_in_span),
-        Source("the next model call's input, where the message says that it is one", _returned_error),
+        Source(
+            "the next model call's input, where the message says that it is one", _returned_error
+        ),
         Source("inferred from the result", _inferred_error),
     ),
     "agent": (
         Source(
-            "the agent around the tool's span, unless the model call that requested it names one, or one inside that",
+            "the agent around the tool's span, unless the model call that requested it names one,"
+            " or one inside that",
             _agent_of_span,
         ),
         Source("the agent whose model requested it", lambda call: _requesting_agent(call.request)),

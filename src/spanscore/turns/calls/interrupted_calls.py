@@ -1,4 +1,6 @@
-"""Find the spans of tool calls that were interrupted before they ran, to be approved, and were run later."""
+"""Find the spans of tool calls that were interrupted before they ran, to be approved, and were run
+later.
+"""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -13,7 +15,9 @@ _KindOf: TypeAlias = Callable[[str, Json], Hashable]
 
 
 class InterruptedCalls:
-    """The calls of a turn that a span without a request of its own may be about: once those have their spans."""
+    """The calls of a turn that a span without a request of its own may be about: once those have
+    their spans.
+    """
 
     def __init__(self, calls: Iterable[Call], kind_of: _KindOf) -> None:
         self._kind_of = kind_of
@@ -27,14 +31,21 @@ class InterruptedCalls:
                     self._interrupted[kind].append(call)
 
     def resumed(self, ran: Executed) -> Call | None:
-        """The call that `ran` is a span of, if any; without the span known before, where `ran` records more."""
+        """The call that `ran` is a span of, if any; without the span known before, where `ran`
+        records more.
+        """
         kind = self._kind_of(ran.step.tool_name or "", ran.arguments)
         latest = self._latest.get(kind)
         if latest is not None and latest.ran is not None and _went_on(ran.step, latest.ran.step):
             return latest
         interrupted = self._interrupted.get(kind)
         first = interrupted[0] if interrupted else None
-        if interrupted and first is not None and first.ran is not None and _went_on(first.ran.step, ran.step):
+        if (
+            interrupted
+            and first is not None
+            and first.ran is not None
+            and _went_on(first.ran.step, ran.step)
+        ):
             if not _is_interrupted(ran.step):
                 interrupted.popleft()
             first.ran = None
@@ -43,7 +54,9 @@ class InterruptedCalls:
 
 
 def ids_of_one_call(spans: Iterable[Step], repeated: set[str], kind_of: _KindOf) -> set[str]:
-    """Of ids that several spans have, those whose spans are of one call, interrupted until the last of them."""
+    """Of ids that several spans have, those whose spans are of one call, interrupted until the last
+    of them.
+    """
     steps: defaultdict[str, list[Step]] = defaultdict(list)
     for step in spans:
         if step.call_id in repeated:
@@ -52,7 +65,9 @@ def ids_of_one_call(spans: Iterable[Step], repeated: set[str], kind_of: _KindOf)
 
 
 def last_of_each(spans: Sequence[Executed]) -> list[Executed]:
-    """The spans, in order of time, without those whose id, which identifies one call, a later one has too."""
+    """The spans, in order of time, without those whose id, which identifies one call, a later one
+    has too.
+    """
     last = {x.call_id: x for x in spans}
     return [x for x in spans if x.call_id is None or last[x.call_id] is x]
 
@@ -68,11 +83,15 @@ def _is_interrupted(step: Step) -> bool:
 
 
 def _went_on(interrupted: Step, step: Step) -> bool:
-    """Whether a tool's span that ended without a result had its result in another one, or may have."""
+    """Whether a tool's span that ended without a result had its result in another one, or may
+    have.
+    """
     if not _is_interrupted(interrupted) or interrupted.span.end_ns > step.span.start_ns:
         return False
     if interrupted.call_id and step.call_id and interrupted.call_id != step.call_id:
         return False
     return (
-        step.has_result or step.error is not None or (step.call_id is not None and step.call_id == interrupted.call_id)
+        step.has_result
+        or step.error is not None
+        or (step.call_id is not None and step.call_id == interrupted.call_id)
     )

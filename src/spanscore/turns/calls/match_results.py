@@ -1,4 +1,6 @@
-"""Pair the calls of a conversation with their results, of which either may have no id, or one that occurs twice."""
+"""Pair the calls of a conversation with their results, of which either may have no id, or one that
+occurs twice.
+"""
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Sequence
@@ -14,7 +16,9 @@ Answer: TypeAlias = tuple[ToolResult, Message]
 
 
 class Pair(NamedTuple):
-    """A call, the message that it is in, and its result; an id that identifies nothing is left out of the call."""
+    """A call, the message that it is in, and its result; an id that identifies nothing is left out
+    of the call.
+    """
 
     call: RequestedCall
     message: Message
@@ -24,11 +28,12 @@ class Pair(NamedTuple):
 def paired(messages: Sequence[Message], unreliable: set[str]) -> tuple[list[Pair], list[Answer]]:
     """Each call of a conversation with its result, and the results that answer no call there.
 
-    An id that one call has, and that is not among `unreliable`, identifies the call: its result is what has this id,
-    wherever it stands. Other results go by their order, each to the first call before it that has none yet: of
-    those with its id if there are any, else of those without an id that identifies them or that a result has; a result
-    without id of all of them, or of those of the tool that it names. The id of OpenAI's item identifies no call here,
-    since results have the call's own.
+    An id that one call has, and that is not among `unreliable`, identifies the call: its result is
+    what has this id, wherever it stands. Other results go by their order, each to the first call
+    before it that has none yet: of those with its id if there are any, else of those without an id
+    that identifies them or that a result has; a result without id of all of them, or of those of
+    the tool that it names. The id of OpenAI's item identifies no call here, since results have the
+    call's own.
     """
     calls = [(call, message) for message in messages for call in message.calls]
     results = [(result, message) for message in messages for result in message.results]
@@ -42,7 +47,9 @@ def paired(messages: Sequence[Message], unreliable: set[str]) -> tuple[list[Pair
             return [Pair(call, message, by_id.get(call.call_id)) for call, message in calls], []
     places = _places_of(sure, results)
     ordered = _in_order(messages, set(ids), sure, places) if len(results) > len(places) else {}
-    place_of_each = [places.get(call.call_id, ordered.get(number)) for number, (call, _) in enumerate(calls)]
+    place_of_each = [
+        places.get(call.call_id, ordered.get(number)) for number, (call, _) in enumerate(calls)
+    ]
     return _by_place(calls, results, sure, place_of_each)
 
 
@@ -57,7 +64,9 @@ def _by_place(
     sure: set[str],
     places: Sequence[int | None],
 ) -> tuple[list[Pair], list[Answer]]:
-    """Each call with the result at its place, and the other results; `sure` are the ids that identify a call."""
+    """Each call with the result at its place, and the other results; `sure` are the ids that
+    identify a call.
+    """
     pairs: list[Pair] = []
     for (call, message), at in zip(calls, places, strict=True):
         answer = None if at is None else results[at]
@@ -68,7 +77,9 @@ def _by_place(
 
 def _pair(call: RequestedCall, message: Message, answer: Answer | None, *, is_sure: bool) -> Pair:
     """A call with its result, without its id unless that `is_sure` to identify it."""
-    return Pair(call if is_sure else RequestedCall(None, call.name, call.arguments), message, answer)
+    return Pair(
+        call if is_sure else RequestedCall(None, call.name, call.arguments), message, answer
+    )
 
 
 def repeated(ids: Sequence[str]) -> set[str]:
@@ -77,7 +88,8 @@ def repeated(ids: Sequence[str]) -> set[str]:
 
 
 class _Waiting:
-    """The calls of a conversation that have no result so far, by number, the first one to be answered first.
+    """The calls of a conversation that have no result so far, by number, the first one to be
+    answered first.
 
     Each waits in several queues; in those that it was not taken from it is passed over.
     """
@@ -89,8 +101,12 @@ class _Waiting:
         self._of_tool: defaultdict[str, deque[int]] = defaultdict(deque)
         self._answered: set[int] = set()
 
-    def add(self, number: int, name: str, identity: str | None, *, is_sure: bool, has_result: bool) -> None:
-        """A call of a tool with this id, which identifies it if `is_sure`; results have it if `has_result`."""
+    def add(
+        self, number: int, name: str, identity: str | None, *, is_sure: bool, has_result: bool
+    ) -> None:
+        """A call of a tool with this id, which identifies it if `is_sure`; results have it if
+        `has_result`.
+        """
         self._all.append(number)
         self._of_tool[name].append(number)
         if has_result and identity is not None:
@@ -99,7 +115,9 @@ class _Waiting:
             self._unnamed.append(number)
 
     def take(self, result: ToolResult, *, is_named: bool, is_of_tool: bool) -> int | None:
-        """The call of a result, which has an id that calls have if `is_named`, and names their tool if `is_of_tool`."""
+        """The call of a result, which has an id that calls have if `is_named`, and names their tool
+        if `is_of_tool`.
+        """
         if result.call_id is None:
             queue = self._of_tool[result.name or ""] if is_of_tool else self._all
         else:
@@ -117,7 +135,8 @@ def _in_order(
 ) -> dict[int, int]:
     """The results that only their order gives to a call: the number of each by that of the call.
 
-    `named` are the ids of the calls, `sure` those that identify one, `places` where the results of these are.
+    `named` are the ids of the calls, `sure` those that identify one, `places` where the results of
+    these are.
     """
     waiting = _Waiting()
     with_result = {x.call_id for message in messages for x in message.results}
@@ -133,7 +152,9 @@ def _in_order(
         for result in message.results:
             taken = None
             if result.call_id not in sure:
-                taken = waiting.take(result, is_named=result.call_id in named, is_of_tool=result.name in tools)
+                taken = waiting.take(
+                    result, is_named=result.call_id in named, is_of_tool=result.name in tools
+                )
             if taken is not None:
                 found[taken] = at
             at += 1
@@ -141,7 +162,9 @@ def _in_order(
 
 
 def side_by_side(answers: Sequence[Answer], calls: Sequence[Call]) -> Iterator[tuple[Answer, Call]]:
-    """As many results as calls, which no id gives to each other: by the tools if all are named, else in order."""
+    """As many results as calls, which no id gives to each other: by the tools if all are named,
+    else in order.
+    """
     of_tool = defaultdict[str | None, deque[Call]](deque)
     for call in calls:
         of_tool[call.name].append(call)

@@ -1,4 +1,6 @@
-"""Find the agent whose model call requested a tool, where only a later model call's input contains the request."""
+"""Find the agent whose model call requested a tool, where only a later model call's input contains
+the request.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -13,7 +15,9 @@ _MAX_OF_LENGTH = 100
 
 
 class Requesters:
-    """The model calls of a turn by how many messages they were given; sorted when first needed, as it seldom is."""
+    """The model calls of a turn by how many messages they were given; sorted when first needed, as
+    it seldom is.
+    """
 
     def __init__(self, turn: TurnSteps) -> None:
         self._turn = turn
@@ -22,23 +26,31 @@ class Requesters:
         self._agents: set[str | None] | None = None
 
     def of(self, later: Step, message: Message) -> Step | None:
-        """The model call whose answer `message` is, which the input of a `later` model call contains.
+        """The model call whose answer `message` is, which the input of a `later` model call
+        contains.
 
-        It was given just what comes before that message. Of several, the one of the same agent, else the last.
+        It was given just what comes before that message. Of several, the one of the same agent,
+        else the last.
         """
         given, before = self._input_of(later)
         count = before.get(id(message), 0)
         if not count:
             return None
         place_of = self._turn.tree.place
-        alike = [model for model, last in self._of_length(count)[-_MAX_OF_LENGTH:] if last == given[count - 1]]
+        alike = [
+            model
+            for model, last in self._of_length(count)[-_MAX_OF_LENGTH:]
+            if last == given[count - 1]
+        ]
         earlier = [model for model in alike if model.span.start_ns < later.span.start_ns]
         agent = place_of(later).agent
         own = [model for model in earlier if place_of(model).agent is agent]
         return next(reversed(own or earlier), None)
 
     def agent(self, later: Step, message: Message, given_to: str | None) -> str | None:
-        """The agent that requested it; where the turn has only one, that one, which is `given_to`; else None."""
+        """The agent that requested it; where the turn has only one, that one, which is `given_to`;
+        else None.
+        """
         requester = self.of(later, message)
         if requester is not None:
             return self._turn.agent_of(requester)
@@ -47,7 +59,8 @@ class Requesters:
         return given_to if len(self._agents) <= 1 else None
 
     def _input_of(self, model: Step) -> tuple[list[Message], dict[int, int]]:
-        """The input of a model call without system messages, and how many of these stand before each, by its id.
+        """The input of a model call without system messages, and how many of these stand before
+        each, by its id.
 
         It is kept for the latest call: each of the calls in its input is looked for there.
         """
@@ -75,13 +88,20 @@ def _without_system(model: Step) -> list[Message]:
 
 
 def leave_to_requesters(calls: Iterable[Call], turn: TurnSteps) -> None:
-    """Drop the agent of the tool's span, where the agent whose model requested the call is more exact.
+    """Drop the agent of the tool's span, where the agent whose model requested the call is more
+    exact.
 
-    It does where it lies inside the agent around, as in a chat of several, or where the model call itself names it.
+    It does where it lies inside the agent around, as in a chat of several, or where the model call
+    itself names it.
     """
     for call in calls:
         request, ran = call.request, call.ran
-        if request is None or ran is None or request.agent is None or ran.agent in {None, request.agent}:
+        if (
+            request is None
+            or ran is None
+            or request.agent is None
+            or ran.agent in {None, request.agent}
+        ):
             continue
         is_inside = turn.tree.place(request.step).agents > turn.tree.place(ran.step).agents
         if is_inside or (request.step.agent_name and not ran.step.agent_name):

@@ -1,4 +1,6 @@
-"""Rebuild the tool calls of a turn: a model's request, the tool's span and the next model call's input are one call."""
+"""Rebuild the tool calls of a turn: a model's request, the tool's span and the next model call's
+input are one call.
+"""
 
 from bisect import insort_right
 from collections import defaultdict, deque
@@ -21,7 +23,9 @@ from spanscore.turns.facts.source import first
 from spanscore.turns.facts.turn_steps import TurnSteps
 
 _Kind: TypeAlias = tuple[str, Hashable]
-"""What calls have in common that may be the same: the name, and the arguments as a key, None where not known."""
+"""What calls have in common that may be the same: the name, and the arguments as a key, None where
+not known.
+"""
 
 _Passed: TypeAlias = defaultdict[_Kind, int]
 """For each kind, how many calls at the front of a list are known to be taken."""
@@ -34,7 +38,9 @@ _MAX_WITH_ARGUMENT = 100
 
 @record()
 class _Conversation:
-    """Messages of the present turn that one model or agent produced or was given, and the agent it belongs to."""
+    """Messages of the present turn that one model or agent produced or was given, and the agent it
+    belongs to.
+    """
 
     step: Step
     messages: Sequence[Message]
@@ -43,7 +49,9 @@ class _Conversation:
 
 @dataclass(slots=True)
 class _Places:
-    """Where tool calls show, besides in what models were given next: in what models put out, and in spans; by time."""
+    """Where tool calls show, besides in what models were given next: in what models put out, and in
+    spans; by time.
+    """
 
     requests: list[_Conversation]
     spans: list[tuple[Step, str | None]]
@@ -86,26 +94,39 @@ def _tails(turn: TurnSteps) -> Iterator[_Conversation]:
             if whose not in questions:
                 questions[whose] = conversation.opening(model.input).text
     for model, messages, whose in reversed(given):
-        yield _Conversation(model, conversation.tail(messages, questions[whose]), turn.agent_of(model))
+        yield _Conversation(
+            model, conversation.tail(messages, questions[whose]), turn.agent_of(model)
+        )
 
 
 def _outputs_of_agents(turn: TurnSteps) -> list[_Conversation]:
-    return [_Conversation(agent, output, agent.agent_name) for agent, output in _distinct_outputs(turn)]
+    return [
+        _Conversation(agent, output, agent.agent_name) for agent, output in _distinct_outputs(turn)
+    ]
 
 
 def _distinct_outputs(turn: TurnSteps) -> Iterator[tuple[Step, Sequence[Message]]]:
-    """The outputs of agents, the outermost first, without those of inner agents that only contain the same calls."""
+    """The outputs of agents, the outermost first, without those of inner agents that only contain
+    the same calls.
+    """
     recorded: dict[str, set[str | None]] = {}
     for agent in turn.agents:
         if agent.output:
             ids = recorded[agent.span.span_id] = {c.call_id for m in agent.output for c in m.calls}
             around = turn.tree.place(agent).agent
-            if not ids or None in ids or around is None or not ids <= recorded.get(around.span.span_id, set()):
+            if (
+                not ids
+                or None in ids
+                or around is None
+                or not ids <= recorded.get(around.span.span_id, set())
+            ):
                 yield agent, agent.output
 
 
 def _repeated_ids(places: _Places) -> set[str]:
-    """Ids that name two calls, as of emitters that number calls anew in each answer: they identify nothing."""
+    """Ids that name two calls, as of emitters that number calls anew in each answer: they identify
+    nothing.
+    """
     requested: list[str] = []
     for output in places.requests:
         for message in output.messages:
@@ -125,11 +146,15 @@ def _requested_calls(places: _Places, unreliable: set[str]) -> list[Call]:
             request = _request_in(output, call, message, trusted=call.call_id not in unreliable)
             # not the end of the model call: tools may run inside of it
             order = (output.step.span.start_ns, number, position)
-            found.append(Call(order, call.name, request.call.call_id, call.arguments, request=request))
+            found.append(
+                Call(order, call.name, request.call.call_id, call.arguments, request=request)
+            )
     return found
 
 
-def _request_in(output: _Conversation, call: RequestedCall, message: Message, *, trusted: bool) -> Requested:
+def _request_in(
+    output: _Conversation, call: RequestedCall, message: Message, *, trusted: bool
+) -> Requested:
     if not trusted:
         call = RequestedCall(None, call.name, call.arguments)
     return Requested(output.step, output.agent, call, "calls" in message.damaged)
@@ -153,8 +178,12 @@ def _settle(call: Call) -> None:
         setattr(call, name, None if found is None else found.value)
 
 
-def _add_spans(calls: list[Call], places: _Places, unreliable: set[str], tools: Sequence[Tool]) -> None:
-    """Give each tool span to the request it answers: by id, else by name and arguments, else by name; in order."""
+def _add_spans(
+    calls: list[Call], places: _Places, unreliable: set[str], tools: Sequence[Tool]
+) -> None:
+    """Give each tool span to the request it answers: by id, else by name and arguments, else by
+    name; in order.
+    """
     by_id = {call.call_id: call for call in calls if call.call_id}
     executed = _executed(places, unreliable, tools)
     pending = [ran for ran in executed if not _attach(by_id.get(ran.call_id or ""), ran)]
@@ -162,7 +191,9 @@ def _add_spans(calls: list[Call], places: _Places, unreliable: set[str], tools: 
         return
     for exact in (True, False):
         waiting = _without_span(calls, exact=exact)
-        pending = [ran for ran in pending if not _attach(_pick(waiting, ran, by_id, exact=exact), ran)]
+        pending = [
+            ran for ran in pending if not _attach(_pick(waiting, ran, by_id, exact=exact), ran)
+        ]
     if not pending:
         return
     interrupted = InterruptedCalls(calls, _kind)
@@ -193,7 +224,9 @@ def _without_span(calls: Sequence[Call], *, exact: bool) -> Mapping[_Kind, deque
 
 
 def _place_by_spans(calls: Sequence[Call]) -> None:
-    """Put calls where their spans are: an agent's output contains all its requests at once, others worked meanwhile."""
+    """Put calls where their spans are: an agent's output contains all its requests at once, others
+    worked meanwhile.
+    """
     latest_ns: dict[int, int] = {}
     for call in calls:
         if call.request is not None:
@@ -208,8 +241,8 @@ def _pick(
 ) -> Call | None:
     """Take the first call that may be the same from `waiting`.
 
-    Ids that both sides know and that differ do not forbid it, as long as the span's id is nobody's: a model's API and a
-    framework may each have ids of their own.
+    Ids that both sides know and that differ do not forbid it, as long as the span's id is nobody's:
+    a model's API and a framework may each have ids of their own.
     """
     if ran.call_id in by_id:
         return None
@@ -228,14 +261,17 @@ def _attach(call: Call | None, ran: Executed) -> bool:
 
 
 def _resume(halts: InterruptedCalls, ran: Executed) -> bool:
-    """Whether a span without a request of its own is of a call that was interrupted, to be approved, and run later."""
+    """Whether a span without a request of its own is of a call that was interrupted, to be
+    approved, and run later.
+    """
     call = halts.resumed(ran)
     _attach(call, ran)
     return call is not None
 
 
 def _named_arguments(step: Step, schemas: dict[str, Any]) -> Json:
-    """A span's arguments; values recorded without names get those of the tool's schema, in its order.
+    """A span's arguments; values recorded without names get those of the tool's schema, in its
+    order.
 
     Without a schema they stay as they are: the value, or a list of them.
     """
@@ -249,7 +285,10 @@ def _named_arguments(step: Step, schemas: dict[str, Any]) -> Json:
         return values[0]
     if len(names) < len(values):
         return given or (values[0] if len(values) == 1 else values)
-    named = {name: _as_requested(value, properties[name]) for name, value in zip(names, values, strict=False)}
+    named = {
+        name: _as_requested(value, properties[name])
+        for name, value in zip(names, values, strict=False)
+    }
     return {**named, **given}
 
 
@@ -260,13 +299,21 @@ def _properties(schema: Any) -> dict[str, Any]:
 
 
 def _as_requested(value: Json, schema: Any) -> Json:
-    """A value; of what the schema calls text, the text, which may look like a number where it was recorded alone."""
-    is_text = isinstance(schema, dict) and schema.get("type") == "string" and isinstance(value, bool | int | float)
+    """A value; of what the schema calls text, the text, which may look like a number where it was
+    recorded alone.
+    """
+    is_text = (
+        isinstance(schema, dict)
+        and schema.get("type") == "string"
+        and isinstance(value, bool | int | float)
+    )
     return printed(value) if is_text else value
 
 
 class _Gathered:
-    """The calls that are known, to be found by id, or by name and arguments in their order, however many there are."""
+    """The calls that are known, to be found by id, or by name and arguments in their order, however
+    many there are.
+    """
 
     def __init__(self, calls: list[Call]) -> None:
         self.calls = calls
@@ -276,7 +323,8 @@ class _Gathered:
         self._ran_with: defaultdict[_Kind, list[Call]] | None = None
 
     def first(self, request: RequestedCall, taken: set[int], passed: _Passed) -> Call | None:
-        """The first call with these arguments, else the first whose arguments are not known, that is not taken yet.
+        """The first call with these arguments, else the first whose arguments are not known, that
+        is not taken yet.
 
         `passed` counts, for each kind, the calls at the front that are known to be taken.
         """
@@ -295,8 +343,8 @@ class _Gathered:
     def fuller(self, request: RequestedCall, taken: set[int], passed: _Passed) -> Call | None:
         """The first call that only its span records, not taken yet, with these arguments and more.
 
-        A tool's span may have the defaults of what the model left out. Such a call is not the one that is looked for
-        where their ids differ. `passed` counts as in `first`.
+        A tool's span may have the defaults of what the model left out. Such a call is not the one
+        that is looked for where their ids differ. `passed` counts as in `first`.
         """
         wanted = _items(request.arguments)
         kinds = [_having(request.name, x) for x in wanted]
@@ -348,7 +396,9 @@ class _Gathered:
         return self._alike
 
     def _filed_by_argument(self) -> defaultdict[_Kind, list[Call]]:
-        """The calls that only spans record, by each of their arguments, each list in their order."""
+        """The calls that only spans record, by each of their arguments, each list in their
+        order.
+        """
         if self._ran_with is None:
             self._ran_with = defaultdict(list)
             for call in sorted((x for x in self.calls if x.ran and not x.request), key=_order):
@@ -391,7 +441,9 @@ def _frozen(value: Json, depth: int) -> Hashable:
     return value
 
 
-def _add_tail(known: _Gathered, tail: _Conversation, unreliable: set[str], requesters: Requesters) -> None:
+def _add_tail(
+    known: _Gathered, tail: _Conversation, unreliable: set[str], requesters: Requesters
+) -> None:
     """Complete the calls by the input of a model call; a call that shows only there is added."""
     pairs, loose = paired(tail.messages, unreliable)
     taken: set[int] = set()
@@ -407,7 +459,9 @@ def _add_tail(known: _Gathered, tail: _Conversation, unreliable: set[str], reque
             known.add(call)
         taken.add(id(call))
         if call.repeated is None or call.arguments is None:
-            agent = requesters.agent(tail.step, repeating, tail.agent) if call.request is None else None
+            agent = (
+                requesters.agent(tail.step, repeating, tail.agent) if call.request is None else None
+            )
             known.complete(call, Requested(tail.step, agent, request, "calls" in repeating.damaged))
         if answer is not None:
             known.answer(call, _returned(tail, answer))
@@ -421,7 +475,8 @@ def _answered(
 ) -> Iterator[tuple[Answer, Call | None]]:
     """Results that answer no call in their conversation, with the calls that they are of.
 
-    In one that shows no call, results that name none are those of the turn's calls so far, if they are as many.
+    In one that shows no call, results that name none are those of the turn's calls so far, if they
+    are as many.
     """
     if is_alone and loose and not any(x[0].call_id for x in loose):
         calls = sorted((x for x in known.calls if x.order[0] < tail.step.span.start_ns), key=_order)

@@ -1,4 +1,6 @@
-"""Find the reports of one call that stand side by side: those of a framework's callbacks, and of the SDK below them."""
+"""Find the reports of one call that stand side by side: those of a framework's callbacks, and of
+the SDK below them.
+"""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -23,7 +25,9 @@ _MAX_ABOVE = 50
 """Agents in each other that are looked through."""
 
 _MAX_SLACK_NS = 20 * 10**6
-"""By how much the report of the inner layer may stick out: callbacks may be reported late, and to the millisecond."""
+"""By how much the report of the inner layer may stick out: callbacks may be reported late, and to
+the millisecond.
+"""
 
 _PARTS: tuple[Part, ...] = (
     "response_id",
@@ -60,7 +64,9 @@ ReportT = TypeVar("ReportT", bound=_Report)
 
 @dataclass(slots=True)
 class _Call(Generic[ReportT]):
-    """A call with its reports, each of an instrumentation of its own, and when the last of them ends."""
+    """A call with its reports, each of an instrumentation of its own, and when the last of them
+    ends.
+    """
 
     reports: list[ReportT] = field(default_factory=list)
     ended_ns: int = 0
@@ -101,33 +107,47 @@ class _Tool(_Report):
 def model_reports(calls: Sequence[Step], tree: Tree) -> list[list[Step]]:
     """Model calls, each as its reports, that of the framework first.
 
-    Reports are of one call if they are of different instrumentations, one lies in the time of the other and in no agent
-    but those around it, and they agree: in what was put out and in what was given or counted; where one lacks
-    what was put out, in what was given or counted. Unique ids of the same tool calls are enough.
+    Reports are of one call if they are of different instrumentations, one lies in the time of the
+    other and in no agent but those around it, and they agree: in what was put out and in what was
+    given or counted; where one lacks what was put out, in what was given or counted. Unique ids of
+    the same tool calls are enough.
     """
     return _joined([_model(x, tree) for x in calls], _is_same_model)
 
 
 def tool_reports(calls: Sequence[Step], tree: Tree) -> list[list[Step]]:
-    """Runs of tools, each as its reports, that of the framework first: of one tool, with one id or the same arguments.
+    """Runs of tools, each as its reports, that of the framework first: of one tool, with one id or
+    the same arguments.
 
     As model calls, they are of different instrumentations, and one lies in the time of the other.
     """
     return _joined([_Tool(x, tree) for x in calls], _is_same_tool)
 
 
-def _joined(reports: list[ReportT], is_same: Callable[[ReportT, ReportT], bool]) -> list[list[Step]]:
-    """In order of time, each report goes to the nearest call that still runs and that others report, or is a new one.
+def _joined(
+    reports: list[ReportT], is_same: Callable[[ReportT, ReportT], bool]
+) -> list[list[Step]]:
+    """In order of time, each report goes to the nearest call that still runs and that others
+    report, or is a new one.
 
-    `waiting` has, for what reports have in common and an instrumentation, the calls that this one has not reported yet.
+    `waiting` has, for what reports have in common and an instrumentation, the calls that this one
+    has not reported yet.
     """
     scopes = sorted({x.step.span.scope.name for x in reports})[:_MAX_SCOPES]
     waiting: dict[tuple[Hashable, str], deque[_Call[ReportT]]] = {}
     calls: list[_Call[ReportT]] = []
-    for report in sorted(reports, key=lambda x: (x.step.span.start_ns, -x.step.span.end_ns, x.step.span.span_id)):
+    for report in sorted(
+        reports, key=lambda x: (x.step.span.start_ns, -x.step.span.end_ns, x.step.span.span_id)
+    ):
         span, keys = report.step.span, report.keys
-        near = {id(x): x for key in keys for x in _running(waiting.get((key, span.scope.name)), report)}
-        alike = [x for x in islice(near.values(), _MAX_REPORTS) if any(is_same(y, report) for y in x.reports)]
+        near = {
+            id(x): x for key in keys for x in _running(waiting.get((key, span.scope.name)), report)
+        }
+        alike = [
+            x
+            for x in islice(near.values(), _MAX_REPORTS)
+            if any(is_same(y, report) for y in x.reports)
+        ]
         call = min(alike, key=lambda x: _apart_ns(x.reports[0], report), default=None)
         if call is None:
             call = _Call[ReportT]()
@@ -142,7 +162,9 @@ def _joined(reports: list[ReportT], is_same: Callable[[ReportT, ReportT], bool])
 
 
 def _running(waiting: deque[_Call[ReportT]] | None, report: ReportT) -> Iterator[_Call[ReportT]]:
-    """Of the calls that one of this instrumentation may report too, the first that still run; others are let go."""
+    """Of the calls that one of this instrumentation may report too, the first that still run;
+    others are let go.
+    """
     if not waiting:
         return
     span = report.step.span
@@ -153,7 +175,9 @@ def _running(waiting: deque[_Call[ReportT]] | None, report: ReportT) -> Iterator
 
 
 def _apart_ns(one: _Report, other: _Report) -> int:
-    return abs(one.step.span.start_ns - other.step.span.start_ns) + abs(one.step.span.end_ns - other.step.span.end_ns)
+    return abs(one.step.span.start_ns - other.step.span.start_ns) + abs(
+        one.step.span.end_ns - other.step.span.end_ns
+    )
 
 
 def _model(step: Step, tree: Tree) -> _Model:
@@ -164,18 +188,26 @@ def _is_same_model(outer: _Model, inner: _Model) -> bool:
     one, other = outer.identity, inner.identity
     if agree(one, other, "response_id", "text", "requested_ids", "names") is Verdict.DIFFERENT:
         return False
-    if one.requested_ids and one.requested_ids == other.requested_ids and are_unique(one.requested_ids):
+    if (
+        one.requested_ids
+        and one.requested_ids == other.requested_ids
+        and are_unique(one.requested_ids)
+    ):
         return True
     if not _is_inside(outer, inner) or agree(one, other, "question", "system") is Verdict.DIFFERENT:
         return False
     counts = [agree(one, other, count) for count in COUNTS]
     if Verdict.DIFFERENT in counts and Verdict.SAME not in counts:
         return False
-    is_counted = agree(one, other, "output_tokens") is Verdict.SAME and Verdict.DIFFERENT not in counts
+    is_counted = (
+        agree(one, other, "output_tokens") is Verdict.SAME and Verdict.DIFFERENT not in counts
+    )
     given = agree(one, other, "conversation")
     if _have_same_answer(one, other):
         return given is Verdict.SAME or is_counted
-    return _may_be_silent(outer, inner) and (given is Verdict.SAME or (is_counted and given is not Verdict.DIFFERENT))
+    return _may_be_silent(outer, inner) and (
+        given is Verdict.SAME or (is_counted and given is not Verdict.DIFFERENT)
+    )
 
 
 def _have_same_answer(one: CallIdentity, other: CallIdentity) -> bool:
@@ -203,7 +235,9 @@ def _is_same_tool(outer: _Tool, inner: _Tool) -> bool:
 
 
 def _is_inside(one: _Report, other: _Report) -> bool:
-    """Whether one of two reports lies in the time of the other, and both in the agents that one of them is in."""
+    """Whether one of two reports lies in the time of the other, and both in the agents that one of
+    them is in.
+    """
     first, second = one.step.span, other.step.span
     if second.start_ns >= first.end_ns and second.start_ns > first.start_ns:
         return False
@@ -214,7 +248,10 @@ def _is_inside(one: _Report, other: _Report) -> bool:
 
 
 def _is_within(outer: Span, inner: Span) -> bool:
-    return outer.start_ns - _MAX_SLACK_NS <= inner.start_ns and inner.end_ns <= outer.end_ns + _MAX_SLACK_NS
+    return (
+        outer.start_ns - _MAX_SLACK_NS <= inner.start_ns
+        and inner.end_ns <= outer.end_ns + _MAX_SLACK_NS
+    )
 
 
 def _agents(report: _Report) -> Iterator[Step]:
@@ -230,7 +267,10 @@ def _agents(report: _Report) -> Iterator[Step]:
 def _may_be_one_model(one: str | None, other: str | None) -> bool:
     """Whether two names may be of one model, the longer with its version or provider.
 
-    >>> _may_be_one_model("claude-haiku-latest", "anthropic/claude-haiku-20241022"), _may_be_one_model("a-1", "b-1")
+    >>> (
+    ...     _may_be_one_model("claude-haiku-latest", "anthropic/claude-haiku-20241022"),
+    ...     _may_be_one_model("a-1", "b-1"),
+    ... )
     (True, False)
     """
     if not one or not other:

@@ -15,7 +15,9 @@ from spanscore.turns.basis.tool_boundary import digest
 from spanscore.turns.dedup.merge import is_cut
 
 _UNIQUE = re.compile(r"[0-9A-Za-z]+[-_][0-9A-Za-z_-]{16,}|[0-9A-Za-z_-]{20,}")
-"""Ids that no two calls share by chance; those of test servers and small local ones are shorter, and repeat."""
+"""Ids that no two calls share by chance; those of test servers and small local ones are shorter,
+and repeat.
+"""
 
 Part: TypeAlias = Literal[
     "response_id",
@@ -50,25 +52,34 @@ class Verdict(Enum):
 
 @record()
 class CallIdentity:
-    """What one report of a model call records that another report of that call records as well, as far as it does.
+    """What one report of a model call records that another report of that call records as well, as
+    far as it does.
 
-    What was cut or redacted in the report is left out. Values are only to be compared: `of` may make them digests.
+    What was cut or redacted in the report is left out. Values are only to be compared: `of` may
+    make them digests.
     """
 
     response_id: str | None = None
     """The provider's id of the answer."""
 
     text: object = None
-    """The text of the answer without white space, which each instrumentation puts between parts in its own way."""
+    """The text of the answer without white space, which each instrumentation puts between parts in
+    its own way.
+    """
 
     calls: object = None
     """The tool calls that were requested, with their arguments, in order."""
 
     names: object = None
-    """The names of their tools, sorted. Instrumentations that lie above each other record arguments differently."""
+    """The names of their tools, sorted.
+
+    Instrumentations that lie above each other record arguments differently.
+    """
 
     requested_ids: tuple[str, ...] = ()
-    """The ids of these calls, sorted, without ids of items: an emitter records either those or the calls'."""
+    """The ids of these calls, sorted, without ids of items: an emitter records either those or the
+    calls'.
+    """
 
     question: object = None
     """The user's last message in the input."""
@@ -77,7 +88,9 @@ class CallIdentity:
     """The system prompt without white space."""
 
     conversation: tuple[Hashable, ...] = ()
-    """The user's messages in the input, and the ids of its calls and results: what any instrumentation records."""
+    """The user's messages in the input, and the ids of its calls and results: what any
+    instrumentation records.
+    """
 
     whole_input: object = None
     """The whole input but for system messages: what a proxy passes on as it came."""
@@ -89,7 +102,8 @@ class CallIdentity:
     def of(cls, step: Step, *parts: Part, as_digests: bool = False) -> "CallIdentity":
         """The named parts of what a step records.
 
-        `as_digests`: texts and messages are replaced by digests, for identities that are kept longer than their steps.
+        `as_digests`: texts and messages are replaced by digests, for identities that are kept
+        longer than their steps.
         """
         values: dict[str, Any] = {part: _VALUES[part](step) for part in parts}
         if as_digests:
@@ -99,7 +113,8 @@ class CallIdentity:
 
 
 def agree(one: CallIdentity, other: CallIdentity, *parts: Part) -> Verdict:
-    """Whether two identities agree in the named parts; no text, no calls and a count of 0 are nothing recorded.
+    """Whether two identities agree in the named parts; no text, no calls and a count of 0 are
+    nothing recorded.
 
     >>> one = CallIdentity(text="Paris", output_tokens=3)
     >>> agree(one, CallIdentity(text="Paris"), "text", "output_tokens")
@@ -152,7 +167,9 @@ def _names(step: Step) -> tuple[str, ...]:
 
 def _requested_ids(step: Step) -> tuple[str, ...]:
     called = chain.from_iterable(message.calls for message in _answer(step))
-    return tuple(sorted({call.call_id for call in called if call.call_id and not is_item(call.call_id)}))
+    return tuple(
+        sorted({call.call_id for call in called if call.call_id and not is_item(call.call_id)})
+    )
 
 
 def _question(step: Step) -> str | None:

@@ -18,9 +18,15 @@ MODEL_FACTS: Mapping[str, StepFact | None] = {
     "output_tokens": "tokens",
     "response_id": None,
 }
-"""What one report of a model call may have that another lacks, each with the fact that is damaged if it was cut."""
+"""What one report of a model call may have that another lacks, each with the fact that is damaged
+if it was cut.
+"""
 
-_TOOL_FACTS: Mapping[str, StepFact | None] = {"call_id": None, "arguments": "arguments", "error": None}
+_TOOL_FACTS: Mapping[str, StepFact | None] = {
+    "call_id": None,
+    "arguments": "arguments",
+    "error": None,
+}
 _COUNTS = ("input_tokens", "output_tokens")
 _MESSAGES = frozenset({"input", "output"})
 
@@ -31,18 +37,21 @@ def differ(one: object, other: object) -> bool:
 
 
 def merged(step: Step, other: Step) -> Step:
-    """One report of a model call, completed by another; of messages with the same texts, those with more calls count.
+    """One report of a model call, completed by another; of messages with the same texts, those with
+    more calls count.
 
-    LiteLLM's own span records the texts, and not always the calls beside them or their ids. A count of no tokens counts
-    less than one of some: what reads a stream may miss them. What was cut or redacted in one report is taken from the
-    other where it is whole there.
+    LiteLLM's own span records the texts, and not always the calls beside them or their ids. A count
+    of no tokens counts less than one of some: what reads a stream may miss them. What was cut or
+    redacted in one report is taken from the other where it is whole there.
     """
     filled = _fill(step, other, MODEL_FACTS)
     if _has_more_calls(other.input, filled.input):
         filled = replace(filled, input=other.input)
     if _has_more_calls(other.output, filled.output):
         filled = replace(filled, output=other.output)
-    missed: dict[str, Any] = {x: getattr(other, x) for x in _COUNTS if getattr(filled, x) == 0 and getattr(other, x)}
+    missed: dict[str, Any] = {
+        x: getattr(other, x) for x in _COUNTS if getattr(filled, x) == 0 and getattr(other, x)
+    }
     return replace(filled, **missed) if missed else filled
 
 
@@ -51,7 +60,9 @@ def merged_tools(step: Step, other: Step) -> Step:
     filled = _fill(step, other, _TOOL_FACTS)
     is_cut = "result" in filled.damaged and "result" not in other.damaged
     if other.has_result and (is_cut or not filled.has_result):
-        damaged = filled.damaged.difference({"result"}).union(other.damaged.intersection({"result"}))
+        damaged = filled.damaged.difference({"result"}).union(
+            other.damaged.intersection({"result"})
+        )
         filled = replace(filled, result=other.result, has_result=True, damaged=damaged)
     return filled
 
@@ -59,7 +70,8 @@ def merged_tools(step: Step, other: Step) -> Step:
 def _has_more_calls(theirs: Sequence[Message] | None, ours: Sequence[Message] | None) -> bool:
     """Whether messages name more calls, or more of their ids, than others with the same texts.
 
-    Of what is much longer only so much is looked at as there may be in theirs: many reports may be compared with it.
+    Of what is much longer only so much is looked at as there may be in theirs: many reports may be
+    compared with it.
     """
     if theirs is None or ours is None or theirs is ours or len(ours) > 2 * len(theirs):
         return False
@@ -86,11 +98,15 @@ def _called(messages: Sequence[Message]) -> Iterator[None]:
 
 
 def _fill(step: Step, other: Step, facts: Mapping[str, StepFact | None]) -> Step:
-    """`step`, with what it lacks, or has in part, taken from `other`, and damaged only as far as that is."""
+    """`step`, with what it lacks, or has in part, taken from `other`, and damaged only as far as
+    that is.
+    """
     found: dict[str, Any] = {}
     for field in facts:
         theirs = getattr(other, field)
-        if theirs is not None and (getattr(step, field) is None or _is_whole_of(step, other, field)):
+        if theirs is not None and (
+            getattr(step, field) is None or _is_whole_of(step, other, field)
+        ):
             found[field] = theirs
     if not found:
         return step
@@ -102,23 +118,33 @@ def _fill(step: Step, other: Step, facts: Mapping[str, StepFact | None]) -> Step
         taken.discard("tokens")
     if "output" in found and not _has_all_output(step, other):
         taken.discard("output")
-    return replace(filled, damaged=step.damaged.difference(taken).union(other.damaged.intersection(taken)))
+    return replace(
+        filled, damaged=step.damaged.difference(taken).union(other.damaged.intersection(taken))
+    )
 
 
 def _has_all_output(step: Step, other: Step) -> bool:
-    """Whether another report has all that a model produced. One of the same emitter may leave out calls beside a text.
+    """Whether another report has all that a model produced.
 
-    So it is known that no calls were requested only by a finish reason, or where another emitter reports the call.
+    One of the same emitter may leave out calls beside a text.
+
+    So it is known that no calls were requested only by a finish reason, or where another emitter
+    reports the call.
     """
     if any(x.calls for x in other.output or ()):
         return True
     if stopped_for_tools(step) or asks_for_tools(other):
         return False
-    return bool(step.finish_reasons or other.finish_reasons) or step.span.scope.name != other.span.scope.name
+    return (
+        bool(step.finish_reasons or other.finish_reasons)
+        or step.span.scope.name != other.span.scope.name
+    )
 
 
 def _is_whole_of(step: Step, other: Step, field: str) -> bool:
-    """Whether a report contains whole what another contains in part; not if it records much less of it."""
+    """Whether a report contains whole what another contains in part; not if it records much less of
+    it.
+    """
     ours, theirs = (getattr(x, field) if field in _MESSAGES else () for x in (step, other))
     if len(ours) > 2 * len(theirs) or not is_cut(step, field) or is_cut(other, field):
         return False

@@ -1,4 +1,6 @@
-"""One call that two instrumentations report is one call: find the reports of the same call and merge them."""
+"""One call that two instrumentations report is one call: find the reports of the same call and
+merge them.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -20,10 +22,11 @@ _BY_START = attrgetter("span.start_ns", "span.span_id")
 def model_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
     """The model calls among `steps`, each once, in order of time.
 
-    A call reported inside another one is the same call. Where two or more calls that record an answer lie inside one,
-    the outer is a wrapper that only sums up, and they are the calls. Reports side by side are the same call when they
-    share their response id, overlap in time and agree, or the later one only fetches the answer; and where several
-    instrumentations report, when they agree without such an id.
+    A call reported inside another one is the same call. Where two or more calls that record an
+    answer lie inside one, the outer is a wrapper that only sums up, and they are the calls. Reports
+    side by side are the same call when they share their response id, overlap in time and agree, or
+    the later one only fetches the answer; and where several instrumentations report, when they
+    agree without such an id.
     """
     calls = [x for x in steps if x.kind == "model"]
     inner: defaultdict[str, list[Step]] = defaultdict(list)
@@ -37,12 +40,16 @@ def model_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
     if len(set(responses)) < len(responses):
         calls = _without_siblings(calls, tree)
     if len({x.span.scope.name for x in calls}) > 1:
-        calls = [reduce(merged, reports) for reports in cross_instrumentation.model_reports(calls, tree)]
+        calls = [
+            reduce(merged, reports) for reports in cross_instrumentation.model_reports(calls, tree)
+        ]
     return sorted(calls, key=lambda x: (x.span.start_ns, len(x.input or ()), x.span.span_id))
 
 
 def counted(calls: Iterable[Step], tree: Tree) -> list[Step]:
-    """The steps whose tokens are a turn's: its model calls, and what sums up calls that record none."""
+    """The steps whose tokens are a turn's: its model calls, and what sums up calls that record
+    none.
+    """
     found = list(calls)
     summing: dict[str, Step] = {}
     with_tokens: set[str] = set()
@@ -67,14 +74,18 @@ def counted(calls: Iterable[Step], tree: Tree) -> list[Step]:
 def tool_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
     """The tool calls that `steps` report by spans, each once, in order of time.
 
-    A tool span right inside another one of the same name (the client's or server's side of MCP) is the same call, as
-    long as their ids and arguments do not contradict it; beside it, one of another instrumentation if they agree.
+    A tool span right inside another one of the same name (the client's or server's side of MCP) is
+    the same call, as long as their ids and arguments do not contradict it; beside it, one of
+    another instrumentation if they agree.
     """
     calls = [x for x in steps if x.kind == "tool"]
     if any(tree.place(x).tool is not None for x in calls):
         calls = _without_inner(calls, tree)
     if len({x.span.scope.name for x in calls}) > 1:
-        calls = [reduce(merged_tools, reports) for reports in cross_instrumentation.tool_reports(calls, tree)]
+        calls = [
+            reduce(merged_tools, reports)
+            for reports in cross_instrumentation.tool_reports(calls, tree)
+        ]
     return sorted(calls, key=_BY_START)
 
 
@@ -83,7 +94,9 @@ def _without_inner(calls: list[Step], tree: Tree) -> list[Step]:
     merged_into: dict[str, str] = {}
     for step in sorted(calls, key=lambda x: (tree.place(x).depth, x.span.span_id)):
         above = tree.place(step).tool
-        outer_id = None if above is None else merged_into.get(above.span.span_id, above.span.span_id)
+        outer_id = (
+            None if above is None else merged_into.get(above.span.span_id, above.span.span_id)
+        )
         outer = None if outer_id is None else found.get(outer_id)
         if outer is not None and outer_id is not None and _same_tool_call(outer, step):
             merged_into[step.span.span_id] = outer_id
@@ -96,13 +109,16 @@ def _without_inner(calls: list[Step], tree: Tree) -> list[Step]:
 def _without_nesting(calls: list[Step], inner: dict[str, list[Step]], tree: Tree) -> list[Step]:
     """Merge inward out, so that a call reported three times is merged twice.
 
-    What a wrapper lies in is a wrapper too: it contains the several calls that the inner one contains.
+    What a wrapper lies in is a wrapper too: it contains the several calls that the inner one
+    contains.
     """
     current = {x.span.span_id: x for x in calls}
     around_wrappers: set[str] = set()
     for step in sorted(calls, key=lambda x: (-tree.place(x).depth, x.span.span_id)):
         span_id = step.span.span_id
-        below = [current[x.span.span_id] for x in inner.get(span_id, ()) if x.span.span_id in current]
+        below = [
+            current[x.span.span_id] for x in inner.get(span_id, ()) if x.span.span_id in current
+        ]
         telling = [x for x in below if x.output is not None or x.output_tokens is not None]
         if len(telling) > 1 or span_id in around_wrappers:
             del current[span_id]
@@ -117,7 +133,9 @@ def _without_nesting(calls: list[Step], inner: dict[str, list[Step]], tree: Tree
 
 
 def _without_siblings(calls: list[Step], tree: Tree) -> list[Step]:
-    """Merge the reports that share a response id: into that of the framework, which has its place in an agent."""
+    """Merge the reports that share a response id: into that of the framework, which has its place
+    in an agent.
+    """
     found: list[Step] = []
     identities: list[CallIdentity] = []
     running: defaultdict[str, list[int]] = defaultdict(list)
@@ -126,7 +144,11 @@ def _without_siblings(calls: list[Step], tree: Tree) -> list[Step]:
         identity, twin = _identity(step), None
         if step.response_id:
             # What ended before this one started overlaps none of those that follow either.
-            begun = [at for at in running[step.response_id] if found[at].span.end_ns >= step.span.start_ns]
+            begun = [
+                at
+                for at in running[step.response_id]
+                if found[at].span.end_ns >= step.span.start_ns
+            ]
             running[step.response_id] = begun = begun[-_MAX_OF_RESPONSE:]
             twin = _twin(step, identity, found, identities, begun)
             if twin is None and _only_fetches(step):
@@ -156,7 +178,9 @@ def _twin(
     """Of calls with one response id, the first that may be the one that a step reports."""
     for at in begun:
         is_same_scope = found[at].span.scope.name == step.span.scope.name
-        if _overlap(found[at], step) and not _contradict(identities[at], identity, is_same_scope=is_same_scope):
+        if _overlap(found[at], step) and not _contradict(
+            identities[at], identity, is_same_scope=is_same_scope
+        ):
             return at
     return None
 
@@ -175,7 +199,8 @@ def _identity(step: Step) -> CallIdentity:
 
 
 def _contradict(one: CallIdentity, other: CallIdentity, *, is_same_scope: bool) -> bool:
-    """Whether two reports record different answers or calls, or those of one instrumentation different questions.
+    """Whether two reports record different answers or calls, or those of one instrumentation
+    different questions.
 
     Servers that repeat their ids give several calls the same one.
     """

@@ -1,4 +1,6 @@
-"""Find a turn's plan: in what its main agent wrote before the first tool calls, or in a call of a tool for plans."""
+"""Find a turn's plan: in what its main agent wrote before the first tool calls, or in a call of a
+tool for plans.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,9 +13,11 @@ from spanscore.turns.facts.turn_steps import TurnSteps
 
 
 def before_tool_calls(turn: TurnSteps) -> Sourced | None:
-    """The last text of the main agent's models before the first tool calls, or beside them, that announces steps.
+    """The last text of the main agent's models before the first tool calls, or beside them, that
+    announces steps.
 
-    Some emitters leave the calls out beside a text: then the finish reason shows them. The last model call answers.
+    Some emitters leave the calls out beside a text: then the finish reason shows them. The last
+    model call answers.
     """
     planned: Sourced | None = None
     for model in turn.main:
@@ -32,11 +36,17 @@ def before_tool_calls(turn: TurnSteps) -> Sourced | None:
 def _announced(step: Step, messages: Sequence[Message]) -> Sourced | None:
     """The text of messages where it announces steps."""
     text = "\n".join(message.text or "" for message in messages)
-    return Sourced(step, "output", text, is_damaged(step, "output", messages)) if announced_steps(text) else None
+    return (
+        Sourced(step, "output", text, is_damaged(step, "output", messages))
+        if announced_steps(text)
+        else None
+    )
 
 
 def in_returned_messages(turn: TurnSteps) -> Sourced | None:
-    """The same of the messages that an agent or workflow returned, where its model calls show no tool calls."""
+    """The same of the messages that an agent or workflow returned, where its model calls show no
+    tool calls.
+    """
     if any(message.calls for model in turn.main for message in model.output or ()):
         return None
     for step in _returning(turn):
@@ -71,13 +81,17 @@ def _announced_before_calls(step: Step) -> Sourced | None:
 
 
 def set_down(turn: TurnSteps) -> Sourced | None:
-    """The steps that the main agent's first call of a tool for plans or to-do lists sets down, one on a line."""
+    """The steps that the main agent's first call of a tool for plans or to-do lists sets down, one
+    on a line.
+    """
     for model in turn.main:
         for message in model.output or ():
             steps = set_down_in(message)
             if steps:
                 text = "\n".join(f"{number}. {x}" for number, x in enumerate(steps, 1))
-                return Sourced(model, "output", text, is_damaged(model, "output", (message,), "calls"))
+                return Sourced(
+                    model, "output", text, is_damaged(model, "output", (message,), "calls")
+                )
     return None
 
 

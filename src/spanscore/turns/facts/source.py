@@ -13,8 +13,9 @@ from spanscore.turns.facts.turn_steps import TurnSteps
 class Sourced:
     """What one source contains: a value, the step that records it, and in which of its fields.
 
-    `field` is "resource" for an attribute of the span's resource, "calls" and "results" for those in messages.
-    `damaged`: it was cut or redacted on the way; the value is then what is left of it, or None.
+    `field` is "resource" for an attribute of the span's resource, "calls" and "results" for those
+    in messages. `damaged`: it was cut or redacted on the way; the value is then what is left of it,
+    or None.
     """
 
     step: Step
@@ -29,14 +30,18 @@ FoundT = TypeVar("FoundT")
 
 @dataclass(frozen=True, slots=True)
 class Source(Generic[SubjectT, FoundT]):
-    """One place where a fact may be, in words for people, and what finds it there for a turn (or a tool call)."""
+    """One place where a fact may be, in words for people, and what finds it there for a turn (or a
+    tool call).
+    """
 
     words: str
     find: Callable[[SubjectT], FoundT]
 
 
 FirstOf: TypeAlias = tuple[Source[SubjectT, Sourced | None], ...]
-"""The sources of a fact, of which the first that contains it wins; a whole one wins over damaged ones."""
+"""The sources of a fact, of which the first that contains it wins; a whole one wins over damaged
+ones.
+"""
 
 AllOf: TypeAlias = tuple[Source[TurnSteps, Sequence[Step]], ...]
 """The sources of a fact to which many steps contribute: those that may."""
@@ -54,7 +59,9 @@ def first(sources: FirstOf[SubjectT], subject: SubjectT) -> Sourced | None:
     return damaged
 
 
-def is_damaged(step: Step, fact: StepFact, messages: Sequence[Message] = (), part: MessageFact = "text") -> bool:
+def is_damaged(
+    step: Step, fact: StepFact, messages: Sequence[Message] = (), part: MessageFact = "text"
+) -> bool:
     """Whether a fact of a step, or this part of one of its messages, was cut or redacted."""
     if fact in step.damaged:
         return True

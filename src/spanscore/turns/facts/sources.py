@@ -1,4 +1,6 @@
-"""The order of sources of each fact, written down once: it builds the fact, explains it and documents it."""
+"""The order of sources of each fact, written down once: it builds the fact, explains it and
+documents it.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -16,11 +18,17 @@ _Steps: TypeAlias = Callable[[TurnSteps], Sequence[Step]]
 
 
 def _first_agent(turn: TurnSteps) -> Sequence[Step]:
-    """The outermost agent, unless its messages are one text in its model's input: a question in JSON."""
+    """The outermost agent, unless its messages are one text in its model's input: a question in
+    JSON.
+    """
     for agent in turn.first_agent:
         given = turn.main[0].input if turn.main else None
         question = conversation.last_user_message(given or ())
-        if given and question >= 0 and conversation.is_json_of(given[question].text, agent.input or ()):
+        if (
+            given
+            and question >= 0
+            and conversation.is_json_of(given[question].text, agent.input or ())
+        ):
             return ()
     return turn.first_agent
 
@@ -58,17 +66,29 @@ def _first_question(turn: TurnSteps) -> Sourced | None:
 
 
 def _called_with(turn: TurnSteps) -> Sourced | None:
-    step = next((x for x in (*turn.first_agent, *turn.other_agents, *turn.workflows) if x.input_text), None)
-    return None if step is None else Sourced(step, "input_text", step.input_text, is_damaged(step, "input"))
+    step = next(
+        (x for x in (*turn.first_agent, *turn.other_agents, *turn.workflows) if x.input_text), None
+    )
+    return (
+        None
+        if step is None
+        else Sourced(step, "input_text", step.input_text, is_damaged(step, "input"))
+    )
 
 
 def _called_with_part(turn: TurnSteps) -> Sourced | None:
-    """The plain argument of a function, where the prompt contains it among other words; a single word as a line."""
+    """The plain argument of a function, where the prompt contains it among other words; a single
+    word as a line.
+    """
     found = _called_with(turn)
     question = None if found is None else _first_question(turn)
     if found is None or question is None:
         return None
-    return found if found.value in (question.value if " " in found.value else question.value.splitlines()) else None
+    return (
+        found
+        if found.value in (question.value if " " in found.value else question.value.splitlines())
+        else None
+    )
 
 
 def _answer(step: Step) -> Sourced | None:
@@ -84,21 +104,32 @@ def _answer(step: Step) -> Sourced | None:
 
 
 def _agents_answer(turn: TurnSteps) -> Sourced | None:
-    """The last outermost agent's, unless that stands beside a model's tool calls, and another model call followed."""
+    """The last outermost agent's, unless that stands beside a model's tool calls, and another model
+    call followed.
+    """
     found = _answer(turn.outermost[-1]) if turn.outermost else None
     if found is None or found.field != "output_text":
         return found
-    outputs = (model.output or () for model in turn.facing[:-1] if turn.tree.place(model).agent is found.step)
+    outputs = (
+        model.output or ()
+        for model in turn.facing[:-1]
+        if turn.tree.place(model).agent is found.step
+    )
     is_beside = any(
-        any(message.calls for message in output) and any(message.text == found.value for message in output)
+        any(message.calls for message in output)
+        and any(message.text == found.value for message in output)
         for output in outputs
     )
     return None if is_beside else found
 
 
 def _models_answer(turn: TurnSteps) -> Sourced | None:
-    """The last main model call's; None where that requests a tool, before its text or after, for that is no answer."""
-    step = next((x for x in reversed(turn.main) if x.output is not None or "output" in x.damaged), None)
+    """The last main model call's; None where that requests a tool, before its text or after, for
+    that is no answer.
+    """
+    step = next(
+        (x for x in reversed(turn.main) if x.output is not None or "output" in x.damaged), None
+    )
     if step is None or conversation.waits_for_tools(step.output or ()):
         return None
     # its output may lack the call that it requested
@@ -107,18 +138,24 @@ def _models_answer(turn: TurnSteps) -> Sourced | None:
 
 
 def _handed_over(turn: TurnSteps) -> Sourced | None:
-    """The last model call's of an agent to which the main one handed over, by a tool call as its last word."""
+    """The last model call's of an agent to which the main one handed over, by a tool call as its
+    last word.
+    """
     last = next((x for x in reversed(turn.main) if x.output), None)
-    step = next((x for x in reversed(turn.facing) if x.output is not None or "output" in x.damaged), None)
+    step = next(
+        (x for x in reversed(turn.facing) if x.output is not None or "output" in x.damaged), None
+    )
     if last is None or step is None or step is last or not any(x.calls for x in last.output or ()):
         return None
     return _answer(step) if step.span.start_ns >= last.span.start_ns else None
 
 
 def _models_answer_part(turn: TurnSteps) -> Sourced | None:
-    """The last main model call's text, where the agent's answer is the texts of its model calls, joined.
+    """The last main model call's text, where the agent's answer is the texts of its model calls,
+    joined.
 
-    Some emitters leave out the text beside tool calls: then the answer need only end with the last call's text.
+    Some emitters leave out the text beside tool calls: then the answer need only end with the last
+    call's text.
     """
     last = _models_answer(turn)
     answer = _agents_answer(turn) if last is not None and last.value else None
@@ -132,7 +169,9 @@ def _models_answer_part(turn: TurnSteps) -> Sourced | None:
 
 
 def _others_answer(turn: TurnSteps) -> Sourced | None:
-    """The last answer of an agent, except of one inside another that answers; else the outermost workflow's."""
+    """The last answer of an agent, except of one inside another that answers; else the outermost
+    workflow's.
+    """
     answering = _topmost(turn, _answer)[-1:]
     return next((x for x in map(_answer, (*answering, *turn.workflows)) if x is not None), None)
 
@@ -140,7 +179,11 @@ def _others_answer(turn: TurnSteps) -> Sourced | None:
 def _returned_json(steps: _Steps, turn: TurnSteps) -> Sourced | None:
     """What a function returned that is no text."""
     step = next((x for x in steps(turn) if x.output_json is not None), None)
-    return None if step is None else Sourced(step, "output_json", step.output_json, is_damaged(step, "output"))
+    return (
+        None
+        if step is None
+        else Sourced(step, "output_json", step.output_json, is_damaged(step, "output"))
+    )
 
 
 def _topmost(turn: TurnSteps, records: Callable[[Step], object]) -> list[Step]:
@@ -161,20 +204,30 @@ def _topmost(turn: TurnSteps, records: Callable[[Step], object]) -> list[Step]:
 
 
 def _lost_messages(step: Step) -> bool:
-    """Whether messages that a step was given were cut off or dropped, and not only a function's argument."""
+    """Whether messages that a step was given were cut off or dropped, and not only a function's
+    argument.
+    """
     return "input" in step.damaged and step.input_text is None
 
 
 def _instructions(steps: _Steps, turn: TurnSteps) -> Sourced | None:
-    """The first that are recorded; damaged where an earlier step lost some, which may have been others."""
+    """The first that are recorded; damaged where an earlier step lost some, which may have been
+    others.
+    """
     lost: Sourced | None = None
     for step in steps(turn):
         if step.system:
-            return Sourced(step, "system", step.system, lost is not None or is_damaged(step, "system"))
+            return Sourced(
+                step, "system", step.system, lost is not None or is_damaged(step, "system")
+            )
         text = conversation.system_text(step.input or ())
         if text is not None:
             messages = [x for x in step.input or () if x.role == "system"]
-            damaged = lost is not None or "system" in step.damaged or any("text" in x.damaged for x in messages)
+            damaged = (
+                lost is not None
+                or "system" in step.damaged
+                or any("text" in x.damaged for x in messages)
+            )
             return Sourced(step, "input", text, damaged)
         if lost is None and ("system" in step.damaged or _lost_messages(step)):
             lost = Sourced(step, "system", None, damaged=True)
@@ -182,7 +235,9 @@ def _instructions(steps: _Steps, turn: TurnSteps) -> Sourced | None:
 
 
 def _past(step: Step, start: conversation.Opening, *, is_whole: bool) -> Sourced:
-    """What came before the question of a step; `is_whole`: that is all there was, so that nothing is an empty one."""
+    """What came before the question of a step; `is_whole`: that is all there was, so that nothing
+    is an empty one.
+    """
     before = start.messages[: max(start.question, 0)]
     past = conversation.history(start)
     is_known = bool(past) or (is_whole and start.question >= 0)
@@ -217,32 +272,47 @@ def _history_before_question(turn: TurnSteps) -> Sourced | None:
     found = None if question is None else _before_question(question.step, turn)
     if lost is None or (found is not None and found.step is lost):
         return found
-    return Sourced(lost, "input", None if found is None else found.value, damaged=True)  # it may have contained more
+    # it may have contained more
+    return Sourced(lost, "input", None if found is None else found.value, damaged=True)
 
 
 def _before_question(step: Step, turn: TurnSteps) -> Sourced:
-    """What a step was given before the question; the input of an agent alone may be only what is new."""
+    """What a step was given before the question; the input of an agent alone may be only what is
+    new.
+    """
     return _past(step, conversation.opening(step.input or ()), is_whole=_starts_conversation(turn))
 
 
 def _starts_conversation(turn: TurnSteps) -> bool:
-    """Whether the first request shows that nothing came before the question, which all later ones have.
+    """Whether the first request shows that nothing came before the question, which all later ones
+    have.
 
-    Some emitters record only what is new since the last request, or the latest message of each role.
+    Some emitters record only what is new since the last request, or the latest message of each
+    role.
     """
     request = _first_request(turn)
-    if request is None or any(x.input and conversation.last_user_message(x.input) < 0 for x in turn.main):
+    if request is None or any(
+        x.input and conversation.last_user_message(x.input) < 0 for x in turn.main
+    ):
         return False
     shown = conversation.opening(request.input or ())
     is_own = _is_of_turn(shown.messages[shown.question + 1 :])
-    return is_own and shown.question >= 0 and not request.input_is_part and not conversation.history(shown)
+    return (
+        is_own
+        and shown.question >= 0
+        and not request.input_is_part
+        and not conversation.history(shown)
+    )
 
 
 def _is_of_turn(messages: Sequence[Message]) -> bool:
-    """Whether only calls and their results follow the question, so that they are of the same turn."""
+    """Whether only calls and their results follow the question, so that they are of the same
+    turn.
+    """
     requested = {call.call_id for message in messages for call in message.calls}
     return all(
-        message.calls or (message.results and requested.issuperset(result.call_id for result in message.results))
+        message.calls
+        or (message.results and requested.issuperset(result.call_id for result in message.results))
         for message in messages
     )
 
@@ -265,50 +335,65 @@ def _named(steps: _Steps, turn: TurnSteps) -> Sourced | None:
 
 
 def _first_named(turn: TurnSteps) -> Sequence[Step]:
-    """The agents that may record the name of the first: those inside of it, unless it calls a model itself.
+    """The agents that may record the name of the first: those inside of it, unless it calls a model
+    itself.
 
-    Else those inside or beside are others, that it called or handed over to. But one whose model received the
-    same instructions is the first agent once more.
+    Else those inside or beside are others, that it called or handed over to. But one whose model
+    received the same instructions is the first agent once more.
     """
     if not turn.first_agent:
         return turn.other_agents
     first = turn.first_agent[0]
     instructions = {
-        id(turn.tree.place(model).agent): conversation.system_text(model.input or ()) for model in reversed(turn.models)
+        id(turn.tree.place(model).agent): conversation.system_text(model.input or ())
+        for model in reversed(turn.models)
     }
     own, may_wrap = instructions.get(id(first)), id(first) not in instructions
     return [
         agent
         for agent in turn.other_agents
-        if (may_wrap and turn.tree.place(agent).agents) or (own and instructions.get(id(agent)) == own)
+        if (may_wrap and turn.tree.place(agent).agents)
+        or (own and instructions.get(id(agent)) == own)
     ]
 
 
 SOURCES: dict[str, FirstOf[TurnSteps]] = {
     "user_input": (
         Source(
-            "what a decorated agent or workflow was called with, where a prompt is built around it", _called_with_part
+            "what a decorated agent or workflow was called with, where a prompt is built around it",
+            _called_with_part,
         ),
-        *(Source(f"what the user said last in {words}", partial(_question, steps)) for words, steps in _GIVEN),
+        *(
+            Source(f"what the user said last in {words}", partial(_question, steps))
+            for words, steps in _GIVEN
+        ),
         Source("what a decorated agent or workflow was called with", _called_with),
     ),
     "final_output": (
         Source(
-            "the text of the last main model call, where the agent's answer is what all of them said, put together",
+            "the text of the last main model call, where the agent's answer is what all of them"
+            " said, put together",
             _models_answer_part,
         ),
         Source(
-            "the outermost agent's answer (of several in a row the last one's): its last message, else the text it "
-            "returned",
+            "the outermost agent's answer (of several in a row the last one's): its last message,"
+            " else the text it returned",
             _agents_answer,
         ),
         Source("the text of the last main model call, if it asked for no tool", _models_answer),
-        Source("that of the last model call of an agent to which the main one handed over", _handed_over),
         Source(
-            "what the outermost agent (of several in a row the last one) returned where that is no text, as JSON",
+            "that of the last model call of an agent to which the main one handed over",
+            _handed_over,
+        ),
+        Source(
+            "what the outermost agent (of several in a row the last one) returned where that is no"
+            " text, as JSON",
             partial(_returned_json, lambda turn: turn.outermost[-1:]),
         ),
-        Source("what another agent (of several the last one) or a workflow answered or returned", _others_answer),
+        Source(
+            "what another agent (of several the last one) or a workflow answered or returned",
+            _others_answer,
+        ),
         Source(
             "what a workflow returned where that is no text, as JSON",
             partial(_returned_json, lambda turn: turn.workflows),
@@ -319,30 +404,42 @@ SOURCES: dict[str, FirstOf[TurnSteps]] = {
             "the outermost agent's instructions, else the system messages in its input",
             partial(_instructions, lambda turn: turn.first_agent),
         ),
-        Source("those of the first main model call that has any", partial(_instructions, lambda turn: turn.main)),
+        Source(
+            "those of the first main model call that has any",
+            partial(_instructions, lambda turn: turn.main),
+        ),
         Source("those of another agent", partial(_instructions, lambda turn: turn.other_agents)),
     ),
     "plan": (
-        Source("the plan that the agent's span, or the span nearest the root, states (`spanscore.plan`)", stated.plan),
         Source(
-            "the text beside the first tool calls of the main agent, else the last text before them, that announces "
-            "two steps or more",
+            "the plan that the agent's span, or the span nearest the root, states"
+            " (`spanscore.plan`)",
+            stated.plan,
+        ),
+        Source(
+            "the text beside the first tool calls of the main agent, else the last text before"
+            " them, that announces two steps or more",
             plans.before_tool_calls,
         ),
         Source(
-            "the same of the messages that an agent or workflow returned, if no model call shows them",
+            "the same of the messages that an agent or workflow returned, if no model call shows"
+            " them",
             plans.in_returned_messages,
         ),
-        Source("the list that the main agent's first call of a tool for plans or to-do lists holds", plans.set_down),
+        Source(
+            "the list that the main agent's first call of a tool for plans or to-do lists holds",
+            plans.set_down,
+        ),
     ),
     "history": (
         Source(
-            "what came before the question in the input of the first main model call, where that holds more",
+            "what came before the question in the input of the first main model call, where that"
+            " holds more",
             _models_history,
         ),
         Source(
-            "what came before it where the question was found; nothing, where the request of a main model call shows "
-            "that nothing did",
+            "what came before it where the question was found; nothing, where the request of a main"
+            " model call shows that nothing did",
             _history_before_question,
         ),
     ),
@@ -352,7 +449,8 @@ SOURCES: dict[str, FirstOf[TurnSteps]] = {
     ),
     "user_id": (
         Source(
-            "the span nearest the root that names a user, by an attribute or a log record", partial(_nearest, "user_id")
+            "the span nearest the root that names a user, by an attribute or a log record",
+            partial(_nearest, "user_id"),
         ),
         Source("the resource's `user.id`", partial(_of_resource, "user.id")),
     ),
@@ -364,7 +462,8 @@ SOURCES: dict[str, FirstOf[TurnSteps]] = {
     ),
     "expected": (
         Source(
-            "what the span nearest the root states that the turn should come to (`spanscore.expected.*`)",
+            "what the span nearest the root states that the turn should come to"
+            " (`spanscore.expected.*`)",
             stated.expected,
         ),
     ),
@@ -380,11 +479,15 @@ OFFERED: AllOf = (
 )
 """Where tools on offer are listed: all of them count, each tool as it is listed first."""
 
-DESCRIBED: AllOf = (Source("the tool's own span, where no list holds more than its name", lambda turn: turn.tools),)
+DESCRIBED: AllOf = (
+    Source("the tool's own span, where no list holds more than its name", lambda turn: turn.tools),
+)
 
 
 def _counting(turn: TurnSteps) -> Sequence[Step]:
-    return _topmost(turn, lambda step: step.input_tokens is not None or step.output_tokens is not None)
+    return _topmost(
+        turn, lambda step: step.input_tokens is not None or step.output_tokens is not None
+    )
 
 
 TOKENS: AllOf = (
@@ -395,7 +498,9 @@ TOKENS: AllOf = (
     Source("the outermost agents' own count", lambda turn: turn.outermost),
     Source("that of the agents inside them, without those inside one that counts", _counting),
 )
-"""Where tokens are counted: the first source that has any count is added up, for what went in and what came out."""
+"""Where tokens are counted: the first source that has any count is added up, for what went in and
+what came out.
+"""
 
 
 def listed(steps: Sequence[Step]) -> Iterator[Sourced]:

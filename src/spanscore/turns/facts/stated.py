@@ -1,4 +1,6 @@
-"""Where a turn's plan and expectation are stated: on a span of its main agent, or on one around that."""
+"""Where a turn's plan and expectation are stated: on a span of its main agent, or on one around
+that.
+"""
 
 from typing import Literal
 
@@ -21,11 +23,15 @@ def _nearest(fact: Literal["plan", "expected"], turn: TurnSteps) -> Sourced | No
     stating = [x for x in turn.steps if getattr(x, fact) is not None or fact in x.damaged]
     own = [x for x in stating if _is_of_main_agent(x, turn)]
     step = min(own, key=turn.depth, default=None)
-    return None if step is None else Sourced(step, fact, getattr(step, fact), is_damaged(step, fact))
+    return (
+        None if step is None else Sourced(step, fact, getattr(step, fact), is_damaged(step, fact))
+    )
 
 
 def _is_of_main_agent(step: Step, turn: TurnSteps) -> bool:
-    """Whether a step is of the agent that faces the user, or around it: what another one plans is its own."""
+    """Whether a step is of the agent that faces the user, or around it: what another one plans is
+    its own.
+    """
     place = turn.tree.place(step)
     deepest = max(1, turn.tree.place(turn.main[0]).agents) if turn.main else 1
     return not place.in_tool and place.agents + (step.kind == "agent") <= deepest

@@ -1,4 +1,6 @@
-"""The steps of one turn sorted by what they are, which is how the sources of its facts are found."""
+"""The steps of one turn sorted by what they are, which is how the sources of its facts are
+found.
+"""
 
 from collections.abc import Sequence
 
@@ -9,13 +11,15 @@ from spanscore.turns.dedup import nested
 
 
 class TurnSteps:
-    """The steps of one turn, sorted by what they are; `main` are the model calls of the agent that answers the user.
+    """The steps of one turn, sorted by what they are; `main` are the model calls of the agent that
+    answers the user.
 
-    That agent is the outermost one that calls a model itself: around it may lie agents that only pass on. A model call
-    beside all agents (one that finds a title, say) is not main, unless there are no others. What a tool does is its
-    own: an agent or model call inside of one does not face the user, unless there are no others. Of those that do,
-    `first_agent` is the outermost agent as a list of one or none, `other_agents` are the rest, and `facing` are the
-    model calls of the main agent and of those to which it can hand over.
+    That agent is the outermost one that calls a model itself: around it may lie agents that only
+    pass on. A model call beside all agents (one that finds a title, say) is not main, unless there
+    are no others. What a tool does is its own: an agent or model call inside of one does not face
+    the user, unless there are no others. Of those that do, `first_agent` is the outermost agent as
+    a list of one or none, `other_agents` are the rest, and `facing` are the model calls of the main
+    agent and of those to which it can hand over.
     """
 
     def __init__(self, steps: Sequence[Step], tree: Tree) -> None:
@@ -30,8 +34,12 @@ class TurnSteps:
         self.outermost = [agent for agent in agents if tree.place(agent).agents == 0]
         depths = [tree.place(model).agents for model in models]
         shallowest = min(filter(None, depths), default=0)
-        self.facing = [model for model, depth in zip(models, depths, strict=True) if depth >= shallowest]
-        self.main = [model for model, depth in zip(models, depths, strict=True) if depth == shallowest]
+        self.facing = [
+            model for model, depth in zip(models, depths, strict=True) if depth >= shallowest
+        ]
+        self.main = [
+            model for model, depth in zip(models, depths, strict=True) if depth == shallowest
+        ]
 
     def depth(self, step: Step) -> tuple[int, int, str]:
         """Sorts steps from the root down, those of one depth by time."""
@@ -40,8 +48,8 @@ class TurnSteps:
     def agent_of(self, step: Step) -> str | None:
         """The name of the agent that a model call or tool call belongs to.
 
-        What lies in a tool, with no agent between, is not of the agent that called the tool, but of one that the tool
-        records that it runs.
+        What lies in a tool, with no agent between, is not of the agent that called the tool, but of
+        one that the tool records that it runs.
         """
         place = self.tree.place(step)
         if place.tool is not None:
@@ -57,18 +65,24 @@ class TurnSteps:
         )
 
     def target(self, opening: Step | None) -> Span:
-        """The span that gets the scores: the outermost agent's if there is one, else the top of the turn."""
+        """The span that gets the scores: the outermost agent's if there is one, else the top of the
+        turn.
+        """
         if opening is not None:
             return opening.span
         top = self.tree.top
         return self.outermost[0].span if len(self.outermost) == 1 or top is None else top
 
 
-def _facing_user(agents: list[Step], models: list[Step], tree: Tree) -> tuple[list[Step], list[Step]]:
+def _facing_user(
+    agents: list[Step], models: list[Step], tree: Tree
+) -> tuple[list[Step], list[Step]]:
     """The agents and model calls that lie in no tool; all, where all do."""
     in_tools = {tree.place(step).in_tool for step in (*agents, *models)}
     if len(in_tools) < 2:
         return agents, models
-    outside = ([step for step in steps if not tree.place(step).in_tool] for steps in (agents, models))
+    outside = (
+        [step for step in steps if not tree.place(step).in_tool] for steps in (agents, models)
+    )
     of_agents, of_models = outside
     return of_agents, of_models

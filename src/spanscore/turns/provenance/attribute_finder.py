@@ -1,4 +1,6 @@
-"""Find the attribute that contains what a dialect read from a span: change one and read the span again."""
+"""Find the attribute that contains what a dialect read from a span: change one and read the span
+again.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,10 +16,14 @@ _MIN_WORD_CHARS = 4
 _MAX_WORDS = 3
 _MAX_NAMED = 3  # parts that contain one value jointly and are worth naming
 _MAX_JOINT = 20
-"""Parts of which those are looked for that contain a value only jointly, as a name that must stand in two places."""
+"""Parts of which those are looked for that contain a value only jointly, as a name that must stand
+in two places.
+"""
 
 _MAX_READ_PARTS = 2_000_000
-"""How many parts are read again for all facts of one turn: some ten seconds; what is then left names no part."""
+"""How many parts are read again for all facts of one turn: some ten seconds; what is then left
+names no part.
+"""
 _PLAIN = re.compile(r"[^\W_][\w .,:;?-]*")  # reads the same however often it is encoded
 _WORD = re.compile(r"[^\W_]+")
 _CHANGED_END = "~"
@@ -29,7 +35,9 @@ FactGetter: TypeAlias = Callable[[Step], Any]
 """What a step contains of one fact."""
 
 _Differs: TypeAlias = Callable[[Sequence[Any]], bool | None]
-"""Whether a fact is another one with these parts changed; None where the span then is something else."""
+"""Whether a fact is another one with these parts changed; None where the span then is something
+else.
+"""
 
 
 class Rereader(Protocol):
@@ -49,7 +57,9 @@ class Rereader(Protocol):
 
 
 class AttributeFinder:
-    """Finds the parts that contain the facts of one turn; the work for all of them in sum is bounded."""
+    """Finds the parts that contain the facts of one turn; the work for all of them in sum is
+    bounded.
+    """
 
     def __init__(self, rereader: Rereader) -> None:
         self._rereader = rereader
@@ -57,11 +67,13 @@ class AttributeFinder:
         self._known: dict[int, tuple[Step, Sequence[tuple[Any, str]]]] = {}
 
     def parts(self, step: Step, getter: FactGetter, value: Any) -> list[Any]:
-        """The parts of a step's span that contain what `getter` shows; `value` is that, or what is alike in it.
+        """The parts of a step's span that contain what `getter` shows; `value` is that, or what is
+        alike in it.
 
-        First the value, or a piece of its text, is made another wherever it stands: where that shows, there the value
-        was read, even if other parts repeat it. Else it is looked for by leaving out parts with a word of it. None
-        where the span by itself does not contain the value.
+        First the value, or a piece of its text, is made another wherever it stands: where that
+        shows, there the value was read, even if other parts repeat it. Else it is looked for by
+        leaving out parts with a word of it. None where the span by itself does not contain the
+        value.
         """
         original = getter(self._rereader.without(step))
         if original is None or original != getter(step):
@@ -74,7 +86,10 @@ class AttributeFinder:
 
         for old, new in _changes(value):
             containing = [x for x, text in contents if contains(text, old)]
-            found = self._search(containing, lambda x: differs(self._rereader.with_text(step, x, old, new)))  # noqa: B023 - used up within the round
+            found = self._search(
+                containing,
+                lambda x: differs(self._rereader.with_text(step, x, old, new)),  # noqa: B023 - used up within the round
+            )
             if found:
                 return found
         likely = [x for x, text in contents if _may_contain(text, value)]
@@ -87,7 +102,8 @@ class AttributeFinder:
         return self._known[id(step)][1]
 
     def _search(self, parts: Sequence[Any], differs: _Differs) -> list[Any]:
-        """Those of these parts that, changed each by itself, make a difference; else the few that do so jointly.
+        """Those of these parts that, changed each by itself, make a difference; else the few that
+        do so jointly.
 
         Where all of them make none they are passed by at once, else they are halved.
         """
@@ -106,7 +122,9 @@ class AttributeFinder:
 
 
 def _needed(parts: Sequence[Any], differs: _Differs) -> list[Any]:
-    """Of parts that make a difference jointly those that it takes; none where these are too many to be named."""
+    """Of parts that make a difference jointly those that it takes; none where these are too many to
+    be named.
+    """
     needed = list(parts)
     for part in parts:
         rest = [x for x in needed if x is not part]
@@ -116,12 +134,16 @@ def _needed(parts: Sequence[Any], differs: _Differs) -> list[Any]:
 
 
 def contains(text: str, piece: str) -> bool:
-    """Whether the text of a part contains a piece of a value; `""` is the empty text, by itself or in JSON."""
+    """Whether the text of a part contains a piece of a value; `""` is the empty text, by itself or
+    in JSON.
+    """
     return piece in text or (piece == _EMPTY and not text)
 
 
 def _may_contain(text: str, value: Any) -> bool:
-    """Whether a part contains a word of a value, or the value as JSON or Python prints it; or a number to add."""
+    """Whether a part contains a word of a value, or the value as JSON or Python prints it; or a
+    number to add.
+    """
     if isinstance(value, int) and text.isdecimal():
         return True
     for leaf in _leaves(value):
@@ -134,7 +156,9 @@ def _may_contain(text: str, value: Any) -> bool:
 
 
 def _changes(value: Any) -> Iterator[tuple[str, str]]:
-    """What is looked for, each with what is put in its place: pieces of the value's text, else what it has instead."""
+    """What is looked for, each with what is put in its place: pieces of the value's text, else what
+    it has instead.
+    """
     for piece in _pieces(value):
         yield piece, piece + _CHANGED_END
     leaf = next(_leaves(value), None)
@@ -146,9 +170,11 @@ def _changes(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _pieces(value: Any) -> Iterator[str]:
-    """The longest plain piece of text in a value, by which its place in the span is found; then its longest words.
+    """The longest plain piece of text in a value, by which its place in the span is found; then its
+    longest words.
 
-    The words are for text that was recorded chunk by chunk, and their longest part for a name that is made of several.
+    The words are for text that was recorded chunk by chunk, and their longest part for a name that
+    is made of several.
     """
     texts = (x for x in _leaves(value) if isinstance(x, str))
     pieces = (x for text in texts for x in _PLAIN.findall(text[: _MAX_CHARS * 10]))
@@ -157,11 +183,15 @@ def _pieces(value: Any) -> Iterator[str]:
         words = sorted(longest.split(), key=len, reverse=True)[:_MAX_WORDS]
         part = max(words[0].split(_JOINT), key=len)
         yield longest
-        yield from (x for x in dict.fromkeys((*words, part)) if x != longest and len(x) >= _MIN_WORD_CHARS)
+        yield from (
+            x for x in dict.fromkeys((*words, part)) if x != longest and len(x) >= _MIN_WORD_CHARS
+        )
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """The texts, numbers, truth values and nulls in a JSON value, not the keys; and what is empty."""
+    """The texts, numbers, truth values and nulls in a JSON value, not the keys; and what is
+    empty.
+    """
     waiting = [value]
     for _ in range(_MAX_LEAVES):
         if not waiting:

@@ -17,7 +17,9 @@ from spanscore.turns.provenance.attribute_finder import AttributeFinder, FactGet
 from spanscore.turns.stitch.fragment import Join
 
 MAX_EXPLAINED = 50
-"""How many of a turn's tool calls, of its tools on offer and of its counts of tokens are explained: the first."""
+"""How many of a turn's tool calls, of its tools on offer and of its counts of tokens are explained:
+the first.
+"""
 
 _MAX_LOST = 4  # of one fact in one span
 _MAX_BESIDE = 1000
@@ -26,7 +28,9 @@ _MAX_BESIDE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value came from. `attributes` are the attributes (or other parts) of the step's span that contained it.
+    """Where a value came from.
+
+    `attributes` are the attributes (or other parts) of the step's span that contained it.
 
     They are empty where no single one does. `damaged`: the value was cut or redacted on the way.
     """
@@ -53,13 +57,17 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """The origin of a fact, None where the trace lacks it; and its other sources, which come later in the order."""
+    """The origin of a fact, None where the trace lacks it; and its other sources, which come later
+    in the order.
+    """
 
     origin: Origin | None
     lost: tuple[Origin, ...] = ()
 
     def to_json(self) -> dict[str, Any] | None:
-        """The origin as JSON, with the other sources and whether they agree; None where the trace lacks the fact."""
+        """The origin as JSON, with the other sources and whether they agree; None where the trace
+        lacks the fact.
+        """
         if self.origin is None:
             return None
         lost = [{**x.to_json(), "agrees": x.value == self.origin.value} for x in self.lost]
@@ -83,7 +91,9 @@ class Explanation:
         """What `spanscore inspect --explain --jsonl` adds to an agent trace."""
         return {
             **{name: x.to_json() for name, x in self.facts.items()},
-            "tool_calls": [{name: x.to_json() for name, x in call.items()} for call in self.tool_calls],
+            "tool_calls": [
+                {name: x.to_json() for name, x in call.items()} for call in self.tool_calls
+            ],
             "available_tools": {name: x.to_json() for name, x in self.tools.items()},
             "usage": [{**x.to_json(), "tokens": x.value} for x in self.tokens],
             "joins": [x._asdict() for x in self.joins],
@@ -91,14 +101,20 @@ class Explanation:
 
 
 def explain(turn: TurnSteps, rereader: Rereader, reading: Reading) -> Explanation:
-    """Explain every fact of a turn of a reading. The work is bounded, but far more than building the turn is."""
+    """Explain every fact of a turn of a reading.
+
+    The work is bounded, but far more than building the turn is.
+    """
     explaining = _Explaining(turn, rereader, reading)
     offered = available_tools(turn)[0] or ()
     calls = tool_calls.rebuild(turn, offered)[:MAX_EXPLAINED]
     return Explanation(
         {name: explaining.fact(name, sources, turn) for name, sources in sources.SOURCES.items()},
         tuple(
-            {name: explaining.fact(name, sources, call) for name, sources in call_facts.CALL_SOURCES.items()}
+            {
+                name: explaining.fact(name, sources, call)
+                for name, sources in call_facts.CALL_SOURCES.items()
+            }
             for call in calls
         ),
         explaining.tools(offered),
@@ -130,7 +146,9 @@ class _Explaining:
             if found is None or found.value == () or (found.step.span.span_id, found.field) in seen:
                 continue
             seen.add((found.step.span.span_id, found.field))
-            origins = self._origins(name, source.words, found, subject if isinstance(subject, Call) else None)
+            origins = self._origins(
+                name, source.words, found, subject if isinstance(subject, Call) else None
+            )
             if found.step is winner.step and found.field == winner.field:
                 origin, lost = origins[:1], lost + origins[1:]
             else:
@@ -157,7 +175,10 @@ class _Explaining:
             found = sources.tokens(source.find(self._turn))
             for count in found[:MAX_EXPLAINED]:
                 yield self._origin(
-                    source.words, self._recorder(count), fact_getters.of_fact("tokens", count), count.value
+                    source.words,
+                    self._recorder(count),
+                    fact_getters.of_fact("tokens", count),
+                    count.value,
                 )
             if found:
                 return
@@ -190,12 +211,18 @@ class _Explaining:
                 value = value.value
         return origins if len(origins) == 1 or origins[-1].attributes else origins[:-1]
 
-    def _origin(self, source: str, step: Step, getter: FactGetter, value: Any, *, damaged: bool = False) -> Origin:
+    def _origin(
+        self, source: str, step: Step, getter: FactGetter, value: Any, *, damaged: bool = False
+    ) -> Origin:
         parts = self._finder.parts(step, getter, value)
-        return Origin(source, getter(step), step, tuple(self._rereader.name(step, x) for x in parts), damaged)
+        return Origin(
+            source, getter(step), step, tuple(self._rereader.name(step, x) for x in parts), damaged
+        )
 
     def _recorder(self, found: Sourced, place: fact_getters.Place | None = None) -> Step:
-        """The step as its span was read: what is found may have been completed by another report of the same call."""
+        """The step as its span was read: what is found may have been completed by another report of
+        the same call.
+        """
         step, field = found.step, found.field if place is None else place.field
         if field == "agent_name" and step.agent_name != found.value:
             above = self._turn.tree.place(step)
@@ -203,15 +230,22 @@ class _Explaining:
             return (above.tool if runs else above.agent) or step
         value = getattr(step, field)
         own = self._by_id.get((step.span.trace_id, step.span.span_id), step)
-        elsewhere = next((x for x in self._other_reports if value is not None and getattr(x, field) is value), None)
+        elsewhere = next(
+            (x for x in self._other_reports if value is not None and getattr(x, field) is value),
+            None,
+        )
         if elsewhere is not None:
             return elsewhere
         if value is None or getattr(own, field) is value:
             return own
         return next((x for x in self._turn.steps if getattr(x, field) is value), own)
 
-    def _beside(self, name: str, found: Sourced, call: Call | None, recorder: Step) -> tuple[Step, FactGetter] | None:
-        """Another step that records the fact, and its getter, where the dialect took it over into this one."""
+    def _beside(
+        self, name: str, found: Sourced, call: Call | None, recorder: Step
+    ) -> tuple[Step, FactGetter] | None:
+        """Another step that records the fact, and its getter, where the dialect took it over into
+        this one.
+        """
         for step, getter in self._recording(name, found, call, recorder):
             if getter(self._rereader.without(step)) == found.value:
                 return step, getter
@@ -222,20 +256,31 @@ class _Explaining:
     ) -> Iterator[tuple[Step, FactGetter]]:
         """The steps that record the same, those after this one first."""
         started_ns = recorder.span.start_ns
-        steps = sorted(self._all[:_MAX_BESIDE], key=lambda x: (x.span.start_ns <= started_ns, x.span.start_ns))
+        steps = sorted(
+            self._all[:_MAX_BESIDE], key=lambda x: (x.span.start_ns <= started_ns, x.span.start_ns)
+        )
         if found.field in {"session_id", "user_id"}:
             getter = fact_getters.of_fact(name, found)
             yield from ((x, getter) for x in steps if getter(x) == found.value)
         request = None if call is None or call.request is None else call.request.call
         if found.field == "calls" and request is not None:
             places = ((x, fact_getters.repeated(request, x)) for x in steps if x is not recorder)
-            yield from ((x, fact_getters.of_fact(name, found, call, place)) for x, place in places if place is not None)
+            yield from (
+                (x, fact_getters.of_fact(name, found, call, place))
+                for x, place in places
+                if place is not None
+            )
 
 
 def _elsewhere(lost: Sequence[Origin], origin: Sequence[Origin]) -> tuple[Origin, ...]:
-    """The other origins, each place once: an agent's one span records the agent of all its steps."""
+    """The other origins, each place once: an agent's one span records the agent of all its
+    steps.
+    """
     kept: list[Origin] = []
     for one in lost:
-        if not any(x.step.span is one.step.span and x.attributes == one.attributes for x in (*origin, *kept)):
+        if not any(
+            x.step.span is one.step.span and x.attributes == one.attributes
+            for x in (*origin, *kept)
+        ):
             kept.append(one)
     return tuple(kept)

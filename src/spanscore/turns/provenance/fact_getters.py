@@ -1,4 +1,6 @@
-"""Getters of one fact, which show what any reading of a span has for it, however the span was changed."""
+"""Getters of one fact, which show what any reading of a span has for it, however the span was
+changed.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,7 +22,9 @@ class Recorded(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a call or a result stands: in which field of a step, and as which, and of how many, in its messages."""
+    """Where a call or a result stands: in which field of a step, and as which, and of how many, in
+    its messages.
+    """
 
     field: str
     at: int
@@ -28,15 +32,21 @@ class Place(NamedTuple):
     itself: RequestedCall | ToolResult
 
 
-def of_fact(name: str, found: Sourced, call: Call | None = None, place: Place | None = None) -> FactGetter:
-    """What any reading of a span contains of the fact that was found in its step; `call` where it is a fact of one."""
+def of_fact(
+    name: str, found: Sourced, call: Call | None = None, place: Place | None = None
+) -> FactGetter:
+    """What any reading of a span contains of the fact that was found in its step; `call` where it
+    is a fact of one.
+    """
     field = found.field
     if place is not None:
         return _in_message(name, field, place, inferred=_is_inferred(name, found, call))
     if field in {"input", "output"} and name in _IN_MESSAGES:
         return _IN_MESSAGES[name]
     if field == "arguments":
-        return lambda step: step.arguments if not step.positional else (step.arguments, step.positional)
+        return lambda step: (
+            step.arguments if not step.positional else (step.arguments, step.positional)
+        )
     if field == "result" and name == "error":
         return lambda step: inferred_error(step.result)
     if field == "result":
@@ -55,12 +65,18 @@ def of_tool(name: str) -> FactGetter:
 
 
 def placed(found: Sourced, call: Call | None) -> Place | None:
-    """Where the call or result stands of which a fact was found in the messages of a step; None for any other fact."""
+    """Where the call or result stands of which a fact was found in the messages of a step; None for
+    any other fact.
+    """
     if call is None or found.field not in {"calls", "results"}:
         return None
     for field in ("output", "input"):
         standing = _standing(found.step, field, found.field)
-        at = _at_call(standing, call, found.step) if found.field == "calls" else _at_result(standing, call)
+        at = (
+            _at_call(standing, call, found.step)
+            if found.field == "calls"
+            else _at_result(standing, call)
+        )
         if at is not None:
             return Place(field, at, len(standing), standing[at])
     return None
@@ -79,7 +95,9 @@ def _at_call(calls: Sequence[RequestedCall], call: Call, step: Step) -> int | No
     """Which of these is the call as it was requested, or repeated; its id may have been removed."""
     for one in (x.call for x in (call.request, call.repeated) if x is not None and x.step is step):
         for at, other in enumerate(calls):
-            if other is one or (other.name is one.name and other.arguments is one.arguments and one.call_id is None):
+            if other is one or (
+                other.name is one.name and other.arguments is one.arguments and one.call_id is None
+            ):
                 return at
     return None
 
@@ -91,7 +109,9 @@ def _at_result(results: Sequence[ToolResult], call: Call) -> int | None:
 
 def _is_inferred(name: str, found: Sourced, call: Call | None) -> bool:
     returned = None if call is None or call.returned is None else call.returned.result
-    return name == "error" and returned is not None and not returned.error and found.field == "results"
+    return (
+        name == "error" and returned is not None and not returned.error and found.field == "results"
+    )
 
 
 def _in_message(name: str, field: str, place: Place, *, inferred: bool) -> FactGetter:

@@ -37,4 +37,6 @@ def _rows(facts: Mapping[str, Sequence[Source[Any, Any]]]) -> Iterator[str]:
 def _numbered(sources: Sequence[Source[Any, Any]]) -> str:
     if len(sources) == 1:
         return sources[0].words
-    return "<br>".join(f"{number}. {source.words}" for number, source in enumerate(sources, start=1))
+    return "<br>".join(
+        f"{number}. {source.words}" for number, source in enumerate(sources, start=1)
+    )

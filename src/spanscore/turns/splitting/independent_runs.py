@@ -1,4 +1,6 @@
-"""Separate questions that stand by themselves from the steps of a pipeline, in which what came before shows."""
+"""Separate questions that stand by themselves from the steps of a pipeline, in which what came
+before shows.
+"""
 
 import re
 from bisect import bisect_left
@@ -18,7 +20,9 @@ _WORD = re.compile(r"\w+")
 
 
 class Requested:
-    """One outermost `step` of a trace, with all `steps` in it: its agent, its question and its answer."""
+    """One outermost `step` of a trace, with all `steps` in it: its agent, its question and its
+    answer.
+    """
 
     def __init__(self, step: Step, steps: Sequence[Step], answer: str | None) -> None:
         self._steps = steps
@@ -44,7 +48,11 @@ class Requested:
     def agent(self) -> tuple[str | None, str | None]:
         """The name of the agent and its instructions."""
         name = next((x.agent_name for x in self._steps if x.agent_name), None)
-        systems = (x.system or conversation.system_text(x.input or ()) for x in self._steps if x.kind == "model")
+        systems = (
+            x.system or conversation.system_text(x.input or ())
+            for x in self._steps
+            if x.kind == "model"
+        )
         return name, next(systems, None)
 
     @cached_property
@@ -73,23 +81,28 @@ class IndependentRuns:
         self._last_quoted = 0
 
     def is_independent(self, start: int, at: int) -> bool:
-        """Whether the one `at` has a question of its own, not as a step of the turn that `start` opens.
+        """Whether the one `at` has a question of its own, not as a step of the turn that `start`
+        opens.
 
-        It asks the same agent something else: the question and the answer of the turn so far do not show in it, and
-        that turn's answers are quoted neither by it nor later. What runs at the same time is separated only where the
-        agent is known, by its name or its instructions. Or it repeats the question, and no span is around both. To be
-        called with `start` and `at` rising.
+        It asks the same agent something else: the question and the answer of the turn so far do not
+        show in it, and that turn's answers are quoted neither by it nor later. What runs at the
+        same time is separated only where the agent is known, by its name or its instructions. Or it
+        repeats the question, and no span is around both. To be called with `start` and `at` rising.
         """
         begin, end = bisect_left(self._main, start), bisect_left(self._main, at)
         if begin == end or self._main[end : end + 1] != [at]:
             return False
-        first, before, request = (self._all[x] for x in (self._main[begin], self._main[end - 1], at))
+        first, before, request = (
+            self._all[x] for x in (self._main[begin], self._main[end - 1], at)
+        )
         if not _may_be_one(first.agent, request.agent) or not first.words or not request.words:
             return False
         is_after = before.is_answered and max(first.end_ns, before.end_ns) <= request.start_ns
         if not is_after and not any(first.agent):
             return False
-        shows = any(_shows(x, request) and not _repeats_question(x, request) for x in (first, before))
+        shows = any(
+            _shows(x, request) and not _repeats_question(x, request) for x in (first, before)
+        )
         return not shows and self._quoted_at(start, at) < at
 
     def _quoted_at(self, start: int, at: int) -> int:
@@ -117,7 +130,9 @@ class IndependentRuns:
 
 
 def _may_be_one(one: tuple[str | None, str | None], other: tuple[str | None, str | None]) -> bool:
-    """Whether two agents, by name and instructions, do not differ; without instructions a name on one side differs."""
+    """Whether two agents, by name and instructions, do not differ; without instructions a name on
+    one side differs.
+    """
     (name, instructions), (other_name, other_instructions) = one, other
     if instructions != other_instructions or (name and other_name and name != other_name):
         return False
@@ -134,12 +149,17 @@ def _shows(earlier: Requested, later: Requested) -> bool:
 
 
 def _repeats_question(earlier: Requested, later: Requested) -> bool:
-    """Whether one root of a trace has, word for word, the question that another one had answered by then.
+    """Whether one root of a trace has, word for word, the question that another one had answered by
+    then.
 
     Inside a common span it would be one more try, as of a vote.
     """
     is_after = earlier.is_answered and earlier.end_ns <= later.start_ns and later.ends_with_question
-    are_alike = earlier.words == later.words and earlier.is_agent == later.is_agent and earlier.model == later.model
+    are_alike = (
+        earlier.words == later.words
+        and earlier.is_agent == later.is_agent
+        and earlier.model == later.model
+    )
     return is_after and are_alike and later.root_of != "" and earlier.root_of == later.root_of
 
 

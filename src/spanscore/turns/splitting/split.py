@@ -1,4 +1,7 @@
-"""Cut a trace into turns. Mostly it is one; it is several only where the conversation itself shows it."""
+"""Cut a trace into turns.
+
+Mostly it is one; it is several only where the conversation itself shows it.
+"""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -28,16 +31,19 @@ class _Unit:
 def split(steps: Sequence[Step], tree: Tree) -> list[tuple[Step | None, list[Step]]]:
     """The turns of a trace, oldest first: the step that opens each, and all its steps.
 
-    The opening step is None for a trace of one turn. A new turn starts at an outermost agent, workflow or model call
+    The opening step is None for a trace of one turn. A new turn starts at an outermost agent,
+    workflow or model call
 
-    - that belongs to another session than the turn before, as long as no step above them names one for both;
-    - whose conversation goes on from that turn's answer: it contains it and, after it, something new from the user;
-    - that asks the same agent something else, of which nothing shows in the turn before, nor that turn in it, where no
-      workflow around them records its input;
+    - that belongs to another session than the turn before, as long as no step above them names one
+      for both;
+    - whose conversation goes on from that turn's answer: it contains it and, after it, something
+      new from the user;
+    - that asks the same agent something else, of which nothing shows in the turn before, nor that
+      turn in it, where no workflow around them records its input;
     - that repeats its question when it had answered, where no span is around both.
 
-    Else it is a step of the same turn, as of a pipeline. One that was given what a call of an earlier turn
-    returned belongs to that one: turns may run side by side.
+    Else it is a step of the same turn, as of a pipeline. One that was given what a call of an
+    earlier turn returned belongs to that one: turns may run side by side.
     """
     outermost, is_given = _units(steps, tree)
     if len(outermost) < 2:
@@ -59,12 +65,16 @@ def split(steps: Sequence[Step], tree: Tree) -> list[tuple[Step | None, list[Ste
             turns[at_unit[owner]].append(step)
         elif step.kind != "workflow":  # a workflow above the turns belongs to none
             number = around.get(step.span.span_id)
-            turns[max(bisect_right(begun_ns, step.span.start_ns) - 1, 0) if number is None else number].append(step)
+            turns[
+                max(bisect_right(begun_ns, step.span.start_ns) - 1, 0) if number is None else number
+            ].append(step)
     return [(units[start].step, turn) for start, turn in zip(starts, turns, strict=True)]
 
 
 def _around(units: Sequence[tuple[Step, int]], tree: Tree) -> dict[str, int | None]:
-    """The turn that each span above a unit is around, by the span's id; None for those around several."""
+    """The turn that each span above a unit is around, by the span's id; None for those around
+    several.
+    """
     found: dict[str, int | None] = {}
     for unit, number in units:
         above = tree.parent(unit.span)
@@ -75,7 +85,9 @@ def _around(units: Sequence[tuple[Step, int]], tree: Tree) -> dict[str, int | No
 
 
 def _units(steps: Sequence[Step], tree: Tree) -> tuple[list[Step], bool]:
-    """The outermost steps that may each be a turn. A single workflow around everything is looked into.
+    """The outermost steps that may each be a turn.
+
+    A single workflow around everything is looked into.
 
     And whether such a workflow records its input: then that is the question.
     """
@@ -85,7 +97,11 @@ def _units(steps: Sequence[Step], tree: Tree) -> tuple[list[Step], bool]:
         if step.kind in _UNITS and (place.outer is not None or place.tool is None):
             inside["" if place.outer is None else place.outer.span.span_id].append(step)
     units, is_given = inside[""], False
-    while len(units) == 1 and units[0].kind == "workflow" and (inner := inside.get(units[0].span.span_id)):
+    while (
+        len(units) == 1
+        and units[0].kind == "workflow"
+        and (inner := inside.get(units[0].span.span_id))
+    ):
         is_given = is_given or bool(units[0].input or units[0].input_text)
         units = inner
     return units, is_given
@@ -109,7 +125,9 @@ def _belongs(steps: Sequence[Step], tree: Tree, units: Sequence[Step]) -> dict[s
 def _gathered(
     steps: Sequence[Step], outermost: Sequence[Step], belongs: dict[str, str | None], tree: Tree
 ) -> list[_Unit]:
-    """The units with their steps, the session that is nearest the root, else the first, and the last answer."""
+    """The units with their steps, the session that is nearest the root, else the first, and the
+    last answer.
+    """
     units = {x.span.span_id: _Unit(x, tree.place(x).session) for x in outermost}
     for step in steps:
         owner = belongs[step.span.span_id]
@@ -142,7 +160,9 @@ def _turns(units: Sequence[_Unit], *, is_given: bool) -> list[int]:
     return turn_of if len(starts) == 1 else _with_interleaved(units, starts, turn_of)
 
 
-def _with_interleaved(units: Sequence[_Unit], starts: Sequence[int], turn_of: list[int]) -> list[int]:
+def _with_interleaved(
+    units: Sequence[_Unit], starts: Sequence[int], turn_of: list[int]
+) -> list[int]:
     """Give what seems to start a turn, but goes on from calls of an earlier one, to that one."""
     left: dict[str, list[tuple[ToolBoundary, int]]] = {}
     moved: dict[int, int] = {}
@@ -164,8 +184,11 @@ def _with_interleaved(units: Sequence[_Unit], starts: Sequence[int], turn_of: li
 
 
 def _goes_on_from(steps: Sequence[Step], answer: str) -> bool:
-    """Whether the conversation that a unit was given contains `answer`, and a message of the user after it."""
-    openings = {x.kind: x.input for x in reversed(steps) if x.input is not None}  # the first of each kind
+    """Whether the conversation that a unit was given contains `answer`, and a message of the user
+    after it.
+    """
+    # the first of each kind
+    openings = {x.kind: x.input for x in reversed(steps) if x.input is not None}
     return any(_goes_on(given, answer) for given in openings.values())
 
 
@@ -174,6 +197,10 @@ def _goes_on(given: tuple[Message, ...], answer: str) -> bool:
     for message in reversed(given):
         if message.role == "user" and message.text is not None:
             user_follows = True
-        elif message.role == "assistant" and not message.calls and (message.text or "").strip() == answer:
+        elif (
+            message.role == "assistant"
+            and not message.calls
+            and (message.text or "").strip() == answer
+        ):
             return user_follows
     return False

@@ -31,7 +31,9 @@ def merge(readings: Sequence[Reading], within: Mapping[str, str]) -> Reading | N
         tuple(_moved(step, placed, within) for step in steps),
         sum(reading.unread for reading in readings),
         dict(chain.from_iterable(reading.logs.items() for reading in readings)),
-        other_reports=dict(chain.from_iterable(reading.other_reports.items() for reading in readings)),
+        other_reports=dict(
+            chain.from_iterable(reading.other_reports.items() for reading in readings)
+        ),
     )
 
 

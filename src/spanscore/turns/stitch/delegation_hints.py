@@ -28,7 +28,8 @@ _MAX_CHARS = 10_000
 """Characters of a text that count."""
 
 _MAX_TURNS_OF_TEXT = 100
-"""Turns with one text as their question that are looked at for one call: the first that it may have called.
+"""Turns with one text as their question that are looked at for one call: the first that it may have
+called.
 
 These are more than those among which `delegation` looks for the one that is meant, so a turn left
 out here makes no other one the only one.
@@ -242,7 +243,9 @@ def delegating_calls(hints: DelegationHints) -> tuple[DelegatingCall, ...]:
 
 
 def hashed(text: str) -> int:
-    """Stands for a text, but for the space around it, in every process: Python's own hash is another in each."""
+    """Stands for a text, but for the space around it, in every process: Python's own hash is
+    another in each.
+    """
     cut = text.strip()[:_MAX_CHARS].encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(cut, digest_size=8).digest(), "little")
 

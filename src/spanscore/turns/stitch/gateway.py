@@ -1,4 +1,6 @@
-"""Find the model calls that two traces report, an application's and its gateway's, so that each is counted once."""
+"""Find the model calls that two traces report, an application's and its gateway's, so that each is
+counted once.
+"""
 
 import re
 from bisect import bisect_left, insort_right
@@ -42,8 +44,8 @@ _ROUTES = ("http.route", "url.path", "http.target")
 class Report:
     """What a trace records of one model call, as far as it is needed to recognise the call.
 
-    `emitter` is the service and the instrumentation. `call_ids` are those of the tools that it requested, else those
-    whose results it was given.
+    `emitter` is the service and the instrumentation. `call_ids` are those of the tools that it
+    requested, else those whose results it was given.
     """
 
     trace_id: str
@@ -70,7 +72,10 @@ class Report:
 
 @record()
 class Reports:
-    """The model calls of one trace. `is_bare`: it shows nothing else; `is_gateway`: and says that it is a gateway's."""
+    """The model calls of one trace.
+
+    `is_bare`: it shows nothing else; `is_gateway`: and says that it is a gateway's.
+    """
 
     trace_id: str
     is_bare: bool
@@ -79,15 +84,17 @@ class Reports:
 
     @property
     def ids(self) -> list[str]:
-        """The ids by which its calls are found where another trace reports them, as `ids_of_calls` gives them."""
+        """The ids by which its calls are found where another trace reports them, as `ids_of_calls`
+        gives them.
+        """
         return list(islice((x for call in self.calls for x in call.ids), MAX_CALLS))
 
     @property
     def rank(self) -> tuple[bool, bool, bool, int, str]:
         """Sorts the traces that may be the application's, that one last.
 
-        It is the one that shows more than the calls, that records their input, that is no gateway's, and in
-        which they last longer.
+        It is the one that shows more than the calls, that records their input, that is no
+        gateway's, and in which they last longer.
         """
         has_input = any(call.identity.whole_input for call in self.calls)
         lasting_ns = sum(call.end_ns - call.start_ns for call in self.calls)
@@ -102,7 +109,9 @@ class _Pair(NamedTuple):
 
 
 def ids_of_calls(reading: Reading) -> tuple[str, ...]:
-    """The ids by which the model calls of a trace are found where another reports them: cheap to ask of every trace."""
+    """The ids by which the model calls of a trace are found where another reports them: cheap to
+    ask of every trace.
+    """
     found: list[str] = []
     for step in reading.steps:
         if step.kind == "model":
@@ -113,7 +122,9 @@ def ids_of_calls(reading: Reading) -> tuple[str, ...]:
 
 
 def is_bare(reading: Reading) -> bool:
-    """Whether a trace shows calls of a model and nothing that an agent does; a gateway may have a chain around them."""
+    """Whether a trace shows calls of a model and nothing that an agent does; a gateway may have a
+    chain around them.
+    """
     kinds = {x.kind for x in reading.steps}
     return kinds <= _BARE or (kinds <= _THIN and _is_gateway(reading))
 
@@ -124,18 +135,22 @@ def reports(reading: Reading, tree: Tree) -> Reports:
 
 
 def repeated(traces: Iterable[Reports]) -> dict[str, str]:
-    """The traces that only repeat the model calls of others: for each, by its id, the one whose calls it repeats most.
+    """The traces that only repeat the model calls of others: for each, by its id, the one whose
+    calls it repeats most.
 
-    They are bare, and all calls that they tell of an answer to are reported by another trace, of another emitter.
+    They are bare, and all calls that they tell of an answer to are reported by another trace, of
+    another emitter.
     """
     return {trace_id: pairs[0].one.trace_id for trace_id, pairs in _repeats(list(traces)).items()}
 
 
 def without_repeats(readings: Sequence[Reading]) -> list[Reading]:
-    """The readings without those that only repeat the model calls of others, which are completed by them.
+    """The readings without those that only repeat the model calls of others, which are completed by
+    them.
 
-    What the application's trace says of a call comes first; of what it does not say, or what was cut there, the other
-    report's is taken; so are the session and the user, where its trace names none.
+    What the application's trace says of a call comes first; of what it does not say, or what was
+    cut there, the other report's is taken; so are the session and the user, where its trace names
+    none.
     """
     calls = [nested.model_calls(x.steps, Tree(x)) for x in readings]
     told = list(map(_reports, readings, calls))
@@ -145,15 +160,27 @@ def without_repeats(readings: Sequence[Reading]) -> list[Reading]:
     at = {(x.span.trace_id, x.span.span_id): x for each in calls for x in each}
     others: defaultdict[str, list[tuple[Step, Step]]] = defaultdict(list)
     for one, other in sorted((x for pairs in repeats.values() for x in pairs), key=_nearness):
-        others[one.trace_id].append((at[one.trace_id, one.span_id], at[other.trace_id, other.span_id]))
-    left = [(x, report.trace_id) for x, report in zip(readings, told, strict=True) if report.trace_id not in repeats]
+        others[one.trace_id].append(
+            (at[one.trace_id, one.span_id], at[other.trace_id, other.span_id])
+        )
+    left = [
+        (x, report.trace_id)
+        for x, report in zip(readings, told, strict=True)
+        if report.trace_id not in repeats
+    ]
     return [_completed(x, others[trace_id]) if trace_id in others else x for x, trace_id in left]
 
 
 def _reports(reading: Reading, calls: Sequence[Step]) -> Reports:
-    bare = len(calls) <= MAX_CALLS and is_bare(reading)  # of more, it is not known that all are repeated
+    # of more, it is not known that all are repeated
+    bare = len(calls) <= MAX_CALLS and is_bare(reading)
     found = tuple(_report(x) for x in calls[:MAX_CALLS])
-    return Reports(reading.spans[0].trace_id if reading.spans else "", bare, bare and _is_gateway(reading), found)
+    return Reports(
+        reading.spans[0].trace_id if reading.spans else "",
+        bare,
+        bare and _is_gateway(reading),
+        found,
+    )
 
 
 def _call_ids(step: Step) -> list[str]:
@@ -177,7 +204,9 @@ def _report(step: Step) -> Report:
 
 
 def _is_gateway(reading: Reading) -> bool:
-    """Whether a trace says that it is a gateway's: by its service, instrumentation or the request that it served."""
+    """Whether a trace says that it is a gateway's: by its service, instrumentation or the request
+    that it served.
+    """
     known = {x.span_id for x in reading.spans}
     for span in reading.spans:
         if span.parent_span_id not in known:
@@ -189,14 +218,17 @@ def _is_gateway(reading: Reading) -> bool:
 
 
 def _repeats(traces: Sequence[Reports]) -> dict[str, list[_Pair]]:
-    """For each trace that only repeats others, by its id, the pairs of reports, those of the one it repeats most first.
+    """For each trace that only repeats others, by its id, the pairs of reports, those of the one it
+    repeats most first.
 
-    What repeats a trace that is itself a repetition, as behind a second gateway, repeats the application's.
+    What repeats a trace that is itself a repetition, as behind a second gateway, repeats the
+    application's.
     """
     by_rank = sorted(traces, key=lambda trace: trace.rank, reverse=True)
     best = _best_pairs(by_rank)
     found: dict[str, list[_Pair]] = {}
-    first: dict[tuple[str, str], Report] = {}  # for each call of these, the report that repeats none
+    # for each call of these, the report that repeats none
+    first: dict[tuple[str, str], Report] = {}
     for trace in by_rank:
         if not trace.is_bare:
             continue
@@ -237,11 +269,17 @@ def _best_pairs(by_rank: Sequence[Reports]) -> dict[tuple[str, str], _Pair]:
 
 
 def _pairs(by_rank: Sequence[Reports]) -> Iterator[_Pair]:
-    """The reports that are of the same call: each of a bare trace with those of the traces before it."""
+    """The reports that are of the same call: each of a bare trace with those of the traces before
+    it.
+    """
     known: defaultdict[str, list[Report]] = defaultdict(list)
     for trace in by_rank:
         for call in trace.calls if trace.is_bare else ():
-            alike = {(x.trace_id, x.span_id): x for key in call.ids for x in _near(known.get(key, ()), call)}
+            alike = {
+                (x.trace_id, x.span_id): x
+                for key in call.ids
+                for x in _near(known.get(key, ()), call)
+            }
             yield from (_Pair(x, call) for x in alike.values() if _is_same(x, call))
         for call in trace.calls:
             for key in call.ids:
@@ -268,10 +306,11 @@ def _nearness(pair: _Pair) -> tuple[int, str, str, str, str]:
 def _is_same(one: Report, other: Report) -> bool:
     """Whether two reports are of the same call, that of the application as `one`.
 
-    Both came from different emitters, have the response id in common, or the ids of tool calls and the whole input, and
-    agree in what was answered. An id that another call may have by chance proves it only where both record the answer,
-    and the same whole input, or no other question and the gateway's call lies within the application's. Instead of the
-    answer its tokens will do where one service reports both, as of an SDK that has spans of its own.
+    Both came from different emitters, have the response id in common, or the ids of tool calls and
+    the whole input, and agree in what was answered. An id that another call may have by chance
+    proves it only where both record the answer, and the same whole input, or no other question and
+    the gateway's call lies within the application's. Instead of the answer its tokens will do where
+    one service reports both, as of an SDK that has spans of its own.
     """
     answer = agree(one.identity, other.identity, "text", "calls")
     if one.emitter == other.emitter or answer is Verdict.DIFFERENT:
@@ -282,7 +321,9 @@ def _is_same(one: Report, other: Report) -> bool:
     is_same_answer = answer is Verdict.SAME
     if are_unique(shared) or (is_same_answer and _have_same_input(one, other)):
         counts = agree(one.identity, other.identity, *COUNTS)
-        return _overlap(one, other, MAX_SKEW_NS) and (is_same_answer or counts is not Verdict.DIFFERENT)
+        return _overlap(one, other, MAX_SKEW_NS) and (
+            is_same_answer or counts is not Verdict.DIFFERENT
+        )
     if not is_same_answer and not _counted_alike(one, other):
         return False
     is_same_question = agree(one.identity, other.identity, "question") is not Verdict.DIFFERENT
@@ -299,7 +340,9 @@ def _lies_within(inner: Report, outer: Report) -> bool:
 
 
 def _shared_ids(one: Report, other: Report) -> tuple[str, ...]:
-    """The ids that show two calls to be one: that of the response; else, where one has none, those of tool calls."""
+    """The ids that show two calls to be one: that of the response; else, where one has none, those
+    of tool calls.
+    """
     response_id = one.identity.response_id
     if response_id and other.identity.response_id:
         return (response_id,) if response_id == other.identity.response_id else ()
@@ -315,7 +358,9 @@ def _counted_alike(one: Report, other: Report) -> bool:
     """Whether one service reports both, with the same tokens."""
     if one.emitter[0] != other.emitter[0]:
         return False
-    ours, theirs = ((report.identity.input_tokens, report.identity.output_tokens) for report in (one, other))
+    ours, theirs = (
+        (report.identity.input_tokens, report.identity.output_tokens) for report in (one, other)
+    )
     return ours == theirs and None not in ours
 
 
@@ -332,7 +377,11 @@ def _completed(reading: Reading, pairs: Sequence[tuple[Step, Step]]) -> Reading:
             steps[span_id] = replace(steps[span_id], **added)
             known[span_id] = replace(known[span_id], **added)
             other_reports.setdefault(span_id, other)
-    return replace(reading, steps=tuple(steps[x.span.span_id] for x in reading.steps), other_reports=other_reports)
+    return replace(
+        reading,
+        steps=tuple(steps[x.span.span_id] for x in reading.steps),
+        other_reports=other_reports,
+    )
 
 
 def _shared(reading: Reading, others: Sequence[Step]) -> dict[str, Any]:
@@ -348,5 +397,10 @@ def _shared(reading: Reading, others: Sequence[Step]) -> dict[str, Any]:
 def _added(step: Step, other: Step) -> dict[str, Any]:
     """What another report says of a call that this one does not, or only in part, by field."""
     filled = merge.merged(step, other)
-    told = (x for x in merge.MODEL_FACTS if x != "response_id")  # by which they were found: no news of the turn
-    return {x: getattr(filled, x) for x in (*told, "damaged") if getattr(filled, x) is not getattr(step, x)}
+    # by which they were found: no news of the turn
+    told = (x for x in merge.MODEL_FACTS if x != "response_id")
+    return {
+        x: getattr(filled, x)
+        for x in (*told, "damaged")
+        if getattr(filled, x) is not getattr(step, x)
+    }

@@ -116,7 +116,9 @@ class Groups:
         return sorted(found.values(), key=lambda x: order(x[0]))
 
     def _in_order(self, members: Iterable[TraceFragment]) -> list[TraceFragment]:
-        """In order of time; those that others called come after these, whatever their clocks say."""
+        """In order of time; those that others called come after these, whatever their clocks
+        say.
+        """
         placed = map(self._as_joined, members)
         return sorted(placed, key=lambda x: (bool(x.within), order(x)))
 

@@ -14,7 +14,9 @@ _MAX_SERVICES = 1000
 
 
 class UnmatchedContinuations:
-    """When each service last began a trace that may continue a turn, and is cut too much for keys."""
+    """When each service last began a trace that may continue a turn, and is cut too much for
+    keys.
+    """
 
     def __init__(self, traces: Iterable[AgentTrace] = ()) -> None:
         self._last_ns: OrderedDict[str | None, int] = OrderedDict()

@@ -16,7 +16,11 @@ from spanscore.dialects.reading import (
 )
 
 _SCOPE = "barley.events"
-_KINDS: dict[str, StepKind] = {"barley.prompt": "agent", "barley.answer": "model", "barley.action": "tool"}
+_KINDS: dict[str, StepKind] = {
+    "barley.prompt": "agent",
+    "barley.answer": "model",
+    "barley.action": "tool",
+}
 
 
 def read(span: Span, _context: Context) -> Facts:

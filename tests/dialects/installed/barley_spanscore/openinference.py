@@ -1,4 +1,6 @@
-"""Barley in OpenInference's spans: an agent's span is called after a method, and results are in an envelope."""
+"""Barley in OpenInference's spans: an agent's span is called after a method, and results are in an
+envelope.
+"""
 
 from spanscore.dialects.reading import Facts, Quirk, Span, text
 

@@ -1,4 +1,6 @@
-"""ClickHouse's engine (chDB) behind as much of its HTTP interface as reading takes: `python serve.py PORT FOLDER`."""
+"""ClickHouse's engine (chDB) behind as much of its HTTP interface as reading takes: `python
+serve.py PORT FOLDER`.
+"""
 
 import json
 import re
@@ -40,7 +42,9 @@ def main() -> None:
 
 
 def _bound(statement: str, given: dict[str, str]) -> str:
-    """The statement with its parameters, which the HTTP interface takes beside it, as literals of their types."""
+    """The statement with its parameters, which the HTTP interface takes beside it, as literals of
+    their types.
+    """
 
     def literal(found: re.Match[str]) -> str:
         text = json.dumps(given[f"param_{found[1]}"], ensure_ascii=False)[1:-1].replace("'", "\\'")

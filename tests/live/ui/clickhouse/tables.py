@@ -1,7 +1,9 @@
-"""The tables of the Collector's ClickHouse exporter, and spans and log records as the rows that it writes there.
+"""The tables of the Collector's ClickHouse exporter, and spans and log records as the rows that it
+writes there.
 
-After exporter/clickhouseexporter of opentelemetry-collector-contrib v0.130 (Apache-2.0): its layout of columns, and
-`AsString` of the Collector's pdata for what an attribute's value becomes in a map of texts.
+After exporter/clickhouseexporter of opentelemetry-collector-contrib v0.130 (Apache-2.0): its layout
+of columns, and `AsString` of the Collector's pdata for what an attribute's value becomes in a map
+of texts.
 """
 
 import base64
@@ -15,17 +17,23 @@ _MAP = "Map(LowCardinality(String), String)"
 TABLES = (
     f"""CREATE TABLE otel_traces (
     Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, TraceState String,
-    SpanName LowCardinality(String), SpanKind LowCardinality(String), ServiceName LowCardinality(String),
-    ResourceAttributes {_MAP}, ScopeName String, ScopeVersion String, SpanAttributes {_MAP}, Duration UInt64,
+    SpanName LowCardinality(String), SpanKind LowCardinality(String), ServiceName \
+LowCardinality(String),
+    ResourceAttributes {_MAP}, ScopeName String, ScopeVersion String, SpanAttributes {_MAP}, \
+Duration UInt64,
     StatusCode LowCardinality(String), StatusMessage String,
     Events Nested (Timestamp DateTime64(9), Name LowCardinality(String), Attributes {_MAP}),
     Links Nested (TraceId String, SpanId String, TraceState String, Attributes {_MAP}))
-    ENGINE = MergeTree PARTITION BY toDate(Timestamp) ORDER BY (ServiceName, SpanName, toDateTime(Timestamp))""",
+    ENGINE = MergeTree PARTITION BY toDate(Timestamp) ORDER BY (ServiceName, SpanName, \
+toDateTime(Timestamp))""",
     f"""CREATE TABLE otel_logs (
-    Timestamp DateTime64(9), TraceId String, SpanId String, TraceFlags UInt8, SeverityText LowCardinality(String),
-    SeverityNumber UInt8, ServiceName LowCardinality(String), Body String, ResourceSchemaUrl LowCardinality(String),
+    Timestamp DateTime64(9), TraceId String, SpanId String, TraceFlags UInt8, SeverityText \
+LowCardinality(String),
+    SeverityNumber UInt8, ServiceName LowCardinality(String), Body String, ResourceSchemaUrl \
+LowCardinality(String),
     ResourceAttributes {_MAP}, ScopeSchemaUrl LowCardinality(String), ScopeName String,
-    ScopeVersion LowCardinality(String), ScopeAttributes {_MAP}, LogAttributes {_MAP}, EventName String)
+    ScopeVersion LowCardinality(String), ScopeAttributes {_MAP}, LogAttributes {_MAP}, EventName \
+String)
     ENGINE = MergeTree PARTITION BY toDate(Timestamp) ORDER BY (ServiceName, Timestamp)""",
 )
 
@@ -35,7 +43,10 @@ _STATUSES = ("Unset", "Ok", "Error")
 
 def insert(spans: list[Span], logs: list[LogRecord]) -> Iterator[str]:
     """The statements that insert these."""
-    for table, rows in (("otel_traces", list(map(_span, spans))), ("otel_logs", list(map(_log, logs)))):
+    for table, rows in (
+        ("otel_traces", list(map(_span, spans))),
+        ("otel_logs", list(map(_log, logs))),
+    ):
         if rows:
             yield f"INSERT INTO {table} FORMAT JSONEachRow\n" + "\n".join(map(json.dumps, rows))
 
@@ -95,4 +106,8 @@ def _text(value: Value) -> str:
         return base64.b64encode(value).decode()
     if value is None:
         return ""
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return (
+        value
+        if isinstance(value, str)
+        else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    )

@@ -1,4 +1,6 @@
-"""Headless Chromium, Debian's, driven by Playwright: what a person would see of a page, and pictures of it."""
+"""Headless Chromium, Debian's, driven by Playwright: what a person would see of a page, and
+pictures of it.
+"""
 
 import re
 import shutil
@@ -25,7 +27,9 @@ class Browser:
         self._chromium: Any = None
 
     def open(self, url: str, *, width: int = 1500, height: int = 820, before: str = "") -> Any:
-        """A new page (`playwright.sync_api.Page`) at `url`, on which the script `before` runs before its own."""
+        """A new page (`playwright.sync_api.Page`) at `url`, on which the script `before` runs
+        before its own.
+        """
         if self._chromium is None:
             self._start()
         page = self._chromium.new_page(viewport={"width": width, "height": height})
@@ -47,33 +51,49 @@ class Browser:
         from playwright.sync_api import sync_playwright
 
         self._playwright = sync_playwright().start()
-        self._chromium = self._playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        self._chromium = self._playwright.chromium.launch(
+            executable_path=program, args=["--no-sandbox"]
+        )
 
 
 def chromium() -> str:
     """Where it is. Raises SpanscoreError where it is not installed."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    program = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
     if program is None:
-        raise SpanscoreError("no Chromium to look with: install it (on Debian `apt-get install chromium`), then again")
+        raise SpanscoreError(
+            "no Chromium to look with: install it (on Debian `apt-get install chromium`), then"
+            " again"
+        )
     return program
 
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """A browser while the block runs. Raises SpanscoreError when a page does not do what it was asked to."""
+    """A browser while the block runs.
+
+    Raises SpanscoreError when a page does not do what it was asked to.
+    """
     opened = Browser()
     try:
         yield opened
     except Exception as error:
         if not type(error).__module__.startswith("playwright"):
             raise
-        raise SpanscoreError(f"a page is not as expected: {' '.join(str(error).split())[:500]}") from error
+        raise SpanscoreError(
+            f"a page is not as expected: {' '.join(str(error).split())[:500]}"
+        ) from error
     finally:
         opened.close()
 
 
 def sees(inside: Any, text: str | re.Pattern[str]) -> bool:
-    """Whether `text` is to be seen, as all that a part says, `inside` a page or a part of it; waits for it."""
+    """Whether `text` is to be seen, as all that a part says, `inside` a page or a part of it; waits
+    for it.
+    """
     from playwright.sync_api import TimeoutError as NotInTimeError
 
     try:
@@ -94,7 +114,9 @@ def until(holds: Callable[[], bool]) -> bool:
 
 
 def picture(page: Any, path: Path, **clip: float) -> None:
-    """Save what `page` shows once it has settled, or the part of it in `clip` (x, y, width, height in pixels)."""
+    """Save what `page` shows once it has settled, or the part of it in `clip` (x, y, width, height
+    in pixels).
+    """
     page.wait_for_timeout(_SETTLE_MS)
     path.parent.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=path, **({"clip": clip} if clip else {}))

@@ -16,8 +16,16 @@ class Findings:
             print(f"ok      {claim}", flush=True)
             return
         self.failed += 1
-        print(f"FAILED  {claim}{f': found {found}' if found != '' else ''}", file=sys.stderr, flush=True)
+        print(
+            f"FAILED  {claim}{f': found {found}' if found != '' else ''}",
+            file=sys.stderr,
+            flush=True,
+        )
 
     def same(self, claim: str, with_scores: object, without: object) -> None:
         """Note whether something is the same with spanscore as without it."""
-        self.holds(f"{claim} is {without} with spanscore and without", true=with_scores == without, found=with_scores)
+        self.holds(
+            f"{claim} is {without} with spanscore and without",
+            true=with_scores == without,
+            found=with_scores,
+        )

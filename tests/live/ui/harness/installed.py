@@ -48,7 +48,8 @@ def packages(name: str) -> Path:
 
 
 def installed(name: str, needs: bytes, install: Callable[[Path], None]) -> Path:
-    """The folder `name` in the cache, filled by `install` where that was not done yet, or with other `needs`.
+    """The folder `name` in the cache, filled by `install` where that was not done yet, or with
+    other `needs`.
 
     Whoever comes while it is being filled waits.
     """
@@ -57,13 +58,19 @@ def installed(name: str, needs: bytes, install: Callable[[Path], None]) -> Path:
     digest = hashlib.sha256(needs).hexdigest()
     with _alone(cache() / f"{name}.lock"):
         if not stamp.exists() or stamp.read_text() != digest:
-            print(f"installing {name} into {cache()}: some minutes, this first time", file=sys.stderr, flush=True)
+            print(
+                f"installing {name} into {cache()}: some minutes, this first time",
+                file=sys.stderr,
+                flush=True,
+            )
             stamp.unlink(missing_ok=True)
             shutil.rmtree(folder, ignore_errors=True)
             try:
                 install(folder)
             except subprocess.CalledProcessError as error:
-                raise SpanscoreError(f"{name} cannot be installed, see the lines above: {error}") from None
+                raise SpanscoreError(
+                    f"{name} cannot be installed, see the lines above: {error}"
+                ) from None
             stamp.write_text(digest)
     return folder
 

@@ -1,4 +1,6 @@
-"""What stands before a tool: the collector as it is shipped, `spanscore serve`, and recordings sent through both."""
+"""What stands before a tool: the collector as it is shipped, `spanscore serve`, and recordings sent
+through both.
+"""
 
 import contextlib
 import json
@@ -36,7 +38,9 @@ class Run:
     """What was sent, what came of it, and where pictures go."""
 
     sent_ids: Collection[str]
-    """The trace ids of the spans that were sent; a turn that only log records tell of has another."""
+    """The trace ids of the spans that were sent; a turn that only log records tell of has
+    another.
+    """
 
     traces: Sequence[AgentTrace]
     sessions: Sequence[Session]
@@ -47,11 +51,19 @@ class Run:
     def of_trace(self, trace: AgentTrace) -> list[Score]:
         """The scores of a trace itself."""
         found = [x for scores in self.scores.values() for x in scores]
-        return [x for x in found if x.scope == SCOPE_TRACE and x.subject_id == trace.id and x.HasField("value")]
+        return [
+            x
+            for x in found
+            if x.scope == SCOPE_TRACE and x.subject_id == trace.id and x.HasField("value")
+        ]
 
     def of_session(self, session: Session) -> list[Score]:
         """The scores of a session itself."""
-        return [x for x in self.scores[session.session_id] if x.scope == SCOPE_SESSION and x.HasField("value")]
+        return [
+            x
+            for x in self.scores[session.session_id]
+            if x.scope == SCOPE_SESSION and x.HasField("value")
+        ]
 
     def place_of(self, trace: AgentTrace) -> str:
         """The id of the OTel trace that has its scores; an agent trace can be of several."""
@@ -77,8 +89,12 @@ class Line:
     control: ControlServiceStub
     health: str
 
-    def send(self, recordings: Path, also_to: Backend | None = None, pictures: Path = Path()) -> Run:
-        """Send the recordings there, their spans to `also_to` too; returns when every score has left."""
+    def send(
+        self, recordings: Path, also_to: Backend | None = None, pictures: Path = Path()
+    ) -> Run:
+        """Send the recordings there, their spans to `also_to` too; returns when every score has
+        left.
+        """
         recording = load(recordings, time.time_ns())
         traces = rebuild_all(recording.spans(), recording.log_records())
         sessions = recorded.sessions(traces)
@@ -87,7 +103,9 @@ class Line:
             # Some tools load so much at the first request that it is not answered in time.
             if not any(replay.send(recording.traces, destination) for _ in range(_TRIES)):
                 raise SpanscoreError(f"{destination.url} did not take the recorded spans")
-        scores: dict[str, list[Score]] = demo_server.wait_for_scores(self.control, sessions, _TIMEOUT_S)
+        scores: dict[str, list[Score]] = demo_server.wait_for_scores(
+            self.control, sessions, _TIMEOUT_S
+        )
         scores |= {x.id: self._of_trace_alone(x) for x in traces if x.session_id is None}
         self.drain()
         return Run({x.trace_id for x in recording.spans()}, traces, sessions, scores, pictures)
@@ -96,7 +114,9 @@ class Line:
         deadline_s = time.monotonic() + _TIMEOUT_S
         while time.monotonic() < deadline_s:
             with contextlib.suppress(grpc.RpcError):  # NOT_FOUND, so far
-                return list(self.control.ListScores(ListScoresRequest(trace_id=trace.id), timeout=5).scores)
+                return list(
+                    self.control.ListScores(ListScoresRequest(trace_id=trace.id), timeout=5).scores
+                )
             time.sleep(_POLL_S)
         raise SpanscoreError(f"the trace {trace.id} had no scores within {_TIMEOUT_S:.0f} s")
 
@@ -128,17 +148,24 @@ def running(
     ports = demo_server.Ports.free()
     _start_collector(processes, folder, backend, (otlp, scores, ports.grpc))
     settings = demo_server.configuration(folder, ports, judge, _grpc(scores))
-    settings["assemble"] |= {"complete_after": "5s", "idle_after": "6s", "session_idle_after": "8s"}  # slow machines
-    settings["export"]["exporters"]["otlp_grpc"]["evaluation_spans"] = True  # both forms are looked at
+    # slow machines
+    settings["assemble"] |= {"complete_after": "5s", "idle_after": "6s", "session_idle_after": "8s"}
+    # both forms are looked at
+    settings["export"]["exporters"]["otlp_grpc"]["evaluation_spans"] = True
     settings["export"]["exporters"].update(sinks)
-    settings["export"]["emit"] = {"events": False, "metrics": False}  # a tracing UI takes spans only
+    # a tracing UI takes spans only
+    settings["export"]["emit"] = {"events": False, "metrics": False}
     with demo_server.running(folder, ports, settings) as control:
         yield Line(_grpc(otlp), control, f"http://127.0.0.1:{ports.health}/")
 
 
 def collector_config(backend: Backend) -> dict[str, Any]:
-    """The shipped configuration, with the lines changed that have to be for a tool that takes spans only."""
-    config: dict[str, Any] = yaml.safe_load((ROOT / "collector-config.yaml").read_text(encoding="utf-8"))
+    """The shipped configuration, with the lines changed that have to be for a tool that takes spans
+    only.
+    """
+    config: dict[str, Any] = yaml.safe_load(
+        (ROOT / "collector-config.yaml").read_text(encoding="utf-8")
+    )
     ((kind, settings),) = backend.exporter().items()
     shipped = config["exporters"].pop("otlp_grpc/backend")
     config["exporters"][f"{kind}/backend"] = shipped | settings
@@ -149,7 +176,9 @@ def collector_config(backend: Backend) -> dict[str, Any]:
     return config
 
 
-def _start_collector(processes: Processes, folder: Path, backend: Backend, ports: tuple[int, int, int]) -> None:
+def _start_collector(
+    processes: Processes, folder: Path, backend: Backend, ports: tuple[int, int, int]
+) -> None:
     path = folder / "collector.yaml"
     path.write_text(yaml.safe_dump(collector_config(backend), sort_keys=False), encoding="utf-8")
     health, http, telemetry = free_ports(3)

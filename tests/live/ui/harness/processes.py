@@ -1,4 +1,6 @@
-"""Processes that a run starts: each with its output in a file, and each ended by its id when the run is over."""
+"""Processes that a run starts: each with its output in a file, and each ended by its id when the
+run is over.
+"""
 
 import contextlib
 import os
@@ -19,17 +21,26 @@ _POLL_S = 0.1
 
 
 class Processes:
-    """The children of one run. As a context manager it ends those that still run, the last one first."""
+    """The children of one run.
+
+    As a context manager it ends those that still run, the last one first.
+    """
 
     def __init__(self, folder: Path) -> None:
         """`folder` is where their output goes."""
         self._folder = folder
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self, name: str, command: Sequence[str | Path], environ: Mapping[str, str] | None = None) -> None:
-        """Start `command`; all it writes goes to `NAME.log`. A name may be used again when its process has ended."""
+    def start(
+        self, name: str, command: Sequence[str | Path], environ: Mapping[str, str] | None = None
+    ) -> None:
+        """Start `command`; all it writes goes to `NAME.log`.
+
+        A name may be used again when its process has ended.
+        """
         with self.log(name).open("ab") as output:
-            # In a session of its own: Ctrl-C reaches only us, and whatever it starts itself is ended with it.
+            # In a session of its own: Ctrl-C reaches only us, and whatever it starts itself is
+            # ended with it.
             self._running[name] = subprocess.Popen(
                 [str(x) for x in command],
                 env={**os.environ, **(environ or {})},
@@ -48,7 +59,10 @@ class Processes:
         return self._running[name].pid
 
     def wait(self, name: str, ready: Callable[[], bool], timeout_s: float = 400) -> None:
-        """Wait until `ready` says True. Raises SpanscoreError with the last it wrote when it ends or takes too long."""
+        """Wait until `ready` says True.
+
+        Raises SpanscoreError with the last it wrote when it ends or takes too long.
+        """
         deadline_s = time.monotonic() + timeout_s
         while not ready():
             code = self._running[name].poll()
@@ -77,7 +91,10 @@ class Processes:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         for name in reversed([*self._running]):
             self.end(name)

@@ -1,4 +1,6 @@
-"""Recorded agents, in any form that spanscore reads, made to have ended just now; a folder was recorded in one go."""
+"""Recorded agents, in any form that spanscore reads, made to have ended just now; a folder was
+recorded in one go.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -35,7 +37,10 @@ class Recording:
 
 
 def load(path: Path, now_ns: int) -> Recording:
-    """What a file, or all in a folder, holds, with new ids and times. Raises InputError where that is nothing."""
+    """What a file, or all in a folder, holds, with new ids and times.
+
+    Raises InputError where that is nothing.
+    """
     whole = Recording()
     by_folder: defaultdict[Path, list[Path]] = defaultdict(list)
     for one in sorted(path.rglob("*")) if path.is_dir() else [path]:
@@ -47,7 +52,10 @@ def load(path: Path, now_ns: int) -> Recording:
         whole.traces.extend(traces)
         whole.logs.extend(logs)
     if not whole.traces and not whole.logs:
-        raise InputError(f"{path}: no recording there; give a file or folder of OTLP (*.pb, *.json) or Jaeger's JSON")
+        raise InputError(
+            f"{path}: no recording there; give a file or folder of OTLP (*.pb, *.json) or Jaeger's"
+            " JSON"
+        )
     return whole
 
 
@@ -59,7 +67,9 @@ def send_logs(requests: Iterable[Any], backend: Backend) -> None:
             for request in requests:
                 export(request.SerializeToString(), timeout=_TIMEOUT_S)
         except grpc.RpcError as error:
-            raise SpanscoreError(f"{backend.url} did not take the recorded log records: {error}") from error
+            raise SpanscoreError(
+                f"{backend.url} did not take the recorded log records: {error}"
+            ) from error
 
 
 def _of_one_go(paths: Iterable[Path]) -> tuple[list[Any], list[Any]]:

@@ -19,6 +19,8 @@ def get(url: str) -> Any:
 
 def post(url: str, body: object) -> Any:
     """What a POST of `body` to `url` answers."""
-    request = urllib.request.Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
+    request = urllib.request.Request(
+        url, json.dumps(body).encode(), {"content-type": "application/json"}
+    )
     with urllib.request.urlopen(request, timeout=30) as answer:
         return json.load(answer)

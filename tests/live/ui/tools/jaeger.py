@@ -1,4 +1,6 @@
-"""Jaeger, by the API that its pages are drawn from: a Go module has no pages in it, so there is nothing to look at."""
+"""Jaeger, by the API that its pages are drawn from: a Go module has no pages in it, so there is
+nothing to look at.
+"""
 
 import json
 import subprocess
@@ -21,7 +23,9 @@ from spanscore.errors import SpanscoreError
 _HERE = Path(__file__).resolve().parent.parent / "jaeger"
 _WITHIN_S = 30.0
 _CUT_US = 1
-"""Jaeger cuts start and length to whole microseconds, each by itself: two spans that end at the same time may not."""
+"""Jaeger cuts start and length to whole microseconds, each by itself: two spans that end at the
+same time may not.
+"""
 
 _BAR_CHARS = 40
 
@@ -34,7 +38,9 @@ class Tool:
     def __init__(self, processes: Processes, folder: Path) -> None:
         query, query_grpc, otlp, health = free_ports(4)
         self.address = f"http://127.0.0.1:{query}"
-        self.backend = Backend(f"http://127.0.0.1:{otlp}", "127.0.0.1", otlp, "grpc", secure=False, headers={})
+        self.backend = Backend(
+            f"http://127.0.0.1:{otlp}", "127.0.0.1", otlp, "grpc", secure=False, headers={}
+        )
         self.sinks: Mapping[str, Any] = {}
         self._health = f"http://127.0.0.1:{health}/status"
         environ = {
@@ -53,7 +59,9 @@ class Tool:
         if not trace:
             raise LookupError(trace_id)
         theirs = [x for x in trace if not _is_score(x)]
-        ends_us = [_end_us(x) for x in theirs] + [_end_us(x) - _CUT_US for x in trace if _is_score(x)]
+        ends_us = [_end_us(x) for x in theirs] + [
+            _end_us(x) - _CUT_US for x in trace if _is_score(x)
+        ]
         return {
             "duration_us": max(ends_us) - min(x["startTime"] for x in trace),
             "spans besides those of spanscore": len(theirs),
@@ -67,12 +75,22 @@ class Tool:
         traces = self._when_all_are_there({x.trace_id for x in evaluated(run)}, set(expected))
         found = {x["spanID"]: x for spans in traces.values() for x in spans if _is_score(x)}
         missing = expected.keys() - found.keys()
-        findings.holds(f"{len(expected)} evaluation spans are there", true=not missing, found=missing)
+        findings.holds(
+            f"{len(expected)} evaluation spans are there", true=not missing, found=missing
+        )
         wrong = [x.metric for uid, x in expected.items() if x.span_id and not _is_child(found[uid])]
-        findings.holds("each is CHILD_OF the span that it evaluates, and nothing else", true=not wrong, found=wrong)
+        findings.holds(
+            "each is CHILD_OF the span that it evaluates, and nothing else",
+            true=not wrong,
+            found=wrong,
+        )
         warned = [x["warnings"] for x in found.values() if x.get("warnings")]
         findings.holds("none has a warning", true=not warned, found=warned)
-        late = [x["tags"][0] for x in found.values() if min(x["tags"], key=_key)["key"] != "evaluation.summary"]
+        late = [
+            x["tags"][0]
+            for x in found.values()
+            if min(x["tags"], key=_key)["key"] != "evaluation.summary"
+        ]
         findings.holds("the summary is the first of the tags", true=not late, found=late)
         self._search([x for x in found.values() if _tags(x).get(FAIL[0]) == FAIL[1]], run, findings)
         self._draw(traces, run.pictures / "waterfall.txt")
@@ -80,9 +98,14 @@ class Tool:
     def _search(self, failed: Sequence[dict[str, Any]], run: Run, findings: Findings) -> None:
         """A trace that was scored again is found by its earlier scores too."""
         expected = {x["traceID"] for x in failed}
-        findings.holds("every failing score's trace is there", true=failing(run) <= expected, found=expected)
+        findings.holds(
+            "every failing score's trace is there", true=failing(run) <= expected, found=expected
+        )
         tags = json.dumps(dict([FAIL]))
-        claim = f"a search for the tag {'='.join(FAIL)} finds the {len(expected)} failing traces and no other"
+        claim = (
+            f"a search for the tag {'='.join(FAIL)} finds the {len(expected)} failing traces and no"
+            " other"
+        )
         findings.holds(claim, true=self._found(tags=tags) == expected, found=self._found(tags=tags))
         for operation in sorted({x["operationName"] for x in failed}):
             found = self._found(operation=operation)
@@ -95,7 +118,9 @@ class Tool:
     def _found(self, **query: str) -> set[str]:
         found: set[str] = set()
         for service in rest.get(f"{self.address}/api/services")["data"]:
-            asked = urllib.parse.urlencode({"service": service, "limit": 1500, "lookback": "2d", **query})
+            asked = urllib.parse.urlencode(
+                {"service": service, "limit": 1500, "lookback": "2d", **query}
+            )
             found |= {x["traceID"] for x in rest.get(f"{self.address}/api/traces?{asked}")["data"]}
         return found
 
@@ -106,7 +131,9 @@ class Tool:
         spans: list[dict[str, Any]] = answer["data"][0]["spans"]
         return spans
 
-    def _when_all_are_there(self, trace_ids: Iterable[str], uids: set[str]) -> dict[str, list[dict[str, Any]]]:
+    def _when_all_are_there(
+        self, trace_ids: Iterable[str], uids: set[str]
+    ) -> dict[str, list[dict[str, Any]]]:
         deadline_s = time.monotonic() + _WITHIN_S
         while True:
             traces = {trace_id: self._trace(trace_id) for trace_id in sorted(trace_ids)}
@@ -118,7 +145,9 @@ class Tool:
     def _draw(self, traces: Mapping[str, Sequence[dict[str, Any]]], path: Path) -> None:
         """The waterfalls as text, in the order and with the bars of Jaeger's page."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n\n".join("\n".join(_waterfall(x)) for x in traces.values()) + "\n", encoding="utf-8")
+        path.write_text(
+            "\n\n".join("\n".join(_waterfall(x)) for x in traces.values()) + "\n", encoding="utf-8"
+        )
 
 
 def _built() -> str:
@@ -157,8 +186,15 @@ def _waterfall(spans: Sequence[Mapping[str, Any]]) -> Iterable[str]:
         for x in sorted(spans, key=lambda one: (one["startTime"], one["operationName"])):
             if (x["references"][0]["spanID"] if x["references"] else None) == parent:
                 begin = (x["startTime"] - start_us) * _BAR_CHARS // length_us
-                bar = " " * min(begin, _BAR_CHARS - 1) + "=" * max(1, x["duration"] * _BAR_CHARS // length_us)
-                yield f"{'  ' * depth + x['operationName']:<60.60} |{bar:<{_BAR_CHARS}.{_BAR_CHARS}}|"
+                bar = " " * min(begin, _BAR_CHARS - 1) + "=" * max(
+                    1, x["duration"] * _BAR_CHARS // length_us
+                )
+                yield (
+                    f"{'  ' * depth + x['operationName']:<60.60} |{bar:<{_BAR_CHARS}.{_BAR_CHARS}}|"
+                )
                 yield from below(x["spanID"], depth + 1)
 
-    return [f"{spans[0]['traceID']}: {length_us / 1000:.1f} ms, {len(spans)} spans", *below(None, 0)]
+    return [
+        f"{spans[0]['traceID']}: {length_us / 1000:.1f} ms, {len(spans)} spans",
+        *below(None, 0),
+    ]

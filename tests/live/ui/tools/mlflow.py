@@ -39,7 +39,9 @@ class Tool:
         self._folder = folder
         self.address = f"http://127.0.0.1:{self._port}"
         headers = {"x-mlflow-experiment-id": _EXPERIMENT}
-        self.backend = Backend(self.address, "127.0.0.1", self._port, "http", secure=False, headers=headers)
+        self.backend = Backend(
+            self.address, "127.0.0.1", self._port, "http", secure=False, headers=headers
+        )
         self.sinks: Mapping[str, Any] = {"mlflow": {"endpoint": self.address}}
         self.start(processes)
 
@@ -50,8 +52,13 @@ class Tool:
         place = ["--backend-store-uri", store, "--artifacts-destination", artifacts]
         listens = ["--host", "127.0.0.1", "--port", str(self._port), "--workers", "1"]
         # It starts programs of its environment by their names.
-        environ = {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "MLFLOW_DISABLE_TELEMETRY": "true"}
-        processes.start(self._folder.name, [programs / "mlflow", "server", *listens, *place], environ)
+        environ = {
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+        }
+        processes.start(
+            self._folder.name, [programs / "mlflow", "server", *listens, *place], environ
+        )
 
     def is_ready(self) -> bool:
         return answers(f"{self.address}/health")
@@ -78,15 +85,20 @@ class Tool:
         if run.failing(_FAILED):
             self._filter(browser, run, findings)
 
-    def _look_at_trace(self, browser: Browser, run: Run, trace: AgentTrace, findings: Findings) -> None:
+    def _look_at_trace(
+        self, browser: Browser, run: Run, trace: AgentTrace, findings: Findings
+    ) -> None:
         trace_id = run.place_of(trace)
         page = self._open(browser, f"traces?selectedEvaluationId=tr-{trace_id}")
-        page.get_by_role("button", name="Assess").first.dispatch_event("click")  # a guide may lie over it
+        # a guide may lie over it
+        page.get_by_role("button", name="Assess").first.dispatch_event("click")
         for score in run.of_trace(trace):
             name = span_name(score)
             if score.label == "fail":
                 findings.holds(f"{trace_id}: {name}: in the tree", true=sees(page, name))
-            findings.holds(f"{trace_id}: {score.metric} is assessed", true=_is_assessed(page, score))
+            findings.holds(
+                f"{trace_id}: {score.metric} is assessed", true=_is_assessed(page, score)
+            )
         if trace_id in run.failing(_FAILED):
             picture(page, run.pictures / "assessments.png", x=190, y=0, width=1510, height=820)
             page.get_by_text(f"fail: {_FAILED}", exact=True).first.click()
@@ -100,10 +112,14 @@ class Tool:
         picture(page, run.pictures / "list.png")
         page.close()
 
-    def _look_at_session(self, browser: Browser, run: Run, session: Session, findings: Findings) -> None:
+    def _look_at_session(
+        self, browser: Browser, run: Run, session: Session, findings: Findings
+    ) -> None:
         page = self._open(browser, f"chat-sessions/{session.session_id}")
         for score in run.of_session(session):
-            findings.holds(f"{session.session_id}: {score.metric} is assessed", true=_is_assessed(page, score))
+            findings.holds(
+                f"{session.session_id}: {score.metric} is assessed", true=_is_assessed(page, score)
+            )
         picture(page, run.pictures / "session.png")
         page.close()
 
@@ -118,12 +134,15 @@ class Tool:
         picture(page, run.pictures / "filter.png")
         page.get_by_role("button", name="Apply filters").click()
         count = len(run.failing(_FAILED))
-        shown = re.compile(rf"^{count} of \d+$")  # of all traces, and MLflow has those too that are no agent's
+        # of all traces, and MLflow has those too that are no agent's
+        shown = re.compile(rf"^{count} of \d+$")
         findings.holds(f"span name contains {_FAILED}: fail: {count}", true=sees(page, shown))
         page.close()
 
     def _open(self, browser: Browser, path: str, width: int = 1700) -> Any:
-        return browser.open(f"{self.address}/#/experiments/{_EXPERIMENT}/{path}", width=width, before=_NO_GUIDES)
+        return browser.open(
+            f"{self.address}/#/experiments/{_EXPERIMENT}/{path}", width=width, before=_NO_GUIDES
+        )
 
 
 def _is_assessed(page: Any, score: Score) -> bool:

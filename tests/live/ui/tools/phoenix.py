@@ -1,4 +1,6 @@
-"""Arize Phoenix: evaluation spans in its trace tree, and annotations of spans, traces and sessions."""
+"""Arize Phoenix: evaluation spans in its trace tree, and annotations of spans, traces and
+sessions.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,7 +21,8 @@ from spanscore.model.trace import AgentTrace
 
 _TRACE = """query ($id: String!) { trace: getTraceByOtelId(traceId: $id) {
   latencyMs errorCount
-  rootSpan { statusCode propagatedStatusCode cumulativeTokenCountPrompt cumulativeTokenCountCompletion }
+  rootSpan \
+{ statusCode propagatedStatusCode cumulativeTokenCountPrompt cumulativeTokenCountCompletion }
   costSummary { total { tokens cost } } } }"""
 _PROJECT = """{ projects { edges { node { id name } } } }"""
 _FAILED = "task_completion"
@@ -40,7 +43,9 @@ class Tool:
         self._port, self._grpc_port = free_ports(2)
         self._folder = folder
         self.address = f"http://127.0.0.1:{self._port}"
-        self.backend = Backend(self.address, "127.0.0.1", self._port, "http", secure=False, headers={})
+        self.backend = Backend(
+            self.address, "127.0.0.1", self._port, "http", secure=False, headers={}
+        )
         self.sinks: Mapping[str, Any] = {"phoenix": {"endpoint": self.address}}
         self.start(processes)
 
@@ -109,10 +114,16 @@ class Tool:
             page.get_by_text(session.session_id, exact=True).first.click()
             pane = page.get_by_test_id("application-drawer-plane")
             for score in run.of_session(session):
-                claim = f"{session.session_id}: {score.metric}: annotation with {_mean(score.value)}"
+                claim = (
+                    f"{session.session_id}: {score.metric}: annotation with {_mean(score.value)}"
+                )
                 there = sees(pane, score.metric)
                 shown = _text(pane)
-                findings.holds(claim, true=there and f"{score.metric}\n{_mean(score.value)}" in shown, found=shown)
+                findings.holds(
+                    claim,
+                    true=there and f"{score.metric}\n{_mean(score.value)}" in shown,
+                    found=shown,
+                )
         if run.sessions:
             picture(page, run.pictures / "session.png")
 
@@ -138,7 +149,9 @@ class Tool:
         return f"{self.address}/projects/{project}/{path}"
 
     def _ask(self, query: str, **variables: object) -> Any:
-        return rest.post(f"{self.address}/graphql", {"query": query, "variables": variables})["data"]
+        return rest.post(f"{self.address}/graphql", {"query": query, "variables": variables})[
+            "data"
+        ]
 
 
 def _tally(scores: Sequence[Score]) -> str:

@@ -45,8 +45,16 @@ class Tool:
         self.sinks: Mapping[str, Any] = {}
         listen = {"ip": "127.0.0.1", "port": port, "protocols[0]": "http"}
         place = [f"--armeria.ports[0].{name}={value}" for name, value in listen.items()]
-        processes.start(folder.name, [_program("java", "default-jre-headless"), "-Xmx256m", "-jar", _jar(), *place])
-        script = [sys.executable, _HERE / "converter.py", str(self._converter), f"{self._api}/spans"]
+        processes.start(
+            folder.name,
+            [_program("java", "default-jre-headless"), "-Xmx256m", "-jar", _jar(), *place],
+        )
+        script = [
+            sys.executable,
+            _HERE / "converter.py",
+            str(self._converter),
+            f"{self._api}/spans",
+        ]
         processes.start(f"{folder.name}-converter", script)
 
     def is_ready(self) -> bool:
@@ -71,7 +79,9 @@ class Tool:
         traces = self._when_all_are_there({x.trace_id for x in evaluated(run)}, expected)
         found = {x["id"]: x for spans in traces.values() for x in spans if _is_score(x)}
         missing = expected - found.keys()
-        findings.holds(f"{len(expected)} evaluation spans are there", true=not missing, found=missing)
+        findings.holds(
+            f"{len(expected)} evaluation spans are there", true=not missing, found=missing
+        )
         for number, (trace_id, spans) in enumerate(traces.items(), 1):
             page = self._open(browser, trace_id, spans)
             self._look_at(page, trace_id, spans, findings)
@@ -79,7 +89,9 @@ class Tool:
             page.close()
         self._open_a_failing_score(run, traces, browser, findings)
         failed = {x["traceId"] for x in found.values() if x["tags"].get(FAIL[0]) == FAIL[1]}
-        findings.holds("every failing score's trace is there", true=failing(run) <= failed, found=failed)
+        findings.holds(
+            "every failing score's trace is there", true=failing(run) <= failed, found=failed
+        )
         self._search(failed, run, browser, findings)
 
     def _open(self, browser: Browser, trace_id: str, spans: list[dict[str, Any]]) -> Any:
@@ -87,18 +99,32 @@ class Tool:
         height = max(_LEAST_PX, _HEAD_PX + _ROW_PX * len(spans))
         return browser.open(f"{self.address}/traces/{trace_id}", height=height)
 
-    def _look_at(self, page: Any, trace_id: str, spans: list[dict[str, Any]], findings: Findings) -> None:
+    def _look_at(
+        self, page: Any, trace_id: str, spans: list[dict[str, Any]], findings: Findings
+    ) -> None:
         names = sorted(x["name"] for x in spans if _is_score(x))
         page.get_by_text(names[0]).first.wait_for()
         shown = page.locator("body").inner_text()
         unseen = [x for x in names if x not in shown]
-        findings.holds(f"{trace_id}: its page shows {len(names)} scores, by their names", true=not unseen, found=unseen)
+        findings.holds(
+            f"{trace_id}: its page shows {len(names)} scores, by their names",
+            true=not unseen,
+            found=unseen,
+        )
         duration = _shown(_duration_us(spans))
         header = shown[: shown.index("Trace ID")].split()
-        findings.holds(f"{trace_id}: its page says that it took {duration}", true=duration in header, found=header)
+        findings.holds(
+            f"{trace_id}: its page says that it took {duration}",
+            true=duration in header,
+            found=header,
+        )
 
     def _open_a_failing_score(
-        self, run: Run, traces: Mapping[str, list[dict[str, Any]]], browser: Browser, findings: Findings
+        self,
+        run: Run,
+        traces: Mapping[str, list[dict[str, Any]]],
+        browser: Browser,
+        findings: Findings,
     ) -> None:
         score = min(evaluated(run), key=lambda x: x.label != FAIL[1])
         name = next(x["name"] for x in traces[score.trace_id] if x["id"] == score.uid)
@@ -108,33 +134,51 @@ class Tool:
         shown = page.locator("body").inner_text()
         for key in ("evaluation.summary", "gen_ai.evaluation.explanation"):
             texts = {x["tags"].get(key) for x in traces[score.trace_id] if x["name"] == name}
-            findings.holds(f"one click on {name!r} shows its {key}", true=any(x and x in shown for x in texts))
+            findings.holds(
+                f"one click on {name!r} shows its {key}", true=any(x and x in shown for x in texts)
+            )
         picture(page, run.pictures / "score.png")
         page.close()
 
     def _search(self, expected: set[str], run: Run, browser: Browser, findings: Findings) -> None:
         """A trace that was scored again is found by its earlier scores too."""
         query = "=".join(FAIL)
-        asked = urllib.parse.urlencode({"annotationQuery": query, "limit": 1000, "lookback": _DAY_MS})
+        asked = urllib.parse.urlencode(
+            {"annotationQuery": query, "limit": 1000, "lookback": _DAY_MS}
+        )
         found = {spans[0]["traceId"] for spans in rest.get(f"{self._api}/traces?{asked}")}
         claim = f"a search for {query} finds the {len(expected)} failing traces and no other"
         findings.holds(claim, true=found == expected, found=found)
         if not expected:
             return
-        page = browser.open(f"{self.address}/?annotationQuery={urllib.parse.quote(query)}&limit=1000")
+        page = browser.open(
+            f"{self.address}/?annotationQuery={urllib.parse.quote(query)}&limit=1000"
+        )
         page.get_by_role("button", name="Run Query").click()
         results = page.locator("a[href*='/traces/']")
         results.first.wait_for()
-        found = {str(x).rpartition("/")[2] for x in results.evaluate_all("links => links.map(x => x.href)")}
+        found = {
+            str(x).rpartition("/")[2]
+            for x in results.evaluate_all("links => links.map(x => x.href)")
+        }
         findings.holds("so does its page", true=found == expected, found=found)
-        picture(page, run.pictures / "failing.png", x=0, y=0, width=page.viewport_size["width"], height=300)
+        picture(
+            page,
+            run.pictures / "failing.png",
+            x=0,
+            y=0,
+            width=page.viewport_size["width"],
+            height=300,
+        )
         page.close()
 
     def _trace(self, trace_id: str) -> list[dict[str, Any]]:
         spans: list[dict[str, Any]] | None = rest.get(f"{self._api}/trace/{trace_id}")
         return spans or []
 
-    def _when_all_are_there(self, trace_ids: set[str], uids: set[str]) -> dict[str, list[dict[str, Any]]]:
+    def _when_all_are_there(
+        self, trace_ids: set[str], uids: set[str]
+    ) -> dict[str, list[dict[str, Any]]]:
         deadline_s = time.monotonic() + _WITHIN_S
         while True:
             traces = {trace_id: self._trace(trace_id) for trace_id in sorted(trace_ids)}
@@ -155,7 +199,11 @@ def _shown(duration_us: int) -> str:
         return f"{duration_us / 10**6:.3f}s"
     if duration_us % 1000 == 0:
         return f"{duration_us // 1000}ms"
-    return f"{duration_us / 1000:.3f}ms" if duration_us >= 1000 else f"{duration_us}\N{GREEK SMALL LETTER MU}s"
+    return (
+        f"{duration_us / 1000:.3f}ms"
+        if duration_us >= 1000
+        else f"{duration_us}\N{GREEK SMALL LETTER MU}s"
+    )
 
 
 def _is_score(span: Mapping[str, Any]) -> bool:
@@ -165,7 +213,9 @@ def _is_score(span: Mapping[str, Any]) -> bool:
 def _program(name: str, package: str) -> str:
     found = shutil.which(name)
     if found is None:
-        raise SpanscoreError(f"Zipkin needs {name}: `apt-get install {package}` (Debian), then again")
+        raise SpanscoreError(
+            f"Zipkin needs {name}: `apt-get install {package}` (Debian), then again"
+        )
     return found
 
 
@@ -174,10 +224,19 @@ def _jar() -> Path:
 
     def install(folder: Path) -> None:
         artifact = f"-Dartifact=io.zipkin:zipkin-server:{_VERSION}:jar:exec"
-        command = [_program("mvn", "maven"), "-q", "-B", "dependency:copy", artifact, f"-DoutputDirectory={folder}"]
+        command = [
+            _program("mvn", "maven"),
+            "-q",
+            "-B",
+            "dependency:copy",
+            artifact,
+            f"-DoutputDirectory={folder}",
+        ]
         subprocess.run(command, check=True, cwd="/")  # not where a pom.xml is
         digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
         if digest != _SHA256:
-            raise SpanscoreError(f"{folder / name} is another file than the pinned one: its SHA-256 is {digest}")
+            raise SpanscoreError(
+                f"{folder / name} is another file than the pinned one: its SHA-256 is {digest}"
+            )
 
     return installed(f"zipkin-{_VERSION}", _SHA256.encode(), install) / name

@@ -1,7 +1,8 @@
 """OTLP spans for a Zipkin server, as JSON of its API: `python converter.py PORT URL`.
 
-It stands for the collector's zipkin exporter, which the collector of the tests is built without. What it does is what
-OpenTelemetry says of an exporter to Zipkin: attributes as tags, events as annotations, an error as the tag `error`.
+It stands for the collector's zipkin exporter, which the collector of the tests is built without.
+What it does is what OpenTelemetry says of an exporter to Zipkin: attributes as tags, events as
+annotations, an error as the tag `error`.
 """
 
 import gzip
@@ -71,7 +72,9 @@ def _span(span: Span, service: str, around: dict[str, str]) -> dict[str, Any]:
         "duration": max(1, span.end_time_unix_nano // 1000 - start_us),
         "localEndpoint": {"serviceName": service},
         "tags": {**around, **tags(span.attributes), **_status(span.status)},
-        "annotations": [{"timestamp": x.time_unix_nano // 1000, "value": _event(x)} for x in span.events],
+        "annotations": [
+            {"timestamp": x.time_unix_nano // 1000, "value": _event(x)} for x in span.events
+        ],
     }
     if span.parent_span_id:
         found["parentId"] = span.parent_span_id.hex()
@@ -105,7 +108,9 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
         spans = list(converted(ExportTraceServiceRequest.FromString(body)))
-        request = urllib.request.Request(self.url, json.dumps(spans).encode(), {"Content-Type": "application/json"})
+        request = urllib.request.Request(
+            self.url, json.dumps(spans).encode(), {"Content-Type": "application/json"}
+        )
         try:
             with urllib.request.urlopen(request, timeout=30):
                 self._answer(200)

@@ -1,4 +1,6 @@
-"""A front desk that asks a parcel clerk, who is an agent in another process, by A2A: no trace context is passed on."""
+"""A front desk that asks a parcel clerk, who is an agent in another process, by A2A: no trace
+context is passed on.
+"""
 
 import asyncio
 import os
@@ -26,13 +28,20 @@ with socket.create_server(("127.0.0.1", 0)) as free:
     port = free.getsockname()[1]
 url = f"http://127.0.0.1:{port}"
 front, _ = DESK.agents
-desk = Agent("openai-chat:gpt-4o-mini", name=front.name, system_prompt=front.instructions, tools=list(front.tools))
+desk = Agent(
+    "openai-chat:gpt-4o-mini",
+    name=front.name,
+    system_prompt=front.instructions,
+    tools=list(front.tools),
+)
 
 
 @desk.tool_plain
 async def parcel_clerk(request: str) -> str:
     """Ask the parcel clerk."""
-    client = await create_client(url, ClientConfig(streaming=False, httpx_client=httpx.AsyncClient(timeout=60)))
+    client = await create_client(
+        url, ClientConfig(streaming=False, httpx_client=httpx.AsyncClient(timeout=60))
+    )
     message = new_text_message(request, role=Role.ROLE_USER)
     answers = [x async for x in client.send_message(SendMessageRequest(message=message))]
     return get_message_text(answers[-1].message)
@@ -51,7 +60,9 @@ async def main():
 
 
 clerk = subprocess.Popen(
-    [sys.executable, "clerk.py", str(port)], env={**os.environ, "OTEL_SERVICE_NAME": "clerk"}, stdin=subprocess.PIPE
+    [sys.executable, "clerk.py", str(port)],
+    env={**os.environ, "OTEL_SERVICE_NAME": "clerk"},
+    stdin=subprocess.PIPE,
 )
 for _ in range(600):
     try:

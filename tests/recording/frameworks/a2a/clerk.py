@@ -20,14 +20,18 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from starlette.applications import Starlette
 
 provider = TracerProvider()
-provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter()))  # uvicorn ends the process when it is terminated
+# uvicorn ends the process when it is terminated
+provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter()))
 trace.set_tracer_provider(provider)
 LangChainInstrumentor().instrument(tracer_provider=provider)
 
 port = int(sys.argv[1])
 _, clerk = DESK.agents
 agent = create_agent(
-    ChatOpenAI(model="gpt-4o-mini"), tools=list(clerk.tools), system_prompt=clerk.instructions, name=clerk.name
+    ChatOpenAI(model="gpt-4o-mini"),
+    tools=list(clerk.tools),
+    system_prompt=clerk.instructions,
+    name=clerk.name,
 )
 
 
@@ -51,9 +55,13 @@ card = AgentCard(
     default_input_modes=["text/plain"],
     default_output_modes=["text/plain"],
     supported_interfaces=[
-        AgentInterface(url=f"http://127.0.0.1:{port}/", protocol_binding="JSONRPC", protocol_version="1.0")
+        AgentInterface(
+            url=f"http://127.0.0.1:{port}/", protocol_binding="JSONRPC", protocol_version="1.0"
+        )
     ],
 )
-handler = DefaultRequestHandler(agent_executor=Clerk(), task_store=InMemoryTaskStore(), agent_card=card)
+handler = DefaultRequestHandler(
+    agent_executor=Clerk(), task_store=InMemoryTaskStore(), agent_card=card
+)
 app = Starlette(routes=[*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/")])
 uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning")

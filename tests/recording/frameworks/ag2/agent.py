@@ -21,7 +21,11 @@ model = {"model": "gpt-4o-mini", "api_key": "none", "base_url": os.environ["OPEN
 
 
 def has_answered(message):
-    return bool(message.get("content")) and not message.get("tool_calls") and message.get("role") != "tool"
+    return (
+        bool(message.get("content"))
+        and not message.get("tool_calls")
+        and message.get("role") != "tool"
+    )
 
 
 def pair():

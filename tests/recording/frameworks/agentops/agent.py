@@ -1,4 +1,6 @@
-"""A loop around the OpenAI SDK under AgentOps: its decorators and its instrumentation, exported to another endpoint."""
+"""A loop around the OpenAI SDK under AgentOps: its decorators and its instrumentation, exported to
+another endpoint.
+"""
 
 import json
 import os
@@ -19,7 +21,10 @@ agentops.init(
 client = openai.OpenAI()
 (helper,) = SHOP.agents
 offered = [
-    {"type": "function", "function": {"name": x.__name__, "description": x.__doc__, "parameters": schema(x)}}
+    {
+        "type": "function",
+        "function": {"name": x.__name__, "description": x.__doc__, "parameters": schema(x)},
+    }
     for x in helper.tools
 ]
 functions = {x.__name__: tool(x) for x in helper.tools}
@@ -31,7 +36,9 @@ def answer(question):
     messages = sessions[turn.session]
     messages.append({"role": "user", "content": question})
     while True:
-        reply = client.chat.completions.create(model="gpt-4o-mini", messages=messages, tools=offered)
+        reply = client.chat.completions.create(
+            model="gpt-4o-mini", messages=messages, tools=offered
+        )
         message = reply.choices[0].message
         messages.append(message.model_dump(exclude_none=True))
         if not message.tool_calls:
@@ -39,7 +46,11 @@ def answer(question):
         for call in message.tool_calls:
             result = functions[call.function.name](**json.loads(call.function.arguments))
             messages.append(
-                {"role": "tool", "tool_call_id": call.id, "content": json.dumps(result, ensure_ascii=False)}
+                {
+                    "role": "tool",
+                    "tool_call_id": call.id,
+                    "content": json.dumps(result, ensure_ascii=False),
+                }
             )
 
 

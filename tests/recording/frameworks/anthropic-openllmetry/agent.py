@@ -1,4 +1,6 @@
-"""A loop around the Anthropic SDK under Traceloop's SDK, without a span of the application's own."""
+"""A loop around the Anthropic SDK under Traceloop's SDK, without a span of the application's
+own.
+"""
 
 import json
 import os
@@ -8,21 +10,36 @@ from conversation import SHOP, schema
 from traceloop.sdk import Traceloop
 
 Traceloop.init(
-    app_name="shop", api_endpoint=os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"], api_key="none", disable_batch=True
+    app_name="shop",
+    api_endpoint=os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"],
+    api_key="none",
+    disable_batch=True,
 )
 client = Anthropic()
 (agent,) = SHOP.agents
 functions = {x.__name__: x for x in agent.tools}
-offered = [{"name": name, "description": x.__doc__, "input_schema": schema(x)} for name, x in functions.items()]
+offered = [
+    {"name": name, "description": x.__doc__, "input_schema": schema(x)}
+    for name, x in functions.items()
+]
 sessions = {}
 
 
 def answer(messages):
     while True:
         reply = client.messages.create(
-            model="claude-sonnet-4-5", max_tokens=1000, system=agent.instructions, messages=messages, tools=offered
+            model="claude-sonnet-4-5",
+            max_tokens=1000,
+            system=agent.instructions,
+            messages=messages,
+            tools=offered,
         )
-        messages.append({"role": "assistant", "content": [x.model_dump(exclude_none=True) for x in reply.content]})
+        messages.append(
+            {
+                "role": "assistant",
+                "content": [x.model_dump(exclude_none=True) for x in reply.content],
+            }
+        )
         calls = [x for x in reply.content if x.type == "tool_use"]
         if not calls:
             return

@@ -41,7 +41,8 @@ async def main():
     for turn in DESK.turns:
         team = Swarm(
             [assistant(desk, [Handoff(target=clerk.name)]), assistant(clerk, [])],
-            termination_condition=TextMessageTermination(clerk.name) | TextMessageTermination(desk.name),
+            termination_condition=TextMessageTermination(clerk.name)
+            | TextMessageTermination(desk.name),
         )
         with using_attributes(session_id=turn.session, user_id=turn.user):
             await team.run(task=turn.question)

@@ -1,4 +1,6 @@
-"""AutoGen: one assistant, alone or as a team of one, under its own telemetry or under OpenInference's as well."""
+"""AutoGen: one assistant, alone or as a team of one, under its own telemetry or under
+OpenInference's as well.
+"""
 
 import asyncio
 import sys

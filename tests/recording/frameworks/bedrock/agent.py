@@ -32,7 +32,11 @@ sessions = {}
 
 
 def block(result):
-    return {"json": result} if isinstance(result, dict) else {"text": json.dumps(result, ensure_ascii=False)}
+    return (
+        {"json": result}
+        if isinstance(result, dict)
+        else {"text": json.dumps(result, ensure_ascii=False)}
+    )
 
 
 for turn in SHOP.turns:
@@ -50,7 +54,12 @@ for turn in SHOP.turns:
         if not calls:
             break
         results = [
-            {"toolResult": {"toolUseId": x["toolUseId"], "content": [block(functions[x["name"]](**x["input"]))]}}
+            {
+                "toolResult": {
+                    "toolUseId": x["toolUseId"],
+                    "content": [block(functions[x["name"]](**x["input"]))],
+                }
+            }
             for x in calls
         ]
         messages.append({"role": "user", "content": results})

@@ -1,4 +1,6 @@
-"""A front desk of BeeAI that hands over to a parcel clerk, under OpenInference's instrumentation."""
+"""A front desk of BeeAI that hands over to a parcel clerk, under OpenInference's
+instrumentation.
+"""
 
 import asyncio
 import os
@@ -33,7 +35,9 @@ def made(agent, *more):
 
 
 async def main():
-    desk = made(front, HandoffTool(made(clerk), name=clerk.name, description="Ask the parcel clerk."))
+    desk = made(
+        front, HandoffTool(made(clerk), name=clerk.name, description="Ask the parcel clerk.")
+    )
     for turn in DESK.turns:
         with using_attributes(session_id=turn.session, user_id=turn.user):
             await desk.run(turn.question)

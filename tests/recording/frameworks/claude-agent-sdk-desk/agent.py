@@ -4,7 +4,13 @@ import asyncio
 import json
 import os
 
-from claude_agent_sdk import AgentDefinition, ClaudeAgentOptions, ClaudeSDKClient, create_sdk_mcp_server, tool
+from claude_agent_sdk import (
+    AgentDefinition,
+    ClaudeAgentOptions,
+    ClaudeSDKClient,
+    create_sdk_mcp_server,
+    tool,
+)
 from conversation import DESK, schema
 
 desk, clerk = DESK.agents
@@ -29,7 +35,10 @@ OPTIONS = ClaudeAgentOptions(
     tools=["Agent"],
     agents={
         clerk.name: AgentDefinition(
-            description="Knows where parcels are.", prompt=clerk.instructions, tools=names(clerk), model="inherit"
+            description="Knows where parcels are.",
+            prompt=clerk.instructions,
+            tools=names(clerk),
+            model="inherit",
         )
     },
     mcp_servers={"shop": create_sdk_mcp_server("shop", tools=[offered(x) for x in DESK.tools])},

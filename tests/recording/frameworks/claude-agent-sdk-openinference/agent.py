@@ -1,4 +1,6 @@
-"""An agent of the Claude Agent SDK under OpenInference: one Claude Code a session, its tools in this process."""
+"""An agent of the Claude Agent SDK under OpenInference: one Claude Code a session, its tools in
+this process.
+"""
 
 import asyncio
 import json
@@ -32,7 +34,9 @@ async def main():
         system_prompt=agent.instructions,
         model="claude-sonnet-4-5",
         tools=[],
-        mcp_servers={"shop": create_sdk_mcp_server("shop", tools=[offered(x) for x in agent.tools])},
+        mcp_servers={
+            "shop": create_sdk_mcp_server("shop", tools=[offered(x) for x in agent.tools])
+        },
         allowed_tools=[f"mcp__shop__{x.__name__}" for x in agent.tools],
         setting_sources=[],
     )

@@ -1,4 +1,6 @@
-"""An agent of the Claude Agent SDK: one Claude Code a session, its tools in this process, its own telemetry."""
+"""An agent of the Claude Agent SDK: one Claude Code a session, its tools in this process, its own
+telemetry.
+"""
 
 import asyncio
 import json
@@ -25,7 +27,9 @@ def options(session, user):
         system_prompt=agent.instructions,
         model="claude-sonnet-4-5",
         tools=[],
-        mcp_servers={"shop": create_sdk_mcp_server("shop", tools=[offered(x) for x in agent.tools])},
+        mcp_servers={
+            "shop": create_sdk_mcp_server("shop", tools=[offered(x) for x in agent.tools])
+        },
         allowed_tools=[f"mcp__shop__{x.__name__}" for x in agent.tools],
         setting_sources=[],
         env={**os.environ, "OTEL_RESOURCE_ATTRIBUTES": f"session.id={session},user.id={user}"},

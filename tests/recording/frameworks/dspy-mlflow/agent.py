@@ -1,4 +1,6 @@
-"""A ReAct program of DSPy under MLflow's autologging, which exports by OTLP when it is given an endpoint."""
+"""A ReAct program of DSPy under MLflow's autologging, which exports by OTLP when it is given an
+endpoint.
+"""
 
 import dspy
 import mlflow

@@ -1,4 +1,6 @@
-"""An agent of Google's ADK, one tool of which a person confirms: the run halts at the call, the next one goes on."""
+"""An agent of Google's ADK, one tool of which a person confirms: the run halts at the call, the
+next one goes on.
+"""
 
 import asyncio
 
@@ -33,9 +35,13 @@ async def answered(turn, part):
     """What is asked of the user meanwhile, each with a yes."""
     message = types.Content(role="user", parts=[part])
     asked = []
-    async for event in runner.run_async(user_id=turn.user, session_id=turn.session, new_message=message):
+    async for event in runner.run_async(
+        user_id=turn.user, session_id=turn.session, new_message=message
+    ):
         asked += [x for x in event.get_function_calls() if x.name == ASKED]
-    return [types.FunctionResponse(id=x.id, name=ASKED, response={"confirmed": True}) for x in asked]
+    return [
+        types.FunctionResponse(id=x.id, name=ASKED, response={"confirmed": True}) for x in asked
+    ]
 
 
 async def main():

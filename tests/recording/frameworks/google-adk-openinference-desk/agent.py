@@ -1,4 +1,6 @@
-"""A front desk of Google's ADK that asks the parcel clerk, an agent as a tool, under OpenInference."""
+"""A front desk of Google's ADK that asks the parcel clerk, an agent as a tool, under
+OpenInference.
+"""
 
 import asyncio
 
@@ -18,7 +20,12 @@ provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
 GoogleADKInstrumentor().instrument(tracer_provider=provider)
 
 front, clerk = (
-    {"name": x.name, "model": "gemini-2.5-flash", "instruction": x.instructions, "tools": list(x.tools)}
+    {
+        "name": x.name,
+        "model": "gemini-2.5-flash",
+        "instruction": x.instructions,
+        "tools": list(x.tools),
+    }
     for x in DESK.agents
 )
 asked = AgentTool(LlmAgent(**clerk, description="Knows where parcels are."))
@@ -32,7 +39,9 @@ async def main():
         await sessions.create_session(app_name="shop", user_id=turn.user, session_id=turn.session)
     for turn in DESK.turns:
         message = types.Content(role="user", parts=[types.Part(text=turn.question)])
-        async for _ in runner.run_async(user_id=turn.user, session_id=turn.session, new_message=message):
+        async for _ in runner.run_async(
+            user_id=turn.user, session_id=turn.session, new_message=message
+        ):
             pass
 
 

@@ -17,7 +17,12 @@ provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
 GoogleADKInstrumentor().instrument(tracer_provider=provider)
 
 (helper,) = SHOP.agents
-agent = LlmAgent(name=helper.name, model="gemini-2.5-flash", instruction=helper.instructions, tools=list(helper.tools))
+agent = LlmAgent(
+    name=helper.name,
+    model="gemini-2.5-flash",
+    instruction=helper.instructions,
+    tools=list(helper.tools),
+)
 sessions = InMemorySessionService()
 runner = Runner(agent=agent, app_name="shop", session_service=sessions)
 
@@ -27,7 +32,9 @@ async def main():
         await sessions.create_session(app_name="shop", user_id=turn.user, session_id=turn.session)
     for turn in SHOP.turns:
         message = types.Content(role="user", parts=[types.Part(text=turn.question)])
-        async for _ in runner.run_async(user_id=turn.user, session_id=turn.session, new_message=message):
+        async for _ in runner.run_async(
+            user_id=turn.user, session_id=turn.session, new_message=message
+        ):
             pass
 
 

@@ -20,7 +20,9 @@ front, clerk = DESK.agents
 
 
 async def main():
-    for session, turns in {x.session: [y for y in DESK.turns if y.session == x.session] for x in DESK.turns}.items():
+    for session, turns in {
+        x.session: [y for y in DESK.turns if y.session == x.session] for x in DESK.turns
+    }.items():
         sessions = InMemorySessionService()
         for turn in turns:
             # the desk anew for each question: else who was transferred to answers the next one
@@ -42,9 +44,13 @@ async def main():
             )
             runner = Runner(agent=desk, app_name="shop", session_service=sessions)
             if turn is turns[0]:
-                await sessions.create_session(app_name="shop", user_id=turn.user, session_id=session)
+                await sessions.create_session(
+                    app_name="shop", user_id=turn.user, session_id=session
+                )
             message = types.Content(role="user", parts=[types.Part(text=turn.question)])
-            async for _ in runner.run_async(user_id=turn.user, session_id=session, new_message=message):
+            async for _ in runner.run_async(
+                user_id=turn.user, session_id=session, new_message=message
+            ):
                 pass
 
 

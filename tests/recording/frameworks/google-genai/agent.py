@@ -22,10 +22,14 @@ GoogleGenAiSdkInstrumentor().instrument()
 
 client = genai.Client()
 (helper,) = SHOP.agents
-config = types.GenerateContentConfig(system_instruction=helper.instructions, tools=list(helper.tools))
+config = types.GenerateContentConfig(
+    system_instruction=helper.instructions, tools=list(helper.tools)
+)
 chats = {}
 for turn in SHOP.turns:
-    chat = chats.setdefault(turn.session, client.chats.create(model="gemini-2.5-flash", config=config))
+    chat = chats.setdefault(
+        turn.session, client.chats.create(model="gemini-2.5-flash", config=config)
+    )
     chat.send_message(turn.question)
 
 spans.shutdown()

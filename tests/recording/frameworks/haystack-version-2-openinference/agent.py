@@ -1,4 +1,6 @@
-"""Haystack 2: an Agent with a toolset of functions made inside a function, on OpenAI's Responses."""
+"""Haystack 2: an Agent with a toolset of functions made inside a function, on OpenAI's
+Responses.
+"""
 
 import os
 
@@ -27,7 +29,9 @@ def made(function):
 
 (helper,) = SHOP.agents
 agent = Agent(
-    chat_generator=OpenAIResponsesChatGenerator(model="gpt-4o-mini", api_base_url=os.environ["OPENAI_BASE_URL"]),
+    chat_generator=OpenAIResponsesChatGenerator(
+        model="gpt-4o-mini", api_base_url=os.environ["OPENAI_BASE_URL"]
+    ),
     tools=Toolset([made(x) for x in helper.tools]),
     system_prompt=helper.instructions,
 )

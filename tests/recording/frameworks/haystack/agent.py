@@ -27,7 +27,9 @@ else:
 
 (helper,) = SHOP.agents
 agent = Agent(
-    chat_generator=OpenAIChatGenerator(model="gpt-4o-mini", api_base_url=os.environ["OPENAI_BASE_URL"]),
+    chat_generator=OpenAIChatGenerator(
+        model="gpt-4o-mini", api_base_url=os.environ["OPENAI_BASE_URL"]
+    ),
     tools=[create_tool_from_function(x) for x in helper.tools],
     system_prompt=helper.instructions,
 )

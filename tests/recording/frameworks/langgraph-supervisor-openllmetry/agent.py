@@ -16,15 +16,24 @@ LangchainInstrumentor().instrument(tracer_provider=provider)
 
 front, clerk = DESK.agents
 model = ChatOpenAI(model="gpt-4o-mini")
-parcel_clerk = create_agent(model, list(clerk.tools), system_prompt=clerk.instructions, name=clerk.name)
+parcel_clerk = create_agent(
+    model, list(clerk.tools), system_prompt=clerk.instructions, name=clerk.name
+)
 desk = create_supervisor(
-    [parcel_clerk], model=model, tools=list(front.tools), prompt=front.instructions, supervisor_name=front.name
+    [parcel_clerk],
+    model=model,
+    tools=list(front.tools),
+    prompt=front.instructions,
+    supervisor_name=front.name,
 ).compile(checkpointer=InMemorySaver(), name=front.name)
 
 for turn in DESK.turns:
     desk.invoke(
         {"messages": [{"role": "user", "content": turn.question}]},
-        {"configurable": {"thread_id": turn.session}, "metadata": {"user_id": turn.user, "session_id": turn.session}},
+        {
+            "configurable": {"thread_id": turn.session},
+            "metadata": {"user_id": turn.user, "session_id": turn.session},
+        },
     )
 
 provider.shutdown()

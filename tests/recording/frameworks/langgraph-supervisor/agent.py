@@ -17,15 +17,22 @@ LangChainInstrumentor().instrument(tracer_provider=provider)
 
 front, clerk = DESK.agents
 model = ChatOpenAI(model="gpt-4o-mini")
-parcel_clerk = create_agent(model, list(clerk.tools), system_prompt=clerk.instructions, name=clerk.name)
+parcel_clerk = create_agent(
+    model, list(clerk.tools), system_prompt=clerk.instructions, name=clerk.name
+)
 desk = create_supervisor(
-    [parcel_clerk], model=model, tools=list(front.tools), prompt=front.instructions, supervisor_name=front.name
+    [parcel_clerk],
+    model=model,
+    tools=list(front.tools),
+    prompt=front.instructions,
+    supervisor_name=front.name,
 ).compile(checkpointer=InMemorySaver(), name=front.name)
 
 for turn in DESK.turns:
     with using_attributes(session_id=turn.session, user_id=turn.user):
         desk.invoke(
-            {"messages": [{"role": "user", "content": turn.question}]}, {"configurable": {"thread_id": turn.session}}
+            {"messages": [{"role": "user", "content": turn.question}]},
+            {"configurable": {"thread_id": turn.session}},
         )
 
 provider.shutdown()

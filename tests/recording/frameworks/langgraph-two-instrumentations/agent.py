@@ -1,4 +1,6 @@
-"""A LangChain agent in a web request, with an instrumentation of LangChain and one of the model's SDK beside it."""
+"""A LangChain agent in a web request, with an instrumentation of LangChain and one of the model's
+SDK beside it.
+"""
 
 import asyncio
 import os

@@ -1,4 +1,6 @@
-"""A loop around the Anthropic SDK, traced by LangSmith's decorators and its wrapper of the client."""
+"""A loop around the Anthropic SDK, traced by LangSmith's decorators and its wrapper of the
+client.
+"""
 
 import json
 
@@ -10,7 +12,9 @@ from langsmith.wrappers import wrap_anthropic
 client = wrap_anthropic(Anthropic())
 (agent,) = SHOP.agents
 functions = {x.__name__: langsmith.traceable(x, run_type="tool") for x in agent.tools}
-offered = [{"name": x.__name__, "description": x.__doc__, "input_schema": schema(x)} for x in agent.tools]
+offered = [
+    {"name": x.__name__, "description": x.__doc__, "input_schema": schema(x)} for x in agent.tools
+]
 sessions = {}
 
 
@@ -20,9 +24,18 @@ def answer(question):
     messages.append({"role": "user", "content": question})
     while True:
         reply = client.messages.create(
-            model="claude-sonnet-4-5", max_tokens=1000, system=agent.instructions, messages=messages, tools=offered
+            model="claude-sonnet-4-5",
+            max_tokens=1000,
+            system=agent.instructions,
+            messages=messages,
+            tools=offered,
         )
-        messages.append({"role": "assistant", "content": [x.model_dump(exclude_none=True) for x in reply.content]})
+        messages.append(
+            {
+                "role": "assistant",
+                "content": [x.model_dump(exclude_none=True) for x in reply.content],
+            }
+        )
         calls = [x for x in reply.content if x.type == "tool_use"]
         if not calls:
             return reply.content[0].text

@@ -10,7 +10,10 @@ from openai import OpenAI
 client = wrap_openai(OpenAI())
 (agent,) = SHOP.agents
 offered = [
-    {"type": "function", "function": {"name": x.__name__, "description": x.__doc__, "parameters": schema(x)}}
+    {
+        "type": "function",
+        "function": {"name": x.__name__, "description": x.__doc__, "parameters": schema(x)},
+    }
     for x in agent.tools
 ]
 functions = {x.__name__: langsmith.traceable(x, run_type="tool") for x in agent.tools}
@@ -22,7 +25,9 @@ def answer(question):
     messages = sessions[turn.session]
     messages.append({"role": "user", "content": question})
     while True:
-        reply = client.chat.completions.create(model="gpt-4o-mini", messages=messages, tools=offered)
+        reply = client.chat.completions.create(
+            model="gpt-4o-mini", messages=messages, tools=offered
+        )
         message = reply.choices[0].message
         messages.append(message.model_dump(exclude_none=True))
         if not message.tool_calls:
@@ -30,7 +35,11 @@ def answer(question):
         for call in message.tool_calls:
             result = functions[call.function.name](**json.loads(call.function.arguments))
             messages.append(
-                {"role": "tool", "tool_call_id": call.id, "content": json.dumps(result, ensure_ascii=False)}
+                {
+                    "role": "tool",
+                    "tool_call_id": call.id,
+                    "content": json.dumps(result, ensure_ascii=False),
+                }
             )
 
 

@@ -1,4 +1,6 @@
-"""An agent on the OpenAI SDK that calls LiteLLM's proxy; each of the two makes traces, without the other's ids."""
+"""An agent on the OpenAI SDK that calls LiteLLM's proxy; each of the two makes traces, without the
+other's ids.
+"""
 
 import json
 import os
@@ -21,7 +23,11 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 with socket.socket() as probe:
     probe.bind(("127.0.0.1", 0))
     port = probe.getsockname()[1]
-model = {"model": "openai/gpt-4o-mini", "api_base": os.environ["OPENAI_BASE_URL"], "api_key": "none"}
+model = {
+    "model": "openai/gpt-4o-mini",
+    "api_base": os.environ["OPENAI_BASE_URL"],
+    "api_key": "none",
+}
 Path("proxy.yaml").write_text(
     json.dumps(
         {
@@ -31,7 +37,15 @@ Path("proxy.yaml").write_text(
     )
 )
 proxy = subprocess.Popen(
-    [Path(sys.executable).with_name("litellm"), "--config", "proxy.yaml", "--host", "127.0.0.1", "--port", str(port)],
+    [
+        Path(sys.executable).with_name("litellm"),
+        "--config",
+        "proxy.yaml",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+    ],
     env={**os.environ, "OTEL_SERVICE_NAME": "models", "OTEL_EXPORTER_OTLP_PROTOCOL": "otlp_http"},
 )
 for _ in range(600):
@@ -48,7 +62,10 @@ tracer = OITracer(provider.get_tracer("shop"), TraceConfig())
 client = OpenAI(base_url=f"http://127.0.0.1:{port}", api_key="none")
 (agent,) = SHOP.agents
 offered = [
-    {"type": "function", "function": {"name": x.__name__, "description": x.__doc__, "parameters": schema(x)}}
+    {
+        "type": "function",
+        "function": {"name": x.__name__, "description": x.__doc__, "parameters": schema(x)},
+    }
     for x in agent.tools
 ]
 functions = {x.__name__: tracer.tool(x) for x in agent.tools}
@@ -59,7 +76,9 @@ sessions = {}
 def answer(question, messages):
     messages.append({"role": "user", "content": question})
     while True:
-        reply = client.chat.completions.create(model="gpt-4o-mini", messages=messages, tools=offered)
+        reply = client.chat.completions.create(
+            model="gpt-4o-mini", messages=messages, tools=offered
+        )
         message = reply.choices[0].message
         messages.append(message.model_dump(include={"role", "content", "tool_calls"}))
         if not message.tool_calls:
@@ -67,7 +86,11 @@ def answer(question, messages):
         for call in message.tool_calls:
             result = functions[call.function.name](**json.loads(call.function.arguments))
             messages.append(
-                {"role": "tool", "tool_call_id": call.id, "content": json.dumps(result, ensure_ascii=False)}
+                {
+                    "role": "tool",
+                    "tool_call_id": call.id,
+                    "content": json.dumps(result, ensure_ascii=False),
+                }
             )
 
 

@@ -10,7 +10,10 @@ from conversation import SHOP, schema
 litellm.callbacks = ["otel"]
 (agent,) = SHOP.agents
 offered = [
-    {"type": "function", "function": {"name": x.__name__, "description": x.__doc__, "parameters": schema(x)}}
+    {
+        "type": "function",
+        "function": {"name": x.__name__, "description": x.__doc__, "parameters": schema(x)},
+    }
     for x in agent.tools
 ]
 functions = {x.__name__: x for x in agent.tools}
@@ -34,13 +37,19 @@ async def answer(turn, messages):
         for call in message.tool_calls:
             result = functions[call.function.name](**json.loads(call.function.arguments))
             messages.append(
-                {"role": "tool", "tool_call_id": call.id, "content": json.dumps(result, ensure_ascii=False)}
+                {
+                    "role": "tool",
+                    "tool_call_id": call.id,
+                    "content": json.dumps(result, ensure_ascii=False),
+                }
             )
 
 
 async def main():
     for turn in SHOP.turns:
-        history = sessions.setdefault(turn.session, [{"role": "system", "content": agent.instructions}])
+        history = sessions.setdefault(
+            turn.session, [{"role": "system", "content": agent.instructions}]
+        )
         history.append({"role": "user", "content": turn.question})
         await answer(turn, history)
     await asyncio.sleep(2)  # its callbacks run beside the calls

@@ -1,4 +1,6 @@
-"""A loop around LiteLLM's SDK inside a span of the application's, to which the callback writes every call."""
+"""A loop around LiteLLM's SDK inside a span of the application's, to which the callback writes
+every call.
+"""
 
 import asyncio
 import json
@@ -18,7 +20,10 @@ tracer = trace.get_tracer("shop")
 litellm.callbacks = ["otel"]
 (agent,) = SHOP.agents
 offered = [
-    {"type": "function", "function": {"name": x.__name__, "description": x.__doc__, "parameters": schema(x)}}
+    {
+        "type": "function",
+        "function": {"name": x.__name__, "description": x.__doc__, "parameters": schema(x)},
+    }
     for x in agent.tools
 ]
 functions = {x.__name__: x for x in agent.tools}
@@ -42,13 +47,19 @@ async def answer(turn, messages):
         for call in message.tool_calls:
             result = functions[call.function.name](**json.loads(call.function.arguments))
             messages.append(
-                {"role": "tool", "tool_call_id": call.id, "content": json.dumps(result, ensure_ascii=False)}
+                {
+                    "role": "tool",
+                    "tool_call_id": call.id,
+                    "content": json.dumps(result, ensure_ascii=False),
+                }
             )
 
 
 async def main():
     for turn in SHOP.turns:
-        history = sessions.setdefault(turn.session, [{"role": "system", "content": agent.instructions}])
+        history = sessions.setdefault(
+            turn.session, [{"role": "system", "content": agent.instructions}]
+        )
         history.append({"role": "user", "content": turn.question})
         with tracer.start_as_current_span(agent.name) as span:
             span.set_attributes({"session.id": turn.session, "user.id": turn.user})

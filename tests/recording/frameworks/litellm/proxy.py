@@ -1,4 +1,6 @@
-"""The OpenAI SDK through LiteLLM's proxy, which has the OpenTelemetry callback: each request is a trace."""
+"""The OpenAI SDK through LiteLLM's proxy, which has the OpenTelemetry callback: each request is a
+trace.
+"""
 
 import json
 import os
@@ -45,7 +47,10 @@ for _ in range(600):
 client = OpenAI(base_url=f"http://127.0.0.1:{port}", api_key="none")
 (agent,) = SHOP.agents
 offered = [
-    {"type": "function", "function": {"name": x.__name__, "description": x.__doc__, "parameters": schema(x)}}
+    {
+        "type": "function",
+        "function": {"name": x.__name__, "description": x.__doc__, "parameters": schema(x)},
+    }
     for x in agent.tools
 ]
 functions = {x.__name__: x for x in agent.tools}
@@ -59,7 +64,10 @@ def answer(turn, messages):
             messages=messages,
             tools=offered,
             user=turn.user,
-            extra_body={"litellm_session_id": turn.session, "metadata": {"session_id": turn.session}},
+            extra_body={
+                "litellm_session_id": turn.session,
+                "metadata": {"session_id": turn.session},
+            },
         )
         message = reply.choices[0].message
         messages.append(message.model_dump(include={"role", "content", "tool_calls"}))
@@ -68,7 +76,11 @@ def answer(turn, messages):
         for call in message.tool_calls:
             result = functions[call.function.name](**json.loads(call.function.arguments))
             messages.append(
-                {"role": "tool", "tool_call_id": call.id, "content": json.dumps(result, ensure_ascii=False)}
+                {
+                    "role": "tool",
+                    "tool_call_id": call.id,
+                    "content": json.dumps(result, ensure_ascii=False),
+                }
             )
 
 

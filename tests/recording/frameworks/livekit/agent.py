@@ -30,7 +30,11 @@ class Helper(Agent):
     """The agent is named after its class, unless it has an id."""
 
     def __init__(self):
-        super().__init__(instructions=helper.instructions, tools=[awaited(x) for x in helper.tools], id=helper.name)
+        super().__init__(
+            instructions=helper.instructions,
+            tools=[awaited(x) for x in helper.tools],
+            id=helper.name,
+        )
 
 
 async def talk(turns):

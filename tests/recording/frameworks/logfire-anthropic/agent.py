@@ -12,16 +12,29 @@ logfire.instrument_anthropic(client)
 
 (agent,) = SHOP.agents
 functions = {x.__name__: x for x in agent.tools}
-offered = [{"name": name, "description": x.__doc__, "input_schema": schema(x)} for name, x in functions.items()]
+offered = [
+    {"name": name, "description": x.__doc__, "input_schema": schema(x)}
+    for name, x in functions.items()
+]
 sessions = {}
 
 
 def answer(messages):
     while True:
-        request = {"model": "claude-sonnet-4-5", "max_tokens": 1000, "system": agent.instructions, "tools": offered}
+        request = {
+            "model": "claude-sonnet-4-5",
+            "max_tokens": 1000,
+            "system": agent.instructions,
+            "tools": offered,
+        }
         with client.messages.stream(messages=messages, **request) as stream:
             reply = stream.get_final_message()
-        messages.append({"role": "assistant", "content": [x.model_dump(exclude_none=True) for x in reply.content]})
+        messages.append(
+            {
+                "role": "assistant",
+                "content": [x.model_dump(exclude_none=True) for x in reply.content],
+            }
+        )
         calls = [x for x in reply.content if x.type == "tool_use"]
         if not calls:
             return
@@ -36,7 +49,9 @@ def answer(messages):
 for turn in SHOP.turns:
     history = sessions.setdefault(turn.session, [])
     history.append({"role": "user", "content": turn.question})
-    with logfire.span("answer {clerk}", clerk=turn.user, **{"session.id": turn.session, "user.id": turn.user}):
+    with logfire.span(
+        "answer {clerk}", clerk=turn.user, **{"session.id": turn.session, "user.id": turn.user}
+    ):
         answer(history)
 
 logfire.shutdown()

@@ -1,4 +1,6 @@
-"""A loop around the OpenAI SDK under Logfire's instrumentation, each turn in a span of the application's."""
+"""A loop around the OpenAI SDK under Logfire's instrumentation, each turn in a span of the
+application's.
+"""
 
 import json
 
@@ -12,7 +14,10 @@ logfire.instrument_openai(client)
 
 (agent,) = SHOP.agents
 offered = [
-    {"type": "function", "function": {"name": x.__name__, "description": x.__doc__, "parameters": schema(x)}}
+    {
+        "type": "function",
+        "function": {"name": x.__name__, "description": x.__doc__, "parameters": schema(x)},
+    }
     for x in agent.tools
 ]
 functions = {x.__name__: x for x in agent.tools}
@@ -21,7 +26,9 @@ sessions = {}
 
 def answer(messages):
     while True:
-        reply = client.chat.completions.create(model="gpt-4o-mini", messages=messages, tools=offered)
+        reply = client.chat.completions.create(
+            model="gpt-4o-mini", messages=messages, tools=offered
+        )
         message = reply.choices[0].message
         messages.append(message.model_dump(exclude_none=True))
         if not message.tool_calls:
@@ -29,14 +36,20 @@ def answer(messages):
         for call in message.tool_calls:
             result = functions[call.function.name](**json.loads(call.function.arguments))
             messages.append(
-                {"role": "tool", "tool_call_id": call.id, "content": json.dumps(result, ensure_ascii=False)}
+                {
+                    "role": "tool",
+                    "tool_call_id": call.id,
+                    "content": json.dumps(result, ensure_ascii=False),
+                }
             )
 
 
 for turn in SHOP.turns:
     history = sessions.setdefault(turn.session, [{"role": "system", "content": agent.instructions}])
     history.append({"role": "user", "content": turn.question})
-    with logfire.span("answer {clerk}", clerk=turn.user, **{"session.id": turn.session, "user.id": turn.user}):
+    with logfire.span(
+        "answer {clerk}", clerk=turn.user, **{"session.id": turn.session, "user.id": turn.user}
+    ):
         answer(history)
 
 logfire.shutdown()

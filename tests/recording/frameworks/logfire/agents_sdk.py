@@ -3,7 +3,14 @@
 import os
 
 import logfire
-from agents import Agent, OpenAIChatCompletionsModel, RunConfig, Runner, SQLiteSession, function_tool
+from agents import (
+    Agent,
+    OpenAIChatCompletionsModel,
+    RunConfig,
+    Runner,
+    SQLiteSession,
+    function_tool,
+)
 from conversation import SHOP
 from openai import AsyncOpenAI
 
@@ -23,7 +30,9 @@ sessions = {}
 
 for turn in SHOP.turns:
     session = sessions.setdefault(turn.session, SQLiteSession(turn.session))
-    config = RunConfig(workflow_name="shop", group_id=turn.session, trace_metadata={"user_id": turn.user})
+    config = RunConfig(
+        workflow_name="shop", group_id=turn.session, trace_metadata={"user_id": turn.user}
+    )
     Runner.run_sync(agent, turn.question, session=session, run_config=config)
 
 logfire.shutdown()

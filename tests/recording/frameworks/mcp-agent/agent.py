@@ -1,4 +1,5 @@
-"""A front desk of LangGraph that asks a parcel clerk, who is an agent behind an MCP server in another process.
+"""A front desk of LangGraph that asks a parcel clerk, who is an agent behind an MCP server in
+another process.
 
 LangChain's spans are not the current ones, so that MCP has no trace context to pass on.
 """

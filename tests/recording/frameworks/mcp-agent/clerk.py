@@ -10,12 +10,18 @@ from pydantic_ai import Agent
 from pydantic_ai.models.instrumented import InstrumentationSettings
 
 provider = TracerProvider()
-provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter()))  # the client ends the server when it is done
+# the client ends the server when it is done
+provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter()))
 trace.set_tracer_provider(provider)
 Agent.instrument_all(InstrumentationSettings(tracer_provider=provider))
 
 _, clerk = DESK.agents
-agent = Agent("openai-chat:gpt-4o-mini", name=clerk.name, system_prompt=clerk.instructions, tools=list(clerk.tools))
+agent = Agent(
+    "openai-chat:gpt-4o-mini",
+    name=clerk.name,
+    system_prompt=clerk.instructions,
+    tools=list(clerk.tools),
+)
 server = MCPServer("clerk")
 
 

@@ -1,4 +1,6 @@
-"""A loop around the Mistral SDK under OpenInference's instrumentation, in an agent of the application's."""
+"""A loop around the Mistral SDK under OpenInference's instrumentation, in an agent of the
+application's.
+"""
 
 import json
 import os
@@ -19,7 +21,10 @@ client = Mistral(api_key="none", server_url=os.environ["MISTRAL_URL"])
 (agent,) = SHOP.agents
 functions = {x.__name__: x for x in agent.tools}
 offered = [
-    {"type": "function", "function": {"name": name, "description": x.__doc__, "parameters": schema(x)}}
+    {
+        "type": "function",
+        "function": {"name": name, "description": x.__doc__, "parameters": schema(x)},
+    }
     for name, x in functions.items()
 ]
 sessions = {}
@@ -27,7 +32,9 @@ sessions = {}
 
 @tracer.agent(name=agent.name)
 def answer(question):
-    messages = sessions.setdefault(turn.session, [{"role": "system", "content": agent.instructions}])
+    messages = sessions.setdefault(
+        turn.session, [{"role": "system", "content": agent.instructions}]
+    )
     messages.append({"role": "user", "content": question})
     while True:
         reply = client.chat.complete(model="mistral-small-latest", messages=messages, tools=offered)
@@ -36,14 +43,18 @@ def answer(question):
             {"id": x.id, "function": {"name": x.function.name, "arguments": x.function.arguments}}
             for x in message.tool_calls or ()
         ]
-        messages.append({"role": "assistant", "content": message.content or "", "tool_calls": calls or None})
+        messages.append(
+            {"role": "assistant", "content": message.content or "", "tool_calls": calls or None}
+        )
         if not calls:
             return message.content
         for call in calls:
             name, arguments = call["function"]["name"], json.loads(call["function"]["arguments"])
             result = functions[name](**arguments)
             content = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
-            messages.append({"role": "tool", "tool_call_id": call["id"], "name": name, "content": content})
+            messages.append(
+                {"role": "tool", "tool_call_id": call["id"], "name": name, "content": content}
+            )
 
 
 for turn in SHOP.turns:

@@ -18,4 +18,6 @@ agent = create_agent(
 )
 for turn in SHOP.turns:
     question = {"messages": [{"role": "user", "content": turn.question}]}
-    agent.invoke(question, {"configurable": {"thread_id": turn.session}, "metadata": {"user_id": turn.user}})
+    agent.invoke(
+        question, {"configurable": {"thread_id": turn.session}, "metadata": {"user_id": turn.user}}
+    )

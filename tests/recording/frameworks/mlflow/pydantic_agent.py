@@ -6,7 +6,12 @@ from pydantic_ai import Agent
 
 mlflow.pydantic_ai.autolog()
 (helper,) = SHOP.agents
-agent = Agent("openai-chat:gpt-4o-mini", name=helper.name, instructions=helper.instructions, tools=list(helper.tools))
+agent = Agent(
+    "openai-chat:gpt-4o-mini",
+    name=helper.name,
+    instructions=helper.instructions,
+    tools=list(helper.tools),
+)
 histories = {}
 for turn in SHOP.turns:
     run = agent.run_sync(turn.question, message_history=histories.get(turn.session))

@@ -1,4 +1,6 @@
-"""The loop around the OpenAI SDK of agent.py, its answers streamed, under MLflow's decorator and autolog."""
+"""The loop around the OpenAI SDK of agent.py, its answers streamed, under MLflow's decorator and
+autolog.
+"""
 
 import json
 import re
@@ -12,7 +14,10 @@ mlflow.openai.autolog()
 client = OpenAI()
 (agent,) = SHOP.agents
 offered = [
-    {"type": "function", "function": {"name": x.__name__, "description": x.__doc__, "parameters": schema(x)}}
+    {
+        "type": "function",
+        "function": {"name": x.__name__, "description": x.__doc__, "parameters": schema(x)},
+    }
     for x in agent.tools
 ]
 functions = {x.__name__: x for x in agent.tools}
@@ -23,15 +28,23 @@ def streamed(messages):
     """A model's message, put together from the chunks of its stream."""
     said, calls = "", {}
     for chunk in client.chat.completions.create(
-        model="gpt-4o-mini", messages=messages, tools=offered, stream=True, stream_options={"include_usage": True}
+        model="gpt-4o-mini",
+        messages=messages,
+        tools=offered,
+        stream=True,
+        stream_options={"include_usage": True},
     ):
         for choice in chunk.choices:
             said += choice.delta.content or ""
             for piece in choice.delta.tool_calls or ():
                 call = calls.setdefault(piece.index, {"id": piece.id, "type": "function"})
-                function = call.setdefault("function", {"name": piece.function.name, "arguments": ""})
+                function = call.setdefault(
+                    "function", {"name": piece.function.name, "arguments": ""}
+                )
                 function["arguments"] += piece.function.arguments or ""
-    return {"role": "assistant", "content": said or None} | ({"tool_calls": [*calls.values()]} if calls else {})
+    return {"role": "assistant", "content": said or None} | (
+        {"tool_calls": [*calls.values()]} if calls else {}
+    )
 
 
 @mlflow.trace(name=agent.name, span_type=SpanType.AGENT)
@@ -46,9 +59,15 @@ def answer(question):
             yield from re.findall(r"\S+\s*", message["content"])
             return
         for call in message["tool_calls"]:
-            result = functions[call["function"]["name"]](**json.loads(call["function"]["arguments"]))
+            result = functions[call["function"]["name"]](
+                **json.loads(call["function"]["arguments"])
+            )
             messages.append(
-                {"role": "tool", "tool_call_id": call["id"], "content": json.dumps(result, ensure_ascii=False)}
+                {
+                    "role": "tool",
+                    "tool_call_id": call["id"],
+                    "content": json.dumps(result, ensure_ascii=False),
+                }
             )
 
 

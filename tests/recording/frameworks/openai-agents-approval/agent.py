@@ -1,4 +1,6 @@
-"""An agent of the OpenAI Agents SDK, one tool of which a person approves: the run halts at the call and is resumed."""
+"""An agent of the OpenAI Agents SDK, one tool of which a person approves: the run halts at the call
+and is resumed.
+"""
 
 import asyncio
 
@@ -15,7 +17,10 @@ set_trace_processors([])
 OpenAIAgentsInstrumentor().instrument(tracer_provider=provider)
 
 (helper,) = SHOP.agents
-tools = [function_tool(x, strict_mode=False, needs_approval=x.__name__ == "reserve") for x in helper.tools]
+tools = [
+    function_tool(x, strict_mode=False, needs_approval=x.__name__ == "reserve")
+    for x in helper.tools
+]
 agent = Agent(name=helper.name, instructions=helper.instructions, model="gpt-5", tools=tools)
 
 

@@ -14,7 +14,12 @@ set_trace_processors([])  # none to OpenAI
 OpenAIAgentsInstrumentor().instrument(tracer_provider=provider)
 
 front, clerk = (
-    Agent(name=x.name, instructions=x.instructions, tools=[function_tool(y) for y in x.tools], model="gpt-4o-mini")
+    Agent(
+        name=x.name,
+        instructions=x.instructions,
+        tools=[function_tool(y) for y in x.tools],
+        model="gpt-4o-mini",
+    )
     for x in DESK.agents
 )
 front.handoffs = [clerk]

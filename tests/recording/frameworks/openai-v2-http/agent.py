@@ -1,4 +1,6 @@
-"""A front desk that asks a parcel clerk in another process by HTTP: both are loops around the OpenAI SDK."""
+"""A front desk that asks a parcel clerk in another process by HTTP: both are loops around the
+OpenAI SDK.
+"""
 
 import json
 import os
@@ -11,7 +13,10 @@ from looping import Loop, spans
 
 front, _ = DESK.agents
 clerk = subprocess.Popen(
-    [sys.executable, "clerk.py"], env={**os.environ, "OTEL_SERVICE_NAME": "clerk"}, stdout=subprocess.PIPE, text=True
+    [sys.executable, "clerk.py"],
+    env={**os.environ, "OTEL_SERVICE_NAME": "clerk"},
+    stdout=subprocess.PIPE,
+    text=True,
 )
 url = f"http://127.0.0.1:{clerk.stdout.readline().strip()}/"
 

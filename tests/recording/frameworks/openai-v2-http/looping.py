@@ -24,7 +24,10 @@ class Loop:
         self.messages = [{"role": "system", "content": instructions}]
         self.functions = {x.__name__: x for x in tools}
         self.offered = [
-            {"type": "function", "function": {"name": name, "description": x.__doc__, "parameters": schema(x)}}
+            {
+                "type": "function",
+                "function": {"name": name, "description": x.__doc__, "parameters": schema(x)},
+            }
             for name, x in self.functions.items()
         ]
 
@@ -32,7 +35,9 @@ class Loop:
         """The answer, after all the tools that the model asked for."""
         self.messages.append({"role": "user", "content": question})
         while True:
-            answer = client.chat.completions.create(model="gpt-4o-mini", messages=self.messages, tools=self.offered)
+            answer = client.chat.completions.create(
+                model="gpt-4o-mini", messages=self.messages, tools=self.offered
+            )
             message = answer.choices[0].message
             self.messages.append(message.model_dump(exclude_none=True))
             if not message.tool_calls:

@@ -25,16 +25,23 @@ client = OpenAI()
 (agent,) = SHOP.agents
 functions = {x.__name__: x for x in agent.tools}
 offered = [
-    {"type": "function", "function": {"name": name, "description": x.__doc__, "parameters": schema(x)}}
+    {
+        "type": "function",
+        "function": {"name": name, "description": x.__doc__, "parameters": schema(x)},
+    }
     for name, x in functions.items()
 ]
 sessions = {}
 
 for turn in SHOP.turns:
-    messages = sessions.setdefault(turn.session, [{"role": "system", "content": agent.instructions}])
+    messages = sessions.setdefault(
+        turn.session, [{"role": "system", "content": agent.instructions}]
+    )
     messages.append({"role": "user", "content": turn.question})
     while True:
-        answer = client.chat.completions.create(model="gpt-4o-mini", messages=messages, tools=offered)
+        answer = client.chat.completions.create(
+            model="gpt-4o-mini", messages=messages, tools=offered
+        )
         message = answer.choices[0].message
         messages.append(message.model_dump(exclude_none=True))
         if not message.tool_calls:
@@ -42,7 +49,11 @@ for turn in SHOP.turns:
         for call in message.tool_calls:
             result = functions[call.function.name](**json.loads(call.function.arguments))
             messages.append(
-                {"role": "tool", "tool_call_id": call.id, "content": json.dumps(result, ensure_ascii=False)}
+                {
+                    "role": "tool",
+                    "tool_call_id": call.id,
+                    "content": json.dumps(result, ensure_ascii=False),
+                }
             )
 
 spans.shutdown()

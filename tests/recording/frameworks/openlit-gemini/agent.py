@@ -7,7 +7,9 @@ from conversation import SHOP, schema
 from google import genai
 from google.genai import types
 
-openlit.init(otlp_endpoint=os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"], service_name="shop", disable_batch=True)
+openlit.init(
+    otlp_endpoint=os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"], service_name="shop", disable_batch=True
+)
 
 client = genai.Client(http_options=types.HttpOptions(base_url=os.environ["GOOGLE_GEMINI_BASE_URL"]))
 (agent,) = SHOP.agents
@@ -27,12 +29,16 @@ def answer(question):
     contents = sessions.setdefault(turn.session, [])
     contents.append(types.Content(role="user", parts=[types.Part(text=question)]))
     while True:
-        reply = client.models.generate_content(model="gemini-2.5-flash", contents=contents, config=config)
+        reply = client.models.generate_content(
+            model="gemini-2.5-flash", contents=contents, config=config
+        )
         contents.append(reply.candidates[0].content)
         if not reply.function_calls:
             return reply.text
         results = [
-            types.Part.from_function_response(name=x.name, response={"result": functions[x.name](**x.args)})
+            types.Part.from_function_response(
+                name=x.name, response={"result": functions[x.name](**x.args)}
+            )
             for x in reply.function_calls
         ]
         contents.append(types.Content(role="user", parts=results))

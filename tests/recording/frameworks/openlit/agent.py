@@ -9,7 +9,9 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 
-openlit.init(otlp_endpoint=os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"], service_name="shop", disable_batch=True)
+openlit.init(
+    otlp_endpoint=os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"], service_name="shop", disable_batch=True
+)
 
 (helper,) = SHOP.agents
 agent = create_agent(

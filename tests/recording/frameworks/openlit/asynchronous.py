@@ -1,4 +1,6 @@
-"""LangChain's agent under OpenLIT, awaited: the spans of its model calls get lost, their log records do not."""
+"""LangChain's agent under OpenLIT, awaited: the spans of its model calls get lost, their log
+records do not.
+"""
 
 import asyncio
 import os
@@ -10,7 +12,9 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 
-openlit.init(otlp_endpoint=os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"], service_name="shop", disable_batch=True)
+openlit.init(
+    otlp_endpoint=os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"], service_name="shop", disable_batch=True
+)
 
 (helper,) = SHOP.agents
 agent = create_agent(

@@ -1,4 +1,6 @@
-"""Two conversations with a Pipecat pipeline in text; who speaks is told as a transport would, or not at all."""
+"""Two conversations with a Pipecat pipeline in text; who speaks is told as a transport would, or
+not at all.
+"""
 
 import asyncio
 import json
@@ -34,7 +36,9 @@ speaks = "text" not in sys.argv
 
 
 class Speaker(FrameProcessor):
-    """Stands for a transport: tells that the bot speaks, and when an answer ended that asked for no tools."""
+    """Stands for a transport: tells that the bot speaks, and when an answer ended that asked for no
+    tools.
+    """
 
     def __init__(self, is_last):
         super().__init__()
@@ -72,7 +76,9 @@ async def talk(turns):
     llm = OpenAILLMService(
         base_url=os.environ["OPENAI_BASE_URL"],
         api_key="none",
-        settings=OpenAILLMService.Settings(model="gpt-4o-mini", system_instruction=helper.instructions),
+        settings=OpenAILLMService.Settings(
+            model="gpt-4o-mini", system_instruction=helper.instructions
+        ),
     )
     for tool in helper.tools:
         llm.register_function(tool.__name__, running(tool))

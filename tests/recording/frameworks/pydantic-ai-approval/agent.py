@@ -1,4 +1,6 @@
-"""An agent of Pydantic AI, one tool of which a person approves: the run ends with the call, another one goes on."""
+"""An agent of Pydantic AI, one tool of which a person approves: the run ends with the call, another
+one goes on.
+"""
 
 import asyncio
 
@@ -29,8 +31,12 @@ async def main():
         known = {"conversation_id": turn.session, "metadata": {"user_id": turn.user}}
         result = await agent.run(turn.question, message_history=said.get(turn.session), **known)
         while isinstance(result.output, DeferredToolRequests):
-            approved = DeferredToolResults(approvals={x.tool_call_id: True for x in result.output.approvals})
-            result = await agent.run(message_history=result.all_messages(), deferred_tool_results=approved, **known)
+            approved = DeferredToolResults(
+                approvals={x.tool_call_id: True for x in result.output.approvals}
+            )
+            result = await agent.run(
+                message_history=result.all_messages(), deferred_tool_results=approved, **known
+            )
         said[turn.session] = result.all_messages()
 
 

@@ -1,4 +1,6 @@
-"""Semantic Kernel's hand-off between two agents, each in a trace of its own that links to the message it answers."""
+"""Semantic Kernel's hand-off between two agents, each in a trace of its own that links to the
+message it answers.
+"""
 
 import asyncio
 import logging
@@ -34,11 +36,17 @@ service = OpenAIChatCompletion(
 
 
 def made(agent):
-    functions = {x.__name__: kernel_function(x, name=x.__name__, description=x.__doc__) for x in agent.tools}
+    functions = {
+        x.__name__: kernel_function(x, name=x.__name__, description=x.__doc__) for x in agent.tools
+    }
     plugins = [KernelPlugin.from_object("shop", functions)]
     description = f"Answers as the {agent.name}."
     return ChatCompletionAgent(
-        service=service, name=agent.name, description=description, instructions=agent.instructions, plugins=plugins
+        service=service,
+        name=agent.name,
+        description=description,
+        instructions=agent.instructions,
+        plugins=plugins,
     )
 
 

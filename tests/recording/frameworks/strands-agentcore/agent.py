@@ -1,4 +1,6 @@
-"""A Strands agent, exported as AWS's distribution does it on Bedrock AgentCore, but to any endpoint."""
+"""A Strands agent, exported as AWS's distribution does it on Bedrock AgentCore, but to any
+endpoint.
+"""
 
 import os
 
@@ -36,7 +38,8 @@ for turn in SHOP.turns:
     agent = Agent(
         name=helper.name,
         model=OpenAIModel(
-            client_args={"base_url": os.environ["OPENAI_BASE_URL"], "api_key": "none"}, model_id="gpt-4o-mini"
+            client_args={"base_url": os.environ["OPENAI_BASE_URL"], "api_key": "none"},
+            model_id="gpt-4o-mini",
         ),
         system_prompt=helper.instructions,
         tools=[tool(x) for x in helper.tools],

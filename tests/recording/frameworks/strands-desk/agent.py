@@ -21,7 +21,8 @@ def made(agent, turn, *more, messages=()):
     return Agent(
         name=agent.name,
         model=OpenAIModel(
-            client_args={"base_url": os.environ["OPENAI_BASE_URL"], "api_key": "none"}, model_id="gpt-4o-mini"
+            client_args={"base_url": os.environ["OPENAI_BASE_URL"], "api_key": "none"},
+            model_id="gpt-4o-mini",
         ),
         system_prompt=agent.instructions,
         tools=[*(tool(x) for x in agent.tools), *more],

@@ -10,12 +10,18 @@ from traceloop.sdk.decorators import agent as traced_agent
 from traceloop.sdk.decorators import tool, workflow
 
 Traceloop.init(
-    app_name="shop", api_endpoint=os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"], api_key="none", disable_batch=True
+    app_name="shop",
+    api_endpoint=os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"],
+    api_key="none",
+    disable_batch=True,
 )
 client = OpenAI()
 (agent,) = SHOP.agents
 offered = [
-    {"type": "function", "function": {"name": x.__name__, "description": x.__doc__, "parameters": schema(x)}}
+    {
+        "type": "function",
+        "function": {"name": x.__name__, "description": x.__doc__, "parameters": schema(x)},
+    }
     for x in agent.tools
 ]
 functions = {x.__name__: tool(name=x.__name__)(x) for x in agent.tools}
@@ -33,7 +39,9 @@ def answer(question):
     messages = sessions[turn.session]
     messages.append({"role": "user", "content": question})
     while True:
-        reply = client.chat.completions.create(model="gpt-4o-mini", messages=messages, tools=offered)
+        reply = client.chat.completions.create(
+            model="gpt-4o-mini", messages=messages, tools=offered
+        )
         message = reply.choices[0].message
         messages.append(message.model_dump(exclude_none=True))
         if not message.tool_calls:
@@ -41,7 +49,11 @@ def answer(question):
         for call in message.tool_calls:
             result = functions[call.function.name](**json.loads(call.function.arguments))
             messages.append(
-                {"role": "tool", "tool_call_id": call.id, "content": json.dumps(result, ensure_ascii=False)}
+                {
+                    "role": "tool",
+                    "tool_call_id": call.id,
+                    "content": json.dumps(result, ensure_ascii=False),
+                }
             )
 
 

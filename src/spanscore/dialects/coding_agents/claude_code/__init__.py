@@ -1,4 +1,6 @@
-"""Claude Code: one trace a prompt with bare names for a call's facts, the content of it in log records beside."""
+"""Claude Code: one trace a prompt with bare names for a call's facts, the content of it in log
+records beside.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,21 +16,28 @@ from spanscore.dialects.forms.messages import Messages, messages
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import is_redacted, structure
 from spanscore.dialects.forms.values import Facts, add_damaged, count, text
-from spanscore.dialects.keys.gen_ai import GEN_AI_REQUEST_MODEL, GEN_AI_TOOL_CALL_ID, GEN_AI_TOOL_NAME
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_REQUEST_MODEL,
+    GEN_AI_TOOL_CALL_ID,
+    GEN_AI_TOOL_NAME,
+)
 from spanscore.dialects.keys.openinference import AGENT_NAME
 from spanscore.dialects.log_turns import name_of, read_prompt, read_resource
 from spanscore.model.span import LogRecord, Span, Value
 from spanscore.model.step import Message, MessageFact
 
 _Sources: TypeAlias = tuple[tuple[str, str], ...]
-"""(record's name, attribute), the first with a value counts; without a name it is the span's own attribute."""
+"""(record's name, attribute), the first with a value counts; without a name it is the span's own
+attribute.
+"""
 
 _PREFIX = "claude_code."
 _SPAN = ""
 _PROMPT_SOURCES: _Sources = ((_SPAN, "user_prompt"), (events.PROMPT, "prompt"))
 _ANSWER_SOURCES: _Sources = ((_SPAN, "response.model_output"), (events.ANSWER, "response"))
 _MODEL: _Sources = ((_SPAN, "model"), (_SPAN, GEN_AI_REQUEST_MODEL), (events.CALLED, "model"))
-_PUT_IN = ("input_tokens", "cache_read_tokens", "cache_creation_tokens")  # each counts what the others do not
+# each counts what the others do not
+_PUT_IN = ("input_tokens", "cache_read_tokens", "cache_creation_tokens")
 _PUT_OUT: _Sources = ((_SPAN, "output_tokens"), (events.CALLED, "output_tokens"))
 _CALL_ID: _Sources = (
     (_SPAN, "tool_use_id"),
@@ -36,11 +45,19 @@ _CALL_ID: _Sources = (
     (events.RETURNED, "tool_use_id"),
     (events.DECIDED, "tool_use_id"),
 )
-_TOOL_NAME: _Sources = ((_SPAN, "tool_name"), (_SPAN, GEN_AI_TOOL_NAME), (events.RETURNED, "tool_name"))
-_TOOL_DETAILS: _Sources = tuple((x, "tool_parameters") for x in (_SPAN, events.RETURNED, events.DECIDED))
+_TOOL_NAME: _Sources = (
+    (_SPAN, "tool_name"),
+    (_SPAN, GEN_AI_TOOL_NAME),
+    (events.RETURNED, "tool_name"),
+)
+_TOOL_DETAILS: _Sources = tuple(
+    (x, "tool_parameters") for x in (_SPAN, events.RETURNED, events.DECIDED)
+)
 _CALLED_WITH: _Sources = ((_SPAN, "tool_input"), (events.RETURNED, "tool_input"))
 _SUCCEEDED: _Sources = ((_SPAN, "success"), (events.RETURNED, "success"))
-_FAILURE: _Sources = tuple((x, key) for key in ("error", "error_type") for x in (_SPAN, events.RETURNED))
+_FAILURE: _Sources = tuple(
+    (x, key) for key in ("error", "error_type") for x in (_SPAN, events.RETURNED)
+)
 _DECISION: _Sources = ((_SPAN, "decision"), (events.DECIDED, "decision"))
 _SHORTENED = re.compile(r'"<nested>"|…\[(?:\d+ (?:chars|items)|truncated)\]|"…":"\d+ keys"')
 """What Claude Code leaves of arguments that are long, deep or many, in the record of a call."""
@@ -54,14 +71,22 @@ def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
 
 
 def read(span: Span, context: Context) -> Facts:
-    """The facts of a prompt, a model call or a tool call; its waiting for the user and its hooks are neither."""
+    """The facts of a prompt, a model call or a tool call; its waiting for the user and its hooks
+    are neither.
+    """
     recorded = _Recorded(span, context.logs)
     if span.name == events.INTERACTION:
         named = text(span.attributes.get(AGENT_NAME))  # of a sub-agent, which only records contain
-        prompt = recorded.first(_PROMPT_SOURCES) or details.content(span.attributes.get("new_context"))
+        prompt = recorded.first(_PROMPT_SOURCES) or details.content(
+            span.attributes.get("new_context")
+        )
         notice = notices.message(prompt)
         conversation = read_prompt(prompt) if notice is None else {"input": (notice,)}
-        return {"kind": "agent", "agent_name": named} | conversation | read_resource(span.resource.attributes)
+        return (
+            {"kind": "agent", "agent_name": named}
+            | conversation
+            | read_resource(span.resource.attributes)
+        )
     if span.name == events.TOOL:
         return _tool_call(span, recorded)
     if span.name == events.MODEL and not events.is_aside(span.attributes):
@@ -159,7 +184,9 @@ def _failure(recorded: _Recorded) -> str | None:
 
 
 def _returned(span: Span) -> Value:
-    """What a tool returned, by its event; else the content blocks or data that detailed telemetry adds."""
+    """What a tool returned, by its event; else the content blocks or data that detailed telemetry
+    adds.
+    """
     outputs = [x.attributes for x in span.events if x.name == "tool.output"]
     found = next((x[key] for x in outputs for key in _RETURNED if x.get(key) is not None), None)
     return details.returned(span.attributes.get("new_context")) if found is None else found

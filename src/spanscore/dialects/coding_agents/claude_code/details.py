@@ -1,4 +1,6 @@
-"""Read what Claude Code's detailed telemetry adds to spans: texts, each after a line with its kind, and hashes."""
+"""Read what Claude Code's detailed telemetry adds to spans: texts, each after a line with its kind,
+and hashes.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -22,7 +24,9 @@ _WITHHELD = re.compile(r"<(?:\d{1,20} chars; )?not recorded(?:: \w{1,100})?>")
 
 
 def content(value: Value) -> Value:
-    """What follows the line that names the kind of a text; any other value as it is, and a withheld one as redacted."""
+    """What follows the line that names the kind of a text; any other value as it is, and a withheld
+    one as redacted.
+    """
     header = _HEADER.match(value) if isinstance(value, str) else None
     if header is None or not isinstance(value, str):
         return value
@@ -37,7 +41,9 @@ def returned(value: Value) -> Value:
 
 
 def given(value: Value) -> Messages:
-    """The messages that a model was given since its last call: the user's text, and results by their calls' ids."""
+    """The messages that a model was given since its last call: the user's text, and results by
+    their calls' ids.
+    """
     if not isinstance(value, str) or _HEADER.match(value) is None:
         return Messages(None)
     return messages([without_reminders(_message(x)) for x in _BETWEEN.split(value, _MAX_PARTS)])
@@ -47,12 +53,18 @@ def _message(part: str) -> dict[str, Any]:
     header, inside = _HEADER.match(part), content(part)
     if header is None or header["call"] is None:
         return {"role": "user", "content": inside}
-    result = {"type": "tool_result", "tool_use_id": header["call"], "content": blocks(inside) or inside}
+    result = {
+        "type": "tool_result",
+        "tool_use_id": header["call"],
+        "content": blocks(inside) or inside,
+    }
     return {"role": "user", "content": [result]}
 
 
 def request(attributes: Attributes, logs: Iterable[LogRecord]) -> Facts:
-    """A model call's input, instructions and tools, as far as its span contains them, or records of what it names."""
+    """A model call's input, instructions and tools, as far as its span contains them, or records of
+    what it names.
+    """
     recorded = [x.attributes for x in logs if name_of(x) in events.DEFINING]
     messages_given = given(attributes.get("new_context"))
     return _system(attributes, recorded) | {
@@ -63,19 +75,28 @@ def request(attributes: Attributes, logs: Iterable[LogRecord]) -> Facts:
 
 def _is_whole(preview: str | None, length: int | None) -> bool:
     """Whether a preview is as long as what it is of, in JavaScript's units."""
-    return preview is not None and length is not None and len(preview.encode("utf-16-le")) // 2 >= length
+    return (
+        preview is not None
+        and length is not None
+        and len(preview.encode("utf-16-le")) // 2 >= length
+    )
 
 
 def _system(attributes: Attributes, recorded: Iterable[Attributes]) -> Facts:
-    """The instructions: whole as a record, or as a preview that is no shorter than they are; else those of the user.
+    """The instructions: whole as a record, or as a preview that is no shorter than they are; else
+    those of the user.
 
     A preview that is shorter is what is left of them.
     """
     record = next((x for x in (text(y.get("system_prompt")) for y in recorded) if x), None)
-    preview, own = (text(attributes.get(x)) for x in ("system_prompt_preview", "user_system_prompt"))
+    preview, own = (
+        text(attributes.get(x)) for x in ("system_prompt_preview", "user_system_prompt")
+    )
     is_whole = _is_whole(preview, count(attributes.get("system_prompt_length")))
     shown = (record, preview if is_whole else None, own, preview)
-    found = next((x for x in shown if x and not _WITHHELD.fullmatch(x) and not is_redacted(x)), None)
+    found = next(
+        (x for x in shown if x and not _WITHHELD.fullmatch(x) and not is_redacted(x)), None
+    )
     if found is None:
         return {"damaged": frozenset({"system"}) if preview or record else frozenset()}
     is_damaged = is_cut(found) or (found is preview and not is_whole)
@@ -83,7 +104,9 @@ def _system(attributes: Attributes, recorded: Iterable[Attributes]) -> Facts:
 
 
 def _tools(named: Value, recorded: Iterable[Attributes]) -> tuple[Tool, ...] | None:
-    """The tools on offer, by the span; with the definitions of those that were recorded, which is once a process."""
+    """The tools on offer, by the span; with the definitions of those that were recorded, which is
+    once a process.
+    """
     defined = {digest: x.get("tool") for x in recorded if (digest := text(x.get("tool_hash")))}
     listed = structure(named).value
     if not isinstance(listed, list):

@@ -1,4 +1,6 @@
-"""Claude Code's log records: which belong to one prompt, and to which of its model and tool calls each belongs."""
+"""Claude Code's log records: which belong to one prompt, and to which of its model and tool calls
+each belongs.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,16 +10,33 @@ from spanscore.dialects.forms.structure import structure
 from spanscore.dialects.forms.values import count, first_text, text
 from spanscore.dialects.keys.gen_ai import GEN_AI_TOOL_CALL_ID
 from spanscore.dialects.keys.opentelemetry import SESSION_ID
-from spanscore.dialects.log_turns import Calls, LogTurns, Part, Unit, around, in_order, name_of, span_of, under
+from spanscore.dialects.log_turns import (
+    Calls,
+    LogTurns,
+    Part,
+    Unit,
+    around,
+    in_order,
+    name_of,
+    span_of,
+    under,
+)
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 
 SCOPE = "com.anthropic.claude_code.events"
 
-PROMPT, REQUEST, RESPONSE, ANSWER = "user_prompt", "api_request_body", "api_response_body", "assistant_response"
+PROMPT, REQUEST, RESPONSE, ANSWER = (
+    "user_prompt",
+    "api_request_body",
+    "api_response_body",
+    "assistant_response",
+)
 CALLED, FAILED = "api_request", "api_error"
 DECIDED, RETURNED = "tool_decision", "tool_result"
 DEFINING = frozenset({"system_prompt", "tool"})
-"""Records of instructions and of a tool's definition, which calls name by a hash; one a process, by the first call."""
+"""Records of instructions and of a tool's definition, which calls name by a hash; one a process, by
+the first call.
+"""
 
 INTERACTION, MODEL, TOOL = "claude_code.interaction", "claude_code.llm_request", "claude_code.tool"
 
@@ -27,18 +46,23 @@ _READ = _OF_MODEL | _OF_TOOL | DEFINING | {PROMPT}
 _AT_START = DEFINING | {REQUEST}
 _ALL = ("", "")
 MCP_TOOL = "mcp_tool"  # stands for the name of any MCP server's tool
-_ANSWERING = ("repl_main_thread", "sdk", "agent:", "agent.")  # and what follows these; any other source serves no turn
+# and what follows these; any other source serves no turn
+_ANSWERING = ("repl_main_thread", "sdk", "agent:", "agent.")
 
 
 def is_aside(attributes: Attributes) -> bool:
-    """Whether a model call serves no turn: it finds a title or a suggestion, or checks the quota."""
+    """Whether a model call serves no turn: it finds a title or a suggestion, or checks the
+    quota.
+    """
     source = first_text(attributes, ("query_source", "query_source_safe"))
     other = source is not None and not source.startswith(_ANSWERING)
     return other or attributes.get("llm_request.context") == "standalone"
 
 
 def _unit(attributes: Attributes, trace_id: str) -> Unit | None:
-    """Records without a trace are grouped by their prompt; where that has no id, by their session."""
+    """Records without a trace are grouped by their prompt; where that has no id, by their
+    session.
+    """
     session = identity(attributes.get(SESSION_ID))
     if trace_id or session is None or text(attributes.get("event.name")) not in _READ:
         return None
@@ -47,7 +71,9 @@ def _unit(attributes: Attributes, trace_id: str) -> Unit | None:
 
 
 def _parts(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[Part]:
-    """The turns that are only in records, each by itself; and the spans, with the records that are about them."""
+    """The turns that are only in records, each by itself; and the spans, with the records that are
+    about them.
+    """
     own = [x for x in logs if x.scope.name == SCOPE]
     received = {x.span_id for x in spans}
     placed = [x for x in logs if x.scope.name != SCOPE]
@@ -61,7 +87,9 @@ def _parts(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Itera
 
 
 def _is_silent_about(logs: Sequence[LogRecord], spans: Iterable[Span]) -> bool:
-    """Whether records name no span though they are about some: those of a prompt of their session at their time."""
+    """Whether records name no span though they are about some: those of a prompt of their session
+    at their time.
+    """
     first, last = logs[0], logs[-1]
     session = first.attributes.get(SESSION_ID)
     return not any(x.span_id for x in logs) and any(
@@ -87,7 +115,9 @@ def _prompts(logs: Sequence[LogRecord]) -> Iterator[tuple[str, list[LogRecord]]]
 
 
 def _from_records(unit: str, prompt: str, logs: Sequence[LogRecord]) -> Part:
-    """The spans that Claude Code would have written for these records, had it been configured to send traces."""
+    """The spans that Claude Code would have written for these records, had it been configured to
+    send traces.
+    """
     opening = next((x for x in logs if name_of(x) == PROMPT), logs[0])
     root = around(span_of(unit, INTERACTION, opening, identity=prompt), (x.time_ns for x in logs))
     agents: dict[str, Span] = {}
@@ -97,9 +127,12 @@ def _from_records(unit: str, prompt: str, logs: Sequence[LogRecord]) -> Part:
         if name_of(log) in {CALLED, FAILED}:
             parent, agent = root, _agent(log.attributes)
             if agent:
-                parent = agents.setdefault(agent, span_of(unit, INTERACTION, log, identity=agent, parent=root))
+                parent = agents.setdefault(
+                    agent, span_of(unit, INTERACTION, log, identity=agent, parent=root)
+                )
             models.append(span_of(unit, MODEL, log, identity=_number(log), parent=parent))
-    for log in sorted(logs, key=lambda x: name_of(x) != RETURNED):  # a result records more of a tool than a decision
+    # a result records more of a tool than a decision
+    for log in sorted(logs, key=lambda x: name_of(x) != RETURNED):
         if name_of(log) in _OF_TOOL and (call := _call(log.attributes)):
             parent = agents.get(_agent(log.attributes), root)
             tools.setdefault(call, span_of(unit, TOOL, log, identity=call, parent=parent))
@@ -108,13 +141,17 @@ def _from_records(unit: str, prompt: str, logs: Sequence[LogRecord]) -> Part:
 
 
 def _agent(attributes: Attributes) -> str:
-    """The sub-agent that a record is about, by its id, before it had one by the source of its calls; "" for none."""
+    """The sub-agent that a record is about, by its id, before it had one by the source of its
+    calls; "" for none.
+    """
     source = str(attributes.get("query_source"))
     return identity(attributes.get("agent_id")) or (source if source.startswith("agent:") else "")
 
 
 def _placed(logs: Iterable[LogRecord], spans: Sequence[Span]) -> Iterator[LogRecord]:
-    """The records, each under the call that it is about; those about no call stay where they are."""
+    """The records, each under the call that it is about; those about no call stay where they
+    are.
+    """
     logs = list(logs)
     tools = _by_call(logs, [x for x in spans if x.name == TOOL])
     calls = [x for x in spans if x.name == MODEL and not is_aside(x.attributes)]
@@ -125,12 +162,16 @@ def _placed(logs: Iterable[LogRecord], spans: Sequence[Span]) -> Iterator[LogRec
             about = tools.get(_call(log.attributes))
         elif name in _OF_MODEL or name in DEFINING:
             near = next(models[x] for x in _keys(log.attributes) if x in models)
-            about = naming.get(_hash(log.attributes)) or near.nearest(log.time_ns, by_end=name not in _AT_START)
+            about = naming.get(_hash(log.attributes)) or near.nearest(
+                log.time_ns, by_end=name not in _AT_START
+            )
         yield log if about is None else under(about, log)
 
 
 def _by_call(logs: Iterable[LogRecord], tools: Iterable[Span]) -> dict[str, Span]:
-    """The tool calls by their ids; of spans without, by the names and the order of the records that contain the id."""
+    """The tool calls by their ids; of spans without, by the names and the order of the records that
+    contain the id.
+    """
     found: dict[str, Span] = {}
     unnamed: defaultdict[str | None, list[Span]] = defaultdict(list)
     for tool in sorted({x.span_id: x for x in tools}.values(), key=lambda x: (x.end_ns, x.span_id)):
@@ -152,7 +193,9 @@ def _by_call(logs: Iterable[LogRecord], tools: Iterable[Span]) -> dict[str, Span
 
 
 def known_as(name: str | None, details: Value) -> str | None:
-    """A tool's name; of an MCP server's tool, whose name the records hide, the one in the model's list of tools."""
+    """A tool's name; of an MCP server's tool, whose name the records hide, the one in the model's
+    list of tools.
+    """
     opened = structure(details).value if name in {None, MCP_TOOL} else None
     if isinstance(opened, dict) and text(opened.get("mcp_tool_name")):
         return f"mcp__{opened.get('mcp_server_name')}__{opened['mcp_tool_name']}"
@@ -174,7 +217,11 @@ def _by_hash(models: Iterable[Span]) -> dict[str, Span]:
     found: dict[str, Span] = {}
     for model in sorted(models, key=lambda x: (x.start_ns, x.span_id)):
         listed = structure(model.attributes.get("tools")).value
-        named = [x.get("hash") for x in listed if isinstance(x, dict)] if isinstance(listed, list) else []
+        named = (
+            [x.get("hash") for x in listed if isinstance(x, dict)]
+            if isinstance(listed, list)
+            else []
+        )
         for digest in (model.attributes.get("system_prompt_hash"), *named):
             if isinstance(digest, str) and digest:
                 found.setdefault(digest, model)
@@ -186,8 +233,14 @@ def _hash(attributes: Attributes) -> str:
 
 
 def _keys(attributes: Attributes) -> Iterator[tuple[str, str]]:
-    """What distinguishes model calls, the best first: of those without the id of a sub-agent, that they have none."""
-    yield from ((key, value) for key in ("request_id", "query_source") if (value := text(attributes.get(key))))
+    """What distinguishes model calls, the best first: of those without the id of a sub-agent, that
+    they have none.
+    """
+    yield from (
+        (key, value)
+        for key in ("request_id", "query_source")
+        if (value := text(attributes.get(key)))
+    )
     yield "agent_id", identity(attributes.get("agent_id")) or ""
     yield _ALL
 

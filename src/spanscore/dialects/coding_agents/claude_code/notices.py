@@ -1,4 +1,6 @@
-"""Read the notices that Claude Code puts into a conversation in the user's role: what was done meanwhile."""
+"""Read the notices that Claude Code puts into a conversation in the user's role: what was done
+meanwhile.
+"""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +18,8 @@ _MAX_CHARS = 1024 * 1024
 
 
 def results(prompt: Value) -> tuple[ToolResult, ...]:
-    """What calls returned that ran in the background, of a prompt that is made of notices; none of any other.
+    """What calls returned that ran in the background, of a prompt that is made of notices; none of
+    any other.
 
     >>> call = "<tool-use-id>t7</tool-use-id>"
     >>> results(f"<task-notification>{call}<result>Done.</result></task-notification>")
@@ -33,7 +36,9 @@ def results(prompt: Value) -> tuple[ToolResult, ...]:
 def _result(notice: str) -> ToolResult:
     call, returned = _CALL.search(notice), _RESULT.search(notice)
     identity = None if call is None else call_id(call[1])
-    return ToolResult(identity, None if returned is None else opened(returned[1]), shown=returned is not None)
+    return ToolResult(
+        identity, None if returned is None else opened(returned[1]), shown=returned is not None
+    )
 
 
 def message(prompt: Value) -> Message | None:
@@ -43,12 +48,22 @@ def message(prompt: Value) -> Message | None:
 
 
 def refine_trace(steps: Sequence[Step]) -> Sequence[Step]:
-    """The steps; a notice is the input of the first model call after it, if that records none itself."""
-    notices = {x.span.span_id: x.input for x in steps if x.kind == "agent" and x.input and x.input[0].results}
+    """The steps; a notice is the input of the first model call after it, if that records none
+    itself.
+    """
+    notices = {
+        x.span.span_id: x.input
+        for x in steps
+        if x.kind == "agent" and x.input and x.input[0].results
+    }
     if not notices:
         return steps
     found: list[Step] = []
     for step in sorted(steps, key=lambda x: x.span.start_ns):
-        given = notices.pop(step.span.parent_span_id, None) if step.kind == "model" and step.input is None else None
+        given = (
+            notices.pop(step.span.parent_span_id, None)
+            if step.kind == "model" and step.input is None
+            else None
+        )
         found.append(step if given is None else replace(step, input=given))
     return found

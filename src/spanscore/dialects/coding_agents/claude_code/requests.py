@@ -1,4 +1,6 @@
-"""Read the raw requests that Claude Code records, without what it adds for the model, though their end be cut."""
+"""Read the raw requests that Claude Code records, without what it adds for the model, though their
+end be cut.
+"""
 
 import re
 from collections.abc import Mapping
@@ -29,7 +31,9 @@ def read_request(body: object) -> Facts:
     if not isinstance(body, str):
         return {"damaged": frozenset()}
     request, cut = _members(body)
-    facts: Facts = {"damaged": frozenset(x for x, key in _FACTS if cut and (key == cut or key not in request))}
+    facts: Facts = {
+        "damaged": frozenset(x for x, key in _FACTS if cut and (key == cut or key not in request))
+    }
     listed, system, offered = (request.get(key) for _, key in _FACTS)
     if isinstance(listed, list):
         facts["input"] = messages([without_reminders(x) for x in listed]).messages
@@ -47,7 +51,9 @@ def _members(body: str) -> tuple[Mapping[str, Any], str | None]:
 
 
 def without_reminders(message: Any) -> Any:
-    """A message without the reminders around the user's text; a notice contains what a call returned."""
+    """A message without the reminders around the user's text; a notice contains what a call
+    returned.
+    """
     if not isinstance(message, dict) or message.get("role") != "user":
         return message
     content = message.get("content")
@@ -60,7 +66,9 @@ def without_reminders(message: Any) -> Any:
 
 
 def _results_in_notice(block: Any) -> list[dict[str, Any]]:
-    """The results of calls that ran in the background, which a text contains, as blocks; empty for any other block."""
+    """The results of calls that ran in the background, which a text contains, as blocks; empty for
+    any other block.
+    """
     results = notices.results(block.get("text")) if isinstance(block, dict) else ()
     return [{"type": "tool_result", "tool_use_id": x.call_id, "content": x.value} for x in results]
 
@@ -71,11 +79,24 @@ def _is_reminder(block: Any) -> bool:
 
 
 def _as_returned(block: Any) -> Any:
-    """A tool's result as the tool returned it: without the reminder after it; a text for an empty one is opened."""
-    content = block.get("content") if isinstance(block, dict) and block.get("type") == "tool_result" else None
+    """A tool's result as the tool returned it: without the reminder after it; a text for an empty
+    one is opened.
+    """
+    content = (
+        block.get("content")
+        if isinstance(block, dict) and block.get("type") == "tool_result"
+        else None
+    )
     if isinstance(content, list):
-        texts = [x.get("text") if isinstance(x, dict) and x.get("type") == "text" else None for x in content]
-        content = "\n".join(x for x in texts if isinstance(x, str)) if all(isinstance(x, str) for x in texts) else None
+        texts = [
+            x.get("text") if isinstance(x, dict) and x.get("type") == "text" else None
+            for x in content
+        ]
+        content = (
+            "\n".join(x for x in texts if isinstance(x, str))
+            if all(isinstance(x, str) for x in texts)
+            else None
+        )
     if not isinstance(content, str):
         return block
     at = content.rfind("\n\n" + _BEGIN)
@@ -90,4 +111,6 @@ def without_header(system: Any) -> Any:
         return system.partition("\n")[2].lstrip("\n") or None
     if not isinstance(system, list):
         return system
-    return [x for x in system if not (isinstance(x, dict) and str(x.get("text")).startswith(_HEADER))]
+    return [
+        x for x in system if not (isinstance(x, dict) and str(x.get("text")).startswith(_HEADER))
+    ]

@@ -1,4 +1,6 @@
-"""Gemini CLI and Qwen Code: the conventions under operations of their own, content as Gemini's in spans or records."""
+"""Gemini CLI and Qwen Code: the conventions under operations of their own, content as Gemini's in
+spans or records.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -28,7 +30,9 @@ _CUT = "...[TRUNCATED: original length "  # and the length and a bracket, at the
 _MARKERS = ("<untrusted_context>\n", "\n</untrusted_context>")
 _CONTEXT = ("<session_context>", "</session_context>")  # around its own text before the user's
 
-_INTRODUCTION = re.compile(r"This is the [\w ]{1,40}\. We are setting up the context for our chat\.")
+_INTRODUCTION = re.compile(
+    r"This is the [\w ]{1,40}\. We are setting up the context for our chat\."
+)
 _ACKNOWLEDGED = "Got it. Thanks for the context!"
 """The first message in the user's role that Qwen Code adds, and the model's answer."""
 
@@ -47,7 +51,13 @@ def read(span: Span, context: Context) -> Facts:
 def _from_record(span: Span) -> Facts:
     """The facts of a span that only stands for records."""
     attributes = span.attributes
-    facts: Facts = {"kind": "model" if span.name == events.MODEL else "tool" if span.name == events.TOOL else "agent"}
+    facts: Facts = {
+        "kind": "model"
+        if span.name == events.MODEL
+        else "tool"
+        if span.name == events.TOOL
+        else "agent"
+    }
     if span.name == events.PROMPT:
         facts |= read_prompt(attributes.get("prompt")) | read_resource(span.resource.attributes)
         facts["agent_name"] = span.scope.name
@@ -55,8 +65,12 @@ def _from_record(span: Span) -> Facts:
     return facts
 
 
-def _read_model(span: Span, records: Mapping[str, Attributes], histories: MessageCache, facts: Facts) -> None:
-    """What a model was given and answered: by its span, else by the records of the request and of the response."""
+def _read_model(
+    span: Span, records: Mapping[str, Attributes], histories: MessageCache, facts: Facts
+) -> None:
+    """What a model was given and answered: by its span, else by the records of the request and of
+    the response.
+    """
     attributes = span.attributes
     request, response = records.get(events.REQUEST, {}), records.get(events.RESPONSE, attributes)
     given_messages = attributes.get(_INPUT, request.get("request_text"))
@@ -100,15 +114,22 @@ def _answer(recorded: Value) -> tuple[Message, ...] | None:
 
 
 def _conversation(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """A conversation without Gemini CLI's own text in the user's role, the results of tools out of its envelope."""
+    """A conversation without Gemini CLI's own text in the user's role, the results of tools out of
+    its envelope.
+    """
     if messages and messages[0].role == "user" and _INTRODUCTION.match(messages[0].text or ""):
         messages = messages[2 if messages[1:2] and messages[1].text == _ACKNOWLEDGED else 1 :]
-    opened_results = (replace(x, results=tuple(map(_result, x.results))) if x.results else x for x in messages)
+    opened_results = (
+        replace(x, results=tuple(map(_result, x.results))) if x.results else x for x in messages
+    )
     return tuple(x for x in map(_without_context, opened_results) if x is not None)
 
 
 def _without_context(message: Message) -> Message | None:
-    """The message as the user wrote it, None for one that is Gemini CLI's own. A session's first is in one with it."""
+    """The message as the user wrote it, None for one that is Gemini CLI's own.
+
+    A session's first is in one with it.
+    """
     if message.role != "user" or message.text is None or not message.text.startswith(_CONTEXT[0]):
         return message
     own = message.text.partition(_CONTEXT[1])[2].removeprefix("\n")
@@ -121,12 +142,18 @@ def _result(result: ToolResult) -> ToolResult:
         return result
     if "output" in value:
         return replace(result, value=_trusted(value["output"]))
-    return replace(result, value=value["error"], error=str(value["error"])) if "error" in value else result
+    return (
+        replace(result, value=value["error"], error=str(value["error"]))
+        if "error" in value
+        else result
+    )
 
 
 def _trusted(output: Any) -> Any:
     """What an MCP server's tool returned, without the markers that warn the model of it."""
-    marked = isinstance(output, str) and output.startswith(_MARKERS[0]) and output.endswith(_MARKERS[1])
+    marked = (
+        isinstance(output, str) and output.startswith(_MARKERS[0]) and output.endswith(_MARKERS[1])
+    )
     return opened(output[len(_MARKERS[0]) : -len(_MARKERS[1])] if marked else output)
 
 
@@ -142,7 +169,9 @@ def _read_tool(attributes: Attributes, records: Mapping[str, Attributes], facts:
     if not facts.get("has_result") and returned is not None:
         facts["result"], facts["has_result"] = _returned(returned), True
     if record.get("success") is False:
-        facts["error"] = facts.get("error") or first_text(record, ("error", "error_type")) or "failed"
+        facts["error"] = (
+            facts.get("error") or first_text(record, ("error", "error_type")) or "failed"
+        )
     if _is_cut(attributes.get(_INPUT)):
         add_damaged(facts, "arguments")
     if _is_cut(returned):
@@ -152,7 +181,9 @@ def _read_tool(attributes: Attributes, records: Mapping[str, Attributes], facts:
 def _arguments(recorded: Value) -> Any:
     """What a tool was called with, out of Gemini CLI's request."""
     value = None if recorded is None else arguments(recorded)
-    return value["args"] if isinstance(value, dict) and {"callId", "args"} <= value.keys() else value
+    return (
+        value["args"] if isinstance(value, dict) and {"callId", "args"} <= value.keys() else value
+    )
 
 
 def _returned(recorded: Value) -> Any:
@@ -160,14 +191,19 @@ def _returned(recorded: Value) -> Any:
     value = opened(recorded)
     response = value.get("response") if isinstance(value, dict) and "request" in value else None
     listed = response.get("responseParts") if isinstance(response, dict) else None
-    answered = message({"role": "user", "parts": listed}, "user") if isinstance(listed, list) else None
+    answered = (
+        message({"role": "user", "parts": listed}, "user") if isinstance(listed, list) else None
+    )
     results = answered.results if answered is not None else ()
     return _result(results[0]).value if results else value
 
 
 def _whole(chunks: tuple[Message, ...]) -> Message:
     """The answer of a model, which is recorded as it streamed: a message for each chunk."""
-    texts, thoughts = [x.text for x in chunks if x.text is not None], [x.reasoning for x in chunks if x.reasoning]
+    texts, thoughts = (
+        [x.text for x in chunks if x.text is not None],
+        [x.reasoning for x in chunks if x.reasoning],
+    )
     return Message(
         "assistant",
         "".join(texts) if texts else None,

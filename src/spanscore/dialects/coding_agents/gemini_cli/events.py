@@ -1,4 +1,6 @@
-"""Gemini CLI's telemetry, a trace for each model call and records of none: what of it belongs to one prompt."""
+"""Gemini CLI's telemetry, a trace for each model call and records of none: what of it belongs to
+one prompt.
+"""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -9,20 +11,40 @@ from spanscore.dialects.conventions import semconv
 from spanscore.dialects.forms.values import first_text, text
 from spanscore.dialects.keys.gen_ai import GEN_AI_CONVERSATION_ID, GEN_AI_TOOL_NAME
 from spanscore.dialects.keys.opentelemetry import SESSION_ID
-from spanscore.dialects.log_turns import Calls, LogTurns, Part, Unit, around, in_order, name_of, span_of, under
+from spanscore.dialects.log_turns import (
+    Calls,
+    LogTurns,
+    Part,
+    Unit,
+    around,
+    in_order,
+    name_of,
+    span_of,
+    under,
+)
 from spanscore.model.span import Attributes, Link, LogRecord, Span
 
 QWEN = "qwen-code"
 SCOPES = ("gemini-cli", QWEN)
-"""The scopes, of spans and log records alike, of Gemini CLI and of Qwen Code, which grew out of it."""
+"""The scopes, of spans and log records alike, of Gemini CLI and of Qwen Code, which grew out of
+it.
+"""
 
-PROMPT, REQUEST, RESPONSE, FAILED, CALLED = "user_prompt", "api_request", "api_response", "api_error", "tool_call"
+PROMPT, REQUEST, RESPONSE, FAILED, CALLED = (
+    "user_prompt",
+    "api_request",
+    "api_response",
+    "api_error",
+    "tool_call",
+)
 MODEL, TOOL, SUBAGENT = "llm_call", "tool_call", "agent_call"
 
 _READ = frozenset({PROMPT, REQUEST, RESPONSE, FAILED, CALLED})
 _SESSION = (SESSION_ID, GEN_AI_CONVERSATION_ID)
-_ASIDE = "utility"  # starts the role of a model call that serves no turn: titles, routing, compression
-_MANAGED = "managed-"  # starts the names of Qwen Code's own agents, which go on after a turn: they keep its memory
+# starts the role of a model call that serves no turn: titles, routing, compression
+_ASIDE = "utility"
+# starts the names of Qwen Code's own agents, which go on after a turn: they keep its memory
+_MANAGED = "managed-"
 
 
 def event(log: LogRecord) -> str:
@@ -35,13 +57,17 @@ def unit(attributes: Attributes, _trace_id: str) -> Unit | None:
     """The session: a turn's traces have nothing else in common."""
     session = first_text(attributes, _SESSION)
     name = attributes.get("event.name")
-    if session is None or (name is not None and name != semconv.DETAILS and str(name).partition(".")[2] not in _READ):
+    if session is None or (
+        name is not None and name != semconv.DETAILS and str(name).partition(".")[2] not in _READ
+    ):
         return None
     return Unit(("gemini_cli", session), goes_on=True)
 
 
 def parts(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[Part]:
-    """A turn from each prompt to the next. What comes before the first is the end of a turn that was not received.
+    """A turn from each prompt to the next.
+
+    What comes before the first is the end of a turn that was not received.
 
     Spans alone contain no prompt, and are read as they are.
     """
@@ -61,7 +87,9 @@ def _turn(unit: str, received: Sequence[Span], logs: Sequence[LogRecord]) -> Par
     opening = next((x for x in logs if event(x) == PROMPT), None)
     if opening is None:
         return spans, list(_placed(spans, logs))
-    root = around(span_of(unit, PROMPT, opening), (*(x.end_ns for x in spans), *(x.time_ns for x in logs)))
+    root = around(
+        span_of(unit, PROMPT, opening), (*(x.end_ns for x in spans), *(x.time_ns for x in logs))
+    )
     first = next((x for x in spans if x.recorded), None)
     if first is not None:
         root = replace(root, links=(Link(first.trace_id, first.span_id),))
@@ -78,11 +106,16 @@ def _without_asides(received: Sequence[Span], logs: Sequence[LogRecord]) -> Part
 
 def _is_aside(log: LogRecord) -> bool:
     attributes = log.attributes
-    return str(attributes.get("role")).startswith(_ASIDE) or str(attributes.get("subagent_name")).startswith(_MANAGED)
+    return str(attributes.get("role")).startswith(_ASIDE) or str(
+        attributes.get("subagent_name")
+    ).startswith(_MANAGED)
 
 
 def _is_of_subagent(log: LogRecord) -> bool:
-    return log.attributes.get("role") == "subagent" or text(log.attributes.get("subagent_name")) is not None
+    return (
+        log.attributes.get("role") == "subagent"
+        or text(log.attributes.get("subagent_name")) is not None
+    )
 
 
 def _untraced(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> list[Span]:
@@ -115,7 +148,9 @@ def _placed(spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[LogRec
         if event(log) == CALLED:
             calls = named.get(text(log.attributes.get("function_name")))
             about = None if calls is None else calls.nearest(log.time_ns, by_end=True)
-        elif event(log) in {RESPONSE, FAILED, REQUEST, semconv.DETAILS} and (about is None or about.name != MODEL):
+        elif event(log) in {RESPONSE, FAILED, REQUEST, semconv.DETAILS} and (
+            about is None or about.name != MODEL
+        ):
             about = models.nearest(log.time_ns, by_end=event(log) != REQUEST)
         if about is not None:
             yield under(about, log)

@@ -1,4 +1,6 @@
-"""AutoGen's own telemetry: agents and tools without content, and the messages that its runtime delivers to a team."""
+"""AutoGen's own telemetry: agents and tools without content, and the messages that its runtime
+delivers to a team.
+"""
 
 from typing import Any
 
@@ -12,11 +14,15 @@ from spanscore.model.span import Span
 from spanscore.model.trace import Tool
 
 _PARTICIPANT = "ChatAgentContainer"  # every participant of a team is sent what its manager is sent
-_SPEAKING_MANAGER = "MagenticOneOrchestrator"  # its own messages are sent to participants only, to each a copy
+# its own messages are sent to participants only, to each a copy
+_SPEAKING_MANAGER = "MagenticOneOrchestrator"
 
 
 def read(span: Span, context: Context) -> Facts:
-    """The facts of a span. The message of a delivery to a team's manager is the question or an agent's answer."""
+    """The facts of a span.
+
+    The message of a delivery to a team's manager is the question or an agent's answer.
+    """
     attributes = span.attributes
     if "message" in attributes:
         delivered = structure(attributes["message"])
@@ -35,7 +41,10 @@ def read(span: Span, context: Context) -> Facts:
 
 def _delivery(delivered: dict[str, Any], recipient: object) -> Facts:
     if isinstance(delivered.get("messages"), list):
-        return {"kind": "workflow", "input": autogen_messages.chat_messages(delivered["messages"]) or None}
+        return {
+            "kind": "workflow",
+            "input": autogen_messages.chat_messages(delivered["messages"]) or None,
+        }
     response, result = delivered.get("response"), delivered.get("result")
     is_copy = recipient == _PARTICIPANT and delivered.get("name") != _SPEAKING_MANAGER
     if is_copy or not (isinstance(response, dict) or isinstance(result, dict)):
@@ -56,7 +65,11 @@ def _delivery(delivered: dict[str, Any], recipient: object) -> Facts:
 def _answer_facts(delivered: dict[str, Any], items: list[Any]) -> Facts:
     sources = (x.get("source") for x in reversed(items) if isinstance(x, dict))
     name = text(delivered.get("name")) or next((x for x in map(text, sources) if x), None)
-    return {"kind": "agent", "agent_name": name, "output": autogen_messages.chat_messages(items) or None}
+    return {
+        "kind": "agent",
+        "agent_name": name,
+        "output": autogen_messages.chat_messages(items) or None,
+    }
 
 
 QUIRKS = autogen_messages.QUIRKS

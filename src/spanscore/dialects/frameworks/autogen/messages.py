@@ -1,4 +1,6 @@
-"""Open AutoGen's messages and events, which its runtime and OpenInference's instrumentation record as JSON."""
+"""Open AutoGen's messages and events, which its runtime and OpenInference's instrumentation record
+as JSON.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -10,7 +12,11 @@ from spanscore.dialects.forms.indexed import elements, indexed
 from spanscore.dialects.forms.reprs import quoted, unprinted
 from spanscore.dialects.forms.structure import structure
 from spanscore.dialects.forms.values import Facts, add_damaged, count
-from spanscore.dialects.keys.openinference import INPUT_VALUE, LLM_INPUT_MESSAGES_PREFIX, OUTPUT_VALUE
+from spanscore.dialects.keys.openinference import (
+    INPUT_VALUE,
+    LLM_INPUT_MESSAGES_PREFIX,
+    OUTPUT_VALUE,
+)
 from spanscore.dialects.quirk import Quirk
 from spanscore.model.json import printed
 from spanscore.model.span import Span
@@ -30,7 +36,11 @@ def chat_messages(items: object) -> tuple[Message, ...]:
 
 def tokens(items: object, name: str) -> int | None:
     """The sum of what each of the messages counts under `name`; None where none does."""
-    usages = (x.get("models_usage") for x in items if isinstance(x, dict)) if isinstance(items, list) else ()
+    usages = (
+        (x.get("models_usage") for x in items if isinstance(x, dict))
+        if isinstance(items, list)
+        else ()
+    )
     counted = [n for x in usages if isinstance(x, dict) and (n := count(x.get(name))) is not None]
     return sum(counted) if counted else None
 
@@ -66,7 +76,11 @@ def _call(part: dict[str, Any]) -> RequestedCall | None:
 
 def _result(part: dict[str, Any]) -> ToolResult:
     value = unprinted(part.get("content"))
-    return ToolResult(call_id(part.get("call_id")), value, printed(value) if part.get("is_error") is True else None)
+    return ToolResult(
+        call_id(part.get("call_id")),
+        value,
+        printed(value) if part.get("is_error") is True else None,
+    )
 
 
 def complete_openinference(span: Span, facts: Facts) -> None:
@@ -88,7 +102,11 @@ def complete_openinference(span: Span, facts: Facts) -> None:
 
 def _complete_model(span: Span, facts: Facts) -> None:
     """Add what stands beside the flattened messages: thoughts, and what functions returned."""
-    items = [x for x in indexed(span.attributes, LLM_INPUT_MESSAGES_PREFIX) if isinstance(x.get("message"), dict)]
+    items = [
+        x
+        for x in indexed(span.attributes, LLM_INPUT_MESSAGES_PREFIX)
+        if isinstance(x.get("message"), dict)
+    ]
     given, produced = facts.get("input"), facts.get("output")
     if given and len(items) == len(given):
         facts["input"] = tuple(_completed(x, item) for x, item in zip(given, items, strict=True))
@@ -129,7 +147,10 @@ def _complete_team(span: Span, facts: Facts) -> None:
     task = given.get("task") if isinstance(given, dict) else None
     facts["input_text"] = task if isinstance(task, str) else None
     messages = chat_messages(result.get("messages")) if isinstance(result, dict) else ()
-    facts["output"], facts["output_text"] = langchain_messages.after_question(messages) or None, None
+    facts["output"], facts["output_text"] = (
+        langchain_messages.after_question(messages) or None,
+        None,
+    )
 
 
 QUIRKS = (

@@ -1,4 +1,6 @@
-"""Google's Agent Development Kit: the semantic conventions, and before them requests and responses of Gemini's API."""
+"""Google's Agent Development Kit: the semantic conventions, and before them requests and responses
+of Gemini's API.
+"""
 
 import re
 from collections.abc import Sequence
@@ -34,21 +36,29 @@ _CONTENT = (_REQUEST, _RESPONSE, _GIVEN, _RETURNED)
 _CALL_ID = "gen_ai.tool_call.id"  # Java's; Python's has the conventions' own
 _HIDDEN = "{}"  # stands for each of them where recording content is switched off
 _NO_RESPONSE = {"result": "<not specified>"}  # of a tool that raised, or is still running
-_RUN = re.compile(r"agent_run \[(.+)\]")  # an agent's span before version 1.16, which has no attributes
-_CALL = re.compile(r"tool_call \[(.+)\]|execute_tool ([^(].*)")  # a tool's before version 1.2; later one that raised
+# an agent's span before version 1.16, which has no attributes
+_RUN = re.compile(r"agent_run \[(.+)\]")
+# a tool's before version 1.2; later one that raised
+_CALL = re.compile(r"tool_call \[(.+)\]|execute_tool ([^(].*)")
 _TYPESCRIPT = '"usageMetadata":'
-"""How the SDKs for TypeScript and Java spell what a response contains; in a text the quotes would have backslashes."""
+"""How the SDKs for TypeScript and Java spell what a response contains; in a text the quotes would
+have backslashes.
+"""
 
 _OPENINFERENCE = OPENINFERENCE_SPAN_KIND
 _DAMAGEABLE: Final[tuple[StepFact, ...]] = ("input", "output", "arguments", "result")
 
 
 def read(span: Span, context: Context) -> Facts:
-    """The facts of one of its spans; of one that OpenInference completed, those of its attributes as well."""
+    """The facts of one of its spans; of one that OpenInference completed, those of its attributes
+    as well.
+    """
     if _OPENINFERENCE not in span.attributes:
         return _read(span, context)
     shown = {key: x for key, x in span.attributes.items() if key not in _CONTENT or x != _HIDDEN}
-    return _completed(_read(replace(span, attributes=shown), context), _read_openinference(span, context))
+    return _completed(
+        _read(replace(span, attributes=shown), context), _read_openinference(span, context)
+    )
 
 
 def _read_openinference(span: Span, context: Context) -> Facts:
@@ -76,7 +86,9 @@ def _read(span: Span, context: Context) -> Facts:
     """The facts of an agent, `call_llm`, `generate_content` or tool call."""
     facts = semconv.read(span, context)
     attributes = span.attributes
-    facts["session_id"] = facts.get("session_id") or identity(attributes.get("gcp.vertex.agent.session_id"))
+    facts["session_id"] = facts.get("session_id") or identity(
+        attributes.get("gcp.vertex.agent.session_id")
+    )
     if facts["kind"] == "other":
         _read_name(span, facts)
     if facts["kind"] == "tool":
@@ -91,7 +103,9 @@ def _read(span: Span, context: Context) -> Facts:
 
 
 def _read_name(span: Span, facts: Facts) -> None:
-    """Which kind a span is that has no operation's name: by its content, else, in old versions, by its own name."""
+    """Which kind a span is that has no operation's name: by its content, else, in old versions, by
+    its own name.
+    """
     run, call = _RUN.fullmatch(span.name), _CALL.fullmatch(span.name)
     if GEN_AI_OPERATION_NAME not in span.attributes and _contains(span.attributes, _REQUEST):
         facts["kind"] = "model"
@@ -134,7 +148,9 @@ def _read_request(attributes: Attributes, facts: Facts) -> None:
         return
     instruction = config.get("system_instruction", config.get("systemInstruction"))
     if facts.get("system") is None and instruction is not None:
-        facts["system"] = instruction if isinstance(instruction, str) else system_text(instruction)[0]
+        facts["system"] = (
+            instruction if isinstance(instruction, str) else system_text(instruction)[0]
+        )
     if facts.get("tools") is None and isinstance(config.get("tools"), list):
         facts["tools"] = tools(config["tools"])
 
@@ -159,15 +175,20 @@ def _read_response(attributes: Attributes, facts: Facts) -> None:
 def refine_trace(steps: Sequence[Step]) -> list[Step]:
     """The steps, of which those of tools are what the other spans of the trace show them to be.
 
-    Lists that they returned are out of the object that only the SDK for TypeScript puts around them. Where no span
-    shows content, an empty object stands for what was hidden; else it is the tool's own.
+    Lists that they returned are out of the object that only the SDK for TypeScript puts around
+    them. Where no span shows content, an empty object stands for what was hidden; else it is the
+    tool's own.
     """
     if all(x.span.attributes.get(key, _HIDDEN) == _HIDDEN for x in steps for key in _CONTENT):
         return [
-            _without_stand_ins(step) if step.kind == "tool" and _OPENINFERENCE not in step.span.attributes else step
+            _without_stand_ins(step)
+            if step.kind == "tool" and _OPENINFERENCE not in step.span.attributes
+            else step
             for step in steps
         ]
-    if not any(_TYPESCRIPT in str(x.span.attributes.get(_RESPONSE)) and not _is_java(x) for x in steps):
+    if not any(
+        _TYPESCRIPT in str(x.span.attributes.get(_RESPONSE)) and not _is_java(x) for x in steps
+    ):
         return list(steps)
     return [replace(x, result=_listed(x.result)) if x.kind == "tool" else x for x in steps]
 
@@ -199,5 +220,9 @@ DIALECT = Dialect(
     keys=(_REQUEST, _GIVEN),
     prefilters=(b"gcp.vertex.agent", b"gen_ai."),
     refine_trace=refine_trace,
-    content=(ContentSwitch(f"set ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=true, and {CAPTURE}=SPAN_ONLY with {LATEST}"),),
+    content=(
+        ContentSwitch(
+            f"set ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=true, and {CAPTURE}=SPAN_ONLY with {LATEST}"
+        ),
+    ),
 )

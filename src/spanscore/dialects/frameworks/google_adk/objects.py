@@ -1,4 +1,6 @@
-"""Read what Google's Agent Development Kit puts into its own objects: events, requests, and responses of tools."""
+"""Read what Google's Agent Development Kit puts into its own objects: events, requests, and
+responses of tools.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,7 +12,12 @@ from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.provider_bodies import configured_tools, system_of
 from spanscore.dialects.forms.structure import is_redacted, structure
 from spanscore.dialects.forms.values import Facts, Side, add_damaged
-from spanscore.dialects.keys.openinference import INPUT_VALUE, LLM_INPUT_MESSAGES_PREFIX, OUTPUT_VALUE, TOOL_NAME
+from spanscore.dialects.keys.openinference import (
+    INPUT_VALUE,
+    LLM_INPUT_MESSAGES_PREFIX,
+    OUTPUT_VALUE,
+    TOOL_NAME,
+)
 from spanscore.dialects.quirk import Items, Quirk
 from spanscore.model.json import Json
 from spanscore.model.span import Span, Value
@@ -19,20 +26,28 @@ from spanscore.model.step import Message
 _OPENINFERENCE = "openinference.instrumentation.google_adk"
 _FLAT = LLM_INPUT_MESSAGES_PREFIX
 _RETOLD = ("For context:\n", "For context: below is a transcript of what another agent did")
-_UNCONFIRMED = "This tool call requires confirmation"  # what a tool that waits for it seems to return
-_CONTENT_KEYS, _RESULT_KEYS = frozenset({"contents", "tool_calls"}), frozenset({"content", "name", "tool_call_id"})
+# what a tool that waits for it seems to return
+_UNCONFIRMED = "This tool call requires confirmation"
+_CONTENT_KEYS, _RESULT_KEYS = (
+    frozenset({"contents", "tool_calls"}),
+    frozenset({"content", "name", "tool_call_id"}),
+)
 _RUN: Final[tuple[tuple[Side, str, str, str], ...]] = (
     ("input", INPUT_VALUE, "new_message", "user"),
     ("output", OUTPUT_VALUE, "content", "assistant"),
 )
-"""Of each side of a run: the attribute, the member of the object in it that is a message, and its role."""
+"""Of each side of a run: the attribute, the member of the object in it that is a message, and its
+role.
+"""
 
 _RESPONSE_KEYS = frozenset({"id", "name", "response", "parts", "scheduling", "will_continue"})
 
 
 def by_its_author(message: Message) -> Message:
     """A message in the user's name that repeats what another agent wrote or did, as an agent's."""
-    repeated = message.role == "user" and message.text is not None and message.text.startswith(_RETOLD)
+    repeated = (
+        message.role == "user" and message.text is not None and message.text.startswith(_RETOLD)
+    )
     return replace(message, role="assistant") if repeated else message
 
 
@@ -71,15 +86,23 @@ def _complete_tool(span: Span, facts: Facts) -> None:
         facts["result"] = gemini_calls.content(result.get("response"))
     if waits(facts.get("result")):
         facts["result"], facts["has_result"] = None, False
-    if INPUT_VALUE not in span.attributes and TOOL_NAME in span.attributes and not span.dropped_attributes_count:
+    if (
+        INPUT_VALUE not in span.attributes
+        and TOOL_NAME in span.attributes
+        and not span.dropped_attributes_count
+    ):
         facts["arguments"] = {}
 
 
 def without_overlaps(_span: Span, items: Items) -> Items:
-    """Flattened messages; without results where the second of several lies upon the message after them."""
+    """Flattened messages; without results where the second of several lies upon the message after
+    them.
+    """
     if not any(map(_overlaps, items)):
         return items
-    with_content = [x for x in items if x.get("role") == "system" or not _CONTENT_KEYS.isdisjoint(x)]
+    with_content = [
+        x for x in items if x.get("role") == "system" or not _CONTENT_KEYS.isdisjoint(x)
+    ]
     return [
         {key: x for key, x in item.items() if key not in _RESULT_KEYS} if _overlaps(item) else item
         for item in with_content
@@ -87,7 +110,9 @@ def without_overlaps(_span: Span, items: Items) -> Items:
 
 
 def _overlaps(item: Mapping[str, Any]) -> bool:
-    """Whether a message contains a result's keys beside text or calls, which are under keys of their own."""
+    """Whether a message contains a result's keys beside text or calls, which are under keys of
+    their own.
+    """
     return not _CONTENT_KEYS.isdisjoint(item) and not _RESULT_KEYS.isdisjoint(item)
 
 
@@ -97,7 +122,10 @@ def _complete_model(span: Span, facts: Facts) -> None:
     if isinstance(given.get("contents"), list):
         facts["input"], facts["system"] = messages(given["contents"]).messages, system_of(given)
         facts["tools"] = facts.get("tools") or configured_tools(given)
-    elif any(isinstance(x.get("message"), dict) and _overlaps(x["message"]) for x in indexed(span.attributes, _FLAT)):
+    elif any(
+        isinstance(x.get("message"), dict) and _overlaps(x["message"])
+        for x in indexed(span.attributes, _FLAT)
+    ):
         add_damaged(facts, "input")
     if isinstance(returned.get("content"), dict):
         facts["output"] = messages([returned["content"]], "assistant").messages

@@ -1,4 +1,6 @@
-"""Google's Gen AI SDK under OpenTelemetry's instrumentation: functions the SDK itself calls, one attribute a value."""
+"""Google's Gen AI SDK under OpenTelemetry's instrumentation: functions the SDK itself calls, one
+attribute a value.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +14,11 @@ from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.structure import opened, structure
 from spanscore.dialects.forms.values import Facts, objects, text
 from spanscore.dialects.frameworks.google_genai import quirks, traceloop
-from spanscore.dialects.keys.gen_ai import GEN_AI_OUTPUT_MESSAGES, GEN_AI_PROVIDER_NAME, GEN_AI_TOOL_DESCRIPTION
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_OUTPUT_MESSAGES,
+    GEN_AI_PROVIDER_NAME,
+    GEN_AI_TOOL_DESCRIPTION,
+)
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message
@@ -27,7 +33,9 @@ _ELIDED = "<elided>"  # where content is not to be recorded
 
 
 def read(span: Span, context: Context) -> Facts:
-    """The facts of one of its spans: a model call, maybe with the tools that the SDK ran for it, or such a tool."""
+    """The facts of one of its spans: a model call, maybe with the tools that the SDK ran for it, or
+    such a tool.
+    """
     facts = semconv.read(span, context)
     if facts["kind"] == "tool":
         _read_function(span.attributes, facts)
@@ -41,7 +49,9 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _read_streamed(facts: Facts) -> None:
-    """Read a streamed conversation: each piece of an answer is a message, and so is each answer that called tools."""
+    """Read a streamed conversation: each piece of an answer is a message, and so is each answer
+    that called tools.
+    """
     given, answered = _combined(facts.get("input") or ()), _combined(facts.get("output") or ())
     if answered and not answered[-1].calls:  # the tools of those before it were run meanwhile
         given, answered = [*given, *answered[:-1]], answered[-1:]
@@ -52,7 +62,12 @@ def _combined(pieces: Sequence[Message]) -> list[Message]:
     messages: list[Message] = []
     for piece in pieces:
         last = messages[-1] if messages else None
-        if last is not None and piece.role == last.role == "assistant" and last.text and not last.calls:
+        if (
+            last is not None
+            and piece.role == last.role == "assistant"
+            and last.text
+            and not last.calls
+        ):
             messages[-1] = replace(piece, text=last.text + (piece.text or ""))
         else:
             messages.append(piece)
@@ -60,7 +75,9 @@ def _combined(pieces: Sequence[Message]) -> list[Message]:
 
 
 def _from_list(events: Value) -> tuple[tuple[Message, ...] | None, tuple[Message, ...] | None]:
-    """What a model was given and what it answered, of the events that Logfire puts into one attribute."""
+    """What a model was given and what it answered, of the events that Logfire puts into one
+    attribute.
+    """
     shown = [x for x in objects(structure(events).value) if x.get("content") != _ELIDED]
     given = [message(_content(x), "user") for x in shown if "index" not in x]
     pieces = [x["message"] for x in shown if isinstance(x.get("message"), dict)]
@@ -89,11 +106,17 @@ def _read_function(attributes: Attributes, facts: Facts) -> None:
     """What a function was called with and returned, before version 1.0 by attributes of its own."""
     if facts.get("arguments") is None:
         given = {
-            key.removeprefix(_PARAMETER).removesuffix(_VALUE): _given(value, attributes.get(_typed(key)))
+            key.removeprefix(_PARAMETER).removesuffix(_VALUE): _given(
+                value, attributes.get(_typed(key))
+            )
             for key, value in attributes.items()
             if key.startswith(_PARAMETER) and key.endswith(_VALUE)
         }
-        empty = attributes.get("code.args.positional.count") == attributes.get("code.args.keyword.count") == 0
+        empty = (
+            attributes.get("code.args.positional.count")
+            == attributes.get("code.args.keyword.count")
+            == 0
+        )
         facts["arguments"] = given if given or empty else None
     if not facts.get("has_result") and _RETURN + _VALUE in attributes:
         facts["result"] = _python(attributes[_RETURN + _VALUE], attributes.get(_RETURN + _TYPE))
@@ -117,8 +140,12 @@ def _python(value: Value, kind: Value) -> Json:
 
 
 def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
-    """Whether it is of the instrumentation since 1.0, whose spans have the scope of the library that it shares."""
-    return span.scope.name == _SHARED_SCOPE and span.attributes.get(GEN_AI_PROVIDER_NAME) in _PROVIDERS
+    """Whether it is of the instrumentation since 1.0, whose spans have the scope of the library
+    that it shares.
+    """
+    return (
+        span.scope.name == _SHARED_SCOPE and span.attributes.get(GEN_AI_PROVIDER_NAME) in _PROVIDERS
+    )
 
 
 QUIRKS = (*quirks.QUIRKS, *traceloop.QUIRKS)

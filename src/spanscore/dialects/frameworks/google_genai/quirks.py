@@ -1,4 +1,6 @@
-"""Open what OpenInference and MLflow record of Google's Gen AI SDK: the objects around what its tools return."""
+"""Open what OpenInference and MLflow record of Google's Gen AI SDK: the objects around what its
+tools return.
+"""
 
 from spanscore.dialects.forms import gemini_calls
 from spanscore.dialects.forms.structure import opened
@@ -11,7 +13,9 @@ _TYPE = "mlflow.spanType"
 
 
 def logged_by_mlflow(span: Span) -> bool:
-    """Whether MLflow wrote a model call of this SDK, in its own attributes or in the semantic conventions."""
+    """Whether MLflow wrote a model call of this SDK, in its own attributes or in the semantic
+    conventions.
+    """
     attributes = span.attributes
     if _TYPE in attributes:
         return opened(attributes.get("mlflow.message.format")) == "gemini"

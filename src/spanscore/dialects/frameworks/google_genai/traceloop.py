@@ -1,4 +1,5 @@
-"""Open what OpenLLMetry's instrumentations of Google's SDKs make text of by str(): calls and results beside texts.
+"""Open what OpenLLMetry's instrumentations of Google's SDKs make text of by str(): calls and
+results beside texts.
 
 They leave calls out of answers. The oldest record only what was sent last, and a chat's call twice.
 """
@@ -23,17 +24,24 @@ from spanscore.model.json import Json
 from spanscore.model.span import STATUS_ERROR, Span
 from spanscore.model.step import Step
 
-_SCOPES = ("opentelemetry.instrumentation.google_generativeai", "opentelemetry.instrumentation.vertexai")
+_SCOPES = (
+    "opentelemetry.instrumentation.google_generativeai",
+    "opentelemetry.instrumentation.vertexai",
+)
 
-_SENT, _GENERATED = "gemini.send_message", "gemini.generate_content"  # a chat's, and the call that it makes for it
+# a chat's, and the call that it makes for it
+_SENT, _GENERATED = "gemini.send_message", "gemini.generate_content"
 _OLDEST = "Gemini"  # what they called the system
 _UNKNOWN = "unknown"  # the model of a chat
 _MAX_CHARS = 256 * 1024
 _FIELDS = r"(?:[a-z_]+=None ?)*+"
 _PART = re.compile(
-    rf"{_FIELDS}(function_call|function_response)=(Function(?:Call|Response)\(\n.*\n\)) ?{_FIELDS}", re.DOTALL
+    rf"{_FIELDS}(function_call|function_response)=(Function(?:Call|Response)\(\n.*\n\)) ?{_FIELDS}",
+    re.DOTALL,
 )
-_ELISIONS = re.compile(rf"(?:{STRING})|(<(?:dict len=\d+|\.\.\. [^<>'\"\n]{{1,80}} \.\.\.)>)", re.DOTALL)
+_ELISIONS = re.compile(
+    rf"(?:{STRING})|(<(?:dict len=\d+|\.\.\. [^<>'\"\n]{{1,80}} \.\.\.)>)", re.DOTALL
+)
 """What the SDK prints of objects that are large or deep: their values are lost."""
 
 _ELIDED = "<elided>"
@@ -56,7 +64,9 @@ def _opened_item(span: Span, item: dict[str, Any]) -> dict[str, Any]:
     """
     is_first = "user" in item and "content" not in item
     content = item["user"] if is_first else item.get("content")
-    parts = [opened for x in blocks(content) or () for opened in _opened_block(x)] or _proto_parts(content)
+    parts = [opened for x in blocks(content) or () for opened in _opened_block(x)] or _proto_parts(
+        content
+    )
     if isinstance(content, str) and (is_first or span.attributes.get(GEN_AI_SYSTEM) == _OLDEST):
         content = content.removesuffix("\n")
     role = {"role": "user"} if is_first else {}
@@ -69,9 +79,12 @@ def _opened_block(block: Any) -> list[Any]:
 
 
 def unprinted_part(block: Any) -> Any:
-    r"""A text block, or the call or the result that it contains as str() prints a part of the Gen AI SDK.
+    r"""A text block, or the call or the result that it contains as str() prints a part of the Gen
+    AI SDK.
 
-    >>> unprinted_part({"type": "text", "text": "function_call=FunctionCall(\n  name='f'\n) text=None"})
+    >>> unprinted_part(
+    ...     {"type": "text", "text": "function_call=FunctionCall(\n  name='f'\n) text=None"}
+    ... )
     {'function_call': {'name': 'f'}}
     """
     content = block.get("text") if isinstance(block, dict) else None
@@ -85,7 +98,9 @@ def unprinted_part(block: Any) -> Any:
 
 
 def _proto_parts(content: object) -> list[Any]:
-    """The results that a text consists of, as str() prints protobuf messages; empty for any other text."""
+    """The results that a text consists of, as str() prints protobuf messages; empty for any other
+    text.
+    """
     if not isinstance(content, str) or not content.startswith(_BEGIN) or len(content) > _MAX_CHARS:
         return []
     parts: list[Any] = []
@@ -113,24 +128,36 @@ def _struct(printed: str) -> dict[str, Json] | None:
 
 
 def complete(span: Span, facts: Facts) -> None:
-    """Open a model call's envelopes, in place. Where it answered nothing but calls, these are left out."""
+    """Open a model call's envelopes, in place.
+
+    Where it answered nothing but calls, these are left out.
+    """
     if facts["kind"] != "model":
         return
     gemini_calls.without_envelopes(facts, objects=True)
     if facts.get("model") == _UNKNOWN:
         facts["model"] = None
     is_whole = not span.dropped_attributes_count and span.status_code != STATUS_ERROR
-    if is_whole and facts.get("output") is None and facts.get("input") and facts.get("output_tokens"):
+    if (
+        is_whole
+        and facts.get("output") is None
+        and facts.get("input")
+        and facts.get("output_tokens")
+    ):
         facts["output"] = ()
 
 
 def refine_trace(steps: Sequence[Step]) -> Sequence[Step]:
-    """The steps, of a chat's calls those that show what was sent; the call that each makes is bookkeeping."""
+    """The steps, of a chat's calls those that show what was sent; the call that each makes is
+    bookkeeping.
+    """
     sent = [x for x in steps if x.span.name == _SENT]
     if not sent:
         return steps
     changed = dict[str, Step]()
-    inner = iter(sorted((x for x in steps if x.span.name == _GENERATED), key=lambda x: x.span.start_ns))
+    inner = iter(
+        sorted((x for x in steps if x.span.name == _GENERATED), key=lambda x: x.span.start_ns)
+    )
     call = next(inner, None)
     for step in sorted(sent, key=lambda x: x.span.start_ns):
         while call is not None and call.span.start_ns < step.span.start_ns:
@@ -142,8 +169,13 @@ def refine_trace(steps: Sequence[Step]) -> Sequence[Step]:
 
 
 def _is_inside(call: Step, chat: Step) -> bool:
-    same = call.span.parent_span_id == chat.span.parent_span_id and call.output_tokens == chat.output_tokens
-    return same and chat.span.start_ns <= call.span.start_ns and call.span.end_ns <= chat.span.end_ns
+    same = (
+        call.span.parent_span_id == chat.span.parent_span_id
+        and call.output_tokens == chat.output_tokens
+    )
+    return (
+        same and chat.span.start_ns <= call.span.start_ns and call.span.end_ns <= chat.span.end_ns
+    )
 
 
 QUIRKS = (

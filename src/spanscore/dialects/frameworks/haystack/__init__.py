@@ -1,4 +1,6 @@
-"""Haystack's own tracer: what pipelines, components, agents and their tools were given and returned, as JSON."""
+"""Haystack's own tracer: what pipelines, components, agents and their tools were given and
+returned, as JSON.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,7 +38,9 @@ def _component(span: Span) -> Facts:
 
 def _pipeline(attributes: Attributes) -> Facts:
     facts: Facts = {"kind": "workflow"}
-    given, returned = (_parsed(attributes, f"haystack.pipeline.{x}_data") for x in ("input", "output"))
+    given, returned = (
+        _parsed(attributes, f"haystack.pipeline.{x}_data") for x in ("input", "output")
+    )
     haystack_messages.conversation(given, returned, facts)
     facts["input_text"] = _question(given)
     return facts
@@ -47,7 +51,9 @@ def _parsed(attributes: Attributes, key: str) -> Any:
 
 
 def _question(given: Any) -> str | None:
-    """The one text that the components of a pipeline were given, mostly each under a name of its own."""
+    """The one text that the components of a pipeline were given, mostly each under a name of its
+    own.
+    """
     inputs = [x for x in given.values() if isinstance(x, dict)] if isinstance(given, dict) else []
     texts = {value for x in inputs for value in x.values() if isinstance(value, str)}
     return texts.pop() if len(texts) == 1 else None
@@ -69,25 +75,38 @@ def _agent(span: Span) -> Facts:
 
 
 def _tools(offered: Any) -> tuple[Tool, ...] | None:
-    """Tools as Haystack serializes them, each with its type; a toolset contains them one level deeper."""
+    """Tools as Haystack serializes them, each with its type; a toolset contains them one level
+    deeper.
+    """
     found: list[Any] = []
     for item in offered if isinstance(offered, list) else [offered]:
         data = item.get("data") if isinstance(item, dict) else None
         inner = data.get("tools") if isinstance(data, dict) else None
-        found += [x.get("data") for x in inner if isinstance(x, dict)] if isinstance(inner, list) else [data]
+        found += (
+            [x.get("data") for x in inner if isinstance(x, dict)]
+            if isinstance(inner, list)
+            else [data]
+        )
     return tools(found)
 
 
 def _generator(span: Span) -> Facts:
-    return _model(*(_parsed(span.attributes, f"haystack.component.{x}") for x in ("input", "output")))
+    return _model(
+        *(_parsed(span.attributes, f"haystack.component.{x}") for x in ("input", "output"))
+    )
 
 
 def _generation(span: Span) -> Facts:
-    return _model(*(_parsed(span.attributes, f"haystack.agent.step.llm.{x}") for x in ("input", "output")))
+    return _model(
+        *(_parsed(span.attributes, f"haystack.agent.step.llm.{x}") for x in ("input", "output"))
+    )
 
 
 def _model(given: Any, returned: Any) -> Facts:
-    """A model call. Of one that was given a prompt and returned texts, the metadata stand beside them."""
+    """A model call.
+
+    Of one that was given a prompt and returned texts, the metadata stand beside them.
+    """
     request = given if isinstance(given, dict) else {}
     response = returned if isinstance(returned, dict) else {}
     facts: Facts = {"kind": "model"}
@@ -107,9 +126,16 @@ def _list(value: Any) -> list[Any]:
 
 
 def _tool(span: Span) -> Facts:
-    """A call of an agent's. An empty result may be null or no text, so it is taken from the model's input."""
+    """A call of an agent's.
+
+    An empty result may be null or no text, so it is taken from the model's input.
+    """
     attributes = span.attributes
-    facts: Facts = {"kind": "tool", "tool_name": text(attributes[_TOOL]), "error": status_error(span)}
+    facts: Facts = {
+        "kind": "tool",
+        "tool_name": text(attributes[_TOOL]),
+        "error": status_error(span),
+    }
     given, returned = (attributes.get(f"haystack.agent.step.tool.{x}") for x in ("input", "output"))
     if given is not None:
         facts["arguments"] = arguments(given)
@@ -117,18 +143,31 @@ def _tool(span: Span) -> Facts:
         facts["result"], facts["has_result"] = opened(returned, scalars=False), True
     if attributes.get("haystack.tool.error") is True:
         result = facts.get("result")
-        failure = result.get("error") if isinstance(result, dict) and result.keys() == {"error"} else result
+        failure = (
+            result.get("error")
+            if isinstance(result, dict) and result.keys() == {"error"}
+            else result
+        )
         facts["error"] = facts["error"] or (None if failure is None else printed(failure))
         facts["result"] = failure
     return facts
 
 
 def _invoker(span: Span) -> Facts:
-    """The component that runs an agent's calls. A single one is the call; several are read from messages."""
+    """The component that runs an agent's calls.
+
+    A single one is the call; several are read from messages.
+    """
     returned = _parsed(span.attributes, "haystack.component.output")
-    answering = haystack_messages.chat_messages(returned.get("tool_messages")) if isinstance(returned, dict) else None
+    answering = (
+        haystack_messages.chat_messages(returned.get("tool_messages"))
+        if isinstance(returned, dict)
+        else None
+    )
     given = _parsed(span.attributes, "haystack.component.input")
-    requesting = haystack_messages.chat_messages(given.get("messages")) if isinstance(given, dict) else None
+    requesting = (
+        haystack_messages.chat_messages(given.get("messages")) if isinstance(given, dict) else None
+    )
     results = [x for message in answering or () for x in message.results]
     calls = [x for message in (requesting or ())[-1:] for x in message.calls]
     if len(results) != 1 or len(calls) != 1:
@@ -146,7 +185,9 @@ def _invoker(span: Span) -> Facts:
 
 
 def _retrieval(span: Span) -> Facts:
-    given, returned = (_parsed(span.attributes, f"haystack.component.{x}") for x in ("input", "output"))
+    given, returned = (
+        _parsed(span.attributes, f"haystack.component.{x}") for x in ("input", "output")
+    )
     documents = returned.get("documents") if isinstance(returned, dict) else None
     return {
         "kind": "retrieval",

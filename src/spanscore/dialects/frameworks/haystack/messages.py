@@ -1,4 +1,6 @@
-"""Open Haystack's chat messages, serialized or printed, which its own tracer and two instrumentations record."""
+"""Open Haystack's chat messages, serialized or printed, which its own tracer and two
+instrumentations record.
+"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -25,7 +27,9 @@ _OPENINFERENCE = "openinference.instrumentation.haystack"
 _OPENLLMETRY = "opentelemetry.instrumentation.haystack"
 
 _DEFINED = ("name", "description", "parameters")
-"""The keys of a tool's definition for a model; the function that it calls may be printed as an object, too."""
+"""The keys of a tool's definition for a model; the function that it calls may be printed as an
+object, too.
+"""
 
 _ROLES = frozenset({"user", "assistant", "system", "tool"})
 
@@ -39,7 +43,9 @@ def chat_messages(items: object) -> tuple[Message, ...] | None:
 
 
 def state_messages(state: object) -> tuple[Message, ...] | None:
-    """The messages of what a component, an agent or a pipeline was given or returned: its own, else its parts'."""
+    """The messages of what a component, an agent or a pipeline was given or returned: its own, else
+    its parts'.
+    """
     if not isinstance(state, dict):
         return None
     parts = [x for x in state.values() if isinstance(x, dict)]
@@ -50,10 +56,14 @@ def state_messages(state: object) -> tuple[Message, ...] | None:
 def conversation(given: object, returned: object, facts: Facts) -> None:
     """Add the messages that an agent or pipeline received and produced to the facts of its span.
 
-    The state that an agent returns begins with its instructions and the question; without them it is all its own.
+    The state that an agent returns begins with its instructions and the question; without them it
+    is all its own.
     """
     after = state_messages(returned)
-    facts["input"], facts["output"] = state_messages(given), langchain_messages.after_question(after)
+    facts["input"], facts["output"] = (
+        state_messages(given),
+        langchain_messages.after_question(after),
+    )
     instructions = [x.text for x in after or () if x.role == "system" and x.text]
     facts["system"] = "\n\n".join(instructions) or None
 
@@ -74,7 +84,8 @@ def complete_openinference(span: Span, facts: Facts) -> None:
 
 
 def read_meta(returned: object) -> Facts:
-    """What the metadata of a generator's first reply record: the model, the response's id and the token counts.
+    """What the metadata of a generator's first reply record: the model, the response's id and the
+    token counts.
 
     They are in the reply itself, or beside replies that are only texts.
     """
@@ -93,7 +104,9 @@ def read_meta(returned: object) -> Facts:
 
 
 def _complete_model(given: object, returned: object, facts: Facts) -> None:
-    """Add what the flattened attributes lack: results, ids, the calls of earlier answers, tools, token counts."""
+    """Add what the flattened attributes lack: results, ids, the calls of earlier answers, tools,
+    token counts.
+    """
     facts["input"] = state_messages(given) or facts.get("input")
     facts["output"] = state_messages(returned) or facts.get("output")
     if facts.get("tools") is None and isinstance(given, dict):
@@ -102,7 +115,9 @@ def _complete_model(given: object, returned: object, facts: Facts) -> None:
 
 
 def _printed_tools(offered: object) -> tuple[Tool, ...] | None:
-    """The tools that a generator was given: a list of tools and toolsets, or one toolset, each printed by Python."""
+    """The tools that a generator was given: a list of tools and toolsets, or one toolset, each
+    printed by Python.
+    """
     given = offered if isinstance(offered, list) else [offered]
     found: list[Any] = []
     for item in (opened_repr(x) if isinstance(x, str) else x for x in given):
@@ -132,7 +147,9 @@ def complete_openllmetry(span: Span, facts: Facts) -> None:
 
 
 def _message(item: Any) -> Message | None:
-    """A message; its fields begin with an underscore where it was not serialized by Haystack itself."""
+    """A message; its fields begin with an underscore where it was not serialized by Haystack
+    itself.
+    """
     if not isinstance(item, dict):
         return None
     role, content = item.get("role", item.get("_role")), item.get("content", item.get("_content"))
@@ -178,8 +195,15 @@ def _result(part: dict[str, Any]) -> ToolResult | None:
 
 
 def _returned(value: Any) -> Json:
-    """What a tool returned: text, or a list of text contents that carry no type. Version 2 prints it by str()."""
-    if isinstance(value, list) and value and all(isinstance(x, dict) and x.keys() == {"text"} for x in value):
+    """What a tool returned: text, or a list of text contents that carry no type.
+
+    Version 2 prints it by str().
+    """
+    if (
+        isinstance(value, list)
+        and value
+        and all(isinstance(x, dict) and x.keys() == {"text"} for x in value)
+    ):
         value = "\n".join(str(x["text"]) for x in value)
     returned = result(value)
     return evaluated(returned) if returned == value else returned
@@ -193,5 +217,7 @@ QUIRKS = (
         complete=complete_openinference,
         returns_state=True,
     ),
-    Quirk(name="haystack", under="openllmetry", scopes=(_OPENLLMETRY,), complete=complete_openllmetry),
+    Quirk(
+        name="haystack", under="openllmetry", scopes=(_OPENLLMETRY,), complete=complete_openllmetry
+    ),
 )

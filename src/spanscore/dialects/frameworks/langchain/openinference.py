@@ -1,4 +1,6 @@
-"""Open LangChain's messages, states and tool messages in OpenInference's spans, in Python and JavaScript."""
+"""Open LangChain's messages, states and tool messages in OpenInference's spans, in Python and
+JavaScript.
+"""
 
 from typing import Any
 
@@ -18,7 +20,10 @@ _ENVELOPE = "output"
 
 
 def place(span: Span, facts: Facts, outermost: bool) -> None:
-    """Find whose step a span is. The instrumentation calls a chain an agent for the word in its name, be it a node."""
+    """Find whose step a span is.
+
+    The instrumentation calls a chain an agent for the word in its name, be it a node.
+    """
     metadata = structure(span.attributes.get("metadata")).value
     placed = metadata if isinstance(metadata, dict) else {}
     if facts["kind"] in {"model", "tool"}:
@@ -32,7 +37,9 @@ def place(span: Span, facts: Facts, outermost: bool) -> None:
 
 
 def messages(span: Span, side: Side, facts: Facts) -> tuple[Message, ...] | None:
-    """LangChain's serialized messages: the flattened ones in JavaScript lack ids of calls and some texts."""
+    """LangChain's serialized messages: the flattened ones in JavaScript lack ids of calls and some
+    texts.
+    """
     found = _state(span, side)
     return langgraph.without_hand_back(found) if facts["kind"] == "model" else found
 
@@ -49,7 +56,9 @@ def agent_name(span: Span) -> str | None:
 def complete(span: Span, facts: Facts) -> None:
     """Add to the facts of a span, in place."""
     if facts["kind"] == "model":
-        facts["response_id"] = langchain_messages.response_id(structure(span.attributes.get(OUTPUT_VALUE)).value)
+        facts["response_id"] = langchain_messages.response_id(
+            structure(span.attributes.get(OUTPUT_VALUE)).value
+        )
     elif facts["kind"] == "tool":
         _open_arguments(facts)
         if facts.get("has_result"):

@@ -9,7 +9,10 @@ from spanscore.dialects.forms.reprs import REPR_CONTAINERS
 from spanscore.dialects.forms.structure import literal, opened
 from spanscore.dialects.forms.values import Facts, text
 from spanscore.dialects.frameworks.langchain.printed_blocks import opened_blocks
-from spanscore.dialects.keys.openllmetry import TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX, TRACELOOP_ENTITY_NAME
+from spanscore.dialects.keys.openllmetry import (
+    TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX,
+    TRACELOOP_ENTITY_NAME,
+)
 from spanscore.dialects.quirk import Quirk
 from spanscore.model.json import Json
 from spanscore.model.span import Span
@@ -24,7 +27,11 @@ def place(span: Span, facts: Facts, outermost: bool) -> None:
     """Find whose step of LangChain's a span is: a task may be the run of an agent."""
     placed = langgraph.metadata(span.attributes, _ASSOCIATION)
     name = text(span.attributes.get(TRACELOOP_ENTITY_NAME))
-    if facts["kind"] == "workflow" and name and langgraph.is_agent(name, placed, outermost=outermost):
+    if (
+        facts["kind"] == "workflow"
+        and name
+        and langgraph.is_agent(name, placed, outermost=outermost)
+    ):
         facts["kind"] = "agent"
     if facts["kind"] == "agent":
         facts["agent_name"] = langgraph.graph_name(facts.get("agent_name") or "") or None

@@ -1,4 +1,6 @@
-"""Open content blocks of LangChain's messages that OpenLLMetry records as text, since it does not know their type."""
+"""Open content blocks of LangChain's messages that OpenLLMetry records as text, since it does not
+know their type.
+"""
 
 import re
 from dataclasses import replace
@@ -10,13 +12,18 @@ from spanscore.model.json import dumps
 from spanscore.model.span import Span
 
 _KEYS = (GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES)
-_CALLS, _THOUGHTS = frozenset({"function_call", "tool_use"}), frozenset({"reasoning", "thinking", "redacted_thinking"})
+_CALLS, _THOUGHTS = (
+    frozenset({"function_call", "tool_use"}),
+    frozenset({"reasoning", "thinking", "redacted_thinking"}),
+)
 _PRINTED = re.compile(rf'\\"type\\": \\"(?:{"|".join(sorted(_CALLS | _THOUGHTS))})\\"')
 """How such a block looks, as JSON in a text in JSON."""
 
 
 def opened_blocks(span: Span) -> Span:
-    """The span without the calls that its messages repeat as text, and with thoughts as thoughts."""
+    """The span without the calls that its messages repeat as text, and with thoughts as
+    thoughts.
+    """
     changed: dict[str, Any] = {}
     for key in _KEYS:
         recorded = span.attributes.get(key)
@@ -47,6 +54,12 @@ def _opened(message: Any) -> Any:
 def _block(part: Any) -> dict[str, Any] | None:
     """The block that a part prints; None for any other part."""
     content = part.get("content") if isinstance(part, dict) and part.get("type") == "text" else None
-    block = structure(content).value if isinstance(content, str) and content.startswith("{") else None
+    block = (
+        structure(content).value if isinstance(content, str) and content.startswith("{") else None
+    )
     kind = block.get("type") if isinstance(block, dict) else None
-    return block if isinstance(block, dict) and isinstance(kind, str) and kind in _CALLS | _THOUGHTS else None
+    return (
+        block
+        if isinstance(block, dict) and isinstance(kind, str) and kind in _CALLS | _THOUGHTS
+        else None
+    )

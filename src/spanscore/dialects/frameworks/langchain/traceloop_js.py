@@ -1,7 +1,8 @@
-"""Open LangChain's envelopes in the spans of OpenLLMetry for JavaScript, which names runs by their class.
+"""Open LangChain's envelopes in the spans of OpenLLMetry for JavaScript, which names runs by their
+class.
 
-Its model calls leave out the calls that they ask for, and all runs stand side by side. Only what a graph returned
-contains the calls of its models.
+Its model calls leave out the calls that they ask for, and all runs stand side by side. Only what a
+graph returned contains the calls of its models.
 """
 
 from collections.abc import Sequence
@@ -30,11 +31,15 @@ _SCOPE = "@traceloop/instrumentation-langchain"
 _GRAPH, _PARTS = "CompiledStateGraph", "Runnable"  # how the classes of a graph's parts begin
 _MAX_GRAPHS = 100
 _CLASSES = frozenset({"DynamicTool", "DynamicStructuredTool", "StructuredTool", "Tool"})
-"""The names of tools that were made by a function; an application's own classes have specific names."""
+"""The names of tools that were made by a function; an application's own classes have specific
+names.
+"""
 
 
 def complete(span: Span, facts: Facts) -> None:
-    """Which tool ran, the messages of a model call, and what a graph returned, for `refine_trace`."""
+    """Which tool ran, the messages of a model call, and what a graph returned, for
+    `refine_trace`.
+    """
     attributes = span.attributes
     if attributes.get(GEN_AI_OPERATION_NAME) == "execute_tool":
         _complete_tool(attributes, facts)
@@ -43,17 +48,28 @@ def complete(span: Span, facts: Facts) -> None:
     elif facts["kind"] == "model":
         if given := facts.get("input"):
             facts["input"] = tuple(map(_opened, given))
-        if facts.get("output") in ((Message("assistant", ""),), ()):  # it calls tools, and calls are left out
+        # it calls tools, and calls are left out
+        if facts.get("output") in ((Message("assistant", ""),), ()):
             facts["output"] = None
 
 
 def _complete_workflow(span: Span, facts: Facts) -> None:
-    """What a graph returned, which is an agent where it is a trace of its own; the runs of its parts are neither."""
+    """What a graph returned, which is an agent where it is a trace of its own; the runs of its
+    parts are neither.
+    """
     name = str(span.attributes.get(TRACELOOP_WORKFLOW_NAME))
     if name == _GRAPH:
-        facts |= {"kind": "other" if span.parent_span_id else "agent", **NO_CONTENT, "agent_name": None}
-        given, returned = (span.attributes.get(x) for x in (TRACELOOP_ENTITY_INPUT, TRACELOOP_ENTITY_OUTPUT))
-        after, before = (langchain_messages.state_messages(structure(x).value) for x in (returned, given))
+        facts |= {
+            "kind": "other" if span.parent_span_id else "agent",
+            **NO_CONTENT,
+            "agent_name": None,
+        }
+        given, returned = (
+            span.attributes.get(x) for x in (TRACELOOP_ENTITY_INPUT, TRACELOOP_ENTITY_OUTPUT)
+        )
+        after, before = (
+            langchain_messages.state_messages(structure(x).value) for x in (returned, given)
+        )
         facts["output"] = _added(after, before) or langchain_messages.after_question(after)
         if facts["kind"] == "agent":
             facts["input"] = before
@@ -61,15 +77,23 @@ def _complete_workflow(span: Span, facts: Facts) -> None:
         facts |= {"kind": "other", **NO_CONTENT}
 
 
-def _added(after: tuple[Message, ...] | None, before: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
-    """What a graph added to the conversation it was given: of a sub-agent, without its supervisor's messages."""
-    if not after or not before or before[-1].role == "user":  # only a question, and its memory may begin with the same
+def _added(
+    after: tuple[Message, ...] | None, before: tuple[Message, ...] | None
+) -> tuple[Message, ...] | None:
+    """What a graph added to the conversation it was given: of a sub-agent, without its supervisor's
+    messages.
+    """
+    # only a question, and its memory may begin with the same
+    if not after or not before or before[-1].role == "user":
         return None
     return after[len(before) :] if after[: len(before)] == before else None
 
 
 def _complete_tool(attributes: Attributes, facts: Facts) -> None:
-    """Name and id of a call stand in its answer. One that failed has neither, and is read from the graph's messages."""
+    """Name and id of a call stand in its answer.
+
+    One that failed has neither, and is read from the graph's messages.
+    """
     given = structure(attributes.get(TRACELOOP_ENTITY_INPUT)).value
     returned = structure(attributes.get(TRACELOOP_ENTITY_OUTPUT)).value
     name, identity = _answered(returned)
@@ -86,21 +110,32 @@ def _complete_tool(attributes: Attributes, facts: Facts) -> None:
         facts["positional"] = () if isinstance(value, dict) else (value,)
     if returned is not None:
         answer = tool_output(returned, known=True)
-        facts["result"], facts["has_result"] = (opened(returned) if answer is None else answer.value), True
+        facts["result"], facts["has_result"] = (
+            (opened(returned) if answer is None else answer.value),
+            True,
+        )
         facts["error"] = facts.get("error") or (None if answer is None else answer.error)
 
 
 def _answered(returned: Any) -> tuple[str | None, str | None]:
     """The name of the tool and the id of the call that a ToolMessage answers."""
-    fields = returned.get("kwargs") if isinstance(returned, dict) and returned.get("type") == "constructor" else None
+    fields = (
+        returned.get("kwargs")
+        if isinstance(returned, dict) and returned.get("type") == "constructor"
+        else None
+    )
     if not isinstance(fields, dict) or "tool_call_id" not in fields:
         return None, None
     return text(fields.get("name")), call_id(fields["tool_call_id"])
 
 
 def refine_trace(steps: Sequence[Step]) -> list[Step]:
-    """The steps, each model call with the answer that the graph around it in time returned; an inner graph is first."""
-    graphs = sorted((x for x in steps if _is_graph(x)), key=lambda x: x.span.end_ns - x.span.start_ns)
+    """The steps, each model call with the answer that the graph around it in time returned; an
+    inner graph is first.
+    """
+    graphs = sorted(
+        (x for x in steps if _is_graph(x)), key=lambda x: x.span.end_ns - x.span.start_ns
+    )
     left = [x for x in steps if x.kind == "model" and x.span.scope.name == _SCOPE]
     completed = dict[str, Step]()
     for graph in graphs[:_MAX_GRAPHS]:
@@ -113,8 +148,12 @@ def refine_trace(steps: Sequence[Step]) -> list[Step]:
     return [completed.get(x.span.span_id, x) for x in steps]
 
 
-def _answered_calls(graph: Step, inside: Sequence[Step], answers: Sequence[Message]) -> dict[str, Step]:
-    """The model calls inside a graph by their span ids, each with its answer and the ids of the results before it."""
+def _answered_calls(
+    graph: Step, inside: Sequence[Step], answers: Sequence[Message]
+) -> dict[str, Step]:
+    """The model calls inside a graph by their span ids, each with its answer and the ids of the
+    results before it.
+    """
     results = _results_before_answers(graph.output or ())
     return {
         call.span.span_id: replace(call, output=(answer,), input=_with_ids(call.input, before))
@@ -133,10 +172,19 @@ def _results_before_answers(messages: Sequence[Message]) -> list[list[Message]]:
     return found[:-1]
 
 
-def _with_ids(given: tuple[Message, ...] | None, results: Sequence[Message]) -> tuple[Message, ...] | None:
-    """What a model was given, the last results as the graph has them: with the ids of their calls, and as errors."""
+def _with_ids(
+    given: tuple[Message, ...] | None, results: Sequence[Message]
+) -> tuple[Message, ...] | None:
+    """What a model was given, the last results as the graph has them: with the ids of their calls,
+    and as errors.
+    """
     count = len(results)
-    if not given or not count or {x.role for x in given[-count:]} != {"tool"} or given[-count - 1 :][0].role == "tool":
+    if (
+        not given
+        or not count
+        or {x.role for x in given[-count:]} != {"tool"}
+        or given[-count - 1 :][0].role == "tool"
+    ):
         return given
     return (*given[:-count], *results)
 
@@ -152,9 +200,13 @@ def _may_be(call: Step, answer: Message) -> bool:
 
 
 def _opened(recorded: Message) -> Message:
-    """The message with the text of the content blocks that were printed as its text; a tool's is a result."""
+    """The message with the text of the content blocks that were printed as its text; a tool's is a
+    result.
+    """
     found = blocks(recorded.text)
-    read = None if found is None else message({"role": recorded.role, "content": found}, recorded.role)
+    read = (
+        None if found is None else message({"role": recorded.role, "content": found}, recorded.role)
+    )
     unblocked = recorded if read is None else replace(recorded, text=read.text)
     if unblocked.role != "tool" or unblocked.results or unblocked.text is None:
         return unblocked

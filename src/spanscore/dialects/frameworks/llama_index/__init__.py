@@ -1,4 +1,6 @@
-"""LlamaIndex's own OpenTelemetry handler: steps whose printed events are shortened, and model calls as span events."""
+"""LlamaIndex's own OpenTelemetry handler: steps whose printed events are shortened, and model calls
+as span events.
+"""
 
 import re
 from typing import Any
@@ -17,9 +19,14 @@ _SUMMARY = "llamaindex.step.input_summary"
 _CALL = re.compile(r"ToolCall\(tool_name='([^'\\]{1,200})', tool_kwargs=")
 _CALL_END = re.compile(r", tool_id='([^'\\]{0,200})'\)")
 _TOOL_SPANS = (".call_tool", ".acall", ".call")
-"""A tool's step, and the tool inside of it: the step catches what the tool raises, so that only the tool has failed."""
+"""A tool's step, and the tool inside of it: the step catches what the tool raises, so that only the
+tool has failed.
+"""
 
-_STARTS, _ENDS = ("LLMChatStartEvent", "LLMCompletionStartEvent"), ("LLMChatEndEvent", "LLMCompletionEndEvent")
+_STARTS, _ENDS = (
+    ("LLMChatStartEvent", "LLMCompletionStartEvent"),
+    ("LLMChatEndEvent", "LLMCompletionEndEvent"),
+)
 _INPUT_TOKENS = ("prompt_tokens", "input_tokens", "prompt_eval_count")
 _OUTPUT_TOKENS = ("completion_tokens", "output_tokens", "eval_count")
 _QUERIES = ("query", "query.query_str")
@@ -56,8 +63,12 @@ def _model(begun: Attributes, ended: Attributes) -> Facts:
     produced = None if answered is None else envelopes.chat_message(answered)
     facts["output"] = None if produced is None else (produced,)
     facts["response_id"] = identity(ended.get("response.raw.id"))
-    facts["input_tokens"] = first_count(ended, (prefix + name for prefix in _USAGE for name in _INPUT_TOKENS))
-    facts["output_tokens"] = first_count(ended, (prefix + name for prefix in _USAGE for name in _OUTPUT_TOKENS))
+    facts["input_tokens"] = first_count(
+        ended, (prefix + name for prefix in _USAGE for name in _INPUT_TOKENS)
+    )
+    facts["output_tokens"] = first_count(
+        ended, (prefix + name for prefix in _USAGE for name in _OUTPUT_TOKENS)
+    )
     react_text.complete(facts)
     return facts
 
@@ -67,7 +78,11 @@ def _response(ended: Attributes) -> dict[str, Any] | None:
     own = "response.message."
     if own + "role" in ended:
         beside = {"tool_calls": ended.get(own + "additional_kwargs.tool_calls")}
-        return {"role": ended[own + "role"], "blocks": opened(ended.get(own + "blocks")), "additional_kwargs": beside}
+        return {
+            "role": ended[own + "role"],
+            "blocks": opened(ended.get(own + "blocks")),
+            "additional_kwargs": beside,
+        }
     answer = ended.get("response.text")
     return {"role": "assistant", "content": answer} if isinstance(answer, str) else None
 
@@ -88,19 +103,29 @@ def _document(scored: dict[str, Any]) -> dict[str, Any]:
 
 def _query(begun: Attributes, ended: Attributes) -> Facts:
     """A query engine, which finds documents and has a model answer from them."""
-    question, answer = first_text(begun, _QUERIES), first_text(ended, ("response.response", "response"))
+    question, answer = (
+        first_text(begun, _QUERIES),
+        first_text(ended, ("response.response", "response")),
+    )
     return {"kind": "workflow", "input_text": question, "output_text": answer}
 
 
 def _tool(span: Span) -> Facts:
-    """A tool's step. The printed call is read where it is whole; its result, mostly cut, from the next input."""
+    """A tool's step.
+
+    The printed call is read where it is whole; its result, mostly cut, from the next input.
+    """
     summary = span.attributes.get(_SUMMARY)
     called = _CALL.match(summary) if isinstance(summary, str) else None
     if called is None or not isinstance(summary, str) or envelopes.is_waiting(span):
         return {"kind": "other"}
     facts: Facts = {"kind": "tool", "tool_name": called[1], "error": status_error(span)}
     ends = list(_CALL_END.finditer(summary))
-    given = literal(summary[called.end() : ends[-1].start()]) if ends and ends[-1].end() == len(summary) else None
+    given = (
+        literal(summary[called.end() : ends[-1].start()])
+        if ends and ends[-1].end() == len(summary)
+        else None
+    )
     if isinstance(given, dict):
         facts |= {"arguments": given, "call_id": ends[-1][1] or None}
     return facts
@@ -108,4 +133,6 @@ def _tool(span: Span) -> Facts:
 
 QUIRKS = envelopes.QUIRKS
 
-DIALECT = Dialect("llama_index", read, scopes=("llamaindex.opentelemetry.tracer",), prefilters=(b"llamaindex.",))
+DIALECT = Dialect(
+    "llama_index", read, scopes=("llamaindex.opentelemetry.tracer",), prefilters=(b"llamaindex.",)
+)

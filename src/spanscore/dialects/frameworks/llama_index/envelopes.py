@@ -1,4 +1,6 @@
-"""Open LlamaIndex's envelopes, which three instrumentations record: chat messages, tool outputs and step events."""
+"""Open LlamaIndex's envelopes, which three instrumentations record: chat messages, tool outputs and
+step events.
+"""
 
 import re
 from dataclasses import replace
@@ -34,7 +36,9 @@ _AGENT = re.compile(r"current_agent_name='([^'\\]{1,200})'\)")
 
 
 class ToolOutput(NamedTuple):
-    """The content of a serialized ToolOutput: the tool's name, its result, and the error it states."""
+    """The content of a serialized ToolOutput: the tool's name, its result, and the error it
+    states.
+    """
 
     name: str | None
     value: Json
@@ -44,7 +48,8 @@ class ToolOutput(NamedTuple):
 def tool_output(value: object) -> ToolOutput | None:
     """The result in a serialized ToolOutput, as the tool returned it; None for what is none.
 
-    The raw output of a failed tool is an exception that does not serialize: its text is read instead.
+    The raw output of a failed tool is an exception that does not serialize: its text is read
+    instead.
     """
     if not isinstance(value, dict) or not {"tool_name", "raw_output", "is_error"} <= value.keys():
         return None
@@ -52,8 +57,12 @@ def tool_output(value: object) -> ToolOutput | None:
     content = _texts(value.get("blocks"))
     if content is None and isinstance(value.get("content"), str):
         content = value["content"]  # before outputs had blocks
-    result = content if failed and content is not None else opened(value["raw_output"], scalars=False)
-    return ToolOutput(name if isinstance(name, str) else None, result, printed(result) if failed else None)
+    result = (
+        content if failed and content is not None else opened(value["raw_output"], scalars=False)
+    )
+    return ToolOutput(
+        name if isinstance(name, str) else None, result, printed(result) if failed else None
+    )
 
 
 def chat_messages(items: object) -> tuple[Message, ...] | None:
@@ -65,7 +74,9 @@ def chat_messages(items: object) -> tuple[Message, ...] | None:
 
 
 def chat_message(item: dict[str, Any]) -> Message | None:
-    """A serialized ChatMessage, whose text and calls are blocks and whose ids stand among the additional arguments."""
+    """A serialized ChatMessage, whose text and calls are blocks and whose ids stand among the
+    additional arguments.
+    """
     role = "assistant" if item.get("role") == "chatbot" else item.get("role")
     beside = item["additional_kwargs"] if isinstance(item.get("additional_kwargs"), dict) else {}
     return _answer_of_tool(item, beside) if role == "tool" else _model_message(item, role, beside)
@@ -73,14 +84,22 @@ def chat_message(item: dict[str, Any]) -> Message | None:
 
 def _model_message(item: dict[str, Any], role: Any, beside: dict[str, Any]) -> Message | None:
     blocks = objects(item.get("blocks"))
-    shown = [{**x, "type": x.get("block_type")} for x in blocks if x.get("block_type") in ("text", "thinking")]
+    shown = [
+        {**x, "type": x.get("block_type")}
+        for x in blocks
+        if x.get("block_type") in ("text", "thinking")
+    ]
     content = shown if blocks else item.get("content")
     return message({"role": role, "content": content, "tool_calls": _calls(blocks, beside)}, "user")
 
 
 def _calls(blocks: list[dict[str, Any]], beside: dict[str, Any]) -> Any:
     calls = [
-        {"id": block.get("tool_call_id"), "name": block.get("tool_name"), "arguments": block.get("tool_kwargs")}
+        {
+            "id": block.get("tool_call_id"),
+            "name": block.get("tool_name"),
+            "arguments": block.get("tool_kwargs"),
+        }
         for block in blocks
         if block.get("block_type") == "tool_call"
     ]
@@ -99,7 +118,9 @@ def _answer_of_tool(item: dict[str, Any], beside: dict[str, Any]) -> Message | N
     answer = message(fields, "user")
     if answer is None:
         return None
-    return replace(answer, results=tuple(replace(x, value=evaluated(x.value)) for x in answer.results))
+    return replace(
+        answer, results=tuple(replace(x, value=evaluated(x.value)) for x in answer.results)
+    )
 
 
 def agent_name(event: object) -> str | None:
@@ -109,7 +130,9 @@ def agent_name(event: object) -> str | None:
 
 
 def is_agent_step(span: Span) -> bool:
-    """Whether a span is one round of an agent: its model call lies inside, the tools it calls beside it."""
+    """Whether a span is one round of an agent: its model call lies inside, the tools it calls
+    beside it.
+    """
     return span.name.endswith(_AGENT_STEP)
 
 
@@ -119,7 +142,9 @@ def is_waiting(span: Span) -> bool:
 
 
 def _is_context(value: Json) -> bool:
-    """Whether an argument is the workflow's context, printed, which the framework hands to a tool that wants it."""
+    """Whether an argument is the workflow's context, printed, which the framework hands to a tool
+    that wants it.
+    """
     return isinstance(value, str) and _CONTEXT.fullmatch(value) is not None
 
 
@@ -156,7 +181,9 @@ def _complete_tool(span: Span, facts: Facts) -> None:
 
 
 def complete_openllmetry(span: Span, facts: Facts) -> None:
-    """Add to the facts of a span of OpenLLMetry's, in place: there all steps, tools and models too, are tasks."""
+    """Add to the facts of a span of OpenLLMetry's, in place: there all steps, tools and models too,
+    are tasks.
+    """
     attributes = span.attributes
     if attributes.get(GEN_AI_OPERATION_NAME) == "chat":
         facts["kind"] = "model"
@@ -169,7 +196,8 @@ def complete_openllmetry(span: Span, facts: Facts) -> None:
     returned = opened(attributes.get(TRACELOOP_ENTITY_OUTPUT))
     fields = returned if isinstance(returned, dict) else {}
     called, given = attributes.get(TOOL_NAME), opened(attributes.get("tool.arguments"))
-    if called is None and "tool_kwargs" in fields and "tool_output" in fields:  # before these had attributes
+    # before these had attributes
+    if called is None and "tool_kwargs" in fields and "tool_output" in fields:
         called, given = text(fields.get("tool_name")), fields["tool_kwargs"]
     if isinstance(called, str):
         facts |= {"kind": "tool", "tool_name": called, "arguments": given}
@@ -198,7 +226,8 @@ def _read_step(fields: dict[str, Any], facts: Facts) -> None:
     response = result.get("response") if isinstance(result, dict) else None
     if isinstance(response, dict) and (answer := chat_message(response)) is not None:
         facts["output"] = (answer,)
-    name = text(fields.get("current_agent_name"))  # beside `result` it is the last agent's, to whom others handed over
+    # beside `result` it is the last agent's, to whom others handed over
+    name = text(fields.get("current_agent_name"))
     facts["agent_name"] = facts.get("agent_name") or name
     if name and "response" in fields:
         facts |= {"kind": "agent", "input_text": None, "output_text": None}
@@ -221,5 +250,10 @@ QUIRKS = (
         complete=complete_openinference,
         returns_state=True,
     ),
-    Quirk(name="llama_index", under="openllmetry", scopes=(_OPENLLMETRY,), complete=complete_openllmetry),
+    Quirk(
+        name="llama_index",
+        under="openllmetry",
+        scopes=(_OPENLLMETRY,),
+        complete=complete_openllmetry,
+    ),
 )

@@ -1,4 +1,6 @@
-"""OpenAI's Agents SDK under opentelemetry-instrumentation-openai-agents-v2: messages with Python reprs for parts."""
+"""OpenAI's Agents SDK under opentelemetry-instrumentation-openai-agents-v2: messages with Python
+reprs for parts.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -21,25 +23,32 @@ from spanscore.dialects.keys.openllmetry import TRACELOOP_SPAN_KIND
 from spanscore.model.span import LogRecord, Span
 
 _SCOPE = "opentelemetry.instrumentation.openai_agents"  # Traceloop's too
-_BOTH_NAMES = (GEN_AI_SYSTEM, GEN_AI_PROVIDER_NAME)  # this instrumentation writes both, Traceloop's one
+# this instrumentation writes both, Traceloop's one
+_BOTH_NAMES = (GEN_AI_SYSTEM, GEN_AI_PROVIDER_NAME)
 _SIDES: Final[tuple[tuple[Side, str, str], ...]] = (
     ("input", GEN_AI_INPUT_MESSAGES, "user"),
     ("output", GEN_AI_OUTPUT_MESSAGES, "assistant"),
 )
-_HIDDEN, _REDACTED = "readacted", "[REDACTED]"  # how it spells what it hides, and how that is spelled elsewhere
+# how it spells what it hides, and how that is spelled elsewhere
+_HIDDEN, _REDACTED = "readacted", "[REDACTED]"
 _CALL = "ResponseFunctionToolCall("
 _TEXTS = ("output_text", "input_text", "text", "refusal")
 
 
 def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
-    """Whether the span has Traceloop's scope `opentelemetry.instrumentation.openai_agents` and both provider names."""
+    """Whether the span has Traceloop's scope `opentelemetry.instrumentation.openai_agents` and both
+    provider names.
+    """
     if span.scope.name != _SCOPE or TRACELOOP_SPAN_KIND in span.attributes:
         return False
     return all(x in span.attributes for x in _BOTH_NAMES)
 
 
 def read(span: Span, context: Context) -> Facts:
-    """The facts of one of its spans. Only an agent's own span has the agent's name: others have a default."""
+    """The facts of one of its spans.
+
+    Only an agent's own span has the agent's name: others have a default.
+    """
     facts = semconv.read(span, context)
     if facts["kind"] != "agent":
         facts["agent_name"] = None
@@ -57,7 +66,11 @@ def read(span: Span, context: Context) -> Facts:
 def _opened(item: Any) -> Any:
     """A message, each of its parts as what it was before it was printed."""
     parts = item.get("parts") if isinstance(item, dict) else None
-    return {**item, "parts": [y for x in parts for y in _parts(x)]} if isinstance(parts, list) else item
+    return (
+        {**item, "parts": [y for x in parts for y in _parts(x)]}
+        if isinstance(parts, list)
+        else item
+    )
 
 
 def _parts(part: Any) -> Iterator[Any]:
@@ -76,14 +89,17 @@ def _parts(part: Any) -> Iterator[Any]:
 
 
 def _of_item(item: Any, part: Any) -> Iterator[Any]:
-    """What an item of a conversation stands for; `part` itself where it is none that the SDK knows."""
+    """What an item of a conversation stands for; `part` itself where it is none that the SDK
+    knows.
+    """
     if not isinstance(item, dict):
         yield part
     elif item.get("type") in _TEXTS and isinstance(item.get("text"), str):
         yield {"type": "text", "content": item["text"]}
     elif item.get("type") in ("function_call", "function_call_output"):
         yield item
-    elif item.get("object") == "response" and isinstance(item.get("output"), list):  # of a stream of chat completions
+    # of a stream of chat completions
+    elif item.get("object") == "response" and isinstance(item.get("output"), list):
         yield from item["output"]
     elif item.get("role") == "assistant" and isinstance(item.get("tool_calls"), list):
         yield from ({**x, "type": "tool_call"} for x in item["tool_calls"] if isinstance(x, dict))

@@ -1,4 +1,6 @@
-"""Mend what OpenInference records of OpenAI's Agents SDK: hand-offs as tools, printed results, texts left out."""
+"""Mend what OpenInference records of OpenAI's Agents SDK: hand-offs as tools, printed results,
+texts left out.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -49,7 +51,8 @@ def complete_javascript(span: Span, facts: Facts) -> None:
 
 
 def with_texts(flat: Sequence[Message], request: Value) -> Sequence[Message]:
-    """The flattened messages of a request, with the agent's earlier texts, which only the request itself contains.
+    """The flattened messages of a request, with the agent's earlier texts, which only the request
+    itself contains.
 
     Both list the same items; the flattened ones may have a system message before them.
     """
@@ -59,7 +62,10 @@ def with_texts(flat: Sequence[Message], request: Value) -> Sequence[Message]:
     before = len(flat) - len(items) if isinstance(items, list) else -1
     if before not in {0, 1}:
         return flat
-    return [*flat[:before], *(_filled(x, item) for x, item in zip(flat[before:], items, strict=True))]
+    return [
+        *flat[:before],
+        *(_filled(x, item) for x, item in zip(flat[before:], items, strict=True)),
+    ]
 
 
 def _is_bare(message: Message) -> bool:
@@ -68,7 +74,11 @@ def _is_bare(message: Message) -> bool:
 
 def _filled(flat: Message, item: Any) -> Message:
     complete = message(item, "assistant") if _is_bare(flat) else None
-    return flat if complete is None else replace(flat, text=complete.text, reasoning=complete.reasoning)
+    return (
+        flat
+        if complete is None
+        else replace(flat, text=complete.text, reasoning=complete.reasoning)
+    )
 
 
 QUIRKS = (

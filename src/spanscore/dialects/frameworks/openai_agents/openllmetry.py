@@ -17,7 +17,9 @@ def complete(_span: Span, facts: Facts) -> None:
 
 
 def _with_results(printed: Message) -> Message:
-    return replace(printed, results=tuple(replace(x, value=evaluated(x.value)) for x in printed.results))
+    return replace(
+        printed, results=tuple(replace(x, value=evaluated(x.value)) for x in printed.results)
+    )
 
 
 QUIRKS = (

@@ -19,15 +19,23 @@ def complete_openinference_js(_span: Span, facts: Facts) -> None:
 
 
 def complete_openllmetry(_span: Span, facts: Facts) -> None:
-    """Open the reasoning of messages, in place, in which the summaries of OpenAI's Responses are printed as JSON."""
+    """Open the reasoning of messages, in place, in which the summaries of OpenAI's Responses are
+    printed as JSON.
+    """
     change_messages(facts, _with_reasons)
 
 
 def _with_reasons(printed: Message) -> Message:
     if not (printed.reasoning or "").startswith('[{"'):
         return printed
-    summary = message({"type": "reasoning", "summary": structure(printed.reasoning).value}, "assistant")
-    return replace(printed, reasoning=summary.reasoning) if summary is not None and summary.reasoning else printed
+    summary = message(
+        {"type": "reasoning", "summary": structure(printed.reasoning).value}, "assistant"
+    )
+    return (
+        replace(printed, reasoning=summary.reasoning)
+        if summary is not None and summary.reasoning
+        else printed
+    )
 
 
 QUIRKS = (

@@ -1,4 +1,6 @@
-"""Open the input of OpenAI's Responses, which OpenLLMetry for JavaScript records as the text of one user message."""
+"""Open the input of OpenAI's Responses, which OpenLLMetry for JavaScript records as the text of one
+user message.
+"""
 
 from typing import Any
 
@@ -15,7 +17,10 @@ _START = '[{"'  # what its JSON.stringify makes of a list of items
 
 
 def complete(_span: Span, facts: Facts) -> None:
-    """Open the input of a model call. An answer without text is one that calls tools, which are left out: not known."""
+    """Open the input of a model call.
+
+    An answer without text is one that calls tools, which are left out: not known.
+    """
     if facts["kind"] == "model":
         opened = items_opened(facts.get("input"))
         if opened is not facts.get("input") and facts.get("output") == (Message("assistant", ""),):
@@ -26,9 +31,15 @@ def complete(_span: Span, facts: Facts) -> None:
 def items_opened(given: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
     """The messages, or those in the text of the only one where it is a request's list of items.
 
-    A question that is itself JSON stays one, since every element has to be an item that a request may contain.
+    A question that is itself JSON stays one, since every element has to be an item that a request
+    may contain.
     """
-    if given is None or len(given) != 1 or given[0].role != "user" or not (given[0].text or "").startswith(_START):
+    if (
+        given is None
+        or len(given) != 1
+        or given[0].role != "user"
+        or not (given[0].text or "").startswith(_START)
+    ):
         return given
     items, damaged = structure(given[0].text)
     if damaged or not isinstance(items, list) or not all(map(_is_item, items)):
@@ -37,7 +48,9 @@ def items_opened(given: tuple[Message, ...] | None) -> tuple[Message, ...] | Non
 
 
 def _is_item(item: Any) -> bool:
-    """Whether a request's input may contain it: a message, or what states its type (a call, a result, a thought)."""
+    """Whether a request's input may contain it: a message, or what states its type (a call, a
+    result, a thought).
+    """
     return isinstance(item, dict) and (_is_message(item) or _is_typed(item))
 
 
@@ -47,7 +60,17 @@ def _is_message(item: dict[str, Any]) -> bool:
 
 def _is_typed(item: dict[str, Any]) -> bool:
     kind = item.get("type")
-    return isinstance(kind, str) and (kind == "reasoning" or kind.endswith(("_call", "_output", "_reference")))
+    return isinstance(kind, str) and (
+        kind == "reasoning" or kind.endswith(("_call", "_output", "_reference"))
+    )
 
 
-QUIRKS = (Quirk(name="openai_js", under="openllmetry", scopes=(_SCOPE,), claims_scopes=True, complete=complete),)
+QUIRKS = (
+    Quirk(
+        name="openai_js",
+        under="openllmetry",
+        scopes=(_SCOPE,),
+        claims_scopes=True,
+        complete=complete,
+    ),
+)

@@ -1,4 +1,6 @@
-"""Pipecat: a conversation in one trace, a span for each turn of it, and the model's context under names of its own."""
+"""Pipecat: a conversation in one trace, a span for each turn of it, and the model's context under
+names of its own.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +21,9 @@ _KINDS: Final[dict[str, StepKind]] = {"turn": "agent", "llm": "model"}
 
 
 def read(span: Span, context: Context) -> Facts:
-    """The facts of one of its spans; speech and the conversation around its turns are bookkeeping."""
+    """The facts of one of its spans; speech and the conversation around its turns are
+    bookkeeping.
+    """
     attributes = span.attributes
     kind = _KINDS.get(span.name, "other")
     facts: Facts = semconv.read(span, context) if kind == "model" else {}
@@ -34,24 +38,32 @@ def read(span: Span, context: Context) -> Facts:
                 add_damaged(facts, "input")
         answer = attributes.get("output")
         if facts.get("output") is None:  # only what was spoken: calls are in the next request alone
-            facts["output"] = (Message("assistant", answer),) if isinstance(answer, str) and answer else ()
+            facts["output"] = (
+                (Message("assistant", answer),) if isinstance(answer, str) and answer else ()
+            )
         if facts.get("tools") is None and "tools" in attributes:
             facts["tools"] = tools(attributes["tools"])
     return facts
 
 
 def refine_trace(steps: Sequence[Step]) -> list[Step]:
-    """The steps of a conversation, each of them the user's, and a model's calls in the step that requested them.
+    """The steps of a conversation, each of them the user's, and a model's calls in the step that
+    requested them.
 
-    A turn ends when the bot has spoken. Where it never does, as in a pipeline of text, one in which the user goes on
-    after an answer is none.
+    A turn ends when the bot has spoken. Where it never does, as in a pipeline of text, one in which
+    the user goes on after an answer is none.
     """
     steps = _with_names(steps)
-    models = sorted((x for x in steps if x.kind == "model"), key=lambda x: (x.span.start_ns, x.span.span_id))
+    models = sorted(
+        (x for x in steps if x.kind == "model"), key=lambda x: (x.span.start_ns, x.span.span_id)
+    )
     going_on = _turns_that_go_on(models)
     completed = {x.span.span_id: x for x in with_calls(models)}
     found = [completed.get(x.span.span_id, x) for x in steps]
-    return [replace(x, kind="other") if x.kind == "agent" and x.span.span_id in going_on else x for x in found]
+    return [
+        replace(x, kind="other") if x.kind == "agent" and x.span.span_id in going_on else x
+        for x in found
+    ]
 
 
 def _with_names(steps: Sequence[Step]) -> Sequence[Step]:
@@ -60,11 +72,16 @@ def _with_names(steps: Sequence[Step]) -> Sequence[Step]:
     if len(conversations) != 1:
         return steps
     session_id, user_id = conversations[0].session_id, conversations[0].user_id
-    return [replace(x, session_id=x.session_id or session_id, user_id=x.user_id or user_id) for x in steps]
+    return [
+        replace(x, session_id=x.session_id or session_id, user_id=x.user_id or user_id)
+        for x in steps
+    ]
 
 
 def _turns_that_go_on(models: Sequence[Step]) -> set[str]:
-    """The turns' spans in which a model was given answers of different numbers: the user went on after one."""
+    """The turns' spans in which a model was given answers of different numbers: the user went on
+    after one.
+    """
     answers: dict[str, set[int]] = {}
     for step in models:
         answers.setdefault(step.span.parent_span_id, set()).add(_answers(step))
@@ -74,7 +91,11 @@ def _turns_that_go_on(models: Sequence[Step]) -> set[str]:
 def _answers(step: Step) -> int:
     """How often the user went on after an answer; what was cut off may have contained one."""
     given = step.input or ()
-    return sum(y.role == "user" and (x.role == "assistant" or bool(y.damaged)) for x, y in pairwise(given))
+    return sum(
+        y.role == "user" and (x.role == "assistant" or bool(y.damaged)) for x, y in pairwise(given)
+    )
 
 
-DIALECT = Dialect("pipecat", read, scopes=_SCOPES, prefilters=(b"pipecat",), refine_trace=refine_trace)
+DIALECT = Dialect(
+    "pipecat", read, scopes=_SCOPES, prefilters=(b"pipecat",), refine_trace=refine_trace
+)

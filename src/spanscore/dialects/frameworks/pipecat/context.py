@@ -10,19 +10,27 @@ from spanscore.model.step import Message, MessageFact, Step, ToolResult
 
 _CALLS: frozenset[MessageFact] = frozenset({"calls"})
 _CANCELLED = "CANCELLED"
-_FAILS, _MISSES = "` failed and returned no result.", "` is not currently available."  # after a function's name
-_PLACEHOLDERS = ("COMPLETED", "IN_PROGRESS", _CANCELLED)  # of a result that is empty or 0, or that has not come
+# after a function's name
+_FAILS, _MISSES = "` failed and returned no result.", "` is not currently available."
+# of a result that is empty or 0, or that has not come
+_PLACEHOLDERS = ("COMPLETED", "IN_PROGRESS", _CANCELLED)
 
 
-def with_results(messages: tuple[Message, ...] | None, context: Value) -> tuple[Message, ...] | None:
-    """The messages without the words that stand for a tool's result; a tool's own text is JSON in `context`."""
+def with_results(
+    messages: tuple[Message, ...] | None, context: Value
+) -> tuple[Message, ...] | None:
+    """The messages without the words that stand for a tool's result; a tool's own text is JSON in
+    `context`.
+    """
     if messages is None or not any(x.results for x in messages):
         return messages
     raw = context if isinstance(context, str) else ""
     words = [x for x in _PLACEHOLDERS if x in raw and f'\\"{x}\\"' not in raw]
     if not words and _FAILS not in raw and _MISSES not in raw:
         return messages
-    return tuple(replace(x, results=_results(x.results, words)) if x.results else x for x in messages)
+    return tuple(
+        replace(x, results=_results(x.results, words)) if x.results else x for x in messages
+    )
 
 
 def with_calls(models: Sequence[Step]) -> list[Step]:
@@ -56,7 +64,9 @@ def _added(step: Step, after: Step) -> Sequence[Message]:
 def _alike(one: Message, other: Message) -> bool:
     """Whether a message is the same as before; the result of a call may have come in between."""
     return one is other or (
-        one.role == other.role and one.calls == other.calls and (one.role == "tool" or one.text == other.text)
+        one.role == other.role
+        and one.calls == other.calls
+        and (one.role == "tool" or one.text == other.text)
     )
 
 

@@ -1,4 +1,6 @@
-"""Pydantic AI: the semantic conventions, with the agent's whole conversation and some older names of its own."""
+"""Pydantic AI: the semantic conventions, with the agent's whole conversation and some older names
+of its own.
+"""
 
 import re
 from dataclasses import replace
@@ -26,10 +28,12 @@ from spanscore.model.step import Message, StepKind
 from spanscore.model.trace import RequestedCall, Tool
 
 _SCOPE = "pydantic-ai"
-_FINAL_RESULT = "final_result"  # the attribute of the answer, and the tool that stands for it where it has structure
+# the attribute of the answer, and the tool that stands for it where it has structure
+_FINAL_RESULT = "final_result"
 _CONVERSATIONS = ("pydantic_ai.all_messages", "all_messages_events")
 _HIDDEN = re.compile(r'"(?:type|kind)": ?"text"}')
-_RETRY = "Fix the errors and try again."  # how each of its own messages to the model ends, in the user's role
+# how each of its own messages to the model ends, in the user's role
+_RETRY = "Fix the errors and try again."
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -63,10 +67,20 @@ def _leave_out_hidden(facts: Facts) -> None:
 
 
 def _kind_by_name(span: Span) -> StepKind:
-    """Where the span does not state it: in all of Pydantic AI 1, whose format 3 has the names of the conventions."""
-    if "tool_arguments" in span.attributes or span.name == "running tool" or span.name.startswith("execute_tool "):
+    """Where the span does not state it: in all of Pydantic AI 1, whose format 3 has the names of
+    the conventions.
+    """
+    if (
+        "tool_arguments" in span.attributes
+        or span.name == "running tool"
+        or span.name.startswith("execute_tool ")
+    ):
         return "tool"
-    if "all_messages_events" in span.attributes or span.name == "agent run" or span.name.startswith("invoke_agent "):
+    if (
+        "all_messages_events" in span.attributes
+        or span.name == "agent run"
+        or span.name.startswith("invoke_agent ")
+    ):
         return "agent"
     return "other"  # "running 2 tools" wraps parallel calls
 
@@ -87,7 +101,9 @@ def _read_agent(attributes: Attributes, facts: Facts) -> None:
 
 
 def _is_deferral(final: str) -> bool:
-    """Whether a run ended without an answer, with calls that wait to be approved or to be run elsewhere."""
+    """Whether a run ended without an answer, with calls that wait to be approved or to be run
+    elsewhere.
+    """
     if not (final.startswith('{"calls":') and '"approvals":' in final and '"tool_name":' in final):
         return False
     deferred, is_cut = structure(final)
@@ -95,19 +111,31 @@ def _is_deferral(final: str) -> bool:
         return True
     lists = [deferred.get(x) for x in ("calls", "approvals")] if isinstance(deferred, dict) else []
     waiting = [x for listed in lists if isinstance(listed, list) for x in listed]
-    return bool(waiting) and all(isinstance(x, dict) and x.get("part_kind") == "tool-call" for x in waiting)
+    return bool(waiting) and all(
+        isinstance(x, dict) and x.get("part_kind") == "tool-call" for x in waiting
+    )
 
 
 def _question_end(messages: tuple[Message, ...], start: Value) -> int:
-    """The index after the run's own question in its conversation: by the run's start, or by the user's last message.
+    """The index after the run's own question in its conversation: by the run's start, or by the
+    user's last message.
 
-    Runs without history, and all of version 1, do not record where they start. The others may record too early a start:
-    they count a system prompt and the question after it as one.
+    Runs without history, and all of version 1, do not record where they start. The others may
+    record too early a start: they count a system prompt and the question after it as one.
     """
     if isinstance(start, int) and 0 <= start <= len(messages):
-        begun = next((i for i, x in enumerate(messages[start:], start) if x.role == "user" and x.text), start)
-        return next((i for i, x in enumerate(messages[begun:], begun) if x.role == "assistant"), len(messages))
-    questions = [i for i, x in enumerate(messages) if x.role == "user" and x.text and not x.text.endswith(_RETRY)]
+        begun = next(
+            (i for i, x in enumerate(messages[start:], start) if x.role == "user" and x.text), start
+        )
+        return next(
+            (i for i, x in enumerate(messages[begun:], begun) if x.role == "assistant"),
+            len(messages),
+        )
+    questions = [
+        i
+        for i, x in enumerate(messages)
+        if x.role == "user" and x.text and not x.text.endswith(_RETRY)
+    ]
     return (
         questions[-1] + 1
         if questions
@@ -118,7 +146,11 @@ def _question_end(messages: tuple[Message, ...], start: Value) -> int:
 def _conversation(attributes: Attributes) -> tuple[Message, ...] | None:
     for key in _CONVERSATIONS:
         if key in attributes:
-            found = _of_events(attributes[key]) if key == "all_messages_events" else messages(attributes[key])
+            found = (
+                _of_events(attributes[key])
+                if key == "all_messages_events"
+                else messages(attributes[key])
+            )
             if found.messages is not None:
                 return found.messages
     return None
@@ -144,7 +176,9 @@ def _read_model(attributes: Attributes, facts: Facts) -> None:
 
 
 def _open_output_tools(output_tools: tuple[Tool, ...], facts: Facts) -> None:
-    """Make structured output text: the model gives it as a call of a tool that only stands for the answer."""
+    """Make structured output text: the model gives it as a call of a tool that only stands for the
+    answer.
+    """
     names = {x.name for x in output_tools}
     if names and (offered := facts.get("tools")):
         facts["tools"] = tuple(x for x in offered if x.name not in names)
@@ -157,7 +191,9 @@ def _as_text(message: Message, names: set[str]) -> Message:
     if not answers:
         return message
     rest: tuple[RequestedCall, ...] = tuple(x for x in message.calls if x.name not in names)
-    return Message(message.role, printed(answers[-1].arguments), message.reasoning, rest, message.results)
+    return Message(
+        message.role, printed(answers[-1].arguments), message.reasoning, rest, message.results
+    )
 
 
 def _read_tool(span: Span, facts: Facts) -> None:

@@ -1,4 +1,6 @@
-"""Open Pydantic AI's own objects, which MLflow records of its models and agents: messages of parts, agents' results."""
+"""Open Pydantic AI's own objects, which MLflow records of its models and agents: messages of parts,
+agents' results.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -31,11 +33,14 @@ def logged_by_mlflow(span: Span) -> bool:
     """Whether a span that MLflow wrote is of Pydantic AI's."""
     if "mlflow.spanType" not in span.attributes:  # it is written in the semantic conventions
         return False
-    return span.attributes.get(_FORMAT) == _OWN or span.name in _UNTYPED  # its first versions record no format
+    # its first versions record no format
+    return span.attributes.get(_FORMAT) == _OWN or span.name in _UNTYPED
 
 
 def place(span: Span, facts: Facts, _outermost: bool) -> None:
-    """Find what a span is to which MLflow gave no type, as it does where the agent is instrumented already."""
+    """Find what a span is to which MLflow gave no type, as it does where the agent is instrumented
+    already.
+    """
     if facts["kind"] == "workflow":
         facts["kind"] = _UNTYPED.get(span.name, "workflow")
 
@@ -67,12 +72,17 @@ def complete(span: Span, facts: Facts) -> None:
             _complete_from_state(facts, returned)
     elif facts["kind"] == "tool" and isinstance(called.get("call"), dict):
         call = called["call"]
-        facts["tool_name"], facts["call_id"] = text(call.get("tool_name")), call_id(call.get("tool_call_id"))
+        facts["tool_name"], facts["call_id"] = (
+            text(call.get("tool_name")),
+            call_id(call.get("tool_call_id")),
+        )
         facts["arguments"] = arguments(call.get("args"))
 
 
 def _complete_from_state(facts: Facts, returned: dict[str, Any]) -> None:
-    """Add what a run keeps of its messages: those of earlier runs, then its own, from a stated place on."""
+    """Add what a run keeps of its messages: those of earlier runs, then its own, from a stated
+    place on.
+    """
     state, start = returned.get("_state"), returned.get("_new_message_index")
     kept = state.get("message_history") if isinstance(state, dict) else None
     if not isinstance(kept, list):
@@ -91,20 +101,28 @@ def _messages(listed: Any) -> tuple[Message, ...] | None:
 
 
 def _of_message(item: dict[str, Any]) -> Iterator[Message]:
-    """The messages in one of its own: what a model answered is one; of what it was given, each part is one."""
+    """The messages in one of its own: what a model answered is one; of what it was given, each part
+    is one.
+    """
     listed = item.get("parts")
     parts = [x for x in listed if isinstance(x, dict)] if isinstance(listed, list) else []
     if item.get("kind") == "request":
         found = [_given(x) for x in parts]
     else:
-        found = [message({"role": "assistant", "content": [_produced(x) for x in parts]}, "assistant")]
+        found = [
+            message({"role": "assistant", "content": [_produced(x) for x in parts]}, "assistant")
+        ]
     yield from (x for x in found if x is not None)
 
 
 def _given(part: dict[str, Any]) -> Message | None:
     kind = part.get("part_kind")
     if kind in _RESULTS and text(part.get("tool_name")):
-        fields = {"role": "tool", "tool_call_id": part.get("tool_call_id"), "content": part.get("content")}
+        fields = {
+            "role": "tool",
+            "tool_call_id": part.get("tool_call_id"),
+            "content": part.get("content"),
+        }
         failed = kind == _RETRY or part.get("outcome") in ("failed", "error")
         return message({**fields, "status": "error" if failed else None}, "tool")
     role = _TEXTS.get(kind, "user") if isinstance(kind, str) else "user"
@@ -115,7 +133,11 @@ def _produced(part: dict[str, Any]) -> dict[str, Any]:
     """A part as it is spelled elsewhere."""
     kind = part.get("part_kind")
     if kind == _CALL:
-        call = {"id": part.get("tool_call_id"), "name": part.get("tool_name"), "arguments": part.get("args")}
+        call = {
+            "id": part.get("tool_call_id"),
+            "name": part.get("tool_name"),
+            "arguments": part.get("args"),
+        }
         return {"type": "tool_call", **call}
     return {"type": "reasoning" if kind == _THINKING else "text", "content": part.get("content")}
 
@@ -123,7 +145,9 @@ def _produced(part: dict[str, Any]) -> dict[str, Any]:
 def _instructions(listed: Any) -> str | None:
     """Those of the request, which each message to the model repeats."""
     requests = [x for x in listed if isinstance(x, dict)] if isinstance(listed, list) else []
-    return next((found for x in reversed(requests) if (found := first_text(x, ("instructions",)))), None)
+    return next(
+        (found for x in reversed(requests) if (found := first_text(x, ("instructions",)))), None
+    )
 
 
 QUIRKS = (

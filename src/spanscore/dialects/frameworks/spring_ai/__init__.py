@@ -1,4 +1,6 @@
-"""Spring AI's observations: the chat client around it all, its tools, and log records of texts without roles."""
+"""Spring AI's observations: the chat client around it all, its tools, and log records of texts
+without roles.
+"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -32,12 +34,16 @@ _CLIENT, _TOOL = "spring.ai.chat.client.", "spring.ai.tool."
 _CLIENT_PROMPT, _CLIENT_ANSWER = "Chat Client Prompt Content:\n", "Chat Client Completion:\n"
 _FOUND = "Vector Store Query Response:\n"
 _THROWN = "Exception thrown by tool: "
-"""How a record of level DEBUG begins that a tool's span has; its result is only the exception's message then."""
+"""How a record of level DEBUG begins that a tool's span has; its result is only the exception's
+message then.
+"""
 _MODEL_PROMPT, _MODEL_ANSWER = "Chat Model Prompt Content:\n", "Chat Model Completion:\n"
 
 
 def matches(span: Span, logs: Sequence[LogRecord]) -> bool:
-    """Whether the span has a GenAI operation and a scope of Spring's, or has a log record of a class of Spring AI."""
+    """Whether the span has a GenAI operation and a scope of Spring's, or has a log record of a
+    class of Spring AI.
+    """
     if span.scope.name.startswith(_SCOPES) and GEN_AI_OPERATION_NAME in span.attributes:
         return True
     return bool(logs) and any(x.scope.name.startswith(_LOGGERS) for x in logs)
@@ -57,28 +63,38 @@ def read(span: Span, context: Context) -> Facts:
         _read_model(attributes, logged, facts)
     elif attributes.get(_KIND) == "vector_store" and attributes.get("db.operation.name") == "query":
         facts["kind"], facts["query"] = "retrieval", text(attributes.get("db.vector.query.content"))
-        facts["documents"] = tuple(_texts(logged, _FOUND, attributes, "db.vector.query.response.documents") or ())
+        facts["documents"] = tuple(
+            _texts(logged, _FOUND, attributes, "db.vector.query.response.documents") or ()
+        )
     return facts
 
 
 def _read_client(attributes: Attributes, logged: list[str], facts: Facts) -> None:
-    facts["session_id"] = facts.get("session_id") or identity(attributes.get(_CLIENT + "conversation.id"))
+    facts["session_id"] = facts.get("session_id") or identity(
+        attributes.get(_CLIENT + "conversation.id")
+    )
     listed = _logged(logged, _CLIENT_PROMPT) or first_text(attributes, (GEN_AI_PROMPT,)) or ""
     system, user = system_and_user(listed)
     recorded = {
         "system": system or text(attributes.get(_CLIENT + "system.text")),
         "user": user or text(attributes.get(_CLIENT + "user.text")),
     }
-    facts["input"] = tuple(Message(role, x) for role, x in recorded.items() if x is not None) or facts.get("input")
+    facts["input"] = tuple(
+        Message(role, x) for role, x in recorded.items() if x is not None
+    ) or facts.get("input")
     answered = texts(_logged(logged, _CLIENT_ANSWER) or "")
     if answered:
         facts["output"] = (Message("assistant", answered[-1]),)
     if facts.get("tools") is None:
-        facts["tools"] = tools(first_text(attributes, (_CLIENT + "tool.names", _CLIENT + "tool.function.names")))
+        facts["tools"] = tools(
+            first_text(attributes, (_CLIENT + "tool.names", _CLIENT + "tool.function.names"))
+        )
 
 
 def _read_model(attributes: Attributes, logged: list[str], facts: Facts) -> None:
-    """A model's input and output: texts of a log record, or of attributes that applications add themselves."""
+    """A model's input and output: texts of a log record, or of attributes that applications add
+    themselves.
+    """
     prompts = _texts(logged, _MODEL_PROMPT, attributes, GEN_AI_PROMPT)
     answers = _texts(logged, _MODEL_ANSWER, attributes, GEN_AI_COMPLETION)
     if prompts:  # of several only the last has a known role; a tool's result has no text
@@ -91,7 +107,8 @@ def _read_model(attributes: Attributes, logged: list[str], facts: Facts) -> None
     reasons = attributes.get(_REASONS)
     if isinstance(reasons, str):
         facts["finish_reasons"] = tuple(texts(reasons) or ())
-    if facts.get("input_tokens") == 0 == facts.get("output_tokens"):  # it records so what no provider stated
+    # it records so what no provider stated
+    if facts.get("input_tokens") == 0 == facts.get("output_tokens"):
         facts["input_tokens"] = facts["output_tokens"] = None
 
 
@@ -104,15 +121,26 @@ def _read_tool(span: Span, logged: list[str], facts: Facts) -> None:
     if facts.get("arguments") is None and given is not None:
         facts["arguments"] = arguments(given)
     if not facts.get("has_result") and _TOOL + "call.result" in attributes:
-        returned = attributes[_TOOL + "call.result"]  # an empty text is sent as no value by OpenTelemetry's Java SDK
-        facts["result"], facts["has_result"] = result(opened("" if returned is None else returned)), True
+        # an empty text is sent as no value by OpenTelemetry's Java SDK
+        returned = attributes[_TOOL + "call.result"]
+        facts["result"], facts["has_result"] = (
+            result(opened("" if returned is None else returned)),
+            True,
+        )
     if facts["tool_name"] is not None:
         schema = opened(attributes.get(_TOOL + "definition.schema"))
-        facts["tools"] = (Tool(facts["tool_name"], text(attributes.get(_TOOL + "definition.description")), schema),)
+        facts["tools"] = (
+            Tool(
+                facts["tool_name"], text(attributes.get(_TOOL + "definition.description")), schema
+            ),
+        )
 
 
 def _thrown(records: list[str]) -> str | None:
-    """The message of what a tool threw, by the record of it; `Exception thrown by tool: NAME. Message: MESSAGE`."""
+    """The message of what a tool threw, by the record of it; `Exception thrown by tool: NAME.
+
+    Message: MESSAGE`.
+    """
     record = _logged(records, _THROWN)
     return None if record is None else record.partition(". Message: ")[2] or "error"
 
@@ -122,7 +150,9 @@ def _logged(records: list[str], title: str) -> str | None:
 
 
 def _texts(records: list[str], title: str, attributes: Attributes, key: str) -> list[str] | None:
-    """The texts under a title or in an attribute; None where none are recorded, or they cannot be separated."""
+    """The texts under a title or in an attribute; None where none are recorded, or they cannot be
+    separated.
+    """
     listed = _logged(records, title) or text(attributes.get(key))
     return None if listed is None else texts(listed)
 
@@ -136,8 +166,9 @@ DIALECT = Dialect(
     prefilters=(b"spring.ai.", b"org.springframework.ai.", b"gen_ai."),
     content=(
         ContentSwitch(
-            "set spring.ai.chat.client.observations.log-prompt, spring.ai.chat.observations.log-prompt, "
-            "spring.ai.chat.observations.log-completion and spring.ai.tools.observations.include-content to true"
+            "set spring.ai.chat.client.observations.log-prompt,"
+            " spring.ai.chat.observations.log-prompt, spring.ai.chat.observations.log-completion"
+            " and spring.ai.tools.observations.include-content to true"
         ),
     ),
 )

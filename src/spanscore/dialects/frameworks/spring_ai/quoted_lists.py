@@ -1,4 +1,6 @@
-"""Part the texts that Spring AI's observations list between quotes: no quote inside of them is escaped."""
+"""Part the texts that Spring AI's observations list between quotes: no quote inside of them is
+escaped.
+"""
 
 _BETWEEN = '", "'
 _ASSISTANT, _USER, _TOOL = '", "assistant":"', '", "user":"', '", "tool":"'
@@ -7,9 +9,10 @@ _ASSISTANT, _USER, _TOOL = '", "assistant":"', '", "user":"', '", "tool":"'
 def texts(listed: str) -> list[str] | None:
     """The texts of `["…", "…"]`; None where they cannot be separated.
 
-    What lies between two texts may lie in one as well, as it does in JSON. Then a quote before it stays open.
+    What lies between two texts may lie in one as well, as it does in JSON. Then a quote before it
+    stays open.
 
-    >>> texts('["a", "type "yes"", "{"b": "c", "d": "e"}"]'), texts('[]'), texts('["5" wide"]')
+    >>> texts('["a", "type "yes"", "{"b": "c", "d": "e"}"]'), texts("[]"), texts('["5" wide"]')
     (['a', 'type "yes"', '{"b": "c", "d": "e"}'], [], ['5" wide'])
     >>> texts('["5" wide", "b"]') is None
     True
@@ -37,7 +40,8 @@ def texts(listed: str) -> list[str] | None:
 
 
 def system_and_user(listed: str) -> tuple[str | None, str | None]:
-    """The texts of those two roles in `["system":"…", "assistant":"…", "user":"…", "tool":""]`, always in this order.
+    """The texts of those two roles in `["system":"…", "assistant":"…", "user":"…", "tool":""]`,
+    always in this order.
 
     >>> system_and_user('["system":"Be brief.", "user":"{"user":"a", "tool":"b"}"]')
     ('Be brief.', '{"user":"a", "tool":"b"}')

@@ -1,4 +1,6 @@
-"""Separate the calls of Spring AI's tool loop: in version 1 the model calls itself, and each call counts the last."""
+"""Separate the calls of Spring AI's tool loop: in version 1 the model calls itself, and each call
+counts the last.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -15,8 +17,9 @@ _VERSION_1_TOOLS = "tool_call "  # how the names of its tools' spans begin
 def separated(steps: Sequence[Step]) -> list[Step]:
     """The steps of a trace, those of the dialect each with the facts of its own call alone.
 
-    A call's tokens count those of the calls before it in the loop. A streamed call contains the calls after it besides,
-    since its observation ends with the last of them: its text, its tokens and its response are theirs as well.
+    A call's tokens count those of the calls before it in the loop. A streamed call contains the
+    calls after it besides, since its observation ends with the last of them: its text, its tokens
+    and its response are theirs as well.
     """
     if not any(x.kind == "model" for x in steps):
         return list(steps)
@@ -47,7 +50,9 @@ def _streamed(steps: Sequence[Step]) -> list[list[Step]]:
 
 
 def _unfold(chains: Sequence[Sequence[Step]], known: dict[str, Step]) -> None:
-    """Put the calls of a chain beside each other, and the tools between them; the last records all tokens."""
+    """Put the calls of a chain beside each other, and the tools between them; the last records all
+    tokens.
+    """
     above: dict[str, str] = {}
     last_outputs: dict[str, tuple[Message, ...] | None] = {}
     for chain in chains:
@@ -70,7 +75,9 @@ def _unfold(chains: Sequence[Sequence[Step]], known: dict[str, Step]) -> None:
             known[span_id] = replace(step, output=last_outputs[_text(step.output)])
 
 
-def _without(output: tuple[Message, ...] | None, inner: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
+def _without(
+    output: tuple[Message, ...] | None, inner: tuple[Message, ...] | None
+) -> tuple[Message, ...] | None:
     """The text of a call before those that it contains; None where that cannot be separated."""
     if output is None or inner is None or not _text(output).endswith(_text(inner)):
         return None
@@ -83,16 +90,25 @@ def _text(output: tuple[Message, ...] | None) -> str:
 
 
 def _loops(steps: Sequence[Step], known: dict[str, Step]) -> list[list[Step]]:
-    """Model calls of one loop, in order of time: those that one advisor made, or a loop that looks like one.
+    """Model calls of one loop, in order of time: those that one advisor made, or a loop that looks
+    like one.
 
-    An advisor calls the model once. Without one, an application may have made the loop itself: there no call counts
-    another, and the prompts, which only grow, distinguish the two.
+    An advisor calls the model once. Without one, an application may have made the loop itself:
+    there no call counts another, and the prompts, which only grow, distinguish the two.
     """
     found: defaultdict[str, list[Step]] = defaultdict(list)
     for step in steps:
-        if step.kind == "model" and step.input_tokens is not None and step.output_tokens is not None:
+        if (
+            step.kind == "model"
+            and step.input_tokens is not None
+            and step.output_tokens is not None
+        ):
             found[step.span.parent_span_id].append(step)
-    ran = {x.span.parent_span_id for x in steps if x.kind == "tool" and x.span.name.startswith(_VERSION_1_TOOLS)}
+    ran = {
+        x.span.parent_span_id
+        for x in steps
+        if x.kind == "tool" and x.span.name.startswith(_VERSION_1_TOOLS)
+    }
     loops = list[list[Step]]()
     for parent, calls in found.items():
         above = known.get(parent)
@@ -107,7 +123,9 @@ def _rises(calls: Sequence[Step], *, at_least_doubled: bool) -> bool:
     counts = [(x.input_tokens or 0, x.output_tokens or 0) for x in calls]
     if any(one[0] > other[0] or one[1] > other[1] for one, other in pairwise(counts)):
         return False
-    return not at_least_doubled or all(other[0] - one[0] >= counts[0][0] for one, other in pairwise(counts))
+    return not at_least_doubled or all(
+        other[0] - one[0] >= counts[0][0] for one, other in pairwise(counts)
+    )
 
 
 def _subtract(calls: Sequence[Step], known: dict[str, Step]) -> None:

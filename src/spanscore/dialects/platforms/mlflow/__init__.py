@@ -1,4 +1,6 @@
-"""MLflow's tracing SDKs: a type, inputs and outputs, each attribute encoded as JSON, even plain text."""
+"""MLflow's tracing SDKs: a type, inputs and outputs, each attribute encoded as JSON, even plain
+text.
+"""
 
 from dataclasses import replace
 from typing import Any, Final
@@ -7,7 +9,14 @@ from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms import langgraph
 from spanscore.dialects.forms.arguments import call_id, tools
-from spanscore.dialects.forms.decorated_calls import cut, damaged, read_call, read_function, read_result, recorded
+from spanscore.dialects.forms.decorated_calls import (
+    cut,
+    damaged,
+    read_call,
+    read_function,
+    read_result,
+    recorded,
+)
 from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.provider_bodies import configured_tools, conversation, system_of
 from spanscore.dialects.forms.structure import Parsed, opened, structure
@@ -37,7 +46,9 @@ _OPENAI_AGENTS, _RUN = "mlflow.openai.agent_run_root", "run_config"
 
 
 def read(span: Span, context: Context) -> Facts:
-    """The facts of one of its spans, which it can be configured to write in the semantic conventions instead."""
+    """The facts of one of its spans, which it can be configured to write in the semantic
+    conventions instead.
+    """
     attributes = span.attributes
     if _TYPE not in attributes:
         return _read_conventions(span, context)
@@ -64,8 +75,13 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _read_function(span: Span, quirk: Quirk, facts: Facts) -> None:
-    """An agent's or chain's function; MLflow's own agents are given a request of the Responses API as one object."""
-    given, returned = span.attributes.get("mlflow.spanInputs"), span.attributes.get("mlflow.spanOutputs")
+    """An agent's or chain's function; MLflow's own agents are given a request of the Responses API
+    as one object.
+    """
+    given, returned = (
+        span.attributes.get("mlflow.spanInputs"),
+        span.attributes.get("mlflow.spanOutputs"),
+    )
     called, answered = recorded(given).value, recorded(returned)
     facts["agent_name"] = _agent_name(span, quirk) if facts["kind"] == "agent" else None
     request = called.get("request") if isinstance(called, dict) and len(called) == 1 else None
@@ -95,11 +111,21 @@ def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
 
 
 def _is_halted(returned: Value) -> bool:
-    """Whether a tool of OpenAI's agents only waits to be approved: the SDK then returns the tool, printed, and null."""
-    if not isinstance(returned, str) or not returned.startswith('{"tool": {"name": ') or '"run_item"' not in returned:
+    """Whether a tool of OpenAI's agents only waits to be approved: the SDK then returns the tool,
+    printed, and null.
+    """
+    if (
+        not isinstance(returned, str)
+        or not returned.startswith('{"tool": {"name": ')
+        or '"run_item"' not in returned
+    ):
         return False
     halted = structure(returned).value
-    return isinstance(halted, dict) and {"tool", "output", "run_item"} <= halted.keys() and halted["output"] is None
+    return (
+        isinstance(halted, dict)
+        and {"tool", "output", "run_item"} <= halted.keys()
+        and halted["output"] is None
+    )
 
 
 def _read_retrieval(given: Value, returned: Value, facts: Facts) -> None:
@@ -110,7 +136,9 @@ def _read_retrieval(given: Value, returned: Value, facts: Facts) -> None:
 
 
 def _read_conventions(span: Span, context: Context) -> Facts:
-    """The facts of a span in the conventions, in which a type that has no operation is the operation's name."""
+    """The facts of a span in the conventions, in which a type that has no operation is the
+    operation's name.
+    """
     facts, attributes = semconv.read(span, context), span.attributes
     facts["kind"] = _KINDS.get(str(attributes.get(GEN_AI_OPERATION_NAME)), facts["kind"])
     placed = _metadata(attributes)
@@ -129,7 +157,9 @@ def _read_conventions(span: Span, context: Context) -> Facts:
 
 
 def _with_blocks_opened(given: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
-    """The messages, in which MLflow prints a block of OpenAI's Responses as the text of the assistant."""
+    """The messages, in which MLflow prints a block of OpenAI's Responses as the text of the
+    assistant.
+    """
     return given and tuple(
         replace(message, text=_block_text(message.text))
         if message.role == "assistant" and _BLOCK in (message.text or "")
@@ -152,9 +182,15 @@ def _metadata(attributes: Attributes) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _session_and_user(attributes: Attributes, metadata: dict[str, Any]) -> tuple[str | None, str | None]:
-    """As MLflow's own attributes have them, LangChain's metadata, or the configuration of a run of OpenAI's agents."""
-    session = identity(_value(attributes, "mlflow.trace.session")) or first_identity(metadata, _SESSIONS)
+def _session_and_user(
+    attributes: Attributes, metadata: dict[str, Any]
+) -> tuple[str | None, str | None]:
+    """As MLflow's own attributes have them, LangChain's metadata, or the configuration of a run of
+    OpenAI's agents.
+    """
+    session = identity(_value(attributes, "mlflow.trace.session")) or first_identity(
+        metadata, _SESSIONS
+    )
     user = identity(_value(attributes, "mlflow.trace.user")) or first_identity(metadata, _USERS)
     called = attributes.get("kwargs")
     if isinstance(called, str) and _RUN in called:
@@ -163,12 +199,18 @@ def _session_and_user(attributes: Attributes, metadata: dict[str, Any]) -> tuple
         if isinstance(run, dict):
             session = session or identity(run.get("group_id"))
             metadata_of_run = run.get("trace_metadata")
-            user = user or (first_identity(metadata_of_run, _USERS) if isinstance(metadata_of_run, dict) else None)
+            user = user or (
+                first_identity(metadata_of_run, _USERS)
+                if isinstance(metadata_of_run, dict)
+                else None
+            )
     return session, user
 
 
 def _agent_name(span: Span, quirk: Quirk) -> str | None:
-    """The name an agent was given; the function that runs agents has none, and is no agent's name itself."""
+    """The name an agent was given; the function that runs agents has none, and is no agent's name
+    itself.
+    """
     return None if _OPENAI_AGENTS in span.attributes else quirk.agent_name(span)
 
 
@@ -195,7 +237,9 @@ def _read_model(span: Span, given: Value, returned: Value, facts: Facts) -> None
 
 
 def _prompt(body: dict[str, Any]) -> tuple[Message, ...] | None:
-    """What a model is given as text: its prompt, or the only argument of a function that is marked as a model."""
+    """What a model is given as text: its prompt, or the only argument of a function that is marked
+    as a model.
+    """
     prompt = text(body.get("prompt") if len(body) > 1 else next(iter(body.values()), None))
     return None if prompt is None else (Message("user", prompt),)
 
@@ -206,11 +250,17 @@ def _opened_body(parsed: Parsed) -> Parsed:
     if not isinstance(value, dict) or "body" not in value or _ENVELOPES.isdisjoint(value):
         return parsed
     body = structure(value["body"])
-    return Parsed(body.value, parsed.damaged or body.damaged) if isinstance(body.value, dict) else parsed
+    return (
+        Parsed(body.value, parsed.damaged or body.damaged)
+        if isinstance(body.value, dict)
+        else parsed
+    )
 
 
 def _complete_model(span: Span, returned: Any, facts: Facts) -> None:
-    """What a model streamed, of which MLflow's own account leaves out the calls; else what the response contains."""
+    """What a model streamed, of which MLflow's own account leaves out the calls; else what the
+    response contains.
+    """
     streamed = chunks.chunks(span, returned)
     if streamed is not None:
         chunks.complete_model(streamed, facts)
@@ -218,4 +268,10 @@ def _complete_model(span: Span, returned: Any, facts: Facts) -> None:
         chunks.add_response(returned, facts)
 
 
-DIALECT = Dialect("mlflow", read, scopes=(_SCOPE,), keys=(_TYPE,), prefilters=(b"mlflow.spanType", _SCOPE.encode()))
+DIALECT = Dialect(
+    "mlflow",
+    read,
+    scopes=(_SCOPE,),
+    keys=(_TYPE,),
+    prefilters=(b"mlflow.spanType", _SCOPE.encode()),
+)

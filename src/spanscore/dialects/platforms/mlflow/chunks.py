@@ -1,4 +1,6 @@
-"""Read what MLflow keeps of a stream: each chunk as an event of the span, of which its outputs leave out the calls."""
+"""Read what MLflow keeps of a stream: each chunk as an event of the span, of which its outputs
+leave out the calls.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +24,9 @@ _OUTPUT_TOKENS = ("completion_tokens", "output_tokens", "outputTokens")
 
 
 class Chunks(NamedTuple):
-    """What was streamed, as far as events contain it; `first` is the place of the first one that is there."""
+    """What was streamed, as far as events contain it; `first` is the place of the first one that is
+    there.
+    """
 
     values: Sequence[Any]
     first: int = 0
@@ -37,12 +41,17 @@ class Chunks(NamedTuple):
 def chunks(span: Span, outputs: Any) -> Chunks | None:
     """The chunks of a span's stream; None where it has none.
 
-    An SDK keeps 128 events of a span and drops the first; what a decorated generator yielded is in its outputs as well.
+    An SDK keeps 128 events of a span and drops the first; what a decorated generator yielded is in
+    its outputs as well.
     """
     found = sorted(_numbered(span), key=_place) if span.events else []
     if not found:
         listed = structure(span.attributes.get(_LISTED))
-        return Chunks(listed.value, is_damaged=listed.damaged) if isinstance(listed.value, list) else None
+        return (
+            Chunks(listed.value, is_damaged=listed.damaged)
+            if isinstance(listed.value, list)
+            else None
+        )
     if isinstance(outputs, list) and len(outputs) == len(found) + span.dropped_events_count:
         return Chunks(outputs)
     places = [x for x, _ in found]
@@ -55,7 +64,9 @@ def chunks(span: Span, outputs: Any) -> Chunks | None:
 
 
 def _numbered(span: Span) -> Iterator[tuple[int, Any]]:
-    """The values of the chunks, each with its place; those of Bedrock's have none but that they stand in."""
+    """The values of the chunks, each with its place; those of Bedrock's have none but that they
+    stand in.
+    """
     dropped = span.dropped_events_count
     for at, event in enumerate(span.events):
         named = _NAME.fullmatch(event.name)
@@ -86,7 +97,9 @@ def complete_model(streamed: Chunks, facts: Facts) -> None:
     if streamed.are_all and any(x.text or x.reasoning or x.calls for x in streamed_messages):
         facts["output"] = streamed_messages
     elif recorded:
-        facts["output"] = _with_streamed_calls(recorded, streamed_messages, streamed, facts["finish_reasons"])
+        facts["output"] = _with_streamed_calls(
+            recorded, streamed_messages, streamed, facts["finish_reasons"]
+        )
     else:
         facts["output"] = tuple(replace(x, damaged=_LOST) for x in streamed_messages)
         add_damaged(facts, "output")
@@ -97,19 +110,32 @@ def add_response(response: Mapping[str, Any], facts: Facts) -> None:
     facts["response_id"] = facts.get("response_id") or identity(response.get("id"))
     facts["model"] = facts.get("model") or text(response.get("model"))
     usage = response.get("usage")
-    if isinstance(usage, dict) and facts.get("input_tokens") is None and facts.get("output_tokens") is None:
+    if (
+        isinstance(usage, dict)
+        and facts.get("input_tokens") is None
+        and facts.get("output_tokens") is None
+    ):
         facts["input_tokens"], facts["output_tokens"] = (
             first_count(usage, _INPUT_TOKENS),
             first_count(usage, _OUTPUT_TOKENS),
         )
     choices = response.get("choices")
-    reasons = [x.get("finish_reason") for x in choices if isinstance(x, dict)] if isinstance(choices, list) else []
+    reasons = (
+        [x.get("finish_reason") for x in choices if isinstance(x, dict)]
+        if isinstance(choices, list)
+        else []
+    )
     reasons += [response.get("stop_reason"), response.get("stopReason")]
-    facts["finish_reasons"] = tuple(x for x in reasons if isinstance(x, str)) or facts.get("finish_reasons", ())
+    facts["finish_reasons"] = tuple(x for x in reasons if isinstance(x, str)) or facts.get(
+        "finish_reasons", ()
+    )
 
 
 def _with_streamed_calls(
-    recorded: tuple[Message, ...], streamed_messages: tuple[Message, ...], streamed: Chunks, reasons: tuple[str, ...]
+    recorded: tuple[Message, ...],
+    streamed_messages: tuple[Message, ...],
+    streamed: Chunks,
+    reasons: tuple[str, ...],
 ) -> tuple[Message, ...]:
     """The text as MLflow combined it, with the calls that the chunks still contain."""
     calls = tuple(call for x in streamed_messages for call in x.calls)
@@ -123,17 +149,24 @@ def _with_streamed_calls(
 
 def _begins_before_calls(streamed: Chunks) -> bool:
     """Whether the first chunk that is there comes before all calls, of which some come later."""
-    have_calls = [any(isinstance(x, dict) and x.get("tool_calls") for x in _deltas(chunk)) for chunk in streamed.values]
+    have_calls = [
+        any(isinstance(x, dict) and x.get("tool_calls") for x in _deltas(chunk))
+        for chunk in streamed.values
+    ]
     return not have_calls[0] and any(have_calls)
 
 
 def _deltas(chunk: Any) -> Iterator[Any]:
     listed = chunk.get("choices") if isinstance(chunk, dict) else None
-    yield from (x.get("delta") for x in listed if isinstance(x, dict)) if isinstance(listed, list) else ()
+    yield from (
+        (x.get("delta") for x in listed if isinstance(x, dict)) if isinstance(listed, list) else ()
+    )
 
 
 def complete_function(streamed: Chunks, facts: Facts) -> None:
-    """Put the sum of what a generator yielded into its facts: texts, or the chunks of a model's answer."""
+    """Put the sum of what a generator yielded into its facts: texts, or the chunks of a model's
+    answer.
+    """
     if streamed.values and all(isinstance(x, str) for x in streamed.values):
         facts["output_text"], facts["output_json"] = "".join(streamed.values), None
     else:

@@ -1,4 +1,6 @@
-"""OpenLIT's decorator and instrumentations: the conventions, with what Python printed of arguments and messages."""
+"""OpenLIT's decorator and instrumentations: the conventions, with what Python printed of arguments
+and messages.
+"""
 
 import re
 from collections.abc import Callable
@@ -27,12 +29,19 @@ from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message
 
 _LANGCHAIN, _LANGGRAPH = "openlit.instrumentation.langchain", "openlit.instrumentation.langgraph"
-_GOOGLE, _GROQ, _DECORATOR = "openlit.instrumentation.google_ai_studio", "openlit.instrumentation.groq", "openlit"
+_GOOGLE, _GROQ, _DECORATOR = (
+    "openlit.instrumentation.google_ai_studio",
+    "openlit.instrumentation.groq",
+    "openlit",
+)
 _RETURNED = (GEN_AI_OUTPUT_MESSAGES, GEN_AI_COMPLETION)  # the second up to 1.36
-# Atomic: a list ends at the first bracket before another field, so that not each of its brackets is tried as its end.
+# Atomic: a list ends at the first bracket before another field, so that not each of its brackets is
+# tried as its end.
 _FIELDS = "type|name|id|additional_kwargs|response_metadata|tool_call_id"
 _PRINTED = re.compile(
-    rf"content=(?>({WHOLE_STRING}|\[.*?\])(?= (?:{_FIELDS})=))(?: .*)? tool_call_id=({WHOLE_STRING})(.*)", re.DOTALL
+    rf"content=(?>({WHOLE_STRING}|\[.*?\])(?= (?:{_FIELDS})=))(?: .*)?"
+    rf" tool_call_id=({WHOLE_STRING})(.*)",
+    re.DOTALL,
 )
 _FAILED = " status='error'"
 _MAX_CHARS = 64 * 1024
@@ -44,7 +53,9 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _read_decorated(span: Span, context: Context) -> Facts:
-    """A function, of whatever it does: of one that answers a text with text, the outermost is the application's own."""
+    """A function, of whatever it does: of one that answers a text with text, the outermost is the
+    application's own.
+    """
     called = {x: literal(str(span.attributes.get(f"function.{x}", ""))) for x in ("args", "kwargs")}
     question, answer = text(only_argument(called)), first_text(span.attributes, _RETURNED)
     if not context.outermost or question is None or answer is None or is_address(answer):
@@ -63,7 +74,11 @@ def _read_gemini(span: Span, context: Context) -> Facts:
 
 def _unprinted(message: Message) -> Message:
     content = None if message.calls and message.text == "None" else message.text
-    return replace(message, text=content, results=tuple(replace(x, value=evaluated(x.value)) for x in message.results))
+    return replace(
+        message,
+        text=content,
+        results=tuple(replace(x, value=evaluated(x.value)) for x in message.results),
+    )
 
 
 def _read_text(span: Span, context: Context) -> Facts:
@@ -86,7 +101,10 @@ def _read_counted(span: Span, context: Context) -> Facts:
 
 
 def _read_framework(span: Span, context: Context) -> Facts:
-    """A span of LangChain's or LangGraph's. The agent is the graph; what are called agents inside are its nodes."""
+    """A span of LangChain's or LangGraph's.
+
+    The agent is the graph; what are called agents inside are its nodes.
+    """
     facts, attributes = semconv.read(span, context), span.attributes
     if span.scope.name == _LANGGRAPH and facts["kind"] in {"agent", "workflow"}:
         graph = text(attributes.get(GEN_AI_WORKFLOW_NAME))
@@ -94,7 +112,9 @@ def _read_framework(span: Span, context: Context) -> Facts:
         if not graph:
             facts["input"] = facts["output"] = None
     if facts["kind"] == "agent" and facts.get("input") is None:
-        facts["input"] = langchain_messages.state_messages(structure(attributes.get(GEN_AI_WORKFLOW_INPUT)).value)
+        facts["input"] = langchain_messages.state_messages(
+            structure(attributes.get(GEN_AI_WORKFLOW_INPUT)).value
+        )
         facts["output"] = None  # of a graph, its whole conversation
     elif facts["kind"] == "tool":
         _read_tool(attributes, facts)
@@ -106,7 +126,11 @@ def _read_tool(attributes: Attributes, facts: Facts) -> None:
     if isinstance(given, str):
         facts["arguments"] = literal(given)
     returned = attributes.get(GEN_AI_TOOL_CALL_RESULT)
-    printed = _PRINTED.fullmatch(returned) if isinstance(returned, str) and len(returned) <= _MAX_CHARS else None
+    printed = (
+        _PRINTED.fullmatch(returned)
+        if isinstance(returned, str) and len(returned) <= _MAX_CHARS
+        else None
+    )
     if printed is not None:
         content, answers, rest = printed.groups()
         message = {"type": "tool", "content": literal(content), "tool_call_id": literal(answers)}
@@ -130,5 +154,7 @@ DIALECT = Dialect(
     scopes=(_LANGCHAIN, _LANGGRAPH, *_READING),
     prefilters=(b"openlit",),
     log_turns=records.LOG_TURNS,
-    content=(ContentSwitch(f"call openlit.init(capture_message_content=True), or set {CAPTURE}=true"),),
+    content=(
+        ContentSwitch(f"call openlit.init(capture_message_content=True), or set {CAPTURE}=true"),
+    ),
 )

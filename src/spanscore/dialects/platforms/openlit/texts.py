@@ -1,4 +1,6 @@
-"""Read what OpenLIT recorded up to 1.36: a request's messages as lines of one text, tool calls as lists in words."""
+"""Read what OpenLIT recorded up to 1.36: a request's messages as lines of one text, tool calls as
+lists in words.
+"""
 
 import json
 import re
@@ -34,11 +36,16 @@ _MAX_CALLS = 1000
 def complete(span: Span, facts: Facts) -> None:
     """Open the messages and the tool calls of a model call, in place."""
     attributes = span.attributes
-    prompt, completion = text(attributes.get(GEN_AI_PROMPT)), text(attributes.get(GEN_AI_COMPLETION))
+    prompt, completion = (
+        text(attributes.get(GEN_AI_PROMPT)),
+        text(attributes.get(GEN_AI_COMPLETION)),
+    )
     is_gemini = attributes.get(GEN_AI_SYSTEM) == "gemini"
     # Both are plain text, which is not cut where it begins as JSON does.
     plain = {
-        side for side, x in (("input", prompt), ("output", completion)) if x is not None and not is_cut_or_redacted(x)
+        side
+        for side, x in (("input", prompt), ("output", completion))
+        if x is not None and not is_cut_or_redacted(x)
     }
     facts["damaged"] = facts.get("damaged", frozenset()) - plain
     if prompt is not None:
@@ -54,7 +61,8 @@ def complete(span: Span, facts: Facts) -> None:
 
 
 def _whole(prompt: str) -> tuple[Message, ...] | None:
-    r"""All messages of the request, which it prints in the place of one that has no text; None where all have.
+    r"""All messages of the request, which it prints in the place of one that has no text; None
+    where all have.
 
     >>> [x.text for x in _whole("user: Go on.\nuser: [{'role': 'user', 'content': 'Go on.'}]")]
     ['Go on.']
@@ -65,7 +73,8 @@ def _whole(prompt: str) -> tuple[Message, ...] | None:
 
 
 def _by_line(prompt: str, *, is_gemini: bool = False) -> tuple[Message, ...]:
-    r"""The messages, each from a line that begins with a role to the next such line; a user's without text, none.
+    r"""The messages, each from a line that begins with a role to the next such line; a user's
+    without text, none.
 
     >>> [(x.role, x.text) for x in _by_line("system: Be\nbrief.\nuser: Why?\nuser: ")]
     [('system', 'Be\nbrief.'), ('user', 'Why?')]
@@ -77,13 +86,20 @@ def _by_line(prompt: str, *, is_gemini: bool = False) -> tuple[Message, ...]:
     lines = [(x[1], prompt[x.end() : end]) for x, end in zip(starts, ends, strict=True)]
     if is_gemini:
         lines = [(role, _text_part(content)) for role, content in lines]
-    kept = (x for x in lines if x[0] != "user" or (x[1] and not x[1].startswith(_LIST)))  # or it was a tool's result
+    # or it was a tool's result
+    kept = (x for x in lines if x[0] != "user" or (x[1] and not x[1].startswith(_LIST)))
     return tuple(_message(role, content) for role, content in kept)
 
 
 def _text_part(content: str) -> str:
-    """The text among the parts of a message of Gemini's, each with its name; "" where it has none."""
-    return content.removeprefix("text: ").split(", function_call: ")[0] if content.startswith("text: ") else ""
+    """The text among the parts of a message of Gemini's, each with its name; "" where it has
+    none.
+    """
+    return (
+        content.removeprefix("text: ").split(", function_call: ")[0]
+        if content.startswith("text: ")
+        else ""
+    )
 
 
 def _message(role: str, content: str) -> Message:
@@ -93,12 +109,21 @@ def _message(role: str, content: str) -> Message:
 
 
 def _calls(attributes: Attributes) -> tuple[RequestedCall, ...]:
-    """The calls that a model requested, from lists of names, of ids and of arguments; none if their lengths differ.
+    """The calls that a model requested, from lists of names, of ids and of arguments; none if their
+    lengths differ.
 
-    >>> _calls({"gen_ai.tool.name": "f, g", "gen_ai.tool.call.id": "1, 2", "gen_ai.tool.args": '{"a": 1}, {}'})[1]
+    >>> _calls(
+    ...     {
+    ...         "gen_ai.tool.name": "f, g",
+    ...         "gen_ai.tool.call.id": "1, 2",
+    ...         "gen_ai.tool.args": '{"a": 1}, {}',
+    ...     }
+    ... )[1]
     RequestedCall(call_id='2', name='g', arguments={})
     """
-    names, ids = (str(attributes.get(x) or "").split(", ") for x in (GEN_AI_TOOL_NAME, GEN_AI_TOOL_CALL_ID))
+    names, ids = (
+        str(attributes.get(x) or "").split(", ") for x in (GEN_AI_TOOL_NAME, GEN_AI_TOOL_CALL_ID)
+    )
     given = _values(str(attributes.get(GEN_AI_TOOL_ARGS) or ""))
     if names == [""] or len(names) != len(given) or len(given) > _MAX_CALLS:
         return ()

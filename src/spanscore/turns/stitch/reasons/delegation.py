@@ -32,13 +32,16 @@ _MAX_SLACK_NS = 10**8
 """By how much work may stick out of its call though the two name different sessions."""
 
 _MAX_CALLERS = 20_000
-"""Tool calls, of all traces compared, that may have called another of these: of more none is joined.
+"""Tool calls, of all traces compared, that may have called another of these: of more none is
+joined.
 
 Each is compared with the turns that began while it ran, so this bounds the work for all of them.
 """
 
 _MAX_DELEGATES = 50
-"""Turns whose question is one call's text and that began while it ran: of more none is joined to that call."""
+"""Turns whose question is one call's text and that began while it ran: of more none is joined to
+that call.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +95,8 @@ class Delegation(Reason):
     def join(self, groups: Groups) -> None:
         """Join what a turn had done by an agent elsewhere, in a trace of its own, to that turn.
 
-        That agent's question is, word for word, a text in a tool call's arguments; what it answered is
-        the call's result, or a text in that; and it worked while the call ran. First those whose
+        That agent's question is, word for word, a text in a tool call's arguments; what it answered
+        is the call's result, or a text in that; and it worked while the call ran. First those whose
         clocks agree, then those whose clocks differ a little.
         """
         calls = _asking(groups)
