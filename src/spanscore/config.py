@@ -368,8 +368,8 @@ def parse(
     try:
         data = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        told = " ".join(str(error).replace('in "<unicode string>", ', "at ").split())
-        raise ConfigError(f"{name}: not YAML: {told}") from error
+        problem = " ".join(str(error).replace('in "<unicode string>", ', "at ").split())
+        raise ConfigError(f"{name}: not YAML: {problem}") from error
     except RecursionError as error:
         raise ConfigError(f"{name}: nested too deeply") from error
     if data is not None and not isinstance(data, dict):
@@ -487,9 +487,9 @@ def _in_words(problem: Mapping[str, Any]) -> str:
     """What pydantic says is wrong, where it says it in words for programmers: what is allowed
     instead.
     """
-    told = str(problem["msg"]).removeprefix("Value error, ")
+    message = str(problem["msg"]).removeprefix("Value error, ")
     if problem["type"] == "string_pattern_mismatch":
-        return f"{problem['input']!r}: {_PATTERNS.get(problem['ctx']['pattern'], told)}"
+        return f"{problem['input']!r}: {_PATTERNS.get(problem['ctx']['pattern'], message)}"
     if problem["type"] == "string_too_short":
         return "must not be empty; is its environment variable set?"
     return {
@@ -503,7 +503,7 @@ def _in_words(problem: Mapping[str, Any]) -> str:
             f"{_shown(problem)} is neither true nor false; write one of the two, without quotes"
         ),
         "tuple_type": "is a list, each item on a line under it that begins with `- `",
-    }.get(problem["type"], told)
+    }.get(problem["type"], message)
 
 
 def _shown(problem: Mapping[str, Any]) -> str:

@@ -45,10 +45,10 @@ def write_parts(path: Path, content: Iterable[bytes]) -> None:
 
 def cannot_write(where: str, error: OSError) -> InputError | OutputError:
     """The error to raise where something could not be written, sorted by what to do about it."""
-    said = f"{where}: cannot be written ({error.strerror or error})"
+    message = f"{where}: cannot be written ({error.strerror or error})"
     if error.errno in NO_ROOM:
-        return OutputError(f"{said}; make room, or write to another place")
-    return InputError(f"{said}; name another file")
+        return OutputError(f"{message}; make room, or write to another place")
+    return InputError(f"{message}; name another file")
 
 
 def make(path: Path) -> None:

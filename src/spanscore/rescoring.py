@@ -210,11 +210,11 @@ class Rescoring:
         ):
             return
         traces = len({trace_id for trace_id, _ in self._answered})
-        told = (
+        line = (
             "asked again: %d scores of %d traces that had got no answer are there now, %d are still"
             " missing; sessions that are evaluated again: %d"
         )
-        _log.info(told, len(self._answered), traces, self._left, len(self._sessions))
+        _log.info(line, len(self._answered), traces, self._left, len(self._sessions))
         self._answered.clear()
         self._sessions.clear()
         self._told_ns = now_ns

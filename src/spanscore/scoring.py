@@ -285,9 +285,9 @@ class Scoring:
     def _complain_of_no_signals(self, evaluations: Sequence[Evaluation]) -> None:
         for evaluation in evaluations:
             if isinstance(evaluation.outcome, Skip) and evaluation.outcome.cause == "no_signals":
-                told = f"session {evaluation.session_id!r}: {evaluation.reason}"
+                complaint = f"session {evaluation.session_id!r}: {evaluation.reason}"
                 with about(session_id=evaluation.session_id, tenant=evaluation.tenant):
-                    self._complaints.complain(f"{evaluation.metric} has no score", told)
+                    self._complaints.complain(f"{evaluation.metric} has no score", complaint)
 
     async def reevaluate(
         self, trace_id: str, overrides: Overrides, *, tenant: str = ""

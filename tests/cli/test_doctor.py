@@ -20,7 +20,7 @@ import yaml
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from spanscore.cli import demo_server
-from spanscore.cli.checks.finding import told
+from spanscore.cli.checks.finding import cause_of
 from spanscore.cli.checks.probe import Probe
 from spanscore.cli.main import main
 
@@ -461,7 +461,7 @@ def test_two_probes_are_two_traces():
 
 def test_credentials_in_a_url_are_not_told():
     assert (
-        told(OSError("cannot reach https://me:secret@there:1/x"))
+        cause_of(OSError("cannot reach https://me:secret@there:1/x"))
         == "cannot reach https://there:1/x"
     )
 

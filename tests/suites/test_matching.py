@@ -131,7 +131,7 @@ def test_another_suites_traces_are_left_alone(suite, said):
 
 def test_a_case_that_nothing_matches_says_what_was_sought_and_what_is_near(suite, said):
     cases = suite({"id": "refund", "session_id": "s", "turns": [{"input": "My money!"}]})
-    told = match(cases, [said(1, case="refnd")]).told(cases.cases[0])
+    told = match(cases, [said(1, case="refnd")]).in_words(cases.cases[0])
     assert (
         told
         == "case 'refund': nothing recorded matches it; sought was test.case.id 'refund', then the"

@@ -122,14 +122,16 @@ def _table(matched: Matched, level: float) -> pb.AgreementTable:
         return pb.AgreementTable(tied=matched.tied)
     counts = calibration.counted_pairs(matched)
     alone = replace(matched, others=())
-    told = [x for x in calibration.measures(alone, level) if not x.name.startswith(_OF_ALL_SCORES)]
+    measured = [
+        x for x in calibration.measures(alone, level) if not x.name.startswith(_OF_ALL_SCORES)
+    ]
     return pb.AgreementTable(
         true_pass=int(counts.true_pass),
         false_fail=int(counts.false_fail),
         false_pass=int(counts.false_pass),
         true_fail=int(counts.true_fail),
         tied=matched.tied,
-        measures=map(_measure, told),
+        measures=map(_measure, measured),
     )
 
 

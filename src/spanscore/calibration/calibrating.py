@@ -114,7 +114,7 @@ def measures(matched: Matched, level: float) -> list[Measure]:
     labels, scores = [x.passes for x in matched.pairs], [x.verdict.value for x in matched.pairs]
     verdicts = [bool(x.verdict.passed) for x in matched.pairs]
     clusters = clusters_of([x.verdict for x in matched.pairs])
-    asked: list[tuple[str, Callable[[], Estimate]]] = [
+    measures: list[tuple[str, Callable[[], Estimate]]] = [
         ("agreement", lambda: _share(matched, lambda _: True, "there are no labels", level)),
         (
             "Cohen's kappa",
@@ -136,7 +136,7 @@ def measures(matched: Matched, level: float) -> list[Measure]:
         best = partial(
             best_threshold, labels, scores, level=level, bounds=_bounds(matched), clusters=clusters
         )
-        asked += [
+        measures += [
             (
                 "AUC",
                 _unweighted(matched, lambda: auc(labels, scores, level=level, clusters=clusters)),
@@ -144,18 +144,18 @@ def measures(matched: Matched, level: float) -> list[Measure]:
             ("best threshold", _unweighted(matched, best)),
             ("threshold of most agreement", _unweighted(matched, partial(best, by="agreement"))),
         ]
-    asked += list(_rates(matched, level))
+    measures += list(_rates(matched, level))
     for one, other, a, b, of_each in matched.annotator_pairs():
-        asked.append(
+        measures.append(
             (
                 f"agreement of {one} and {other}",
                 partial(agreement, a, b, level=level, clusters=of_each),
             )
         )
-        asked.append(
+        measures.append(
             (f"kappa of {one} and {other}", partial(kappa, a, b, level=level, clusters=of_each))
         )
-    return [_measured(name, ask) for name, ask in asked]
+    return [_measured(name, ask) for name, ask in measures]
 
 
 def unsure(matched: Matched, level: float, most_wrong: float) -> Unsure:
@@ -184,14 +184,14 @@ def unsure(matched: Matched, level: float, most_wrong: float) -> Unsure:
 def _unweighted(matched: Matched, ask: Callable[[], _Found]) -> Callable[[], _Found]:
     """What is asked, where all that was scored was drawn by one share: it knows no weights."""
 
-    def asked() -> _Found:
+    def from_answers() -> _Found:
         if weights_of([*(x.verdict for x in matched.pairs), *matched.others]) is not None:
             raise NotEstimableError(
                 "what was scored was sampled by several shares, and it knows no weights"
             )
         return ask()
 
-    return asked
+    return from_answers
 
 
 def _share(

@@ -63,7 +63,9 @@ def _pass_rate(
     try:
         corrected, on = _corrected(judged, verdicts, found, level)
     except NotEstimableError as reason:
-        return PassRate(judge[0], judged, None, f"not corrected by the {_told(found)}: {reason}")
+        return PassRate(
+            judge[0], judged, None, f"not corrected by the {_described(found)}: {reason}"
+        )
     return PassRate(
         judge[0], judged, corrected, f"{on}; {corrected.note}" if corrected.note else on
     )
@@ -88,14 +90,14 @@ def _corrected(
             level=level,
             clusters=(clusters[: len(among)], clusters[len(among) :]) if clusters else None,
         )
-        return powered, f"{_told(found)}, {len(among)} of them of these; prediction-powered"
+        return powered, f"{_described(found)}, {len(among)} of them of these; prediction-powered"
     corrected = corrected_rate(
         *counted(verdicts), found.confusion, level=level, design_effects=found.design_effects
     )
-    return replace(corrected, n=judged.n), f"{_told(found)}; Rogan-Gladen"
+    return replace(corrected, n=judged.n), f"{_described(found)}; Rogan-Gladen"
 
 
-def _told(found: Calibration) -> str:
+def _described(found: Calibration) -> str:
     return (
         f"calibration of {found.date}, {found.confusion.n:.0f}"
         f" label{'s' * (found.confusion.n != 1)}"

@@ -243,9 +243,9 @@ def _numbers(fields: dict[str, str]) -> dict[str, Any]:
 
 def _once(path: Path, labels: Sequence[Label]) -> list[Label]:
     """Each label once; the same person must not say two things of the same."""
-    said: dict[tuple[str, bool, str, str], Label] = {}
+    by_place: dict[tuple[str, bool, str, str], Label] = {}
     for label in labels:
-        first = said.setdefault(
+        first = by_place.setdefault(
             (label.subject, label.is_session, label.metric, label.annotator), label
         )
         if (first.value, first.is_grade) != (label.value, label.is_grade):
@@ -254,4 +254,4 @@ def _once(path: Path, labels: Sequence[Label]) -> list[Label]:
                 f"{path}:{label.line}: {label.metric} of {label.subject}: {who} {label.value:g},"
                 f" and {first.value:g} on line {first.line}; keep one, or name each annotator"
             )
-    return list(said.values())
+    return list(by_place.values())

@@ -175,13 +175,13 @@ def _matched(
     is_graded = all(x.is_grade for x in labels)
     if any(x.is_grade for x in labels):
         _require_threshold(path, judge, labels)
-    said: defaultdict[tuple[str, bool], list[Label]] = defaultdict(list)
+    by_subject: defaultdict[tuple[str, bool], list[Label]] = defaultdict(list)
     people: defaultdict[str, dict[str, bool]] = defaultdict(dict)
     for label in labels:
-        said[label.subject, label.is_session].append(label)
+        by_subject[label.subject, label.is_session].append(label)
         people[label.annotator or "unnamed"][label.subject] = _passes(label, judge)
     pairs, tied, unscored = [], 0, 0
-    for key, own in said.items():
+    for key, own in by_subject.items():
         passes = [_passes(x, judge) for x in own]
         if key not in verdicts or verdicts[key].passed is None:
             unscored += 1

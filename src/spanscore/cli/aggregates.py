@@ -40,7 +40,7 @@ _WIDE = 116
 """From this width on the longest name of a metric and all columns stand side by side."""
 
 
-def told(estimate: Estimate | None) -> tuple[str, str]:
+def as_texts(estimate: Estimate | None) -> tuple[str, str]:
     """A value and its interval, in two columns."""
     if estimate is None:
         return "-", ""
@@ -81,10 +81,10 @@ def _cells(own: Sequence[Evaluation]) -> tuple[str, ...]:
     of_all, states = mean(own), Counter(x.status for x in own)
     counts = (states["scored"], sum(x.passed is True for x in own))
     return (
-        *told(of_all),
+        *as_texts(of_all),
         str(of_all.n) if of_all else "-",
         *(str(count) if count else "-" for count in counts),
-        *told(pass_rate(own)),
+        *as_texts(pass_rate(own)),
         *(str(states[name]) if states[name] else "-" for name in ("skipped", "failed")),
     )
 
@@ -96,9 +96,9 @@ def _narrow_cells(own: Sequence[Evaluation]) -> tuple[str, ...]:
     without = [f"{states[name]} {name}" for name in ("skipped", "failed") if states[name]]
     scored = "" if not states["scored"] else passed if labelled else f"{states['scored']} scored"
     return (
-        "\n".join(told(of_all)).rstrip(),
+        "\n".join(as_texts(of_all)).rstrip(),
         str(of_all.n) if of_all else "-",
-        "\n".join(told(pass_rate(own))).rstrip(),
+        "\n".join(as_texts(pass_rate(own))).rstrip(),
         "\n".join(filter(None, (scored, *without))),
     )
 
@@ -128,12 +128,12 @@ def by_calibrations(settings: Settings, *runs: Sequence[Verdict]) -> list[list[P
 def corrected_line(rate: PassRate) -> str:
     """A pass rate by the judge, and corrected, in a line."""
     judged = (
-        f"{printable(rate.metric)}: pass rate by the judge {' '.join(told(rate.judged))}, n ="
+        f"{printable(rate.metric)}: pass rate by the judge {' '.join(as_texts(rate.judged))}, n ="
         f" {rate.judged.n}"
     )
     if rate.corrected is None:
         return f"{judged}; {rate.note}"
-    return f"{judged}; corrected {' '.join(told(rate.corrected))} ({rate.note})"
+    return f"{judged}; corrected {' '.join(as_texts(rate.corrected))} ({rate.note})"
 
 
 def _kept(settings: Settings) -> list[Calibration]:

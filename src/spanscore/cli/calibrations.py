@@ -63,14 +63,14 @@ def _print(found: list[tuple[str, Calibration]]) -> None:
             (prompt_hash or "-")[:8],
             "-" if threshold is None else f"{threshold:g}",
             f"{x.confusion.n:.0f}",
-            _told(x.confusion.sensitivity, x.design_effects[0]),
-            _told(x.confusion.specificity, x.design_effects[1]),
+            _measured(x.confusion.sensitivity, x.design_effects[0]),
+            _measured(x.confusion.specificity, x.design_effects[1]),
             *([on_one_line(tenant, 40) or "-"] if has_tenants else []),
         )
     console().print(table)
 
 
-def _told(measure: Callable[[float, float], Estimate], design_effect: float) -> str:
+def _measured(measure: Callable[[float, float], Estimate], design_effect: float) -> str:
     try:
         estimate = measure(0.95, design_effect)
     except NotEstimableError:

@@ -145,7 +145,7 @@ def scores(path: Path) -> list[dict[str, Any]]:
         ]
     except (KeyError, TypeError) as error:
         raise InputError(
-            f"{path}: no run of a suite as spanscore writes it ({_said(error)}); {_HOW}"
+            f"{path}: no run of a suite as spanscore writes it ({_cause(error)}); {_HOW}"
         ) from None
 
 
@@ -256,7 +256,7 @@ def _suite_run(path: Path, content: Mapping[str, Any]) -> Run:
                 run.units[str(case["id"])] = _case(run, case)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
-            f"{path}: no run of a suite as spanscore writes it ({_said(error)}); {_HOW}"
+            f"{path}: no run of a suite as spanscore writes it ({_cause(error)}); {_HOW}"
         ) from None
     if not run.units:
         raise InputError(f"{path}: the run holds no case that anything was recorded for")
@@ -331,7 +331,7 @@ def _scored_run(
                 run.units[key] = _unit(run, found, metrics)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(
-            f"{path}: no scores as spanscore writes them ({_said(error)}); {_HOW}"
+            f"{path}: no scores as spanscore writes them ({_cause(error)}); {_HOW}"
         ) from None
     return run
 
@@ -371,5 +371,5 @@ def _input_of(scores: Iterable[Mapping[str, Any]]) -> str | None:
     return None
 
 
-def _said(error: Exception) -> str:
+def _cause(error: Exception) -> str:
     return f"{error} is missing" if isinstance(error, KeyError) else str(error)

@@ -286,8 +286,8 @@ def _measure(pairs: _Pairs, level: float, limits: Limits, unlike: str, *, certai
     past = _past(pairs, change, limits)
     if certain and verdict != "worse":
         past = ""
-    told = "cannot tell" if unlike else verdict
-    return Measure(pairs.name, a, b, pairs.n, len(pairs.a), difference, change, told, past, unlike)
+    shown = "cannot tell" if unlike else verdict
+    return Measure(pairs.name, a, b, pairs.n, len(pairs.a), difference, change, shown, past, unlike)
 
 
 def _verdict(interval: Interval | None, n: int, level: float, *, higher: bool = True) -> Verdict:
@@ -306,17 +306,17 @@ def _past(pairs: _Pairs, change: float, limits: Limits) -> str:
     if pairs.name == LATENCY:
         past = change > limits.latency_rise + _TOLERANCE
         rise = f"by {change:.1%}" if math.isfinite(change) else "from 0"
-        told = f"rose {rise} (at most {limits.latency_rise:.1%})"
+        change_text = f"rose {rise} (at most {limits.latency_rise:.1%})"
     elif pairs.name == PASS_RATE:
         past = -change > limits.pass_rate_drop + _TOLERANCE
-        told = f"fell by {-change:.1%} (at most {limits.pass_rate_drop:.1%})"
+        change_text = f"fell by {-change:.1%} (at most {limits.pass_rate_drop:.1%})"
     else:
         lost = -change if pairs.higher else change
-        past, told = (
+        past, change_text = (
             lost > limits.score_drop + _TOLERANCE,
             f"lost {lost:.1f} points of 100 (at most {limits.score_drop:g})",
         )
-    return f"{pairs.name} {told}" if past else ""
+    return f"{pairs.name} {change_text}" if past else ""
 
 
 def _case(
@@ -349,7 +349,7 @@ def _case(
     if min(len(one), len(other)) > 1 and (few or _could_tell(one, other, level)):
         with contextlib.suppress(NotEstimableError):
             difference = unpaired_difference(one, other, level=level, bounds=bounds)
-    verdict = _told_apart(one, other, difference, level)
+    verdict = _distinguished(one, other, difference, level)
     return CaseChange(name, a.status, b.status, measure, means, difference, verdict)
 
 
@@ -358,7 +358,7 @@ def _moved(a: float, b: float, scale: tuple[float, float]) -> float:
     return abs(b - a) / (scale[1] - scale[0]) if scale[1] > scale[0] else 0.0
 
 
-def _told_apart(
+def _distinguished(
     a: Sequence[float], b: Sequence[float], difference: Estimate | None, level: float
 ) -> Verdict:
     """As `_verdict`, for what is no pairs."""

@@ -59,7 +59,7 @@ async def _run(args: argparse.Namespace) -> int:
 
 async def _examined(args: argparse.Namespace) -> "AsyncIterator[Finding]":
     from spanscore import config  # noqa: PLC0415 - the servers' libraries, which no other command needs
-    from spanscore.cli.checks.finding import fail, ok, told  # noqa: PLC0415 - as above
+    from spanscore.cli.checks.finding import cause_of, fail, ok  # noqa: PLC0415 - as above
     from spanscore.errors import ConfigError  # noqa: PLC0415 - as above
 
     name = str(args.config) if args.config else "the defaults"
@@ -69,7 +69,7 @@ async def _examined(args: argparse.Namespace) -> "AsyncIterator[Finding]":
         for line in str(error).splitlines():
             yield fail(
                 "configuration",
-                told(ConfigError(line)),
+                cause_of(ConfigError(line)),
                 "mend it; docs/configuration.md has all keys",
             )
         return

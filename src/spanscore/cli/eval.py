@@ -275,7 +275,7 @@ def _verdict(
         if mean is None:
             unmet.append(f"{name} has no score to hold against {least:g}")
         elif not reaches(mean.value, least):
-            limits = aggregates.told(mean)[1]
+            limits = aggregates.as_texts(mean)[1]
             unmet.append(
                 f"the mean of {name} is {mean.value:.4f} {limits}, n = {mean.n}, below {least:g}"
             )

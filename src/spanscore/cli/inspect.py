@@ -168,11 +168,11 @@ def _add_scores(tree: "Tree", scores: Sequence[Evaluation]) -> None:
         by = f"by {score.evaluator.author or score.evaluator.source}"
         of_session = ", of the session" if score.scope == "session" else ""
         reason = f": {on_one_line(score.reason, 200)}" if score.reason else ""
-        told = f"{on_one_line(_said(score), 120)}  ({on_one_line(by, 80)}{of_session}){reason}"
-        tree.add(branch(Text("score  ", "bold"), told))
+        line = f"{on_one_line(_result(score), 120)}  ({on_one_line(by, 80)}{of_session}){reason}"
+        tree.add(branch(Text("score  ", "bold"), line))
 
 
-def _said(score: Evaluation) -> str:
+def _result(score: Evaluation) -> str:
     if score.status == "failed":
         return f"{score.metric} failed"
     value = "" if score.value is None else f" = {score.value:g}"

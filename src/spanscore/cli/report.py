@@ -128,12 +128,11 @@ def run(args: argparse.Namespace) -> int:
 def _say(args: argparse.Namespace, results: report.Results) -> None:
     """What was written, and what to mind about it."""
     size = args.output.stat().st_size
-    told = f"{size / _MIB:.1f} MiB" if size >= _MIB else f"{max(size // 1024, 1)} KiB"
+    size_text = f"{size / _MIB:.1f} MiB" if size >= _MIB else f"{max(size // 1024, 1)} KiB"
     counts = [(len(results.traces), "turn"), (len(results.cases), "test")]
     listed = ", ".join(f"{count:,} {what}{'s' * (count != 1)}" for count, what in counts if count)
-    print(
-        f"{printable(str(args.output))}: {listed or 'scores alone'}, {told}; open it in a browser."
-    )
+    written = f"{listed or 'scores alone'}, {size_text}"
+    print(f"{printable(str(args.output))}: {written}; open it in a browser.")
     content = (
         "secrets and personal data are replaced as far as they were recognised"
         if args.redact

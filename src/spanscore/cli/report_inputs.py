@@ -161,12 +161,12 @@ def _score(given: Given, settings: Settings, args: argparse.Namespace) -> None:
     given.is_complete = found.is_complete
     if not found.is_complete:
         count = len({x.subject_id for x in found.evaluations if x.scope == "trace"})
-        told = (
+        interruption = (
             f"interrupted when {count:,} of {len(given.traces):,} turns were scored; the rest has"
             " no scores"
         )
-        given.notes.append(f"Scoring was {told}.")
-        print(f"spanscore: {told}", file=sys.stderr)
+        given.notes.append(f"Scoring was {interruption}.")
+        print(f"spanscore: {interruption}", file=sys.stderr)
 
 
 def _has_agent_traces(path: Path) -> bool:

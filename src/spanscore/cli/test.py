@@ -270,6 +270,6 @@ def _verdict(found: suites.Run, least: float) -> int:
     if reaches(found.case_pass_rate, least):
         return 0
     counts = ((found.count("fail"), "failed"), (found.count("error"), "cannot be told"))
-    told = [f"{count} of {len(found.cases)} cases {what}" for count, what in counts if count]
-    print(f"spanscore: {', '.join(told)}; required is that {least:.0%} pass", file=sys.stderr)
+    counted = [f"{count} of {len(found.cases)} cases {what}" for count, what in counts if count]
+    print(f"spanscore: {', '.join(counted)}; required is that {least:.0%} pass", file=sys.stderr)
     return 1

@@ -30,15 +30,15 @@ def branch(name: "Text", text: "Text | str") -> "RenderableType":
     from rich.table import Table  # noqa: PLC0415 - likewise
     from rich.text import Text  # noqa: PLC0415 - likewise
 
-    said = text if isinstance(text, Text) else Text(text)
-    said.overflow = "fold"
+    label = text if isinstance(text, Text) else Text(text)
+    label.overflow = "fold"
     if name.cell_len > _LONGEST_NAME:
         name.overflow = "fold"
-        return Group(name, Padding(said, (0, 0, 0, _INDENT)))
+        return Group(name, Padding(label, (0, 0, 0, _INDENT)))
     beside = Table.grid(padding=(0, 2, 0, 0))
     beside.add_column(no_wrap=True)
     beside.add_column(overflow="fold")
-    beside.add_row(name, said)
+    beside.add_row(name, label)
     return beside
 
 

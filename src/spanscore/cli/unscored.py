@@ -21,8 +21,8 @@ def say(evaluations: Sequence[Evaluation], *, but: SkipCause | None = None) -> N
     `but`.
     """
     nothing = no_score(evaluations)
-    told = [x for x in evaluations if not (isinstance(x.outcome, Skip) and x.outcome.cause == but)]
-    for line in (*notices(told), *([nothing] if nothing else [])):
+    shown = [x for x in evaluations if not (isinstance(x.outcome, Skip) and x.outcome.cause == but)]
+    for line in (*notices(shown), *([nothing] if nothing else [])):
         print(f"spanscore: {line}", file=sys.stderr)
 
 

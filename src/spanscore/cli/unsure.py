@@ -9,7 +9,7 @@ from typing import Any
 
 from spanscore import calibration
 from spanscore.calibration import Matched
-from spanscore.cli.aggregates import told
+from spanscore.cli.aggregates import as_texts
 from spanscore.cli.output_files import require_writable, write
 from spanscore.errors import InputError
 from spanscore.model.json import dumps
@@ -65,10 +65,12 @@ def line(unsure: Unsure | str) -> str:
     low, high = unsure.limits
     if low == high:
         return "unsure scores: none"
-    share = " ".join(told(unsure.share))
+    share = " ".join(as_texts(unsure.share))
     wrong = "no score is sure"
     if unsure.wrong is not None:
-        wrong = f"of the verdicts on the others people contradict {' '.join(told(unsure.wrong))}"
+        wrong = (
+            f"of the verdicts on the others people contradict {' '.join(as_texts(unsure.wrong))}"
+        )
     return (
         f"unsure scores: from {low:.3g} to {high:.3g}, which are {share} of all; {wrong}"
         " (cross-validated)"

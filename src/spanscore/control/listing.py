@@ -153,7 +153,7 @@ def add(tables: RunTables, run: Run, sampling: Sampling, found: Page, now_ns: in
     items = (
         run.progress.items
         + added
-        - _held_to(tables, run, sampling, run.progress.items + added, found.next is None)
+        - _limited_to(tables, run, sampling, run.progress.items + added, found.next is None)
     )
 
     def listed(current: Run) -> Run:
@@ -165,7 +165,7 @@ def add(tables: RunTables, run: Run, sampling: Sampling, found: Page, now_ns: in
     return tables.change(run.id, now_ns, listed)
 
 
-def _held_to(tables: RunTables, run: Run, sampling: Sampling, items: int, is_last: bool) -> int:
+def _limited_to(tables: RunTables, run: Run, sampling: Sampling, items: int, is_last: bool) -> int:
     """How many items go again, since others have lower draws: all that are too many at the end, and
     some before.
     """

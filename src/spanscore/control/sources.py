@@ -56,7 +56,7 @@ class Sources:
         Raises FieldError as `require` does.
         """
         location = parse(self._source(tenant, target.source or "").url, now_ns=lambda: now_ns)
-        asked = replace(location, query=_asked(location, target, now_ns))
+        asked = replace(location, query=_query(location, target, now_ns))
         return Reading(
             asked, lambda traces: self.owned(tenant, traces), self._attributes, self._stitch_off
         )
@@ -145,7 +145,7 @@ def _checked(name: str, source: RunSource) -> None:
         raise ConfigError(f"{where}: {error}") from None
 
 
-def _asked(location: Location, target: TargetSpec, now_ns: int) -> Query:
+def _query(location: Location, target: TargetSpec, now_ns: int) -> Query:
     """The conditions of a location together with those of a target that a source can be asked for.
 
     Each agent trace is held against the target's filter afterwards, so these only have to leave

@@ -134,36 +134,38 @@ async def _by_judge(
     if not criteria:
         return _graded(rubric, session, expected, Findings(outcomes, None, _nobody()))
     model = rubric.model
-    said = _NO_FINDINGS
+    findings = _NO_FINDINGS
     with Attempt("asking for the rubric") as attempt:
         call = partial(_call, criteria, session, expected, sample=sample)
-        answer, transcript = await _asked(call, judge, show, longest, rubric.models, attempt)
+        answer, transcript = await _answers_of(call, judge, show, longest, rubric.models, attempt)
         if isinstance(answer, JudgeAnswerError):
-            said = criterial.said_in_part(
+            findings = criterial.valid_outcomes(
                 answer.said, criteria, len(session.traces), len(expected.outcomes)
             )
-            if not said.findings:
+            if not findings.findings:
                 raise answer
             model = answer.model
             attempt.usage += spent_on(answer)
         else:
-            said, model = criterial.said(answer.value, criteria), answer.model
+            findings, model = criterial.outcomes_of(answer.value, criteria), answer.model
             attempt.usage += answer.usage
-        outcomes |= {x.id: _scored(x, said, transcript.metadata) for x in criteria}
+        outcomes |= {x.id: _scored(x, findings, transcript.metadata) for x in criteria}
     if attempt.outcome is not None:
         outcomes |= dict.fromkeys((x.id for x in criteria), attempt.outcome)
     hashed = prompt_hash(criteria, expected.kinds, model)
     evaluator = Evaluator("LLM", "judge", Overall.version, model=model, prompt_hash=hashed)
-    unanswered = _invalid(said, criterial.OUTCOMES) if criterial.OUTCOMES in said.problems else None
+    unanswered = (
+        _invalid(findings, criterial.OUTCOMES) if criterial.OUTCOMES in findings.problems else None
+    )
     return _graded(
         rubric,
         session,
         expected,
-        Findings(outcomes, said.verdicts, evaluator, attempt.usage, unanswered),
+        Findings(outcomes, findings.verdicts, evaluator, attempt.usage, unanswered),
     )
 
 
-async def _asked(
+async def _answers_of(
     call: Callable[[Transcript], tuple[Prompt, type[BaseModel]]],
     judge: Judge,
     show: Callable[[int], Transcript],

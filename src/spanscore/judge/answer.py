@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from spanscore.judge.parts import Parts, PartsT, cut_short, in_part, told
+from spanscore.judge.parts import Parts, PartsT, cut_short, in_part, problem_of
 from spanscore.judge.port import AnswerT
 from spanscore.model.json import dumps
 
@@ -33,8 +33,8 @@ def read(text: str, schema: type[AnswerT]) -> AnswerT:
     UnusableAnswerError.
     """
     problem = "The answer holds no JSON object."
-    said = text.rpartition("</think>")[2]
-    found = list(_objects(said))[::-1]
+    answer = text.rpartition("</think>")[2]
+    found = list(_objects(answer))[::-1]
     for each in found:
         try:
             return schema.model_validate_json(each, strict=True)
@@ -42,18 +42,18 @@ def read(text: str, schema: type[AnswerT]) -> AnswerT:
             problem = (
                 problem
                 if problem.startswith("The JSON")
-                else f"The JSON does not fit the schema: {told(error)}"
+                else f"The JSON does not fit the schema: {problem_of(error)}"
             )
-    if issubclass(schema, Parts) and (valid := _in_part(said, found, schema)) is not None:
+    if issubclass(schema, Parts) and (valid := _in_part(answer, found, schema)) is not None:
         return valid
     raise UnusableAnswerError(problem)
 
 
-def _in_part(said: str, found: Sequence[str], schema: type[PartsT]) -> PartsT | None:
+def _in_part(answer: str, found: Sequence[str], schema: type[PartsT]) -> PartsT | None:
     for each in found:
         if (valid := in_part(each, schema)) is not None:
             return valid
-    return cut_short(said, schema)
+    return cut_short(answer, schema)
 
 
 def read_parts(
@@ -70,7 +70,7 @@ def read_parts(
             try:
                 parts[name] = schema.model_validate_json(found, strict=True)
             except ValidationError as error:
-                parts[name] = UnusableAnswerError(told(error))
+                parts[name] = UnusableAnswerError(problem_of(error))
         if any(isinstance(x, BaseModel) for x in parts.values()):
             return parts
     return {}

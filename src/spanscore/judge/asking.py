@@ -256,8 +256,8 @@ class ModelJudge:
             return read(completion.text, asking.schema)
         except UnusableAnswerError as error:
             self._refuse_declined(asking, completion)
-            told = f"{asking.model} gave no valid answer, not even after one repair. "
-            raise self._invalid(asking, completion, told, error) from None
+            problem = f"{asking.model} gave no valid answer, not even after one repair. "
+            raise self._invalid(asking, completion, problem, error) from None
 
     def _refuse_declined(self, asking: _Asking[AnswerT], completion: Completion) -> None:
         """Raises JudgeRefusedError where the model or a filter declined: no repair helps, another
@@ -270,12 +270,12 @@ class ModelJudge:
         self,
         asking: _Asking[AnswerT],
         completion: Completion,
-        told: str,
+        problem: str,
         error: UnusableAnswerError,
     ) -> JudgeAnswerError:
         """The error of an answer that is of no use."""
         return JudgeAnswerError(
-            told + self._fault(completion, error),
+            problem + self._fault(completion, error),
             said=completion.text,
             model=asking.model,
             cut_off=completion.cut_off,
@@ -338,6 +338,6 @@ def _summed_up(failures: Sequence[JudgeError], spent: JudgeUsage) -> JudgeError:
         JudgeTimeoutError,
     )
     found = next(failure for kind in order for failure in failures if isinstance(failure, kind))
-    told = copy.copy(found)
-    told.args, told.usage = ("; then ".join(map(str, failures)),), spent
-    return told
+    summary = copy.copy(found)
+    summary.args, summary.usage = ("; then ".join(map(str, failures)),), spent
+    return summary

@@ -151,13 +151,13 @@ class LiteLLM:
         self, litellm: Any, model: str, messages: Sequence[Message], response: Any
     ) -> Completion:
         choice = response.choices[0] if response.choices else None
-        said = getattr(getattr(choice, "message", None), "content", None) or ""
-        text = said[: self._config.max_output_tokens * _MAX_CHARACTERS_PER_TOKEN]
+        content = getattr(getattr(choice, "message", None), "content", None) or ""
+        text = content[: self._config.max_output_tokens * _MAX_CHARACTERS_PER_TOKEN]
         usage = getattr(response, "usage", None)
         tokens_in = _counted(usage, "prompt_tokens") or sum(
             estimate_tokens(x.content) for x in messages
         )
-        tokens_out = _counted(usage, "completion_tokens") or estimate_tokens(said)
+        tokens_out = _counted(usage, "completion_tokens") or estimate_tokens(content)
         cost = self._cost(litellm, model, tokens_in, tokens_out, usage)
         finish_reason = str(getattr(choice, "finish_reason", None) or "stop")
         return Completion(
@@ -165,7 +165,7 @@ class LiteLLM:
             tokens_in,
             tokens_out,
             cost,
-            cut_off=finish_reason == "length" or len(text) < len(said),
+            cut_off=finish_reason == "length" or len(text) < len(content),
             finish_reason=finish_reason,
             refusal=self._shown(refusal_of(choice)),
             headers=_lower_case(getattr(response, "_response_headers", None)),
@@ -191,18 +191,18 @@ class LiteLLM:
         return max(float(sum(parts)), 0.0)
 
     def _call_error(self, litellm: Any, model: str, error: Any) -> CallError:
-        said = _PREFIX.sub(r"\1: ", " ".join(str(error).split()).partition(" Traceback ")[0])
+        message = _PREFIX.sub(r"\1: ", " ".join(str(error).split()).partition(" Traceback ")[0])
         quota_spent = "insufficient_quota" in str(getattr(error, "body", ""))
         too_long = (
             isinstance(error, litellm.ContextWindowExceededError)
-            or is_too_long(said)
+            or is_too_long(message)
             or exceeds_context(error)
         )
-        lacks_key = bool(_NO_KEY.search(said))
+        lacks_key = bool(_NO_KEY.search(message))
         return CallError(
             _without_key(litellm, model)
             if lacks_key
-            else self._shown(_without_body(said, model, error)),
+            else self._shown(_without_body(message, model, error)),
             status=401 if lacks_key else getattr(error, "status_code", None),
             timed_out=isinstance(error, litellm.Timeout),
             headers=_lower_case(getattr(error, "litellm_response_headers", None)),
@@ -211,9 +211,9 @@ class LiteLLM:
             refused=isinstance(error, litellm.ContentPolicyViolationError) or is_filtered(error),
         )
 
-    def _shown(self, said: str) -> str:
+    def _shown(self, message: str) -> str:
         """What a provider said, in one line without secrets, as an error message quotes it."""
-        line = " ".join(said.split())
+        line = " ".join(message.split())
         for secret in self._secrets:
             line = line.replace(secret, "[REDACTED:api_key]")
         return redact.redact(line).text[:_MAX_MESSAGE_CHARACTERS]
@@ -264,15 +264,15 @@ def _without_body(said: str, model: str, error: Any) -> str:
 
     Nothing of the answer either where it came from an address in the model's name.
     """
-    kind, _, told = said.partition(": ")
+    kind, _, detail = said.partition(": ")
     status = getattr(error, "status_code", None)
     without = f"{kind} (HTTP {status})" if status else kind
     if "://" in model:
         return without
-    if (body := _RAW.search(told)) is None:
+    if (body := _RAW.search(detail)) is None:
         raw = getattr(error, "body", None)
         return without if isinstance(raw, str) and raw else said
-    message = _JSON_MESSAGE.search(told, body.start())
+    message = _JSON_MESSAGE.search(detail, body.start())
     return f"{kind}: {message[3]}" if message and body[0] == "{" else without
 
 

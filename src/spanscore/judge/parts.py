@@ -84,7 +84,7 @@ def cut_short(text: str, schema: type[PartsT]) -> PartsT | None:
     return None
 
 
-def told(error: ValidationError) -> str:
+def problem_of(error: ValidationError) -> str:
     """What is wrong with an answer, to the model that gave it."""
     problems = error.errors(include_url=False, include_context=False, include_input=False)
     found = [
@@ -147,7 +147,7 @@ def _valid(data: Any, kind: Any) -> Any:
     try:
         return _adapter(kind).validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
-        return Invalid(told(error))
+        return Invalid(problem_of(error))
 
 
 @functools.lru_cache(maxsize=256)

@@ -215,12 +215,12 @@ def ordered(trace: AgentTrace, numbers: Numbers) -> Iterator[Step]:
     """
     calls = trace.tool_calls or ()
     following: defaultdict[int, list[int]] = defaultdict(list)
-    for number, place in enumerate(_asked_by(trace.model_calls, calls)):
+    for number, place in enumerate(_requesting_model(trace.model_calls, calls)):
         following[place].append(number)
     made = {name for call in calls for name in (call.call_id, call.name) if name}
     for place in range(-1, len(trace.model_calls)):
         if place >= 0:
-            lines = tuple(_said(trace, trace.model_calls[place], made))
+            lines = tuple(_remarks(trace, trace.model_calls[place], made))
             yield Step("model", place, numbers.step() if lines else 0, lines)
         for called in following[place]:
             yield Step("tool", called, numbers.call()[0])
@@ -245,7 +245,7 @@ def _steps(trace: AgentTrace, numbers: Numbers) -> Iterator[Passage]:
         yield Passage("(none)")
 
 
-def _asked_by(models: Sequence[ModelCall], calls: Sequence[ToolCall]) -> list[int]:
+def _requesting_model(models: Sequence[ModelCall], calls: Sequence[ToolCall]) -> list[int]:
     """For each tool call, the place of the model call that it follows; -1: it comes before all of
     them.
 
@@ -257,7 +257,7 @@ def _asked_by(models: Sequence[ModelCall], calls: Sequence[ToolCall]) -> list[in
     return list(accumulate(asked, max))
 
 
-def _said(trace: AgentTrace, model: ModelCall, made: Collection[str]) -> list[str]:
+def _remarks(trace: AgentTrace, model: ModelCall, made: Collection[str]) -> list[str]:
     """What a model call adds to the record: its text, unless it stands elsewhere, unmet requests,
     and reasoning.
 

@@ -90,9 +90,9 @@ def external_notices(
 
 def _counted(scores: Sequence[Evaluation]) -> str:
     names = [name for name, _ in Counter(x.metric for x in scores).most_common()]
-    told = ", ".join(names[:_MAX_NAMES]) + (", …" if len(names) > _MAX_NAMES else "")
+    listed = ", ".join(names[:_MAX_NAMES]) + (", …" if len(names) > _MAX_NAMES else "")
     return (
-        f"1 external score ({told}) is"
+        f"1 external score ({listed}) is"
         if len(scores) == 1
-        else f"{len(scores):,} external scores ({told}) are"
+        else f"{len(scores):,} external scores ({listed}) are"
     )

@@ -198,8 +198,8 @@ def _binary_request(path: Path, content: bytes) -> tuple[Signal, Message, list[s
             mended = mend(signal, content)
         except ValueError as error:
             raise InputError(f"{path}: {error}: give {_KNOWN}") from None
-        told = _named(path, signal, mended.refused) + _replaced(str(path), mended.replaced)
-        return signal, request.FromString(mended.body), told
+        problems = _named(path, signal, mended.refused) + _replaced(str(path), mended.replaced)
+        return signal, request.FromString(mended.body), problems
 
 
 def _content(path: Path) -> bytes:
@@ -226,10 +226,10 @@ def _of_zstd(path: Path, content: bytes) -> bytes:
 def _of_document(place: str, text: bytes) -> Iterator[tuple[Signal, Message, list[str]]]:
     try:
         parsed, replaced = json.loads(text)
-        told = _replaced(place, replaced)
+        problems = _replaced(place, replaced)
         for signal, request in _from_json(parsed):
-            yield signal, request, told
-            told = []
+            yield signal, request, problems
+            problems = []
     except _NoTelemetryError as error:
         raise ForeignFileError(f"{place}: {error}: give {_KNOWN}") from None
     except (ValueError, TypeError, KeyError, AttributeError) as error:

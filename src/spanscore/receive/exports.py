@@ -174,11 +174,11 @@ class Exports:
                 extra=about,
             )
         if not self._aside.take(len(body)):
-            told = (
+            message = (
                 "nothing was kept, and too much is put aside already to keep this request for"
                 f" inspection: {reason}"
             )
-            raise PermanentError(told)
+            raise PermanentError(message)
         await self._intake.quarantine(
             signal, body, f"of tenant {tenant}: {reason}" if tenant else reason
         )
@@ -225,14 +225,14 @@ def _expire(deadline: asyncio.Timeout) -> None:
 
 
 def _response(signal: Signal, decoded: Decoded) -> Message:
-    said = []
+    messages = []
     if decoded.refused:
-        said.append(check.describe(decoded.refused, _ITEMS[signal]))
+        messages.append(check.describe(decoded.refused, _ITEMS[signal]))
     if decoded.replaced:
-        said.append(f"texts that are not UTF-8, mended with U+FFFD: {decoded.replaced}")
+        messages.append(f"texts that are not UTF-8, mended with U+FFFD: {decoded.replaced}")
     return (
-        WIRE[signal].partial(len(decoded.refused), ". ".join(said))
-        if said
+        WIRE[signal].partial(len(decoded.refused), ". ".join(messages))
+        if messages
         else WIRE[signal].response()
     )
 

@@ -76,11 +76,11 @@ class HealthServer:
             if "endpoint" in self._config.model_fields_set:
                 raise
             await self._listener.start(ELSEWHERE, _KEY)
-            told = (
+            notice = (
                 "%s: %s is taken, by a collector perhaps, so health is on %s; set the key to have"
                 " it elsewhere"
             )
-            _log.warning(told, _KEY, endpoint, ELSEWHERE)
+            _log.warning(notice, _KEY, endpoint, ELSEWHERE)
             return ELSEWHERE
         return endpoint
 

@@ -94,10 +94,10 @@ def finding_places(
                 continue
             place = resolve(word, item["call"])
             if place is not None:
-                yield place, _said(metric, item)
+                yield place, _explained(metric, item)
 
 
-def _said(metric: str, item: Mapping[str, Any]) -> dict[str, Any]:
+def _explained(metric: str, item: Mapping[str, Any]) -> dict[str, Any]:
     """A note beside a call: the metric, whether it speaks against the call, and the text."""
     is_fine = item.get("verdict") == "yes"
     text = str(item.get("text") or item.get("reason") or "")

@@ -129,11 +129,11 @@ def _facts(trace: AgentTrace, texts: Texts) -> dict[str, Any]:
 
 
 def _stray(target: tuple[str, str], scores: Sequence[Scored]) -> Turn:
-    said = list(_inputs(scores))
+    inputs = list(_inputs(scores))
     session = next(
         (str(found) for x in scores if (found := as_json(x.raw).get("session_key"))), None
     )
-    return Turn(":".join(target), None, tuple(scores), session, said[0] if said else None)
+    return Turn(":".join(target), None, tuple(scores), session, inputs[0] if inputs else None)
 
 
 def _inputs(scores: Iterable[Scored]) -> Iterator[str]:

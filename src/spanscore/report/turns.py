@@ -54,7 +54,7 @@ def turn(trace: AgentTrace, scores: Sequence[Scored], texts: Texts) -> dict[str,
     numbered = Numbered.of(trace)
     texts = texts.within(_MAX_CHARS, 2 * len(numbered.steps) + 2 * len(trace.history or ()) + 10)
     rows = [_row(trace, x, texts) for x in numbered.steps]
-    said = [
+    texts_shown = [
         *_texts_of(rows),
         texts.text(trace.user_input) or "",
         texts.text(trace.final_output) or "",
@@ -86,13 +86,13 @@ def turn(trace: AgentTrace, scores: Sequence[Scored], texts: Texts) -> dict[str,
         if trace.trial is None
         else [trace.trial.suite, trace.trial.run, trace.trial.case],
         "steps": _shortened(rows),
-        "scores": [score(x, numbered.resolve, texts, said) for x in scores],
+        "scores": [score(x, numbered.resolve, texts, texts_shown) for x in scores],
     }
     return {name: value for name, value in found.items() if value not in (None, [], "")}
 
 
 def score(
-    scored: Scored, resolve: Any, texts: Texts, said: Sequence[str] | None = None
+    scored: Scored, resolve: Any, texts: Texts, texts_shown: Sequence[str] | None = None
 ) -> dict[str, Any]:
     """A score's JSON object in a report: its reason in parts, the places it names, the texts it
     quotes from `said`.
@@ -132,7 +132,9 @@ def score(
         "facts": {name: texts.value(x) for name, x in facts.items() if not isinstance(x, str)},
         "places": [x.to_json() for x in evidence.places],
         "notes": notes,
-        "quotes": quotes_in(evidence, said) if said is not None else list(evidence.quotes),
+        "quotes": quotes_in(evidence, texts_shown)
+        if texts_shown is not None
+        else list(evidence.quotes),
         "by": {
             name: by[name]
             for name in ("kind", "name", "version", "model", "embedding")

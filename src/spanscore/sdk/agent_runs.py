@@ -77,21 +77,21 @@ class AgentRuns:
         traces: list[AgentTrace] = []
         error: str | None = None
         for turn in case.conversation:
-            said = turn.input or ""
+            question = turn.input or ""
             started_ns = time.time_ns()
             with self._providers.captures.running() as capture:
-                answer, error = await self._answered(said, session_id)
+                answer, error = await self._answered(question, session_id)
                 found = await asyncio.to_thread(_rebuilt, capture, self._stitch_off)
-            traces += found or [self._plain(said, answer, session_id, started_ns)]
+            traces += found or [self._plain(question, answer, session_id, started_ns)]
             if error is not None:
                 break
         origin = Origin(self._suite, self._run_id, case.id, None if error is None else "fail")
         return AgentRun(case, self._run_id, tuple(replace(x, trial=origin) for x in traces), error)
 
-    async def _answered(self, said: str, session_id: str) -> tuple[Any, str | None]:
+    async def _answered(self, question: str, session_id: str) -> tuple[Any, str | None]:
         """What the agent answers, or what it raised."""
         call = functools.partial(
-            self._agent, said, **({"session_id": session_id} if self._takes_session else {})
+            self._agent, question, **({"session_id": session_id} if self._takes_session else {})
         )
         try:
             answer = call() if _is_async(self._agent) else await asyncio.to_thread(call)
@@ -99,7 +99,7 @@ class AgentRuns:
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the agent's, and the trial has failed
             return None, f"{type(error).__name__}: {error}"[:_MAX_ERROR_CHARS]
 
-    def _plain(self, said: str, answer: Any, session_id: str, started_ns: int) -> AgentTrace:
+    def _plain(self, question: str, answer: Any, session_id: str, started_ns: int) -> AgentTrace:
         """The turn of an agent that emits no span: what the user said and what it returned, and
         nothing else.
         """
@@ -113,7 +113,7 @@ class AgentRuns:
             started_ns=started_ns,
             ended_ns=ended_ns,
             session_id=session_id if self._takes_session else None,
-            user_input=said,
+            user_input=question,
             final_output=None if answer is None else str(answer),
         )
 

@@ -186,9 +186,9 @@ def _with_ids(cases: Iterable[Case | Mapping[str, Any] | str]) -> list[Any]:
     for given in cases:
         case = {"input": given} if isinstance(given, str) else given
         if isinstance(case, Mapping) and "id" not in case:
-            said = " ".join(str(case.get("input") or "case").split())[:_ID_CHARS]
-            taken[said] += 1
-            case = {"id": said if taken[said] == 1 else f"{said} ({taken[said]})", **case}
+            name = " ".join(str(case.get("input") or "case").split())[:_ID_CHARS]
+            taken[name] += 1
+            case = {"id": name if taken[name] == 1 else f"{name} ({taken[name]})", **case}
         found.append(case)
     return found
 

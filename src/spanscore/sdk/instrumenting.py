@@ -168,7 +168,9 @@ def instrument(
     needs_exporters = on_scores is None and set(asked.export.exporters) <= {APPLICATION}
     attached = Attached(tracer_provider, logger_provider, needs_exporters=needs_exporters)
     holds_back = _holds_back(attach, asked)
-    scored = _told(attached.histogram if APPLICATION in asked.export.exporters else None, on_scores)
+    scored = _counting(
+        attached.histogram if APPLICATION in asked.export.exporters else None, on_scores
+    )
     worker = Worker(
         Job(asked, attached.exporters, judge_object, holds_back, scored, attached.follow)
     )
@@ -214,7 +216,7 @@ def _holds_back(attach: str, asked: "Settings") -> Any:
     return scoring_exporter.board
 
 
-def _told(histogram: Any, on_scores: "Callable[[Sequence[Evaluation]], object] | None") -> Any:
+def _counting(histogram: Any, on_scores: "Callable[[Sequence[Evaluation]], object] | None") -> Any:
     """Whom to tell of scores; what goes wrong there is logged."""
     tell = [x for x in (histogram and histogram.record, on_scores) if x]
 

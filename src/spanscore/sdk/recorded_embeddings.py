@@ -59,14 +59,14 @@ class CassetteEmbedder:
         known = {text: self._known(text) for text in dict.fromkeys(texts)}
         missing = [text for text, found in known.items() if found is None]
         if missing:
-            made = rounded(await self._asked(missing))
+            made = rounded(await self._vectors_of(missing))
             for text, vector in zip(missing, made, strict=True):
                 known[text] = vector
                 if self._mode != "replay":
                     self._record(text, vector)
         return np.stack([unit(x) for x in known.values() if x is not None])[_places(texts)]
 
-    async def _asked(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    async def _vectors_of(self, texts: Sequence[str]) -> NDArray[np.float32]:
         embedder = self._embedder() if may_ask(self._mode, self._cassette) else None
         if embedder is None:
             where, text = short_path(self._cassette.path), texts[0][:_SHOWN_CHARS]

@@ -146,9 +146,9 @@ class Source:
             try:
                 yield loads(line)
             except ValueError:
-                said = line[:200].decode(errors="replace")
+                shown = line[:200].decode(errors="replace")
                 raise InputError(
-                    f"{self._where}: ClickHouse answered with no row of JSON: {said}"
+                    f"{self._where}: ClickHouse answered with no row of JSON: {shown}"
                 ) from None
 
 

@@ -178,10 +178,12 @@ class Http:
         return f"{self._backend} at {self._connection.base_url}{path}"
 
     def _error(self, path: str, answer: Answer, headers: Mapping[str, str]) -> Exception:
-        said = " ".join(answer.body[: _MAX_TOLD_CHARS * 2].decode(errors="replace").split())[
+        answered = " ".join(answer.body[: _MAX_TOLD_CHARS * 2].decode(errors="replace").split())[
             :_MAX_TOLD_CHARS
         ]
-        what = f"{self._where(path)} answered HTTP {answer.status}{': ' if said else ''}{said}"
+        what = (
+            f"{self._where(path)} answered HTTP {answer.status}{': ' if answered else ''}{answered}"
+        )
         if answer.status == 429 or (answer.status // 100 == 5 and answer.status != 501):
             wait_s = _retry_after_s(headers.get("Retry-After"), datetime.now(UTC))
             return RetryableError(what, retry_after_s=min(wait_s, _MAX_WAIT_S))
@@ -194,8 +196,8 @@ class Http:
             403: "these credentials may not read it",
             404: "is this the address of its query API?",
         }
-        told = hint[301] if answer.status // 100 == 3 else hint.get(answer.status, "")
-        return InputError(f"{what}{'; ' if told else ''}{told}")
+        hint_text = hint[301] if answer.status // 100 == 3 else hint.get(answer.status, "")
+        return InputError(f"{what}{'; ' if hint_text else ''}{hint_text}")
 
 
 async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> tuple[bytes, bool]:

@@ -114,8 +114,8 @@ class Source:
             return None
         body = self._parsed(answer, _DEPTH)
         listed = body.get("data") or []
-        told = "; ".join(dict.fromkeys(_errors(body)))
-        truncated = CUT if answer.is_cut else told
+        errors = "; ".join(dict.fromkeys(_errors(body)))
+        truncated = CUT if answer.is_cut else errors
         return _judged(stored(found.trace_id, map(_request, listed), truncated, len(answer.body)))
 
     async def _services(self, query: Query) -> Sequence[str]:

@@ -88,12 +88,14 @@ class Location:
     def wanted(self) -> str:
         """Which traces are wanted, in words."""
         query = self.query
-        told = [f"that started since {_time(query.since_ns)}"] if query.since_ns is not None else []
-        told += (
+        conditions = (
+            [f"that started since {_time(query.since_ns)}"] if query.since_ns is not None else []
+        )
+        conditions += (
             [f"that started before {_time(query.until_ns)}"] if query.until_ns is not None else []
         )
-        told += [f"for {x}" for x in query.conditions if x not in {"since", "until"}]
-        return ", ".join(told)
+        conditions += [f"for {x}" for x in query.conditions if x not in {"since", "until"}]
+        return ", ".join(conditions)
 
     def option(self, name: str, default: str = "") -> str:
         """The last value of an option of this backend."""

@@ -156,12 +156,12 @@ def _experiment_of(info: Mapping[str, Any]) -> str | None:
 
 def _filter(query: Query) -> str:
     """The times of a query in MLflow's language, whose unit is a millisecond."""
-    told = []
+    conditions = []
     if query.since_ns is not None:
-        told.append(f"timestamp_ms >= {query.since_ns // _NS_PER_MS}")
+        conditions.append(f"timestamp_ms >= {query.since_ns // _NS_PER_MS}")
     if query.until_ns is not None:
-        told.append(f"timestamp_ms <= {query.until_ns // _NS_PER_MS}")
-    return " AND ".join(told)
+        conditions.append(f"timestamp_ms <= {query.until_ns // _NS_PER_MS}")
+    return " AND ".join(conditions)
 
 
 def _as_sent(span: Span, resource: Resource) -> Span:

@@ -90,7 +90,7 @@ class Source:
 
     async def find(self, query: Query) -> AsyncIterator[Found]:
         """See `port.Source`."""
-        asked = _asked(query)
+        asked = _parameters(query)
         while True:
             body = self._parsed(await self._http.get(f"{self._project}/traces", asked))
             for trace in body.get("data") or ():
@@ -144,7 +144,7 @@ class Source:
             ) from None
 
 
-def _asked(query: Query) -> dict[str, Any]:
+def _parameters(query: Query) -> dict[str, Any]:
     """The parameters of a search; its times are microseconds, its durations milliseconds."""
     asked: dict[str, Any] = {"limit": _PAGE}
     if query.since_ns is not None:

@@ -63,13 +63,13 @@ class Query:
         """Whether all conditions hold for a trace with these spans; one of log records alone is
         held by those.
         """
-        told: Sequence[Span | LogRecord] = spans or logs
-        if not told or (self.trace_ids and told[0].trace_id not in self.trace_ids):
+        records: Sequence[Span | LogRecord] = spans or logs
+        if not records or (self.trace_ids and records[0].trace_id not in self.trace_ids):
             return False
-        if not self.accepts_time(min(map(_start_ns, told)), max(map(_end_ns, told))):
+        if not self.accepts_time(min(map(_start_ns, records)), max(map(_end_ns, records))):
             return False
         counted = [
-            x for x in told if self.service is None or x.resource.service_name == self.service
+            x for x in records if self.service is None or x.resource.service_name == self.service
         ]
         if not counted or (self.errors and not any(map(_has_failed, counted))):
             return False

@@ -120,10 +120,15 @@ class Source:
             return None
         body = parsed(answer.body, self._where, is_cut=answer.is_cut, depth=_DEPTH)
         trace = body.get("trace", body) if isinstance(body, dict) else {}
-        told = _partial(body.get("status"), body.get("message")) if isinstance(body, dict) else ""
+        partial = (
+            _partial(body.get("status"), body.get("message")) if isinstance(body, dict) else ""
+        )
         return _with_spans(
             stored(
-                found.trace_id, [_request(trace)], CUT if answer.is_cut else told, len(answer.body)
+                found.trace_id,
+                [_request(trace)],
+                CUT if answer.is_cut else partial,
+                len(answer.body),
             )
         )
 

@@ -31,8 +31,8 @@ def trace_of(body: bytes, *, is_wrapped: bool) -> tuple[Any, str]:
             is_partial = value == _PARTIAL
         elif number == _MESSAGE and isinstance(value, bytes):
             why = value.decode(errors="replace")
-    told = f"Tempo says that it is partial{f': {why}' if why else ''}"
-    return request, told if is_partial else ""
+    partial = f"Tempo says that it is partial{f': {why}' if why else ''}"
+    return request, partial if is_partial else ""
 
 
 def _fields(body: bytes) -> Iterator[tuple[int, bytes | int]]:

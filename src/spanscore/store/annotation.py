@@ -193,7 +193,7 @@ def _known(connection: Connection, queue: Queue, some: Sequence[Candidate]) -> l
         table.seq.in_([x.number for x in some])
     )
     named = {row.seq: row for row in connection.execute(query)}
-    asked = _asked(connection, queue, [x.subject_id for x in named.values()])
+    asked = _labels_of(connection, queue, [x.subject_id for x in named.values()])
     rows = [(x, named[x.number]) for x in some if x.number in named]
     found = [
         _Subject(x, row.scope, row.subject_id, asked.get(row.subject_id, ()), {}) for x, row in rows
@@ -207,7 +207,9 @@ def _known(connection: Connection, queue: Queue, some: Sequence[Candidate]) -> l
     return [_Subject(x.candidate, x.scope, x.id, x.asked, uids.get(x.id, {})) for x in found]
 
 
-def _asked(connection: Connection, queue: Queue, subjects: Sequence[str]) -> dict[str, list[Any]]:
+def _labels_of(
+    connection: Connection, queue: Queue, subjects: Sequence[str]
+) -> dict[str, list[Any]]:
     table, found = annotation_items.c, defaultdict[str, list[Any]](list)
     of_label = select(annotation_items).where(
         table.tenant == queue.tenant, table.label == queue.label

@@ -193,19 +193,19 @@ def _disagreeing(connection: Connection, queue: Queue, judge: _Judge) -> list[Ca
     """Those whose verdict another one contradicts: of an evaluation run, of others, or of further
     metrics.
     """
-    said: defaultdict[int, list[str]] = defaultdict(list)
+    labels: defaultdict[int, list[str]] = defaultdict(list)
     others = _other_procedures(connection, queue, judge)
     direct = {id_: x for id_, x in others.items() if x.source is None or x.scope == "session"}
     for row in _contradicted(connection, judge, list(direct)):
-        said[row.number].append(_verdict(direct[row.procedure], row.other))
+        labels[row.number].append(_verdict(direct[row.procedure], row.other))
     given = {id_: x for id_, x in others.items() if id_ not in direct}
     if judge.scope == "trace" and given:
         for number, procedure, passing in _contradicted_by_given(
             connection, queue, judge, list(given)
         ):
-            said[number].append(_verdict(given[procedure], passing))
-    newest = sorted(said, reverse=True)[:MAX_RANKED]
-    return [Candidate((_NEWEST - x, 0), x, tuple(dict.fromkeys(said[x]))) for x in newest]
+            labels[number].append(_verdict(given[procedure], passing))
+    newest = sorted(labels, reverse=True)[:MAX_RANKED]
+    return [Candidate((_NEWEST - x, 0), x, tuple(dict.fromkeys(labels[x]))) for x in newest]
 
 
 def _other_procedures(connection: Connection, queue: Queue, judge: _Judge) -> dict[int, Any]:
@@ -244,13 +244,13 @@ def _contradicted_by_given(
     query = select(external_scores.c.trace_id, facts.procedure, facts.passing)
     query = query.join(external_scores, external_scores.c.row == -facts.number)
     query = query.where(facts.procedure.in_(given), facts.passing.is_not(None))
-    said: defaultdict[str, list[Any]] = defaultdict(list)
+    given_labels: defaultdict[str, list[Any]] = defaultdict(list)
     for row in connection.execute(query.order_by(facts.evaluated_ns.desc()).limit(_MAX_OTHERS)):
-        said[row.trace_id].append(row)
-    for some in chunks([x for x in said if x]):
+        given_labels[row.trace_id].append(row)
+    for some in chunks([x for x in given_labels if x]):
         turns = _single_turns(connection, queue.tenant, some)
         for subject, number, passing in _verdicts_of(connection, queue, judge, list(turns)):
-            for row in said[turns[subject]]:
+            for row in given_labels[turns[subject]]:
                 if row.passing != passing:
                     yield number, row.procedure, row.passing
 

@@ -114,11 +114,11 @@ class Commits:
         for task in self._owed:
             task.future.set_exception(RetryableError("spanscore is shutting down"))
         if self._owed:
-            told = (
+            complaint = (
                 "journal: %d changes could not be written (%s); the next start takes up what they"
                 " are about"
             )
-            _log.error(told, len(self._owed), self.fault)
+            _log.error(complaint, len(self._owed), self.fault)
 
     def _gather(self) -> tuple[list[_Task], bool]:
         """What is waiting, as one commit; False: the journal is being closed.
@@ -215,8 +215,8 @@ class Commits:
 
     def _failed(self, error: Exception) -> None:
         self.fault = f"{_FAULT}: {error}"
-        told = f"{error}; senders are told to come back, and it is tried again"
-        self._complaints.complain(_FAULT, told, level=logging.ERROR)
+        complaint = f"{error}; senders are told to come back, and it is tried again"
+        self._complaints.complain(_FAULT, complaint, level=logging.ERROR)
         self._wait_s = min(self._wait_s * 2, _LONGEST_WAIT_S)
         self._due_s = time.monotonic() + self._wait_s
 

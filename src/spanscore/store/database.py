@@ -132,11 +132,11 @@ class Database:
             self.changed(connection)
         self._identity = _identity(self._file)
         self._faults.pop("damage", None)
-        told = (
+        notice = (
             "%s was removed or replaced while it was in use: going on with what is there now,"
             " without what was in it"
         )
-        _log.error(told, self._file)
+        _log.error(notice, self._file)
 
     def _release(self) -> None:
         if self._lock is not None:

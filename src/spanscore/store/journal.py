@@ -129,10 +129,10 @@ class Journal:
         with self._counting:
             if self._is_full_for(len(body)):
                 self._refused_bytes = len(body)
-                told = (
+                complaint = (
                     f"the journal is full ({self._config.max_bytes} bytes, see journal.max_bytes)"
                 )
-                raise RetryableError(told, retry_after_s=5.0, why="journal_full")
+                raise RetryableError(complaint, retry_after_s=5.0, why="journal_full")
             row, self._next_row = self._next_row, self._next_row + 1
             entry = self._entries[row] = Entry(len(body), received_ns, ledger.checksum(body, text))
             self._size_bytes += len(body)
@@ -174,7 +174,7 @@ class Journal:
 
     def leaving(self, row: int) -> Leaving:
         """What has left of a request."""
-        with self._reading, _told():
+        with self._reading, _explained_errors():
             return leaving.read(self._reader, row)
 
     def close_traces(
@@ -208,7 +208,7 @@ class Journal:
 
     def closed_traces(self) -> dict[bytes, tuple[int, int]]:
         """Key to (last row read, Unix ns) of every trace remembered as dealt with."""
-        with self._reading, _told():
+        with self._reading, _explained_errors():
             found = self._reader.execute(
                 "SELECT trace_id, last_row, closed_ns FROM closed ORDER BY closed_ns"
             )
@@ -216,7 +216,7 @@ class Journal:
 
     def parts(self) -> set[bytes]:
         """The keys of traces remembered as dealt with that are parts of turns with others."""
-        with self._reading, _told():
+        with self._reading, _explained_errors():
             return {key for (key,) in self._reader.execute("SELECT trace_id FROM parts")}
 
     def read(self, rows: Iterable[int]) -> list[Request]:
@@ -306,7 +306,7 @@ class Journal:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _explained_errors() -> Iterator[None]:
     """Say what to do where what the journal notes beside the requests cannot be read."""
     try:
         yield

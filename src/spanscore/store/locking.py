@@ -71,8 +71,8 @@ class FileLock:
         try:
             self._open = _locked(_beside(file))
         except BlockingIOError as error:
-            told = f"{file}: in use by another spanscore ({_holder(_beside(file))})"
-            raise ConfigError(f"{told}; stop that one, or set another {key}") from error
+            problem = f"{file}: in use by another spanscore ({_holder(_beside(file))})"
+            raise ConfigError(f"{problem}; stop that one, or set another {key}") from error
         except OSError as error:
             raise ConfigError(
                 f"{file}: cannot be opened as the {what} ({error}); see {key}"
@@ -204,7 +204,7 @@ def _who() -> str:
 def _holder(path: Path) -> str:
     try:
         with path.open("rb") as lock:
-            told = lock.read(_SHOWN_BYTES).decode(errors="replace").strip()
+            text = lock.read(_SHOWN_BYTES).decode(errors="replace").strip()
     except OSError:
-        told = ""
-    return told or "it has not written its process id"
+        text = ""
+    return text or "it has not written its process id"

@@ -60,7 +60,7 @@ def _completed(expectation: Expectation, trace: AgentTrace) -> tuple[Expectation
 def _aligned(recording: Recording) -> list[AgentTrace]:
     """For each turn of the case its trace: by what the user says, else by their number."""
     turns, traces = recording.case.conversation, recording.traces
-    said = [normalised(x.user_input) for x in traces]
+    inputs = [normalised(x.user_input) for x in traces]
     found: list[AgentTrace] = []
     at = 0
     for turn in turns:
@@ -68,7 +68,7 @@ def _aligned(recording: Recording) -> list[AgentTrace]:
         place = (
             at
             if wanted is None
-            else next((x for x in range(at, len(said)) if said[x] == wanted), len(said))
+            else next((x for x in range(at, len(inputs)) if inputs[x] == wanted), len(inputs))
         )
         if place >= len(traces):
             break

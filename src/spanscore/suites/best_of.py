@@ -230,8 +230,12 @@ class _Asking:
             {"Expected answer": conversation.expected} if conversation.expected is not None else {}
         )
         texts |= {
-            "What the first agent was told and answered": _held(conversation.agents[first]),
-            "What the second agent was told and answered": _held(conversation.agents[second]),
+            "What the first agent was told and answered": _conversation_of(
+                conversation.agents[first]
+            ),
+            "What the second agent was told and answered": _conversation_of(
+                conversation.agents[second]
+            ),
         }
         shown = await asyncio.to_thread(self._excerpt, texts)
         answer = await self._judge.ask(
@@ -240,14 +244,14 @@ class _Asking:
         return answer.value, answer.usage
 
 
-def _held(traces: Sequence[AgentTrace]) -> str:
+def _conversation_of(traces: Sequence[AgentTrace]) -> str:
     """A conversation as its user saw it."""
     return "\n".join(
         line
         for x in traces
-        for line in (f"user: {_said(x.user_input)}", f"agent: {_said(x.final_output)}")
+        for line in (f"user: {_quoted(x.user_input)}", f"agent: {_quoted(x.final_output)}")
     )
 
 
-def _said(text: str | None) -> str:
+def _quoted(text: str | None) -> str:
     return "(not recorded)" if text is None else text

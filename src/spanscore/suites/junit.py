@@ -59,9 +59,9 @@ def _add(suite: ET.Element, run: Run, result: CaseResult) -> None:
     if result.status == "unmatched":
         ET.SubElement(case, "skipped")
     if result.status in {"fail", "error"}:
-        told = f"{result.passed} of {len(result.trials)} trials passed"
-        told += f", {result.errors} cannot be told" if result.errors else ""
-        message = f"{told}; required is {result.required_pass_rate:.0%}"
+        summary = f"{result.passed} of {len(result.trials)} trials passed"
+        summary += f", {result.errors} cannot be told" if result.errors else ""
+        message = f"{summary}; required is {result.required_pass_rate:.0%}"
         tag = "failure" if result.status == "fail" else "error"
         ET.SubElement(case, tag, {"type": result.status, "message": message}).text = _clean(
             "\n".join(result.reasons)

@@ -66,7 +66,7 @@ def _read(text: str, name: str) -> tuple[yaml.Node | None, Any]:
             _refuse_traps(root, name)
         return root, yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise InputError(f"{name}{_line_of(error)}: not YAML: {_told(error)}") from error
+        raise InputError(f"{name}{_line_of(error)}: not YAML: {_yaml_problem(error)}") from error
     except RecursionError as error:
         raise InputError(f"{name}: nested too deeply; this is no suite") from error
     except ValueError as error:  # such as a date that there is not
@@ -101,11 +101,11 @@ def _line_of(error: yaml.YAMLError) -> str:
     return "" if mark is None else f":{mark.line + 1}"
 
 
-def _told(error: yaml.YAMLError) -> str:
+def _yaml_problem(error: yaml.YAMLError) -> str:
     problem = getattr(error, "problem", None) or str(error)
     context = getattr(error, "context", None)
-    told = " ".join(f"{context + ', ' if context else ''}{problem}".split())
-    return f"{told}; indent with spaces, not with tabs" if "'\\t'" in told else told
+    text = " ".join(f"{context + ', ' if context else ''}{problem}".split())
+    return f"{text}; indent with spaces, not with tabs" if "'\\t'" in text else text
 
 
 def _line(node: yaml.Node | None, location: Sequence[str | int]) -> str:
@@ -134,7 +134,7 @@ def _count(node: yaml.Node, known: dict[int, int]) -> int:
     """
     if id(node) not in known:
         known[id(node)] = 1  # what holds itself is refused by the reader
-        known[id(node)] += sum(_count(x, known) for x in _held(node))
+        known[id(node)] += sum(_count(x, known) for x in _nested(node))
     return known[id(node)]
 
 
@@ -150,11 +150,11 @@ def _repeated(node: yaml.Node, seen: set[int]) -> Iterator[yaml.ScalarNode]:
                 if key.value in keys:
                     yield key
                 keys.add(key.value)
-    for held in _held(node):
+    for held in _nested(node):
         yield from _repeated(held, seen)
 
 
-def _held(node: yaml.Node) -> Iterator[yaml.Node]:
+def _nested(node: yaml.Node) -> Iterator[yaml.Node]:
     if isinstance(node, yaml.MappingNode):
         yield from (x for pair in node.value for x in pair)
     elif isinstance(node, yaml.SequenceNode):

@@ -61,7 +61,7 @@ class Matched:
     unclaimed_ids: frozenset[str] = frozenset()
     of_others: Mapping[str, str] = field(default_factory=dict)
 
-    def told(self, case: Case) -> str:
+    def in_words(self, case: Case) -> str:
         """Why a case has no recording, in a line."""
         sought = [f"test.case.id {case.id!r}"]
         if case.session_id:
@@ -138,9 +138,9 @@ gives it.
 def _inputs(cases: Iterable[Case]) -> _Inputs:
     found: defaultdict[str, list[tuple[Case, Sequence[str | None]]]] = defaultdict(list)
     for case in cases:
-        said = [normalised(x.input) for x in case.conversation]
-        if said and said[0] is not None:
-            found[said[0]].append((case, said))
+        inputs = [normalised(x.input) for x in case.conversation]
+        if inputs and inputs[0] is not None:
+            found[inputs[0]].append((case, inputs))
     return found
 
 
@@ -298,11 +298,11 @@ def _by_input(
         at += longest or 1
 
 
-def _matching(wanted: Sequence[str | None], said: Sequence[str | None], at: int) -> int:
+def _matching(wanted: Sequence[str | None], inputs: Sequence[str | None], at: int) -> int:
     """How many turns of a case follow from `at` on: all of them, or those before the record ends;
     else 0.
     """
-    there = said[at : at + len(wanted)]
+    there = inputs[at : at + len(wanted)]
     return (
         len(there) if all(x is None or x == y for x, y in zip(wanted, there, strict=False)) else 0
     )

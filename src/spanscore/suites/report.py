@@ -86,13 +86,13 @@ class Run:
         """The share of the cases that pass, among those of which it can be told; None where there
         are none.
         """
-        told = [x for x in self.cases if x.status in {"pass", "fail"} and x.n]
-        if not told:
+        decided = [x for x in self.cases if x.status in {"pass", "fail"} and x.n]
+        if not decided:
             return None
-        passed, level = [float(x.status == "pass") for x in told], self.suite.agentic.level
-        clusters = self.clusters_of(told)
+        passed, level = [float(x.status == "pass") for x in decided], self.suite.agentic.level
+        clusters = self.clusters_of(decided)
         return (
-            rate(int(sum(passed)), len(told), level=level)
+            rate(int(sum(passed)), len(decided), level=level)
             if clusters is None
             else mean(passed, level=level, clusters=clusters)
         )
@@ -174,12 +174,12 @@ def result(suite: Suite, case: Case, trials: Sequence[Trial], run_id: str) -> Ca
     result.
     """
     agentic = suite.agentic
-    told = [x for x in trials if not x.is_open]
+    decided = [x for x in trials if not x.is_open]
     k = suite.attempts(case)
     finished = _finished(suite, trials, run_id, k)
-    n, c = len(told), sum(x.status == "pass" for x in told)
+    n, c = len(decided), sum(x.status == "pass" for x in decided)
     if agentic.unit == "interaction":
-        assessed = [y for x in told for y in x.conversation.assessed]
+        assessed = [y for x in decided for y in x.conversation.assessed]
         n, c = len(assessed), sum(x.is_correct is True for x in assessed)
     required = suite.required_of(case)
     return CaseResult(
@@ -228,8 +228,8 @@ def _finished(suite: Suite, trials: Sequence[Trial], run_id: str, k: int) -> lis
         evaluations = (*((own,) if own else ()), *trial.evaluations)
         status = trial.status if trial.status in {"pass", "fail"} else None
         origin = Origin(suite.name, trial.recording.run or run_id, trial.recording.case.id, status)
-        said = tuple(replace(x, trial=origin, digest=_digest(x, status)) for x in evaluations)
-        found.append(replace(trial, evaluations=said, origin=origin))
+        scores = tuple(replace(x, trial=origin, digest=_digest(x, status)) for x in evaluations)
+        found.append(replace(trial, evaluations=scores, origin=origin))
     return found
 
 
@@ -252,9 +252,9 @@ def _digest(evaluation: Evaluation, status: str | None) -> str:
     """Of all that an evaluation says of the trial, but not of when it was made and what that
     cost.
     """
-    told = evaluation.to_json()
-    said = [
-        told[x]
+    fields = evaluation.to_json()
+    identity = [
+        fields[x]
         for x in (
             "status",
             "value",
@@ -266,7 +266,9 @@ def _digest(evaluation: Evaluation, status: str | None) -> str:
             "error",
         )
     ]
-    return hashlib.sha256(dumps([*said, status]).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return hashlib.sha256(dumps([*identity, status]).encode("utf-8", "surrogatepass")).hexdigest()[
+        :16
+    ]
 
 
 def _status(trials: Sequence[Trial], required: float) -> str:

@@ -70,7 +70,7 @@ def prepare(
     problems = (
         []
         if skip_unmatched
-        else [*map(matched.told, matched.unmatched), *_missing_sessions(matched, traces)]
+        else [*map(matched.in_words, matched.unmatched), *_missing_sessions(matched, traces)]
     )
     problems += [] if only_match else [*_unknown_tools(suite, traces), *_too_few(suite, matched)]
     if not matched.recordings and not problems:

@@ -116,11 +116,18 @@ class Trying:
         reasons = [x for x in checks if x is not None]
         failed = [x for x in reasons if not isinstance(x, Skip | Failure)]
         status = "fail" if failed else "error" if reasons or not checks else "pass"
-        told = tuple(_told(x)[:_MAX_REASON_CHARS] for x in failed or reasons)
+        reasons_shown = tuple(_readable(x)[:_MAX_REASON_CHARS] for x in failed or reasons)
         if not checks:
-            told = ("nothing is expected of this case, and nothing that decides was measured",)
+            reasons_shown = (
+                "nothing is expected of this case, and nothing that decides was measured",
+            )
         return Trial(
-            recording, status, told, _score(conversation, found), conversation, tuple(found)
+            recording,
+            status,
+            reasons_shown,
+            _score(conversation, found),
+            conversation,
+            tuple(found),
         )
 
     async def _conversation(self, recording: Recording) -> Conversation:
@@ -381,7 +388,7 @@ def _at(number: int, outcome: Skip | Failure) -> Skip | Failure:
     return Skip(f"interaction {number}: {outcome.reason}", outcome.cause)
 
 
-def _told(reason: str | Skip | Failure) -> str:
+def _readable(reason: str | Skip | Failure) -> str:
     if isinstance(reason, Failure):
         return f"{reason.type}: {reason.message}"
     return reason.reason if isinstance(reason, Skip) else reason

@@ -34,8 +34,8 @@ class Complaints:
             if 0 <= now_ns - said_ns < _COMPLAIN_EVERY_NS:
                 self._said[about] = said_ns, unsaid + 1
                 return
-            told = "%s: %s (%d times since the last line about it)"
-            _log.log(level, told, about, what, unsaid + 1, extra=fault)
+            line = "%s: %s (%d times since the last line about it)"
+            _log.log(level, line, about, what, unsaid + 1, extra=fault)
         self._said[about] = now_ns, 0
 
     def is_over(self, about: str) -> bool:

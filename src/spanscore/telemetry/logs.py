@@ -150,8 +150,8 @@ def stack(error: BaseException, causes: int = 5) -> str:
         if kind.__module__ == "builtins"
         else f"{kind.__module__}.{kind.__qualname__}"
     )
-    told = f": {error}" if isinstance(error, _TOLD) else ""
-    return f"{before}{''.join(traceback.format_tb(error.__traceback__))}{name}{told}"
+    shown = f": {error}" if isinstance(error, _TOLD) else ""
+    return f"{before}{''.join(traceback.format_tb(error.__traceback__))}{name}{shown}"
 
 
 def configure_logging(config: Config) -> None:

@@ -54,12 +54,12 @@ class ScriptedJudge:
         self.prompts.append(prompt)
         shape = schema_of(schema)
         alone = bool({*_SCORES, *_REASONS} & set(shape["properties"]))
-        said = self._about_all(prompt) if alone else self._default
-        if isinstance(said, BaseException):
-            raise said
+        answer = self._about_all(prompt) if alone else self._default
+        if isinstance(answer, BaseException):
+            raise answer
         form = _Form(shape.get("$defs", {}), [int(x) for x in _CALL.findall(prompt.question)])
         if alone:
-            given = form.filled(shape, said)
+            given = form.filled(shape, answer)
         else:
             given = {
                 key: form.filled(inner, self._about(key))
@@ -69,7 +69,7 @@ class ScriptedJudge:
             value = read(dumps(given), schema)
         except UnusableAnswerError as error:
             raise InputError(
-                f"the scripted judge was to say {said!r}, which is no answer to what is asked:"
+                f"the scripted judge was to say {answer!r}, which is no answer to what is asked:"
                 f" {error}"
             ) from None
         return Answer(value, models[0] if models else "scripted", JudgeUsage(calls=1))
@@ -86,14 +86,14 @@ class ScriptedJudge:
         name = next(
             (x for x in self._answers if key in {x, f"criterion_{x.replace('.', '__')}"}), None
         )
-        said = self._default if name is None else self._next(name)
-        if isinstance(said, BaseException):
-            raise said
-        return said
+        answer = self._default if name is None else self._next(name)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
     def _next(self, name: str) -> Said:
-        said = self._answers[name]
-        return said.pop(0) if len(said) > 1 else said[0]
+        answers = self._answers[name]
+        return answers.pop(0) if len(answers) > 1 else answers[0]
 
 
 class FailingJudge:
@@ -137,28 +137,30 @@ class _Form:
         self._definitions = definitions
         self._calls = calls
 
-    def filled(self, schema: Mapping[str, Any], said: Any) -> Any:
+    def filled(self, schema: Mapping[str, Any], answer: Any) -> Any:
         """A value that `schema` allows."""
         schema = self._resolved(schema)
         if schema.get("type") == "object":
             return {
-                name: self._property(name, inner, said)
+                name: self._property(name, inner, answer)
                 for name, inner in schema.get("properties", {}).items()
             }
-        if isinstance(said, Mapping):
+        if isinstance(answer, Mapping):
             raise InputError(
-                f"the scripted judge was to say {dict(said)!r}, but is asked for"
+                f"the scripted judge was to say {dict(answer)!r}, but is asked for"
                 f" {schema.get('type')}"
             )
-        return self._value("", schema, said)
+        return self._value("", schema, answer)
 
-    def _property(self, name: str, schema: Mapping[str, Any], said: Any) -> Any:
-        if isinstance(said, Mapping):
-            return said[name] if name in said else self._value(name, self._resolved(schema), 1.0)
-        return self._value(name, self._resolved(schema), said)
+    def _property(self, name: str, schema: Mapping[str, Any], answer: Any) -> Any:
+        if isinstance(answer, Mapping):
+            return (
+                answer[name] if name in answer else self._value(name, self._resolved(schema), 1.0)
+            )
+        return self._value(name, self._resolved(schema), answer)
 
-    def _value(self, name: str, schema: Mapping[str, Any], said: Any) -> Any:
-        score, reason = said if isinstance(said, tuple) else (said, "as scripted")
+    def _value(self, name: str, schema: Mapping[str, Any], answer: Any) -> Any:
+        score, reason = answer if isinstance(answer, tuple) else (answer, "as scripted")
         if name in _SCORES:
             return score
         if name in _REASONS:

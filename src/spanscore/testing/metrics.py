@@ -126,9 +126,9 @@ async def _of_subject(
     for each in judges:
         evaluation = await measured(metric, subject, each, embedder=embedder)
         problems += _of_outcome(evaluation)
-    if not isinstance(metric, Judged) and _said(
+    if not isinstance(metric, Judged) and _shown(
         await measured(metric, subject, None, embedder=embedder)
-    ) != _said(evaluation):
+    ) != _shown(evaluation):
         problems.append(
             "measured twice, it gives another outcome: let it depend on nothing but what it"
             " measures"
@@ -175,7 +175,7 @@ async def _of_damage(metric: Metric, trace: AgentTrace, judge: Judge | None) -> 
             yield f"it gives a score though {fact}, which it needs, arrived cut"
 
 
-def _said(evaluation: Evaluation) -> str:
+def _shown(evaluation: Evaluation) -> str:
     return dumps([evaluation.status, evaluation.value, evaluation.reason])
 
 

@@ -56,19 +56,19 @@ class InProcesses:
 
     async def _done(self, tasks: Sequence[Task]) -> list[Read]:
         try:
-            return await self._asked(tasks)
+            return await self._read_by_worker(tasks)
         except WorkerDiedError:  # one of them may have killed it
             return [await self._alone(task) for task in tasks]
 
     async def _alone(self, task: Task) -> Read:
         for _ in range(_TRIES):
             try:
-                return (await self._asked([task]))[0]
+                return (await self._read_by_worker([task]))[0]
             except WorkerDiedError:
                 continue
         return KillsWorkersError(f"{_TRIES} worker processes died while they read it")
 
-    async def _asked(self, tasks: Sequence[Task]) -> list[Read]:
+    async def _read_by_worker(self, tasks: Sequence[Task]) -> list[Read]:
         if not tasks:
             return []
         answers = await self._pool.ask(tasks)

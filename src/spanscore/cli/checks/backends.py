@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 
 from spanscore.cli.checks.endpoints import listens
-from spanscore.cli.checks.finding import Finding, fail, ok, told, warn
+from spanscore.cli.checks.finding import Finding, cause_of, fail, ok, warn
 from spanscore.cli.checks.probe import Probe
 from spanscore.config import Settings
 from spanscore.errors import PermanentError, RetryableError, SpanscoreError
@@ -52,16 +52,18 @@ async def _otlp(
             open_authenticators(settings.authenticators, has_tenants=settings.tenancy.enabled),
         )
     except SpanscoreError as error:
-        return fail(name, told(error), f"mend export.exporters.{name}")
+        return fail(name, cause_of(error), f"mend export.exporters.{name}")
     try:
         notes = await _sent(exporter, settings, probe)
     except RetryableError as error:
         return fail(
-            name, f"{config.endpoint} does not take a span: {told(error)}", await _fix(name, config)
+            name,
+            f"{config.endpoint} does not take a span: {cause_of(error)}",
+            await _fix(name, config),
         )
     except PermanentError as error:
         return fail(
-            name, f"{config.endpoint} refuses a span: {told(error)}", await _fix(name, config)
+            name, f"{config.endpoint} refuses a span: {cause_of(error)}", await _fix(name, config)
         )
     finally:
         await exporter.close()
@@ -106,9 +108,9 @@ async def _sent(exporter: Exporter, settings: Settings, probe: Probe) -> list[st
             try:
                 await exporter.send(signal, b"")
             except UnsupportedSignalError as error:
-                notes.append(f"it takes no {signal} ({told(error)})")
+                notes.append(f"it takes no {signal} ({cause_of(error)})")
             except (RetryableError, PermanentError) as error:
-                notes.append(f"{signal} fail ({told(error)})")
+                notes.append(f"{signal} fail ({cause_of(error)})")
     return notes
 
 
@@ -129,12 +131,12 @@ async def _tool(name: str, config: SinkSettings) -> Finding:
     try:
         api = JsonApi(config, headers)
     except SpanscoreError as error:
-        return fail(name, told(error), fix)
+        return fail(name, cause_of(error), fix)
     try:
         async with asyncio.timeout(config.timeout / 1e9):
             await api.ask("GET", path, expected=(404,))
     except (SpanscoreError, TimeoutError) as error:
-        return fail(name, f"{config.endpoint} does not answer as it should: {told(error)}", fix)
+        return fail(name, f"{config.endpoint} does not answer as it should: {cause_of(error)}", fix)
     finally:
         await api.close()
     return ok(name, f"{config.endpoint} answers, with the credentials given")

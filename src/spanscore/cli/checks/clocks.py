@@ -59,12 +59,16 @@ async def _compared(where: str, url: str, tls: Tls) -> Finding:
         )
     if abs(apart_s) <= _CLOSE_S:
         return ok("clocks", f"{where} at {host} has our time")
-    said = (
+    difference = (
         f"{where} at {host} is {abs(apart_s):.0f} s {'ahead of' if apart_s > 0 else 'behind'} this"
         " machine"
     )
     fix = "have both machines keep their clocks by NTP"
-    return fail("clocks", said, fix) if abs(apart_s) > _FAR_S else warn("clocks", said, fix)
+    return (
+        fail("clocks", difference, fix)
+        if abs(apart_s) > _FAR_S
+        else warn("clocks", difference, fix)
+    )
 
 
 def _apart_s(date: str, before_s: float, after_s: float) -> float:

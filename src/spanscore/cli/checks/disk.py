@@ -14,7 +14,7 @@ from pathlib import Path
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from spanscore.cli.checks.finding import Finding, fail, ok, told, warn
+from spanscore.cli.checks.finding import Finding, cause_of, fail, ok, warn
 from spanscore.config import Settings
 from spanscore.errors import SpanscoreError
 from spanscore.export.config import JsonFileConfig
@@ -32,7 +32,7 @@ def check(settings: Settings) -> Iterator[Finding]:
         url = make_url(settings.store.url)
     except ArgumentError as error:
         yield fail(
-            "store", told(error), "write store.url as sqlite:///FILE or postgresql+psycopg://…"
+            "store", cause_of(error), "write store.url as sqlite:///FILE or postgresql+psycopg://…"
         )
     else:
         yield _store(settings, url)
@@ -49,7 +49,7 @@ def _store(settings: Settings, url: URL) -> Finding:
     try:
         connecting.version(settings.store)
     except (SpanscoreError, OSError) as error:
-        return fail("store", told(error), "start the database, or mend store.url")
+        return fail("store", cause_of(error), "start the database, or mend store.url")
     return ok("store", f"{shown} answers")
 
 
@@ -59,13 +59,15 @@ def _sqlite(about: str, key: str, path: Path, max_bytes: int) -> Finding:
         folder.mkdir(parents=True, exist_ok=True)
         mode = _written(folder)
     except (OSError, sqlite3.Error) as error:
-        return fail(about, f"{folder} cannot be written: {told(error)}", _fix(folder, key, error))
+        return fail(
+            about, f"{folder} cannot be written: {cause_of(error)}", _fix(folder, key, error)
+        )
     if path.exists() and not os.access(path, os.W_OK):
         return fail(about, f"{path} cannot be written", f"make it writable, or set another {key}")
     try:
         fault = salvage.fault_of(path)
     except SpanscoreError as error:
-        return fail(about, told(error), f"see {key}")
+        return fail(about, cause_of(error), f"see {key}")
     if fault is not None:
         return fail(
             about,
@@ -122,7 +124,7 @@ def _file(name: str, path: Path) -> Finding:
         with path.open("ab") if path.exists() else tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as error:
-        return fail(name, f"{path}: {told(error)}", _fix(path.parent, key, error))
+        return fail(name, f"{path}: {cause_of(error)}", _fix(path.parent, key, error))
     if shutil.disk_usage(path.parent).free < _LITTLE_BYTES:
         return fail(name, f"{path}: can be written, {_free(path.parent)}", _fix(path.parent, key))
     return ok(name, f"{path}: can be written")

@@ -91,11 +91,11 @@ async def _grpc(config: Grpc) -> Finding:
         try:
             answer = await ask_health(channel, WIRE["traces"].service, _TIMEOUT_S)
         except grpc.aio.AioRpcError as error:
-            told = (
+            problem = (
                 f"what listens on {config.endpoint} is not spanscore, or wants TLS"
                 f" ({error.code().name})"
             )
-            return fail(about, told, elsewhere)
+            return fail(about, problem, elsewhere)
     if answer != "SERVING":
         return fail(
             about,

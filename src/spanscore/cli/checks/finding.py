@@ -37,7 +37,7 @@ def fail(about: str, message: str, fix: str) -> Finding:
     return Finding(about, "FAIL", message, fix)
 
 
-def told(error: BaseException) -> str:
+def cause_of(error: BaseException) -> str:
     """What an error says, on one line, without credentials that a URL in it may have.
 
     >>> told(OSError("no answer from http://me:secret@there"))

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from spanscore.cli.checks.finding import Finding, fail, ok, told, warn
+from spanscore.cli.checks.finding import Finding, cause_of, fail, ok, warn
 from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.errors import ConfigError, SpanscoreError
@@ -71,7 +71,7 @@ async def _judge(config: Config, model: str) -> Finding:
     try:
         answer = await trial.ask(open_for_trial(config), model)
     except SpanscoreError as error:
-        return fail("judge", told(error), trial.advice(error))
+        return fail("judge", cause_of(error), trial.advice(error))
     took = f"{model} answered in {time.monotonic() - started_s:.1f} s, {_cost(answer.usage)}"
     if answer.usage.cost_usd is None:
         return warn(
@@ -106,7 +106,7 @@ async def _embedding(settings: Settings, *, ask: bool) -> Finding:
     except SpanscoreError as error:
         return fail(
             "embedding",
-            told(error),
+            cause_of(error),
             "see embedding.provider, embedding.model and embedding.api_key",
         )
     took_s = time.monotonic() - started_s

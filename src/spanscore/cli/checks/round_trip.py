@@ -14,7 +14,7 @@ import grpc
 from spanscore.api.v1 import control_service_pb2 as pb
 from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
 from spanscore.cli.checks.endpoints import client_context, reachable, state_of
-from spanscore.cli.checks.finding import Finding, fail, ok, told, warn
+from spanscore.cli.checks.finding import Finding, cause_of, fail, ok, warn
 from spanscore.cli.checks.probe import Probe
 from spanscore.config import Settings
 from spanscore.errors import SpanscoreError
@@ -68,7 +68,7 @@ async def check(
         asker = await _caller(settings, settings.api.auth)
     except (aiohttp.ClientError, SpanscoreError, OSError, TimeoutError, ValueError) as error:
         fix = "see the line about OTLP/HTTP, and receive.http.auth"
-        return fail(_ABOUT, f"the span was not taken: {told(error)}", fix)
+        return fail(_ABOUT, f"the span was not taken: {cause_of(error)}", fix)
     # The control service tells of this very trace; with TLS it would want to be called by its
     # certificate's name.
     if not settings.api.enabled or settings.api.tls is not None or asker.tenant != sender.tenant:

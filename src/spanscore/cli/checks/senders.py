@@ -46,10 +46,10 @@ async def check(state: Mapping[str, Any]) -> Finding:
     lost = {reason: count for reason, count in refused.most_common() if reason in _FIXES}
     if not lost:
         return ok(_ABOUT, "no request was refused for good since the start")
-    told = ", ".join(f"{count} {reason}" for reason, count in lost.items())
+    counts = ", ".join(f"{count} {reason}" for reason, count in lost.items())
     return warn(
         _ABOUT,
-        f"requests were refused for good, which collectors drop: {told}",
+        f"requests were refused for good, which collectors drop: {counts}",
         _FIXES[next(iter(lost))],
     )
 

@@ -41,7 +41,7 @@ class Finding:
         """A finding in the call at `place`, counted from 0."""
         return cls(text, place + 1, call.name, argument)
 
-    def told(self) -> str:
+    def in_words(self) -> str:
         """The finding as a part of a sentence."""
         where = "" if self.call is None else f"call {self.call} ({self.tool}): "
         return f"{where}{self.text}"
@@ -94,9 +94,9 @@ class Check(Computed):
             return not_recorded(
                 "the conversation before this turn, which may account for what was found"
             )
-        told = listed([x.told() for x in findings])
+        reasons = listed([x.in_words() for x in findings])
         count = f" ({len(findings)} findings)" if len(findings) > 1 else ""
-        reason = f"{told[:1].upper()}{told[1:]}{count}."
+        reason = f"{reasons[:1].upper()}{reasons[1:]}{count}."
         return Score(0.0, reason, {"findings": [x.to_json() for x in findings]})
 
 
@@ -104,10 +104,10 @@ def with_history(trace: AgentTrace, earlier: Sequence[AgentTrace]) -> AgentTrace
     """`trace`; where it records no history, that is the 20 turns before it, as far as they go."""
     if trace.history or not earlier:
         return trace
-    told = tuple(
+    messages = tuple(
         message for before in earlier[-_MAX_EARLIER_TURNS:] for message in _messages(before)
     )
-    return replace(trace, history=told)
+    return replace(trace, history=messages)
 
 
 @contextmanager

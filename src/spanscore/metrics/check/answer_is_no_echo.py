@@ -40,12 +40,12 @@ class AnswerIsNoEcho(Check):
     def look(self, evidence: Evidence) -> Iterable[Finding] | Skip:
         """See `Check.look`."""
         request = evidence.trace.user_input or ""
-        asked, said = _letters(request), _letters(evidence.trace.final_output or "")
+        asked, answer = _letters(request), _letters(evidence.trace.final_output or "")
         if not _can_be_echoed(request, asked):
             return not_applicable(
                 "The user's input is too short, or asks for words to be repeated."
             )
-        if not said or said.replace(asked, ""):
+        if not answer or answer.replace(asked, ""):
             return ()
         return [
             Finding(

@@ -93,10 +93,10 @@ class ArgumentsGrounded(Check):
         identified = [list(_identifiers(call)) for call in evidence.calls]
         if not any(identified):
             return not_applicable("No call was given an identifier.")
-        told = _told(trace)
-        if told is None:
+        sources = _known_texts(trace)
+        if sources is None:
             return not_recorded("all that the agent was told, or it arrived cut or redacted")
-        return _from_nowhere(evidence.calls, identified, told)
+        return _from_nowhere(evidence.calls, identified, sources)
 
 
 def _from_nowhere(
@@ -140,7 +140,7 @@ def _is_known(value: str, sources: list[str], words: set[str]) -> bool:
     return numbered is not None and any(numbered[1] in x for x in sources)
 
 
-def _told(trace: AgentTrace) -> list[str] | None:
+def _known_texts(trace: AgentTrace) -> list[str] | None:
     """All that the agent was told before it acted; None where some of it is not there."""
     if not _TOLD.isdisjoint(trace.damaged) or "available_tools" in trace.damaged:
         return None

@@ -68,12 +68,12 @@ class ChangesAskedFor(Check):
         """See `Check.look`."""
         trace = evidence.trace
         request = (trace.user_input or "")[:2_000]
-        said = [x[:_MAX_TEXT_CHARS] for x in user_texts(trace)]
-        if sum(map(len, said)) > _MAX_CHARS:
+        texts = [x[:_MAX_TEXT_CHARS] for x in user_texts(trace)]
+        if sum(map(len, texts)) > _MAX_CHARS:
             return not_applicable(
                 "The user's messages are too long to be looked through for another wish."
             )
-        if not only_asks_to_see(request) or any(map(_WANTS_MORE.search, said)):
+        if not only_asks_to_see(request) or any(map(_WANTS_MORE.search, texts)):
             return not_applicable(
                 "The user asks for more than to see something, or in words that are not known."
             )

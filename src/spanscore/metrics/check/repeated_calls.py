@@ -61,7 +61,7 @@ def _repeated(calls: tuple[ToolCall, ...]) -> Iterator[Finding]:
     # by what was asked: the outcome, and the calls that had it in a row
     runs: dict[str, tuple[str, list[int]]] = {}
     for place, call in enumerate(calls):
-        asked, outcome = _asked(call), _outcome(call)
+        asked, outcome = _identity(call), _outcome(call)
         if call.error is None and not only_reads(call.name):
             runs = {key: run for key, run in runs.items() if key == asked}
         if outcome is None:
@@ -88,11 +88,11 @@ def _least(call: ToolCall) -> int:
 
 def _goes_on(calls: tuple[ToolCall, ...], place: int, asked: str, outcome: str) -> bool:
     """Whether the same call brought another result later on, so that asking again was worth it."""
-    later = [call for call in calls[place + 1 :] if _asked(call) == asked and call.error is None]
+    later = [call for call in calls[place + 1 :] if _identity(call) == asked and call.error is None]
     return any(_outcome(call) not in {None, outcome} for call in later)
 
 
-def _asked(call: ToolCall) -> str:
+def _identity(call: ToolCall) -> str:
     return dumps([call.agent, call.name, call.arguments], sort_keys=True)
 
 

@@ -69,12 +69,12 @@ class _Asked:
     def settle(self, subject: Any, answers: Answers) -> Outcome | None:
         """The judge's answer as a score; a Skip where the judge finds nothing to judge."""
         del subject
-        said = answers.get(self.key)
-        if said is None:
+        answer = answers.get(self.key)
+        if answer is None:
             return None
-        if said.score == NOT_APPLICABLE:
-            return Skip(said.reason, "not_applicable")
-        return Score(float(said.score), said.reason)
+        if answer.score == NOT_APPLICABLE:
+            return Skip(answer.reason, "not_applicable")
+        return Score(float(answer.score), answer.reason)
 
 
 @dataclass(frozen=True)

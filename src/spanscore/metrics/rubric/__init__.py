@@ -8,9 +8,9 @@ from spanscore.metrics.rubric._asking import (
     Said,
     Verdict,
     answer_schema,
+    outcomes_of,
     question,
-    said,
-    said_in_part,
+    valid_outcomes,
 )
 from spanscore.metrics.rubric._criterion import (
     ACCEPTABLE,
@@ -36,8 +36,8 @@ __all__ = [
     "Said",
     "Verdict",
     "answer_schema",
+    "outcomes_of",
     "question",
-    "said",
-    "said_in_part",
+    "valid_outcomes",
     "weighed",
 ]

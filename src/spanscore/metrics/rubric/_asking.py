@@ -77,11 +77,11 @@ def question(
     redact: Callable[[str], str] = str,
 ) -> str:
     """What stands after the transcript; what is `expected` goes through `redact`."""
-    asked = _QUESTION.substitute(criteria="\n\n".join(map(_told, criteria)))
+    asked = _QUESTION.substitute(criteria="\n\n".join(map(_question_on, criteria)))
     return "\n\n".join([asked, *expected.sections(redact)])
 
 
-def _told(criterion: Criterion) -> str:
+def _question_on(criterion: Criterion) -> str:
     kind = "a score" if criterion.kind == "scored" else "pass or fail"
     shown = [f"{level}: {text}" for level, text in enumerate(criterion.levels) if text][::-1]
     when = criterion.no_occasion
@@ -194,13 +194,13 @@ class Said(NamedTuple):
     problems: Mapping[str, str]
 
 
-def said(answer: BaseModel, criteria: Sequence[Criterion]) -> Said:
+def outcomes_of(answer: BaseModel, criteria: Sequence[Criterion]) -> Said:
     """What a valid answer says."""
     found = {x.id: getattr(answer, _field(x.id)) for x in criteria}
     return Said(found, list(getattr(answer, _field(OUTCOMES), ())), {})
 
 
-def said_in_part(text: str, criteria: Sequence[Criterion], turns: int, outcomes: int = 0) -> Said:
+def valid_outcomes(text: str, criteria: Sequence[Criterion], turns: int, outcomes: int = 0) -> Said:
     """What an answer that is not valid as a whole says validly: each criterion stands by itself, as
     it was asked.
     """

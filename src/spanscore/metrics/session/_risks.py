@@ -37,7 +37,7 @@ class TraceRisks:
     step_risk: float
     riskiest: str
 
-    def told(self, signal: str) -> str:
+    def in_words(self, signal: str) -> str:
         """A signal with its score, as a part of a sentence."""
         return f"{signal} {1 - self.risks[signal]:.2f}"
 
@@ -62,7 +62,7 @@ class Basis:
     missing: Mapping[str, str]
     known: int = len(SIGNAL_WEIGHTS)
 
-    def told(self) -> str:
+    def in_words(self) -> str:
         """A sentence for the reason; "" where no signal is missing anywhere."""
         if len(self.present) == self.known and not self.missing:
             return ""
@@ -137,8 +137,8 @@ def no_signals(
     whys = [
         f"{signal} {why}" for signal, why in missing.items() if needed is None or signal in needed
     ]
-    told = f": {listed(whys)}" if whys else ""
-    return Skip(f"No trace of the session has the signals to evaluate{told}.", "no_signals")
+    because = f": {listed(whys)}" if whys else ""
+    return Skip(f"No trace of the session has the signals to evaluate{because}.", "no_signals")
 
 
 def read(value: float, readings: Sequence[tuple[float, str]], below: str) -> str:

@@ -76,7 +76,7 @@ class AgentConsistency(SessionMetric):
         worst = max(range(len(traces)), key=uncertainties.__getitem__)
         reading = read(value, _READINGS, "unstable throughout")
         cause = (
-            f"Least certain is trace {traces[worst].name}: {traces[worst].told(_LEADING)}. "
+            f"Least certain is trace {traces[worst].name}: {traces[worst].in_words(_LEADING)}. "
             if value < _UNSTEADY_BELOW
             else ""
         )
@@ -85,7 +85,7 @@ class AgentConsistency(SessionMetric):
             " square)"
         )
         reason = f"{cause}{reading}: {uncertain}."
-        return Score(value, f"{reason}{rests_on.told()}", metadata)
+        return Score(value, f"{reason}{rests_on.in_words()}", metadata)
 
 
 def _penalty(trace: TraceRisks, weights: Mapping[str, float]) -> float:

@@ -71,9 +71,11 @@ class AgentReliability(SessionMetric):
         }
         reading = read(value, _READINGS, "catastrophic failures")
         worst = max(traces, key=lambda x: x.step_risk)
-        cause = f"Riskiest is trace {worst.name}: {worst.told(worst.riskiest)}. " if flagged else ""
+        cause = (
+            f"Riskiest is trace {worst.name}: {worst.in_words(worst.riskiest)}. " if flagged else ""
+        )
         reason = f"{cause}{reading}: {len(flagged)} of {counted(len(traces), 'trace')} flagged."
-        return Score(value, f"{reason}{rests_on.told()}", metadata)
+        return Score(value, f"{reason}{rests_on.in_words()}", metadata)
 
 
 def _aggregation(mean_top: float, highest: float) -> dict[str, str | float]:

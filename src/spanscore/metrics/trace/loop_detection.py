@@ -94,14 +94,14 @@ def _recorded_output(trace: AgentTrace) -> str | None:
 
 
 def _comparisons(
-    output: str, said: dict[int, str], vectors: NDArray[np.float32]
+    output: str, outputs: dict[int, str], vectors: NDArray[np.float32]
 ) -> list[dict[str, Any]]:
     """`vectors` holds the output's, then one for each text in `said`, which is by place in the
     session.
     """
     mine = normalized(output)
     comparisons = []
-    for (index, text), vector in zip(said.items(), vectors[1:], strict=True):
+    for (index, text), vector in zip(outputs.items(), vectors[1:], strict=True):
         other = normalized(text)
         # To the places that float32 holds: the same texts give the same score, whatever they were
         # embedded beside.

@@ -57,13 +57,13 @@ class Bounds(NamedTuple):
         low = self.at_least is None or reaches(value, self.at_least)
         return low and (self.at_most is None or reaches(self.at_most, value))
 
-    def told(self, evaluation: Evaluation) -> str:
+    def in_words(self, evaluation: Evaluation) -> str:
         """What was expected, in words."""
         least = None if self.at_least is None else f"at least {self.at_least:g}"
         most = None if self.at_most is None else f"at most {self.at_most:g}"
-        told = " and ".join(x for x in (least, most) if x)
-        if told or evaluation.threshold is None:
-            return told
+        bounds = " and ".join(x for x in (least, most) if x)
+        if bounds or evaluation.threshold is None:
+            return bounds
         return f"at least {evaluation.threshold:g}, which is its threshold"
 
 
@@ -119,8 +119,8 @@ def case_of(
     try:
         return Case.model_validate(case)
     except ValidationError as error:
-        told = "; ".join(f"{x['loc'][0]}: {x['msg']}" for x in error.errors(include_url=False))
-        raise InputError(f"expect: {told}") from None
+        problems = "; ".join(f"{x['loc'][0]}: {x['msg']}" for x in error.errors(include_url=False))
+        raise InputError(f"expect: {problems}") from None
 
 
 def require_outcome(trial: Trial, turn: AgentTrace, how: str) -> None:
@@ -129,15 +129,15 @@ def require_outcome(trial: Trial, turn: AgentTrace, how: str) -> None:
     Raises NotReachedError or NotScoredError.
     """
     __tracebackhide__ = True
-    told = "; ".join(trial.reasons)
+    reasons = "; ".join(trial.reasons)
     if trial.status == "fail":
         raise NotReachedError(
-            "\n".join([f"the turn is not what is expected: {told}", *described(turn)])
+            "\n".join([f"the turn is not what is expected: {reasons}", *described(turn)])
         )
     if trial.status != "pass":
         mend = f"; {how}" if _lacks_judge([*trial.evaluations, *trial.conversation.rulings]) else ""
         raise NotScoredError(
-            f"whether the turn is as expected cannot be told: {told.rstrip('.')}{mend}"
+            f"whether the turn is as expected cannot be told: {reasons.rstrip('.')}{mend}"
         )
 
 
@@ -148,9 +148,8 @@ def _lacks_judge(found: Sequence[Evaluation | Measured]) -> bool:
 def _fault(evaluation: Evaluation, bounds: Bounds, turns: Sequence[AgentTrace]) -> str:
     """A score that is out of bounds, with why it is what it is, and what it is of."""
     by = f" by {evaluation.evaluator.model}" if evaluation.evaluator.model else ""
-    lines = [
-        f"{evaluation.metric} is {evaluation.value:.4g}{by}; expected is {bounds.told(evaluation)}"
-    ]
+    expected = bounds.in_words(evaluation)
+    lines = [f"{evaluation.metric} is {evaluation.value:.4g}{by}; expected is {expected}"]
     lines.append(f"  reason: {evaluation.reason}")
     turn = next((x for x in turns if x.id == evaluation.subject_id), None)
     return "\n".join([*lines, *(described(turn) if turn else [])])
@@ -172,9 +171,9 @@ def _unknown(metric: str, found: Sequence[Evaluation], how: Callable[[SkipCause]
     outcome = found[0].outcome
     if isinstance(outcome, Failure):
         return f"{metric} has no score: {outcome.type}: {outcome.message}"
-    told = f"{metric} has no score: {found[0].reason}"
+    unscored = f"{metric} has no score: {found[0].reason}"
     mend = how(outcome.cause) if isinstance(outcome, Skip) else ""
-    return f"{told.rstrip('.')}; {mend}" if mend else told
+    return f"{unscored.rstrip('.')}; {mend}" if mend else unscored
 
 
 def _does_not_apply(evaluation: Evaluation) -> bool:

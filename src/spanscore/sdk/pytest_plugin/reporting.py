@@ -118,11 +118,11 @@ def _costs(trials: Sequence[Trial]) -> Iterator[str]:
     replayed, recorded = (
         sum(getattr(x.gathered, y) for x in trials) for y in ("replayed", "recorded")
     )
-    told = [f"{calls} calls" + (f", {cost:.4f} USD" if cost else "")] if calls else []
-    told += [f"{replayed} answers replayed"] if replayed else []
-    told += [f"{recorded} recorded"] if recorded else []
-    if told:
-        yield f"judge: {', '.join(told)}"
+    costs = [f"{calls} calls" + (f", {cost:.4f} USD" if cost else "")] if calls else []
+    costs += [f"{replayed} answers replayed"] if replayed else []
+    costs += [f"{recorded} recorded"] if recorded else []
+    if costs:
+        yield f"judge: {', '.join(costs)}"
 
 
 def _scores(trials: Iterable[Trial]) -> Iterator[Mapping[str, Any]]:

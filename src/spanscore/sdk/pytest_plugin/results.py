@@ -70,12 +70,14 @@ class Verdict:
         error.
         """
         counts = Counter(x.status for x in trials)
-        told = len(trials) - counts["skipped"]
-        if not told:
+        decided = len(trials) - counts["skipped"]
+        if not decided:
             return cls("skipped", trials, k, required)
-        if reaches(counts["pass"] / told, required):
+        if reaches(counts["pass"] / decided, required):
             return cls("pass", trials, k, required)
-        may_pass = counts["error"] and reaches((counts["pass"] + counts["error"]) / told, required)
+        may_pass = counts["error"] and reaches(
+            (counts["pass"] + counts["error"]) / decided, required
+        )
         return cls("error" if may_pass else "fail", trials, k, required)
 
     @property
@@ -109,10 +111,12 @@ class Verdict:
         """How many trials passed, beside how many were to."""
         counts = Counter(x.status for x in self.trials)
         left = ", ".join(f"{counts[x]} {word}" for x, word in _LEFT_OUT.items() if counts[x])
-        told = f"{self.passed} of {len(self.trials)} trials passed" + (f" ({left})" if left else "")
-        return told if self.required >= 1 else f"{told}, {self.required:.0%} required"
+        summary = f"{self.passed} of {len(self.trials)} trials passed" + (
+            f" ({left})" if left else ""
+        )
+        return summary if self.required >= 1 else f"{summary}, {self.required:.0%} required"
 
-    def told(self) -> str:
+    def in_words(self) -> str:
         """The verdict for a person, with why trials did not pass."""
         lines = [f"{self.in_short}; {self.odds()}"]
         for number, trial in enumerate(self.trials, 1):

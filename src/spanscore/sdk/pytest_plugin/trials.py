@@ -162,7 +162,7 @@ def _reports(
     found = [x for x in (setup, call, broken or teardown) if x is not None]
     told = call or found[0]
     told.duration = sum(x.duration for y in trials for x in y.reports if x.when == told.when)
-    told.sections.append(("spanscore trials", verdict.told()))
+    told.sections.append(("spanscore trials", verdict.in_words()))
     if verdict.status != "pass":
         _explain(told, verdict)
     told.spanscore = verdict.to_text()  # type: ignore[attr-defined] # travels with the report

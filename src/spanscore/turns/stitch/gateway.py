@@ -153,8 +153,8 @@ def without_repeats(readings: Sequence[Reading]) -> list[Reading]:
     none.
     """
     calls = [nested.model_calls(x.steps, Tree(x)) for x in readings]
-    told = list(map(_reports, readings, calls))
-    repeats = _repeats(told)
+    reports = list(map(_reports, readings, calls))
+    repeats = _repeats(reports)
     if not repeats:
         return list(readings)
     at = {(x.span.trace_id, x.span.span_id): x for each in calls for x in each}
@@ -165,7 +165,7 @@ def without_repeats(readings: Sequence[Reading]) -> list[Reading]:
         )
     left = [
         (x, report.trace_id)
-        for x, report in zip(readings, told, strict=True)
+        for x, report in zip(readings, reports, strict=True)
         if report.trace_id not in repeats
     ]
     return [_completed(x, others[trace_id]) if trace_id in others else x for x, trace_id in left]
@@ -210,9 +210,9 @@ def _is_gateway(reading: Reading) -> bool:
     known = {x.span_id for x in reading.spans}
     for span in reading.spans:
         if span.parent_span_id not in known:
-            said = [span.name, span.scope.name, span.resource.service_name or ""]
-            said += [str(span.attributes[x]) for x in _ROUTES if x in span.attributes]
-            if any(map(_GATEWAYS.search, said)):
+            names = [span.name, span.scope.name, span.resource.service_name or ""]
+            names += [str(span.attributes[x]) for x in _ROUTES if x in span.attributes]
+            if any(map(_GATEWAYS.search, names)):
                 return True
     return False
 
@@ -398,9 +398,9 @@ def _added(step: Step, other: Step) -> dict[str, Any]:
     """What another report says of a call that this one does not, or only in part, by field."""
     filled = merge.merged(step, other)
     # by which they were found: no news of the turn
-    told = (x for x in merge.MODEL_FACTS if x != "response_id")
+    facts = (x for x in merge.MODEL_FACTS if x != "response_id")
     return {
         x: getattr(filled, x)
-        for x in (*told, "damaged")
+        for x in (*facts, "damaged")
         if getattr(filled, x) is not getattr(step, x)
     }
