@@ -115,3 +115,9 @@ def test_numbers_that_are_no_series_are_no_steps():
 )
 def test_no_text_takes_long(text):
     assert len(announced_steps(text)) <= 50
+
+
+def test_turkish_without_its_dotless_i_announces_steps_too():
+    steps = announced_steps("Dosyayi oku, ardindan raporu yaz.")
+
+    assert steps == ("Dosyayi oku", "raporu yaz")

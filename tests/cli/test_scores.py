@@ -181,6 +181,8 @@ def test_where_nothing_meets_the_conditions_that_is_said(store, run, words):
 
 def test_the_limit_says_that_there_may_be_more(store, run):
     assert run("--limit", "1")[1].splitlines()[-1] == "the newest 1; --limit shows more"
+    ordered = run("--limit", "1", "--order-by", "value")[1]
+    assert ordered.splitlines()[-1] == "the first 1; --limit shows more"
 
 
 def test_a_store_can_be_named_by_its_file(store, tmp_path, capsys):

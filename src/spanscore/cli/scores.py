@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         for score in found:
             print_json(score.to_json())
     else:
-        score_lines.print_scores(found, args.limit)
+        score_lines.print_scores(found, args.limit, is_newest_first=not args.order_by)
     return 0
 
 

@@ -87,7 +87,10 @@ _OPENING = (
 )
 _OPENER = re.compile(_OPENING, re.IGNORECASE)
 _SIGN_IN_LOWER_CASE = re.compile(
-    rf"\b(?:{_FIRST}|{'|'.join(words for _, words in _THEN_BY_LANGUAGE)})\b|{_OPENING}"
+    rf"\b(?:{_FIRST}|{'|'.join(words for _, words in _THEN_BY_LANGUAGE)})\b|{_OPENING}".replace(
+        "ı",
+        "i",  # the two are the same where case is ignored
+    )
 )
 """What is found in each ASCII text in lower case in which one of the three is found: much faster
 than these.
