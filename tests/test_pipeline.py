@@ -133,6 +133,23 @@ def test_a_session_that_goes_on_is_evaluated_again(settings):
     assert {x.revision for x in scores if x.scope == "session"} == {2}
 
 
+def test_a_session_that_cannot_be_scored_does_not_count_as_evaluated(settings, monkeypatch):
+    evaluate = scoring.Engine.evaluate_session
+
+    async def refuse_one(self, session, *arguments, **options):
+        if session.session_id == "bad":
+            raise ZeroDivisionError
+        return await evaluate(self, session, *arguments, **options)
+
+    async def send(running):
+        await accept(running, request(b"1" * 16, "bad"))
+        await accept(running, request(b"2" * 16, "good"))
+
+    monkeypatch.setattr(scoring.Engine, "evaluate_session", refuse_one)
+    counters = served(settings, send, lambda x: x.get("sessions_evaluated"))
+    assert counters["sessions_evaluated"] == 1
+
+
 def test_a_later_revision_says_what_it_supersedes(settings):
     found = []
 

@@ -2,14 +2,18 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 
 from spanscore.errors import FieldError, RetryableError
 from spanscore.evaluation import Config, Engine, Overrides
 from spanscore.model.score import Evaluation, Evaluator, Failure
-from spanscore.scoring import Scoring
+from spanscore.model.trace import Session
+from spanscore.scoring import Scoring, SessionsFailedError
+from spanscore.store.reading import SessionRecord
 from spanscore.store.store import StoredTrace
 from spanscore.telemetry import Meter
 
@@ -156,6 +160,77 @@ class Taking:
         list(rows)
 
 
+class RefusingOne:
+    """An engine that cannot evaluate session two, and a store with sessions, of which it keeps the
+    scores.
+    """
+
+    uses_external_scores = False
+    ranking: ClassVar = {}
+    trouble = None
+
+    def __init__(self, *sessions):
+        self.sessions = sessions
+        self.kept = []
+
+    async def evaluate_session(self, session, *_, **__):
+        if session.session_id == "two":
+            raise ZeroDivisionError
+        return [score_of(session.traces[-1], scope="session", subject_id=session.session_id)]
+
+    def stored_sessions(self, _ids, *, tenant):
+        return self
+
+    def decoded(self):
+        return [SessionRecord(x, 0, []) for x in self.sessions]
+
+    def commit(self, _traces, evaluations, **_also):
+        self.kept += [x.subject_id for x in evaluations]
+        return list(range(len(evaluations)))
+
+
+@pytest.fixture
+def refusing(make_trace):
+    """What cannot evaluate session two of three, and what scores with it."""
+    names = ("one", "two", "three")
+    made = RefusingOne(*(Session(x, (turn(make_trace, 1, x),)) for x in names))
+    return made, Scoring(made, made, Taking(), Meter())
+
+
+def test_a_session_that_cannot_be_scored_is_named(refusing):
+    with pytest.raises(SessionsFailedError) as raised:
+        asyncio.run(refusing[1].sessions(["one", "two", "three"]))
+    assert list(raised.value.failed) == ["two"]
+
+
+def test_the_scores_of_other_sessions_than_one_that_cannot_be_scored_are_kept(refusing):
+    store, scoring = refusing
+    with suppress(SessionsFailedError):
+        asyncio.run(scoring.sessions(["one", "two", "three"]))
+    assert store.kept == ["one", "three"]
+
+
+def test_with_changes_for_a_session_its_own_error_is_raised(refusing):
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(refusing[1].sessions(["two"], Overrides()))
+
+
+def score_of(trace, **facts):
+    """An evaluation of a trace."""
+    made = Evaluation(
+        scope="trace",
+        subject_id="t",
+        metric="coherence",
+        outcome=Failure("JudgeTimeoutError", "slow"),
+        threshold=None,
+        scale=None,
+        evaluator=Evaluator("LLM", "coherence", "1"),
+        target=trace.target,
+        session_id=None,
+    )
+    return replace(made, **facts)
+
+
 @pytest.fixture
 def committed(make_trace):
     """`committed(*runs)`: how many failures of these runs (None: live) count, and whether the judge
@@ -165,17 +240,7 @@ def committed(make_trace):
     def commit(*runs, in_vain=()):
         doubts, meter, taking = [], Meter(), Taking()
         scoring = Scoring(None, taking, taking, meter, judge_failed=lambda: doubts.append(1))
-        failure = Evaluation(
-            scope="trace",
-            subject_id="t",
-            metric="coherence",
-            outcome=Failure("JudgeTimeoutError", "slow"),
-            threshold=None,
-            scale=None,
-            evaluator=Evaluator("LLM", "coherence", "1"),
-            target=make_trace().target,
-            session_id=None,
-        )
+        failure = score_of(make_trace())
         failed, again = ([replace(failure, run=x) for x in some] for some in (runs, in_vain))
         asyncio.run(scoring.commit([], failed, in_vain=again))
         return meter.totals().get("evaluations_failed", 0), bool(doubts)

@@ -33,7 +33,7 @@ from spanscore.judge.port import Judge
 from spanscore.model.score import Evaluation
 from spanscore.precedence import Precedence
 from spanscore.rescoring import Rescoring, asked_by, open_trials
-from spanscore.scoring import Scoring, refuse_misplaced
+from spanscore.scoring import Scoring, SessionsFailedError, refuse_misplaced
 from spanscore.store.shared_answers import SharedAnswers
 from spanscore.store.store import Store
 from spanscore.telemetry import Meter, declared
@@ -354,12 +354,18 @@ class Processing:
         meter.watch(declared.STORE_UP, lambda: 0.0 if self.store.trouble else 1.0)
 
     async def _finish_sessions(self, ids: Sequence[str]) -> None:
+        """Evaluate sessions; one that cannot be scored is evaluated once more when it goes on."""
+        failed: Mapping[str, Exception] = {}
         try:
             await self._scoring.sessions(ids)
-        except Exception:  # noqa: BLE001 - as for traces; a session that goes on is evaluated once more
-            message = "%d sessions cannot be scored, this one among them"
-            _log.exception(message, len(ids), extra={"session_id": ids[0]})
-        self.meter.add(declared.SESSIONS_EVALUATED, len(ids))
+        except SessionsFailedError as error:
+            failed = error.failed
+        except Exception as error:  # noqa: BLE001 - as for traces
+            failed = dict.fromkeys(ids, error)
+        for session_id, cause in failed.items():
+            message = "a session cannot be scored"
+            _log.error(message, exc_info=cause, extra={"session_id": session_id})
+        self.meter.add(declared.SESSIONS_EVALUATED, len(ids) - len(failed))
 
     async def _tidy(self) -> None:
         """Delete from the store what is past its retention, and from the journal what nothing

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import copy_context
@@ -29,14 +29,14 @@ from spanscore.evaluation import (
 from spanscore.evaluation.placing import parted, placed
 from spanscore.evaluation.rubric import is_rubric
 from spanscore.evaluation.rules import FREQUENCY, Frequencies
-from spanscore.evaluation.session_scores import SessionScores, session_scores
+from spanscore.evaluation.session_scores import BatchScores, SessionScores, session_scores
 from spanscore.evaluation.unanswered import wait_for
 from spanscore.export.sender import Sender
 from spanscore.model.record import changed
 from spanscore.model.score import Evaluation, Skip
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.store import records
-from spanscore.store.reading import StoredSessions
+from spanscore.store.reading import SessionRecord, StoredSessions
 from spanscore.store.runs import RunTables
 from spanscore.store.store import Missing, Store, StoredTrace
 from spanscore.telemetry import Complaints, Meter, about, declared
@@ -55,11 +55,17 @@ _NO_STORE = "scoring waits for the store"
 class ScoresSessions(Protocol):
     """Evaluates sessions as the engine of a `Scoring` would, but elsewhere."""
 
-    async def session_scores(self, stored: StoredSessions) -> list[SessionScores] | None:
-        """The scores of each session, as its next revision; None where that cannot be done
-        elsewhere.
-        """
+    async def session_scores(self, stored: StoredSessions) -> BatchScores:
+        """The scores of each session, as its next revision."""
         ...
+
+
+class SessionsFailedError(Exception):
+    """Some sessions cannot be scored: `failed` contains the error of each, by the session's key."""
+
+    def __init__(self, failed: Mapping[str, Exception]) -> None:
+        super().__init__(f"{len(failed)} sessions cannot be scored")
+        self.failed = failed
 
 
 class Scoring:
@@ -242,33 +248,46 @@ class Scoring:
     ) -> list[Evaluation]:
         """Evaluate sessions as their next revisions; those that are not known, or not this
         tenant's, give nothing.
+
+        Raises SessionsFailedError where some cannot be scored, after the others were committed.
+        With `overrides`, the first error ends all.
         """
         evaluations: list[Evaluation] = []
         in_vain: list[Evaluation] = []
         async with self._alone(ids):
             stored = await self.patiently(self._store.stored_sessions, ids, tenant=tenant)
-            for scored in await self._session_scores(stored, overrides):
+            found = await self._session_scores(stored, overrides)
+            for scored in found.scores:
                 self._complain_of_no_signals((*scored.news, *scored.in_vain))
                 evaluations += scored.news
                 in_vain += scored.in_vain
             await self.commit([], evaluations, in_vain=in_vain)
+        if found.failed:
+            raise SessionsFailedError(found.failed)
         return evaluations
 
     async def _session_scores(
         self, stored: StoredSessions, overrides: Overrides | None
-    ) -> list[SessionScores]:
+    ) -> BatchScores:
         """The scores of stored sessions; what nobody asked for is evaluated elsewhere, where that
         can be.
         """
+        batch = BatchScores(for_server=[stored])
         if self.elsewhere is not None and overrides is None:
-            elsewhere = await self.elsewhere.session_scores(stored)
-            if elsewhere is not None:
-                return elsewhere
-        scored = []
-        for found in await asyncio.to_thread(stored.decoded):
-            external = await self._external_scores(found.session)
-            scored.append(await session_scores(self._engine, found, overrides, external=external))
-        return scored
+            batch = await self.elsewhere.session_scores(stored)
+        for left in batch.for_server:
+            for found in await asyncio.to_thread(left.decoded):
+                try:
+                    batch.scores.append(await self._scores_of(found, overrides))
+                except Exception as error:
+                    if overrides is not None:
+                        raise
+                    batch.failed[found.session.id] = error
+        return batch
+
+    async def _scores_of(self, found: SessionRecord, overrides: Overrides | None) -> SessionScores:
+        external = await self._external_scores(found.session)
+        return await session_scores(self._engine, found, overrides, external=external)
 
     def check(self, overrides: Overrides) -> None:
         """Raise InputError where a run that changes so much cannot be met."""

@@ -52,7 +52,7 @@ def scores(pool, meter=None):
 
 @pytest.mark.parametrize("times", [0, 1, 3])
 def test_every_session_is_scored_though_processes_die(times):
-    assert len(scores(Pool(dying(times)))) == len(TWO.keys)
+    assert len(scores(Pool(dying(times))).scores) == len(TWO.keys)
 
 
 def test_the_sessions_of_a_dead_process_are_scored_one_by_one():
@@ -61,18 +61,41 @@ def test_the_sessions_of_a_dead_process_are_scored_one_by_one():
     assert pool.asked == [("one", "two"), ("one",), ("two",)]
 
 
-def test_a_session_on_which_processes_die_again_and_again_is_an_error_that_names_it():
-    with pytest.raises(KillsWorkersError, match="session 'two'"):
-        scores(Pool(dying(100)))
+def failing(failed):
+    """What gives `failed`, or raises it, for whatever has session two in it."""
+
+    def score(stored):
+        if "two" not in stored.keys:
+            return none_of(stored)
+        if isinstance(failed, Exception):
+            raise failed
+        return failed
+
+    return score
+
+
+CANNOT = [WorkerDiedError(), Failed("ValueError", "line 3"), MemoryError()]
+
+
+@pytest.mark.parametrize("failed", CANNOT, ids=["kills", "fails", "is not sent"])
+def test_a_session_that_cannot_be_scored_leaves_the_others_their_scores(failed):
+    found = scores(Pool(failing(failed)))
+    assert (len(found.scores), list(found.failed)) == (1, ["two"])
+
+
+def test_a_session_on_which_processes_die_again_and_again_is_an_error():
+    assert isinstance(scores(Pool(dying(100))).failed["two"], KillsWorkersError)
 
 
 def test_an_error_in_the_process_is_one_here():
-    with pytest.raises(ReadFailedError, match="line 3"):
-        scores(Pool(lambda _: Failed("ValueError", "line 3")))
+    error = scores(Pool(failing(Failed("ValueError", "line 3")))).failed["two"]
+    assert isinstance(error, ReadFailedError)
+    assert "line 3" in str(error)
 
 
 def test_what_the_process_cannot_send_is_left_to_the_server():
-    assert scores(Pool(lambda _: Failed("RecursionError", "", is_for_server=True))) is None
+    found = scores(Pool(lambda _: Failed("RecursionError", "", is_for_server=True)))
+    assert found.for_server == [TWO]
 
 
 def test_what_rules_decided_there_is_counted_here():

@@ -3,13 +3,13 @@ do it.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spanscore.evaluation.config import Overrides
 from spanscore.evaluation.engine import Engine
 from spanscore.evaluation.placing import parted, placed
 from spanscore.model.score import Evaluation
-from spanscore.store.reading import SessionRecord
+from spanscore.store.reading import SessionRecord, StoredSessions
 from spanscore.telemetry import about
 
 
@@ -21,6 +21,19 @@ class SessionScores:
 
     news: list[Evaluation]
     in_vain: list[Evaluation]
+
+
+@dataclass(slots=True)
+class BatchScores:
+    """What became of sessions that were evaluated together.
+
+    `failed` contains the error of each session that cannot be evaluated, by the session's key.
+    `for_server` are those that only the server can evaluate.
+    """
+
+    scores: list[SessionScores] = field(default_factory=list)
+    failed: dict[str, Exception] = field(default_factory=dict)
+    for_server: list[StoredSessions] = field(default_factory=list)
 
 
 async def session_scores(

@@ -1,18 +1,14 @@
 """Have worker processes evaluate sessions."""
 
-from spanscore.evaluation.session_scores import SessionScores
+from spanscore.evaluation.session_scores import BatchScores
 from spanscore.store.reading import StoredSessions
 from spanscore.telemetry import Meter, declared
-from spanscore.workers.messages import Failed
+from spanscore.workers.messages import Failed, Scored
 from spanscore.workers.pool import WorkerDiedError, WorkerPool
 from spanscore.workers.reading import KillsWorkersError, ReadFailedError
 
 _TRIES = 3
 """How often a session is evaluated by itself before it is held to be what kills the processes."""
-
-
-class _ForServerError(Exception):
-    """A worker process could not send what it found."""
 
 
 class SessionsElsewhere:
@@ -22,39 +18,53 @@ class SessionsElsewhere:
         self._pool = pool
         self._meter = meter
 
-    async def session_scores(self, stored: StoredSessions) -> list[SessionScores] | None:
-        """The scores of each session; None where the server has to evaluate them.
+    async def session_scores(self, stored: StoredSessions) -> BatchScores:
+        """The scores of sessions; one that cannot be evaluated costs the others nothing.
 
-        Raises KillsWorkersError where processes died on one again and again, ReadFailedError with
-        an error of theirs.
+        Where the process dies, or an error ends the batch, each session is evaluated by itself.
         """
+        found = BatchScores()
         try:
-            return await self._each(stored)
-        except _ForServerError:
-            return None
+            scored = await self._pool.score(stored)
+        except Exception:  # noqa: BLE001 - such as WorkerDiedError: one session may be the cause
+            await self._one_by_one(stored, found)
+            return found
+        if _is_error(scored) and len(stored.keys) > 1:
+            await self._one_by_one(stored, found)
+        else:
+            self._add(stored, scored, found)
+        return found
 
-    async def _each(self, stored: StoredSessions) -> list[SessionScores]:
-        try:
-            return await self._scored(stored)
-        except WorkerDiedError:  # one of them may have killed it
-            return [x for one in stored.one_by_one() for x in await self._alone(one)]
+    async def _one_by_one(self, stored: StoredSessions, found: BatchScores) -> None:
+        for one in stored.one_by_one():
+            self._add(one, await self._alone(one), found)
 
-    async def _alone(self, stored: StoredSessions) -> list[SessionScores]:
+    async def _alone(self, stored: StoredSessions) -> Scored | Failed | Exception:
         for _ in range(_TRIES):
             try:
-                return await self._scored(stored)
+                return await self._pool.score(stored)
             except WorkerDiedError:
                 continue
-        raise KillsWorkersError(
-            f"{_TRIES} worker processes died while they evaluated session {stored.keys[0]!r}"
-        )
+            except Exception as error:  # noqa: BLE001 - one session must not stop the others
+                return error
+        return KillsWorkersError(f"{_TRIES} worker processes died while they evaluated it")
 
-    async def _scored(self, stored: StoredSessions) -> list[SessionScores]:
-        scored = await self._pool.score(stored)
-        if isinstance(scored, Failed) and scored.is_for_server:
-            raise _ForServerError
-        if isinstance(scored, Failed):
-            raise ReadFailedError(scored.error, scored.traceback)
-        for labels in scored.decisions:
-            self._meter.add(declared.RULES_DECISIONS, **labels)
-        return list(scored.scores)
+    def _add(
+        self, stored: StoredSessions, scored: Scored | Failed | Exception, found: BatchScores
+    ) -> None:
+        """Add to `found` what became of sessions."""
+        if isinstance(scored, Scored):
+            found.scores += scored.scores
+            for labels in scored.decisions:
+                self._meter.add(declared.RULES_DECISIONS, **labels)
+        elif isinstance(scored, Exception):
+            found.failed[stored.keys[0]] = scored
+        elif scored.is_for_server:
+            found.for_server.append(stored)
+        else:
+            found.failed[stored.keys[0]] = ReadFailedError(scored.error, scored.traceback)
+
+
+def _is_error(scored: Scored | Failed) -> bool:
+    """Whether a session of the batch, which one is not known, cannot be evaluated."""
+    return isinstance(scored, Failed) and not scored.is_for_server
