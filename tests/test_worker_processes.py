@@ -2,12 +2,18 @@
 
 import importlib
 import os
+import pickle
 import signal
+import struct
+import subprocess
+import sys
+import threading
 from concurrent.futures import CancelledError
 from pathlib import Path
 
 import pytest
 
+from spanscore import worker_processes
 from spanscore.errors import InputError
 from spanscore.worker_processes import WorkerDiedError, WorkerPool
 
@@ -79,3 +85,36 @@ def test_closing_ends_the_processes_whatever_they_do(calls, pool):
 def test_nothing_is_called_after_closing(calls, pool):
     pool.close()
     assert pool.submit(abs, -1, about="a number").cancelled()
+
+
+def test_a_process_that_was_about_to_start_at_closing_is_ended(calls, pool, monkeypatch):
+    started, is_starting, is_closed = [], threading.Event(), threading.Event()
+    start = worker_processes._started
+
+    def start_after_closing():
+        is_starting.set()
+        is_closed.wait()
+        started.append(start())
+        return started[0]
+
+    monkeypatch.setattr(worker_processes, "_started", start_after_closing)
+    monkeypatch.setattr(worker_processes, "_END_S", 0)
+    waiting = pool.submit(calls.wait_for_ever, about="nothing")
+    is_starting.wait()
+    pool.close()
+    is_closed.set()
+    with pytest.raises(CancelledError):
+        waiting.result(timeout=10)
+    assert started[0].poll() is not None
+
+
+def test_a_process_whose_results_nobody_reads_any_more_ends_without_a_word():
+    command = [sys.executable, "-c", "from spanscore.worker_processes import serve; serve()"]
+    messages = [pickle.dumps(x) for x in (sys.path, (abs, (-1,)))]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        process.stdout.close()
+        process.stdin.write(b"".join(struct.pack("!Q", len(x)) + x for x in messages))
+        process.stdin.close()
+        assert (process.stderr.read(), process.wait()) == (b"", 0)

@@ -23,6 +23,9 @@ _LENGTH = struct.Struct("!Q")
 _TRIES = 2
 """How often a call is made whose process dies: what killed it may not have been the call."""
 
+MAX_WORKERS = 256
+"""Processes that a pool is to have at most: each has a thread of its own here."""
+
 _END_S = 5.0
 """How long a process may take to end once it was asked to."""
 
@@ -151,6 +154,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_stopped = False
 
     @property
     def process_id(self) -> int | None:
@@ -161,13 +165,20 @@ class _Worker:
     def answer(self, call: object) -> Any:
         """What a call gives.
 
-        Raises EOFError or BrokenPipeError where the process ended meanwhile.
+        Raises EOFError or BrokenPipeError where the process ended meanwhile, and CancelledError
+        where it was stopped before it began.
         """
-        if self._process is None:
-            self._process = _started()
-            _send(self._process.stdin, sys.path)
-        _send(self._process.stdin, call)
-        return _receive(self._process.stdout)
+        process = self._process or self._start()
+        _send(process.stdin, call)
+        return _receive(process.stdout)
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        process = self._process = _started()
+        if self._is_stopped:  # while the process was started: `stop` saw none
+            self.stop()
+            raise CancelledError
+        _send(process.stdin, sys.path)
+        return process
 
     def ended(self) -> str:
         """How the process ended, in words; the next call starts another one."""
@@ -183,7 +194,8 @@ class _Worker:
         return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
     def stop(self) -> None:
-        """End the process, whatever it does."""
+        """End the process, whatever it does; no other one is started."""
+        self._is_stopped = True
         process = self._process
         if process is not None:
             process.kill()
@@ -212,14 +224,18 @@ def serve() -> None:
 
     What a function itself prints goes to standard error.
     """
-    with os.fdopen(os.dup(0), "rb") as calls, os.fdopen(os.dup(1), "wb") as results:
+    with (
+        # Around the streams: closing writes what the pipe did not take, and fails once more.
+        contextlib.suppress(EOFError, BrokenPipeError),
+        os.fdopen(os.dup(0), "rb") as calls,
+        os.fdopen(os.dup(1), "wb") as results,
+    ):
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         os.dup2(2, 1)
         sys.path[:] = _receive(calls)
-        with contextlib.suppress(EOFError, BrokenPipeError):
-            while True:
-                _write(results, _outcome(*_receive(calls)))
+        while True:
+            _write(results, _outcome(*_receive(calls)))
 
 
 def _outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:

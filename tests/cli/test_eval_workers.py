@@ -135,3 +135,9 @@ def test_ctrl_c_keeps_what_was_scored_and_the_exit_code_is_that_of_one_process(
 def test_a_number_of_workers_that_is_none_is_refused(capsys):
     assert main(["eval", str(RECORDINGS), "--workers", "0"]) == 2
     assert "--workers: '0' is no number of processes; write 1 or more" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("workers", ["257", "40000"])
+def test_more_workers_than_threads_can_serve_are_refused(capsys, workers):
+    assert main(["eval", str(RECORDINGS), "--workers", workers]) == 2
+    assert "is too many processes; write 256 or less" in capsys.readouterr().err

@@ -32,7 +32,7 @@ from spanscore.offline import (
 from spanscore.offline.recordings import Recordings
 from spanscore.offline.scoring_in_workers import ScoringInWorkers, Setup
 from spanscore.offline.selection import asks_models, open_engine, require_providers
-from spanscore.worker_processes import WorkerPool, available_cores
+from spanscore.worker_processes import MAX_WORKERS, WorkerPool, available_cores
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--workers",
         metavar="N",
         type=_workers,
-        default=available_cores(),
+        default=min(available_cores(), MAX_WORKERS),
         help=(
             "read and score large files in up to N processes; 1: in this one (default: as many as"
             " it may use cores)"
@@ -148,6 +148,10 @@ def _workers(text: str) -> int:
     """The number of processes that `--workers` asks for."""
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no number of processes; write 1 or more")
+    if int(text) > MAX_WORKERS:
+        raise argparse.ArgumentTypeError(
+            f"{text} is too many processes; write {MAX_WORKERS} or less"
+        )
     return int(text)
 
 
