@@ -1,7 +1,6 @@
 """Read the jobs of a batch from the journal, in a worker process."""
 
 import logging
-import traceback
 from dataclasses import replace
 
 from spanscore import dialects, turns
@@ -54,4 +53,4 @@ class Answering:
                 _log.warning("%s", error)
                 return Failed(type(error).__name__, "", is_for_server=True)
             except Exception as error:  # noqa: BLE001 - one trace must not stop the others
-                return Failed(type(error).__name__, traceback.format_exc())
+                return Failed.by(error)

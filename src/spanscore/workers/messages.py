@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from spanscore.content import ContentNote
 from spanscore.embed.config import Config as Embedding
@@ -15,6 +15,7 @@ from spanscore.evaluation import Config as Evaluation
 from spanscore.evaluation.session_scores import SessionScores
 from spanscore.judge.config import Config as Judge
 from spanscore.telemetry import Config as Telemetry
+from spanscore.telemetry.logs import stack
 from spanscore.turn_scheduling import ReadJob, ReadResult
 
 LENGTH: Final = struct.Struct("<Q")
@@ -68,8 +69,9 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A task could not be done: the class of the error, and its traceback as text.
+    """A task could not be done: the class of the error, and where it was raised.
 
+    `traceback` is as log lines contain it: the frames, without texts that may quote a trace.
     `is_for_server`: the server can do it, since it is no fault of what the task is about. The
     journal could not be read, or what was found could not be sent.
     """
@@ -77,6 +79,11 @@ class Failed:
     error: str
     traceback: str
     is_for_server: bool = False
+
+    @classmethod
+    def by(cls, error: BaseException) -> Self:
+        """What failed by an error."""
+        return cls(type(error).__name__, stack(error))
 
 
 @dataclass(frozen=True, slots=True)

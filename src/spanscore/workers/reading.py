@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
+from spanscore.errors import SpanscoreError
 from spanscore.turn_scheduling import ReadJob, ReadResult
 
 Read: TypeAlias = ReadResult | Exception
@@ -21,15 +22,18 @@ class JobReading(Protocol):
         ...
 
 
-class ReadFailedError(Exception):
-    """Another process could not read a job: the class of its error, and its traceback."""
+class ReadFailedError(SpanscoreError):
+    """Another process could not read a job: the class of its error, and where it was raised.
+
+    Log lines contain its text: `traceback` must not quote a trace.
+    """
 
     def __init__(self, error: str, traceback: str) -> None:
         super().__init__(f"{error} in a worker process\n{traceback}")
         self.error = error
 
 
-class KillsWorkersError(Exception):
+class KillsWorkersError(SpanscoreError):
     """Worker processes died each time that they read a job."""
 
 

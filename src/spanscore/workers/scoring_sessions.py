@@ -1,7 +1,6 @@
 """Evaluate sessions as they are stored, in a worker process."""
 
 import asyncio
-import traceback
 
 from spanscore.embed import open_embedder
 from spanscore.evaluation import Engine
@@ -49,7 +48,7 @@ class ScoringSessions:
             scores = self._loop.run(self._all(stored))
             return Scored(scores, self._decisions.take())
         except Exception as error:  # noqa: BLE001 - the server says which sessions these are
-            return Failed(type(error).__name__, traceback.format_exc())
+            return Failed.by(error)
 
     async def _all(self, stored: StoredSessions) -> list[SessionScores]:
         return [await session_scores(self._engine, found) for found in stored.decoded()]
