@@ -5,6 +5,8 @@ import contextlib
 import json
 import re
 import socket
+import ssl
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -16,7 +18,7 @@ import trustme
 from spanscore.api.calling import Caller
 from spanscore.api.http_connections import MAX_REQUEST_BYTES, Limits
 from spanscore.api.http_listening import HttpListener
-from spanscore.api.http_server import HttpServer, _Front, openapi_document
+from spanscore.api.http_server import HttpServer, _Front, _Uvicorn, openapi_document
 from spanscore.api.json_nulls import refuse_null_lists
 from spanscore.api.runs import RunService
 from spanscore.api.scores import ScoreService
@@ -381,36 +383,95 @@ def test_a_stream_that_is_asked_for_as_a_single_answer_is_told_what_to_send():
     assert (status, "application/connect+json" in error["message"]) == (415, True)
 
 
-def test_it_is_reached_over_tls(tmp_path):
+def _certified(folder):
+    """The TLS settings of a certificate for localhost, and a client's context that trusts it."""
     ca = trustme.CA()
     issued = ca.issue_cert("localhost")
-    issued.cert_chain_pems[0].write_to_path(tmp_path / "cert")
-    issued.private_key_pem.write_to_path(tmp_path / "key")
-    import ssl
-
+    issued.cert_chain_pems[0].write_to_path(folder / "cert")
+    issued.private_key_pem.write_to_path(folder / "key")
     context = ssl.create_default_context()
     ca.configure_trust(context)
-    with _serving(tls={"cert_file": tmp_path / "cert", "key_file": tmp_path / "key"}) as url:
+    return {"cert_file": folder / "cert", "key_file": folder / "key"}, context
+
+
+def test_it_is_reached_over_tls(tmp_path):
+    tls, context = _certified(tmp_path)
+    with _serving(tls=tls) as url:
         assert _ask(url + LIST, context=context)[0] == 200
 
 
-async def _answer_of_a_listener():
-    listener = HttpListener(ApiHttp(endpoint="127.0.0.1:0"), [Scores()], Caller())
+async def _answer_of_a_listener(context=None, before=lambda: None, **config):
+    """What the first connection is answered; `before` is called once the listener listens."""
+    listener = HttpListener(
+        ApiHttp(endpoint="127.0.0.1:0", **config), [Scores()], Caller(), retry_after_s=0
+    )
     await listener.start()
     try:
-        return await asyncio.to_thread(_ask_health, listener.port)
+        before()
+        return await asyncio.to_thread(_ask_health, listener.port, context)
     finally:
         await listener.stop()
         await listener.stop()
 
 
-def _ask_health(port):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=30) as answer:
+def _ask_health(port, context=None):
+    url = f"http://127.0.0.1:{port}" if context is None else f"https://localhost:{port}"
+    with urllib.request.urlopen(f"{url}/healthz", timeout=30, context=context) as answer:
         return json.loads(answer.read())
 
 
 def test_the_first_connection_is_answered_though_the_server_is_made_for_it():
     assert asyncio.run(_answer_of_a_listener()) == {"status": "SERVING"}
+
+
+def test_the_first_connection_is_answered_while_the_certificate_is_being_renewed(tmp_path):
+    tls, context = _certified(tmp_path)
+    answer = _answer_of_a_listener(context, tls["cert_file"].unlink, tls=tls)
+    assert asyncio.run(answer) == {"status": "SERVING"}
+
+
+class _FailingStart:
+    """Stands for `_Uvicorn.startup`, which fails so many times."""
+
+    def __init__(self, monkeypatch, times=sys.maxsize):
+        self._left, self._startup = times, _Uvicorn.startup
+        monkeypatch.setattr(_Uvicorn, "startup", lambda server, sockets: self(server, sockets))
+
+    async def __call__(self, server, sockets):
+        if self._left:
+            self._left -= 1
+            raise OSError("too many open files")
+        await self._startup(server, sockets)
+
+
+def test_a_start_that_fails_ends_the_waiting_with_its_error(monkeypatch):
+    _FailingStart(monkeypatch)
+    server = HttpServer(ApiHttp(endpoint="127.0.0.1:0"), [Scores()], Caller())
+    with pytest.raises(OSError, match="too many open files"):
+        asyncio.run(asyncio.wait_for(server.start(), 10))
+
+
+def test_a_connection_waits_for_a_server_that_could_not_be_made_at_once(monkeypatch, caplog):
+    _FailingStart(monkeypatch, times=2)
+    assert asyncio.run(_answer_of_a_listener()) == {"status": "SERVING"}
+    assert caplog.text.count("cannot answer (OSError: too many open files)") == 2
+
+
+def test_a_listener_whose_server_cannot_be_made_can_be_stopped(monkeypatch, caplog):
+    _FailingStart(monkeypatch)
+
+    async def connect_and_stop():
+        listener = HttpListener(ApiHttp(endpoint="127.0.0.1:0"), [Scores()], Caller())
+        await listener.start()
+        _, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+        while not caplog.records:
+            await asyncio.sleep(0)
+        await listener.stop()
+        writer.close()
+        return listener.port
+
+    port = asyncio.run(asyncio.wait_for(connect_and_stop(), 10))
+    socket.create_server(("127.0.0.1", port)).close()
 
 
 def test_a_listener_to_which_nobody_has_connected_can_be_stopped():

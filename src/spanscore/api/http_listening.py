@@ -5,6 +5,7 @@ connection comes.
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _BACKLOG: Final = 512
+_RETRY_AFTER_S: Final = 5.0
 PAGE: Final = "/ui/"
 """The path of the page that people open in a browser."""
 
@@ -28,12 +30,22 @@ PAGE: Final = "/ui/"
 class HttpListener:
     """All services as JSON over HTTP, at one address, from `start` to `stop`."""
 
-    def __init__(self, config: ApiHttp, servicers: Sequence[Servicer], caller: Caller) -> None:
+    def __init__(
+        self,
+        config: ApiHttp,
+        servicers: Sequence[Servicer],
+        caller: Caller,
+        retry_after_s: float = _RETRY_AFTER_S,
+    ) -> None:
+        """A server that could not be made is made again after `retry_after_s` seconds."""
         self._config = config
         self._servicers = servicers
         self._caller = caller
+        self._retry_after_s = retry_after_s
+        self._tls: ssl.SSLContext | None = None
         self._bound: socket.socket | None = None
-        self._serving: asyncio.Task[HttpServer] | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._server: HttpServer | None = None
         self.port = 0
         """The port it listens on, from `start` on."""
 
@@ -42,37 +54,63 @@ class HttpListener:
 
         Raises ConfigError where the endpoint cannot be bound or a certificate not be used.
         """
-        if self._config.tls is not None:
-            http_context(self._config.tls, "api.http.tls")
+        self._tls = tls_context(self._config)
         self._bound = bind(self._config.endpoint)
         self.port = self._bound.getsockname()[1]
-        asyncio.get_running_loop().add_reader(self._bound, self._connected)
+        self._await_connection()
         url = f"{'http' if self._config.tls is None else 'https'}://{self._config.endpoint}"
         _log.info("the API listens on %s, its page is %s%s", url, url, PAGE)
 
     async def stop(self) -> None:
         """Stop listening; requests under way have a second to end. May be called again."""
-        if self._bound is None:
+        bound, self._bound = self._bound, None
+        if bound is None:
             return
-        if self._serving is None:
-            asyncio.get_running_loop().remove_reader(self._bound)
-            self._bound.close()
+        if self._starting is not None:
+            await self._starting
+        if self._server is not None:
+            await self._server.stop()
         else:
-            await (await self._serving).stop()
-        self._bound = None
+            asyncio.get_running_loop().remove_reader(bound)
+            bound.close()
 
-    def _connected(self) -> None:
-        """A first connection waits to be accepted: the server takes it, and all that follow."""
+    def _await_connection(self) -> None:
         if self._bound is not None:
-            asyncio.get_running_loop().remove_reader(self._bound)
-            self._serving = asyncio.create_task(self._serve(self._bound))
+            asyncio.get_running_loop().add_reader(self._bound, self._connected, self._bound)
 
-    async def _serve(self, bound: socket.socket) -> "HttpServer":
-        from spanscore.api.http_server import HttpServer  # noqa: PLC0415 - see the module
+    def _connected(self, bound: socket.socket) -> None:
+        """A first connection waits to be accepted: the server takes it, and all that follow."""
+        asyncio.get_running_loop().remove_reader(bound)
+        self._starting = asyncio.create_task(self._serve(bound))
 
-        server = HttpServer(self._config, self._servicers, self._caller)
-        await server.start(bound)
-        return server
+    async def _serve(self, bound: socket.socket) -> None:
+        """Make the server. Where that fails, the connections wait for the next attempt."""
+        try:
+            from spanscore.api.http_server import HttpServer  # noqa: PLC0415 - see the module
+
+            server = HttpServer(self._config, self._servicers, self._caller)
+            await server.start(bound, self._tls)
+        except Exception as error:  # noqa: BLE001 - files and libraries of others are read
+            _log.error(  # noqa: TRY400 - the first line has the cause
+                "the API over HTTP on %s cannot answer (%s: %s); connections wait, and it is tried"
+                " again in %g s; if this goes on, install spanscore[api] anew and restart",
+                self._config.endpoint,
+                type(error).__name__,
+                error,
+                self._retry_after_s,
+                exc_info=error,
+            )
+            asyncio.get_running_loop().call_later(self._retry_after_s, self._await_connection)
+        else:
+            self._server = server
+
+
+def tls_context(config: ApiHttp) -> ssl.SSLContext | None:
+    """The context of the server; None without TLS.
+
+    Raises ConfigError where a certificate cannot be used.
+    """
+    return None if config.tls is None else http_context(config.tls, "api.http.tls")
 
 
 def bind(endpoint: str) -> socket.socket:

@@ -13,6 +13,7 @@ import ipaddress
 import json
 import logging
 import socket
+import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
@@ -22,13 +23,12 @@ from uvicorn import Config, Server
 
 from spanscore.api.calling import Caller, Headers, Refusal
 from spanscore.api.http_connections import MAX_REQUEST_BYTES, Connection, Limits
-from spanscore.api.http_listening import bind
+from spanscore.api.http_listening import bind, tls_context
 from spanscore.api.page_files import File, page_files
 from spanscore.api.servicer import Method, Servicer, methods
 from spanscore.config import ApiHttp
 from spanscore.receive.auth import Scope
 from spanscore.receive.server import is_loopback
-from spanscore.receive.tls import http_context
 
 _log = logging.getLogger(__name__)
 
@@ -77,11 +77,18 @@ class HttpServer:
         self.port = 0
         """The port it listens on, from `start` on."""
 
-    async def start(self, bound: socket.socket | None = None) -> None:
-        """Serve on a socket that listens; without one, on one of its own.
+    async def start(
+        self, bound: socket.socket | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
+        """Serve on a socket that listens, with `tls` where it is given; without a socket, on one of
+        its own, with the configured certificate.
 
-        Raises ConfigError where the endpoint cannot be bound or a certificate not be used.
+        Raises ConfigError where the endpoint cannot be bound or a certificate not be used, and what
+        uvicorn raises.
         """
+        if bound is None:
+            tls = tls_context(self._config)
+            bound = bind(self._config.endpoint)
         settings = Config(
             self._app,
             log_config=None,
@@ -94,13 +101,15 @@ class HttpServer:
             timeout_graceful_shutdown=1,
         )
         settings.load()
-        if self._config.tls is not None:
-            settings.ssl = http_context(self._config.tls, "api.http.tls")
-        bound = bound or bind(self._config.endpoint)
+        settings.ssl = tls
         self.port = bound.getsockname()[1]
         self._server = _Uvicorn(settings)
         self._serving = asyncio.create_task(self._server.serve([bound]))
-        await self._server.listening.wait()
+        listening = asyncio.create_task(self._server.listening.wait())
+        await asyncio.wait({self._serving, listening}, return_when=asyncio.FIRST_COMPLETED)
+        listening.cancel()
+        if self._serving.done():
+            await self._serving  # raises what it failed of
 
     async def stop(self) -> None:
         """Stop listening; requests under way have a second to end. May be called again."""
