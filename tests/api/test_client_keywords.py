@@ -175,6 +175,28 @@ CALLS = [
             "updateMask": "displayName,schedule.cron,schedule.everyS,watch.floor,watch.reference",
         },
     ),
+    (
+        "monitors",
+        "update",
+        ("m",),
+        {"tolerance": 0.05},
+        "UpdateMonitor",
+        {
+            "monitor": {"name": "monitors/m", "watch": {"reference": {"tolerance": 0.05}}},
+            "updateMask": "watch.reference.tolerance",
+        },
+    ),
+    (
+        "monitors",
+        "update",
+        ("m",),
+        {"reference_sessions": 50},
+        "UpdateMonitor",
+        {
+            "monitor": {"name": "monitors/m", "watch": {"reference": {"sessions": 50}}},
+            "updateMask": "watch.floor,watch.reference.sessions",
+        },
+    ),
     ("monitors", "get", ("m",), {}, "GetMonitor", {"name": "monitors/m"}),
     ("monitors", "list", (), {}, "ListMonitors", {}),
     (

@@ -430,42 +430,47 @@ def test_the_first_connection_is_answered_while_the_certificate_is_being_renewed
     assert asyncio.run(answer) == {"status": "SERVING"}
 
 
-class _FailingStart:
-    """Stands for `_Uvicorn.startup`, which fails so many times."""
+@pytest.fixture
+def failing_start(monkeypatch):
+    """Lets uvicorn's start fail so many times; gives the event of such a failure."""
 
-    def __init__(self, monkeypatch, times=sys.maxsize):
-        self._left, self._startup = times, _Uvicorn.startup
-        monkeypatch.setattr(_Uvicorn, "startup", lambda server, sockets: self(server, sockets))
+    def fail(times=sys.maxsize):
+        left, failed, startup = iter(range(times)), asyncio.Event(), _Uvicorn.startup
 
-    async def __call__(self, server, sockets):
-        if self._left:
-            self._left -= 1
+        async def start(server, sockets):
+            if next(left, None) is None:
+                await startup(server, sockets)
+                return
+            failed.set()
             raise OSError("too many open files")
-        await self._startup(server, sockets)
+
+        monkeypatch.setattr(_Uvicorn, "startup", start)
+        return failed
+
+    return fail
 
 
-def test_a_start_that_fails_ends_the_waiting_with_its_error(monkeypatch):
-    _FailingStart(monkeypatch)
+def test_a_start_that_fails_ends_the_waiting_with_its_error(failing_start):
+    failing_start()
     server = HttpServer(ApiHttp(endpoint="127.0.0.1:0"), [Scores()], Caller())
     with pytest.raises(OSError, match="too many open files"):
         asyncio.run(asyncio.wait_for(server.start(), 10))
 
 
-def test_a_connection_waits_for_a_server_that_could_not_be_made_at_once(monkeypatch, caplog):
-    _FailingStart(monkeypatch, times=2)
+def test_a_connection_waits_for_a_server_that_could_not_be_made_at_once(failing_start, caplog):
+    failing_start(times=2)
     assert asyncio.run(_answer_of_a_listener()) == {"status": "SERVING"}
     assert caplog.text.count("cannot answer (OSError: too many open files)") == 2
 
 
-def test_a_listener_whose_server_cannot_be_made_can_be_stopped(monkeypatch, caplog):
-    _FailingStart(monkeypatch)
+def test_a_listener_whose_server_cannot_be_made_can_be_stopped(failing_start):
+    failed = failing_start()
 
     async def connect_and_stop():
         listener = HttpListener(ApiHttp(endpoint="127.0.0.1:0"), [Scores()], Caller())
         await listener.start()
         _, writer = await asyncio.open_connection("127.0.0.1", listener.port)
-        while not caplog.records:
-            await asyncio.sleep(0)
+        await failed.wait()
         await listener.stop()
         writer.close()
         return listener.port

@@ -132,6 +132,12 @@ def test_a_monitor_is_shown_with_what_it_does(monitors, created):
         assert line in printed.out
 
 
+def test_an_update_of_the_tolerance_keeps_the_number_of_first_sessions(monitors, created):
+    created("mine", "--watch", METRIC, "--reference", "50", "--tolerance", "0.1")
+    _, printed = monitors("update", "mine", "--tolerance", "0.05", "--json")
+    assert json.loads(printed.out)["watch"]["reference"] == {"sessions": 50, "tolerance": 0.05}
+
+
 def test_an_update_changes_what_its_options_name(monitors, created):
     created(
         "mine", "--watch", METRIC, "--floor", "0.5", "--every", "1h", "--watch-agent", "planner"

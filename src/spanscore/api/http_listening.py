@@ -91,7 +91,7 @@ class HttpListener:
             server = HttpServer(self._config, self._servicers, self._caller)
             await server.start(bound, self._tls)
         except Exception as error:  # noqa: BLE001 - files and libraries of others are read
-            _log.error(  # noqa: TRY400 - the first line has the cause
+            _log.error(
                 "the API over HTTP on %s cannot answer (%s: %s); connections wait, and it is tried"
                 " again in %g s; if this goes on, install spanscore[api] anew and restart",
                 self._config.endpoint,

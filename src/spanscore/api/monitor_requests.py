@@ -1,6 +1,6 @@
 """Requests of MonitorService made from keywords, for both clients."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, TypedDict
 
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -106,12 +106,15 @@ _WATCH: Final = (
 _SCHEDULE: Final = ("every_s", "cron", "time_zone", "jitter_s", "catch_up")
 _REFERENCE: Final = {"reference_sessions": "sessions", "tolerance": "tolerance"}
 _RUN: Final = ("look_back_s", "everything", "only_if_changed")
-_INSTEAD: Final = (
-    {"watch.floor", "watch.reference"},
-    {"schedule.every_s", "schedule.cron"},
-    {"run.look_back_s", "run.everything"},
-)
-"""Of each of these a monitor has at most one: where one is set, an update clears the other."""
+_TAKES_PLACE_OF: Final = {
+    "watch.floor": "watch.reference",
+    "watch.reference.sessions": "watch.floor",
+    "schedule.every_s": "schedule.cron",
+    "schedule.cron": "schedule.every_s",
+    "run.look_back_s": "run.everything",
+    "run.everything": "run.look_back_s",
+}
+"""Where an update sets a field, it clears the one that a monitor cannot have beside it."""
 
 
 def create_request(
@@ -130,10 +133,17 @@ def update_request(monitor: str, wanted: MonitorOptions, etag: str) -> pb.Update
     """
     changed = _monitor(wanted)
     changed.name, changed.etag = named("monitors", monitor), etag
-    paths = set(_paths(wanted))
-    for either in _INSTEAD:
-        paths |= either if either & paths else set()
-    return pb.UpdateMonitorRequest(monitor=changed, update_mask=FieldMask(paths=sorted(paths)))
+    mask = with_cleared(_paths(wanted))
+    return pb.UpdateMonitorRequest(monitor=changed, update_mask=mask)
+
+
+def with_cleared(paths: Iterable[str]) -> FieldMask:
+    """The mask of an update that sets these fields, and clears those that they take the place
+    of.
+    """
+    given = set(paths)
+    cleared = {_TAKES_PLACE_OF[x] for x in given if x in _TAKES_PLACE_OF}
+    return FieldMask(paths=sorted(given | cleared))
 
 
 def _monitor(wanted: MonitorOptions) -> pb.Monitor:
@@ -172,7 +182,7 @@ def _paths(wanted: MonitorOptions) -> Iterator[str]:
         elif name == "run":
             yield from ("run.target", "run.measure", "run.budget", "run.export")
         elif name in _REFERENCE:
-            yield "watch.reference"
+            yield f"watch.reference.{_REFERENCE[name]}"
         else:
             part = (
                 "watch"

@@ -19,12 +19,6 @@ if TYPE_CHECKING:
     )
 
 _OVERLAPS = ("skip", "queue", "cancel_previous")
-_EXCLUSIVE = (
-    ("schedule.every_s", "schedule.cron"),
-    ("watch.floor", "watch.reference"),
-    ("run.look_back_s", "run.everything"),
-)
-"""Fields of which one takes the place of the other."""
 
 
 def add_create(parser: argparse.ArgumentParser) -> None:
@@ -77,11 +71,9 @@ def changed(monitor: "Monitor", clear: list[str]) -> list[str]:
     """The paths of what a monitor's options give, of what that takes the place of, and of what is
     to be cleared.
     """
-    paths = [*_paths(monitor), *clear]
-    for one, other in (*_EXCLUSIVE, *((y, x) for x, y in _EXCLUSIVE)):
-        if any(path == one or path.startswith(f"{one}.") for path in paths):
-            paths.append(other)
-    return paths
+    from spanscore.api.monitor_requests import with_cleared  # noqa: PLC0415 - as above
+
+    return [*with_cleared(_paths(monitor)).paths, *clear]
 
 
 def _add_fields(parser: argparse.ArgumentParser) -> None:
