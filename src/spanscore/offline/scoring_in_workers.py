@@ -99,16 +99,15 @@ def _score_traces(
 ) -> list[ScoredElsewhere]:
     opened = _opened(setup)
 
-    async def score() -> list[ScoredElsewhere]:
-        found: list[ScoredElsewhere] = []
-        for trace, earlier in given:
-            evaluations = await opened.engine.evaluate_trace(
-                trace, opened.measured, earlier=earlier
-            )
-            found.append(_elsewhere(opened, trace, evaluations))
-        return found
+    async def score(trace: AgentTrace, earlier: Sequence[AgentTrace]) -> ScoredElsewhere:
+        evaluations = await opened.engine.evaluate_trace(trace, opened.measured, earlier=earlier)
+        return _elsewhere(opened, trace, evaluations)
 
-    return opened.runner.run(score())
+    async def score_all() -> list[ScoredElsewhere]:
+        # All at once: a metric of the user's own may wait, such as for an HTTP server.
+        return await asyncio.gather(*(score(trace, earlier) for trace, earlier in given))
+
+    return opened.runner.run(score_all())
 
 
 def _score_session(setup: bytes, found: SessionRecords) -> tuple[Session, ScoredElsewhere]:

@@ -1,0 +1,66 @@
+"""Traces that a worker process is given in one call: how they are scored beside one another."""
+
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+
+from spanscore import config
+from spanscore.evaluation import Overrides
+from spanscore.offline.recordings import Recordings
+from spanscore.offline.scoring_in_workers import ScoringInWorkers, Setup
+
+FOLDER = Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-ai"
+
+PLUGIN = """
+import asyncio
+import spanscore
+
+all_are_under_way = asyncio.Barrier({count})
+
+@spanscore.metric(timeout_s=2)
+async def waits_for_all(trace) -> float:
+    await all_are_under_way.wait()
+    return 1.0
+"""
+
+
+class ThisProcess:
+    """Stands for a pool: makes each call at once, in this process."""
+
+    count = 1
+
+    def submit(self, function, *arguments, about):
+        result = Future()
+        result.set_result(function(*arguments))
+        return result
+
+
+def shown(trace, _evaluations):
+    return trace.id
+
+
+@pytest.fixture
+def traces():
+    [found] = Recordings([FOLDER]).batches()
+    return found
+
+
+@pytest.fixture
+def scored(tmp_path, traces):
+    """What one call gives for all traces, each of which waits until all are being scored."""
+    (tmp_path / "own.py").write_text(PLUGIN.format(count=len(traces)))
+    settings = config.parse(
+        "evaluation: {plugins: [./own.py], metrics: {waits_for_all: {}}}", folder=tmp_path
+    )
+    setup = Setup(settings, tmp_path, Overrides(("waits_for_all",)), shown)
+    return ScoringInWorkers(ThisProcess(), setup).traces([(x, ()) for x in traces]).result()
+
+
+def test_metrics_that_wait_are_under_way_together_for_all_traces_of_a_call(scored, traces):
+    values = [x.outcome.value for found in scored for x in found.evaluations]
+    assert values == [1.0] * len(traces)
+
+
+def test_the_scores_of_a_call_are_in_the_order_of_its_traces(scored, traces):
+    assert [x.shown for x in scored] == [x.id for x in traces]
