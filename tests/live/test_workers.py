@@ -20,11 +20,16 @@ DEADLINE_S = 300
 
 POISON = """
 import os
+import re
+from pathlib import Path
 from spanscore.dialects.reading import Dialect
 
 def read(span, context):
     if span.attributes["poison"] == "deadly":
         os._exit(9)
+    if span.attributes["poison"] == "endless":
+        Path(__file__).with_name("reading").touch()
+        re.match("(a+)+$", "a" * 64 + "b")  # keeps Python's lock for years
     return {}
 
 dialect = Dialect("poison", read, (b"poison",), keys=("poison",))
@@ -120,9 +125,9 @@ def test_a_worker_that_is_killed_under_load_loses_and_doubles_nothing(server, re
     }
 
 
-def test_a_trace_that_kills_workers_is_put_aside_and_others_are_scored(
-    server, recording, tmp_path, monkeypatch
-):
+@pytest.fixture
+def poison(tmp_path, monkeypatch):
+    """Puts the poison's attribute on a request's first span, and returns the span."""
     (tmp_path / "poison.py").write_text(POISON)
     (tmp_path / "poison-1.dist-info").mkdir()
     (tmp_path / "poison-1.dist-info/METADATA").write_text(
@@ -131,12 +136,19 @@ def test_a_trace_that_kills_workers_is_put_aside_and_others_are_scored(
     points = "[spanscore.dialects]\npoison = poison:dialect\n"
     (tmp_path / "poison-1.dist-info/entry_points.txt").write_text(points)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    def put(request, value):
+        span = request.resource_spans[0].scope_spans[0].spans[0]
+        span.attributes.add(key="poison").value.string_value = value
+        return span
+
+    return put
+
+
+def test_a_trace_that_kills_workers_is_put_aside_and_others_are_scored(server, recording, poison):
     running = server(workers=2).stop_clock().start()
-    recorded = recording("semconv/message-attributes")
-    requests = recorded.copies(3)
-    victim = requests[0]
-    span = victim.resource_spans[0].scope_spans[0].spans[0]
-    span.attributes.add(key="poison").value.string_value = "deadly"
+    requests = recording("semconv/message-attributes").copies(3)
+    span = poison(requests[0], "deadly")
     export(running, requests)
     running.run_clock()
     running.wait_until_finished(len(traces_of(requests)))
@@ -152,6 +164,20 @@ def test_a_trace_that_kills_workers_is_put_aside_and_others_are_scored(
 def test_the_workers_end_with_the_server(server, end):
     running = server(workers=2).start()
     opened = [os.pidfd_open(pid) for pid in pids(running)]
+    getattr(running, end)()
+    assert have_ended(opened)
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+def test_a_worker_that_c_code_keeps_busy_ends_with_the_server(
+    server, recording, poison, tmp_path, end
+):
+    running = server(workers=2, shutdown_timeout="2s").start()
+    opened = [os.pidfd_open(pid) for pid in pids(running)]
+    requests = recording("semconv/message-attributes").copies(1)
+    poison(requests[0], "endless")
+    export(running, requests)
+    running.wait_until(lambda _: (tmp_path / "reading").exists())
     getattr(running, end)()
     assert have_ended(opened)
 

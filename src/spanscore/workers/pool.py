@@ -175,11 +175,11 @@ class WorkerPool:
         return await sent.answer
 
     async def close(self) -> None:
-        """End the processes. Calling it again does nothing."""
+        """End the processes, and wait until they have ended. Calling it again does nothing."""
         running = [place.running for place in self._places if place.running is not None]
+        await asyncio.gather(*(x.end() for x in running))
         for place in self._places:
             place.running = None
-        await asyncio.gather(*(x.end() for x in running))
 
     async def _keep(self, place: _Place) -> None:
         """Serve the process of a place, for ever one after the other."""
@@ -227,11 +227,11 @@ class WorkerPool:
             await self._receive(place, running.reader, room)
         except (OSError, EOFError):
             code = await running.end()
+            place.running = None  # not sooner: `close` ends those that it finds
             self._report(running.process.pid, code)
         finally:
             sending.cancel()
             await asyncio.wait([sending])
-            place.running = None if place.running is running else place.running
             self._give_back(place)
         return time.monotonic() - running.since_s
 

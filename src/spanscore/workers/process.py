@@ -6,6 +6,7 @@ a supervisor sends to all processes of a server are for the server, which finish
 first.
 """
 
+import ctypes
 import gc
 import os
 import queue
@@ -23,9 +24,13 @@ from spanscore.workers.scoring_sessions import ScoringSessions
 _COLLECT_EVERY = 50_000
 """As in the server: objects between two collections."""
 
+_PR_SET_PDEATHSIG = 1
+"""From linux/prctl.h: the signal that a process gets when its parent dies."""
+
 
 def main(number: int) -> None:
     """Answer what comes through the socket with this file descriptor, for as long as it is open."""
+    _die_with_server()
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, signal.SIG_IGN)
     server = socket.socket(fileno=number)
@@ -44,6 +49,17 @@ def main(number: int) -> None:
             server.sendall(messages.encode_answer(answering.answers(message)))
         elif sessions is not None:
             server.sendall(messages.encode_answer(sessions.scored(message)))
+
+
+def _die_with_server() -> None:
+    """Have Linux kill this process when the server dies.
+
+    `_listen` cannot end the process while C code, such as a regular expression, keeps Python's
+    lock. A server that died before this call has sent nothing to work on: `_listen` ends the
+    process.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _listen(server: socket.socket, inbox: "queue.SimpleQueue[bytes]") -> None:
