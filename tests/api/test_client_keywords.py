@@ -76,6 +76,31 @@ CALLS = [
     ),
     (
         "scores",
+        "create",
+        (),
+        {
+            "metric": "helpful",
+            "trace_id": "t",
+            "scale": None,
+            "metadata": None,
+            "scope": None,
+            "source": None,
+        },
+        "CreateScore",
+        {"score": {"metric": "helpful", "traceId": "t", "evaluator": {"source": "human"}}},
+    ),
+    (
+        "scores",
+        "update",
+        ("a1",),
+        {"metadata": None, "scale": None},
+        "UpdateScore",
+        {"score": {"name": "scores/a1"}, "updateMask": "metadataJson,scale"},
+    ),
+    ("scores", "list", (), {"run": None}, "ListScores", {}),
+    ("analytics", "trend", (), {"unit": None}, "QueryScoreTrend", {"selection": {}}),
+    (
+        "scores",
         "update",
         ("a1",),
         {"label": "fail", "etag": "e"},
@@ -343,6 +368,27 @@ def test_a_keyword_that_there_is_not_is_named(noted):
         pytest.raises(TypeError, match=r"a list of scores has no 'metrics'.*'metric'"),
     ):
         client.scores.list(metrics="coherence")
+
+
+@pytest.mark.parametrize(
+    ("part", "method", "keywords", "problem"),
+    [
+        (
+            "scores",
+            "create",
+            {"metric": "m", "scope": "sessions"},
+            "scope='sessions': give 'trace'",
+        ),
+        ("monitors", "create", {"scope": "Session"}, "scope='Session': give 'trace' or 'session'"),
+        ("monitors", "create", {"every_s": 60.0, "overlap": "nope"}, "overlap='nope': give 'skip'"),
+        ("analytics", "trend", {"unit": "dy"}, "unit='dy': give 'hour', 'day'"),
+    ],
+)
+def test_a_value_that_a_keyword_cannot_have_is_named_with_those_that_it_can(
+    noted, part, method, keywords, problem
+):
+    with Client(noted[0]) as client, pytest.raises(ValueError, match=problem):
+        getattr(getattr(client, part), method)(**keywords)
 
 
 def test_many_scores_are_created_in_requests_of_a_thousand(noted):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypedDict
 
-from spanscore.api.client_keywords import fields, named
+from spanscore.api.client_keywords import fields, named, one_of
 from spanscore.api.v1 import analytics_service_pb2 as pb
 
 UnitName = Literal["hour", "day", "week", "month", "quarter", "year"]
@@ -75,6 +75,7 @@ def trend_request(wanted: Trend) -> pb.QueryScoreTrendRequest:
     """
     found = _selected(fields(wanted, Trend, "a trend"))
     if "unit" in found:
+        one_of("unit", found["unit"], UnitName)
         found["unit"] = pb.TimeUnit.Value(f"TIME_UNIT_{found['unit'].upper()}")
     return pb.QueryScoreTrendRequest(**found)
 

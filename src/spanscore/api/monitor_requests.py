@@ -5,7 +5,7 @@ from typing import Any, Final, Literal, TypedDict
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from spanscore.api.client_keywords import ScopeName, fields, named, scope_of
+from spanscore.api.client_keywords import ScopeName, fields, named, one_of, scope_of
 from spanscore.api.run_requests import RunOptions, run_of
 from spanscore.api.v1 import monitor_service_pb2 as pb
 
@@ -166,6 +166,7 @@ def _monitor(wanted: MonitorOptions) -> pb.Monitor:
 def _run(found: Mapping[str, Any]) -> pb.MonitorRun | None:
     options = _part(found, *_RUN)
     if "overlap" in found:
+        one_of("overlap", found["overlap"], OverlapName)
         options["overlap"] = pb.MonitorOverlap.Value(f"MONITOR_OVERLAP_{found['overlap'].upper()}")
     if "run" in found:
         run = run_of(found["run"])

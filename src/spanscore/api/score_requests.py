@@ -137,9 +137,10 @@ def update_request(score: str, wanted: ScoreContent, etag: str) -> pb.UpdateScor
     Raises TypeError for one that there is not.
     """
     content = _content(fields(wanted, ScoreContent, "the content of a score"))
+    paths = ("metadata_json" if name == "metadata" else name for name in wanted)
     return pb.UpdateScoreRequest(
         score=score_pb2.Score(name=named("scores", score), etag=etag, **content),
-        update_mask=FieldMask(paths=content),
+        update_mask=FieldMask(paths=paths),
     )
 
 
