@@ -31,7 +31,7 @@ class Pool:
 
     async def ask(self, tasks):
         self.asked.append(list(tasks))
-        return Answers([self.answer(task) for task in tasks], self.notes)
+        return Answers([self.answer(task) for task in tasks], [self.notes for _ in tasks])
 
     def health(self):
         return []
@@ -128,3 +128,16 @@ def test_what_was_noted_of_content_elsewhere_is_passed_on():
     note, notes = ContentNote(("shop", ("semconv",))), []
     read([job(1)], Pool(notes=[note]), notes=notes)
     assert notes == [note]
+
+
+def test_a_trace_that_is_read_once_more_as_referred_to_is_noted_once():
+    note, notes = ContentNote(("shop", ("semconv",))), []
+    read([job(1)], Pool(notes=[note]), Scheduler([job(1).trace_id]), notes)
+    assert notes == [note]
+
+
+def test_what_the_server_reads_itself_is_noted_there_alone():
+    note, notes = ContentNote(("shop", ("semconv",))), []
+    unsent = Failed("RecursionError", "", is_for_server=True)
+    read([job(1)], Pool(lambda _: unsent, notes=[note]), notes=notes)
+    assert notes == []

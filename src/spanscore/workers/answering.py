@@ -40,8 +40,8 @@ class Answering:
     def answers(self, batch: Batch) -> Answers:
         """What became of each task."""
         self._journal.checksums = batch.checksums
-        read = [self._answer(task) for task in batch.tasks]
-        return Answers(read, self._notes.take())
+        answered = [(self._answer(task), self._notes.take()) for task in batch.tasks]
+        return Answers([read for read, _ in answered], [notes for _, notes in answered])
 
     def _answer(self, task: Task) -> ReadResult | Failed:
         job = task.job

@@ -72,12 +72,23 @@ class InProcesses:
         if not tasks:
             return []
         answers = await self._pool.ask(tasks)
-        for note in answers.notes:
-            self._noted(note)
+        for task, read, notes in zip(tasks, answers.read, answers.notes, strict=True):
+            self._take_notes(task, read, notes)
         return [
             await self._taken(task.job, read)
             for task, read in zip(tasks, answers.read, strict=True)
         ]
+
+    def _take_notes(
+        self, task: Task, read: ReadResult | Failed, notes: Sequence[ContentNote]
+    ) -> None:
+        """Pass on what was noted of a trace, unless that is noted when it is read another time."""
+        if task.is_referred_to:  # it was read before as an ordinary trace
+            return
+        if isinstance(read, Failed) and read.is_for_server:
+            return
+        for note in notes:
+            self._noted(note)
 
     async def _taken(self, job: ReadJob, read: ReadResult | Failed) -> Read:
         if isinstance(read, ReadResult):

@@ -88,12 +88,12 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What became of the tasks of a batch, in their order; and what was noted of the content of
-    their traces.
+    """What became of the tasks of a batch, in their order; and of each, what was noted of the
+    content of its traces.
     """
 
     read: Sequence[ReadResult | Failed]
-    notes: Sequence[ContentNote]
+    notes: Sequence[Sequence[ContentNote]]
 
 
 @dataclass(frozen=True, slots=True)

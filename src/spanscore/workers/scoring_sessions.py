@@ -48,6 +48,7 @@ class ScoringSessions:
             scores = self._loop.run(self._all(stored))
             return Scored(scores, self._decisions.take())
         except Exception as error:  # noqa: BLE001 - the server says which sessions these are
+            self._decisions.take()  # they are made again where the sessions are evaluated again
             return Failed.by(error)
 
     async def _all(self, stored: StoredSessions) -> list[SessionScores]:
