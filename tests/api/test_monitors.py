@@ -255,6 +255,11 @@ def test_another_tenant_has_monitors_of_its_own(ask):
             "monitor.run.target.sampling.share",
             "less than",
         ),
+        (
+            {"run": {"target": {"filter": {"started_after_ns": 2**63}}}},
+            "monitor.run.target.filter.started_after_ns",
+            "before the year 2262",
+        ),
         ({"run": {"look_back_s": 60, "everything": True}}, "monitor.run", "not both"),
         ({"run": {"overlap": 9}}, "monitor.run.overlap", "none of its values"),
         (

@@ -123,6 +123,14 @@ WRONG = [
     (pb.Run(display_name="x" * 300), "run.display_name"),
     (pb.Run(target=pb.RunTarget(scope=7)), "run.target.scope"),
     (pb.Run(target=pb.RunTarget(where="score <")), "run.target.where"),
+    (
+        pb.Run(target=pb.RunTarget(filter=pb.TraceFilter(started_after_ns=2**63))),
+        "run.target.filter.started_after_ns",
+    ),
+    (
+        pb.Run(target=pb.RunTarget(filter=pb.TraceFilter(started_before_ns=2**63))),
+        "run.target.filter.started_before_ns",
+    ),
 ]
 
 

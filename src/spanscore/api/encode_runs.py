@@ -5,7 +5,7 @@ from typing import Any, Final
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
-from spanscore.api.requests import name_of
+from spanscore.api.requests import moment, name_of
 from spanscore.api.v1 import run_service_pb2 as pb
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, SCOPE_UNSPECIFIED, JudgeUsage
 from spanscore.control.estimating import Estimated
@@ -34,6 +34,8 @@ def spec_of(run: pb.Run) -> RunSpec:
         target["source"] = run.target.source
     if run.target.HasField("filter"):
         target["filter"] = _given(run.target.filter)
+        for field in ("started_after_ns", "started_before_ns"):
+            moment(getattr(run.target.filter, field), f"run.target.filter.{field}")
     measure = {
         **_given(run.measure),
         "options": {name: _object(x) for name, x in run.measure.options.items()},
