@@ -155,7 +155,7 @@ def test_a_trace_that_kills_workers_is_put_aside_and_others_are_scored(server, r
     assert running.state()["counters"]["traces_quarantined"] == 1
     running.stop()
     listed = running.run("quarantine").stdout
-    assert "3 worker processes died while they read it" in " ".join(listed.split())
+    assert "3 worker processes died while they worked on it" in " ".join(listed.split())
     scored = {x["traceId"] for x in running.exported("spans")}
     assert scored == {x.hex() for x in traces_of(requests)} - {span.trace_id.hex()}
 

@@ -29,6 +29,10 @@ class Pool:
         return self.score_one(stored)
 
 
+async def at_once(_seconds):
+    """Sleeps for no time."""
+
+
 def none_of(stored):
     return Scored([SessionScores([], []) for _ in stored.keys], [])
 
@@ -47,7 +51,8 @@ def dying(times):
 
 
 def scores(pool, meter=None):
-    return asyncio.run(SessionsElsewhere(pool, meter or Meter()).session_scores(TWO))
+    elsewhere = SessionsElsewhere(pool, meter or Meter(), sleep=at_once)
+    return asyncio.run(elsewhere.session_scores(TWO))
 
 
 @pytest.mark.parametrize("times", [0, 1, 3])

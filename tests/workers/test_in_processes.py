@@ -59,7 +59,12 @@ class Here:
 
 def reading(pool, scheduler=None, notes=None):
     noted = (lambda _: None) if notes is None else notes.append
-    return InProcesses(pool, scheduler or Scheduler(), here=Here(), noted=noted)
+    scheduler = scheduler or Scheduler()
+    return InProcesses(pool, scheduler, here=Here(), noted=noted, sleep=at_once)
+
+
+async def at_once(_seconds):
+    """Sleeps for no time."""
 
 
 def read(jobs, *arguments, **options):
@@ -109,7 +114,7 @@ def test_a_trace_on_which_processes_die_again_and_again_is_given_up_and_others_a
     first, second, third = read(jobs, dying(2, 100))
     assert (first.job, third.job) == (jobs[0], jobs[2])
     assert isinstance(second, KillsWorkersError)
-    assert reason(second) == "3 worker processes died while they read it"
+    assert reason(second) == "3 worker processes died while they worked on it"
 
 
 def test_an_error_comes_with_its_class_and_where_it_was_raised():

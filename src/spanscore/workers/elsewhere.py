@@ -1,21 +1,22 @@
 """Have worker processes evaluate sessions."""
 
+import asyncio
+
 from spanscore.evaluation.session_scores import BatchScores
 from spanscore.store.reading import StoredSessions
 from spanscore.telemetry import Meter, declared
+from spanscore.workers.lone_tries import Sleep, tried_alone
 from spanscore.workers.messages import Failed, Scored
-from spanscore.workers.pool import WorkerDiedError, WorkerPool
-from spanscore.workers.reading import KillsWorkersError, ReadFailedError
-
-_TRIES = 3
-"""How often a session is evaluated by itself before it is held to be what kills the processes."""
+from spanscore.workers.pool import WorkerPool
+from spanscore.workers.reading import ReadFailedError
 
 
 class SessionsElsewhere:
     """Evaluates sessions in the processes of a pool. Loses none where one dies."""
 
-    def __init__(self, pool: WorkerPool, meter: Meter) -> None:
+    def __init__(self, pool: WorkerPool, meter: Meter, *, sleep: Sleep = asyncio.sleep) -> None:
         self._pool = pool
+        self._sleep = sleep
         self._meter = meter
 
     async def session_scores(self, stored: StoredSessions) -> BatchScores:
@@ -40,14 +41,10 @@ class SessionsElsewhere:
             self._add(one, await self._alone(one), found)
 
     async def _alone(self, stored: StoredSessions) -> Scored | Failed | Exception:
-        for _ in range(_TRIES):
-            try:
-                return await self._pool.score(stored)
-            except WorkerDiedError:
-                continue
-            except Exception as error:  # noqa: BLE001 - one session must not stop the others
-                return error
-        return KillsWorkersError(f"{_TRIES} worker processes died while they evaluated it")
+        try:
+            return await tried_alone(lambda: self._pool.score(stored), self._sleep)
+        except Exception as error:  # noqa: BLE001 - one session must not stop the others
+            return error
 
     def _add(
         self, stored: StoredSessions, scored: Scored | Failed | Exception, found: BatchScores

@@ -1,17 +1,16 @@
 """Read jobs in worker processes, and make of what they found what only this process knows."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from spanscore.content import ContentNote
 from spanscore.turn_scheduling import JobKind, ReadJob, ReadResult, TurnScheduler
+from spanscore.workers.lone_tries import Sleep, tried_alone
 from spanscore.workers.messages import Failed, Task
 from spanscore.workers.pool import WorkerDiedError, WorkerPool
 from spanscore.workers.reading import JobReading, KillsWorkersError, Read, ReadFailedError
-
-_TRIES = 3
-"""How often a job is read by itself before it is held to be what kills the processes."""
 
 
 class InProcesses:
@@ -24,12 +23,14 @@ class InProcesses:
         *,
         here: JobReading,
         noted: Callable[[ContentNote], None],
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
         """`here` reads in this process. `noted` is called with what the processes noted."""
         self._pool = pool
         self._scheduler = scheduler
         self._here = here
         self._noted = noted
+        self._sleep = sleep
 
     async def read(self, jobs: Sequence[ReadJob]) -> Sequence[Read]:
         """See `JobReading.read`.
@@ -61,12 +62,11 @@ class InProcesses:
             return [await self._alone(task) for task in tasks]
 
     async def _alone(self, task: Task) -> Read:
-        for _ in range(_TRIES):
-            try:
-                return (await self._read_by_worker([task]))[0]
-            except WorkerDiedError:
-                continue
-        return KillsWorkersError(f"{_TRIES} worker processes died while they read it")
+        try:
+            (read,) = await tried_alone(lambda: self._read_by_worker([task]), self._sleep)
+        except KillsWorkersError as error:
+            return error
+        return read
 
     async def _read_by_worker(self, tasks: Sequence[Task]) -> list[Read]:
         if not tasks:
