@@ -2,16 +2,20 @@
 
 import asyncio
 import threading
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from spanscore.evaluation import Overrides
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import AgentTrace, Session
+from spanscore.offline import scoring as scoring_module
 from spanscore.offline.recordings import Recordings
 from spanscore.offline.scoring import OfflineScoring
+from spanscore.offline.scoring_in_workers import ScoredElsewhere, TracesCall
 from spanscore.offline.sessions import SessionTurns
+from spanscore.store import records
 
 FOLDER = Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-ai"
 
@@ -20,6 +24,7 @@ class Engine:
     """Scores nothing; a trace whose input is in `waiting` waits for its event."""
 
     looks_back = True
+    uses_external_scores = False
 
     def __init__(self):
         self.waiting = {}
@@ -144,7 +149,7 @@ def test_an_error_of_scoring_is_raised_and_leaves_nothing_running(scoring, engin
 
 
 def test_sessions_that_fill_the_room_are_scored_one_after_the_other(engine, traces, monkeypatch):
-    monkeypatch.setattr("spanscore.offline.scoring._MAX_SESSION_BYTES", 1)
+    monkeypatch.setattr("spanscore.offline.scoring._MAX_BYTES_UNDER_WAY", 1)
     inside, most = [0], [0]
 
     async def count(*_args, **_facts):
@@ -177,3 +182,43 @@ def test_turns_that_memory_has_no_room_for_come_back_as_they_were(traces):
     for trace in traces:
         turns.add(trace)
     assert [x for key in turns.keys for x in turns.session(key)[0].traces] == traces
+
+
+class Workers:
+    """Stand for worker processes that score each call at once; `calls` are the sizes of these."""
+
+    count = 16
+
+    def __init__(self):
+        self.calls = []
+
+    def call(self, given):
+        return TracesCall("traces", bytes(len(given)))
+
+    def traces(self, call):
+        self.calls.append(call.size_bytes)
+        scores = Future()
+        scores.set_result([ScoredElsewhere([], None, [])] * call.size_bytes)
+        return scores
+
+    def session(self, found):
+        [first, *_] = map(records.decode_trace, found.traces)
+        session = Future()
+        session.set_result((Session(found.key, (first,)), ScoredElsewhere([], None, [])))
+        return session
+
+
+@pytest.mark.parametrize(("max_bytes", "calls"), [(1, 1), (2, 2), (100, 4)])
+def test_worker_processes_have_as_many_calls_as_there_is_memory_for(
+    engine, traces, monkeypatch, max_bytes, calls
+):
+    monkeypatch.setattr(scoring_module, "_OF_WORKER", 1)
+    monkeypatch.setattr(scoring_module, "_MAX_BYTES_UNDER_WAY", max_bytes)
+    workers = Workers()
+    scoring = OfflineScoring(engine, Overrides(), workers)
+
+    async def calls_when_each_is_given():
+        return [len(workers.calls) async for _ in scoring.run([traces])]
+
+    assert asyncio.run(calls_when_each_is_given())[0] == calls
+    assert workers.calls == [1] * len(traces)

@@ -54,7 +54,8 @@ def scored(tmp_path, traces):
         "evaluation: {plugins: [./own.py], metrics: {waits_for_all: {}}}", folder=tmp_path
     )
     setup = Setup(settings, tmp_path, Overrides(("waits_for_all",)), shown)
-    return ScoringInWorkers(ThisProcess(), setup).traces([(x, ()) for x in traces]).result()
+    workers = ScoringInWorkers(ThisProcess(), setup)
+    return workers.traces(workers.call([(x, ()) for x in traces])).result()
 
 
 def test_metrics_that_wait_are_under_way_together_for_all_traces_of_a_call(scored, traces):

@@ -30,8 +30,9 @@ More would wait for the judge's own limit, each with its transcript in memory.
 _OF_WORKER = 32
 """Traces that a worker process is given at once."""
 
-_MAX_SESSION_BYTES = 32 * 2**20
-"""Records of the sessions under way: of large ones there are fewer.
+_MAX_BYTES_UNDER_WAY = 32 * 2**20
+"""Records of the sessions under way, or pickled traces that worker processes are given: of large
+ones there are fewer.
 
 As objects they take several times as much.
 """
@@ -51,7 +52,9 @@ GivenTo: TypeAlias = Callable[[Session], Sequence[Evaluation]]
 
 
 class _UnderWay(NamedTuple):
-    """What is being scored; of a session with the room that it takes until its scores are given."""
+    """What is being scored, with the room that is free once its scores are given: that of a
+    session, or, at the last trace of a call of a worker, that of the call.
+    """
 
     task: asyncio.Task[Scored]
     size_bytes: int = 0
@@ -77,7 +80,7 @@ class OfflineScoring:
         at_once = _AT_ONCE if workers is None else _OF_WORKER * 2 * (workers.count + 1)
         self._under_way: asyncio.Queue[_UnderWay | None] = asyncio.Queue(at_once)
         self._tasks: set[asyncio.Task[Scored]] = set()
-        self._room = Room(_MAX_SESSION_BYTES)
+        self._room = Room(_MAX_BYTES_UNDER_WAY)
         self._stopping = asyncio.Event()
 
     @classmethod
@@ -184,9 +187,13 @@ class OfflineScoring:
         """Have worker processes score these, some in each."""
         for first in range(0, len(batch), _OF_WORKER):
             some = [(trace, self._taken_in(trace)) for trace in batch[first : first + _OF_WORKER]]
-            scores = asyncio.wrap_future(workers.traces(some))
+            call = workers.call(some)
+            await self._room.enter(call.size_bytes)
+            scores = asyncio.wrap_future(workers.traces(call))
             for place, (trace, _) in enumerate(some):
-                await self._start(self._trace_elsewhere(trace, scores, place))
+                is_last = place == len(some) - 1
+                scoring = self._trace_elsewhere(trace, scores, place)
+                await self._start(scoring, call.size_bytes if is_last else 0)
 
     def _taken_in(self, trace: AgentTrace) -> Sequence[AgentTrace]:
         """The turns of its session before a trace, which is now kept with them."""

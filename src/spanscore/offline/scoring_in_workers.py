@@ -40,6 +40,18 @@ class ScoredElsewhere(NamedTuple):
     records: list[str]
 
 
+class TracesCall(NamedTuple):
+    """Traces to be scored, pickled, and what errors call them."""
+
+    about: str
+    content: bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """How much memory it takes until it is answered; the traces themselves take more."""
+        return len(self.content)
+
+
 class SessionRecords(NamedTuple):
     """The stored forms of a session's turns by their start, and of the evaluations of each."""
 
@@ -60,15 +72,18 @@ class ScoringInWorkers:
         """How many processes there are."""
         return self._pool.count
 
-    def traces(
-        self, given: Sequence[tuple[AgentTrace, Sequence[AgentTrace]]]
-    ) -> "Future[list[ScoredElsewhere]]":
-        """The scores of traces, each given with the turns of its session before it."""
+    def call(self, given: Sequence[tuple[AgentTrace, Sequence[AgentTrace]]]) -> TracesCall:
+        """The call that asks for the scores of traces, each given with the turns of its session
+        before it.
+        """
         names = ", ".join(trace.trace_ids[0] for trace, _ in given[:3])
         more = f" and {len(given) - 3} more" if len(given) > 3 else ""
-        return self._pool.submit(
-            _score_traces, self._setup, given, about=f"the scores of traces {names}{more}"
-        )
+        content = pickle.dumps(given, pickle.HIGHEST_PROTOCOL)
+        return TracesCall(f"the scores of traces {names}{more}", content)
+
+    def traces(self, call: TracesCall) -> "Future[list[ScoredElsewhere]]":
+        """The scores that a call asks for, in the order of its traces."""
+        return self._pool.submit(_score_traces, self._setup, call.content, about=call.about)
 
     def session(self, found: SessionRecords) -> "Future[tuple[Session, ScoredElsewhere]]":
         """A session, its traces without their contents, and its scores."""
@@ -94,10 +109,9 @@ def _opened(setup: bytes) -> _Opened:
     return _Opened(open_engine(settings), wanted, measurable(wanted), show, asyncio.Runner())
 
 
-def _score_traces(
-    setup: bytes, given: Sequence[tuple[AgentTrace, Sequence[AgentTrace]]]
-) -> list[ScoredElsewhere]:
+def _score_traces(setup: bytes, content: bytes) -> list[ScoredElsewhere]:
     opened = _opened(setup)
+    given = pickle.loads(content)  # noqa: S301 - from the process that started this one
 
     async def score(trace: AgentTrace, earlier: Sequence[AgentTrace]) -> ScoredElsewhere:
         evaluations = await opened.engine.evaluate_trace(trace, opened.measured, earlier=earlier)
