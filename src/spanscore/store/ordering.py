@@ -57,7 +57,8 @@ def _order(part: str, text: str, fields: Sequence[str]) -> Order:
     if name not in fields:
         raise FieldError(
             "order_by",
-            f"{shown}: there is no order by {name[:_MAX_SHOWN]!r}; there is {_listed(fields)}",
+            f"{shown}: there is no order by {part.strip()[:_MAX_SHOWN]!r};"
+            f" there is {_listed(fields)}",
         )
     match [x.lower() for x in direction]:
         case []:
