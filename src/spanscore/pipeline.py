@@ -215,10 +215,9 @@ class Pipeline:
         waiting = (
             f"nothing is scored or sent, requests wait in the journal: {store}" if store else None
         )
-        return (
-            "; ".join(x for x in (waiting, self._backlog.notice, judge, self._sender.notice) if x)
-            or None
-        )
+        workers = self._workers.trouble if self._workers is not None else None
+        notices = (waiting, workers, self._backlog.notice, judge, self._sender.notice)
+        return "; ".join(x for x in notices if x) or None
 
     def health(self) -> dict[str, Any]:
         """What the health endpoint shows beside the counters."""

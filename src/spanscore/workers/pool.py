@@ -37,8 +37,8 @@ _BATCHES_AT_ONCE: Final = 2
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 30.0
 _HEALTHY_S: Final = 60.0
-"""A process that lived so long is started again at once; of those that lived shorter each waits
-longer.
+"""A process that lived so long, or has answered a batch, is started again at once; of the others
+each waits longer.
 """
 
 _START_S: Final = 60.0
@@ -131,6 +131,16 @@ class WorkerPool:
         """How many processes there are to be."""
         return len(self._places)
 
+    @property
+    def trouble(self) -> str | None:
+        """What is wrong where no process runs; else None."""
+        if any(place.running is not None for place in self._places):
+            return None
+        return (
+            "no worker process runs, so no trace is read; the server goes on to start them, and"
+            " its log contains why they ended"
+        )
+
     def health(self) -> list[dict[str, Any]]:
         """What the health endpoint shows of each process."""
         return [place.to_json() for place in self._places]
@@ -186,8 +196,10 @@ class WorkerPool:
         wait_s = _FIRST_WAIT_S
         while True:
             if place.running is not None:
+                before = place.batches
                 lived_s = await self._serve(place, place.running)
-                wait_s = _FIRST_WAIT_S if lived_s > _HEALTHY_S else min(wait_s * 2, _LONGEST_WAIT_S)
+                is_sound = place.batches > before or lived_s > _HEALTHY_S
+                wait_s = _FIRST_WAIT_S if is_sound else min(wait_s * 2, _LONGEST_WAIT_S)
             await asyncio.sleep(wait_s)
             try:
                 await self._start(place)
@@ -243,8 +255,15 @@ class WorkerPool:
             while True:
                 await room.acquire()
                 sent = await self._waiting.get()
+                try:
+                    message = encode(sent.message)
+                except Exception as error:  # noqa: BLE001 - whoever waits for the answer gets it
+                    room.release()
+                    if not sent.answer.done():
+                        sent.answer.set_exception(error)
+                    continue
                 place.sent.append(sent)
-                writer.write(encode(sent.message))
+                writer.write(message)
                 await writer.drain()
 
     async def _receive(

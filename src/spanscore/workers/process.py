@@ -70,6 +70,8 @@ def _listen(server: socket.socket, inbox: "queue.SimpleQueue[bytes]") -> None:
             inbox.put(_exactly(server, size))
     except OSError:
         os._exit(0)
+    except BaseException:  # noqa: BLE001 - such as no memory for a message
+        os._exit(1)  # the server reports the death; without this thread `main` waits for ever
 
 
 def _exactly(server: socket.socket, size: int) -> bytes:
