@@ -6,6 +6,7 @@ import ast
 import functools
 import inspect
 import itertools
+import re
 import textwrap
 from typing import Any
 
@@ -13,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
+
+_WRAPPED = re.compile(r"(?<!\n)\n(?![\n\s*-])")
 
 
 class Described(BaseModel):
@@ -28,7 +31,10 @@ class Described(BaseModel):
     ) -> JsonSchemaValue:
         """See pydantic: the schema, with a description for each field that has none yet."""
         made = handler(core_schema)
-        properties: dict[str, Any] = handler.resolve_ref_schema(made).get("properties", {})
+        schema = handler.resolve_ref_schema(made)
+        if "description" in schema:
+            schema["description"] = _unwrapped(schema["description"])
+        properties: dict[str, Any] = schema.get("properties", {})
         texts = _texts(cls)
         for name, field in cls.model_fields.items():
             text, key = texts.get(name), _key(name, field)
@@ -63,6 +69,16 @@ def _texts(model: type[BaseModel]) -> dict[str, str]:
     return found
 
 
+def _unwrapped(text: str) -> str:
+    r"""Each paragraph in one line, so that what a judge reads does not depend on how source is
+    wrapped.
+
+    >>> _unwrapped("Why, in one to\nthree sentences.\n\n- first\n- second")
+    'Why, in one to three sentences.\n\n- first\n- second'
+    """
+    return _WRAPPED.sub(" ", text)
+
+
 def _own_texts(kind: type[BaseModel]) -> dict[str, str]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
@@ -71,7 +87,7 @@ def _own_texts(kind: type[BaseModel]) -> dict[str, str]:
     [definition] = tree.body
     body = definition.body if isinstance(definition, ast.ClassDef) else []
     return {
-        field.target.id: inspect.cleandoc(text.value.value)
+        field.target.id: _unwrapped(inspect.cleandoc(text.value.value))
         for field, text in itertools.pairwise(body)
         if isinstance(field, ast.AnnAssign)
         and isinstance(field.target, ast.Name)
