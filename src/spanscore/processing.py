@@ -261,7 +261,7 @@ class Processing:
             if self._trials
             else {},
             "open_traces": self._spans.assembler.open_traces,
-            "open_sessions": len(self._sessions),
+            "open_sessions": len(self._sessions) + self._quiet_sessions.unfinished,
             "waiting_traces": len(self._cuts),
             "waiting_parts": self._scheduler.waiting,
             "store": self.store.trouble or "ok",

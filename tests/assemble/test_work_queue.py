@@ -109,3 +109,19 @@ def test_work_that_fails_is_not_waited_for():
             await queue.join()
 
     asyncio.run(main())
+
+
+def test_what_a_worker_has_taken_is_unfinished_until_it_is_done():
+    async def main():
+        queue, seen = WorkQueue(10), []
+
+        async def do(_):
+            seen.append((len(queue), queue.unfinished))
+
+        await queue.fill(lambda: [1, 2, 3])
+        worker = asyncio.create_task(queue.run(2, do))
+        await queue.join()
+        worker.cancel()
+        return [*seen, (len(queue), queue.unfinished)]
+
+    assert asyncio.run(main()) == [(1, 3), (0, 1), (0, 0)]

@@ -18,6 +18,8 @@ class WorkQueue(Generic[WorkT]):
 
     def __init__(self, size: int) -> None:
         """Nothing is cut while `size` or more wait."""
+        self.unfinished = 0
+        """How much was taken in and is not done: what waits, and what workers have taken."""
         self._size = size
         self._queue: asyncio.Queue[WorkT] = asyncio.Queue()
         self._has_room = asyncio.Event()
@@ -31,6 +33,7 @@ class WorkQueue(Generic[WorkT]):
         """Wait until there is room, then take in what `cut` gives; how much that was."""
         await self._has_room.wait()
         found = list(cut())
+        self.unfinished += len(found)
         for work in found:  # between the cut and the last of these nobody can interrupt
             self._queue.put_nowait(work)
         self._note_room()
@@ -64,6 +67,7 @@ class WorkQueue(Generic[WorkT]):
             try:
                 await do(batch)
             finally:
+                self.unfinished -= len(batch)
                 for _ in batch:
                     self._queue.task_done()
 
