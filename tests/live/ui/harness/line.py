@@ -166,7 +166,8 @@ def collector_config(backend: Backend) -> dict[str, Any]:
     config: dict[str, Any] = yaml.safe_load(
         (ROOT / "collector-config.yaml").read_text(encoding="utf-8")
     )
-    ((kind, settings),) = backend.exporter().items()
+    kind, settings = backend.exporter(["traces"])
+    del settings["signals"]  # spanscore's own; a collector has pipelines for that
     shipped = config["exporters"].pop("otlp_grpc/backend")
     config["exporters"][f"{kind}/backend"] = shipped | settings
     pipelines = config["service"]["pipelines"]
