@@ -45,7 +45,7 @@ def described(model):
 def test_the_docstring_below_an_option_describes_it_by_the_name_that_is_written():
     assert described(Pause) == {
         "seconds": "How many seconds.",
-        "type": "What kind of pause\nit is.",
+        "type": "What kind of pause it is.",
         "unit": "The unit.",
         "silent": None,
     }

@@ -80,8 +80,8 @@ def _from_file(path: Path, name: str) -> ModuleType:
             f"{name}: {error.strerror or error} ({path}); name a Python file that can be read"
         ) from None
     digest = hashlib.sha256(content).hexdigest()
-    digest = hashlib.sha256(str(path).encode("utf-8", "surrogatepass")).hexdigest()
-    key = f"spanscore_plugin_{digest[:16]}"
+    of_path = hashlib.sha256(str(path).encode("utf-8", "surrogatepass")).hexdigest()
+    key = f"spanscore_plugin_{of_path[:16]}"
     loaded = sys.modules.get(key)
     if loaded is not None and vars(loaded).get("__spanscore_digest__") == digest:
         return loaded
