@@ -40,7 +40,7 @@ def fail(about: str, message: str, fix: str) -> Finding:
 def cause_of(error: BaseException) -> str:
     """What an error says, on one line, without credentials that a URL in it may have.
 
-    >>> told(OSError("no answer from http://me:secret@there"))
+    >>> cause_of(OSError("no answer from http://me:secret@there"))
     'no answer from http://there'
     """
     line = " ".join(str(error).split()) or type(error).__name__
