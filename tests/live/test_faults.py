@@ -106,7 +106,11 @@ def test_a_store_that_cannot_be_used_costs_no_request(server, recording):
     other.execute("BEGIN IMMEDIATE")
     assert send(running, requests) == len(requests)
     running.wait_until(
-        lambda state: "locked" in state["store"] and state["status"] == "Server available"
+        lambda state: (
+            "locked" in state["store"]
+            and state["status"] == "Server available"
+            and "scoring waits for the store" in (running.folder / "log").read_text()
+        )
     )
     told = ready(running)
     other.close()
