@@ -22,7 +22,7 @@ from google.protobuf.json_format import MessageToDict
 from load import Load
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from spanscore.worker_processes import available_cores
+from spanscore.cpus import available_cpus
 
 START_NS = 1_750_000_000 * 10**9
 IDS = frozenset({"traceId", "spanId", "parentSpanId"})
@@ -39,7 +39,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--traces", type=int, default=5000, help="of ten spans each")
-    parser.add_argument("--workers", type=int, default=available_cores())
+    parser.add_argument("--workers", type=int, default=available_cpus())
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "traces.jsonl"

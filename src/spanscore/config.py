@@ -17,6 +17,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import WithDefaultSchema
 
 from spanscore.assemble.config import Config as Assemble
+from spanscore.cpus import available_cpus
 from spanscore.embed.config import Config as Embedding
 from spanscore.errors import ConfigError
 from spanscore.evaluation.config import Config as Evaluation
@@ -174,7 +175,7 @@ class Settings(Options):
     @property
     def worker_processes(self) -> int:
         """How many processes read traces beside this one."""
-        count = self.workers or _cpus()
+        count = self.workers or available_cpus()
         return count if count > 1 else 0
 
     @property
@@ -322,13 +323,6 @@ class Settings(Options):
                 " OTLP"
             )
         return self
-
-
-def _cpus() -> int:
-    """How many CPUs this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:

@@ -30,13 +30,6 @@ _END_S = 5.0
 """How long a process may take to end once it was asked to."""
 
 
-def available_cores() -> int:
-    """The cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 class WorkerDiedError(SpanscoreError):
     """A worker process ended while it made a call, and another one that was started for the same
     call as well.
@@ -82,11 +75,6 @@ class WorkerPool:
     def count(self) -> int:
         """How many processes there are at most."""
         return len(self._workers)
-
-    @property
-    def process_ids(self) -> list[int]:
-        """The ids of the processes that run now."""
-        return [x for x in (worker.process_id for worker in self._workers) if x is not None]
 
     def submit(
         self, function: Callable[..., ResultT], *arguments: Any, about: str
@@ -155,12 +143,6 @@ class _Worker:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._is_stopped = False
-
-    @property
-    def process_id(self) -> int | None:
-        """The id of the process; None where none runs."""
-        process = self._process
-        return None if process is None else process.pid
 
     def answer(self, call: object) -> Any:
         """What a call gives.

@@ -15,6 +15,7 @@ from spanscore.cli import aggregates, answers, dry_run, output_files, recorded, 
 from spanscore.cli.measuring import INTERRUPTED, stop_on_interrupt
 from spanscore.cli.score_stream import Display, Kept, ScoreFile, Shown
 from spanscore.config import Settings
+from spanscore.cpus import available_cpus
 from spanscore.errors import InputError
 from spanscore.evaluation import Overrides
 from spanscore.evaluation.rubric import OVERALL
@@ -32,7 +33,7 @@ from spanscore.offline import (
 from spanscore.offline.recordings import Recordings
 from spanscore.offline.scoring_in_workers import ScoringInWorkers, Setup
 from spanscore.offline.selection import asks_models, open_engine, require_providers
-from spanscore.worker_processes import MAX_WORKERS, WorkerPool, available_cores
+from spanscore.worker_processes import MAX_WORKERS, WorkerPool
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,7 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--workers",
         metavar="N",
         type=_workers,
-        default=min(available_cores(), MAX_WORKERS),
+        default=min(available_cpus(), MAX_WORKERS),
         help=(
             "read and score large files in up to N processes; 1: in this one (default: as many as"
             " it may use cores)"
