@@ -33,31 +33,25 @@ _INTRODUCTION: Final = """\
 
 <!-- written by `make docs` from the code and the golden cases: change those, not this page -->
 
-What can be known of an agent depends on who writes its spans. This page is made from the golden \
-cases in
-`tests/golden`: telemetry of real frameworks, each recorded against a scripted model, and the \
-agent traces rebuilt from
-it, which the tests hold against what was really said. Cases that are *written by hand*, after an \
-emitter's source and
-documentation, say so. [agent-trace.md](agent-trace.md) has the facts and the order of their \
-sources;
-[add-a-dialect.md](add-a-dialect.md) shows how a dialect is written, and how a case is recorded.
+What can be known of an agent depends on who writes its spans. This page is made from the golden
+cases in `tests/golden`: telemetry of real frameworks, each recorded against a scripted model, and
+the agent traces rebuilt from it. The tests compare these with what user, model and tools really
+wrote. Cases that are *written by hand*, after an emitter's source and documentation, are marked so.
+[agent-trace.md](agent-trace.md) lists the facts and the order of their sources;
+[add-a-dialect.md](add-a-dialect.md) shows how to write a dialect and how to record a case.
 
-## What each case holds
+## What each case contains
 
-*yes*: every agent trace of the case has it. *partly*: some have it, or it is recorded shortened \
-or changed. A dash: it
-is `null`, since the set-up did not record it; where the reason lies with the emitter, it is told \
-below. *question* is
-`user_input`, *answer* `final_output`, *offered* the tools on offer, *described* their \
-descriptions, *calls* which tools
+*yes*: every agent trace of the case has the fact. *partly*: some have it, or it is recorded
+shortened or changed. A dash: the fact is `null`, since the set-up did not record it; if the reason
+lies with the emitter, its section below gives it. *question* is `user_input`, *answer*
+`final_output`, *offered* the tools on offer, *described* their descriptions, *calls* which tools
 were called.
 
-Some instrumentations record no content unless they are told to, as OpenTelemetry's own do; then \
-questions, answers and
-arguments are `null` and little can be scored. `spanscore eval`, `test`, `inspect` and `doctor` \
-and the server's log say
-so once, with the switch that is given below as *To record content*.
+Some instrumentations, OpenTelemetry's own among them, record no content unless that is switched on.
+Without content, questions, answers and arguments are `null` and little can be scored. `spanscore
+eval`, `test`, `inspect` and `doctor` and the server's log report this once, with the switch that is
+given below as *To record content*.
 """
 
 _WORDS: Final = {
@@ -192,8 +186,8 @@ def _truths() -> dict[tuple[str, str], dict[str, Any]]:
     """(dialect, case) -> what recording.toml says of it."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for path in sorted((ROOT / "tests/recording/frameworks").glob("*/recording.toml")):
-        said = tomllib.loads(path.read_text(encoding="utf-8"))
-        found |= {(said["dialect"], x["name"]): x.get("truth", {}) for x in said["case"]}
+        recording = tomllib.loads(path.read_text(encoding="utf-8"))
+        found |= {(recording["dialect"], x["name"]): x.get("truth", {}) for x in recording["case"]}
     return found
 
 
@@ -225,7 +219,7 @@ def _section(dialect: Dialect, cases: list[_Case], limits: list[str]) -> Iterato
     missing = [*limits, *(y for x in cases for y in _missing(x))]
     if missing:
         yield ""
-        yield "Not to be had from it, or not as it was:"
+        yield "What it does not record, or changes:"
         yield ""
         yield from (f"- {x}" for x in missing)
 
@@ -236,8 +230,8 @@ def _missing(case: _Case) -> Iterator[str]:
     for fact, reason in case.reasons():
         facts.setdefault(reason, []).append(_WORDS.get(fact, fact.replace("_", " ")))
     if facts:
-        said = [f"{', '.join(named)} ({reason})" for reason, named in facts.items()]
-        yield f"`{case.name}`: {'; '.join(said)}"
+        groups = [f"{', '.join(named)} ({reason})" for reason, named in facts.items()]
+        yield f"`{case.name}`: {'; '.join(groups)}"
 
 
 def _recognised(dialect: Dialect) -> Iterator[str]:
@@ -247,11 +241,11 @@ def _recognised(dialect: Dialect) -> Iterator[str]:
     if dialect.keys:
         yield f"attribute {_either(dialect.keys)}"
     if dialect.matches is not None:
-        said = inspect.getdoc(dialect.matches) or "what the span looks like"
-        said = re.sub(
-            r"^Whether (?:a|the) span ", "", said.split(".\n")[0].split("\n\n")[0].rstrip(".")
+        sentence = inspect.getdoc(dialect.matches) or "what the span looks like"
+        sentence = re.sub(
+            r"^Whether (?:a|the) span ", "", sentence.split(".\n")[0].split("\n\n")[0].rstrip(".")
         )
-        yield " ".join(said.split())
+        yield " ".join(sentence.split())
 
 
 def _either(names: tuple[str, ...]) -> str:

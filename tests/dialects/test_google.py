@@ -124,6 +124,11 @@ def test_several_tools_of_adk_at_once_are_told_one_by_one():
     assert read({}, scope=ADK, name="execute_tool (merged)").kind == "other"
 
 
+def test_the_span_around_parallel_answers_of_adk_is_no_tool_call_where_its_scope_is_lost():
+    step = read({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "(merged tools)"})
+    assert (step.kind, step.tool_name) == ("other", None)
+
+
 def test_the_pieces_of_a_streamed_answer_are_one_message_and_what_called_tools_came_before_it():
     def said(finish, **part):
         return {"role": "assistant", "parts": [part], "finish_reason": finish}

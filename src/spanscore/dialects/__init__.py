@@ -4,24 +4,32 @@ One module, or one folder, is one framework, platform, coding agent or conventio
 scanning, and brings its `DIALECT`, the `QUIRKS` with which it appears in the spans of other
 dialects, or both. A span is read by the first dialect that claims it (`order.py`), and completed by
 the quirk of its framework (`quirk.py`).
+
+Names are imported when they are first used: a server that no request has reached needs none of
+them.
 """
 
-from spanscore.dialects.log_turns import goes_on
-from spanscore.dialects.losses.reread import Rereader
-from spanscore.dialects.read_trace import read, rereader_of
-from spanscore.dialects.reading_units import merge_units, split_units, unit_of, unit_scopes
-from spanscore.dialects.registry import all_dialects, content_switch, shows_genai, tried
-from spanscore.dialects.unread_spans import Key, Unread, unread
+from typing import TYPE_CHECKING
+
+from spanscore.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from spanscore.dialects.log_turns import goes_on
+    from spanscore.dialects.losses.reread import Rereader
+    from spanscore.dialects.read_trace import read, rereader_of
+    from spanscore.dialects.reading_units import merge_units, split_units, unit_of, unit_scopes
+    from spanscore.dialects.registry import all_dialects, recording_switch, shows_genai, tried
+    from spanscore.dialects.unread_spans import Key, Unread, unread
 
 __all__ = [
     "Key",
     "Rereader",
     "Unread",
     "all_dialects",
-    "content_switch",
     "goes_on",
     "merge_units",
     "read",
+    "recording_switch",
     "rereader_of",
     "shows_genai",
     "split_units",
@@ -30,3 +38,24 @@ __all__ = [
     "unit_scopes",
     "unread",
 ]
+
+_HOMES = {
+    "Key": "spanscore.dialects.unread_spans",
+    "Rereader": "spanscore.dialects.losses.reread",
+    "Unread": "spanscore.dialects.unread_spans",
+    "all_dialects": "spanscore.dialects.registry",
+    "goes_on": "spanscore.dialects.log_turns",
+    "merge_units": "spanscore.dialects.reading_units",
+    "read": "spanscore.dialects.read_trace",
+    "recording_switch": "spanscore.dialects.registry",
+    "rereader_of": "spanscore.dialects.read_trace",
+    "shows_genai": "spanscore.dialects.registry",
+    "split_units": "spanscore.dialects.reading_units",
+    "tried": "spanscore.dialects.registry",
+    "unit_of": "spanscore.dialects.reading_units",
+    "unit_scopes": "spanscore.dialects.reading_units",
+    "unread": "spanscore.dialects.unread_spans",
+}
+
+if not TYPE_CHECKING:  # a type checker would take a misspelt name for one that it gives
+    __getattr__ = lazy_names(__name__, _HOMES)

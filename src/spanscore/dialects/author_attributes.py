@@ -1,5 +1,5 @@
-"""What an agent's author states on a span of any dialect, since no convention has an attribute for
-it.
+"""Read what an agent's author states on a span of any dialect, for which no convention has an
+attribute.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ class _UnreadableError(Exception):
 
 
 def authored(attributes: Attributes) -> Facts:
-    """The plan and the expectation that a span states, and those of the two that arrived cut or
+    """The plan and the expectation that a span states, and which of the two arrived cut or
     redacted.
     """
     damaged: set[StepFact] = set()

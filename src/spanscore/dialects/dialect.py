@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.forms.message_cache import MessageCache
 from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.ignored_spans import NOTHING_IGNORED, IgnoredSpans
 from spanscore.dialects.log_turns import LogTurns
 from spanscore.dialects.quirk import NO_QUIRK, Quirk
 from spanscore.model.record import record
@@ -15,11 +16,11 @@ from spanscore.model.step import Step
 
 @record()
 class Context:
-    """What is known of a span besides itself.
+    """What a dialect is given beside a span.
 
-    `logs` are the log records of the same trace and span id, in order of time. `outermost`: no span
-    above it in the trace is read by any dialect. `histories` remembers the inputs of the trace's
-    model calls. `quirk` is that of the framework which the span is of.
+    `logs` are the log records of the same trace and span id, in order of time. `outermost`: no
+    dialect reads any span above it in the trace. `histories` remembers the inputs of the trace's
+    model calls. `quirk` is the quirk of the span's framework.
     """
 
     logs: Sequence[LogRecord]
@@ -44,6 +45,10 @@ class Dialect:
     - `refine_trace`, where the spans of a trace must be looked at side by side, is given all steps
       that were read by this dialect, and gives them back, perhaps with other facts.
     - `log_turns` finds the turns that the emitter records in log records, or in several traces.
+    - `ignored` are spans that are no work of an agent, such as the scores of the platform's own
+      evaluators.
+    - `name_session` gives `session_id` and `user_id` that a span states in the emitter's own way,
+      also where no dialect claims the span; no facts for other emitters' spans.
     - `content` is what turns on the recording of content, where it can be off.
     - `by_hand`: people write such spans themselves, and may set attributes of other conventions on
       them. These complete what is read.
@@ -58,5 +63,7 @@ class Dialect:
     restore: Callable[[Span, Sequence[LogRecord]], Span] | None = None
     refine_trace: Callable[[Sequence[Step]], Sequence[Step]] | None = None
     log_turns: tuple[LogTurns, ...] = ()
+    ignored: IgnoredSpans = NOTHING_IGNORED
+    name_session: Callable[[Span], Facts] | None = None
     content: tuple[ContentSwitch, ...] = ()
     by_hand: bool = False

@@ -1,4 +1,6 @@
-"""Turns that are not a trace each: emitters record them in log records, or in several traces."""
+"""Turns that are not one trace each: some emitters record them in log records, or in several
+traces.
+"""
 
 import hashlib
 from bisect import bisect_left
@@ -35,13 +37,14 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogTurns:
-    """How one emitter's turns are found where they are not a trace each.
+    """How one emitter's turns are found where they are not one trace each.
 
     It is for log records, and with `with_spans` for spans too, whose scope's name starts with
-    `scope`. `unit` gives, by the attributes and the trace id of such an item, what the item is read
-    with; None: what has its trace id. `parts` is given the id of a unit and all that was gathered
-    for it. It divides that into turns, adds the spans that only log records stand for, and gives
-    each record the ids of the span that it is about. What it leaves out is not read.
+    `scope`. `unit` gives the unit that such an item is read with, by its attributes and its trace
+    id; None where that is the trace. `parts` is given the id of a unit and everything that was
+    gathered for it. It divides that into turns, adds the spans for which only log records were
+    sent, and gives each record the ids of the span that it is about. What it leaves out is not
+    read.
     """
 
     scope: str
@@ -53,14 +56,14 @@ class LogTurns:
 def prompt_turns(
     scope: str, *, session: tuple[str, ...], prompt: str, steps: Collection[str]
 ) -> LogTurns:
-    """The turns of an emitter that records all it does in log records: each goes from one prompt to
+    """The turns of an emitter that records everything in log records: each goes from one prompt to
     the next.
 
-    `scope` is how the name of the records' scope begins. `session` are attributes that may name the
-    session, the first that does counts. `prompt` and `steps` are names of events: each such record
-    becomes a span with the record's name, attributes and scope, that of the prompt around those of
-    the steps, which the dialect reads like any other. Records before the first prompt, and those
-    with other names, are left out.
+    `scope` is the beginning of the name of the records' scope. `session` are attributes that may
+    contain the session's id; the first that has a value counts. `prompt` and `steps` are names of
+    events. Each such record becomes a span with the record's name, attributes and scope; the span
+    of the prompt is around those of the steps. The dialect reads these spans like any others.
+    Records before the first prompt, and records with other names, are left out.
     """
 
     def unit(attributes: Attributes, _trace_id: str) -> Unit | None:
@@ -82,9 +85,10 @@ def prompt_turns(
 
 
 def from_prompts(logs: Iterable[LogRecord], prompt: str) -> list[list[LogRecord]]:
-    """Log records in order, a list for each turn, which begins with a record named `prompt`.
+    """Log records in order, one list for each turn, which begins with a record named `prompt`.
 
-    What comes before the first is left out: it is the end of a turn whose beginning is lost.
+    Records before the first prompt are left out: they are the end of a turn whose beginning was
+    lost.
     """
     turns: list[list[LogRecord]] = []
     for log in in_order(logs):
@@ -96,7 +100,7 @@ def from_prompts(logs: Iterable[LogRecord], prompt: str) -> list[list[LogRecord]
 
 
 def _spans_of(unit: str, turn: Sequence[LogRecord]) -> list[Span]:
-    """The prompt's span around one for each other record of its turn."""
+    """The spans of one turn: that of the prompt, and one inside it for each other record."""
     opening, *rest = turn
     root = around(span_of(unit, name_of(opening), opening), (x.time_ns for x in turn))
     numbered = ((f"{log.time_ns} {number}", log) for number, log in enumerate(rest))
@@ -117,15 +121,15 @@ def unit_id(unit: Unit) -> str:
 
 
 def goes_on(unit: str) -> bool:
-    """Whether the id is that of a unit that goes on: what comes late is then no remainder, but its
-    next turn.
+    """Whether the id is that of a unit without an end: records that come late are then its next
+    turn, and not the rest of this one.
     """
     return unit.startswith(_GOES_ON)
 
 
 def name_of(log: LogRecord) -> str:
-    """The event's name: its attribute, since some write a place in their source code into the field
-    for it.
+    """The event's name: its attribute, since some emitters write a place in their source code into
+    the field for the name.
     """
     name = log.attributes.get("event.name")
     return name if isinstance(name, str) else log.event_name
@@ -153,11 +157,11 @@ def span_of(
     parent: Span | None = None,
     scope: str = "",
 ) -> Span:
-    """The span that a record stands for, with its attributes; it ended with the record and took its
-    `duration_ms`.
+    """The span that a record stands for, with the record's attributes; it ended with the record and
+    lasted `duration_ms`.
 
-    Its id derives from its `identity` in the unit; where nothing identifies it, from the moment.
-    `scope` replaces the name of the record's scope.
+    Its id derives from its `identity` in the unit, else from its time. `scope` replaces the name of
+    the record's scope.
     """
     took_ms = count(about.attributes.get("duration_ms")) or 0
     return Span(
@@ -179,13 +183,13 @@ def span_of(
 
 
 def around(span: Span, ends: Iterable[int]) -> Span:
-    """`span`, ending when the last of what is inside it does."""
+    """`span`, with the end of the last span inside it."""
     return replace(span, end_ns=max([span.end_ns, *ends]))
 
 
 def read_resource(resource: Attributes) -> GivenFacts:
-    """The session and user that whoever started a program named; it makes up its own: a
-    conversation, a device.
+    """The session and user that a resource names, as whoever started the program set them; the
+    program itself makes up a conversation and a device.
     """
     return {
         "given_session_id": identity(resource.get(SESSION_ID)),
@@ -194,7 +198,7 @@ def read_resource(resource: Attributes) -> GivenFacts:
 
 
 def read_prompt(prompt: Value) -> Facts:
-    """The user's text, of a record that contains nothing else of it."""
+    """The facts of a record that contains only the user's text."""
     if is_redacted(prompt):
         return {"input": (Message("user", None, damaged=frozenset({"text"})),)}
     question = text(prompt)

@@ -1,9 +1,9 @@
-"""Complete what a span's own dialect found by the attributes of other conventions on it, as people
-set them by hand.
+"""Fill in facts that a span's own dialect did not find, from attributes of other conventions, as
+people set them by hand.
 
-Tracing backends take a question, an answer, a call or a count under any of these names, whatever
-else the span records. Only what is missing is filled in, and nothing of what was recorded as cut or
-hidden.
+Tracing backends accept a question, an answer, a call or a count under any of these names, whatever
+else the span records. Only missing facts are filled in, and none that is known to be cut or
+redacted.
 """
 
 from typing import Any, Final, NamedTuple
@@ -126,7 +126,7 @@ _PLACES = (
 
 
 def complete(span: Span, context: Context, facts: Facts) -> None:
-    """Fill in, in place, what a span's own dialect did not find."""
+    """Fill in, in place, the facts that a span's own dialect did not find."""
     kind = facts["kind"]
     if kind == "model":
         _complete_model(span.attributes, facts)
@@ -147,9 +147,7 @@ def _complete_model(attributes: Attributes, facts: Facts) -> None:
 
 
 def _complete_side(attributes: Attributes, place: _Place, facts: Facts) -> None:
-    """What a model was given, or what it answered: flattened as OpenInference has it, or in one
-    attribute.
-    """
+    """Fill in a model's input or output: flattened as in OpenInference, or in one attribute."""
     side = place.side
     flat = [x.get("message") for x in indexed(attributes, place.flat) if isinstance(x, dict)]
     found = tuple(x for x in (message(y, place.role) for y in flat) if x is not None)
@@ -166,7 +164,9 @@ def _complete_side(attributes: Attributes, place: _Place, facts: Facts) -> None:
 
 
 def _messages_of(parsed: Parsed, value: Value, role: str) -> tuple[Message, ...] | None:
-    """Messages in any outline; a text or a value without any is the content of one."""
+    """The messages of a value in any form; a text, or a value without messages, is the content of
+    one message.
+    """
     found = conversation(parsed.value, role)
     if found or parsed.damaged or parsed.value is None:
         return found or None
@@ -174,7 +174,7 @@ def _messages_of(parsed: Parsed, value: Value, role: str) -> tuple[Message, ...]
 
 
 def _complete_function(attributes: Attributes, facts: Facts) -> None:
-    """What an agent or the code around it was given and returned."""
+    """Fill in the input and output of an agent, or of the code around it."""
     given = returned = None
     if not (facts.get("input") or facts.get("input_text")) and _lacks(facts, "input"):
         given = _first(attributes, _INPUTS)

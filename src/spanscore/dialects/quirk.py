@@ -1,11 +1,12 @@
-"""What a quirk is: how one framework or instrumentation writes its own things into the spans of
-another dialect.
+"""What a quirk is: how the spans of one framework or instrumentation differ from what their dialect
+expects.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.forms.values import Facts, Side, text
 from spanscore.model.span import Span
 from spanscore.model.step import Message, Step
@@ -49,6 +50,8 @@ class Quirk:
     - `complete` adds to the facts that were read, in place, or corrects them.
     - `refine_trace` is given all steps of a trace that the dialect read, and gives them back,
       perhaps with other facts.
+    - `content` is what turns on the recording of content in such spans, each by the start of a
+      scope's name.
     - `claims_scopes`: spans of these scopes are of the dialect, also where nothing else shows it.
 
     Dialects that read for many frameworks use more: OpenInference all of these, OpenLLMetry `place`
@@ -71,6 +74,7 @@ class Quirk:
     scopes: tuple[str, ...] = ()
     matches: Callable[[Span], bool] | None = None
     claims_scopes: bool = False
+    content: tuple[ContentSwitch, ...] = ()
     prepare: Callable[[Span], Span] = _same_span
     place: Callable[[Span, Facts, bool], None] = _as_it_is
     items: Callable[[Span, Items], Items] = _same_items

@@ -13,19 +13,14 @@ from spanscore.dialects.forms.message_cache import MessageCache
 from spanscore.dialects.forms.structure import is_redacted
 from spanscore.dialects.forms.tool_messages import opened
 from spanscore.dialects.forms.truncation import LAST_OF_MARKERS
-from spanscore.dialects.forms.values import Facts, add_damaged, pop_given
+from spanscore.dialects.forms.values import Facts, add_damaged, add_missing, pop_given
 from spanscore.dialects.keys.gen_ai import (
     GEN_AI_CONVERSATION_ID,
-    GEN_AI_EVALUATION_NAME,
-    GEN_AI_OPERATION_NAME,
 )
-from spanscore.dialects.keys.openinference import OPENINFERENCE_SPAN_KIND
-from spanscore.dialects.keys.openllmetry import TRACELOOP_SPAN_KIND
 from spanscore.dialects.keys.opentelemetry import ENDUSER_ID, SESSION_ID, USER_ID
 from spanscore.dialects.losses.affected_facts import with_damaged_facts
 from spanscore.dialects.losses.reread import Rereader
 from spanscore.dialects.other_conventions import complete
-from spanscore.dialects.platforms import logfire
 from spanscore.dialects.quirk import NO_QUIRK
 from spanscore.dialects.registry import Registry, registry
 from spanscore.model.json import dumps
@@ -35,7 +30,6 @@ from spanscore.model.step import Reading, Step, StepFact
 _NAMING = (
     IDENTIFYING | AUTHORED | frozenset({SESSION_ID, USER_ID, ENDUSER_ID, GEN_AI_CONVERSATION_ID})
 )
-_ANNOUNCES = "logfire.span_type"  # Logfire announces a span by another one, with another id
 _TextField: TypeAlias = Literal["session_id", "user_id", "agent_name", "input_text", "output_text"]
 _HIDEABLE: Final[tuple[tuple[_TextField, tuple[StepFact, ...]], ...]] = (
     ("session_id", ()),  # or all that are hidden would be one
@@ -55,23 +49,6 @@ those.
 """
 
 _MILLISECOND_NS = 1_000_000
-_EVALUATOR_SCOPES = frozenset({"spanscore", "pydantic-evals"})
-_EVALUATOR_KEYS = frozenset(
-    {
-        "spanscore.emitted",
-        "mlflow.trace.sourceScorer",
-        "langwatch.reserved.causality_depth",
-        "logfire.feedback.name",
-        "ai.observability.eval_root.score",
-    }
-)
-_RESULT = GEN_AI_EVALUATION_NAME
-_KINDS_OF_STEPS = frozenset({GEN_AI_OPERATION_NAME, OPENINFERENCE_SPAN_KIND, TRACELOOP_SPAN_KIND})
-_EVALUATOR_VALUES = {
-    OPENINFERENCE_SPAN_KIND: "EVALUATOR",
-    "langfuse.environment": "langfuse-llm-judge",
-}
-_SUSPICIOUS = _EVALUATOR_KEYS.union(_EVALUATOR_VALUES, (_RESULT,))
 
 
 def read(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> Reading:
@@ -81,7 +58,8 @@ def read(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> Reading:
     log records are sorted by time. Raises nothing on hostile content; what cannot be read is left
     out, and spans that nobody reads are counted.
     """
-    known, logged, found = _unique(spans), _by_span(logs), registry()
+    logged, found = _by_span(logs), registry()
+    known = _unique(spans, found)
     claimed = {
         x.span_id: dialect
         for x in known
@@ -97,7 +75,7 @@ def read(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> Reading:
             records = logged.get(span.span_id)
             context = Context(records, outermost, histories) if records else unlogged[outermost]
             steps.append(_read_one(found, dialect, span, context))
-        elif (naming := _naming(span)) or span.dropped_attributes_count:
+        elif (naming := _naming(found, span)) or span.dropped_attributes_count:
             steps.append(_step(span, "", {"kind": "other"} | naming))
     steps = opened(with_damaged_facts(steps, known, logged, lambda: _rereader(claimed, logged)))
     for name in found.refining.keys() & {x.name for x in claimed.values()}:
@@ -108,7 +86,9 @@ def read(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> Reading:
 
 
 def _refined(found: Registry, steps: Sequence[Step], name: str) -> list[Step]:
-    """The steps, those of one dialect as it reads them when it sees them side by side."""
+    """The steps, with those of one dialect replaced by what the dialect makes of all of them
+    together.
+    """
     own: Sequence[Step] = [x for x in steps if x.dialect == name]
     for refine_trace in found.refining[name]:
         own = refine_trace(own)
@@ -128,7 +108,7 @@ def _rereader(claimed: Container[str], logs: Mapping[str, Sequence[LogRecord]]) 
         dialect = found.dialect_of(span, records)
         # the part that is left out is the one by which it is claimed
         if dialect is None or dialect.name != name:
-            return _step(span, "", {"kind": "other"} | _naming(span))
+            return _step(span, "", {"kind": "other"} | _naming(found, span))
         context = Context(records, span.parent_span_id not in claimed, MessageCache())
         return _read_one(found, dialect, span, context)
 
@@ -147,8 +127,8 @@ def _read_one(found: Registry, dialect: Dialect, span: Span, context: Context) -
 
 
 def _facts(dialect: Dialect, span: Span, context: Context) -> Facts:
-    """What a dialect reads from a span that is restored, and what the quirk of its framework
-    changes.
+    """What a dialect reads from a span, with what was moved out of the span restored, and what the
+    quirk of its framework changes.
     """
     quirk = context.quirk
     if context.logs and dialect.restore is not None:
@@ -162,22 +142,27 @@ def _facts(dialect: Dialect, span: Span, context: Context) -> Facts:
 
 
 def _may_be_by_hand(span: Span) -> bool:
-    """Whether people may have set attributes on a span; where some were dropped, the rest may be of
-    another dialect.
+    """Whether people may have set attributes on a span. Not where attributes were dropped: those
+    left may be of another dialect.
     """
     return not span.dropped_attributes_count and not span.scope.name.startswith(_INSTRUMENTATIONS)
 
 
-def _naming(span: Span) -> Facts:
-    """The session and user that a span names which no dialect reads: those of the application
-    around an agent.
+def _naming(found: Registry, span: Span) -> Facts:
+    """The session and user in a span that no dialect reads, such as the application's span around
+    an agent.
     """
     attributes = span.attributes
-    found = logfire.named(span)
+    naming: Facts = {}
+    for of_dialect in found.naming:
+        add_missing(naming, of_dialect(span))
     if not attributes.keys().isdisjoint(_NAMING):
         session = identity(attributes.get(SESSION_ID, attributes.get(GEN_AI_CONVERSATION_ID)))
-        found |= {"session_id": session or found.get("session_id"), "user_id": found.get("user_id")}
-    return found
+        naming |= {
+            "session_id": session or naming.get("session_id"),
+            "user_id": naming.get("user_id"),
+        }
+    return naming
 
 
 def _step(span: Span, dialect: str, facts: Facts) -> Step:
@@ -205,7 +190,9 @@ def _step(span: Span, dialect: str, facts: Facts) -> Step:
 
 
 def _hide(facts: Facts) -> None:
-    """Replace texts that only stand for hidden ones, and name what rests on them as damaged."""
+    """Replace texts that a redaction left in place of hidden content, and name the facts that rest
+    on them as damaged.
+    """
     for field, resting in _HIDEABLE:
         value = facts.get(field)
         if value and value[-1:] in LAST_OF_MARKERS and is_redacted(value):
@@ -213,52 +200,29 @@ def _hide(facts: Facts) -> None:
             add_damaged(facts, *resting)
 
 
-def _unique(spans: Iterable[Span]) -> list[Span]:
-    """Each span id once, without what evaluators emitted, by start time."""
-    found: dict[str, Span] = {}
+def _unique(spans: Iterable[Span], found: Registry) -> list[Span]:
+    """Each span id once, without the spans that are ignored, by start time."""
+    unique: dict[str, Span] = {}
     for span in spans:
-        if (
-            not span.span_id
-            or _is_evaluator(span)
-            or span.attributes.get(_ANNOUNCES) == "pending_span"
-        ):
+        if not span.span_id or found.ignored.has(span):
             continue
-        other = found.get(span.span_id)
+        other = unique.get(span.span_id)
         if other is None or (other is not span and _completeness(span) > _completeness(other)):
-            found[span.span_id] = span
-    return sorted(found.values(), key=attrgetter("start_ns", "span_id"))
+            unique[span.span_id] = span
+    return sorted(unique.values(), key=attrgetter("start_ns", "span_id"))
 
 
 def _completeness(span: Span) -> tuple[int, int, int, str]:
-    """Sorts the versions of one span: a pending one before the final one, and any two that
-    differ.
+    """The key that sorts versions of one span: a pending one comes before the final one, and any
+    two that differ have an order.
     """
     return span.end_ns, len(span.attributes), len(span.events), repr(span)
 
 
-def _is_evaluator(span: Span) -> bool:
-    """Whether spanscore or another evaluator emitted the span: a score is not part of what is
-    scored.
-    """
-    attributes = span.attributes
-    if (
-        span.scope.name in _EVALUATOR_SCOPES
-        or span.name == "judge_evaluation"
-        or attributes.get(GEN_AI_OPERATION_NAME) == "evaluation"
-    ):
-        return True
-    # this way round it looks up these few keys, and not all
-    if attributes.keys().isdisjoint(_SUSPICIOUS):
-        return False
-    # else a step that a score was put on
-    if _RESULT in attributes and attributes.keys().isdisjoint(_KINDS_OF_STEPS):
-        return True
-    is_named = not _EVALUATOR_KEYS.isdisjoint(attributes)
-    return is_named or any(attributes.get(key) == value for key, value in _EVALUATOR_VALUES.items())
-
-
 def _by_span(logs: Iterable[LogRecord]) -> dict[str, list[LogRecord]]:
-    """The log records of each span by time, each once; those of one moment as they came."""
+    """The log records of each span in order of time, each once; those with the same time in the
+    order in which they came.
+    """
     found: defaultdict[str, list[tuple[str, LogRecord]]] = defaultdict(list)
     for log in logs:
         if log.span_id:
@@ -271,16 +235,17 @@ def _by_span(logs: Iterable[LogRecord]) -> dict[str, list[LogRecord]]:
 
 
 def _each_once(records: list[tuple[str, LogRecord]]) -> Iterator[LogRecord]:
-    """Without repeated deliveries.
+    """The records without repeated deliveries.
 
-    By a clock of milliseconds, as of JavaScript, all messages of a request are of one moment, and
-    one that was sent twice is two records alike. So a record counts as often as it came more often
-    than the rarest.
+    With a clock of milliseconds, as in JavaScript, all messages of a request have the same time,
+    and a message that an agent sent twice gives two equal records. So the rarest record's count is
+    taken as the number of deliveries, and each record counts once for each time that it came in one
+    delivery.
     """
     times = Counter(key for key, _ in records)
-    deliveries, kept = min(times.values()), Counter[str]()
+    deliveries, counted = min(times.values()), Counter[str]()
     for key, log in records:
         coarse = log.time_ns > 0 and log.time_ns % _MILLISECOND_NS == 0
-        if kept[key] < (times[key] // deliveries if coarse else 1):
-            kept[key] += 1
+        if counted[key] < (times[key] // deliveries if coarse else 1):
+            counted[key] += 1
             yield log

@@ -1,4 +1,4 @@
-"""What a dialect of another distribution is written with.
+"""The public toolkit for dialects of other distributions.
 
 These names stay; those of other modules may change.
 """
@@ -31,6 +31,7 @@ from spanscore.dialects.forms.values import (
     first_value,
     text,
 )
+from spanscore.dialects.ignored_spans import IgnoredSpans
 from spanscore.dialects.log_turns import (
     LogTurns,
     Part,
@@ -55,6 +56,7 @@ __all__ = [
     "Context",
     "Dialect",
     "Facts",
+    "IgnoredSpans",
     "Items",
     "LogRecord",
     "LogTurns",

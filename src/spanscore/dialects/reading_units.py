@@ -1,4 +1,6 @@
-"""Which spans and log records are read as one unit, where it is not those of one trace id."""
+"""Find which spans and log records are read together, where these are not the ones of one
+trace id.
+"""
 
 from collections.abc import Callable, Iterable
 
@@ -8,17 +10,19 @@ from spanscore.model.span import Attributes, LogRecord, Span
 
 
 def unit_scopes() -> tuple[str, ...]:
-    """How the names of the scopes begin of which not all is read by its trace id."""
+    """The beginnings of the names of scopes whose spans or log records are not all read by their
+    trace ids.
+    """
     return registry().log_scopes
 
 
 def unit_of(
     scope_name: str, trace_id: str, attributes: Callable[[], Attributes], *, of_log: bool
 ) -> str:
-    """The id of the unit that a span or log record is read in, 32 hex digits; "" for a record of no
-    trace.
+    """The id of the unit that a span or log record is read in, 32 hex digits; "" for a log record
+    of no trace.
 
-    Mostly it is the trace id, and `attributes` is not called.
+    Mostly it is the trace id; then `attributes` is not called.
     """
     found = registry()
     if scope_name.startswith(found.log_scopes):
@@ -30,8 +34,8 @@ def unit_of(
 
 
 def split_units(spans: Iterable[Span], logs: Iterable[LogRecord]) -> list[Part]:
-    """What was gathered under one id, a part for each turn that is no trace; else as it is, as the
-    only part.
+    """The turns in what was gathered under one id, a part for each where turns are not traces; else
+    everything as one part.
     """
     parts, scopes = [(list(spans), list(logs))], unit_scopes()
     names = {x.scope.name for item in parts[0] for x in item}
@@ -47,10 +51,10 @@ def split_units(spans: Iterable[Span], logs: Iterable[LogRecord]) -> list[Part]:
 
 
 def merge_units(gathered: Iterable[Part]) -> list[Part]:
-    """What was gathered under several ids and is of one turn: log records of no span are added to
-    the first spans.
+    """The parts of one turn that were gathered under several ids, with log records that have no
+    spans added to the first spans.
 
-    What stays without any spans is left as it is.
+    If no part has spans, all parts are left as they are.
     """
     parts = list(gathered)
     spans_at = next((at for at, (spans, _) in enumerate(parts) if spans), None)
@@ -62,7 +66,9 @@ def merge_units(gathered: Iterable[Part]) -> list[Part]:
 
 
 def _unit(turns: LogTurns, part: Part) -> str | None:
-    """The id under which the part was gathered, if it contains anything that `turns` is about."""
+    """The id under which a part was gathered, if it contains spans or log records of the emitter of
+    `turns`.
+    """
     spans, logs = part
     log = next((x for x in logs if x.scope.name.startswith(turns.scope)), None)
     if log is not None:

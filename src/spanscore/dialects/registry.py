@@ -1,5 +1,5 @@
-"""The dialects and quirks that there are: found by scanning, completed by installed distributions,
-and arranged.
+"""The registry of dialects and quirks: found by scanning and in installed distributions, arranged
+for fast look-up.
 """
 
 from collections import Counter
@@ -14,6 +14,8 @@ from spanscore import discovery
 from spanscore.dialects.content_switch import ContentSwitch, switch_for
 from spanscore.dialects.dialect import Dialect
 from spanscore.dialects.entry_points import installed
+from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.ignored_spans import IgnoredIndex
 from spanscore.dialects.log_turns import LogTurns
 from spanscore.dialects.order import in_order
 from spanscore.dialects.quirk import NO_QUIRK, Quirk, Quirks
@@ -32,8 +34,8 @@ _Matches: TypeAlias = Callable[[Span, Sequence[LogRecord]], bool]
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """Dialects in the order in which they claim spans, and what is looked up of them for each
-    span.
+    """Dialects in the order in which they claim spans, and indexes by which the dialect and the
+    quirk of a span are found.
     """
 
     dialects: tuple[Dialect, ...]
@@ -44,6 +46,8 @@ class Registry:
     looking: tuple[tuple[Dialect, _Matches], ...]
     quirks_by_dialect: Mapping[str, Quirks]
     refining: Mapping[str, tuple[RefineTrace, ...]]
+    ignored: IgnoredIndex
+    naming: tuple[Callable[[Span], Facts], ...]
     switches: Mapping[str, tuple[ContentSwitch, ...]]
     prefilter: Prefilter
     log_turns: tuple[LogTurns, ...]
@@ -70,7 +74,9 @@ class Registry:
                 x.name: under for x in dialects if (under := _under(x, quirks)) is not None
             },
             refining={x.name: refining for x in dialects if (refining := _refining(x, quirks))},
-            switches={x.name: x.content for x in dialects},
+            ignored=IgnoredIndex.of(x.ignored for x in dialects),
+            naming=tuple(x.name_session for x in dialects if x.name_session is not None),
+            switches={x.name: (*x.content, *_switches(x, quirks)) for x in dialects},
             prefilter=Prefilter(_most_common_first(_prefilters(dialects, quirks))),
             log_turns=log_turns,
             log_scopes=tuple(x.scope for x in log_turns),
@@ -96,7 +102,7 @@ class Registry:
 
 
 def _prefilters(dialects: Iterable[Dialect], quirks: Iterable[Quirk]) -> Iterator[bytes]:
-    """The strings of which one is in each request that a dialect reads."""
+    """The byte strings of which each request that a dialect reads contains at least one."""
     for dialect in dialects:
         yield from dialect.prefilters
     for quirk in quirks:
@@ -120,19 +126,28 @@ def _by_scope(dialects: Sequence[Dialect], quirks: Iterable[Quirk]) -> dict[str,
 
 
 def _under(dialect: Dialect, quirks: Iterable[Quirk]) -> Quirks | None:
-    own = [x for x in quirks if x.under == dialect.name]
+    own = [x for x in quirks if x.under == dialect.name and (x.scopes or x.matches is not None)]
     return Quirks.of(own) if own else None
 
 
 def _refining(dialect: Dialect, quirks: Iterable[Quirk]) -> tuple[RefineTrace, ...]:
-    """What looks at all steps of a dialect in a trace: its quirks, then the dialect itself."""
+    """The functions that refine all steps of a dialect in a trace: those of its quirks, then its
+    own.
+    """
     of_quirks = [x.refine_trace for x in quirks if x.under == dialect.name]
     return tuple(x for x in (*of_quirks, dialect.refine_trace) if x is not None)
 
 
+def _switches(dialect: Dialect, quirks: Iterable[Quirk]) -> Iterator[ContentSwitch]:
+    """The content switches of the quirks of a dialect."""
+    for quirk in quirks:
+        if quirk.under == dialect.name:
+            yield from quirk.content
+
+
 def _most_common_first(prefilters: Iterable[bytes]) -> list[bytes]:
-    """Each once; the one that most dialects have is likely to be in a request, so that the others
-    need no search.
+    """Each string once, the most common first: it is likely to be found, and then the others need
+    no search.
     """
     return [found for found, _ in Counter(prefilters).most_common()]
 
@@ -142,7 +157,7 @@ _tried: list[Registry] = []
 
 
 def registry() -> Registry:
-    """What claims and reads spans at this moment.
+    """The registry in effect: what is installed, or what a test put in its place.
 
     Raises ConfigError where an installed distribution brings something that cannot be used.
     """
@@ -178,8 +193,8 @@ def tried(item: Dialect | Quirk) -> Iterator[None]:
     """Within the block `item` counts before all others, as if its distribution were installed; for
     tests.
 
-    A dialect of the same name does not count meanwhile, nor does a quirk of the same name in the
-    same dialect. It is in effect in the whole process, threads included.
+    It replaces a dialect of the same name, or a quirk of the same name under the same dialect. It
+    is in effect in the whole process, threads included.
     """
     before = registry()
     dialects, quirks = before.dialects, before.quirks
@@ -203,7 +218,7 @@ def all_dialects() -> tuple[Dialect, ...]:
     return registry().dialects
 
 
-def content_switch(dialect: str, scope: str) -> str | None:
+def recording_switch(dialect: str, scope: str) -> str | None:
     """What turns on the recording of content in spans of this dialect and scope, as an instruction;
     None: not known.
     """

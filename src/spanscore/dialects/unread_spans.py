@@ -1,4 +1,6 @@
-"""What no dialect reads, without its content: enough to report a new dialect, and to write one."""
+"""Describe spans and log records that no dialect reads, without their content: enough to report a
+new dialect, and to write one.
+"""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -73,10 +75,11 @@ class Unread:
 
 
 def unread(readings: Iterable[Reading], logs: Iterable[LogRecord]) -> list[Unread]:
-    """The spans in `readings` that no dialect reads, and the log records of no span that one reads;
-    most content first.
+    """The spans in `readings` that no dialect reads, and the log records of no span that is read;
+    those with most content first.
 
-    Values are left out: they may be private. Of keys with indices one stands for all.
+    Values are left out, since they may be private. Keys that differ only in an index are listed
+    once.
     """
     found: dict[tuple[str, str, str, str], Unread] = {}
     read: set[tuple[str, str]] = set()

@@ -20,6 +20,7 @@ from spanscore.dialects.forms.reprs import is_address
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import Parsed, is_redacted, opened, structure
 from spanscore.dialects.forms.values import Facts, Side, add_damaged, count, text
+from spanscore.dialects.ignored_spans import IgnoredSpans
 from spanscore.dialects.keys.openinference import (
     AGENT_NAME,
     INPUT_MIME_TYPE,
@@ -290,6 +291,7 @@ DIALECT = Dialect(
     restore=restore,
     keys=(OPENINFERENCE_SPAN_KIND,),
     prefilters=(b"openinference.span.kind",),
+    ignored=IgnoredSpans(values=((OPENINFERENCE_SPAN_KIND, "EVALUATOR"),)),
     content=(
         ContentSwitch(
             "unset OPENINFERENCE_HIDE_INPUTS, OPENINFERENCE_HIDE_OUTPUTS and their like, or the"

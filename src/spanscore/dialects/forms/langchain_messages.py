@@ -91,10 +91,10 @@ def _answered(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     if answer is None:
         return messages
     left = tuple(x for x in requesting.calls if x is not answer)
-    kept = (replace(requesting, calls=left),) if left or requesting.text else ()
+    remaining = (replace(requesting, calls=left),) if left or requesting.text else ()
     return (
         *messages[:at],
-        *kept,
+        *remaining,
         *messages[at + 1 : -1],
         Message("assistant", printed(answer.arguments)),
     )

@@ -69,8 +69,8 @@ def without_hand_back(messages: tuple[Message, ...] | None) -> tuple[Message, ..
     made_up = {x.calls[0].call_id for x in messages or () if _hands_back(x)}
     if messages is None or not made_up:
         return messages
-    kept = (x for x in messages if not x.results or x.results[0].call_id not in made_up)
-    return tuple(replace(x, calls=()) if _hands_back(x) else x for x in kept)
+    remaining = (x for x in messages if not x.results or x.results[0].call_id not in made_up)
+    return tuple(replace(x, calls=()) if _hands_back(x) else x for x in remaining)
 
 
 def _hands_back(message: Message) -> bool:

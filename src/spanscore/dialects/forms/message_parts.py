@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 
 from spanscore.dialects.forms import bedrock_blocks
 from spanscore.dialects.forms.arguments import arguments, call_id, result
-from spanscore.dialects.forms.envelopes import answering, sdk_output
+from spanscore.dialects.forms.envelopes import ToolOutput, answering, sdk_output
+from spanscore.dialects.forms.provider_answers import provider_answer
 from spanscore.dialects.forms.structure import is_redacted, opened, structure
 from spanscore.dialects.forms.truncation import is_cut, is_damaged
 from spanscore.model.json import Json, printed
@@ -58,7 +59,7 @@ class Parts:
     ) -> None:
         """Add what a tool returned, and the call that it belongs to."""
         returned, answered_id = result(value), call_id(identity)
-        inside = answering(returned, answered_id) if isinstance(returned, dict) else None
+        inside = _answer(returned, answered_id)
         if inside is not None:
             returned, answered_id, error = (
                 inside.value,
@@ -193,6 +194,14 @@ def _call_part(part: dict[str, Any], parts: Parts, identity: object = None) -> N
 
 def _typed_call_part(part: dict[str, Any], parts: Parts, _depth: int) -> None:
     _call_part(part, parts)
+
+
+def _answer(returned: Json, requested_id: str | None) -> ToolOutput | None:
+    """The result inside a message that stands in its place."""
+    if not isinstance(returned, dict | list):
+        return None
+    found = provider_answer(returned, requested_id)
+    return found if found is not None else answering(returned, requested_id)
 
 
 def _result_part(part: dict[str, Any], parts: Parts, _depth: int) -> None:

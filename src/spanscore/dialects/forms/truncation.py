@@ -1,5 +1,8 @@
-"""Recognise what was cut on its way: by the markers that instrumentations add, or by JSON that just
-ends.
+"""Recognise values that were cut before they arrived: by a marker that an instrumentation adds, or
+by JSON that is not closed.
+
+What a limit of an SDK cuts has no marker: `losses/limits.py` finds it by its length. Masks in place
+of hidden content are in `structure.is_redacted`.
 """
 
 import re
@@ -7,8 +10,12 @@ from typing import Any
 
 from spanscore.dialects.forms.structure import MAX_DEPTH, is_redacted, structure
 
-_TRUNCATED = re.compile(
-    r"[\[(<][^\[\]()<>]{0,60}\btruncated\b[^\[\]()<>]{0,60}[\])>]?\s*", re.IGNORECASE
+_WORDS = ("truncated",)
+"""Words of which a marker in brackets contains one, in lower case."""
+
+_MARKER = re.compile(
+    rf"[\[(<][^\[\]()<>]{{0,60}}\b(?:{'|'.join(_WORDS)})\b[^\[\]()<>]{{0,60}}[\])>]?\s*",
+    re.IGNORECASE,
 )
 _TAIL_CHARS = 160
 _MIN_CHARS_OF_ELLIPSIS = 200  # shorter texts end in one because somebody hesitates
@@ -25,7 +32,10 @@ _TOKENS = re.compile(
     re.DOTALL,
 )
 LAST_OF_MARKERS = frozenset("])>…d D_*\n")
-"""The last character of every text with such a marker: all other texts need no closer look."""
+"""The last characters of all texts with a marker or a mask: other texts need no closer look.
+
+A new marker or mask that ends in another character has to have that character here.
+"""
 
 
 def is_cut(text: str) -> bool:
@@ -43,14 +53,15 @@ def is_cut(text: str) -> bool:
     if text[-1] == "…":
         return len(text) >= _MIN_CHARS_OF_ELLIPSIS
     tail = text[-_TAIL_CHARS:]
-    return "truncated" in tail.lower() and any(
-        x.end() == len(tail) for x in _TRUNCATED.finditer(tail)
+    lowered = tail.lower()
+    return any(word in lowered for word in _WORDS) and any(
+        x.end() == len(tail) for x in _MARKER.finditer(tail)
     )
 
 
 def is_cut_or_redacted(text: str) -> bool:
-    """Whether `text` was cut or redacted; nearly all texts end in a way that spares them a closer
-    look.
+    """Whether `text` was cut or redacted. The last character of nearly all texts shows that they
+    were not.
     """
     return text[-1:] in LAST_OF_MARKERS and (is_redacted(text) or is_cut(text))
 
@@ -60,7 +71,7 @@ def mended(text: str) -> str | None:
 
     Python's spelling counts too.
 
-    What was being written when it was cut is left out where it cannot be closed.
+    The last member or element is left out where it was cut so that it cannot be closed.
 
     >>> mended('{"cities": ["Paris", "Ber'), mended('{"city": "Paris"}'), mended("[see below]")
     ('{"cities": ["Paris", "Ber"]}', None, None)

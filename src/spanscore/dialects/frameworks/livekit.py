@@ -14,6 +14,7 @@ from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.reprs import evaluated
 from spanscore.dialects.forms.structure import opened, structure
 from spanscore.dialects.forms.values import Facts, first_text, objects
+from spanscore.dialects.ignored_spans import IgnoredSpans
 from spanscore.dialects.keys.gen_ai import GEN_AI_AGENT_NAME
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import StepKind
@@ -107,4 +108,10 @@ def _read_tool(span: Span, facts: Facts) -> None:
         facts["error"] = returned or facts.get("error") or "error"
 
 
-DIALECT = Dialect("livekit", read, scopes=(_SCOPE,), prefilters=(_SCOPE.encode(),))
+DIALECT = Dialect(
+    "livekit",
+    read,
+    scopes=(_SCOPE,),
+    prefilters=(_SCOPE.encode(),),
+    ignored=IgnoredSpans(names=("judge_evaluation",)),
+)

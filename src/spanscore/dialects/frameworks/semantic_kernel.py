@@ -7,6 +7,7 @@ from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.reprs import evaluated
 from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.quirk import Quirk
 from spanscore.model.span import Span
 
 _LOOP = "sk.available_functions"
@@ -14,6 +15,7 @@ _AGENTS = "semantic_kernel.utils.telemetry.agent_diagnostics.decorators"
 _FUNCTIONS = "semantic_kernel.functions.kernel_function"
 # hands messages on among agents: by its links their traces are one turn
 _RUNTIME = "agent_runtime InProcessRuntime"
+_SENSITIVE = "set SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true"
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -39,9 +41,13 @@ DIALECT = Dialect(
     scopes=(_AGENTS, _FUNCTIONS, _RUNTIME),
     keys=(_LOOP,),
     prefilters=(b"semantic_kernel", b"sk.", b"agent_runtime"),
-    content=(
-        ContentSwitch(
-            "set SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true"
-        ),
+    content=(ContentSwitch(_SENSITIVE),),
+)
+QUIRKS = (
+    # its model calls are in the conventions' own spans
+    Quirk(
+        name="semantic_kernel",
+        under="semconv",
+        content=(ContentSwitch(_SENSITIVE, "semantic_kernel."),),
     ),
 )

@@ -157,8 +157,10 @@ def _without_parts(span: Span) -> Span:
     """The span without the messages in which Traceloop's SDK leaves out the text beside calls;
     indexed ones have it.
     """
-    kept = {key: value for key, value in span.attributes.items() if key != GEN_AI_OUTPUT_MESSAGES}
-    return replace(span, attributes=kept)
+    remaining = {
+        key: value for key, value in span.attributes.items() if key != GEN_AI_OUTPUT_MESSAGES
+    }
+    return replace(span, attributes=remaining)
 
 
 def _read_call(attributes: Attributes, context: Context, facts: Facts) -> None:

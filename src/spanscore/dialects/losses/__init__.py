@@ -1,3 +1,3 @@
-"""What was lost before a span came: values that an SDK cut or dropped, and the facts that rest on
-them.
+"""Content that was lost before a span arrived: values that an SDK cut or dropped, and the facts
+that depend on them.
 """

@@ -1,5 +1,5 @@
-"""Find what limits of the SDK cut or dropped, which no reader can see, and which facts of a step
-rest on it.
+"""Find the values that limits of an SDK cut or dropped, which no dialect can see, and the facts of
+a step that depend on them.
 """
 
 from collections import defaultdict
@@ -53,10 +53,11 @@ _ALL_OF_MESSAGE: frozenset[MessageFact] = frozenset({"text", "calls", "results"}
 
 
 class _Loss(NamedTuple):
-    """What of a span was cut at a limit, part by part with its text, and what was dropped.
+    """What a span lost: the parts that were cut at a limit, each with its text, and what was
+    dropped.
 
-    `poor` are texts in its parts that contain less than they did: masks, and what was cut inside of
-    an array or map.
+    `poor` are texts in its parts that contain less than they did: masks, and texts that were cut
+    inside an array or map.
     """
 
     cut: Sequence[tuple[Part, str]]
@@ -70,10 +71,10 @@ def with_damaged_facts(
     logs: Mapping[str, Sequence[LogRecord]],
     make_rereader: Callable[[], Rereader],
 ) -> list[Step]:
-    """The steps, each with the facts named as damaged that rest on something cut or dropped.
+    """The steps, with the facts that depend on something cut or dropped named as damaged.
 
-    A fact that another attribute of the span contains whole is taken from there: `make_rereader`
-    gives what finds it.
+    A fact that another attribute of the span contains whole is read from there; `make_rereader`
+    gives the rereader that does so.
     """
     known = limits(spans, logs)
     if not known and not is_noted(spans, logs):
@@ -109,9 +110,7 @@ def _is_any(loss: _Loss) -> bool:
 def _with_unread(
     steps: Sequence[Step], spans: Sequence[Span], logs: Mapping[str, Sequence[LogRecord]]
 ) -> Sequence[Step]:
-    """The steps, with those spans among them that nobody reads, and of which something was
-    dropped.
-    """
+    """The steps, and beside them the spans that no dialect reads and that lost something."""
     read = {x.span.span_id for x in steps}
     others = [Step(span=x, dialect="", kind="other") for x in spans if x.span_id not in read]
     lacking = [
@@ -150,14 +149,14 @@ def _is_nested(value: Value) -> bool:
 
 
 def _is_infrastructure(step: Step) -> bool:
-    """Whether what is left of a span that nobody reads shows that it never stood for an agent's
-    work.
+    """Whether the attributes that are left of an unread span show that it was no work of an
+    agent.
     """
     return not step.dialect and any(map(is_of_infrastructure, step.span.attributes))
 
 
 def _of_values(step: Step) -> Step:
-    """A tool's step, its arguments and result damaged where a marker in them shows that they were
+    """A tool's step, with arguments and result damaged where a marker in them shows that they were
     cut or redacted.
     """
     facts: set[StepFact] = set()
@@ -197,7 +196,7 @@ _RAW = ("log", "body")
 
 
 def _pieces(step: Step, part: Part, text: str, logs: Sequence[LogRecord]) -> Iterable[str]:
-    """What a limit cuts one by one: the texts of an array or map, else the value."""
+    """The texts that a limit cuts one by one: those of an array or map, else the value itself."""
     if part.kind in {"field", "body"} or (part.kind, part.key) == _RAW:
         return ()
     value = attributes_beside(part, step.span, logs).get(part.key)
@@ -234,8 +233,8 @@ def _of_span(step: Step, loss: _Loss, rereader: Rereader) -> Step:
 
 
 def _without_calls(step: Step) -> Step:
-    """A model's step that lost something: calls may have stood elsewhere than the text that it
-    still has.
+    """A model's step that lost something: its tool calls may have been in a part other than the
+    text that is left.
     """
     if (
         step.kind != "model"
@@ -250,7 +249,7 @@ def _without_calls(step: Step) -> Step:
 
 
 def _with_empty_damaged(messages: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
-    """The messages of a span that lost something, of which those are damaged that are empty."""
+    """The messages of a span that lost something, with empty messages named as damaged."""
     if messages is None:
         return None
     return tuple(
@@ -278,8 +277,8 @@ def _is_recorded(step: Step, fact: StepFact) -> bool:
 
 
 def _resting(step: Step, other: Step) -> tuple[Step, set[StepFact]]:
-    """The step with what else its span contains in place of what was cut, and the facts that rest
-    on that.
+    """The step, completed from other attributes of its span in place of what was cut, and the facts
+    that depend on what was cut.
 
     `other` is the step as it is read without what was cut.
     """
@@ -298,8 +297,8 @@ def _resting(step: Step, other: Step) -> tuple[Step, set[StepFact]]:
 
 
 def _showing(step: Step, text: str) -> set[StepFact]:
-    """The facts in which a text shows, of a part without which its span would stand for something
-    else.
+    """The facts that contain a text of a part, where the span would be of another kind without that
+    part.
     """
     return {fact for field, fact in _FACTS.items() if text in _texts(getattr(step, field))}
 
@@ -311,7 +310,7 @@ def _texts(value: Any) -> Sequence[str | None]:
 
 
 def _unreadable(step: Step, part: Part, text: str, rereader: Rereader) -> set[StepFact]:
-    """The facts that a part would have contained, had it not ended before it was closed."""
+    """The facts that a part would have contained if its JSON had not ended too early."""
     closed = mended(text)
     if closed is None:
         return set()
@@ -324,8 +323,8 @@ def _unreadable(step: Step, part: Part, text: str, rereader: Rereader) -> set[St
 def _with_poor_text(
     step: Step, part: Part, text: str, rereader: Rereader
 ) -> tuple[Step, set[StepFact]]:
-    """The step, with those messages damaged that contain a text of a part, and the other facts that
-    rest on it.
+    """The step, with damaged messages where they contain a text of a part, and with the other facts
+    that depend on it.
     """
     other = rereader.with_text(step, (part,), text, "")
     if other.kind != step.kind:
@@ -345,9 +344,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _differing(messages: Sequence[Message], left: Sequence[Message]) -> tuple[Message, ...]:
-    """The messages, of which those are damaged that read otherwise without the part that was
-    cut.
-    """
+    """The messages, with those damaged that are read differently without the part that was cut."""
     return tuple(
         _differing_message(x, y) if x != y else x for x, y in zip(messages, left, strict=True)
     )
@@ -366,7 +363,7 @@ def _differing_message(message: Message, left: Message) -> Message:
 
 
 def _of_lists(step: Step, rereader: Rereader, dropped: RecordedLosses) -> Iterator[StepFact]:
-    """The facts that are lists of attributes with indices, or of events, of which some may have
+    """The facts that are read from attributes with indices, or from events, some of which may have
     been dropped.
     """
     lists: defaultdict[tuple[str, int, str], list[Part]] = defaultdict(list)

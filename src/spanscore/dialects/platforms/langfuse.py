@@ -25,6 +25,7 @@ from spanscore.dialects.forms.provider_bodies import conversation, offered, syst
 from spanscore.dialects.forms.reprs import REPR_CONTAINERS
 from spanscore.dialects.forms.structure import literal, opened, structure
 from spanscore.dialects.forms.values import Facts, add_damaged, first_count, text
+from spanscore.dialects.ignored_spans import IgnoredSpans
 from spanscore.dialects.keys.gen_ai import GEN_AI_CONVERSATION_ID
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message, Step, StepKind
@@ -207,6 +208,7 @@ DIALECT = Dialect(
     keys=(_TYPE,),
     prefilters=(b"langfuse",),
     refine_trace=refine_trace,
+    ignored=IgnoredSpans(values=(("langfuse.environment", "langfuse-llm-judge"),)),
     content=(
         ContentSwitch(
             "unset LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED, and leave out capture_input=False"

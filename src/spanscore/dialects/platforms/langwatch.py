@@ -15,6 +15,7 @@ from spanscore.dialects.forms.provider_bodies import offered as listed_tools
 from spanscore.dialects.forms.reprs import evaluated
 from spanscore.dialects.forms.structure import Parsed, structure
 from spanscore.dialects.forms.values import Facts, TokenCount, first_count, first_text, text
+from spanscore.dialects.ignored_spans import IgnoredSpans
 from spanscore.dialects.keys.gen_ai import (
     GEN_AI_CONVERSATION_ID,
     GEN_AI_REQUEST_MODEL,
@@ -185,6 +186,7 @@ DIALECT = Dialect(
     keys=(_TYPE,),
     matches=matches,
     prefilters=(b"langwatch.span.type", b"langwatch.input", b"langwatch.output"),
+    ignored=IgnoredSpans(keys=("langwatch.reserved.causality_depth",)),
     content=(ContentSwitch("set dataCapture to `all`"),),
     by_hand=True,
 )

@@ -113,8 +113,8 @@ def _of_last_call(span: Span) -> Span:
         return span
     keys = list(attributes)
     earlier = {x for x in keys[: keys.index(GEN_AI_OUTPUT_MESSAGES)] if _CALL.match(x)}
-    kept = {key: value for key, value in attributes.items() if key not in earlier}
-    return replace(span, attributes=kept) if earlier else span
+    remaining = {key: value for key, value in attributes.items() if key not in earlier}
+    return replace(span, attributes=remaining) if earlier else span
 
 
 def _called(attributes: Attributes) -> Iterator[RequestedCall]:

@@ -27,6 +27,7 @@ from spanscore.dialects.forms.values import (
     first_text,
     text,
 )
+from spanscore.dialects.ignored_spans import IgnoredSpans
 from spanscore.dialects.keys.gen_ai import (
     GEN_AI_INPUT_MESSAGES,
     GEN_AI_OPERATION_NAME,
@@ -317,5 +318,14 @@ def _nothing(step: Step) -> Step:
 
 
 DIALECT = Dialect(
-    "logfire", read, scopes=_SCOPES, prefilters=(b"logfire.",), refine_trace=refine_trace
+    "logfire",
+    read,
+    scopes=_SCOPES,
+    prefilters=(b"logfire.",),
+    refine_trace=refine_trace,
+    # it announces a span by another one, with another id
+    ignored=IgnoredSpans(
+        keys=("logfire.feedback.name",), values=(("logfire.span_type", "pending_span"),)
+    ),
+    name_session=named,
 )

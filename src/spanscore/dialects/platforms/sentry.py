@@ -21,6 +21,7 @@ from spanscore.dialects.keys.gen_ai import (
     GEN_AI_TOOL_INPUT,
     GEN_AI_TOOL_OUTPUT,
 )
+from spanscore.dialects.quirk import Quirk
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message
 
@@ -107,6 +108,17 @@ DIALECT = Dialect(
         ContentSwitch(
             "set recordInputs and recordOutputs of its integration to true (JavaScript), or"
             " send_default_pii=True and include_prompts=True (Python)"
+        ),
+    ),
+)
+QUIRKS = (
+    Quirk(
+        name="sentry",
+        under="semconv",
+        content=(
+            ContentSwitch(
+                "set recordInputs and recordOutputs of its integration to true", "@sentry/"
+            ),
         ),
     ),
 )

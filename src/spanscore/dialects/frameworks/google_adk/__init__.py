@@ -23,9 +23,10 @@ from spanscore.dialects.keys.gen_ai import (
     GEN_AI_OPERATION_NAME,
     GEN_AI_TOOL_CALL_ARGUMENTS,
     GEN_AI_TOOL_CALL_RESULT,
+    GEN_AI_TOOL_NAME,
 )
 from spanscore.dialects.keys.openinference import OPENINFERENCE_SPAN_KIND
-from spanscore.dialects.quirk import NO_QUIRK
+from spanscore.dialects.quirk import NO_QUIRK, Quirk
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Step, StepFact
@@ -36,6 +37,8 @@ _CONTENT = (_REQUEST, _RESPONSE, _GIVEN, _RETURNED)
 _CALL_ID = "gen_ai.tool_call.id"  # Java's; Python's has the conventions' own
 _HIDDEN = "{}"  # stands for each of them where recording content is switched off
 _NO_RESPONSE = {"result": "<not specified>"}  # of a tool that raised, or is still running
+# the name of the tool in the span around the answers to parallel calls
+_MERGED_TOOLS = "(merged tools)"
 # an agent's span before version 1.16, which has no attributes
 _RUN = re.compile(r"agent_run \[(.+)\]")
 # a tool's before version 1.2; later one that raised
@@ -86,6 +89,7 @@ def _read(span: Span, context: Context) -> Facts:
     """The facts of an agent, `call_llm`, `generate_content` or tool call."""
     facts = semconv.read(span, context)
     attributes = span.attributes
+    leave_merged_tools(span, facts)
     facts["session_id"] = facts.get("session_id") or identity(
         attributes.get("gcp.vertex.agent.session_id")
     )
@@ -100,6 +104,17 @@ def _read(span: Span, context: Context) -> Facts:
         if given := facts.get("input"):
             facts["input"] = tuple(map(by_its_author, given))
     return facts
+
+
+def is_merged_tools(span: Span) -> bool:
+    """Whether a span is the one around the answers to parallel calls, in whichever scope."""
+    return span.attributes.get(GEN_AI_TOOL_NAME) == _MERGED_TOOLS
+
+
+def leave_merged_tools(span: Span, facts: Facts) -> None:
+    """Take a span around the answers to parallel calls for no call: each has a span of its own."""
+    if facts["kind"] == "tool" and is_merged_tools(span):
+        facts["kind"], facts["tool_name"], facts["call_id"] = "other", None, None
 
 
 def _read_name(span: Span, facts: Facts) -> None:
@@ -211,7 +226,16 @@ def _listed(result: Json) -> Json:
     return results if isinstance(results, list) else result
 
 
-QUIRKS = (objects.OPENINFERENCE,)
+QUIRKS = (
+    objects.OPENINFERENCE,
+    Quirk(
+        name="google_adk",
+        under="semconv",
+        scopes=objects.OPENINFERENCE.scopes,
+        matches=is_merged_tools,
+        complete=leave_merged_tools,
+    ),
+)
 
 DIALECT = Dialect(
     "google_adk",

@@ -16,6 +16,7 @@ from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import opened, structure
 from spanscore.dialects.forms.values import Facts, add_damaged, change_messages, text
 from spanscore.dialects.frameworks.pydantic_ai import under_mlflow
+from spanscore.dialects.ignored_spans import IgnoredSpans
 from spanscore.dialects.keys.gen_ai import (
     GEN_AI_INPUT_MESSAGES,
     GEN_AI_OPERATION_NAME,
@@ -216,5 +217,6 @@ DIALECT = Dialect(
     read,
     scopes=(_SCOPE,),
     prefilters=(b"pydantic-ai", b"pydantic_ai"),
+    ignored=IgnoredSpans(scopes=("pydantic-evals",)),
     content=(ContentSwitch("use InstrumentationSettings(include_content=True)"),),
 )

@@ -84,11 +84,15 @@ def _complete_from_state(facts: Facts, returned: dict[str, Any]) -> None:
     place on.
     """
     state, start = returned.get("_state"), returned.get("_new_message_index")
-    kept = state.get("message_history") if isinstance(state, dict) else None
-    if not isinstance(kept, list):
+    recorded = state.get("message_history") if isinstance(state, dict) else None
+    if not isinstance(recorded, list):
         return
-    facts["system"] = facts.get("system") or _instructions(kept)
-    own = _messages(kept[start:]) if isinstance(start, int) and 0 <= start < len(kept) else None
+    facts["system"] = facts.get("system") or _instructions(recorded)
+    own = (
+        _messages(recorded[start:])
+        if isinstance(start, int) and 0 <= start < len(recorded)
+        else None
+    )
     answered = [x for x in own or () if x.role in ("assistant", "tool")]
     if answered:
         facts["output"] = tuple(answered)

@@ -21,6 +21,7 @@ from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.provider_bodies import configured_tools, conversation, system_of
 from spanscore.dialects.forms.structure import Parsed, opened, structure
 from spanscore.dialects.forms.values import Facts, count, text
+from spanscore.dialects.ignored_spans import IgnoredSpans
 from spanscore.dialects.keys.gen_ai import GEN_AI_OPERATION_NAME, GEN_AI_TOOL_CALL_RESULT
 from spanscore.dialects.platforms.mlflow import chunks
 from spanscore.dialects.quirk import Quirk
@@ -274,4 +275,5 @@ DIALECT = Dialect(
     scopes=(_SCOPE,),
     keys=(_TYPE,),
     prefilters=(b"mlflow.spanType", _SCOPE.encode()),
+    ignored=IgnoredSpans(keys=("mlflow.trace.sourceScorer",)),
 )

@@ -87,8 +87,8 @@ def _by_line(prompt: str, *, is_gemini: bool = False) -> tuple[Message, ...]:
     if is_gemini:
         lines = [(role, _text_part(content)) for role, content in lines]
     # or it was a tool's result
-    kept = (x for x in lines if x[0] != "user" or (x[1] and not x[1].startswith(_LIST)))
-    return tuple(_message(role, content) for role, content in kept)
+    remaining = (x for x in lines if x[0] != "user" or (x[1] and not x[1].startswith(_LIST)))
+    return tuple(_message(role, content) for role, content in remaining)
 
 
 def _text_part(content: str) -> str:

@@ -1,0 +1,31 @@
+"""How libraries that write these conventions are configured to record content.
+
+A framework or platform that has a module of its own states it there, as part of a quirk.
+"""
+
+from spanscore.dialects.content_switch import CAPTURE, OPENTELEMETRY, ContentSwitch
+
+_TRACELOOP = "set TRACELOOP_TRACE_CONTENT=true"
+_EITHER = f"{_TRACELOOP} where it is Traceloop's, {CAPTURE} where it is OpenTelemetry's"
+_DOTNET = f"set EnableSensitiveData in UseOpenTelemetry, or {CAPTURE}=true"
+
+SWITCHES = (
+    ContentSwitch(_EITHER, "opentelemetry.instrumentation.anthropic"),
+    ContentSwitch(_EITHER, "opentelemetry.instrumentation.langchain"),
+    ContentSwitch(_EITHER, "opentelemetry.instrumentation.openai_agents"),
+    ContentSwitch(_TRACELOOP, "opentelemetry.instrumentation.openai.v"),
+    ContentSwitch(OPENTELEMETRY, "opentelemetry.instrumentation.openai_v2"),
+    ContentSwitch(OPENTELEMETRY, "opentelemetry.instrumentation.genai."),
+    ContentSwitch(OPENTELEMETRY, "opentelemetry.instrumentation.google_genai"),
+    ContentSwitch(OPENTELEMETRY, "opentelemetry.instrumentation.vertexai"),
+    ContentSwitch(OPENTELEMETRY, "opentelemetry.instrumentation.botocore"),
+    ContentSwitch(OPENTELEMETRY, "opentelemetry.util.genai"),
+    ContentSwitch(f"set {CAPTURE}=true", "io.opentelemetry."),
+    ContentSwitch(
+        "set captureMessageContent of its configuration to true",
+        "@opentelemetry/instrumentation-",
+    ),
+    ContentSwitch(_TRACELOOP, "@traceloop/"),
+    ContentSwitch("set AZURE_TRACING_GEN_AI_CONTENT_RECORDING_ENABLED=true", "azure."),
+    ContentSwitch(_DOTNET, "Experimental.Microsoft."),
+)

@@ -1,0 +1,186 @@
+"""Read what a model or an agent was given and what it produced: messages, instructions, tools and
+tokens.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from spanscore.dialects.conventions.semconv.events import (
+    CHOICE,
+    COMPLETION,
+    PROMPT,
+    ROLES_OF_EVENTS,
+    Events,
+)
+from spanscore.dialects.forms.arguments import tools
+from spanscore.dialects.forms.ids import identity
+from spanscore.dialects.forms.message_cache import MessageCache
+from spanscore.dialects.forms.messages import Messages, message, messages, system_text
+from spanscore.dialects.forms.structure import structure
+from spanscore.dialects.forms.values import Facts, first_count, first_value, text
+from spanscore.dialects.keys.gen_ai import (
+    GEN_AI_AGENT_TOOLS,
+    GEN_AI_COMPLETION,
+    GEN_AI_INPUT_MESSAGES,
+    GEN_AI_OUTPUT_MESSAGES,
+    GEN_AI_PROMPT,
+    GEN_AI_REQUEST_MODEL,
+    GEN_AI_RESPONSE_COMPLETION_TOKENS,
+    GEN_AI_RESPONSE_FINISH_REASONS,
+    GEN_AI_RESPONSE_ID,
+    GEN_AI_RESPONSE_MODEL,
+    GEN_AI_RESPONSE_PROMPT_TOKENS,
+    GEN_AI_SYSTEM_INSTRUCTIONS,
+    GEN_AI_TOOL_DEFINITIONS,
+    GEN_AI_USAGE_COMPLETION_TOKENS,
+    GEN_AI_USAGE_INPUT_TOKENS,
+    GEN_AI_USAGE_OUTPUT_TOKENS,
+    GEN_AI_USAGE_PROMPT_TOKENS,
+)
+from spanscore.model.span import Attributes
+from spanscore.model.step import Message, StepFact, ToolResult
+
+_INPUT_TOKENS = (
+    GEN_AI_USAGE_INPUT_TOKENS,
+    GEN_AI_USAGE_PROMPT_TOKENS,
+    GEN_AI_RESPONSE_PROMPT_TOKENS,
+)
+
+_OUTPUT_TOKENS = (
+    GEN_AI_USAGE_OUTPUT_TOKENS,
+    GEN_AI_USAGE_COMPLETION_TOKENS,
+    GEN_AI_RESPONSE_COMPLETION_TOKENS,
+)
+"""Of each what is written today, and what was; the last one by Semantic Kernel."""
+
+
+def read_conversation(
+    attributes: Attributes,
+    events: Events,
+    histories: MessageCache,
+    facts: Facts,
+) -> None:
+    """Add messages, instructions, tools, model, tokens and finish reasons to `facts`, and which of
+    them are cut.
+    """
+    given, produced = _from_attributes(attributes, histories)
+    if (given.messages is None or produced.messages is None) and events:
+        given, produced = _from_events(events, given, produced)
+    facts["input"], facts["output"] = given.messages, produced.messages
+    damaged = _damaged_sides(given, produced)
+    instructions = attributes.get(GEN_AI_SYSTEM_INSTRUCTIONS)
+    if instructions is not None:
+        facts["system"], cut = system_text(instructions)
+        if cut:
+            damaged.add("system")
+    # Strands lists names
+    definitions = first_value(attributes, (GEN_AI_TOOL_DEFINITIONS, GEN_AI_AGENT_TOOLS))
+    if definitions is not None:
+        facts["tools"] = tools(definitions)
+        if facts["tools"] is None:
+            damaged.add("tools")
+    facts["damaged"] = frozenset(damaged)
+    facts["model"] = text(attributes.get(GEN_AI_RESPONSE_MODEL)) or text(
+        attributes.get(GEN_AI_REQUEST_MODEL)
+    )
+    facts["response_id"] = identity(attributes.get(GEN_AI_RESPONSE_ID))
+    facts["input_tokens"] = first_count(attributes, _INPUT_TOKENS)
+    facts["output_tokens"] = first_count(attributes, _OUTPUT_TOKENS)
+    reasons = attributes.get(GEN_AI_RESPONSE_FINISH_REASONS)
+    if isinstance(reasons, list):
+        facts["finish_reasons"] = tuple(x for x in reasons if isinstance(x, str))
+
+
+def _damaged_sides(given: Messages, produced: Messages) -> set[StepFact]:
+    damaged: set[StepFact] = set()
+    if given.damaged:
+        damaged.add("input")
+    if produced.damaged:
+        damaged.add("output")
+    return damaged
+
+
+def _from_attributes(attributes: Attributes, histories: MessageCache) -> tuple[Messages, Messages]:
+    given, produced = attributes.get(GEN_AI_INPUT_MESSAGES), attributes.get(GEN_AI_OUTPUT_MESSAGES)
+    if given is None:
+        given = attributes.get(GEN_AI_PROMPT)
+    if produced is None:
+        produced = attributes.get(GEN_AI_COMPLETION)
+    return (
+        histories.messages(given) if given is not None else Messages(None),
+        messages(produced, "assistant") if produced is not None else Messages(None),
+    )
+
+
+def _from_events(events: Events, given: Messages, produced: Messages) -> tuple[Messages, Messages]:
+    """Complete the messages in a span's attributes by the events of one message each, and by those
+    of 1.26.
+    """
+    inputs, chosen = list[Message](), list[Message]()
+    for name, payload in events:
+        if name == PROMPT:
+            inputs += messages(payload.get(GEN_AI_PROMPT)).messages or ()
+        elif name == COMPLETION:
+            chosen += messages(payload.get(GEN_AI_COMPLETION), "assistant").messages or ()
+        elif name == CHOICE:
+            chosen += _event_messages(_choice(payload), "assistant")
+        elif name in ROLES_OF_EVENTS:
+            inputs += _event_messages(payload, ROLES_OF_EVENTS[name])
+    if given.messages is None and inputs:
+        given = Messages(_with_results_left_out(inputs), given.damaged)
+    if produced.messages is None and chosen:
+        produced = Messages(tuple(chosen), produced.damaged)
+    return given, produced
+
+
+def _choice(payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The message of a choice; its tool calls stand inside or beside it."""
+    inner = payload.get("message")
+    if isinstance(inner, str) and inner.startswith('{"'):
+        opened = structure(inner).value
+        inner = (
+            opened
+            if isinstance(opened, dict) and opened.keys() & {"role", "content", "tool_calls"}
+            else inner
+        )
+    if isinstance(inner, dict):
+        return {**{k: payload[k] for k in ("tool_calls",) if k in payload}, **inner}
+    return {**payload, "content": inner} if inner is not None else payload
+
+
+def _event_messages(payload: Mapping[str, Any], role: str) -> list[Message]:
+    """The message of an event, whose calls may be JSON in text where it came as attributes."""
+    content, calls = payload.get("content"), payload.get("tool_calls")
+    # Gemini's, with the role that is true
+    if isinstance(content, dict) and isinstance(content.get("parts"), list):
+        payload, calls = content, content.get("tool_calls")
+    # a system message may have the role of a developer's
+    elif payload.get("role") is None or role != "system":
+        payload = {**payload, "role": role}
+    if isinstance(calls, str):
+        payload = {**payload, "tool_calls": structure(calls).value}
+    read_message = message(payload, role)
+    if (
+        read_message is not None
+        and read_message.results
+        and payload.get("content", payload.get("parts")) is None
+    ):
+        unshown = tuple(replace(x, shown=False) for x in read_message.results)
+        read_message = replace(read_message, results=unshown)
+    return [] if read_message is None else [read_message]
+
+
+def _with_results_left_out(messages: list[Message]) -> tuple[Message, ...]:
+    """The messages, in which a result without content was empty, or not to be recorded if no
+    message has any.
+    """
+    results = [y for x in messages for y in x.results]
+    has_content = any(x.text is not None for x in messages) or any(x.shown for x in results)
+    if not has_content or all(x.shown for x in results):
+        return tuple(messages)
+    return tuple(replace(x, results=tuple(map(_empty_where_unshown, x.results))) for x in messages)
+
+
+def _empty_where_unshown(result: ToolResult) -> ToolResult:
+    return result if result.shown else replace(result, value="", shown=True)

@@ -1,0 +1,90 @@
+"""Open the objects in which providers and frameworks send a tool's result back to a model, where
+they stand in the place of the result itself.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from spanscore.dialects.forms.arguments import result
+from spanscore.dialects.forms.envelopes import ToolOutput
+from spanscore.model.json import Json, printed
+
+_AROUND = (
+    *("toolResult", "tool_result", "toolResponse", "functionResponse", "function_response"),
+    "tool_call_result",
+)
+"""Keys under which such an object may stand alone."""
+
+_IDS = ("tool_call_id", "toolCallId", "tool_use_id", "toolUseId", "call_id", "ref", "id")
+_VALUES = ("content", "output", "result", "response")
+_BESIDE = frozenset(
+    {
+        *("type", "role", "name", "tool_name", "toolName", "status"),
+        *("is_error", "isError", "tool_call_error", "part_kind", "timestamp", "origin"),
+    }
+)
+_FAILED = frozenset({"error", "failed", "failure"})
+
+
+def provider_answer(value: object, requested_id: str | None) -> ToolOutput | None:
+    """The result in an object that answers the call `requested_id` and contains nothing else of a
+    tool's own; None for any other value.
+
+    >>> provider_answer({"type": "tool_result", "tool_use_id": "c1", "content": "4"}, "c1")
+    ToolOutput(value=4, call_id='c1', error=None)
+    >>> provider_answer({"toolUseId": "c1", "content": [{"text": "no"}], "status": "error"}, "c1")
+    ToolOutput(value='no', call_id='c1', error='no')
+    >>> provider_answer({"call_id": "c1", "output": "4", "price": 3}, "c1") is None
+    True
+    """
+    fields = _inside(value)
+    answered_id = named_call(fields)
+    values = [x for x in _VALUES if x in fields]
+    if requested_id is None or answered_id != requested_id or len(values) != 1:
+        return None
+    beside = {x for x in fields if x != "error" or not isinstance(fields[x], bool)}
+    if not beside <= _BESIDE.union(_IDS, values):
+        return None
+    returned = _returned(fields[values[0]])
+    return ToolOutput(returned, answered_id, printed(returned) if _has_failed(fields) else None)
+
+
+def named_call(value: object) -> str | None:
+    """The id of the call that such an object names."""
+    fields = _inside(value)
+    origin = fields.get("origin")  # Haystack has the call's id there
+    found = [fields.get(x) for x in _IDS]
+    if isinstance(origin, dict):
+        found.append(origin.get("id"))
+    return next((x for x in found if isinstance(x, str) and x), None)
+
+
+def _inside(value: object) -> Mapping[str, Any]:
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if not isinstance(value, dict):
+        return {}
+    if len(value) == 1:
+        inner = next((value[x] for x in _AROUND if x in value), value)
+        return inner if isinstance(inner, dict) else {}
+    return value
+
+
+def _returned(value: Json) -> Json:
+    """The content without Bedrock's blocks, which have no type, around it."""
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
+        block = value[0]
+        if block.keys() == {"json"}:
+            return block["json"]
+        if block.keys() == {"text"}:
+            return result(block["text"])
+    return result(value)
+
+
+def _has_failed(fields: Mapping[str, Any]) -> bool:
+    if any(fields.get(x) is True for x in ("is_error", "isError", "tool_call_error", "error")):
+        return True
+    if fields.get("part_kind") == "retry-prompt":  # of Pydantic AI
+        return True
+    status = fields.get("status")
+    return isinstance(status, str) and status in _FAILED
