@@ -2,6 +2,8 @@
 whole traces.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +14,7 @@ from spanscore import dialects, turns
 from spanscore.model.span import LogRecord, Span
 from spanscore.model.step import Reading
 from spanscore.model.trace import AgentTrace, Completeness
+from spanscore.turns.basis import stitch_keys
 
 Received: TypeAlias = tuple[list[Span], list[LogRecord]]
 """The spans and log records that `dialects.unit_of` has read together: mostly those of one trace
@@ -119,15 +122,15 @@ def _build_turn(
     completeness: Sequence[Completeness] = (),
     watch: turns.Watch | None = None,
 ) -> list[AgentTrace]:
-    kept = turns.without_repeats(readings)
-    kept_ids = {reading.spans[0].trace_id for reading in kept if reading.spans}
+    remaining = turns.without_repeats(readings)
+    remaining_ids = {reading.spans[0].trace_id for reading in remaining if reading.spans}
     of_kept = [
         known
         for known, reading in zip(completeness, readings, strict=False)
-        if reading.spans and reading.spans[0].trace_id in kept_ids
+        if reading.spans and reading.spans[0].trace_id in remaining_ids
     ]
     worst: Completeness = min(of_kept, key=_WORST_FIRST.index, default="complete")
-    return turns.build(*kept, completeness=worst, within=within, watch=watch)
+    return turns.build(*remaining, completeness=worst, within=within, watch=watch)
 
 
 def rebuild_all(
@@ -258,7 +261,7 @@ class ReceivedUnits:
     def _joined(self, group: Sequence[turns.TraceFragment]) -> list[AgentTrace]:
         ids = [part.trace_id for part in group]
         completeness = [self._completeness(trace_id) for trace_id in ids]
-        within = turns.asked_within(group)
+        within = turns.delegating_calls(group)
         of_group = [self._received[trace_id] for trace_id in ids]
         if all(spans for spans, _ in of_group) and all(
             trace_id in self._readings for trace_id in ids
@@ -294,8 +297,8 @@ def _referred_to(rebuilt: Mapping[str, RebuiltUnit], stitching: turns.Stitching)
 def _is_sought(name: str, unit: RebuiltUnit, sought: Collection[str]) -> bool:
     if not sought:
         return False
-    return turns.keys.trace(name) in sought or any(
-        turns.keys.model_call(x) in sought for x in unit.ids_of_calls
+    return stitch_keys.trace(name) in sought or any(
+        stitch_keys.model_call(x) in sought for x in unit.ids_of_calls
     )
 
 

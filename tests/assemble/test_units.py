@@ -18,7 +18,7 @@ def unit_of(_scope_name, trace_id, attributes, *, of_log):
     return UNIT.hex() if of_log and "session" in attributes() else trace_id
 
 
-UNITS = Units(("agent",), unit_of, lambda unit: unit == UNIT.hex())
+UNITS = Units(lambda: ("agent",), unit_of, lambda unit: unit == UNIT.hex())
 
 
 def logs(scope, *, trace_id=b"", key="session"):
@@ -50,7 +50,7 @@ def unit_of_nothing(_scope_name, _trace_id, attributes, *, of_log):
 
 
 def test_a_record_that_a_dialect_fails_at_is_gathered_under_its_trace():
-    failing = Units(("agent",), unit_of_nothing)
+    failing = Units(lambda: ("agent",), unit_of_nothing)
     assert keys(fragments.of_logs(logs("agent.events", trace_id=TRACE), 1, units=failing)) == [
         TRACE
     ]

@@ -50,6 +50,15 @@ def test_a_request_has_more_messages_than_a_limit_or_not(attributes, limit):
     assert found == (messages_in(request) > limit)
 
 
+@given(st.binary())
+def test_short_messages_are_counted_alike_with_numpy_and_without(body):
+    with pytest.MonkeyPatch.context() as patching:
+        patching.setattr(weight, "is_loaded", lambda: False)
+        without = weight.short_messages(body)
+        patching.setattr(weight, "is_loaded", lambda: True)
+        assert weight.short_messages(body) == without
+
+
 @given(JSON, st.integers(1, 40))
 def test_no_json_text_has_more_values_than_a_limit_unnoticed(parsed, limit):
     text = json.dumps(parsed).encode()

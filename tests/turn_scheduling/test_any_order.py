@@ -2,7 +2,7 @@
 ends.
 """
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scheduled_spans import ANSWER, ASK, REQUEST, RESULT, SECOND, agent, chat, span, tool
 
@@ -151,8 +151,19 @@ def run_of(events):
     return run
 
 
+# the scores of a trace that was read early cannot be committed, and it is read once more
+FAILED_EARLY_COMMIT = [
+    ("come", 0),
+    *[("wait", 0)] * 2,
+    ("hand_out", 0),
+    ("settle", 0),
+    ("settle_again", 0),
+]
+
+
 @settings(max_examples=150, deadline=None)
 @given(EVENTS)
+@example(FAILED_EARLY_COMMIT)
 def test_each_revision_is_scored_once_and_the_last_one_is_of_all_that_came(events):
     run = run_of(events)
     assert run.scored_rows == run.rows_of

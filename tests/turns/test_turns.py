@@ -511,7 +511,7 @@ def test_without_a_root_scores_go_to_the_topmost_span():
     "spans",
     [
         [span("1", gen_ai__operation__name="create_agent")],
-        [span("1", gen_ai__tool__name="(merged tools)", gen_ai__operation__name="execute_tool")],
+        [span("1", gen_ai__tool__name="(merged tools)", scope="gcp.vertex.agent")],
         [span("1", mcp__method__name="tools/list")],
         [span("1", gen_ai__operation__name="embeddings")],
         [span("1", http__route="/")],

@@ -115,7 +115,8 @@ class Backlog:
         now_ns = self._clock_ns()
         await self._make_room(len(body))
         row = await asyncio.wrap_future(self._journal.append(signal, body, now_ns, headers))
-        self._requests.put(row, signal, message, weight.decoded_bytes(body), headers)
+        if self._is_assembled(signal):
+            self._requests.put(row, signal, message, weight.decoded_bytes(body), headers)
         kept = Kept(signal, row, body, message, headers)
         self.hold(row)
         if len(body) > _SMALL_BYTES:
@@ -257,8 +258,12 @@ class Backlog:
         """Commit what is under way, and close the journal."""
         self._journal.close()
 
+    def _is_assembled(self, signal: Signal) -> bool:
+        """Whether traces are made of what such a request contains."""
+        return self._config.enabled and signal != "metrics"
+
     def _fragments(self, kept: Kept) -> list[fragments.Fragment]:
-        if kept.signal == "metrics" or not self._config.enabled:
+        if not self._is_assembled(kept.signal):
             return []
         split = fragments.of_traces if kept.signal == "traces" else fragments.of_logs
         genai, tenant = self._shows_genai(kept.body), tenant_in(kept.headers)

@@ -1,9 +1,9 @@
 """The assembler's clock, the only place that asks what time it is when traces are cut."""
 
-import asyncio
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from spanscore import looping
 from spanscore.assemble.config import Config
 from spanscore.assemble.sessions import Sessions
 from spanscore.assemble.work_queue import WorkQueue
@@ -43,4 +43,4 @@ async def run(
     while True:
         await traces_out.fill(lambda: cut(clock_ns()))
         await sessions_out.fill(lambda: sessions.cut(clock_ns()))
-        await asyncio.sleep(every_s())
+        await looping.next_multiple(every_s())

@@ -5,7 +5,7 @@ session or prompt.
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 from spanscore.model.span import Attributes
@@ -35,15 +35,20 @@ def _own_trace(
     return trace_id
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Units:
-    """`unit_of` is called where a scope's name starts with one of `scopes`; `goes_on` finds units
-    that have no end.
+    """`unit_of` is called where a scope's name starts with one that `find_scopes` gives; `goes_on`
+    finds units that have no end.
     """
 
-    scopes: tuple[str, ...] = ()
+    find_scopes: Callable[[], tuple[str, ...]] = tuple
     unit_of: UnitOf = _own_trace
     goes_on: Callable[[str], bool] = lambda _unit: False
+
+    @cached_property
+    def scopes(self) -> tuple[str, ...]:
+        """What `find_scopes` gives, which is called when this is first used."""
+        return self.find_scopes()
 
     def key(self, scope_name: str, item: Any, *, of_log: bool) -> bytes:
         """The id by which a decoded span or log record is gathered; empty for a record that belongs
@@ -68,7 +73,7 @@ class Units:
 def _warn_once(scope: str, error: str) -> None:
     """Warn once: there would be a line for each item."""
     _log.warning(
-        "%s: what an item belongs to could not be told (%s): it goes by its trace id", scope, error
+        "%s: what an item belongs to could not be found (%s): it goes by its trace id", scope, error
     )
 
 

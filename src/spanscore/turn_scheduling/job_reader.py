@@ -2,6 +2,8 @@
 do it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeAlias
 
@@ -11,7 +13,7 @@ from spanscore.model.trace import AgentTrace
 from spanscore.span_attributes import SpanAttributes
 from spanscore.turn_scheduling.jobs import JobKind, ReadJob, ReadResult
 
-IsReferredTo: TypeAlias = Callable[[ReadJob, Sequence[str], turns.DelegationHints | None], bool]
+IsReferredTo: TypeAlias = "Callable[[ReadJob, Sequence[str], turns.DelegationHints | None], bool]"
 """Whether another trace refers to the trace of a job, by the ids of its model calls and its
 hints.
 """

@@ -1,5 +1,7 @@
 """What is to be read, and what reading it found."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -7,6 +9,7 @@ from typing import Protocol
 
 from spanscore import rebuild, turns
 from spanscore.assemble.assembler import Assembler, Cut
+from spanscore.evaluation.first_scores import FirstScores
 from spanscore.model.trace import AgentTrace
 
 
@@ -111,3 +114,8 @@ class ReadResult:
 
     hints: turns.DelegationHints | None = None
     """The texts by which the trace and one of a calling or called agent are recognised."""
+
+    first_scores: Mapping[str, FirstScores] = field(default_factory=dict)
+    """By the id of an agent trace, what is stored of it if it was not evaluated before; of those
+    for which whoever read them made that.
+    """

@@ -1,5 +1,7 @@
 """Decide which traces of one tenant are read when."""
 
+from __future__ import annotations
+
 import logging
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -14,6 +16,7 @@ from spanscore.assemble.recent_calls import MAX_IDS, RecentCalls
 from spanscore.turn_scheduling.job_reader import JobReader
 from spanscore.turn_scheduling.jobs import JobKind, ReadJob, ReadResult, Source
 from spanscore.turn_scheduling.trace_states import State, TraceStates
+from spanscore.turns.basis import stitch_keys
 
 _log = logging.getLogger(__name__)
 
@@ -131,7 +134,9 @@ class TenantScheduler:
         job = result.job
         if not self._states.is_current(job):
             return True
-        if job.kind is JobKind.EARLY and not self._accepts(result, now_ns):
+        # one that is being scored was accepted before, and is read once more since a commit failed
+        is_new = self._states.of(job.trace_id) is not State.SCORING
+        if job.kind is JobKind.EARLY and is_new and not self._accepts(result, now_ns):
             self._source.assembler.done(job.cuts[0])
             self._states.drop(job)
             return True
@@ -322,12 +327,12 @@ class TenantScheduler:
             tuple(cut for cut in cuts if cut is not None),
             JobKind.TURN,
             now_ns,
-            within=turns.asked_within(part for part, _ in parts),
+            within=turns.delegating_calls(part for part, _ in parts),
             joins=joins,
         )
 
 
 def _keys(trace_id: str, ids_of_calls: Sequence[str]) -> Iterator[str]:
     """The keys by which fragments look for a trace."""
-    yield turns.keys.trace(trace_id)
-    yield from map(turns.keys.model_call, ids_of_calls)
+    yield stitch_keys.trace(trace_id)
+    yield from map(stitch_keys.model_call, ids_of_calls)

@@ -74,6 +74,7 @@ class TraceStates:
     def __init__(self, is_held: Callable[[str], bool]) -> None:
         self._is_held = is_held
         self._traces: dict[str, _Trace] = {}
+        self._queued = 0
 
     def __len__(self) -> int:
         """How many traces are not scored yet."""
@@ -102,7 +103,7 @@ class TraceStates:
     @property
     def queued(self) -> int:
         """How many jobs are to be handed out."""
-        return sum(len(trace.queued) for trace in self._traces.values())
+        return self._queued
 
     def has_queued(self, trace_id: str) -> bool:
         """Whether a job for the trace is to be handed out."""
@@ -120,12 +121,14 @@ class TraceStates:
         """
         trace = self._traces.setdefault(job.trace_id, _Trace(State.QUEUED))
         trace.queued.append(job)
+        self._queued += 1
         if trace.state not in _IN_WORK:
             trace.state = State.QUEUED
 
     def queue_again(self, job: ReadJob, now_ns: int) -> None:
         """Have a job that was read handed out once more, before later ones for its trace."""
         self._traces[job.trace_id].queued.insert(0, replace(job, queued_ns=now_ns))
+        self._queued += 1
 
     def start(self) -> list[ReadJob]:
         """Hand out a job for each trace that is `QUEUED`: `READING`."""
@@ -134,6 +137,7 @@ class TraceStates:
             if trace.state is State.QUEUED:
                 trace.state, trace.job, trace.compared_with = State.READING, trace.queued.pop(0), ()
                 started.append(trace.job)
+        self._queued -= len(started)
         return started
 
     def drop(self, job: ReadJob) -> None:

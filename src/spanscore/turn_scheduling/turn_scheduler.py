@@ -2,6 +2,8 @@
 are all there.
 """
 
+from __future__ import annotations
+
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
 
@@ -10,7 +12,6 @@ from spanscore.assemble.assembler import Cut
 from spanscore.assemble.config import Config
 from spanscore.turn_scheduling.jobs import ReadJob, ReadResult, Source
 from spanscore.turn_scheduling.tenant_scheduler import TenantScheduler
-from spanscore.turns import DelegationHints
 
 _MAX_TENANTS = 1000
 """Tenants whose scored traces are remembered; above it the quietest are forgotten."""
@@ -78,7 +79,7 @@ class TurnScheduler:
         return self._tenants[job.tenant].read(job)
 
     def is_referred_to(
-        self, job: ReadJob, ids_of_calls: Sequence[str], hints: DelegationHints | None
+        self, job: ReadJob, ids_of_calls: Sequence[str], hints: turns.DelegationHints | None
     ) -> bool:
         """Whether another trace refers to the trace of a job, by what was read of it.
 

@@ -29,7 +29,7 @@ from spanscore.turns.facts.turn_steps import TurnSteps
 
 @record()
 class Known:
-    """What a turn is known by whatever its steps record, the same however much of it has come."""
+    """What identifies a turn: the same however many of its spans have arrived."""
 
     trace_ids: tuple[str, ...]
     root_span_id: str | None
@@ -96,9 +96,7 @@ def _retrieved(turn: TurnSteps) -> tuple[Retrieval, ...]:
 
 
 def _is_answer(call: ToolCall, answer: Any) -> bool:
-    """Whether a call that never ran only stands for the structured answer, which is what it was
-    called with.
-    """
+    """Whether a call that never ran only carries the structured answer, as its arguments."""
     if (
         call.span_id is not None
         or call.returned
@@ -113,11 +111,11 @@ def _is_answer(call: ToolCall, answer: Any) -> bool:
 
 
 def available_tools(turn: TurnSteps) -> tuple[tuple[Tool, ...] | None, bool]:
-    """All tools that were on offer in the turn, by name, as they are described first; None where
-    none are listed.
+    """All tools that were offered in the turn, by name, each with its first description; None where
+    no list of tools is recorded.
 
-    A tool of which only the name is listed is as its own spans describe it. The second value is
-    whether all lists of one of the agents were cut.
+    A tool without a description in any list has that of its own spans. The second value is whether
+    all lists of one of the agents were cut.
     """
     steps = [step for source in sources.OFFERED for step in source.find(turn)]
     lists = [step for step in steps if step.tools is not None or "tools" in step.damaged]
@@ -142,7 +140,7 @@ def _lacks_whole_list(lists: Sequence[Step], turn: TurnSteps) -> bool:
 
 
 def _most_described(lists: Iterable[Sequence[Tool]]) -> dict[str, Tool]:
-    """The tools of several lists by name, each as it is described first."""
+    """The tools of several lists by name, each with its first description."""
     found: dict[str, Tool] = {}
     for tools in lists:
         for tool in tools:
@@ -152,8 +150,8 @@ def _most_described(lists: Iterable[Sequence[Tool]]) -> dict[str, Tool]:
 
 
 def _describe(found: dict[str, Tool], turn: TurnSteps) -> bool:
-    """Take tools of which only the name is listed from their own spans; returns whether any of that
-    was cut.
+    """Add descriptions from the tools' own spans where a list contains only the name; returns
+    whether any of these descriptions was cut.
     """
     damaged = False
     steps = [step for source in sources.DESCRIBED for step in source.find(turn) if step.tools]
@@ -191,8 +189,10 @@ def _usage(turn: TurnSteps) -> Usage:
 
 
 def _target(span: Span, turn: TurnSteps) -> Target:
-    """Of a span that stands for log records, the one that they were written under, if any; it may
-    have ended before.
+    """The target of the turn's scores.
+
+    A span that stands for log records is replaced by the span that they were written under, if
+    there is one, which may have ended before.
     """
     model = next((x for x in turn.models if x.span is span), None)
     trace_id, span_id = span.trace_id, span.span_id

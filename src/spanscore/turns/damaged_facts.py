@@ -1,5 +1,5 @@
-"""Name the facts of a turn that arrived cut or redacted, and those that what was cut may have
-contained.
+"""Find the damaged facts of a turn: those that arrived cut or redacted, and those that a cut part
+may have contained.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ def damaged(
     tools: tuple[tuple[Tool, ...] | None, bool],
     calls: Sequence[tuple[ToolCall, bool]],
 ) -> tuple[str, ...]:
-    """The names of the facts, sorted.
+    """The names of the damaged facts, sorted.
 
     `tools` and each of `calls` come with whether they were cut.
     """
@@ -82,7 +82,7 @@ def _of_lost(
     tools: Sequence[Tool],
     calls: Sequence[ToolCall],
 ) -> Iterator[str]:
-    """The facts of which the steps may have lost more."""
+    """The facts of which cut or dropped steps may have contained more."""
     yield from (
         name
         for name, facts in _RECORDED_IN.items()
@@ -98,7 +98,7 @@ def _of_lost(
 def _of_other_kinds(
     turn: TurnSteps, recorded: set[str], lost: frozenset[StepFact]
 ) -> Iterator[str]:
-    """The facts that depend on steps of which the kind, the tokens or the order was lost."""
+    """The facts that depend on steps whose kind, tokens or order is not known."""
     if _may_lack_tokens(turn):
         yield "usage"
     if any(map(_may_be_anything, turn.steps)):
@@ -111,8 +111,8 @@ def _of_other_kinds(
 def _of_other_traces(
     turn: TurnSteps, lacking: Sequence[Step], *, is_answered: bool
 ) -> frozenset[str]:
-    """The facts of which other traces may contain more, to which what was cut or dropped would have
-    joined this one.
+    """The facts of which another trace may contain more that could not be joined to this one, since
+    what would join them was cut or dropped.
     """
     if any(x.span.dropped_links_count for x in lacking):
         return _OF_ALL_PARTS
@@ -131,11 +131,11 @@ def _lost_output(model: Step) -> bool:
 
 
 def _may_lack_traces(turn: TurnSteps, *, is_answered: bool) -> bool:
-    """Whether the turn may have parts in other traces, which what was cut would have joined to this
-    one.
+    """Whether another trace may be part of the turn and could not be joined, since what would join
+    them was cut.
 
-    So it may where only calls of a model show, if in a silent chain, unless they go from a question
-    to an answer.
+    That may be so where only model calls are recorded, if in a chain without content, unless they
+    lead from a question to an answer.
     """
     if _goes_on(turn):
         return True
@@ -154,8 +154,8 @@ def _may_lack_traces(turn: TurnSteps, *, is_answered: bool) -> bool:
 
 
 def _goes_on(turn: TurnSteps) -> bool:
-    """Whether a tool runs before the first model call, whose cut input may contain the request of
-    another trace.
+    """Whether a tool runs before the first model call, whose input was cut: the tool may have been
+    requested in another trace.
     """
     if not turn.main or not turn.tools or "input" not in turn.main[0].damaged:
         return False
@@ -163,8 +163,8 @@ def _goes_on(turn: TurnSteps) -> bool:
 
 
 def _is_cut(model: Step) -> bool:
-    """Whether the calls or results by which its trace is joined to others may have been cut of a
-    model call.
+    """Whether a model call may have lost the calls or results by which its trace is joined to
+    others.
     """
     lost = not model.damaged.isdisjoint({"input", "output"})
     return lost or _lost_calls(model.input) or _lost_calls(model.output)
@@ -195,7 +195,7 @@ def _is_order_unknown(turn: TurnSteps) -> bool:
 
 
 def _may_be_anything(step: Step) -> bool:
-    """Whether it is unknown what a step stands for, since some of it was cut or dropped."""
+    """Whether the kind of a step is not known, since some of its span was cut or dropped."""
     if step.kind == "workflow":  # as which some are read whose kind was dropped
         return bool(step.span.dropped_attributes_count and step.damaged) and not _records_content(
             step
@@ -209,8 +209,8 @@ def _records_content(step: Step) -> bool:
 
 
 def _may_lack_tokens(turn: TurnSteps) -> bool:
-    """Whether counts of tokens may have been lost: of a model call, or, where none are counted, of
-    the turn.
+    """Whether counts of tokens may have been lost: of a model call, or of the turn where no model
+    call has any.
     """
     if any("tokens" in x.damaged for x in turn.models) or any(map(_may_be_anything, turn.steps)):
         return True
@@ -219,7 +219,7 @@ def _may_lack_tokens(turn: TurnSteps) -> bool:
 
 
 def _may_lack_calls(turn: TurnSteps, calls: Sequence[ToolCall], lost: frozenset[StepFact]) -> bool:
-    """Whether more of the tool calls may have been in the input or output that was cut."""
+    """Whether an input or output that was cut may have contained more tool calls."""
     if any(x.damaged and not x.tool_name for x in turn.tools):
         return True
     produced = any("output" in x.damaged for x in turn.models)

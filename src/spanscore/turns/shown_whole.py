@@ -1,4 +1,4 @@
-"""Whether agent traces show by themselves that nothing of them is missing."""
+"""Whether the record of a turn shows by itself that nothing of the turn is missing."""
 
 from collections.abc import Sequence
 
@@ -6,11 +6,11 @@ from spanscore.model.trace import AgentTrace
 
 
 def shows_whole(traces: Sequence[AgentTrace]) -> bool:
-    """Whether each of these turns, at least one, has its question, its answer, and an outcome of
-    each tool call.
+    """Whether there are turns, and each records its question, its answer and an outcome of each
+    tool call, with nothing cut or redacted.
 
-    Nothing of it was cut or masked either. What no record shows may be missing all the same: an
-    agent that answers without the sub-agent whose spans are still on their way.
+    What no record mentions may be missing all the same, such as a sub-agent whose spans have not
+    arrived when its agent has answered.
     """
     return bool(traces) and all(_is_whole(trace) for trace in traces)
 

@@ -1,5 +1,5 @@
-"""Separate what belongs to this turn from what came before it: the question, its history and the
-messages after it.
+"""Divide a conversation into this turn and what came before it: the question, the history before it
+and the messages after it.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from spanscore.model.step import Message
 from spanscore.model.trace import PastMessage
 
 MAX_HISTORY = 200
-"""How many messages before the turn are kept: the latest."""
+"""How many messages before the turn are part of its record: the latest."""
 
 _MAX_JSON_CHARS = 100_000
 """Of a question that is looked into for messages."""
@@ -88,8 +88,8 @@ def final_message(output: Sequence[Message]) -> Message | None:
 
 
 def waits_for_tools(output: Sequence[Message]) -> bool:
-    """Whether a tool is still to run; the provider's own tools have run when a model's output holds
-    their results.
+    """Whether a message requests tools that have not run. A provider's own tools have run where the
+    model's output contains their results.
     """
     calls = [y.call_id for x in output for y in x.calls]
     if not calls:
@@ -105,15 +105,15 @@ def final_text(output: Sequence[Message]) -> str | None:
 
 
 def _is_empty(message: Message) -> bool:
-    """Whether nothing of a message was read and nothing of it is known to be lost: a part that no
-    one knows, broken.
+    """Whether nothing of a message was read, and nothing of it is known to be lost: as of a broken
+    part, or one of an unknown type.
     """
     return message.text is None and not (message.calls or message.results or message.damaged)
 
 
 def _is_of_user(message: Message) -> bool:
-    """Whether the user wrote a message, if only an image; a tool's result in the user's name is not
-    the user's.
+    """Whether the user wrote a message, if only an image. A tool's result in a user's message is
+    not the user's.
     """
     return message.role == "user" and (message.text is not None or not message.results)
 

@@ -1,5 +1,5 @@
-"""The place where a turn goes on in another trace: between a model's tool calls and their
-results.
+"""The boundary at which a turn may continue in another trace: between a model's tool calls and
+their results.
 """
 
 import hashlib
@@ -85,7 +85,7 @@ def maybe_pending_after(model: Step) -> ToolBoundary | None:
     )
 
 
-def asks_for_tools(model: Step) -> bool:
+def requests_tools(model: Step) -> bool:
     """Whether a model call that records no tool calls requested some, as far as its finish reasons
     and output show.
     """
@@ -141,8 +141,8 @@ def _wanted_in(messages: Sequence[Message]) -> list[Wanted]:
 
 
 def _with_ids_of_results(calls: list[Wanted], results: Sequence[ToolResult]) -> list[Wanted]:
-    """As many calls as results with the ids of these, where none is the same: items of a response
-    have other ids.
+    """The calls with the ids of their results, where there are as many and no id is the same: items
+    of a response have other ids.
     """
     ids = [result.call_id for result in results]
     if len(calls) != len(ids) or not {call.call_id for call in calls}.isdisjoint(ids):
@@ -159,8 +159,8 @@ def _after_last(messages: Sequence[Message], end: int, matches: Callable[[Messag
 
 
 def may_meet(one: ToolBoundary, other: ToolBoundary) -> bool:
-    """Whether a turn that ends at one boundary goes on at the other: by question, calls and ids, as
-    far as recorded.
+    """Whether a turn that ends at one boundary may continue at the other, by their questions, calls
+    and ids, as far as these are recorded.
     """
     if one.question is not None and other.question is not None and one.question != other.question:
         return False
@@ -216,7 +216,7 @@ def latest(calls: Sequence[Wanted]) -> tuple[Wanted, ...]:
 
 
 def digest(text: str) -> str:
-    """Stands for a text, in few characters."""
+    """A short digest of a text."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
@@ -226,7 +226,7 @@ def _question(messages: tuple[Message, ...]) -> str | None:
 
 
 def _digest(before: Sequence[Message], system: str | None, calls: Sequence[Wanted]) -> str:
-    """Stands for a conversation up to the calls that its last message requested, whatever their
+    """A digest of a conversation up to the calls that its last message requested, whatever their
     ids.
     """
     messages = [
@@ -244,10 +244,11 @@ def _digest(before: Sequence[Message], system: str | None, calls: Sequence[Wante
 def _without_calls(
     given: Sequence[Message], start: int, end: int, system: str | None
 ) -> tuple[str, ...]:
-    """Stands for a conversation up to the calls that `given[start:end]` request, but without them.
+    """Digests of a conversation up to the calls that `given[start:end]` request, but without these
+    calls.
 
-    First with the model's text beside them; then without, as emitters have it that do not record
-    that either.
+    The first includes the model's text beside the calls; the second does not, as some emitters do
+    not record that text either.
     """
     before = _after_last(
         given, start, lambda message: message.role != "assistant" or bool(message.calls)

@@ -60,11 +60,11 @@ class Tree:
         return self._places[step.span.span_id]
 
     def span(self, span_id: str) -> Span | None:
-        """The span with this id; None where it has not come."""
+        """The span with this id; None where it has not arrived."""
         return self._spans.get(span_id)
 
     def parent(self, span: Span) -> Span | None:
-        """The span that `span` is a child of; None where it has none, or that has not come."""
+        """The parent of `span`; None where it has none, or where the parent has not arrived."""
         return self._spans.get(span.parent_span_id)
 
     def root_of(self, trace_id: str) -> Span | None:
@@ -74,10 +74,9 @@ class Tree:
         )
 
     def opening_id(self, trace_id: str) -> str:
-        """The id of the span that opens a trace, which stays the same when that span itself comes
-        last.
+        """The id of the span that opens a trace, which stays the same when that span arrives last.
 
-        The topmost span received names its parent even where that parent has not arrived.
+        The topmost span that has arrived names its parent even where the parent has not arrived.
         """
         top = self.root_of(trace_id) or next(
             (x for x in self._tops if x.trace_id == trace_id), None

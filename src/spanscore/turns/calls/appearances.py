@@ -1,4 +1,4 @@
-"""The places where one tool call shows, each of which may record some of its facts."""
+"""The places where one tool call appears, each of which may record some of its facts."""
 
 from dataclasses import dataclass
 from typing import TypeAlias

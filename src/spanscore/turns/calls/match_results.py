@@ -28,12 +28,12 @@ class Pair(NamedTuple):
 def paired(messages: Sequence[Message], unreliable: set[str]) -> tuple[list[Pair], list[Answer]]:
     """Each call of a conversation with its result, and the results that answer no call there.
 
-    An id that one call has, and that is not among `unreliable`, identifies the call: its result is
-    what has this id, wherever it stands. Other results go by their order, each to the first call
-    before it that has none yet: of those with its id if there are any, else of those without an id
-    that identifies them or that a result has; a result without id of all of them, or of those of
-    the tool that it names. The id of OpenAI's item identifies no call here, since results have the
-    call's own.
+    An id that only one call has, and that is not among `unreliable`, identifies the call: its
+    result is the one with this id, wherever it is. Other results are assigned in order, each to the
+    first call before it without a result: to a call with its id if there is one, else to a call
+    without an id that identifies it or that a result has. A result without an id is assigned among
+    all of these, or among those of the tool that it names. The id of OpenAI's item identifies no
+    call here, since results have the call's own id.
     """
     calls = [(call, message) for message in messages for call in message.calls]
     results = [(result, message) for message in messages for result in message.results]

@@ -26,11 +26,11 @@ class Requesters:
         self._agents: set[str | None] | None = None
 
     def of(self, later: Step, message: Message) -> Step | None:
-        """The model call whose answer `message` is, which the input of a `later` model call
+        """The model call whose output is `message`, which the input of a `later` model call
         contains.
 
-        It was given just what comes before that message. Of several, the one of the same agent,
-        else the last.
+        That model call was given exactly what comes before the message. Of several, it is one of
+        the same agent, else the last.
         """
         given, before = self._input_of(later)
         count = before.get(id(message), 0)
@@ -88,11 +88,11 @@ def _without_system(model: Step) -> list[Message]:
 
 
 def leave_to_requesters(calls: Iterable[Call], turn: TurnSteps) -> None:
-    """Drop the agent of the tool's span, where the agent whose model requested the call is more
-    exact.
+    """Remove the agent that the tool's span shows, where the agent whose model requested the call
+    is more exact.
 
-    It does where it lies inside the agent around, as in a chat of several, or where the model call
-    itself names it.
+    It is where it lies inside the agent around, as in a chat of several agents, or where the model
+    call itself names it.
     """
     for call in calls:
         request, ran = call.request, call.ran

@@ -1,5 +1,5 @@
-"""Find the reports of one call that stand side by side: those of a framework's callbacks, and of
-the SDK below them.
+"""Find the reports of one call that are side by side: those of a framework's callbacks, and those
+of the SDK below them.
 """
 
 from abc import ABC, abstractmethod
@@ -105,21 +105,22 @@ class _Tool(_Report):
 
 
 def model_reports(calls: Sequence[Step], tree: Tree) -> list[list[Step]]:
-    """Model calls, each as its reports, that of the framework first.
+    """The model calls, each as its reports, the framework's first.
 
-    Reports are of one call if they are of different instrumentations, one lies in the time of the
-    other and in no agent but those around it, and they agree: in what was put out and in what was
-    given or counted; where one lacks what was put out, in what was given or counted. Unique ids of
-    the same tool calls are enough.
+    Reports are of one call if they are of different instrumentations, one lies within the time of
+    the other, no other agent is around one of them alone, and they agree in their output and in
+    their input or tokens. Where one lacks its output, input or tokens are enough; so are equal
+    unique ids of tool calls.
     """
     return _joined([_model(x, tree) for x in calls], _is_same_model)
 
 
 def tool_reports(calls: Sequence[Step], tree: Tree) -> list[list[Step]]:
-    """Runs of tools, each as its reports, that of the framework first: of one tool, with one id or
-    the same arguments.
+    """The runs of tools, each as its reports, the framework's first. The reports of a run have one
+    tool, and one id or the same arguments.
 
-    As model calls, they are of different instrumentations, and one lies in the time of the other.
+    As with model calls, they are of different instrumentations, and one lies within the time of the
+    other.
     """
     return _joined([_Tool(x, tree) for x in calls], _is_same_tool)
 
@@ -127,11 +128,11 @@ def tool_reports(calls: Sequence[Step], tree: Tree) -> list[list[Step]]:
 def _joined(
     reports: list[ReportT], is_same: Callable[[ReportT, ReportT], bool]
 ) -> list[list[Step]]:
-    """In order of time, each report goes to the nearest call that still runs and that others
-    report, or is a new one.
+    """The steps of each call: in order of time, a report is added to the nearest call that still
+    runs and that another instrumentation reports, or it is a new call.
 
-    `waiting` has, for what reports have in common and an instrumentation, the calls that this one
-    has not reported yet.
+    `waiting` contains the calls that an instrumentation has not reported yet, by what reports have
+    in common and by that instrumentation.
     """
     scopes = sorted({x.step.span.scope.name for x in reports})[:_MAX_SCOPES]
     waiting: dict[tuple[Hashable, str], deque[_Call[ReportT]]] = {}
@@ -148,7 +149,7 @@ def _joined(
             for x in islice(near.values(), _MAX_REPORTS)
             if any(is_same(y, report) for y in x.reports)
         ]
-        call = min(alike, key=lambda x: _apart_ns(x.reports[0], report), default=None)
+        call = min(alike, key=lambda x: _distance_ns(x.reports[0], report), default=None)
         if call is None:
             call = _Call[ReportT]()
             calls.append(call)
@@ -162,8 +163,8 @@ def _joined(
 
 
 def _running(waiting: deque[_Call[ReportT]] | None, report: ReportT) -> Iterator[_Call[ReportT]]:
-    """Of the calls that one of this instrumentation may report too, the first that still run;
-    others are let go.
+    """The first of the `waiting` calls that still run and that the report's instrumentation has not
+    reported; calls that have ended are removed from `waiting`.
     """
     if not waiting:
         return
@@ -174,7 +175,7 @@ def _running(waiting: deque[_Call[ReportT]] | None, report: ReportT) -> Iterator
     yield from near
 
 
-def _apart_ns(one: _Report, other: _Report) -> int:
+def _distance_ns(one: _Report, other: _Report) -> int:
     return abs(one.step.span.start_ns - other.step.span.start_ns) + abs(
         one.step.span.end_ns - other.step.span.end_ns
     )

@@ -52,11 +52,10 @@ class Verdict(Enum):
 
 @record()
 class CallIdentity:
-    """What one report of a model call records that another report of that call records as well, as
-    far as it does.
+    """What identifies a model call in one report of it, as far as that report records it.
 
-    What was cut or redacted in the report is left out. Values are only to be compared: `of` may
-    make them digests.
+    What was cut or redacted in the report is left out. Values serve only for comparison: `of` may
+    make digests of them.
     """
 
     response_id: str | None = None

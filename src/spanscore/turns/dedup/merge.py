@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 from spanscore.model.step import Message, Step, StepFact
-from spanscore.turns.basis.tool_boundary import asks_for_tools, stopped_for_tools
+from spanscore.turns.basis.tool_boundary import requests_tools, stopped_for_tools
 
 MODEL_FACTS: Mapping[str, StepFact | None] = {
     "input": "input",
@@ -68,10 +68,11 @@ def merged_tools(step: Step, other: Step) -> Step:
 
 
 def _has_more_calls(theirs: Sequence[Message] | None, ours: Sequence[Message] | None) -> bool:
-    """Whether messages name more calls, or more of their ids, than others with the same texts.
+    """Whether messages name more calls, or more of their ids, than other messages with the same
+    texts.
 
-    Of what is much longer only so much is looked at as there may be in theirs: many reports may be
-    compared with it.
+    At most as many calls are looked at as the other messages may contain, since many reports may be
+    compared with them.
     """
     if theirs is None or ours is None or theirs is ours or len(ours) > 2 * len(theirs):
         return False
@@ -98,8 +99,8 @@ def _called(messages: Sequence[Message]) -> Iterator[None]:
 
 
 def _fill(step: Step, other: Step, facts: Mapping[str, StepFact | None]) -> Step:
-    """`step`, with what it lacks, or has in part, taken from `other`, and damaged only as far as
-    that is.
+    """`step`, completed from `other` where it lacks a fact or has only a part of it; damaged only
+    as far as the result still is.
     """
     found: dict[str, Any] = {}
     for field in facts:
@@ -124,16 +125,14 @@ def _fill(step: Step, other: Step, facts: Mapping[str, StepFact | None]) -> Step
 
 
 def _has_all_output(step: Step, other: Step) -> bool:
-    """Whether another report has all that a model produced.
+    """Whether another report contains everything that the model produced.
 
-    One of the same emitter may leave out calls beside a text.
-
-    So it is known that no calls were requested only by a finish reason, or where another emitter
-    reports the call.
+    A report of the same emitter may leave out the calls beside a text. So only a finish reason, or
+    a report of another emitter, shows that no calls were requested.
     """
     if any(x.calls for x in other.output or ()):
         return True
-    if stopped_for_tools(step) or asks_for_tools(other):
+    if stopped_for_tools(step) or requests_tools(other):
         return False
     return (
         bool(step.finish_reasons or other.finish_reasons)
@@ -142,8 +141,8 @@ def _has_all_output(step: Step, other: Step) -> bool:
 
 
 def _is_whole_of(step: Step, other: Step, field: str) -> bool:
-    """Whether a report contains whole what another contains in part; not if it records much less of
-    it.
+    """Whether a report contains the whole of what another one contains in part; False if it records
+    much less of it.
     """
     ours, theirs = (getattr(x, field) if field in _MESSAGES else () for x in (step, other))
     if len(ours) > 2 * len(theirs) or not is_cut(step, field) or is_cut(other, field):

@@ -1,5 +1,5 @@
-"""One call that two instrumentations report is one call: find the reports of the same call and
-merge them.
+"""Merge the reports of one call by several instrumentations, where one is inside the other or both
+have one response id.
 """
 
 from collections import defaultdict
@@ -47,8 +47,8 @@ def model_calls(steps: Iterable[Step], tree: Tree) -> list[Step]:
 
 
 def counted(calls: Iterable[Step], tree: Tree) -> list[Step]:
-    """The steps whose tokens are a turn's: its model calls, and what sums up calls that record
-    none.
+    """The steps whose tokens are a turn's: its model calls, and steps that sum up model calls
+    without tokens.
     """
     found = list(calls)
     summing: dict[str, Step] = {}
@@ -107,9 +107,10 @@ def _without_inner(calls: list[Step], tree: Tree) -> list[Step]:
 
 
 def _without_nesting(calls: list[Step], inner: dict[str, list[Step]], tree: Tree) -> list[Step]:
-    """Merge inward out, so that a call reported three times is merged twice.
+    """The steps after merging from the innermost outwards, so that a call reported three times is
+    merged twice.
 
-    What a wrapper lies in is a wrapper too: it contains the several calls that the inner one
+    A step around a wrapper is a wrapper too: it contains the several calls that the inner one
     contains.
     """
     current = {x.span.span_id: x for x in calls}

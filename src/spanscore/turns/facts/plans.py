@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from spanscore.model.plan import announced_steps, set_down_steps
 from spanscore.model.step import Message, Step
 from spanscore.turns.basis import conversation
-from spanscore.turns.basis.tool_boundary import asks_for_tools
+from spanscore.turns.basis.tool_boundary import requests_tools
 from spanscore.turns.facts.source import Sourced, is_damaged
 from spanscore.turns.facts.turn_steps import TurnSteps
 
@@ -28,7 +28,7 @@ def before_tool_calls(turn: TurnSteps) -> Sourced | None:
         planned = announced or planned
         if any(x.calls for x in model.output or ()):
             return planned
-        if model is not turn.main[-1] and asks_for_tools(model):
+        if model is not turn.main[-1] and requests_tools(model):
             return planned
     return None
 

@@ -1,4 +1,4 @@
-"""What one source contains of a fact, and the rule by which one of several sources is taken."""
+"""A source of a fact, and the rule by which the fact is taken from one or several sources."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -276,11 +276,11 @@ def _elsewhere(lost: Sequence[Origin], origin: Sequence[Origin]) -> tuple[Origin
     """The other origins, each place once: an agent's one span records the agent of all its
     steps.
     """
-    kept: list[Origin] = []
+    distinct: list[Origin] = []
     for one in lost:
         if not any(
             x.step.span is one.step.span and x.attributes == one.attributes
-            for x in (*origin, *kept)
+            for x in (*origin, *distinct)
         ):
-            kept.append(one)
-    return tuple(kept)
+            distinct.append(one)
+    return tuple(distinct)

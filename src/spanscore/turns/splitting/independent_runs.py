@@ -1,5 +1,5 @@
-"""Separate questions that stand by themselves from the steps of a pipeline, in which what came
-before shows.
+"""Distinguish questions that stand by themselves from the steps of a pipeline, in which text of an
+earlier step occurs.
 """
 
 import re
@@ -81,13 +81,14 @@ class IndependentRuns:
         self._last_quoted = 0
 
     def is_independent(self, start: int, at: int) -> bool:
-        """Whether the one `at` has a question of its own, not as a step of the turn that `start`
+        """Whether the run `at` has a question of its own, and is no step of the turn that `start`
         opens.
 
-        It asks the same agent something else: the question and the answer of the turn so far do not
-        show in it, and that turn's answers are quoted neither by it nor later. What runs at the
-        same time is separated only where the agent is known, by its name or its instructions. Or it
-        repeats the question, and no span is around both. To be called with `start` and `at` rising.
+        It asks the same agent something else: the question and answer of the turn so far do not
+        occur in its question, and neither it nor a later run quotes that turn's answers. Runs at
+        the same time count as separate only where the agent is known by name or instructions. A run
+        is also independent where it repeats the question and no span is around both. Call this with
+        `start` and `at` rising.
         """
         begin, end = bisect_left(self._main, start), bisect_left(self._main, at)
         if begin == end or self._main[end : end + 1] != [at]:
@@ -106,7 +107,7 @@ class IndependentRuns:
         return not shows and self._quoted_at(start, at) < at
 
     def _quoted_at(self, start: int, at: int) -> int:
-        """The place of the last that quotes an answer of those from `start` up to `at`."""
+        """The place of the last run that quotes an answer of the runs from `start` up to `at`."""
         if start != self._start:
             self._start, self._end, self._last_quoted = start, start, 0
         self._last_quoted = max([self._last_quoted, *self._quotations[self._end : at]])
@@ -115,7 +116,7 @@ class IndependentRuns:
 
     @cached_property
     def _quotations(self) -> list[int]:
-        """For each, the place of the last that quotes its answer; 0 where none does."""
+        """For each run the place of the last one that quotes its answer; 0 where none does."""
         begun: dict[tuple[str, ...], int] = {}
         found = [0] * len(self._all)
         for place, request in enumerate(self._all):
@@ -130,8 +131,10 @@ class IndependentRuns:
 
 
 def _may_be_one(one: tuple[str | None, str | None], other: tuple[str | None, str | None]) -> bool:
-    """Whether two agents, by name and instructions, do not differ; without instructions a name on
-    one side differs.
+    """Whether two runs may be of one agent, each given by its name and instructions.
+
+    Different instructions or names make them different; so does, without instructions, a name that
+    only one of them has.
     """
     (name, instructions), (other_name, other_instructions) = one, other
     if instructions != other_instructions or (name and other_name and name != other_name):
@@ -140,7 +143,9 @@ def _may_be_one(one: tuple[str | None, str | None], other: tuple[str | None, str
 
 
 def _shows(earlier: Requested, later: Requested) -> bool:
-    """Whether a question or its answer shows in a later question, or that in the earlier one."""
+    """Whether a question or its answer occurs in a later question, or the later question in the
+    earlier one.
+    """
     return (
         earlier.words in later.words
         or later.words in earlier.words
@@ -149,10 +154,10 @@ def _shows(earlier: Requested, later: Requested) -> bool:
 
 
 def _repeats_question(earlier: Requested, later: Requested) -> bool:
-    """Whether one root of a trace has, word for word, the question that another one had answered by
-    then.
+    """Whether a root of a trace has, word for word, the question that an earlier root had already
+    answered.
 
-    Inside a common span it would be one more try, as of a vote.
+    Inside a common span it would be another try at the same question, as for a vote.
     """
     is_after = earlier.is_answered and earlier.end_ns <= later.start_ns and later.ends_with_question
     are_alike = (

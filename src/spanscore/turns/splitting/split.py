@@ -1,6 +1,5 @@
-"""Cut a trace into turns.
-
-Mostly it is one; it is several only where the conversation itself shows it.
+"""Split a trace into turns. Most traces are one turn; several are found only where the conversation
+shows them.
 """
 
 from bisect import bisect_right
@@ -85,11 +84,11 @@ def _around(units: Sequence[tuple[Step, int]], tree: Tree) -> dict[str, int | No
 
 
 def _units(steps: Sequence[Step], tree: Tree) -> tuple[list[Step], bool]:
-    """The outermost steps that may each be a turn.
+    """The outermost steps that may each be a turn, and whether a workflow around all of them
+    records its input.
 
-    A single workflow around everything is looked into.
-
-    And whether such a workflow records its input: then that is the question.
+    A single workflow around everything is opened, so that the steps in it are the outermost. Where
+    it records its input, that input is the question.
     """
     inside: defaultdict[str, list[Step]] = defaultdict(list)
     for step in steps:
@@ -108,7 +107,7 @@ def _units(steps: Sequence[Step], tree: Tree) -> tuple[list[Step], bool]:
 
 
 def _belongs(steps: Sequence[Step], tree: Tree, units: Sequence[Step]) -> dict[str, str | None]:
-    """For each step, by its span's id, the unit that it lies in; None for none."""
+    """The unit that each step lies in, by the step's span id; None for a step in no unit."""
     found: dict[str, str | None] = {x.span.span_id: x.span.span_id for x in units}
     for step in steps:
         path: list[str] = []
@@ -163,7 +162,7 @@ def _turns(units: Sequence[_Unit], *, is_given: bool) -> list[int]:
 def _with_interleaved(
     units: Sequence[_Unit], starts: Sequence[int], turn_of: list[int]
 ) -> list[int]:
-    """Give what seems to start a turn, but goes on from calls of an earlier one, to that one."""
+    """Move what seems to start a turn, but continues calls of an earlier turn, to that turn."""
     left: dict[str, list[tuple[ToolBoundary, int]]] = {}
     moved: dict[int, int] = {}
     begins = set(starts)

@@ -63,10 +63,10 @@ class DelegationHints(NamedTuple):
 
 @record()
 class DelegatingCall:
-    """A tool call as an agent elsewhere may have done it.
+    """A tool call that an agent in another trace may have carried out.
 
     It has when it ran and, as hashes, the texts in its arguments and in its result. `number` is its
-    place in its trace; `span_id` and `times` are as `Called` has them.
+    place in its trace; `span_id` and `times` are as in `Called`.
     """
 
     number: int
@@ -164,18 +164,19 @@ _Turn: TypeAlias = tuple[AgentTrace, str]
 
 
 def may_delegate(traces: Mapping[str, Sequence[AgentTrace]]) -> set[str]:
-    """Of OTel traces, by id, with their turns: those with a tool call that another may have done.
+    """The ids of the traces with a tool call that another trace's agent may have carried out, and
+    of those other traces.
 
-    And those others. It looks at all traces of a file, so it has to be quick: it may name some too
-    many, but not many.
+    `traces` maps the ids of OTel traces to their turns. It is called for all traces of a file, so
+    it is quick rather than exact, and may name a few traces too many.
     """
-    asked = _by_question(traces)
+    by_question = _by_question(traces)
     found: set[str] = set()
     known_answers: dict[str, set[int]] = {}
     for trace_id, turns in traces.items():
         for trace, call in _answered(turns)[:_MAX_CALLS]:
             for text in texts_of(call.arguments)[:_MAX_TEXTS]:
-                alike = asked.get(text.strip()[:_MAX_CHARS])
+                alike = by_question.get(text.strip()[:_MAX_CHARS])
                 others = set(_may_have_done(call, trace, alike, known_answers)) if alike else set()
                 others.discard(trace_id)
                 found.update(others, (trace_id,) if others else ())
@@ -208,10 +209,10 @@ def _may_have_done(
     alike: Sequence[_Turn],
     known_answers: dict[str, set[int]],
 ) -> Iterator[str]:
-    """The traces of turns that may be what a call had done, of those with one question.
+    """The ids of the traces that may have carried out a call, of those with one question.
 
-    `alike` are the latter, in order of time; the question is in the call's arguments.
-    `known_answers` keeps the answer of each, by trace id, for the next call.
+    `alike` are these, in order of time; their question is in the call's arguments. `known_answers`
+    contains the answer of each by trace id, for the next call.
     """
     if call.started_ns is None:
         end = bisect_right(alike, trace.ended_ns + MAX_SKEW_NS, key=_begun)
@@ -243,8 +244,8 @@ def delegating_calls(hints: DelegationHints) -> tuple[DelegatingCall, ...]:
 
 
 def hashed(text: str) -> int:
-    """Stands for a text, but for the space around it, in every process: Python's own hash is
-    another in each.
+    """A hash of a text without the space around it, equal in every process. Python's own hash
+    differs from process to process.
     """
     cut = text.strip()[:_MAX_CHARS].encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(cut, digest_size=8).digest(), "little")

@@ -1,4 +1,6 @@
-"""Find, as traces come, those of which a tool call of one may have called the other's agent."""
+"""Find, as traces arrive, the pairs in which a tool call of one may have called the agent of the
+other.
+"""
 
 from bisect import bisect_left, bisect_right, insort_right
 from collections import defaultdict, deque

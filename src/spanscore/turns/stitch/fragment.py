@@ -108,7 +108,7 @@ class TraceFragment:
 
     @property
     def is_fragment(self) -> bool:
-        """Whether the trace by itself says that its turn has parts elsewhere."""
+        """Whether the trace shows by itself that other traces contain parts of its turn."""
         return self.must_wait or any(clue.is_open or clue.must_wait for clue in self.clues.values())
 
     @property

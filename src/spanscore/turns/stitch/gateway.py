@@ -72,9 +72,10 @@ class Report:
 
 @record()
 class Reports:
-    """The model calls of one trace.
+    """The model calls that a trace reports.
 
-    `is_bare`: it shows nothing else; `is_gateway`: and says that it is a gateway's.
+    `is_bare`: the trace contains nothing else. `is_gateway`: it also shows that a gateway emitted
+    it.
     """
 
     trace_id: str
@@ -109,8 +110,8 @@ class _Pair(NamedTuple):
 
 
 def ids_of_calls(reading: Reading) -> tuple[str, ...]:
-    """The ids by which the model calls of a trace are found where another reports them: cheap to
-    ask of every trace.
+    """The ids by which a trace's model calls are found in reports of other traces; cheap enough to
+    be called for every trace.
     """
     found: list[str] = []
     for step in reading.steps:
@@ -122,34 +123,34 @@ def ids_of_calls(reading: Reading) -> tuple[str, ...]:
 
 
 def is_bare(reading: Reading) -> bool:
-    """Whether a trace shows calls of a model and nothing that an agent does; a gateway may have a
-    chain around them.
+    """Whether a trace contains model calls, at most with a chain around them as gateways record it,
+    and nothing that an agent does.
     """
     kinds = {x.kind for x in reading.steps}
     return kinds <= _BARE or (kinds <= _THIN and _is_gateway(reading))
 
 
 def reports(reading: Reading, tree: Tree) -> Reports:
-    """What a trace tells of its model calls."""
+    """The model calls that a trace reports."""
     return _reports(reading, nested.model_calls(reading.steps, tree))
 
 
 def repeated(traces: Iterable[Reports]) -> dict[str, str]:
-    """The traces that only repeat the model calls of others: for each, by its id, the one whose
+    """The traces that only repeat model calls of others, by id, each with the id of the trace whose
     calls it repeats most.
 
-    They are bare, and all calls that they tell of an answer to are reported by another trace, of
-    another emitter.
+    They are bare, and another trace of another emitter reports each of their calls that has an
+    answer.
     """
     return {trace_id: pairs[0].one.trace_id for trace_id, pairs in _repeats(list(traces)).items()}
 
 
 def without_repeats(readings: Sequence[Reading]) -> list[Reading]:
-    """The readings without those that only repeat the model calls of others, which are completed by
-    them.
+    """The readings without those that only repeat model calls; the calls that are repeated are
+    completed from them.
 
-    What the application's trace says of a call comes first; of what it does not say, or what was
-    cut there, the other report's is taken; so are the session and the user, where its trace names
+    What the application's trace records of a call counts first. What it lacks, or what was cut in
+    it, is taken from the other report, and so are the session and the user where its trace names
     none.
     """
     calls = [nested.model_calls(x.steps, Tree(x)) for x in readings]
@@ -184,9 +185,9 @@ def _reports(reading: Reading, calls: Sequence[Step]) -> Reports:
 
 
 def _call_ids(step: Step) -> list[str]:
-    asked = [x.call_id for m in step.output or () for x in m.calls if x.call_id]
-    if asked or not step.input:
-        return asked
+    requested = [x.call_id for m in step.output or () for x in m.calls if x.call_id]
+    if requested or not step.input:
+        return requested
     return [x.call_id for x in step.input[-1].results if x.call_id]
 
 
@@ -204,8 +205,8 @@ def _report(step: Step) -> Report:
 
 
 def _is_gateway(reading: Reading) -> bool:
-    """Whether a trace says that it is a gateway's: by its service, instrumentation or the request
-    that it served.
+    """Whether a trace shows that a gateway emitted it: by its service, its instrumentation or the
+    request that it served.
     """
     known = {x.span_id for x in reading.spans}
     for span in reading.spans:
@@ -287,7 +288,7 @@ def _pairs(by_rank: Sequence[Reports]) -> Iterator[_Pair]:
 
 
 def _near(calls: Sequence[Report], to: Report) -> Sequence[Report]:
-    """Of calls in order of time, those that start next to another one."""
+    """The calls that start nearest to another one, of calls in order of time."""
     at = bisect_left(calls, to.start_ns, key=_start)
     return calls[max(0, at - _MAX_CALLS_OF_ID) : at + _MAX_CALLS_OF_ID]
 
@@ -297,10 +298,10 @@ def _start(call: Report) -> int:
 
 
 def _nearness(pair: _Pair) -> tuple[int, str, str, str, str]:
-    """Sorts pairs by how nearly both calls started and ended together."""
+    """The key that sorts pairs by how near the starts and the ends of their two calls are."""
     one, other = pair
-    apart_ns = abs(one.start_ns - other.start_ns) + abs(one.end_ns - other.end_ns)
-    return apart_ns, one.trace_id, one.span_id, other.trace_id, other.span_id
+    distance_ns = abs(one.start_ns - other.start_ns) + abs(one.end_ns - other.end_ns)
+    return distance_ns, one.trace_id, one.span_id, other.trace_id, other.span_id
 
 
 def _is_same(one: Report, other: Report) -> bool:
@@ -395,7 +396,9 @@ def _shared(reading: Reading, others: Sequence[Step]) -> dict[str, Any]:
 
 
 def _added(step: Step, other: Step) -> dict[str, Any]:
-    """What another report says of a call that this one does not, or only in part, by field."""
+    """The fields of a call that another report records, and that this one lacks or has only in
+    part.
+    """
     filled = merge.merged(step, other)
     # by which they were found: no news of the turn
     facts = (x for x in merge.MODEL_FACTS if x != "response_id")

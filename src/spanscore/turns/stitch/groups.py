@@ -38,7 +38,7 @@ class Group:
         self.sessions, self.users = part.sessions, part.users
 
     def take_in(self, other: "Group") -> None:
-        """Make the parts of another group parts of this one."""
+        """Add the parts of another group to this one."""
         self.parts += other.parts
         self.sessions, self.users = self.sessions | other.sessions, self.users | other.users
 
@@ -91,7 +91,8 @@ class Groups:
         return True
 
     def set_aside(self, repeats: Mapping[str, str], *, reason: str, since: str) -> None:
-        """Take out the traces that only repeat model calls; `repeats` has of which trace each does.
+        """Take out the traces that only repeat model calls; `repeats` maps the id of each to the
+        trace that it repeats.
 
         They are no parts of a turn of their own, so no other reason looks at them.
         """
@@ -116,8 +117,8 @@ class Groups:
         return sorted(found.values(), key=lambda x: order(x[0]))
 
     def _in_order(self, members: Iterable[TraceFragment]) -> list[TraceFragment]:
-        """In order of time; those that others called come after these, whatever their clocks
-        say.
+        """The parts in order of time; those that others called come after these, whatever their
+        clocks show.
         """
         placed = map(self._as_joined, members)
         return sorted(placed, key=lambda x: (bool(x.within), order(x)))
@@ -131,7 +132,9 @@ class Groups:
 
 
 def order(part: TraceFragment) -> tuple[int, int, str]:
-    """Sorts by time; what started in one millisecond, by how far its turn has come."""
+    """The key that sorts traces by time, and within one millisecond by how far their turn has
+    come.
+    """
     passed = 0 if part.resumes_at is None else 1 + part.resumes_at.passed
     return part.started_ns, passed, part.trace_id
 
@@ -151,7 +154,7 @@ def _are_one(mine: frozenset[str], theirs: frozenset[str]) -> bool:
 
 
 def latest(parts: Sequence[TraceFragment], until_ns: int) -> Sequence[TraceFragment]:
-    """Of traces in order of time, the last that had started by then."""
+    """The last trace that had started by then, of traces in order of time."""
     end = bisect_right(parts, until_ns, key=lambda x: x.started_ns)
     return parts[max(0, end - MAX_ALIKE) : end]
 

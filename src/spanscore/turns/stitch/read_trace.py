@@ -1,4 +1,6 @@
-"""One trace as the reasons to join look at it: each fact is worked out once, when it is needed."""
+"""One trace as reasons to join look at it: each fact is computed once, when a reason first needs
+it.
+"""
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -24,7 +26,8 @@ _MAX_TEXT = 10_000
 class ReadTrace:
     """One trace with at least one step; `traces` are its turns.
 
-    Nearly every trace is asked only for what is cheap: `models`, `has_session`, `may_be_pending`.
+    For nearly every trace only the cheap facts are needed: `models`, `has_session`,
+    `may_be_pending`.
     """
 
     def __init__(self, reading: Reading, traces: Sequence[AgentTrace]) -> None:
@@ -50,7 +53,9 @@ class ReadTrace:
 
     @cached_property
     def may_be_pending(self) -> bool:
-        """Whether it may end in requested tool calls: a quick look that may be wrong if True."""
+        """Whether the trace may end in requested tool calls. This is a quick look: False is
+        certain, True may be wrong.
+        """
         if not self.models:
             return False
         if self.lacks_answer and any(step.output and step.output[-1].calls for step in self.models):
@@ -59,7 +64,7 @@ class ReadTrace:
 
     @cached_property
     def tree(self) -> Tree:
-        """How its steps lie in each other."""
+        """Which of its steps are inside which others."""
         return Tree(self.reading)
 
     @cached_property
@@ -108,7 +113,7 @@ class ReadTrace:
         if pending is not None or not self.is_model_call_alone:
             return pending
         model = turn.models[0]
-        if not tool_boundary.asks_for_tools(model):
+        if not tool_boundary.requests_tools(model):
             return None
         return tool_boundary.maybe_pending_after(model)
 
@@ -129,7 +134,9 @@ class ReadTrace:
 
 
 def _is_unfinished(step: Step) -> bool:
-    """Whether a tool runs an agent and has returned nothing yet: it may do so in the background."""
+    """Whether a tool runs an agent and has returned nothing yet: the agent may run in the
+    background.
+    """
     return bool(step.runs_agent and step.kind == "tool" and step.call_id and not step.has_result)
 
 

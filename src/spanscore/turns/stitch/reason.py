@@ -1,4 +1,6 @@
-"""What a reason to join traces is; the modules in `reasons/`, found by scanning, have one each."""
+"""What a reason to join traces is. Each module in `reasons/` contains one, and is found by
+scanning.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -27,16 +29,16 @@ class Reason(ABC):
     """The reasons that join before it."""
 
     def may_apply(self, trace: ReadTrace) -> bool:
-        """A quick look at a trace, which every trace gets: False for nearly all of them.
+        """A quick look at a trace, called for every trace: False for nearly all of them.
 
-        It need not be written. Without it the reason is right, and each trace takes longer.
+        A reason without it gives the same result; only each trace takes longer.
         """
         clue = self.clue(trace)
         return clue is not None and clue.is_evidence
 
     @abstractmethod
     def clue(self, trace: ReadTrace) -> Clue | None:
-        """What the trace shows that this reason needs; None where it shows nothing."""
+        """What this reason finds in the trace; None where it finds nothing."""
 
     def offers(self, part: TraceFragment) -> Iterable[str]:
         """The keys by which other traces look for this one."""

@@ -120,7 +120,8 @@ def _fragment(trace: ReadTrace, clues: Mapping[type[Clue], Clue]) -> TraceFragme
 def is_whole(parts: Sequence[TraceFragment]) -> bool:
     """Whether the traces of a group, in order, contain a turn from its question to its answer.
 
-    One by itself never does that is known to be a part; but a gateway's may.
+    A single trace that is known to be a part never does, unless a gateway's trace repeats its
+    calls.
     """
     own = [part for part in parts if part.has_turn and part.repeats is None]
     if not own or own[0].resumes_at is not None or (len(parts) == 1 and parts[0].is_open):
@@ -129,12 +130,14 @@ def is_whole(parts: Sequence[TraceFragment]) -> bool:
     return last.pending_at is None and last.answer is not None
 
 
-def asked_within(parts: Iterable[TraceFragment]) -> dict[str, str]:
-    """By trace id, the span of the tool call that called the agent of a trace of a group."""
+def delegating_calls(parts: Iterable[TraceFragment]) -> dict[str, str]:
+    """For each trace of a group whose agent a tool call called, by trace id, the span of that
+    call.
+    """
     return {part.trace_id: part.within for part in parts if part.within}
 
 
 def is_settled(parts: Sequence[TraceFragment]) -> bool:
-    """Whether a group is one trace with whole turns, and others that only repeat its calls."""
+    """Whether a group is one trace with whole turns, beside traces that only repeat its calls."""
     own = [part for part in parts if part.repeats is None]
     return len(own) == 1 and not own[0].is_fragment

@@ -14,8 +14,8 @@ _MAX_SERVICES = 1000
 
 
 class UnmatchedContinuations:
-    """When each service last began a trace that may continue a turn, and is cut too much for
-    keys.
+    """When each service last began a trace that may continue a turn, but has no keys to match it
+    by, since too much of it was cut.
     """
 
     def __init__(self, traces: Iterable[AgentTrace] = ()) -> None:
@@ -23,7 +23,7 @@ class UnmatchedContinuations:
         self.take(traces)
 
     def take(self, traces: Iterable[AgentTrace]) -> None:
-        """Remember those that may."""
+        """Remember the traces that may continue a turn."""
         for trace in traces:
             if trace.damaged and OF_OTHER_PARTS.issubset(trace.damaged):
                 last_ns = self._last_ns.pop(trace.service_name, 0)
@@ -32,7 +32,9 @@ class UnmatchedContinuations:
                     self._last_ns.popitem(last=False)
 
     def marked(self, trace: AgentTrace) -> AgentTrace:
-        """The trace, as damaged if it ends in requested tools and a later one may continue it."""
+        """The agent trace; damaged if it ends in requested tools and a later trace may
+        continue it.
+        """
         if not self._last_ns or trace.started_ns >= self._last_ns.get(trace.service_name, 0):
             return trace
         if not _is_open(trace):
@@ -41,9 +43,9 @@ class UnmatchedContinuations:
 
 
 def _is_open(trace: AgentTrace) -> bool:
-    """Whether the last thing in it is a tool call without a result and without an error.
+    """Whether the turn ends in a tool call that has neither a result nor an error.
 
-    That may be so, too, where the answer was cut and none is left.
+    It may also look like that where the answer was cut away.
     """
     if trace.final_output is not None:
         return False

@@ -66,7 +66,9 @@ class Conversation(Reason):
         return () if part.resumes_at is None else tool_boundary.keys(part.resumes_at)
 
     def join(self, groups: Groups) -> None:
-        """Join those whose times agree; then, by ids alone, those whose clocks differ a little."""
+        """Join the traces whose times agree; then, by the ids of calls alone, those whose clocks
+        differ a little.
+        """
         ending = _by_key(groups.all)
         resuming = [part for part in groups.all if part.resumes_at is not None]
         for skew_ns in (0, MAX_SKEW_NS):
@@ -102,7 +104,9 @@ def _by_key(parts: Iterable[TraceFragment]) -> Mapping[str, Sequence[TraceFragme
 
 
 class _Search:
-    """Looks for the trace that another one goes on from, among clocks that differ by so much."""
+    """Looks for the trace that another one continues, among clocks that differ by at most so
+    much.
+    """
 
     def __init__(
         self,
@@ -138,7 +142,9 @@ class _Search:
     def _the_one_before(
         self, part: TraceFragment, boundary: ToolBoundary, alike: Sequence[TraceFragment]
     ) -> TraceFragment | None:
-        """Of the traces that end where `part` may go on, the only one that can be meant."""
+        """The only trace that `part` can continue, of those that end where it may go on; None where
+        there are several.
+        """
         possible = [other for other in alike if self._may_precede(other, part, boundary)]
         if len(possible) > 1:
             same = [other for other in possible if _has_conversation(other, boundary.conversation)]

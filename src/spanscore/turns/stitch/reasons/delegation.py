@@ -25,7 +25,7 @@ from spanscore.turns.stitch.groups import Group, Groups, agree, agree_in_user, s
 from spanscore.turns.stitch.read_trace import ReadTrace
 from spanscore.turns.stitch.reason import Reason
 
-_MIN_SAID = 24
+_MIN_CHARS = 24
 """Characters of question and answer together, where the clocks or the sessions differ: at least."""
 
 _MAX_SLACK_NS = 10**8
@@ -46,10 +46,11 @@ that call.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelegationClue(Clue):
-    """What another trace may contain as well: the question as its hash, and the tool calls.
+    """The texts that another trace may contain as well: the question as its hash, and the tool
+    calls.
 
-    Nearly every trace has these, so they are no evidence. `may_delegate` in files, and
-    `DelegationIndex` on a server, find the traces that have the same ones.
+    Nearly every trace contains such texts, so they are no evidence by themselves. `may_delegate` in
+    files, and `DelegationIndex` on a server, find the traces with equal texts.
     """
 
     question: int | None
@@ -93,19 +94,19 @@ class Delegation(Reason):
         return map(stitch_keys.question, texts)
 
     def join(self, groups: Groups) -> None:
-        """Join what a turn had done by an agent elsewhere, in a trace of its own, to that turn.
+        """Join the turn of an agent in a trace of its own to the turn whose tool call delegated it.
 
-        That agent's question is, word for word, a text in a tool call's arguments; what it answered
-        is the call's result, or a text in that; and it worked while the call ran. First those whose
-        clocks agree, then those whose clocks differ a little.
+        The agent's question is, word for word, a text in the tool call's arguments; its answer is
+        the call's result, or a text in that; and it worked while the call ran. Traces whose clocks
+        agree are joined first, then those whose clocks differ a little.
         """
         calls = _asking(groups)
         if not 0 < len(calls) <= _MAX_CALLERS:
             return
-        asked = frozenset(text for _, call in calls for text in call.arguments)
+        questions = frozenset(text for _, call in calls for text in call.arguments)
         done: set[tuple[str, int]] = set()
         for skew_ns in (0, _MAX_SLACK_NS, MAX_SKEW_NS):
-            delegates = _delegates(groups, asked)
+            delegates = _delegates(groups, questions)
             if not delegates:
                 return
             left = [caller for caller in _callers(groups, calls) if caller.key not in done]
@@ -117,9 +118,10 @@ class Delegation(Reason):
                     self._join_all(groups, some, skew_ns)
 
     def _join_all(self, groups: Groups, possible: "_Possible", skew_ns: int) -> None:
-        """Join turns to the calls of one trace that had them done, each to a call of its own.
+        """Join turns to the calls of one trace that delegated them, each to a call of its own.
 
-        It is the shortest around it. Which of several calls it is changes no fact of the turn.
+        It is the shortest call that ran around the turn. Which of several calls is chosen changes
+        no fact of the turn.
         """
         calling = defaultdict[int, list[_Caller]](list)
         for one, found in possible:
@@ -142,12 +144,12 @@ class Delegation(Reason):
         skew_ns: int,
     ) -> bool:
         """Join a turn to a call; False where they are in one group, or contradict each other."""
-        asking, asked = caller.part, delegate.parts[0]
-        if groups.group_of(asking.trace_id) is groups.group_of(asked.trace_id):
+        caller_part, delegate_part = caller.part, delegate.parts[0]
+        if groups.group_of(caller_part.trace_id) is groups.group_of(delegate_part.trace_id):
             return False
         is_joined = groups.join(
-            asking,
-            asked,
+            caller_part,
+            delegate_part,
             reason=self.name,
             since="it was asked a text in the arguments of a tool call of that trace (span "
             f"{shown(caller.call.span_id)}), ran while the call did, and answered what it returned",
@@ -171,7 +173,7 @@ def _calls(part: TraceFragment) -> tuple[DelegatingCall, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Delegate:
-    """The traces of a whole turn that a tool call may have had done; no other has its `number`."""
+    """The traces of a whole turn that a tool call may have delegated; `number` is unique to it."""
 
     number: int
     group: Group
@@ -212,9 +214,11 @@ def _asking(groups: Groups) -> list[tuple[TraceFragment, DelegatingCall]]:
 
 
 def _is_sure(possible: _Possible, skew_ns: int) -> bool:
-    """Whether these calls had these turns done, whichever of them each.
+    """Whether it is certain that these calls delegated these turns, whichever call each of the
+    turns.
 
-    They are calls of one trace, and enough of them; where the clocks differ, as many as turns.
+    They are calls of one trace, at least as many as the turns; where the clocks differ, exactly as
+    many.
     """
     turns = {delegate.number for _, found in possible for delegate in found}
     if len({part.part.trace_id for part, _ in possible}) != 1:
@@ -228,21 +232,21 @@ def _callers(
 ) -> Iterator[_Caller]:
     """The tool calls with the times at which they ran, as far as these are known."""
     ended_ns = {other.trace_id: other.ended_ns for other in groups.all}
-    asked_ns = {after.trace_id: ended_ns[before] for before, after in groups.goes_on_at.items()}
+    requested_ns = {after.trace_id: ended_ns[before] for before, after in groups.goes_on_at.items()}
     for part, call in calls:
         group = groups.group_of(part.trace_id)
-        started_ns = call.times[0] or asked_ns.get(part.trace_id)
+        started_ns = call.times[0] or requested_ns.get(part.trace_id)
         if group is not None and started_ns is not None:
             yield _Caller(part, group, call, (started_ns, call.times[1]))
 
 
-def _delegates(groups: Groups, asked: frozenset[int]) -> dict[int, list[_Delegate]]:
+def _delegates(groups: Groups, questions: frozenset[int]) -> dict[int, list[_Delegate]]:
     """The turns with one of these texts as their question, by that text, in order of time."""
     found = defaultdict[int, list[_Delegate]](list)
     for number, group in enumerate(groups.groups()):
         own = [part for part in group.parts if part.trace_id not in groups.within]
         members = [part for part in own if part.has_turn]
-        delegate = _delegate(number, group, members, asked) if members else None
+        delegate = _delegate(number, group, members, questions) if members else None
         if delegate is not None:
             found[delegate.question].append(delegate)
     for alike in found.values():
@@ -254,13 +258,13 @@ def _delegate(
     number: int,
     group: Group,
     members: Sequence[TraceFragment],
-    asked: frozenset[int],
+    questions: frozenset[int],
 ) -> _Delegate | None:
     """The turn of these traces, where it is whole and its question is one of these texts."""
     first = min(members, key=lambda x: (x.started_ns, x.trace_id))
     last = max(members, key=lambda x: (x.ended_ns, x.trace_id))
     question = _question(first)
-    if question is None or question not in asked or first.resumes_at is not None:
+    if question is None or question not in questions or first.resumes_at is not None:
         return None
     is_unknown = _question(last) is None and last.question is not None
     if last.answer is None or last.pending_at is not None or is_unknown:
@@ -268,7 +272,7 @@ def _delegate(
     answered = answers(last.answer)
     if question in answered:  # an echo is no evidence
         return None
-    is_long = len((first.question or "").strip()) + len(last.answer.strip()) >= _MIN_SAID
+    is_long = len((first.question or "").strip()) + len(last.answer.strip()) >= _MIN_CHARS
     times = (first.started_ns, last.ended_ns)
     return _Delegate(number, group, tuple(members), question, frozenset(answered), times, is_long)
 
@@ -278,7 +282,7 @@ def _possible(
     delegates: Mapping[int, Sequence[_Delegate]],
     skew_ns: int,
 ) -> list[_Delegate]:
-    """The turns that a call may have had done."""
+    """The turns that a call may have delegated."""
     first_ns, last_ns = caller.times
     near: list[_Delegate] = []
     for text in caller.call.arguments:
@@ -296,7 +300,9 @@ def _begun(delegate: _Delegate) -> int:
 
 
 def _may_be(caller: _Caller, delegate: _Delegate, skew_ns: int) -> bool:
-    """Whether a turn may be what a call had done: where sessions differ, all else has to agree."""
+    """Whether a call may have delegated a turn: where their sessions differ, all else has to
+    agree.
+    """
     if caller.group is delegate.group or caller.call.results.isdisjoint(delegate.answers):
         return False
     if not may_lie_in(delegate.times, caller.times, skew_ns) or (skew_ns and not delegate.is_long):
@@ -306,7 +312,9 @@ def _may_be(caller: _Caller, delegate: _Delegate, skew_ns: int) -> bool:
 
 
 def _without_inner(possible: _Possible) -> _Possible:
-    """Without turns that another of a call's possible turns had done: it hands on its question."""
+    """The possible turns of a call without those that another of them delegated in turn, by handing
+    on its question.
+    """
     inner = defaultdict[int, set[int]](set)
     for caller, found in possible:
         inner[id(caller.group)].update(delegate.number for delegate in found)
@@ -315,7 +323,9 @@ def _without_inner(possible: _Possible) -> _Possible:
 
 
 def _outer(found: list[_Delegate], inner: Mapping[int, set[int]]) -> list[_Delegate]:
-    """Of a call's possible turns those that no other had done; `inner` has those of each group."""
+    """The possible turns of a call that no other of them delegated; `inner` contains those of each
+    group.
+    """
     theirs = [inner[id(delegate.group)] for delegate in found if id(delegate.group) in inner]
     if not theirs:
         return found
@@ -323,7 +333,7 @@ def _outer(found: list[_Delegate], inner: Mapping[int, set[int]]) -> list[_Deleg
 
 
 def _sharing_turns(possible: _Possible) -> Iterator[_Possible]:
-    """The calls that have possible turns in common, each time all of these."""
+    """The calls that have possible turns in common, each time all calls that share them."""
     calling = defaultdict[int, list[int]](list)
     for at, (_, found) in enumerate(possible):
         for delegate in found:

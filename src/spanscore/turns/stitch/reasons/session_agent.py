@@ -20,7 +20,7 @@ class SessionAgentClue(Clue):
 class SessionAgent(Reason):
     """An agent that records no model call ran around fragments of its session.
 
-    What is a fragment is known by the other reasons: what they show to lack something is.
+    Fragments are the traces that other reasons have found to lack something.
     """
 
     words = (
@@ -49,10 +49,9 @@ class SessionAgent(Reason):
         return map(stitch_keys.session_agent, part.sessions if is_part else ())
 
     def join(self, groups: Groups) -> None:
-        """Join fragments to the agents around them.
+        """Join fragments to the agents that ran around them.
 
-        There may be several in each other, as an agent in a workflow; side by side they leave a
-        choice.
+        Agents may be inside each other, as in a workflow; of two side by side neither is chosen.
         """
         agents = defaultdict[str, list[TraceFragment]](list)
         for part in groups.all:
@@ -76,7 +75,9 @@ def _is_agent(part: TraceFragment) -> bool:
 
 
 def _around(group: Group, agents: Mapping[str, Sequence[TraceFragment]]) -> list[TraceFragment]:
-    """The agents around all of a group, the outermost first; none where it lacks nothing."""
+    """The agents that ran around all of a group, the outermost first; none where the group lacks
+    nothing.
+    """
     members = group.parts
     if any(map(_is_agent, members)) or not any(part.is_fragment for part in members):
         return []
