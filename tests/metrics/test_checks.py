@@ -1,54 +1,14 @@
 """The checks: what each finds, and above all what it must not find."""
 
 import pytest
+from check_harness import CHECKS, call, findings, fired, outcome, tool
 
 from spanscore.metrics import available
-from spanscore.metrics.check import Check
 from spanscore.metrics.check._claims import claims
-from spanscore.model.score import Score, Skip
+from spanscore.model.score import Skip
 from spanscore.model.trace import ModelCall, PastMessage, RequestedCall, Tool, ToolCall
 
-CHECKS = {name: metric for name, metric in available().items() if issubclass(metric, Check)}
 TIMEOUT = "upstream timeout"
-
-
-def outcome(name, trace, earlier=()):
-    check = CHECKS[f"check.{name}"]()
-    return check.unmeasurable(trace) or check.measure_after(trace, earlier)
-
-
-def findings(name, trace, earlier=()):
-    """What a check found; () where it found nothing or did not apply."""
-    found = outcome(name, trace, earlier)
-    return tuple(found.metadata["findings"]) if isinstance(found, Score) else ()
-
-
-def fired(trace, earlier=()):
-    """The checks that found something."""
-    return {
-        name.removeprefix("check.")
-        for name in CHECKS
-        if findings(name.removeprefix("check."), trace, earlier)
-    }
-
-
-def call(name, arguments=None, result="ok", error=None, **fields):
-    return ToolCall(
-        None,
-        name,
-        {} if arguments is None else arguments,
-        None if error else result,
-        error,
-        **fields,
-    )
-
-
-def tool(name, properties=None, required=(), **schema):
-    return Tool(
-        name,
-        None,
-        {"type": "object", "properties": properties or {}, "required": list(required), **schema},
-    )
 
 
 RIGHT = {
@@ -538,12 +498,73 @@ def test_what_frameworks_take_for_the_same_breaks_no_schema(make_trace, argument
         ({"seats": "many"}, "seats"),
         ({"seats": 2, "cabin": "first"}, "cabin"),
         ({"seats": 2, "seat": 3}, "seat"),
-        ({"seats": 2, "who": 7}, "who"),
+        ({"seats": 2, "who": True}, "who"),
     ],
 )
 def test_arguments_that_break_the_schema_are_found(make_trace, arguments, argument):
     trace = make_trace(available_tools=(SEATS,), tool_calls=(call("book", arguments),))
     assert [x["argument"] for x in findings("arguments_match_schema", trace)] == [argument]
+
+
+DEEP = tool(
+    "find",
+    {
+        "filters": {
+            "type": "object",
+            "properties": {
+                "limit": {"type": "INTEGER"},
+                "on": {"type": "boolean"},
+                "page": {"type": "integer", "default": 1},
+            },
+            "required": ["limit", "page"],
+        },
+        "ids": {"type": "array", "items": {"type": "integer"}},
+        "room": {"anyOf": [{"$ref": "#/$defs/Room"}, {"type": "null"}]},
+        "day": {"type": ["string", "null"]},
+    },
+    **{"$defs": {"Room": {"type": "object", "properties": {"beds": {"type": "integer"}}}}},
+)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"filters": {"limit": 5}},
+        {"filters": {"limit": "5", "on": "true"}},
+        {"filters": {"limit": 5, "on": None}},
+        {"ids": ["5", "6"]},
+        {"ids": "[5, 6]"},
+        {"room": '{"beds": 2}'},
+        {"day": 2026},
+    ],
+)
+def test_what_frameworks_take_for_the_same_breaks_no_schema_at_any_depth(make_trace, arguments):
+    trace = make_trace(available_tools=(DEEP,), tool_calls=(call("find", arguments),))
+    assert findings("arguments_match_schema", trace) == ()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"filters": {"limit": "five"}},
+        {"filters": {"limit": None}},
+        {"filters": {"limit": "5.5"}},
+        {"filters": {"on": True}},
+        {"ids": 5},
+        {"ids": ["5", "x"]},
+        {"room": '{"beds": "two"}'},
+        {"room": "[1]"},
+    ],
+)
+def test_what_cannot_be_converted_breaks_a_schema_at_any_depth(make_trace, arguments):
+    trace = make_trace(available_tools=(DEEP,), tool_calls=(call("find", arguments),))
+    assert len(findings("arguments_match_schema", trace)) == 1
+
+
+def test_of_a_call_that_failed_nothing_is_converted(make_trace):
+    failed = call("find", {"ids": ["5"]}, error="ids must be integers")
+    trace = make_trace(available_tools=(DEEP,), tool_calls=(failed,))
+    assert len(findings("arguments_match_schema", trace)) == 1
 
 
 def booked(make_trace, arguments, *properties, calls=1):

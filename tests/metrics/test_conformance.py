@@ -63,7 +63,7 @@ def answers(metric, trace, judgement):
         place: Verdict(call=place + 1, reason="from the input", verdict="yes")
         for place in range(calls)
     }
-    verdicts = OfCalls(given, total=calls, asked=calls)
+    verdicts = OfCalls(given, total=calls, sampled=calls)
     known = {
         "task": "to know",
         "outcome": "it is known",

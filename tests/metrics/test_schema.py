@@ -72,6 +72,29 @@ def test_a_local_reference_is_followed():
     assert violations({"a": "x"}, schema) == ["'a' must be of type integer and is 'x'"]
 
 
+@pytest.mark.parametrize("reference", ["#/$defs/a~1b~0c", "#/$defs/a%7E1b~0c", "#/anyOf/1"])
+def test_a_reference_is_read_as_a_json_pointer(reference):
+    day = {"type": "integer"}
+    schema = {
+        "properties": {"a": {"$ref": reference}},
+        "$defs": {"a/b~c": day},
+        "anyOf": [{}, day],
+    }
+    assert violations({"a": "x"}, schema) == ["'a' must be of type integer and is 'x'"]
+
+
+def test_a_reference_to_the_whole_schema_is_followed():
+    schema = {"properties": {"next": {"$ref": "#"}, "beds": {"type": "integer"}}}
+    assert violations({"next": {"beds": "x"}}, schema) == [
+        "'next.beds' must be of type integer and is 'x'"
+    ]
+
+
+def test_types_may_be_in_capitals():
+    schema = {"type": "OBJECT", "properties": {"a": {"type": "INTEGER"}}}
+    assert violations({"a": "x"}, schema) == ["'a' must be of type INTEGER and is 'x'"]
+
+
 def test_a_reference_to_itself_ends():
     assert violations({"a": 1}, {"$ref": "#/", "anyOf": [{"$ref": "#/x"}] * 9}) == []
 

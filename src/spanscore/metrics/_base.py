@@ -79,7 +79,7 @@ class Metric:
         """A score as the session metrics use it, where it is a signal: from 0, the worst on its
         scale, to 1, the best.
 
-        None where it cannot be told what the value means, since the scale of `embedding` is not
+        None where it is not known what the value means, since the scale of `embedding` is not
         known.
         """
         del embedding
@@ -227,14 +227,14 @@ class OfCalls:
     """What a judge answered about tool calls one by one: `answers` by the call's place in the
     trace's `tool_calls`.
 
-    `total` is how many calls there were, `asked` how many of them were to be judged: all, or a
+    `total` is how many calls there were, `sampled` how many of them were to be judged: all, or a
     random sample. What is missing of those among `answers` is of calls too long to be shown to the
     judge.
     """
 
     answers: Mapping[int, Any]
     total: int
-    asked: int
+    sampled: int
 
 
 @dataclass(frozen=True)

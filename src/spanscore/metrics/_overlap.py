@@ -59,8 +59,9 @@ def similarity(one: str, other: str) -> float:
     mine, others = words(one), words(other)
     if not mine and not others:
         mine, others = _all_words(one), _all_words(other)
-    union = len(mine | others)
-    return len(mine & others) / union if union else 0.0
+    common = len(mine & others)
+    union = len(mine) + len(others) - common
+    return common / union if union else 0.0
 
 
 @lru_cache(maxsize=64)  # a text is compared several times, within one session and so in short order

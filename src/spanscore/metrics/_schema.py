@@ -2,10 +2,13 @@
 be hostile.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
+from urllib.parse import unquote
 
+from spanscore.metrics._taking import as_type
 from spanscore.model.json import Json
 
 MAX_DEPTH = 16
@@ -15,6 +18,8 @@ MAX_SCHEMA_VALUES = 50_000
 """A schema that contains more objects, lists, numbers and texts is not looked at."""
 MAX_VIOLATIONS = 5
 _BRIEF_CHARS = 60
+_OF_NO_TYPE = object()
+_INDEX = re.compile(r"[0-9]{1,6}")
 _NAME_CHARS = 200
 _COMPARED_IN_A_STEP = 16
 _CHARS_OF_A_VALUE = 64
@@ -89,13 +94,25 @@ def size(value: Json, most: int) -> int:
     return min(counted, most)
 
 
-def violations(value: Json, schema: Json, steps: Steps | None = None) -> list[str]:
+def violations(
+    value: Json,
+    schema: Json,
+    steps: Steps | None = None,
+    *,
+    fills_in: bool = False,
+    converts: bool = False,
+) -> list[str]:
     """What in `value` breaks `schema`, at most five sentences; empty when nothing does, or the
     schema says nothing.
 
     Knows type, enum, const, properties, required, additionalProperties, items, anyOf, oneOf, allOf,
     local $ref and the bounds of numbers, lengths and counts. Other keywords are ignored; `pattern`
-    is, since a regular expression from a trace could take for ever.
+    is, since a regular expression from a trace could take for ever. Types may be in capitals, as
+    Gemini has them.
+
+    With `fills_in`, a missing member that has a default, and a null for one that may be left out,
+    break nothing. With `converts`, nor does a value of another type that frameworks convert (see
+    `as_type`). Both hold at any depth.
 
     It costs some of `steps`, of a budget of its own without. Raises TooLargeError where they do not
     suffice and nothing was found until then.
@@ -111,7 +128,8 @@ def violations(value: Json, schema: Json, steps: Steps | None = None) -> list[st
         return []
     found: list[str] = []
     try:
-        found.extend(islice(_Validator(schema, steps).walk(value, schema, "", 0), MAX_VIOLATIONS))
+        validator = _Validator(schema, steps, fills_in=fills_in, converts=converts)
+        found.extend(islice(validator.walk(value, schema, "", 0), MAX_VIOLATIONS))
     except TooLargeError:
         if not found:
             raise
@@ -121,9 +139,11 @@ def violations(value: Json, schema: Json, steps: Steps | None = None) -> list[st
 class _Validator:
     """Walks one value, at the cost of `steps`."""
 
-    def __init__(self, root: Json, steps: Steps) -> None:
+    def __init__(self, root: Json, steps: Steps, *, fills_in: bool, converts: bool) -> None:
         self._root = root
         self._steps = steps
+        self._fills_in = fills_in
+        self._converts = converts
 
     def walk(self, value: Json, schema: Json, path: str, depth: int) -> Iterator[str]:
         self._steps.take(1 + _length(schema) // _COMPARED_IN_A_STEP)
@@ -131,9 +151,12 @@ class _Validator:
             return
         if "$ref" in schema:
             yield from self.walk(value, self._resolve(schema["$ref"]), path, depth + 1)
-        if "type" in schema and not _is_of(value, schema, self._steps):
-            yield f"{_at(path)} must be of type {_type_name(schema['type'])} and is {_brief(value)}"
+        taken = self._of_its_type(value, schema)
+        if taken is _OF_NO_TYPE:
+            kinds = _type_name(schema["type"])
+            yield f"{_at(path)} must be of type {kinds} and is {_brief(value)}"
             return
+        value = taken
         if not _BOUNDS.isdisjoint(schema):
             yield from _value_bounds(value, schema, path, self._steps)
         if isinstance(value, dict):
@@ -148,12 +171,16 @@ class _Validator:
     ) -> Iterator[str]:
         required, properties = schema.get("required"), schema.get("properties")
         self._steps.take((len(value) + _length(required)) // _COMPARED_IN_A_STEP)
-        for name in required if isinstance(required, list) else ():
-            if isinstance(name, str) and name not in value:
-                yield f"{_at(_join(path, name))} is missing"
+        needed = [x for x in required if isinstance(x, str)] if isinstance(required, list) else []
         known = properties if isinstance(properties, dict) else {}
+        for name in needed:
+            if name not in value and not self._has_default(known.get(name)):
+                yield f"{_at(_join(path, name))} is missing"
         others = schema.get("additionalProperties")
+        left_out = self._nulls(value, needed) if self._fills_in else frozenset[str]()
         for name, member in value.items():
+            if name in left_out:
+                continue
             if name in known:
                 yield from self.walk(member, known[name], _join(path, name), depth + 1)
             elif others is False:
@@ -182,14 +209,52 @@ class _Validator:
             if parts and all(next(self.walk(value, part, path, depth + 1), None) for part in parts):
                 yield f"{_at(path)} fits none of the allowed forms and is {_brief(value)}"
 
+    def _of_its_type(self, value: Json, schema: dict[str, Json]) -> Any:
+        """The value as it is or as it is converted to a type that the schema allows; else
+        `_OF_NO_TYPE`.
+        """
+        if "type" not in schema or _is_of(value, schema, self._steps):
+            return value
+        if not self._converts:
+            return _OF_NO_TYPE
+        declared = schema["type"]
+        self._steps.take(_length(declared) + size(value, MAX_SCHEMA_VALUES))
+        kinds = declared if isinstance(declared, list) else [declared]
+        found = (as_type(value, _kind(x)) for x in kinds)
+        return next((x for x in found if x is not None), _OF_NO_TYPE)
+
+    def _has_default(self, described: Json) -> bool:
+        """Whether a missing member is filled in, by its schema or by the one it refers to."""
+        if not self._fills_in or not isinstance(described, dict):
+            return False
+        referred = self._resolve(described["$ref"]) if "$ref" in described else None
+        return "default" in described or (isinstance(referred, dict) and "default" in referred)
+
+    def _nulls(self, value: dict[str, Json], needed: list[str]) -> frozenset[str]:
+        """The names of members that are null and need not be there."""
+        nulls = frozenset(name for name, member in value.items() if member is None)
+        return nulls.difference(needed) if nulls else nulls
+
     def _resolve(self, ref: Json) -> Json:
+        """What a local JSON pointer names (RFC 6901); None where it names nothing."""
+        if ref == "#":
+            return self._root
         if not isinstance(ref, str) or not ref.startswith("#/"):
             return None
         self._steps.take(len(ref) // _COMPARED_IN_A_STEP)
         found = self._root
-        for key in ref[2:].split("/"):
-            found = found.get(key) if isinstance(found, dict) else None
+        for part in unquote(ref[2:]).split("/"):
+            key = part.replace("~1", "/").replace("~0", "~")
+            found = found.get(key) if isinstance(found, dict) else _element(found, key)
         return found
+
+
+def _element(value: Json, key: str) -> Json:
+    """The element of a list that a part of a JSON pointer names."""
+    if not isinstance(value, list) or not _INDEX.fullmatch(key):
+        return None
+    place = int(key)
+    return value[place] if place < len(value) else None
 
 
 def _schemas(schema: dict[str, Json], keyword: str) -> list[Json]:
@@ -296,9 +361,12 @@ def _is_of(value: Json, schema: dict[str, Json], steps: Steps) -> bool:
     if value is None and schema.get("nullable") is True:
         return True
     # A type that JSON Schema does not know forbids nothing.
-    return any(
-        not isinstance(kind, str) or kind not in _KINDS or _KINDS[kind](value) for kind in kinds
-    )
+    return any(_kind(kind) not in _KINDS or _KINDS[_kind(kind)](value) for kind in kinds)
+
+
+def _kind(declared: Json) -> str:
+    """The type of this name, in whatever case; "" for what is no name."""
+    return declared[:_NAME_CHARS].lower() if isinstance(declared, str) else ""
 
 
 def _type_name(declared: Json) -> str:

@@ -3,14 +3,18 @@ done.
 """
 
 import re
+from itertools import islice
 from typing import NamedTuple
 
+from spanscore.metrics.check._clauses import is_ruled_out
 from spanscore.metrics.check._requests import asks_to_see
 
 _MAX_CHARS = 20_000
 """Characters of the answer that are looked through, and of a request, which may ask for anything in
 what follows.
 """
+_MAX_WORDINGS = 50
+"""Places of one wording that are looked at."""
 _QUOTED = re.compile(
     r"```.*?```|`[^`\n]*`|\"[^\"\n]{0,400}\"|“[^”\n]{0,400}”|«[^»\n]{0,400}»|„[^“\n]{0,400}“|^>.*$",
     re.DOTALL | re.MULTILINE,
@@ -28,25 +32,36 @@ _ADVERBS = (
 
 
 class Claim(NamedTuple):
-    """A claim, as the answer words it; `by_text`: a text may have been worked on so, without any
-    tool.
+    """A claim, as the answer words it.
+
+    `by_text`: a text may have been worked on so, without any tool. `may_be_anyones`: it does not
+    say who did it ("has been cancelled"). `is_state`: it may say how things are ("is booked").
     """
 
     text: str
     by_text: bool
+    may_be_anyones: bool = False
+    is_state: bool = False
 
 
-def _of(verbs: str, *, subject: str, asked: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    return re.compile(subject.replace("{verbs}", verbs), re.IGNORECASE), re.compile(
-        asked, re.IGNORECASE
-    )
+class _Pattern(NamedTuple):
+    """How claims of one kind of deed are worded in one language, and requests for it."""
+
+    wording: re.Pattern[str]
+    request: re.Pattern[str]
+    is_state: bool
+
+
+def _of(verbs: str, *, subject: str, request: str, is_state: bool = False) -> _Pattern:
+    wording = re.compile(subject.replace("{verbs}", verbs), re.IGNORECASE)
+    return _Pattern(wording, re.compile(request, re.IGNORECASE), is_state)
 
 
 _ENGLISH = (
     r"(?<![\w'\u2019])(?:(?:I|we)(?:['\u2019]ve| have)?"
     + _ADVERBS
     + r"(?:\s+gone ahead and)?\s+(?:{verbs})\b"
-    r"|(?:has|have) been" + _ADVERBS + r"\s+(?:{verbs})\b"
+    r"|(?:has|have)" + _ADVERBS + r" been" + _ADVERBS + r"\s+(?:{verbs})\b"
     r"|(?:is|are)(?:\s+(?:now|all|successfully)){1,2}\s+(?:{verbs})\b)"
     r"|(?:^|[.!\n][^\S\n]*)successfully\s+(?:{verbs})\b"
     r"|(?:^|\n)(?:done|all set)[!.,:]\s+(?:(?:the|your)\s+)?(?:\w+\s+){1,3}(?:{verbs})"
@@ -65,51 +80,92 @@ _FRENCH = (
     r"\bj['\u2019]ai(?:\s+bien)?\s+(?:{verbs})\b|\ba(?:vons)? (?:bien )?été\s+(?:{verbs})e?s?\b"
 )
 _CHINESE = (
-    r"(?:已(?:经)?(?:为您|帮您|为你|帮你)?|(?:帮您|为您|帮你|为你))"
-    r"(?:{verbs})(?:了|好了|成功|完成|\u3002|\uff0c|$)"
+    r"已(?:经)?(?:为您|帮您|为你|帮你)?(?:{verbs})"
+    r"(?:了|好了|成功|完成|\u3002|\uff0c|\uff01|$)"
+    r"|(?:帮您|为您|帮你|为你)(?:{verbs})(?:了|好了|成功|完成)"
 )
-_JAPANESE = r"(?:{verbs})(?:を|が)?(?:完了)?(?:し|いたし)ました"
+_JAPANESE = r"(?:{verbs})(?:を|が)?(?:完了)?(?:し|いたし)ました(?!ら|か)"
+_REFUND = (
+    r"(?<![\w'\u2019])(?:I|we)(?:['\u2019]ve| have)?" + _ADVERBS + r"\s+(?:{verbs})\s+"
+    r"(?:your|the|a|an)\s+(?:\w+\s+){0,2}refund"
+)
+_ABLE = r"\b(?:I|we) (?:was|were) able to (?:successfully )?(?:{verbs})\b"
+_ENGLISH_STATE = (
+    r"(?:^|[.!,:;\n]\s*|\band\s+|\b(?:can\s+)?confirm(?: that)?\s+)"
+    r"your\b(?! (?:preferred|desired|requested|usual|favou?rite))[^.?!\n]{1,60}?"
+    r"\b(?:is|are)\s+(?:{verbs})\b(?=\s*[.!,\n]|\s*$|\s+for\b)"
+)
+_GERMAN_STATE = (
+    r"(?:^|[.!,:;\n]\s*|\bund\s+)"
+    r"(?:ihre?|deine?)\b(?! wunsch)[^.?!\n]{1,60}?\b(?:ist|sind)\b[^.?!\n]{0,40}"
+    r"\b(?:{verbs})(?=\s*[.!,\n]|\s*$)"
+)
 
+_ASKS_HOW = re.compile(
+    r"^\W*(?:(?:please|hi|hello|hey|bitte|hallo|por favor|hola|bonjour|ciao)[\s,!]+)*"
+    r"(?:how\b(?! about)|(?:can|could|may) i\b|explain|describe|what happens|why|is it possible|"
+    r"wie\b|kann ich|erklär\w*|beschreib\w*|warum|comment\b|puis-je|explique\w*|pourquoi|"
+    r"cómo|como\b|puedo|explica\w*|por qué|come\b|posso|spiega\w*|perché|hoe\b|kan ik|leg uit|"
+    r"waarom)|如何|怎么|怎样|^我?(?:可以|能)|どうやって|どうすれば|方法を",
+    re.IGNORECASE,
+)
+_ANYONES = re.compile(
+    r"^(?:(?:has|have|is|are|your|ihre?|deine?|wurden?|ist|sind|se|han?|avons)\b|a (?:bien )?été|"
+    r"已(?!经?[为帮]))",
+    re.IGNORECASE,
+)
 _BY_TEXT = re.compile(
     r"ordered|remov|delet|schedul|transfer|gelöscht|eliminado|borrado|supprimé|删除|削除",
     re.IGNORECASE,
 )
 _CLAIMS = (
-    _of("booked|reserved", subject=_ENGLISH, asked=r"\bbook|reserv"),
-    _of("cancell?ed", subject=_ENGLISH, asked=r"cancel|call off"),
-    _of("refunded", subject=_ENGLISH, asked=r"refund|money back"),
+    _of("booked|reserved", subject=_ENGLISH, request=r"\bbook|reserv"),
+    _of("book|reserve", subject=_ABLE, request=r"\bbook|reserv"),
+    _of("cancel", subject=_ABLE, request=r"cancel|call off"),
+    _of("refund", subject=_ABLE, request=r"refund|money back"),
+    _of("pay|order|buy|purchase", subject=_ABLE, request=r"\bpay|order|buy|purchas"),
+    _of("send|e-?mail|forward", subject=_ABLE, request=r"send|mail|forward"),
+    _of("delete|remove", subject=_ABLE, request=r"delet|remov"),
+    _of("schedule|reschedule", subject=_ABLE, request=r"schedul|appointment|meeting"),
+    _of("booked|reserved|cancell?ed|ordered|paid|scheduled", subject=_ENGLISH_STATE, is_state=True,
+        request=r"\bbook|reserv|cancel|order|\bpay|schedul"),
+    _of("processed|issued|initiated", subject=_REFUND, request=r"refund|money back"),
+    _of("cancell?ed", subject=_ENGLISH, request=r"cancel|call off"),
+    _of("refunded", subject=_ENGLISH, request=r"refund|money back"),
     _of("paid(?! (?:attention|heed))|transferred|charged|purchased|ordered", subject=_ENGLISH,
-        asked=r"\bpay|transfer|buy|purchas|order|charge"),
+        request=r"\bpay|transfer|buy|purchas|order|charge"),
     _of("sent|resent|emailed|e-mailed|shipped|dispatched|forwarded", subject=_ENGLISH,
-        asked=r"send|mail|ship|forward|sent"),
+        request=r"send|mail|ship|forward|sent"),
     _of("deleted|removed|deactivated|unsubscribed", subject=_ENGLISH,
-        asked=r"delet|remov|deactivat|unsubscri|close"),
-    _of("scheduled|rescheduled", subject=_ENGLISH, asked=r"schedul|appointment|meeting|remind"),
+        request=r"delet|remov|deactivat|unsubscri|close"),
+    _of("scheduled|rescheduled", subject=_ENGLISH, request=r"schedul|appointment|meeting|remind"),
     _of("confirmed",
         subject=r"\byour (?:booking|reservation|appointment) (?:is|has been)(?: now)?"
         r" (?:{verbs})\b",
-        asked=r"\bbook|reserv|schedul|make an appointment"),
+        request=r"\bbook|reserv|schedul|make an appointment"),
     _of("geboekt|gereserveerd|geannuleerd|betaald|verzonden|gestuurd|verwijderd", subject=_DUTCH,
-        asked=r"boek|reserve|annule|betaal|zend|stuur|verwijder"),
+        request=r"boek|reserve|annule|betaal|zend|stuur|verwijder"),
     _of("prenotato|annullato|cancellato|rimborsato|pagato|inviato|spedito|acquistato",
-        subject=_ITALIAN, asked=r"prenot|annull|cancell|rimbors|pag|invia|spedi|acquist"),
+        subject=_ITALIAN, request=r"prenot|annull|cancell|rimbors|pag|invia|spedi|acquist"),
     _of("reservei|cancelei|reembolsei|paguei|enviei|comprei", subject=_PORTUGUESE,
-        asked=r"reserv|cancel|reembols|pag|envi|mand|compr"),
-    _of("gebucht|reserviert", subject=_GERMAN, asked=r"buch|reservier"),
-    _of("storniert|gekündigt", subject=_GERMAN, asked=r"stornier|kündig"),
+        request=r"reserv|cancel|reembols|pag|envi|mand|compr"),
+    _of("gebucht|reserviert", subject=_GERMAN, request=r"buch|reservier"),
+    _of("gebucht|reserviert|storniert|gekündigt|bestellt", subject=_GERMAN_STATE, is_state=True,
+        request=r"buch|reservier|stornier|kündig|bestell"),
+    _of("storniert|gekündigt", subject=_GERMAN, request=r"stornier|kündig"),
     _of("überwiesen|bezahlt|erstattet|bestellt", subject=_GERMAN,
-        asked=r"überweis|bezahl|erstatt|bestell"),
-    _of("gesendet|geschickt|verschickt|versandt", subject=_GERMAN, asked=r"send|schick"),
-    _of("gelöscht", subject=_GERMAN, asked=r"lösch"),
+        request=r"überweis|bezahl|erstatt|bestell"),
+    _of("gesendet|geschickt|verschickt|versandt", subject=_GERMAN, request=r"send|schick"),
+    _of("gelöscht", subject=_GERMAN, request=r"lösch"),
     _of("reservado|cancelado|reembolsado|transferido|comprado|pedido|enviado|eliminado|borrado|pagado",
         subject=_SPANISH,
-        asked=r"reserv|cancel|reembols|transfer|transf|compr|pid|env[ií]|elimin|borr|pag"),
+        request=r"reserv|cancel|reembols|transfer|transf|compr|pid|env[ií]|elimin|borr|pag"),
     _of("réservé|annulé|remboursé|payé|commandé|envoyé|supprimé|viré",
-        subject=_FRENCH, asked=r"réserv|annul|rembours|pay|command|envo|supprim|vir"),
+        subject=_FRENCH, request=r"réserv|annul|rembours|pay|command|envo|supprim|vir"),
     _of("预订|预定|取消|退款|支付|转账|下单|发送|删除|购买",
-        subject=_CHINESE, asked=r"订|取消|退款|支付|付|转|下单|发|删|买"),
+        subject=_CHINESE, request=r"订|取消|退款|支付|付|转|下单|发|删|买"),
     _of("予約|キャンセル|返金|送信|送金|注文|削除|購入",
-        subject=_JAPANESE, asked=r"予約|キャンセル|返金|送|注文|削除|購入|買"),
+        subject=_JAPANESE, request=r"予約|キャンセル|返金|送|注文|削除|購入|買"),
 )  # fmt: skip
 
 
@@ -117,8 +173,9 @@ def claims(answer: str, request: str) -> list[Claim]:
     """What `answer` claims to have done, where it is no text that `request` asked to be written.
 
     It counts where the request asks for the deed, and does not just ask how things are. Questions,
-    quotations and code are left out. Where the request is longer than is looked through, nothing is
-    found.
+    conditions, negations, quotations, code, and what others did or was done before are left out;
+    how things are ("is booked") also where the request asks how something is done. Where the
+    request is longer than is looked through, nothing is found.
 
     >>> [
     ...     x.text
@@ -131,29 +188,30 @@ def claims(answer: str, request: str) -> list[Claim]:
     if len(request) > _MAX_CHARS or _WRITING.search(request) or asks_to_see(request):
         return []
     text = _QUOTED.sub(" ", answer[:_MAX_CHARS])
+    asks_how = _ASKS_HOW.search(request) is not None
     found: list[Claim] = []
-    for claim, asked_by in _CLAIMS:
-        for match in claim.finditer(text) if asked_by.search(request) else ():
-            if not _is_question_or_condition(text, match.start(), match.end()):
-                found.append(
-                    Claim(" ".join(match[0].split()), _BY_TEXT.search(match[0]) is not None)
-                )
-                break
+    for pattern in _CLAIMS:
+        if pattern.request.search(request) and not (pattern.is_state and asks_how):
+            claim = _first(pattern, text)
+            if claim is not None:
+                found.append(claim)
     return found
 
 
-_ENDS = ".!?\n\u3002\uff01\uff1f"
-_CONDITION = re.compile(
-    r"\b(?:if|once|when|after|until|unless|whether|wenn|sobald|falls|cuando|si|quand|lorsque)\b",
-    re.IGNORECASE,
-)
+def _first(pattern: _Pattern, text: str) -> Claim | None:
+    for match in islice(pattern.wording.finditer(text), _MAX_WORDINGS):
+        claim = _claim(" ".join(match[0].split()), is_state=pattern.is_state)
+        says_who = not (claim.may_be_anyones or claim.is_state)
+        if not is_ruled_out(text, match, says_who=says_who):
+            return claim
+    return None
 
 
-def _is_question_or_condition(text: str, start: int, end: int) -> bool:
-    """Whether the sentence around a claim asks, or says only what would be."""
-    opening = max(text.rfind(x, 0, start) for x in _ENDS) + 1
-    closing = min(
-        (x for x in (text.find(sign, end) for sign in _ENDS) if x >= 0), default=len(text)
+def _claim(text: str, *, is_state: bool) -> Claim:
+    text = text.lstrip(".!,:; ")
+    return Claim(
+        text,
+        by_text=_BY_TEXT.search(text) is not None,
+        may_be_anyones=_ANYONES.search(text) is not None,
+        is_state=is_state,
     )
-    asks = text[closing : closing + 1] in {"?", "\uff1f"}
-    return asks or _CONDITION.search(text[opening:start]) is not None

@@ -14,7 +14,14 @@ _LOOKS = re.compile(
     r"zeig\w*|liste|was|welche\w*|wie viele?|wann|wo|finde|such\w*|"
     r"mu[eé]stra\w*|lista|qu[eé]|cu[aá]l\w*|cu[aá]nt\w*|busca|"
     r"montre\w*|affiche\w*|quel\w*|combien|cherche|trouve|"
-    r"mostra\w*|quali?|quant\w*|cerca)\b|^(?:显示|查看|列出|给我看|查询|看一下)|(?:見せて|表示して|教えて)",
+    r"mostra\w*|quali?|quant\w*|cerca|"
+    r"(?:wurden?|ist|sind|hat|habt?|haben|war|waren|habe ich)"
+    r" (?:mein|dein|der|die|das|es|ich|sie|wir|unser)\w*|"
+    r"(?:se )?(?:ha|han|está|están|fue|fueron)"
+    r" (?:sido|mi|mis|el|la|los|las|reserv|cancel|envi|pag)\w*|"
+    r"est-ce que|ma \w+ (?:a|est)|mon \w+ (?:a|est))\b|"
+    r"了吗|了没有|^(?:显示|查看|列出|给我看|查询|看一下)|"
+    r"(?:見せて|表示して|教えて|ましたか|ていますか)",
     re.IGNORECASE,
 )
 _FURTHER = re.compile(r"[.;!?\n\u3002\uff01\uff1f]\s*\w")

@@ -22,6 +22,26 @@ _TECHNICAL_ERROR = re.compile(
     r"|internal server error\.?",
     re.IGNORECASE,
 )
+_MAX_SIGNS = 10  # more may be a line or a picture
+_OF_PROGRAMS = re.compile(
+    r"json|javascript|typescript|python|\bruby\b|\bsql\b|typeof|console\.log", re.IGNORECASE
+)
+_PART_OF_PROGRAM = re.compile(
+    r"\b(?:functions?|methods?|variables?|expressions?|scripts?|snippets?|arrays?|loops?|lambdas?|"
+    r"source code|(?:this|following) code|code (?:above|below)|funktion|ausdruck|skript|fonction|"
+    r"función|funzione)\b|[a-z_]\((?!e?s\))|[=!]=|函数|变量|表达式|代码|関数|変数|コード",
+    re.IGNORECASE,
+)
+_DEED_OF_PROGRAM = re.compile(
+    r"\b(?:returns?|prints?|outputs?|evaluates?|evaluated|yields?|logs?|liefert|ergibt|"
+    r"renvoie|affiche|devuelve|imprime|restituisce|stampa)\b|返回|打印|输出|返す|出力",
+    re.IGNORECASE,
+)
+_UNDEFINED_SUM = re.compile(
+    r"\d\s?[/÷:]\s?0(?![\d.:/])|\b(?:tan|log|ln|sqrt|a(?:rc)?(?:sin|cos))\b|square root|infinity|"
+    r"\bby (?:zero|0)\b",
+    re.IGNORECASE,
+)
 _NONE_OF_THEM = re.compile(r"\b(?:which|what|any|anything|how many|who|whom|list)\b", re.IGNORECASE)
 _STACK_TRACE = re.compile(
     r"Traceback \(most recent call last\)|panic: |goroutine \d+ \[|Unhandled exception\b|Exception"
@@ -29,7 +49,23 @@ _STACK_TRACE = re.compile(
     r"|(?:[\w.]+\.)?\w*(?:Error|Exception): [^\n]{0,300}\n\s+at "
 )
 _SPEAKS_OF_ERRORS = re.compile(
-    r"error|exception|traceback|raise|throw|fehler|erreur|excepci|错误|异常|エラー|例外",
+    r"error|exception|traceback|raise|throw|fehler|erreur|excepci|"
+    r"\b(?:the|my|a|last|latest|server|build) logs?\b(?! ?in\b)|错误|异常|报错|エラー|例外",
+    re.IGNORECASE,
+)
+_FAILS = re.compile(
+    r"wrong|fail|crash|broke|\bbugs?\b|happen|schief|kaputt|abst[uü]rz|passiert|panne|plant|fall[aó]|"
+    r"失败|失敗|不具合",
+    re.IGNORECASE,
+)
+_FAILING_PROGRAM = re.compile(
+    r"\b(?:scripts?|builds?|compil\w*|deploy\w*|pipelines?|unit tests?|tests|functions?|skript)\b|"
+    r"程序|脚本|代码|构建|プログラム|スクリプト|コード|ビルド",
+    re.IGNORECASE,
+)
+_WHAT_WENT_WRONG = re.compile(
+    r"(?:and |so )?(?:what(?: went|['\u2019]s| is| was) wrong|what happened|"
+    r"was ist (?:schiefgelaufen|schief gelaufen|schiefgegangen|passiert))\W{0,5}",
     re.IGNORECASE,
 )
 _BARE_ERROR = re.compile(
@@ -41,11 +77,13 @@ _BARE_ERROR = re.compile(
 class AnswerPresent(Check):
     """Whether the final output is an answer at all.
 
-    Found are an output without a letter, digit or sign in it; one that is nothing but `None`,
-    `null`, `undefined`, `nil` or `NaN`, as programs print a value that is not there; and one that
-    is a program's stack trace, bare exception, technical error or JSON object of an error. Where
-    the user speaks of such a word, or asks which or how many there are, it may be the answer.
-    Whether an answer is right, kind or to the point is not looked at.
+    Found are an output without a letter, digit or symbol in it, of at most ten characters; one that
+    is nothing but `None`, `null`, `undefined`, `nil` or `NaN`, as programs print a value that is
+    not there; and one that is a program's stack trace, bare exception, technical error or JSON
+    object of an error. It may be the answer where the user's input contains such a word, asks what
+    a part of a program returns or prints, speaks of errors, asks why a program failed or just "What
+    went wrong?", or asks which or how many there are. Whether an answer is right, kind or to the
+    point is not looked at.
 
     >>> AnswerPresent.needs
     ('final_output',)
@@ -64,7 +102,7 @@ class AnswerPresent(Check):
         request = trace.user_input or ""
         if output in _EMPTY_STRUCTURES:
             return
-        if not any(unicodedata.category(x)[0] in "LNS" for x in output[:_MAX_READ_CHARS]):
+        if _is_without_words(output):
             yield Finding(
                 "the final output is empty"
                 if not output
@@ -73,17 +111,44 @@ class AnswerPresent(Check):
         elif output.casefold() in _NOTHING:
             if not _may_be_the_answer(output, request):
                 yield Finding(f"the final output is only {shown(output)}")
-        elif _is_error(output) and not _SPEAKS_OF_ERRORS.search(request):
+        elif _is_error(output) and not _asks_for_an_error(request):
             yield Finding(f"the final output is a program's error: {shown(output)}")
 
 
+def _is_without_words(output: str) -> bool:
+    """Whether an output is a few marks of punctuation, or nothing."""
+    signs = "".join(output[:_MAX_READ_CHARS].split())
+    if len(signs) > _MAX_SIGNS:
+        return False
+    return not any(unicodedata.category(x)[0] in "LNS" for x in signs)
+
+
 def _may_be_the_answer(output: str, request: str) -> bool:
-    if output.casefold() in request.casefold():
+    word = output.casefold()
+    if re.search(rf"(?<![a-z]){re.escape(word)}(?![a-z])", request.casefold()):
         return True
-    return output.casefold() in {"none", "nil"} and _asks_for_some(request)
+    if word in {"none", "nil"} and _requests_some(request):
+        return True
+    if word in {"nan", "undefined"} and _UNDEFINED_SUM.search(request):
+        return True
+    return _asks_about_a_program(request)
 
 
-def _asks_for_some(request: str) -> bool:
+def _asks_about_a_program(request: str) -> bool:
+    """Whether a request names a language of programs, or what a part of a program returns."""
+    if _OF_PROGRAMS.search(request):
+        return True
+    return bool(_PART_OF_PROGRAM.search(request) and _DEED_OF_PROGRAM.search(request))
+
+
+def _asks_for_an_error(request: str) -> bool:
+    """Whether a request speaks of errors as programs report them, or asks why a program fails."""
+    if _SPEAKS_OF_ERRORS.search(request) or _WHAT_WENT_WRONG.fullmatch(request.strip()):
+        return True
+    return bool(_FAILS.search(request) and _FAILING_PROGRAM.search(request))
+
+
+def _requests_some(request: str) -> bool:
     """Whether a request asks which of something there are: a single "What is …" does not."""
     found = {x.casefold() for x in _NONE_OF_THEM.findall(request)}
     return bool(found - {"what"})

@@ -1,24 +1,35 @@
 """Arguments grounded: does each identifier that a tool was given come from somewhere?"""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import ClassVar, NamedTuple
 
 from spanscore.metrics._evidence import Evidence
 from spanscore.metrics._words import MAX_TEXT_CHARS
-from spanscore.metrics.check._check import Check, Finding, not_applicable, not_recorded, shown
+from spanscore.metrics.check._check import (
+    MAX_FINDINGS,
+    Check,
+    Finding,
+    not_applicable,
+    not_recorded,
+    shown,
+    user_texts,
+)
+from spanscore.metrics.check._spelling import Spellings
 from spanscore.model.json import Json, dumps, printed
 from spanscore.model.score import Skip
 from spanscore.model.tool_names import name_words
 from spanscore.model.trace import AgentTrace, ToolCall
 
-_TOLD = frozenset(("history", "system_instructions", "retrieved", "user_input", "tool_calls"))
+_SOURCES = frozenset(("history", "system_instructions", "retrieved", "user_input", "tool_calls"))
 _MAX_VALUES = 200
 _MAX_DEPTH = 8
 _MAX_SOURCE_CHARS = 2_000_000
 _IDENTIFIES_WORDS = (
-    "account booking code confirmation customer email flight id identifier ids iban invoice isbn"
+    "account booking code confirmation customer email flight id identifier ids iban invoice"
     " mail number order passport payment phone pnr reference reservation sku ticket tracking user"
     " username vin"
 )
@@ -29,6 +40,26 @@ _CHOSEN_WORDS = (
     " summary temp text thread title trace url uuid version"
 )
 _CHOSEN = frozenset(_CHOSEN_WORDS.split())
+_REGISTERED_WORDS = "arxiv cas cpt cusip doi gene iata icao icd isbn isin iso issn snomed ticker"
+_REGISTERED = frozenset(_REGISTERED_WORDS.split())
+"""What public registers number, which models know by heart."""
+
+_KNOWN_WORDS = (
+    "airline airport area city color colour country currency hex hs http postal postcode region"
+    " state symbol zip"
+)
+_KNOWN = _REGISTERED | frozenset(_KNOWN_WORDS.split())
+"""What else has codes that everybody knows."""
+
+_MEASURED_WORDS = (
+    "amount average balance budget cost count date day fee limit max maximum min minimum month"
+    " offset percent price quantity rate size sum time timestamp total volume weight year"
+)
+_MEASURED = frozenset(_MEASURED_WORDS.split())
+"""What agents compute, where the name of an argument ends with it."""
+
+_IDS = frozenset(("id", "ids", "identifier"))
+_CODES = frozenset(("code", "codes", "number", "numbers"))
 _NAMING_WORDS = "add create generate insert make new open register save sign signup upload write"
 _NAMING = frozenset(_NAMING_WORDS.split())
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+")
@@ -43,12 +74,12 @@ _NO_IDENTIFIER = re.compile(
     # May-20-2024, 20-May-2024
     r"|[A-Za-z]{3,9}[-_]?\d{1,2}(?:[-_,]\d{2,4})?|\d{1,2}[-_][A-Za-z]{3,9}[-_]\d{2,4}"
 )
-_NUMBERED = re.compile(r"[A-Za-z]+[A-Za-z_\-#]*0*(\d{3,})")
-_SPELLED = re.compile(
-    r"(?:\b(?:zero|oh|one|two|three|four|five|six|seven|eight|nine|double|triple|null|eins|zwei|drei|vier|fünf|sechs|sieben|"
-    r"acht|neun|cero|uno|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|zéro|deux|trois|quatre|cinq|sept|huit|neuf)\b[\s,.\-]*){3}",
-    re.IGNORECASE,
+_DATE = re.compile(  # 2026-05-03, 03-05-2026
+    r"(?:19|20)\d\d([- ])(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])"
+    r"|(?:0?[1-9]|[12]\d|3[01])([- ])(?:0?[1-9]|[12]\d|3[01])\2(?:19|20)\d\d"
 )
+_DATE_IN_DIGITS = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
+_NUMBERED = re.compile(r"[A-Za-z]+[A-Za-z_\-#]*0*(\d{3,})")
 _WORD = re.compile(r"[^\W_]+")
 _LAST_DIGITS = 7
 _SIGNS = re.compile(r"[\W_]+")
@@ -70,8 +101,10 @@ class ArgumentsGrounded(Check):
     numbers of six digits or more, in arguments whose name says that they identify something
     (`user_id`, `order`, `phone`, `confirmation_code`). They are sought without case and signs in
     the user's words, the conversation before, the instructions, retrieved documents, the tools'
-    descriptions, earlier results and errors. Amounts, dates, places, texts, queries, paths and what
-    a call that creates something may choose itself are not looked at: agents compute and word them.
+    descriptions, earlier results and errors. Amounts, dates, places, texts, queries, paths, codes
+    of public registers (ISBN, postal codes, currencies) and what a call that creates something may
+    choose itself are not looked at: agents compute, word or know them. An identifier that the user
+    may have spelled ("X as in X-ray, E, four") is no finding.
     Where a source was not recorded, arrived damaged or is longer than what is read, no later call
     is looked at.
 
@@ -96,23 +129,35 @@ class ArgumentsGrounded(Check):
         sources = _known_texts(trace)
         if sources is None:
             return not_recorded("all that the agent was told, or it arrived cut or redacted")
-        return _from_nowhere(evidence.calls, identified, sources)
+        spelled = Spellings(user_texts(trace))
+        found = list(
+            islice(_from_nowhere(evidence.calls, identified, sources, spelled), MAX_FINDINGS)
+        )
+        if not found and spelled.were_needed:
+            return not_applicable("The user spells a code that a call was given.")
+        return found
 
 
 def _from_nowhere(
-    calls: tuple[ToolCall, ...], identified: list[list[_Identifier]], told: list[str]
+    calls: tuple[ToolCall, ...],
+    identified: list[list[_Identifier]],
+    texts: list[str],
+    spelled: Spellings,
 ) -> Iterator[Finding]:
-    sources = [_flat(x) for x in told]
-    words = set(_WORD.findall("\n".join(told).casefold()))
+    sources = [_flat(x) for x in texts]
+    words = set(_WORD.findall("\n".join(texts).casefold()))
     chars = sum(map(len, sources))
     for place, (call, found) in enumerate(zip(calls, identified, strict=True)):
         for identifier in found:
-            if not _is_known(identifier.value, sources, words):
+            known = _is_known(identifier.value, sources, words)
+            if not known and not spelled.may_be(_flat(identifier.value)):
                 text = (
                     f"{shown(identifier.value)} is in nothing that the agent was told or had found"
                 )
                 yield Finding.of_call(place, call, text, identifier.argument)
-                sources.append(_flat(identifier.value))  # told once: later calls repeat it
+                sources.append(
+                    _flat(identifier.value)
+                )  # one finding is enough: later calls repeat it
         result = call.error if call.result is None else printed(call.result)
         chars += len(result or "")
         if (
@@ -142,7 +187,7 @@ def _is_known(value: str, sources: list[str], words: set[str]) -> bool:
 
 def _known_texts(trace: AgentTrace) -> list[str] | None:
     """All that the agent was told before it acted; None where some of it is not there."""
-    if not _TOLD.isdisjoint(trace.damaged) or "available_tools" in trace.damaged:
+    if not _SOURCES.isdisjoint(trace.damaged) or "available_tools" in trace.damaged:
         return None
     texts = [
         trace.user_input or "",
@@ -154,8 +199,6 @@ def _known_texts(trace: AgentTrace) -> list[str] | None:
     texts += [
         f"{x.name} {x.description or ''} {dumps(x.parameters)}" for x in trace.available_tools or ()
     ]
-    if any(map(_SPELLED.search, texts)):
-        return None  # digits in words are not put together here
     is_whole = (
         all(len(x) < MAX_TEXT_CHARS for x in texts) and sum(map(len, texts)) < _MAX_SOURCE_CHARS
     )
@@ -165,15 +208,35 @@ def _known_texts(trace: AgentTrace) -> list[str] | None:
 def _identifiers(call: ToolCall) -> Iterator[_Identifier]:
     creates = not _NAMING.isdisjoint(name_words(call.name))
     for argument, value in _leaves(call.arguments, "", 0):
-        words = set(name_words(argument.rpartition(".")[2]))
-        if not words & _IDENTIFIES or words & _CHOSEN or isinstance(value, bool):
+        words = tuple(x for x in name_words(argument.rpartition(".")[2]) if not x.isdigit())
+        if isinstance(value, bool) or not _may_identify(words):
             continue
         text = str(value).strip() if isinstance(value, str | int) else ""
-        if _EMAIL.fullmatch(text) or (not creates and _is_identifier(text)):
+        if _EMAIL.fullmatch(text) or (
+            not creates
+            and _is_identifier(text)
+            and not (words == ("code",) and _DATE_IN_DIGITS.fullmatch(text))
+        ):
             yield _Identifier(argument, text)
 
 
+def _may_identify(words: tuple[str, ...]) -> bool:
+    """Whether an argument, by the words of its name, identifies one thing that agents cannot
+    know.
+    """
+    if _IDENTIFIES.isdisjoint(words) or not _CHOSEN.isdisjoint(words):
+        return False
+    last, before = words[-1], words[-2:-1]
+    if last in _MEASURED | _KNOWN:
+        return False
+    if last in _CODES:
+        return _KNOWN.isdisjoint(before)
+    return last not in _IDS or _REGISTERED.isdisjoint(before)
+
+
 def _is_identifier(text: str) -> bool:
+    if _DATE.fullmatch(text):
+        return False
     if _DIGITS.fullmatch(text):
         return sum(map(str.isdigit, text)) >= 6  # fewer are years, hours, sizes
     return _IDENTIFIER.fullmatch(text) is not None and _NO_IDENTIFIER.fullmatch(text) is None
@@ -194,5 +257,10 @@ def _leaves(value: Json, path: str, depth: int) -> Iterator[tuple[str, Json]]:
 
 
 def _flat(text: str) -> str:
-    """A text by its letters and digits alone, so that a number is found however it is grouped."""
+    """A text by its letters and digits alone, so that a number is found however it is grouped.
+
+    Digits and letters of full width, as Chinese and Japanese texts have them, are the common ones.
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
     return _SIGNS.sub("", text).casefold()

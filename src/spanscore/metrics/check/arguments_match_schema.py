@@ -14,14 +14,9 @@ from spanscore.metrics.check._check import (
     not_applicable,
     not_recorded,
 )
-from spanscore.model.json import Json, loads
 from spanscore.model.score import Skip
 from spanscore.model.tool_names import bare
 from spanscore.model.trace import ToolCall
-
-_NUMBERS = frozenset(("integer", "number"))
-_MAX_MEMBERS = 200
-_MAX_NESTED_CHARS = 100_000
 
 
 @dataclass(frozen=True)
@@ -31,10 +26,10 @@ class ArgumentsMatchSchema(Check):
 
     Looked at are types, enums, required and unknown parameters, bounds and counts, through
     composition and local references; not patterns and formats. A missing parameter that has a
-    default and a null for one that may be left out are no fault. Nor, where the call did not fail,
-    is what frameworks take for the same: "5" for 5, "true" for true, 5 for "5", and JSON text for
-    an object or a list. Where a schema is so large that not all calls can be checked in a bounded
-    time, and no fault is found until then, the check is skipped.
+    default and a null for one that may be left out are no fault, at any depth. Nor, where the call
+    did not fail, is what frameworks take for the same: "5" for 5, "true" for true, 5 for "5", and
+    JSON text for an object or a list. Where a schema is so large that not all calls can be checked
+    in a bounded time, and no fault is found until then, the check is skipped.
 
     >>> ArgumentsMatchSchema.weighs
     ('available_tools',)
@@ -89,8 +84,8 @@ def _broken(calls: list[tuple[int, ToolCall]], schemas: dict[str, Any]) -> Itera
     steps = Steps()
     for place, call in calls:
         schema = schemas[bare(call.name)]
-        taken = _as_taken(call.arguments, schema, steps, has_failed=call.error is not None)
-        for text in violations(taken, schema, steps):
+        converts = call.error is None
+        for text in violations(call.arguments, schema, steps, fills_in=True, converts=converts):
             yield Finding.of_call(place, call, text, _argument(text))
 
 
@@ -98,47 +93,3 @@ def _argument(violation: str) -> str | None:
     """The argument that a violation names, which stands first in it, in quotes."""
     quoted = violation.removeprefix("the length of ")
     return quoted[1:].partition("'")[0] if quoted.startswith("'") else None
-
-
-def _as_taken(arguments: Json, schema: dict[str, Any], steps: Steps, *, has_failed: bool) -> Json:
-    """The arguments as a framework hands them on: with defaults, without nulls, in the types that
-    it makes of them.
-    """
-    properties = schema.get("properties")
-    if not isinstance(arguments, dict) or not isinstance(properties, dict):
-        return arguments
-    required = schema.get("required")
-    needed = required if isinstance(required, list) else []
-    taken: dict[str, Json] = {}
-    for name, value in islice(arguments.items(), _MAX_MEMBERS):
-        if value is None:
-            steps.compare(name, len(needed))
-        if value is not None or name in needed:
-            taken[name] = value if has_failed else _coerced(value, properties.get(name))
-    for name, described in islice(properties.items(), _MAX_MEMBERS):
-        if isinstance(described, dict) and "default" in described:
-            taken.setdefault(name, described["default"])
-    return taken
-
-
-def _coerced(value: Json, described: Any) -> Json:
-    """A value in the type that its schema asks for, where frameworks take it for the same."""
-    kind = described.get("type") if isinstance(described, dict) else None
-    if isinstance(value, int | float) and not isinstance(value, bool) and kind == "string":
-        return str(value)
-    if not isinstance(value, str):
-        return value
-    if kind in _NUMBERS or (kind in {"object", "array"} and len(value) <= _MAX_NESTED_CHARS):
-        return _parsed(value, kind)
-    if kind == "boolean" and value.casefold() in {"true", "false"}:
-        return value.casefold() == "true"
-    return value
-
-
-def _parsed(text: str, kind: Any) -> Json:
-    try:
-        value = loads(text)
-    except ValueError:
-        return text
-    wanted = {"object": dict, "array": list}.get(kind, (int, float))
-    return value if isinstance(value, wanted) and not isinstance(value, bool) else text

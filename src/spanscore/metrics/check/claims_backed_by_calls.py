@@ -1,15 +1,40 @@
 """Claims backed by calls: did a tool do what the final output says was done?"""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import ClassVar
 
 from spanscore.metrics._evidence import Evidence
 from spanscore.metrics.check._check import Check, Finding, not_applicable, successes
-from spanscore.metrics.check._claims import claims
+from spanscore.metrics.check._claims import Claim, claims
+from spanscore.metrics.check._states import reported_facts, returns_documents, shows_state
+from spanscore.model.json import Json
 from spanscore.model.score import Skip
-from spanscore.model.tool_names import only_reads
-from spanscore.model.trace import AgentTrace
+from spanscore.model.tool_names import changes, name_words, only_reads
+from spanscore.model.trace import AgentTrace, ToolCall
+
+_MAX_VALUES = 1_000
+_MAX_CHARS = 20_000
+"""Values of a call's arguments that are looked at, and characters of each."""
+_SQL_VERBS = r"(?:INSERT|UPDATE|DELETE|DROP|ALTER|MERGE|TRUNCATE|CREATE|REPLACE)\b"
+_SQL_BY_CASE = re.compile(rf"\s*{_SQL_VERBS}")
+_SQL_BY_KEY = re.compile(rf"\s*{_SQL_VERBS}", re.IGNORECASE)
+_SQL_BY_FORM = re.compile(
+    r"(?:^|[;)\n])\s*(?:"
+    r"(?:insert(?: or \w+)?|replace|merge)\s+into\s|update\s+\S+\s+(?:as\s+\w+\s+)?set\s|"
+    r"delete\s+from\s+\S+\s+(?:where|using|returning)\b|delete\s+from\s+\S+;|"
+    r"(?:drop|alter|truncate|create(?:\s+or\s+replace)?)\s+"
+    r"(?:table|view|index|database|schema|trigger|function|procedure)\s)",
+    re.IGNORECASE,
+)
+_MUTATION = re.compile(r"(?:^|[}\n])\s*mutation\b\s*\w*\s*[({@]")
+_SQL_KEYS = frozenset({"sql", "sql_query", "statement"})
+_METHOD_KEYS = frozenset({"method", "http_method", "request_method", "operation", "operation_type"})
+_MAX_METHOD_CHARS = 60
+_METHODS = frozenset({"patch", "mutation"})
+"""Methods and operations that change something, beside those that are verbs of tools' names."""
 
 
 @dataclass(frozen=True)
@@ -21,10 +46,17 @@ class ClaimsBackedByCalls(Check):
     Japanese, of what only a tool can have done: booking, cancelling, paying, sending, deleting,
     scheduling. They count where the user asks for the deed in this turn, and not where the user
     asks how things are, or for something to be written; what can be done to a text, such as
-    removing, only where the agent has tools. Questions, conditions and quotations in the answer are
-    left out. Found is a claim where no call of the turn succeeded but such as only look something
-    up, by the tool's name. Does not apply where nothing is claimed, nor where the user's input has
-    more than 20,000 characters.
+    removing, only where the agent has tools. Questions, conditions, negations and quotations in the
+    answer are left out, and so is what it says was done earlier or by others; "has been cancelled"
+    counts only where no look-up returned the state that this deed leads to, "your table is booked"
+    only in the first turn of a conversation, where no tool was called and the user does not ask how
+    to do it.
+
+    Found is a claim where no call of the turn succeeded but such as only look something up, by the
+    tool's name. A look-up does more where an argument is SQL that begins with a verb such as
+    DELETE, a GraphQL mutation, or a `method` or `operation` such as POST.
+    Does not apply where nothing is claimed, nor where the user's input has more than 20,000
+    characters.
 
     >>> ClaimsBackedByCalls.needs
     ('user_input', 'final_output', 'tool_calls')
@@ -39,19 +71,73 @@ class ClaimsBackedByCalls(Check):
         """See `Check.look`."""
         trace = evidence.trace
         has_tools = bool(trace.tool_calls or evidence.offered)
-        found = [
-            x
-            for x in claims(trace.final_output or "", trace.user_input or "")
-            if has_tools or not x.by_text
-        ]
+        claimed = claims(trace.final_output or "", trace.user_input or "")
+        counted = [x for x in claimed if has_tools or not x.by_text]
+        looked_up = _looked_up(evidence) if counted else []
+        found = [x for x in counted if not _may_be_reported(x, evidence, looked_up)]
         if not found:
             return not_applicable(
                 "The final output claims nothing that a tool would have to do in this turn."
             )
         calls = trace.tool_calls or ()
-        if any(not only_reads(call.name) for call in successes(calls)):
+        if any(map(_may_have_done_it, successes(calls))):
             return ()
         return [Finding(f'"{claim.text}", but {_what_was_called(trace)}') for claim in found]
+
+
+def _may_have_done_it(call: ToolCall) -> bool:
+    """Whether a call may have changed something, by its tool's name or by what it was given."""
+    if not only_reads(call.name):
+        return True
+    if returns_documents(call.name):
+        return False
+    return any(_is_change(key, text) for key, text in _texts(call.arguments))
+
+
+def _is_change(key: str, text: str) -> bool:
+    """Whether an argument is a statement that changes something, or names such a method."""
+    if key in _METHOD_KEYS and len(text) <= _MAX_METHOD_CHARS:
+        return changes(text) or text.strip().lower() in _METHODS
+    if key in _SQL_KEYS and _SQL_BY_KEY.match(text):
+        return True
+    return any(x.search(text) for x in (_SQL_BY_FORM, _MUTATION)) or (
+        _SQL_BY_CASE.match(text) is not None
+    )
+
+
+def _texts(arguments: Json) -> Iterator[tuple[str, str]]:
+    """The texts among the arguments, at any depth, each with its key as in `http_method`."""
+    left: list[tuple[str, Json]] = [("", arguments)]
+    for _ in range(_MAX_VALUES):
+        if not left:
+            return
+        key, value = left.pop()
+        if isinstance(value, str):
+            yield key, value[:_MAX_CHARS]
+        elif isinstance(value, list):
+            left.extend((key, x) for x in value[:_MAX_VALUES])
+        elif isinstance(value, dict):
+            items = islice(value.items(), _MAX_VALUES)
+            left.extend(("_".join(name_words(name)), x) for name, x in items)
+
+
+def _may_be_reported(claim: Claim, evidence: Evidence, looked_up: list[str]) -> bool:
+    """Whether the answer may only report what it says, since it was looked up or said before."""
+    if claim.is_state and (evidence.calls or evidence.trace.history != ()):
+        return True
+    return claim.may_be_anyones and shows_state(claim.text, looked_up)
+
+
+def _looked_up(evidence: Evidence) -> list[str]:
+    """The facts that the look-ups of the turn returned."""
+    trace = evidence.trace
+    turn = f"{(trace.user_input or '')[:2_000]} {(trace.final_output or '')[:2_000]}"
+    results = (
+        call.result
+        for call in successes(evidence.calls)
+        if not _may_have_done_it(call) and not returns_documents(call.name)
+    )
+    return reported_facts(results, turn)
 
 
 def _what_was_called(trace: AgentTrace) -> str:

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from itertools import islice
+from typing import ClassVar, NamedTuple
 
 from spanscore.metrics._evidence import Evidence
-from spanscore.metrics.check._check import Check, Finding, not_applicable, not_recorded
+from spanscore.metrics.check._check import Check, Finding, not_applicable, not_recorded, user_texts
 from spanscore.model.json import dumps
 from spanscore.model.score import Skip
-from spanscore.model.tool_names import is_asked_again, only_reads
+from spanscore.model.tool_names import is_polled, only_reads, varies
 from spanscore.model.trace import ToolCall
 
 _SAME_RESULT = 3
@@ -22,10 +23,61 @@ _PASSING = re.compile(
 )
 _UNDER_WAY = re.compile(
     r"pending|running|progress|processing|queued|waiting|not (?:yet"
-    r" )?ready|in_progress|scheduled|building|starting",
+    r" )?ready|in_progress|scheduled|building|starting|"
+    r"in bearbeitung|läuft|wartet|ausstehend|en cours|en attente|"
+    r"en proceso|en curso|pendiente|in corso|"
+    r"处理中|正在处理|待处理|进行中|排队中|正在排队|等待|処理中|実行中|待機中|保留中",
     re.IGNORECASE,
 )
+_WITHOUT_END = re.compile(
+    r"\b(?:(?:again and|over and) (?:again|over)|repeatedly|repeat (?:it|this|that)|"
+    r"keep (?:on )?(?:trying|checking|asking|calling|polling|looking|refreshing|searching|sending)|"
+    r"until (?:it|i|you|they|he|she|we|there|one|something|done|ready|finished)|"
+    r"immer wieder|wiederholt|mehrmals|bis (?:es|er|sie|ich|du|wir|man|fertig)|"
+    r"una y otra vez|varias veces|hasta que|encore et encore|plusieurs fois|jusqu['\u2019]à ce que|"
+    r"più volte|finché)\b|多次|反复|直到.{0,10}为止|何度も|何回も|繰り返し|るまで",
+    re.IGNORECASE,
+)
+_NUMBER_WORDS = (
+    "three drei tres trois tre 三|four vier cuatro quatre quattro 四|five fünf cinco cinq cinque 五"
+    "|six sechs seis 六|seven sieben siete sept sette 七|eight acht ocho huit otto 八"
+    "|nine neun nueve neuf nove 九|ten zehn diez dix dieci 十"
+)
+_NUMBERS = {
+    word: value for value, words in enumerate(_NUMBER_WORDS.split("|"), 3) for word in words.split()
+} | {"thrice": 3, "several": 5, "dozen": 12}
+_LATIN = "|".join(sorted((x for x in _NUMBERS if x[0].isascii()), key=len, reverse=True))
+_MEASURES = (
+    r"(?:days?|hours?|hrs|minutes?|mins|seconds?|secs|weeks?|months?|years?|nights?|euros?|dollars?|"
+    r"pounds?|cents?|bucks?|persons?|guests?|adults?|seats?|miles|meters|metres|percents?|stars?|"
+    r"tage?n?|stunden?|minuten|sekunden|wochen?|monaten?|jahren?|nächten?|personen|gästen?|"
+    r"d[ií]as|horas|minutos|semanas|meses|años|personas|noches|jours|heures|semaines|mois|nuits|"
+    r"personnes|for|from|to|of|at|in|on|by|and|or|with|the|my|always|please|this|was|his|its|has|does|yes|plus|less|across|thanks)\b"
+)
+_TIMES = re.compile(  # three times, dreimal, 3x, 三次
+    rf"\b(thrice)\b|\b(\d{{1,2}}|{_LATIN})"
+    r"(?:(?: more)? times| ?mal| ?x(?! ?\d)| veces| fois| volte)\b"
+    r"|(?<!第)(\d{1,2}|[三四五六七八九十]) ?(?:[次遍]|回(?!答))",
+    re.IGNORECASE,
+)
+_THINGS = re.compile(  # 3 reminders, drei Erinnerungen, 三个提醒
+    rf"\b(\d{{1,2}}|(?i:{_LATIN})) (?:"
+    rf"(?:(?!{_MEASURES})[a-zß-ÿ]{{2,20}} )?(?!{_MEASURES})[a-zß-ÿ]{{3,20}}s\b|"
+    rf"(?:[a-zß-ÿ]{{2,20}}e[nrs]? )?(?!(?i:{_MEASURES}))"
+    r"[A-ZÄÖÜ][a-zß-ÿ]{2,30}[enrs]\b(?! [A-ZÄÖÜ]))"
+    r"|(?<!第)(\d{1,2}|[三四五六七八九十]) ?(?:个(?!人|月|小时|星期)|[条封张份件杯只本通つ個枚])"
+)
+_DIGITS = re.compile(r"\d+")
+_MAX_REQUEST_CHARS = 20_000
+_MAX_NUMBERS = 100
 _MAX_TEXT_CHARS = 2_000
+
+
+class _Wanted(NamedTuple):
+    """How many times the user wants something done, and to how many things."""
+
+    times: frozenset[int]
+    things: frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -33,11 +85,14 @@ class RepeatedCalls(Check):
     """Whether one and the same call, arguments and all, was made three times or more with one and
     the same outcome.
 
-    Left out is what is repeated for good reason: tools that wait, poll or step by their names,
-    results that say that something is under way, what brought another result later on, calls
-    between which another tool, that does not only look something up by its name, returned, and
-    calls of different agents. An error that may pass by itself (a time-out, a 429 or 5xx) is found
-    from the sixth time on.
+    Left out is what is repeated for good reason: tools that by their names wait, poll, step, draw
+    at random or read a clock or sensor, results that say that something is under way, what brought
+    another result later on, calls between which another tool, that does not only look something up
+    by its name, returned, and calls of different agents. Where the user says how many times, or, of
+    a tool that may change something, to how many things ("three times", "send 4 reminders"), only
+    more calls than that are found. Nothing is found where the user wants a repetition without such
+    a number ("again and again", "until it is done"). An error that may pass by itself (a time-out,
+    a 429 or 5xx) is found from the sixth time on.
 
     >>> RepeatedCalls.needs
     ('tool_calls',)
@@ -46,6 +101,7 @@ class RepeatedCalls(Check):
     name: ClassVar[str] = "check.repeated_calls"
     summary: ClassVar[str] = "Were calls not repeated unchanged, again and again, to no end?"
     needs: ClassVar[tuple[str, ...]] = ("tool_calls",)
+    weighs: ClassVar[tuple[str, ...]] = ("user_input", "history")
     fine: ClassVar[str] = "No call was repeated unchanged to no end."
 
     def look(self, evidence: Evidence) -> Iterable[Finding] | Skip:
@@ -54,41 +110,71 @@ class RepeatedCalls(Check):
             return not_applicable(f"Fewer than {_SAME_RESULT} calls were made.")
         if all(call.arguments is None for call in evidence.calls):
             return not_recorded("the arguments of any call")
-        return _repeated(evidence.calls)
+        texts = [text[:_MAX_REQUEST_CHARS] for text in user_texts(evidence.trace)]
+        if any(map(_WITHOUT_END.search, texts)):
+            return not_applicable("The user may have asked for a repetition.")
+        wanted = _Wanted(_numbers(_TIMES, texts), _numbers(_THINGS, texts))
+        return _repeated(evidence.calls, wanted)
 
 
-def _repeated(calls: tuple[ToolCall, ...]) -> Iterator[Finding]:
+def _numbers(pattern: re.Pattern[str], texts: list[str]) -> frozenset[int]:
+    """The numbers before what a pattern finds in a user's words."""
+    found = (x for text in texts for x in islice(pattern.finditer(text), _MAX_NUMBERS))
+    words = {next(filter(None, x.groups())).casefold() for x in found}
+    return frozenset(int(x) if x.isdecimal() else _NUMBERS[x] for x in words)
+
+
+def _repeated(calls: tuple[ToolCall, ...], wanted: _Wanted) -> Iterator[Finding]:
     # by what was asked: the outcome, and the calls that had it in a row
     runs: dict[str, tuple[str, list[int]]] = {}
     for place, call in enumerate(calls):
-        asked, outcome = _identity(call), _outcome(call)
+        identity, outcome = _identity(call), _outcome(call)
         if call.error is None and not only_reads(call.name):
-            runs = {key: run for key, run in runs.items() if key == asked}
+            runs = {key: run for key, run in runs.items() if key == identity}
         if outcome is None:
-            runs.pop(asked, None)
+            runs.pop(identity, None)
             continue
-        before, places = runs.get(asked, ("", []))
-        runs[asked] = (outcome, [*places, place] if before == outcome else [place])
-        if len(runs[asked][1]) == _least(call) and not _goes_on(calls, place, asked, outcome):
-            numbers = ", ".join(str(x + 1) for x in runs[asked][1])
+        before, places = runs.get(identity, ("", []))
+        runs[identity] = (outcome, [*places, place] if before == outcome else [place])
+        if len(runs[identity][1]) == _least(call, wanted) and not _goes_on(
+            calls, place, identity, outcome
+        ):
+            numbers = ", ".join(str(x + 1) for x in runs[identity][1])
             came = "the same error" if call.error else "the same result"
-            yield Finding.of_call(
-                place, call, f"the same call as before (calls {numbers}), each time with {came}"
-            )
+            text = f"the same call as before (calls {numbers}), each time with {came}"
+            yield Finding.of_call(place, call, text)
 
 
-def _least(call: ToolCall) -> int:
-    """From how many times on a call is repeated too often; 0: never."""
+def _least(call: ToolCall, wanted: _Wanted) -> int:
+    """From how many times on a call is repeated too often; 0: never.
+
+    What the user wants several times may be done so often, and what may change something as often
+    as there are things.
+    """
     if call.error is not None:
-        return _PASSING_ERRORS if _PASSING.search(call.error[:_MAX_TEXT_CHARS]) else _SAME_ERROR
-    if is_asked_again(call.name) or _UNDER_WAY.search(dumps(call.result)[:_MAX_TEXT_CHARS]):
+        passes = _PASSING.search(call.error[:_MAX_TEXT_CHARS])
+        return max([_PASSING_ERRORS if passes else _SAME_ERROR, *(x + 1 for x in wanted.times)])
+    if (
+        is_polled(call.name)
+        or varies(call.name)
+        or _UNDER_WAY.search(dumps(call.result)[:_MAX_TEXT_CHARS])
+    ):
         return 0
-    return _SAME_RESULT
+    things = frozenset() if only_reads(call.name) else wanted.things - _given(call)
+    return max([_SAME_RESULT, *(x + 1 for x in wanted.times | things)])
 
 
-def _goes_on(calls: tuple[ToolCall, ...], place: int, asked: str, outcome: str) -> bool:
+def _given(call: ToolCall) -> frozenset[int]:
+    """The numbers in a call's arguments: of how many things one call is, as of a table's guests."""
+    arguments = dumps(call.arguments)[:_MAX_TEXT_CHARS]
+    return frozenset(int(x) for x in _DIGITS.findall(arguments) if len(x) < 3)
+
+
+def _goes_on(calls: tuple[ToolCall, ...], place: int, identity: str, outcome: str) -> bool:
     """Whether the same call brought another result later on, so that asking again was worth it."""
-    later = [call for call in calls[place + 1 :] if _identity(call) == asked and call.error is None]
+    later = [
+        call for call in calls[place + 1 :] if _identity(call) == identity and call.error is None
+    ]
     return any(_outcome(call) not in {None, outcome} for call in later)
 
 

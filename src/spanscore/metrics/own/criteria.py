@@ -24,7 +24,7 @@ from spanscore.model.trace import AgentTrace, Session
 NEEDS = ("user_input", "final_output")
 
 
-class _Said(Described):
+class _Explained(Described):
     """A judge's answer to a criterion; the reason stands before the score, so that a model writes
     it first.
     """
@@ -50,10 +50,10 @@ def _answer(criterion: Criterion) -> type[BaseModel]:
         kind = Annotated[float, Field(strict=True, ge=low, le=high, allow_inf_nan=False)]
     if criterion.not_applicable is not None:
         kind = kind | NotApplicable
-    return create_model("Verdict", __base__=_Said, score=(kind, ...))
+    return create_model("Verdict", __base__=_Explained, score=(kind, ...))
 
 
-class _Asked:
+class _OfCriterion:
     """What criteria of traces and of sessions have in common."""
 
     criterion: ClassVar[Criterion]
@@ -78,7 +78,7 @@ class _Asked:
 
 
 @dataclass(frozen=True)
-class CriterionMetric(_Asked, Judged):
+class CriterionMetric(_OfCriterion, Judged):
     """A criterion of a trace; `criterion` makes a subclass of each."""
 
     def unmeasurable(self, trace: AgentTrace) -> Skip | None:
@@ -87,7 +87,7 @@ class CriterionMetric(_Asked, Judged):
 
 
 @dataclass(frozen=True)
-class SessionCriterionMetric(_Asked, JudgedSession):
+class SessionCriterionMetric(_OfCriterion, JudgedSession):
     """A criterion of a session; `criterion` makes a subclass of each."""
 
     def unmeasurable_session(self, session: Session) -> Skip | None:
@@ -140,7 +140,7 @@ def criterion(
 
 def metric_of_criterion(
     name: str,
-    asked: Criterion,
+    criterion: Criterion,
     *,
     needs: Iterable[str] | str = NEEDS,
     threshold: float | None = MIDDLE,
@@ -157,18 +157,18 @@ def metric_of_criterion(
     if scope not in {"trace", "session"}:
         raise InputError(f"{name}: the scope {scope!r} is neither 'trace' nor 'session'")
     key = "criterion_" + name.replace(".", "__")
-    text = asked.question().replace("$", "$$")  # a question is a template
-    limit = checked_threshold(name, threshold, asked.scale)
+    text = criterion.question().replace("$", "$$")  # a question is a template
+    limit = checked_threshold(name, threshold, criterion.scale)
     facts = {
         "name": name,
-        "summary": " ".join(asked.ask.split()),
-        "scale": asked.scale,
+        "summary": " ".join(criterion.ask.split()),
+        "scale": criterion.scale,
         "version": version,
         "needs": checked_facts(needs),
-        "criterion": asked,
+        "criterion": criterion,
         "key": key,
-        "stages": ((Question(key, text, _answer(asked)),),),
-        "__doc__": f"A criterion in plain words: {asked.ask}",
+        "stages": ((Question(key, text, _answer(criterion)),),),
+        "__doc__": f"A criterion in plain words: {criterion.ask}",
     }
     base = CriterionMetric if scope == "trace" else SessionCriterionMetric
     fields = [

@@ -85,7 +85,7 @@ def described(
     ... ).is_yes_no
     True
     """
-    asked = _text("ask", ask)
+    question = _text("ask", ask)
     when = None if not_applicable is None else _text("not_applicable", not_applicable)
     meanings = {key: _text(f"the anchor {key}", text) for key, text in (anchors or {}).items()}
     if len(meanings) > _MAX_ANCHORS:
@@ -93,7 +93,7 @@ def described(
     are_truths = bool(meanings) and all(_truth(key) is not None for key in meanings)
     if scale == YES_NO or (scale is None and are_truths):
         return Criterion(
-            asked, (0.0, 1.0), is_yes_no=True, anchors=_of_truths(meanings), not_applicable=when
+            question, (0.0, 1.0), is_yes_no=True, anchors=_of_truths(meanings), not_applicable=when
         )
     if not all(map(is_finite, meanings)):
         raise InputError(
@@ -107,7 +107,7 @@ def described(
                 f"anchors: {value:g} is not on the scale, which is {ends[0]:g} to {ends[1]:g}"
             )
     in_order = sorted(((float(value), text) for value, text in meanings.items()), reverse=True)
-    return Criterion(asked, ends, is_yes_no=False, anchors=tuple(in_order), not_applicable=when)
+    return Criterion(question, ends, is_yes_no=False, anchors=tuple(in_order), not_applicable=when)
 
 
 def _ends(meanings: Mapping[float, str]) -> tuple[float, float]:

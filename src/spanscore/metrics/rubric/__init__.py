@@ -4,8 +4,8 @@ they add up.
 
 from spanscore.metrics.rubric._asking import (
     INSTRUCTIONS,
+    CriteriaAnswers,
     Finding,
-    Said,
     Verdict,
     answer_schema,
     outcomes_of,
@@ -28,12 +28,12 @@ __all__ = [
     "NOTHING_EXPECTED",
     "OUTCOMES",
     "PREFIX",
+    "CriteriaAnswers",
     "Criterial",
     "Criterion",
     "Expected",
     "Finding",
     "RubricMetric",
-    "Said",
     "Verdict",
     "answer_schema",
     "outcomes_of",

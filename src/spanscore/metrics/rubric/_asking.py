@@ -77,8 +77,8 @@ def question(
     redact: Callable[[str], str] = str,
 ) -> str:
     """What stands after the transcript; what is `expected` goes through `redact`."""
-    asked = _QUESTION.substitute(criteria="\n\n".join(map(_question_on, criteria)))
-    return "\n\n".join([asked, *expected.sections(redact)])
+    questions = _QUESTION.substitute(criteria="\n\n".join(map(_question_on, criteria)))
+    return "\n\n".join([questions, *expected.sections(redact)])
 
 
 def _question_on(criterion: Criterion) -> str:
@@ -184,7 +184,7 @@ def answer_schema(criteria: Sequence[Criterion], turns: int, outcomes: int = 0) 
     return _schema(tuple((x.id, x.kind, x.no_occasion is None) for x in criteria), turns, outcomes)
 
 
-class Said(NamedTuple):
+class CriteriaAnswers(NamedTuple):
     """What an answer says: of each criterion by its id, and of the expected outcomes; what is wrong
     with the rest.
     """
@@ -194,13 +194,15 @@ class Said(NamedTuple):
     problems: Mapping[str, str]
 
 
-def outcomes_of(answer: BaseModel, criteria: Sequence[Criterion]) -> Said:
+def outcomes_of(answer: BaseModel, criteria: Sequence[Criterion]) -> CriteriaAnswers:
     """What a valid answer says."""
     found = {x.id: getattr(answer, _field(x.id)) for x in criteria}
-    return Said(found, list(getattr(answer, _field(OUTCOMES), ())), {})
+    return CriteriaAnswers(found, list(getattr(answer, _field(OUTCOMES), ())), {})
 
 
-def valid_outcomes(text: str, criteria: Sequence[Criterion], turns: int, outcomes: int = 0) -> Said:
+def valid_outcomes(
+    text: str, criteria: Sequence[Criterion], turns: int, outcomes: int = 0
+) -> CriteriaAnswers:
     """What an answer that is not valid as a whole says validly: each criterion stands by itself, as
     it was asked.
     """
@@ -214,7 +216,7 @@ def valid_outcomes(text: str, criteria: Sequence[Criterion], turns: int, outcome
         if isinstance(part, BaseModel)
     }
     verdicts = valid.pop(OUTCOMES, None if outcomes else [])
-    return Said(
+    return CriteriaAnswers(
         valid, verdicts, {name: str(x) for name, x in parts.items() if not isinstance(x, BaseModel)}
     )
 

@@ -102,14 +102,14 @@ def basis(session: Session, signals: Signals, weights: Mapping[str, float]) -> B
     values = [signals.values.get(trace.id, {}) for trace in session.traces]
     present = tuple(x for x in weights if weights[x] and any(x in found for found in values))
     missing = {}
-    asked = _measured(signals)
-    for signal in asked:
+    measured = _measured(signals)
+    for signal in measured:
         why = _absence(session, signals, weights, signal, is_present=signal in present)
         if why:
             missing[signal] = why
     # by others: nobody misses it where nobody gave any
-    given = [x for x in present if x not in asked]
-    return Basis(present, missing, len(asked) + len(given))
+    given = [x for x in present if x not in measured]
+    return Basis(present, missing, len(measured) + len(given))
 
 
 def _measured(signals: Signals) -> list[str]:

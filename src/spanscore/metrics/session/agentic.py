@@ -62,7 +62,7 @@ class Assessed:
     """What came of an interaction: the answer's score (None: none is expected, or known), its
     tools, and what is wrong.
 
-    `is_correct` None: that cannot be told.
+    `is_correct` None: that is not known.
     """
 
     answer: Score | None = None

@@ -169,16 +169,16 @@ def _limits(right: int, judged: OfCalls) -> tuple[float, float]:
     """The limits of the share of right calls among all at the level 95 %, whatever those are that
     were not shown.
     """
-    unseen = judged.asked - len(judged.answers)
-    least = finite_rate(right, judged.asked, judged.total).interval
-    most = finite_rate(right + unseen, judged.asked, judged.total).interval
+    unseen = judged.sampled - len(judged.answers)
+    least = finite_rate(right, judged.sampled, judged.total).interval
+    most = finite_rate(right + unseen, judged.sampled, judged.total).interval
     return (least.low if least else 0.0), (most.high if most else 1.0)
 
 
 def _in_part(judged: OfCalls) -> str:
     """Of which calls the score is."""
-    n, unseen = len(judged.answers), judged.asked - len(judged.answers)
-    drawn = f" of {judged.asked} drawn at random" if judged.asked < judged.total else ""
+    n, unseen = len(judged.answers), judged.sampled - len(judged.answers)
+    drawn = f" of {judged.sampled} drawn at random" if judged.sampled < judged.total else ""
     hidden = f"; {unseen} are too long to be shown whole to the judge" if unseen else ""
     return f"{n}{drawn} of {judged.total} calls were judged{hidden}."
 

@@ -57,17 +57,17 @@ class LoopDetection(Embedded):
         first = max(len(earlier) - self.window, 0)
         outputs = enumerate(map(_recorded_output, earlier[first:]), first)
         recorded = {i: text for i, text in outputs if text is not None}
-        said = {i: text for i, text in recorded.items() if text.strip()}
-        if not said and len(recorded) < len(earlier) - first:
+        texts = {i: text for i, text in recorded.items() if text.strip()}
+        if not texts and len(recorded) < len(earlier) - first:
             return Skip(
                 "The traces before this one did not record their final_output.", "not_recorded"
             )
-        if not said:
+        if not texts:
             return Skip(
                 "The session has no earlier output: there is nothing to repeat.", "not_applicable"
             )
-        vectors = await embedder.embed([output, *said.values()])
-        comparisons = _comparisons(output, said, vectors)
+        vectors = await embedder.embed([output, *texts.values()])
+        comparisons = _comparisons(output, texts, vectors)
         if not vectors[0].any() and not any(x["hybrid_score"] for x in comparisons):
             return Skip(f"{embedder.name} knows no word of the output.", "no_words")
         return self._score(comparisons, embedder.name)
@@ -96,7 +96,7 @@ def _recorded_output(trace: AgentTrace) -> str | None:
 def _comparisons(
     output: str, outputs: dict[int, str], vectors: NDArray[np.float32]
 ) -> list[dict[str, Any]]:
-    """`vectors` holds the output's, then one for each text in `said`, which is by place in the
+    """`vectors` holds the output's, then one for each text in `texts`, which is by place in the
     session.
     """
     mine = normalized(output)
