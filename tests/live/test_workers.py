@@ -21,14 +21,23 @@ DEADLINE_S = 300
 POISON = """
 import os
 import re
+import sys
+import time
 from pathlib import Path
 from spanscore.dialects.reading import Dialect
+
+here = Path(__file__).parent
+if "spanscore.workers.process" in " ".join(sys.orig_argv):
+    if (here / "broken").exists():
+        sys.exit("this worker process is broken")
+    while (here / "slow").exists():
+        time.sleep(0.01)
 
 def read(span, context):
     if span.attributes["poison"] == "deadly":
         os._exit(9)
     if span.attributes["poison"] == "endless":
-        Path(__file__).with_name("reading").touch()
+        (here / "reading").touch()
         re.match("(a+)+$", "a" * 64 + "b")  # keeps Python's lock for years
     return {}
 
@@ -52,6 +61,8 @@ def traces_of(requests):
 
 
 def pids(running):
+    """The process ids of the workers, once all run."""
+    running.wait_until(lambda state: all(x["pid"] for x in state["workers"]))
     return [x["pid"] for x in running.state()["workers"] if x["pid"]]
 
 
@@ -94,6 +105,7 @@ def test_two_workers_give_the_scores_of_none(server, recording, unjudged):
 
 def test_the_health_page_and_the_metrics_have_the_workers(server):
     running = server(workers=2).start()
+    running.wait_until(lambda state: all(x["pid"] for x in state["workers"]))
     state = running.state()
     assert [x["state"] for x in state["workers"]] == ["idle", "idle"]
     assert len({x["pid"] for x in state["workers"]}) == 2
@@ -158,6 +170,44 @@ def test_a_trace_that_kills_workers_is_put_aside_and_others_are_scored(server, r
     assert "3 worker processes died while they worked on it" in " ".join(listed.split())
     scored = {x["traceId"] for x in running.exported("spans")}
     assert scored == {x.hex() for x in traces_of(requests)} - {span.trace_id.hex()}
+
+
+def test_many_traces_that_kill_workers_are_put_aside_and_others_are_scored(
+    server, recording, poison
+):
+    running = server(workers=2).stop_clock().start()
+    requests = recording("semconv/message-attributes").copies(20)
+    deadly = {poison(x, "deadly").trace_id for x in requests[: len(requests) // 4]}
+    innocent = traces_of(requests) - deadly
+    export(running, requests)
+    running.run_clock()
+    running.wait_until_finished(len(innocent) + len(deadly))
+    assert running.state()["counters"]["traces_quarantined"] == len(deadly)
+    running.stop()
+    assert {x["traceId"] for x in running.exported("spans")} == {x.hex() for x in innocent}
+
+
+@pytest.mark.usefixtures("poison")
+def test_requests_are_taken_while_the_workers_are_being_started(server, recording, tmp_path):
+    (tmp_path / "slow").touch()
+    running = server(workers=2).start()
+    requests = recording("semconv/message-attributes").copies(1)
+    export(running, requests)
+    assert [x["state"] for x in running.state()["workers"]] == ["starting"] * 2
+    (tmp_path / "slow").unlink()
+    running.wait_until_finished(len(traces_of(requests)))
+
+
+@pytest.mark.usefixtures("poison")
+def test_workers_that_do_not_start_are_said_and_traces_wait_for_them(server, recording, tmp_path):
+    (tmp_path / "broken").touch()
+    running = server(workers=2).start()
+    running.wait_until(lambda state: all("fault" in x for x in state["workers"]))
+    requests = recording("semconv/message-attributes").copies(1)
+    export(running, requests)
+    assert "no worker process runs" in running.state()["notice"]
+    (tmp_path / "broken").unlink()
+    running.wait_until_finished(len(traces_of(requests)))
 
 
 @pytest.mark.parametrize("end", ["kill", "stop"])

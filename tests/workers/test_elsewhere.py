@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from spanscore.evaluation.session_scores import SessionScores
-from spanscore.store.reading import StoredSessions
+from spanscore.evaluation.session_scores import BatchScores, SessionScores
+from spanscore.store.reading import StoredSessions, _ScoreRow, _TraceRow
 from spanscore.telemetry import Meter
-from spanscore.workers import SessionsElsewhere
+from spanscore.workers import LoneTries, SessionsElsewhere, elsewhere
 from spanscore.workers.messages import Failed, Scored
-from spanscore.workers.pool import WorkerDiedError
+from spanscore.workers.pool import NotForkedError, WorkerDiedError
 from spanscore.workers.reading import KillsWorkersError, ReadFailedError
 
 TWO = StoredSessions(("one", "two"), (), ())
@@ -24,7 +24,7 @@ class Pool:
         self.score_one = score
         self.asked = []
 
-    async def score(self, stored):
+    async def score(self, stored, *, alone_s=None):
         self.asked.append(stored.keys)
         return self.score_one(stored)
 
@@ -44,15 +44,30 @@ def dying(times):
     def score(stored):
         if "two" in stored.keys and left[0]:
             left[0] -= 1
-            raise WorkerDiedError
+            raise WorkerDiedError("ended with 9")
         return none_of(stored)
 
     return score
 
 
-def scores(pool, meter=None):
-    elsewhere = SessionsElsewhere(pool, meter or Meter(), sleep=at_once)
-    return asyncio.run(elsewhere.session_scores(TWO))
+def batches(pool, meter=None, sessions=TWO):
+    """What became of the sessions, as it came."""
+    processes = SessionsElsewhere(pool, meter or Meter(), LoneTries(sleep=at_once))
+
+    async def run():
+        return [batch async for batch in processes.session_scores(sessions)]
+
+    return asyncio.run(run())
+
+
+def scores(pool, meter=None, sessions=TWO):
+    """What became of the sessions, of all together."""
+    found = BatchScores()
+    for batch in batches(pool, meter, sessions):
+        found.scores += batch.scores
+        found.failed |= batch.failed
+        found.for_server += batch.for_server
+    return found
 
 
 @pytest.mark.parametrize("times", [0, 1, 3])
@@ -64,6 +79,35 @@ def test_the_sessions_of_a_dead_process_are_scored_one_by_one():
     pool = Pool(dying(1))
     scores(pool)
     assert pool.asked == [("one", "two"), ("one",), ("two",)]
+
+
+def stored(*sizes):
+    """Sessions with one trace each, whose records are so long."""
+    keys = tuple(f"s{number}" for number in range(len(sizes)))
+    rows = [_TraceRow(key, f"t-{key}", "x" * size) for key, size in zip(keys, sizes, strict=True)]
+    return StoredSessions(keys, rows, [_ScoreRow("trace", f"t-{key}", "") for key in keys])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "parts"),
+    [
+        ((1, 1), [("s0", "s1")]),
+        ((6, 5), [("s0",), ("s1",)]),
+        ((5, 5, 1), [("s0", "s1"), ("s2",)]),
+        ((20, 1, 20), [("s0",), ("s1",), ("s2",)]),
+    ],
+)
+def test_large_sessions_are_sent_in_several_messages(monkeypatch, sizes, parts):
+    monkeypatch.setattr(elsewhere, "_MOST", 10)
+    pool = Pool(none_of)
+    scores(pool, sessions=stored(*sizes))
+    assert pool.asked == parts
+
+
+def test_a_part_of_sessions_has_what_is_theirs():
+    first, second = stored(6, 5).parts(10)
+    assert [x.session for x in first.traces] == ["s0"]
+    assert [x.subject for x in second.scores] == ["t-s1"]
 
 
 def failing(failed):
@@ -79,7 +123,7 @@ def failing(failed):
     return score
 
 
-CANNOT = [WorkerDiedError(), Failed("ValueError", "line 3"), MemoryError()]
+CANNOT = [WorkerDiedError("ended with 9"), Failed("ValueError", "line 3"), MemoryError()]
 
 
 @pytest.mark.parametrize("failed", CANNOT, ids=["kills", "fails", "is not sent"])
@@ -88,8 +132,24 @@ def test_a_session_that_cannot_be_scored_leaves_the_others_their_scores(failed):
     assert (len(found.scores), list(found.failed)) == (1, ["two"])
 
 
+def test_the_scores_of_the_others_come_before_a_session_that_kills_processes():
+    first, last = batches(Pool(dying(100)))
+    assert (len(first.scores), list(last.failed)) == (1, ["two"])
+
+
 def test_a_session_on_which_processes_die_again_and_again_is_an_error():
     assert isinstance(scores(Pool(dying(100))).failed["two"], KillsWorkersError)
+
+
+def test_a_session_for_which_there_is_no_process_for_a_time_is_scored_then():
+    left = [WorkerDiedError("ended with 9"), *[NotForkedError("Cannot allocate memory")] * 5]
+
+    def score(stored):
+        if left:
+            raise left.pop(0)
+        return none_of(stored)
+
+    assert len(scores(Pool(score)).scores) == len(TWO.keys)
 
 
 def test_an_error_in_the_process_is_one_here():

@@ -10,9 +10,9 @@ from spanscore.embed.config import Config as Embedding
 from spanscore.evaluation import Config as Evaluation
 from spanscore.judge.config import Config as Judge
 from spanscore.telemetry import Config, configure_logging
-from spanscore.workers.messages import LENGTH, SessionSetup, decode, encode
+from spanscore.workers.evaluating import Evaluating
+from spanscore.workers.messages import LENGTH, EvaluationSetup, decode, encode
 from spanscore.workers.reading import ReadFailedError
-from spanscore.workers.scoring_sessions import ScoringSessions
 
 LOG = logging.getLogger("spanscore.finishing")
 WORDS = "the user's own words"
@@ -33,8 +33,8 @@ def line(monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     configure_logging(Config.model_validate({"logs": {"encoding": "console"}}))
-    scoring = ScoringSessions(SessionSetup(Evaluation(), Judge(), Embedding()))
-    failed = decode(encode(scoring.scored(Damaged()))[LENGTH.size :])
+    scoring = Evaluating(EvaluationSetup(Evaluation(), Judge(), Embedding()))
+    failed = decode(encode(scoring.sessions(Damaged()))[LENGTH.size :])
     scoring._loop.close()
     error = ReadFailedError(failed.error, failed.traceback)
     LOG.error("a session cannot be scored", exc_info=error)

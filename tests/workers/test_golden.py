@@ -1,4 +1,6 @@
-"""Worker processes read of each recording what threads of the server read of it."""
+"""Worker processes read of each recording what threads of the server read of it, and give it the
+scores that the server gives it.
+"""
 
 import asyncio
 import gzip
@@ -7,26 +9,38 @@ from pathlib import Path
 
 import pytest
 
-from spanscore import dialects
+from spanscore import dialects, metrics
 from spanscore.assemble.backlog import Backlog
 from spanscore.assemble.config import Config
 from spanscore.assemble.units import Units
+from spanscore.embed import Config as EmbeddingConfig
+from spanscore.embed import open_embedder
+from spanscore.evaluation import Config as EvaluationConfig
+from spanscore.evaluation import Engine
+from spanscore.evaluation.first_scores import evaluate_first
+from spanscore.judge.config import Config as JudgeConfig
+from spanscore.model.record import changed
 from spanscore.otlp.signal import WIRE
 from spanscore.store.journal import Journal
 from spanscore.store.journal_config import Config as JournalConfig
 from spanscore.telemetry import Config as Telemetry
 from spanscore.telemetry import Meter
 from spanscore.turn_scheduling import TurnScheduler
-from spanscore.workers import InProcesses, InThreads, WorkerPool
-from spanscore.workers.messages import Setup
+from spanscore.workers import InProcesses, InThreads, LoneTries, WorkerPool
+from spanscore.workers.messages import EvaluationSetup, Setup
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = sorted(x.parent for x in GOLDEN.glob("*/*/SOURCE"))
+OF_A_TRACE_ALONE = [
+    name
+    for name, metric in metrics.available().items()
+    if metric.run == "trace" and not metric.looks_back
+]
 LATER_NS = 3600 * 10**9
 
 
 def backlog_on(journal):
-    units = Units(dialects.unit_scopes(), dialects.unit_of, dialects.goes_on)
+    units = Units(dialects.unit_scopes, dialects.unit_of, dialects.goes_on)
     config = Config(idle_after="1s")
     return Backlog(
         config,
@@ -57,38 +71,69 @@ def found(read):
     return read.job.trace_id, read.traces, read.fragment, read.ids_of_calls, read.hints
 
 
-async def compare(journal, pool):
-    """The cases whose traces the processes and the threads read differently, and how many traces
-    were read.
+async def all_read(reading, jobs):
+    """What was read of each job, in their order."""
+    found = await reading.read(jobs)
+    return [found[job] for job in jobs]
+
+
+def outcomes(evaluations):
+    """All of evaluations but when they were made."""
+    return [changed(x, evaluated_at_ns=0) for x in evaluations]
+
+
+async def is_scored_alike(engine, read):
+    """Whether the scores that came with what was read are those of this process."""
+    return all(
+        [
+            outcomes(made.evaluations) == outcomes(await evaluate_first(engine, trace))
+            for trace in read.traces
+            if (made := read.first_scores.get(trace.id))
+        ]
+    )
+
+
+async def compare(journal, pool, engine):
+    """The cases whose traces the processes and this one read or score differently, how many traces
+    were read, and how many of them scored.
     """
-    different, count = [], 0
+    different, count, scored = [], 0, 0
     for case in CASES:
         scheduler, jobs = await scheduled(journal, case)
-        here = await InThreads(scheduler, ()).read(jobs)
+        here = await all_read(InThreads(scheduler, ()), jobs)
         scheduler, jobs = await scheduled(journal, case)
         in_threads = InThreads(scheduler, ())
-        there = await InProcesses(pool, scheduler, here=in_threads, noted=lambda _: None).read(jobs)
+        processes = InProcesses(
+            pool, scheduler, here=in_threads, noted=lambda _: None, lone_tries=LoneTries()
+        )
+        there = await all_read(processes, jobs)
         count += sum(len(x.traces) for x in there)
-        if list(map(found, here)) != list(map(found, there)):
+        scored += sum(len(x.first_scores) for x in there)
+        is_read_alike = list(map(found, here)) == list(map(found, there))
+        if not is_read_alike or not all([await is_scored_alike(engine, x) for x in there]):
             different.append(str(case.relative_to(GOLDEN)))
-    return different, count
+    return different, count, scored
 
 
 @pytest.mark.timeout(600)
-def test_each_recording_is_read_alike(tmp_path):
+def test_each_recording_is_read_and_scored_alike(tmp_path):
+    evaluation = EvaluationConfig(metrics={x: {} for x in OF_A_TRACE_ALONE})
+
     async def run():
         journal = Journal(JournalConfig(path=tmp_path / "journal.db"))
-        setup = Setup(tmp_path / "journal.db", Telemetry(), frozenset(), (), frozenset())
+        own = EvaluationSetup(evaluation, JudgeConfig(), EmbeddingConfig(provider="ngrams"))
+        setup = Setup(tmp_path / "journal.db", Telemetry(), frozenset(), (), frozenset(), own)
+        engine = Engine(evaluation, None, open_embedder(own.embedding))
         pool = WorkerPool(setup, 2, Meter(), backlog_on(journal)[0].checksums)
-        await pool.start()
         working = asyncio.create_task(pool.run())
         try:
-            return await compare(journal, pool)
+            return await compare(journal, pool, engine)
         finally:
             working.cancel()
             await pool.close()
             journal.close()
 
-    different, count = asyncio.run(run())
+    different, count, scored = asyncio.run(run())
     assert different == []
     assert count >= len(CASES)
+    assert scored >= count / 2

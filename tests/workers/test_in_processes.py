@@ -7,7 +7,7 @@ import pytest
 from spanscore.assemble.assembler import Cut
 from spanscore.content import ContentNote
 from spanscore.turn_scheduling import JobKind, ReadJob, ReadResult
-from spanscore.workers import InProcesses
+from spanscore.workers import InProcesses, LoneTries
 from spanscore.workers.messages import Answers, Failed
 from spanscore.workers.pool import WorkerDiedError
 from spanscore.workers.reading import KillsWorkersError, ReadFailedError, reason
@@ -29,7 +29,7 @@ class Pool:
         self.notes = notes
         self.asked = []
 
-    async def ask(self, tasks):
+    async def ask(self, tasks, *, alone_s=None):
         self.asked.append(list(tasks))
         return Answers([self.answer(task) for task in tasks], [self.notes for _ in tasks])
 
@@ -54,21 +54,35 @@ class Here:
     """Reads in this process."""
 
     async def read(self, jobs):
-        return [ReadResult(job, fragment=FRAGMENT) for job in jobs]
+        return {job: ReadResult(job, fragment=FRAGMENT) for job in jobs}
 
 
 def reading(pool, scheduler=None, notes=None):
     noted = (lambda _: None) if notes is None else notes.append
     scheduler = scheduler or Scheduler()
-    return InProcesses(pool, scheduler, here=Here(), noted=noted, sleep=at_once)
+    lone_tries = LoneTries(sleep=at_once)
+    return InProcesses(pool, scheduler, here=Here(), noted=noted, lone_tries=lone_tries)
 
 
 async def at_once(_seconds):
     """Sleeps for no time."""
 
 
+def as_it_came(jobs, *arguments, **options):
+    """What was read of jobs together, then of the others one by one, with their jobs."""
+
+    async def run():
+        found = await (all_ := reading(*arguments, **options)).read(jobs)
+        left = [job for job in jobs if job not in found]
+        return [*found.items(), *[x async for x in all_.read_one_by_one(left)]]
+
+    return asyncio.run(run())
+
+
 def read(jobs, *arguments, **options):
-    return asyncio.run(reading(*arguments, **options).read(jobs))
+    """What was read of each job, in their order."""
+    found = dict(as_it_came(jobs, *arguments, **options))
+    return [found[job] for job in jobs]
 
 
 def dying(number, times):
@@ -78,7 +92,7 @@ def dying(number, times):
     def answer(task):
         if task.job.cuts[0].rows == (number,) and left[0]:
             left[0] -= 1
-            raise WorkerDiedError
+            raise WorkerDiedError("ended with 9")
         return ReadResult(task.job)
 
     return Pool(answer)
@@ -114,7 +128,48 @@ def test_a_trace_on_which_processes_die_again_and_again_is_given_up_and_others_a
     first, second, third = read(jobs, dying(2, 100))
     assert (first.job, third.job) == (jobs[0], jobs[2])
     assert isinstance(second, KillsWorkersError)
-    assert reason(second) == "3 worker processes died while they worked on it"
+    assert "3 worker processes died while they worked on it" in reason(second)
+
+
+def test_what_was_read_of_the_others_does_not_wait_for_a_trace_that_kills_processes():
+    jobs = [job(1), job(2), job(3)]
+    assert [x for x, _ in as_it_came(jobs, dying(2, 100))] == [jobs[0], jobs[2], jobs[1]]
+
+
+def test_nothing_is_read_one_by_one_before_a_process_has_died():
+    jobs = [job(1), job(2), job(3)]
+    assert list(asyncio.run(reading(dying(2, 0)).read(jobs))) == jobs
+
+
+def test_of_jobs_on_which_a_process_died_nothing_is_read_together():
+    assert asyncio.run(reading(dying(2, 100)).read([job(1), job(2)])) == {}
+
+
+def test_an_error_of_one_trace_that_is_read_alone_leaves_the_others():
+    jobs = [job(1), job(2)]
+
+    def answer(task):
+        if task.job is jobs[0]:
+            raise MemoryError
+        return ReadResult(task.job)
+
+    async def run():
+        return [type(read) async for _, read in reading(Pool(answer)).read_one_by_one(jobs)]
+
+    assert asyncio.run(run()) == [MemoryError, ReadResult]
+
+
+def test_a_trace_that_may_kill_a_process_is_tried_in_one_of_its_own():
+    pool = dying(1, 1)
+    ask, alone = pool.ask, []
+
+    async def noted(tasks, *, alone_s=None):
+        alone.append(alone_s is not None)
+        return await ask(tasks)
+
+    pool.ask = noted
+    read([job(1), job(2)], pool)
+    assert alone == [False, True, True]
 
 
 def test_an_error_comes_with_its_class_and_where_it_was_raised():

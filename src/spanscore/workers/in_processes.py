@@ -1,16 +1,15 @@
 """Read jobs in worker processes, and make of what they found what only this process knows."""
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from spanscore.content import ContentNote
 from spanscore.turn_scheduling import JobKind, ReadJob, ReadResult, TurnScheduler
-from spanscore.workers.lone_tries import Sleep, tried_alone
-from spanscore.workers.messages import Failed, Task
-from spanscore.workers.pool import WorkerDiedError, WorkerPool
-from spanscore.workers.reading import JobReading, KillsWorkersError, Read, ReadFailedError
+from spanscore.workers.lone_tries import LoneTries
+from spanscore.workers.messages import Answers, Failed, Task
+from spanscore.workers.pool import NotForkedError, WorkerDiedError, WorkerPool
+from spanscore.workers.reading import JobReading, Read, ReadFailedError
 
 
 class InProcesses:
@@ -23,26 +22,26 @@ class InProcesses:
         *,
         here: JobReading,
         noted: Callable[[ContentNote], None],
-        sleep: Sleep = asyncio.sleep,
+        lone_tries: LoneTries,
     ) -> None:
         """`here` reads in this process. `noted` is called with what the processes noted."""
         self._pool = pool
         self._scheduler = scheduler
         self._here = here
         self._noted = noted
-        self._sleep = sleep
+        self._lone_tries = lone_tries
 
-    async def read(self, jobs: Sequence[ReadJob]) -> Sequence[Read]:
-        """See `JobReading.read`.
+    async def read(self, jobs: Sequence[ReadJob]) -> Mapping[ReadJob, Read]:
+        """See `JobReading.read`."""
+        try:
+            return await self._read(jobs)
+        except WorkerDiedError:  # one of them may have killed it
+            return {}
 
-        A job is read once more where another trace turns out to refer to its trace.
-        """
-        found = await self._done([Task(job) for job in jobs])
-        referred = [place for place, read in enumerate(found) if self._is_referred_to(read)]
-        again = await self._done([Task(jobs[place], is_referred_to=True) for place in referred])
-        for place, read in zip(referred, again, strict=True):
-            found[place] = read
-        return found
+    async def read_one_by_one(self, jobs: Sequence[ReadJob]) -> AsyncIterator[tuple[ReadJob, Read]]:
+        """See `JobReading.read_one_by_one`."""
+        async for found in self._lone_tries.answers(jobs, self._read_alone):
+            yield found
 
     def health(self) -> list[dict[str, Any]]:
         """See `JobReading.health`."""
@@ -55,44 +54,47 @@ class InProcesses:
         is_referred_to = self._scheduler.is_referred_to(read.job, read.ids_of_calls, read.hints)
         return is_referred_to and read.fragment is None
 
-    async def _done(self, tasks: Sequence[Task]) -> list[Read]:
+    async def _read_alone(self, job: ReadJob, limit_s: float) -> Read:
         try:
-            return await self._read_by_worker(tasks)
-        except WorkerDiedError:  # one of them may have killed it
-            return [await self._alone(task) for task in tasks]
-
-    async def _alone(self, task: Task) -> Read:
-        try:
-            (read,) = await tried_alone(lambda: self._read_by_worker([task]), self._sleep)
-        except KillsWorkersError as error:
+            return (await self._read([job], limit_s))[job]
+        except (WorkerDiedError, NotForkedError):
+            raise
+        except Exception as error:  # noqa: BLE001 - one trace must not stop the others
             return error
-        return read
 
-    async def _read_by_worker(self, tasks: Sequence[Task]) -> list[Read]:
-        if not tasks:
-            return []
-        answers = await self._pool.ask(tasks)
-        for task, read, notes in zip(tasks, answers.read, answers.notes, strict=True):
-            self._take_notes(task, read, notes)
-        return [
-            await self._taken(task.job, read)
+    async def _read(
+        self, jobs: Sequence[ReadJob], alone_s: float | None = None
+    ) -> dict[ReadJob, Read]:
+        """What was read of jobs; once more where another trace turns out to refer to the trace.
+
+        Raises WorkerDiedError and NotForkedError.
+        """
+        tasks = [Task(job) for job in jobs]
+        answers = await self._pool.ask(tasks, alone_s=alone_s)
+        reads = await self._taken(tasks, answers)
+        again = [Task(x, is_referred_to=True) for x in jobs if self._is_referred_to(reads[x])]
+        if again:  # nothing is noted of these: they were read before as ordinary traces
+            reads |= await self._taken(again, await self._pool.ask(again, alone_s=alone_s))
+        self._pass_on_notes(answers)
+        return reads
+
+    def _pass_on_notes(self, answers: Answers) -> None:
+        """Pass on what was noted of traces, but for those that the server has read itself."""
+        for read, notes in zip(answers.read, answers.notes, strict=True):
+            if isinstance(read, Failed) and read.is_for_server:
+                continue
+            for note in notes:
+                self._noted(note)
+
+    async def _taken(self, tasks: Sequence[Task], answers: Answers) -> dict[ReadJob, Read]:
+        return {
+            task.job: await self._taken_one(task.job, read)
             for task, read in zip(tasks, answers.read, strict=True)
-        ]
+        }
 
-    def _take_notes(
-        self, task: Task, read: ReadResult | Failed, notes: Sequence[ContentNote]
-    ) -> None:
-        """Pass on what was noted of a trace, unless that is noted when it is read another time."""
-        if task.is_referred_to:  # it was read before as an ordinary trace
-            return
-        if isinstance(read, Failed) and read.is_for_server:
-            return
-        for note in notes:
-            self._noted(note)
-
-    async def _taken(self, job: ReadJob, read: ReadResult | Failed) -> Read:
+    async def _taken_one(self, job: ReadJob, read: ReadResult | Failed) -> Read:
         if isinstance(read, ReadResult):
             return self._scheduler.marked(replace(read, job=job))
         if read.is_for_server:
-            return (await self._here.read([job]))[0]
+            return (await self._here.read([job]))[job]
         return ReadFailedError(read.error, read.traceback)

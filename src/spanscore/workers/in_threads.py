@@ -1,7 +1,7 @@
 """Read jobs in threads of this process."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
@@ -35,17 +35,22 @@ class InThreads:
         self._precedence = precedence or Precedence()
         self._threads = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="reading")
 
-    async def read(self, jobs: Sequence[ReadJob]) -> Sequence[Read]:
+    async def read(self, jobs: Sequence[ReadJob]) -> Mapping[ReadJob, Read]:
         """See `JobReading.read`."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, copy_context().run, self._read_all, jobs)
+
+    async def read_one_by_one(self, jobs: Sequence[ReadJob]) -> AsyncIterator[tuple[ReadJob, Read]]:
+        """See `JobReading.read_one_by_one`."""
+        for job in jobs:
+            yield job, (await self.read([job]))[job]
 
     def health(self) -> list[dict[str, Any]]:
         """See `JobReading.health`."""
         return []
 
-    def _read_all(self, jobs: Sequence[ReadJob]) -> list[Read]:
-        return [self._read(job) for job in jobs]
+    def _read_all(self, jobs: Sequence[ReadJob]) -> dict[ReadJob, Read]:
+        return {job: self._read(job) for job in jobs}
 
     def _read(self, job: ReadJob) -> Read:
         self._precedence.give_way_in_thread()

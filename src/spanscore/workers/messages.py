@@ -14,6 +14,7 @@ from spanscore.embed.config import Config as Embedding
 from spanscore.evaluation import Config as Evaluation
 from spanscore.evaluation.session_scores import SessionScores
 from spanscore.judge.config import Config as Judge
+from spanscore.store.reading import StoredSessions
 from spanscore.telemetry import Config as Telemetry
 from spanscore.telemetry.logs import stack
 from spanscore.turn_scheduling import ReadJob, ReadResult
@@ -23,8 +24,8 @@ LENGTH: Final = struct.Struct("<Q")
 
 
 @dataclass(frozen=True, slots=True)
-class SessionSetup:
-    """What a worker process needs of the configuration to evaluate sessions."""
+class EvaluationSetup:
+    """What a worker process needs of the configuration to evaluate sessions and traces."""
 
     evaluation: Evaluation
     judge: Judge
@@ -40,8 +41,8 @@ class Setup:
     stitch_off: frozenset[str]
     session_scope: tuple[str, ...]
     attributes: frozenset[str]
-    sessions: SessionSetup | None = None
-    """What evaluates sessions; None where the server does that itself."""
+    evaluation: EvaluationSetup | None = None
+    """What evaluates sessions and traces; None where the server does that itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,37 @@ class Batch:
 
     tasks: Sequence[Task]
     checksums: Mapping[int, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """What is to be done in a process of its own, which may end that one, within so many
+    seconds.
+    """
+
+    message: Batch | StoredSessions
+    limit_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """What was to be done alone ended its process; `how` is the end of a sentence."""
+
+    how: str
+
+    @classmethod
+    def with_code(cls, code: int) -> Self:
+        """What ended a process with this return code, as `subprocess` has it."""
+        return cls(f"was killed by signal {-code}" if code < 0 else f"ended with {code}")
+
+
+@dataclass(frozen=True, slots=True)
+class NotForked:
+    """The system gave no process for what was to be done alone, which was not begun; `reason` is
+    the system's.
+    """
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

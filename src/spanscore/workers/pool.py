@@ -1,39 +1,39 @@
 """The worker processes: started, given batches, and started again where one dies."""
 
 import asyncio
+import itertools
 import logging
-import os
-import socket
-import sys
 import time
-from asyncio.subprocess import Process
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from spanscore.assemble.assembler import Cut
-from spanscore.errors import ConfigError
 from spanscore.store.reading import StoredSessions
 from spanscore.telemetry import Meter, declared
 from spanscore.workers.messages import (
-    LENGTH,
+    Alone,
     Answers,
     Batch,
+    Died,
     Failed,
+    NotForked,
     Scored,
     Setup,
     Task,
     decode,
     encode,
 )
+from spanscore.workers.places import LIMIT_S, Place, Sent, to_move
+from spanscore.workers.running import Running, started
 
 _log = logging.getLogger(__name__)
 
 _BATCHES_AT_ONCE: Final = 2
-"""Of one process: one that it works on, and one that it finds when it has done that."""
+"""Of one process: one that it works on, and one that it finds when it has done that.
+
+It gets no second one while the first takes long.
+"""
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 30.0
 _HEALTHY_S: Final = 60.0
@@ -41,60 +41,16 @@ _HEALTHY_S: Final = 60.0
 each waits longer.
 """
 
-_START_S: Final = 60.0
-_END_S: Final = 5.0
+_LOOK_EVERY_S: Final = 1.0
+"""How often the pool looks for processes that take long."""
 
 
 class WorkerDiedError(Exception):
-    """A worker process died while it worked on a batch."""
+    """A process died while it worked on a batch; the text, the end of a sentence, says how."""
 
 
-@dataclass(slots=True)
-class _Sent:
-    """A message, and where its answer is waited for."""
-
-    message: Batch | StoredSessions
-    answer: "asyncio.Future[Any]"
-
-
-@dataclass(slots=True)
-class _Running:
-    """A process, and what leads to it."""
-
-    process: Process
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-    since_s: float
-
-    async def end(self) -> int:
-        """Have the process end, and wait until it has; its return code."""
-        self.writer.close()
-        try:
-            async with asyncio.timeout(_END_S):
-                return await self.process.wait()
-        except TimeoutError:
-            self.process.kill()
-            return await self.process.wait()
-
-
-@dataclass(slots=True)
-class _Place:
-    """The place of one process, which may have had others before it."""
-
-    running: _Running | None = None
-    """None while no process takes batches."""
-
-    sent: "deque[_Sent]" = field(default_factory=deque)
-    """Batches without an answer, in the order in which the process works on them."""
-
-    batches: int = 0
-    restarts: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """As the health endpoint shows it."""
-        state = "starting" if self.running is None else "working" if self.sent else "idle"
-        pid = None if self.running is None else self.running.process.pid
-        return {"pid": pid, "state": state, "batches": self.batches, "restarts": self.restarts}
+class NotForkedError(Exception):
+    """The system gave no process for what was to be done in one of its own; the text has why."""
 
 
 class WorkerPool:
@@ -112,12 +68,13 @@ class WorkerPool:
         `checksums` are those of the requests with some traces, by row.
         """
         self._checksums = checksums
-        self.scores_sessions = setup.sessions is not None
+        self.scores_sessions = setup.evaluation is not None
         """Whether the processes evaluate sessions."""
         self._setup = encode(setup)
         self._meter = meter
-        self._places = [_Place() for _ in range(count)]
-        self._waiting: asyncio.Queue[_Sent] = asyncio.Queue()
+        self._places = [Place() for _ in range(count)]
+        self._numbers = itertools.count()
+        self._waiting: asyncio.PriorityQueue[tuple[bool, int, Sent]] = asyncio.PriorityQueue()
         meter.watch(
             declared.WORKERS_RUNNING, lambda: sum(x.running is not None for x in self._places)
         )
@@ -133,56 +90,55 @@ class WorkerPool:
 
     @property
     def trouble(self) -> str | None:
-        """What is wrong where no process runs; else None."""
-        if any(place.running is not None for place in self._places):
+        """What is wrong where no process runs; None while the first are being started."""
+        faults = [place.fault for place in self._places if place.fault is not None]
+        if not faults or any(place.running is not None for place in self._places):
             return None
         return (
-            "no worker process runs, so no trace is read; the server goes on to start them, and"
-            " its log contains why they ended"
+            "no worker process runs, so traces wait in the journal and are not scored; the server"
+            f" goes on to start them, and its log contains what they logged. The last: {faults[-1]}"
         )
 
     def health(self) -> list[dict[str, Any]]:
         """What the health endpoint shows of each process."""
         return [place.to_json() for place in self._places]
 
-    async def start(self) -> None:
-        """Start all processes. Raises ConfigError where one does not come up."""
-        try:
-            await asyncio.gather(*map(self._start, self._places))
-        except (OSError, EOFError) as error:
-            await self.close()
-            raise ConfigError(
-                f"workers: a worker process did not start ({type(error).__name__}: {error}); what"
-                " it logged is above. With `workers: 1` the server does without"
-            ) from error
-
     async def run(self) -> None:
-        """Give the processes batches, and start those again that die, for ever."""
+        """Start the processes, give them batches, and start those again that die, for ever."""
         async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._watch())
             for place in self._places:
                 tasks.create_task(self._keep(place))
 
-    async def ask(self, tasks: Sequence[Task]) -> Answers:
+    async def ask(self, tasks: Sequence[Task], *, alone_s: float | None = None) -> Answers:
         """What became of tasks.
 
-        Raises WorkerDiedError where the process died that worked on them.
+        With `alone_s` they are done in a process of their own, which may take so many seconds.
+        Raises WorkerDiedError where the process died that worked on them, and NotForkedError where
+        there could be no process of their own.
         """
         batch = Batch(tasks, self._checksums(cut for task in tasks for cut in task.job.cuts))
-        answers: Answers = await self._answer(batch)
+        answers: Answers = await self._answer(batch, alone_s)
         return answers
 
-    async def score(self, stored: StoredSessions) -> Scored | Failed:
-        """The scores of sessions.
-
-        Raises WorkerDiedError where the process died that worked on them.
-        """
-        scored: Scored | Failed = await self._answer(stored)
+    async def score(
+        self, stored: StoredSessions, *, alone_s: float | None = None
+    ) -> Scored | Failed:
+        """The scores of sessions; the argument and the errors are as for `ask`."""
+        scored: Scored | Failed = await self._answer(stored, alone_s)
         return scored
 
-    async def _answer(self, message: Batch | StoredSessions) -> Any:
-        sent = _Sent(message, asyncio.get_running_loop().create_future())
-        self._waiting.put_nowait(sent)
+    async def _answer(self, message: Batch | StoredSessions, alone_s: float | None) -> Any:
+        sent = Sent(
+            message if alone_s is None else Alone(message, alone_s),
+            asyncio.get_running_loop().create_future(),
+        )
+        self._put(sent)
         return await sent.answer
+
+    def _put(self, sent: Sent, *, is_first: bool = False) -> None:
+        """Have a message wait for a process: `is_first` if it comes before those that are new."""
+        self._waiting.put_nowait((not is_first, next(self._numbers), sent))
 
     async def close(self) -> None:
         """End the processes, and wait until they have ended. Calling it again does nothing."""
@@ -191,117 +147,117 @@ class WorkerPool:
         for place in self._places:
             place.running = None
 
-    async def _keep(self, place: _Place) -> None:
-        """Serve the process of a place, for ever one after the other."""
+    async def _watch(self) -> None:
+        """Have no batch wait behind a slow one, and none last for ever."""
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            now_s = time.monotonic()
+            for sent in to_move(self._places, now_s):
+                self._put(sent, is_first=True)
+            for place in self._places:
+                if place.running is not None and place.is_overdue(now_s):
+                    place.fault = f"had not ended after {LIMIT_S:g} s"
+                    with suppress(ProcessLookupError):
+                        place.running.process.kill()  # noticed where its answer is waited for
+
+    async def _keep(self, place: Place) -> None:
+        """Start and serve the processes of a place, for ever one after the other."""
         wait_s = _FIRST_WAIT_S
         while True:
-            if place.running is not None:
-                before = place.batches
-                lived_s = await self._serve(place, place.running)
-                is_sound = place.batches > before or lived_s > _HEALTHY_S
-                wait_s = _FIRST_WAIT_S if is_sound else min(wait_s * 2, _LONGEST_WAIT_S)
-            await asyncio.sleep(wait_s)
             try:
-                await self._start(place)
-                place.restarts += 1
+                running = place.running = await started(self._setup)
             except (OSError, EOFError) as error:
                 wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
-                _log.error(
-                    "a worker process did not start (%s); the next try is in %.1f s", error, wait_s
-                )
+                place.fault = f"a worker process did not start ({type(error).__name__}: {error})"
+                _log.error("%s; the next try is in %.1f s", place.fault, wait_s)
+            else:
+                place.fault = None
+                before = place.batches
+                lived_s = await self._serve(place, running)
+                is_sound = place.batches > before or lived_s > _HEALTHY_S
+                wait_s = _FIRST_WAIT_S if is_sound else min(wait_s * 2, _LONGEST_WAIT_S)
+                place.restarts += 1
+            await asyncio.sleep(wait_s)
 
-    async def _start(self, place: _Place) -> None:
-        """Start a process in a place. Raises OSError or EOFError where it does not come up."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            number = theirs.fileno()
-            command = (sys.executable, "-P", "-m", "spanscore.workers.process", str(number))
-            path = os.pathsep.join(x or str(Path.cwd()) for x in sys.path)
-            process = await asyncio.create_subprocess_exec(
-                *command, pass_fds=(number,), env={**os.environ, "PYTHONPATH": path}
-            )
-        reader, writer = await asyncio.open_connection(sock=ours)
-        running = _Running(process, reader, writer, time.monotonic())
-        try:
-            async with asyncio.timeout(_START_S):
-                writer.write(self._setup)
-                await _body(reader)
-        except BaseException:
-            await running.end()
-            raise
-        place.running = running
-
-    async def _serve(self, place: _Place, running: _Running) -> float:
+    async def _serve(self, place: Place, running: Running) -> float:
         """Exchange batches and answers until the process is dead; the seconds that it lived."""
         room = asyncio.Semaphore(_BATCHES_AT_ONCE)
         sending = asyncio.create_task(self._send(place, running.writer, room))
+        how = "was stopped"
         try:
-            await self._receive(place, running.reader, room)
+            await self._receive(place, running, room)
         except (OSError, EOFError):
             code = await running.end()
             place.running = None  # not sooner: `close` ends those that it finds
-            self._report(running.process.pid, code)
+            how = place.fault or Died.with_code(code).how
+            place.fault = f"worker process {running.process.pid} {how}"
+            self._meter.add(declared.WORKERS_ENDED)
+            _log.warning(
+                "%s; another is started, and what it was reading is read again", place.fault
+            )
         finally:
             sending.cancel()
             await asyncio.wait([sending])
-            self._give_back(place)
+            self._give_back(place, how)
         return time.monotonic() - running.since_s
 
     async def _send(
-        self, place: _Place, writer: asyncio.StreamWriter, room: asyncio.Semaphore
+        self, place: Place, writer: asyncio.StreamWriter, room: asyncio.Semaphore
     ) -> None:
         # the process is dead, which is noticed by whoever waits for its answers
         with suppress(OSError):
             while True:
                 await room.acquire()
-                sent = await self._waiting.get()
+                sent = await self._next()
+                if place.is_engaged(time.monotonic()):
+                    room.release()
+                    self._put(sent, is_first=True)
+                    place.has_answered.clear()
+                    await place.has_answered.wait()
+                    continue
                 try:
                     message = encode(sent.message)
                 except Exception as error:  # noqa: BLE001 - whoever waits for the answer gets it
                     room.release()
-                    if not sent.answer.done():
-                        sent.answer.set_exception(error)
+                    sent.answer.set_exception(error)
                     continue
-                place.sent.append(sent)
+                place.give(sent, time.monotonic())
                 writer.write(message)
                 await writer.drain()
 
-    async def _receive(
-        self, place: _Place, reader: asyncio.StreamReader, room: asyncio.Semaphore
-    ) -> None:
+    async def _next(self) -> Sent:
+        """The next message that still needs an answer, and that no process works on."""
+        while True:
+            *_, sent = await self._waiting.get()
+            # else another process has answered it meanwhile, or nobody waits any more
+            if not sent.answer.done() and not any(x.works_on(sent) for x in self._places):
+                return sent
+
+    async def _receive(self, place: Place, running: Running, room: asyncio.Semaphore) -> None:
         """Raises OSError or EOFError where the process is dead."""
         while True:
-            body = await _body(reader)
+            body = await running.message()
             try:
                 answer = await asyncio.to_thread(decode, body)
             except Exception as error:
                 raise EOFError("a worker process sent what cannot be read") from error
-            sent = place.sent.popleft()
-            place.batches += 1
+            sent = place.take_answered(time.monotonic())
             room.release()
-            if not sent.answer.done():
+            if sent.answer.done():
+                continue
+            if isinstance(answer, Died):
+                sent.answer.set_exception(WorkerDiedError(answer.how))
+            elif isinstance(answer, NotForked):
+                sent.answer.set_exception(NotForkedError(answer.reason))
+            else:
                 sent.answer.set_result(answer)
 
-    def _give_back(self, place: _Place) -> None:
+    def _give_back(self, place: Place, how: str) -> None:
         """The process is dead: who waits for the batch that it worked on hears of that, the others
         wait on.
         """
-        if place.sent and not (sent := place.sent.popleft()).answer.done():
-            sent.answer.set_exception(WorkerDiedError())
-        while place.sent:
-            self._waiting.put_nowait(place.sent.popleft())
-
-    def _report(self, pid: int, code: int) -> None:
-        self._meter.add(declared.WORKERS_ENDED)
-        how = f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
-        _log.warning(
-            "worker process %d %s; another is started, and what it was reading is read again",
-            pid,
-            how,
-        )
-
-
-async def _body(reader: asyncio.StreamReader) -> bytes:
-    """The next message without its length. Raises OSError or EOFError where there is none."""
-    (size,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
-    return await reader.readexactly(size)
+        first, others = place.take_back()
+        if first is not None and not first.answer.done():
+            first.answer.set_exception(WorkerDiedError(how))
+        for sent in others:
+            self._put(sent, is_first=True)

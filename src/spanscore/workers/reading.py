@@ -1,6 +1,6 @@
 """What threads and worker processes have in common: jobs in, what was read of each out."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from spanscore.errors import SpanscoreError
@@ -13,8 +13,16 @@ Read: TypeAlias = ReadResult | Exception
 class JobReading(Protocol):
     """Reads the traces of jobs."""
 
-    async def read(self, jobs: Sequence[ReadJob]) -> Sequence[Read]:
-        """What was read of each job, in their order."""
+    async def read(self, jobs: Sequence[ReadJob]) -> Mapping[ReadJob, Read]:
+        """What was read of each job; nothing where a worker process died while it read them: they
+        are to be read one by one.
+        """
+        ...
+
+    def read_one_by_one(self, jobs: Sequence[ReadJob]) -> AsyncIterator[tuple[ReadJob, Read]]:
+        """What was read of each job, when it was read. Jobs that kill worker processes come last,
+        many minutes later.
+        """
         ...
 
     def health(self) -> list[dict[str, Any]]:
@@ -34,7 +42,7 @@ class ReadFailedError(SpanscoreError):
 
 
 class KillsWorkersError(SpanscoreError):
-    """Worker processes died each time that they read a job."""
+    """Worker processes died each time that they worked on a trace or session."""
 
 
 def reason(error: Exception) -> str:

@@ -2,12 +2,14 @@
 give as files.
 """
 
+import functools
 import sys
 import time
 import urllib.request
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from harness.installed import cache, environment
@@ -15,7 +17,7 @@ from harness.processes import Processes, answers, free_ports
 from tools import jaeger, mlflow, phoenix
 
 from spanscore.cli import replay
-from spanscore.model.span import Resource, Scope
+from spanscore.model.span import Event, Link, LogRecord, Resource, Scope, Span
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all
 from spanscore.sources import parse
@@ -109,28 +111,102 @@ def in_clickhouse(processes, tmp_path_factory):
     """The URL of ClickHouse's engine, with the spans and log records of all cases in the exporter's
     tables.
     """
+    return filled_clickhouse(processes, tmp_path_factory.mktemp("chdb"), as_json=False)
+
+
+@pytest.fixture(scope="module")
+def in_clickhouse_as_json(processes, tmp_path_factory):
+    """The same with columns of JSON."""
+    return filled_clickhouse(processes, tmp_path_factory.mktemp("chdb-json"), as_json=True)
+
+
+def filled_clickhouse(processes, folder, *, as_json):
     sys.path.insert(0, str(HERE / "clickhouse"))
     import tables
 
     (port,) = free_ports(1)
     program = environment("chdb", "chdb") / "python"
     processes.start(
-        "chdb",
-        [
-            program,
-            HERE / "clickhouse/serve.py",
-            str(port),
-            tmp_path_factory.mktemp("chdb") / "data",
-        ],
+        folder.name, [program, HERE / "clickhouse/serve.py", str(port), folder / "data"]
     )
-    processes.wait("chdb", lambda: answers(f"http://127.0.0.1:{port}/"))
-    statements = list(tables.TABLES)
+    processes.wait(folder.name, lambda: answers(f"http://127.0.0.1:{port}/"))
+    statements = list(tables.tables("JSON") if as_json else tables.tables())
+    statements += in_other_tables([*statements, *tables.insert(ODD, ODD_LOGS, as_json=as_json)])
     for case in CASES:
         found = telemetry(case)
-        statements += tables.insert(found.spans, [x for x in found.logs if x.trace_id])
+        logs = [x for x in found.logs if x.trace_id]
+        statements += tables.insert(found.spans, logs, as_json=as_json)
     for statement in statements:
         urllib.request.urlopen(f"http://127.0.0.1:{port}/", statement.encode()).close()
     return f"clickhouse://127.0.0.1:{port}"
+
+
+def in_other_tables(statements):
+    """Statements of the exporter's tables for two beside them."""
+    return [x.replace("otel_", "odd_") for x in statements]
+
+
+def odd_span(number, text):
+    """A span with a text that ClickHouse escapes, and with integers wherever they can be."""
+    attributes = {"text": text, "number": number, "large": [1, LARGE], "mixed": [1, "a"]}
+    ids = f"{number:032x}", f"{number:016x}"
+    start_ns = (1_700_000_000 + number) * 10**9
+    resource = Resource({"service.name": text})
+    events, links = (Event("e", start_ns, attributes),), (Link(*ids, attributes),)
+    return Span(
+        *ids,
+        "",
+        "chat",
+        1,
+        start_ns,
+        start_ns + 1,
+        0,
+        "",
+        attributes,
+        resource,
+        Scope(),
+        events,
+        links,
+    )
+
+
+LARGE = 2**53 + 1
+ODD_TEXTS = [
+    r"C:\new",
+    "ends in \\",
+    "a\tb",
+    "two\nlines",
+    "two\r\nlines",
+    "a\0b",
+    r"\N",
+    r"\\x41",
+    "it's",
+]
+ODD = [odd_span(number, text) for number, text in enumerate(ODD_TEXTS, 1)]
+ODD_LOGS = [
+    LogRecord(x.trace_id, x.span_id, x.start_ns, "e", "", x.attributes, x.resource, x.scope)
+    for x in ODD
+]
+
+
+@pytest.mark.parametrize("condition", ["service", "attribute.text"])
+@pytest.mark.parametrize("span", ODD, ids=lambda x: repr(x.attributes["text"]))
+@pytest.mark.parametrize("backend", ["in_clickhouse", "in_clickhouse_as_json"])
+def test_clickhouse_finds_a_text_as_it_is(request, backend, span, condition):
+    url = (
+        f"{request.getfixturevalue(backend)}?table=odd_traces&logs_table=odd_logs&since=2020-01-01"
+    )
+    [found] = stored_traces(parse(f"{url}&{condition}={quote(span.attributes['text'])}"))
+    assert [x.trace_id for x in found.spans] == [span.trace_id]
+
+
+@pytest.mark.parametrize("span", ODD, ids=lambda x: repr(x.attributes["text"]))
+def test_clickhouse_keeps_the_numbers_of_columns_of_json(in_clickhouse_as_json, span):
+    url = f"{in_clickhouse_as_json}?table=odd_traces&logs_table=odd_logs&trace_id={span.trace_id}"
+    [stored] = stored_traces(parse(url))
+    [found], [record] = stored.spans, stored.logs
+    everywhere = found, *found.events, *found.links, record
+    assert [x.attributes for x in everywhere] == [span.attributes] * 4
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda x: f"{x.parent.name}-{x.name}")
@@ -141,10 +217,11 @@ def test_jaeger_gives_the_facts_that_were_sent_into_it(in_jaeger, case):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda x: f"{x.parent.name}-{x.name}")
-def test_clickhouse_gives_the_facts_that_were_sent_into_it(in_clickhouse, case):
+@pytest.mark.parametrize("backend", ["in_clickhouse", "in_clickhouse_as_json"])
+def test_clickhouse_gives_the_facts_that_were_sent_into_it(request, backend, case):
     sent = telemetry(case)
     ids = {x.trace_id for x in sent.spans}
-    assert facts(*read(in_clickhouse, ids)) == facts(
+    assert facts(*read(request.getfixturevalue(backend), ids)) == facts(
         sent.spans, [x for x in sent.logs if x.trace_id in ids]
     )
 
@@ -193,6 +270,11 @@ def test_a_backend_gives_the_facts_of_what_it_keeps(request, backend, kept, case
     assert facts(spans) == facts([kept(x) for x in sent])
 
 
+@functools.cache
+def all_of(url):
+    return list(stored_traces(parse(url)))
+
+
 @pytest.mark.parametrize(
     "query",
     [
@@ -204,10 +286,12 @@ def test_a_backend_gives_the_facts_of_what_it_keeps(request, backend, kept, case
         "service={service}&attribute.gen_ai.operation.name=chat&limit=2",
     ],
 )
-@pytest.mark.parametrize("backend", ["in_jaeger", "in_clickhouse"])
+@pytest.mark.parametrize(
+    "backend", ["in_jaeger", "in_clickhouse", "in_clickhouse_as_json", "in_mlflow"]
+)
 def test_a_search_finds_what_its_conditions_accept_of_everything(request, backend, query):
     url = request.getfixturevalue(backend) + "?since=2020-01-01"
-    every = list(stored_traces(parse(url)))
+    every = all_of(url)
     service = next(
         y.resource.service_name for x in every for y in x.spans if y.resource.service_name
     )

@@ -2,13 +2,12 @@
 serve.py PORT FOLDER`.
 """
 
-import json
-import re
 import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from urllib.parse import parse_qsl, urlsplit
 
-_PARAMETER = re.compile(r"\{(\w+):(\w+)\}")
+_QUOTED = {"output_format_json_quote_64bit_integers": "1"}
+"""As ClickHouse before version 25.8 has it, unless a request has another value."""
 
 
 def main() -> None:
@@ -23,8 +22,13 @@ def main() -> None:
         def do_POST(self) -> None:
             statement = self.rfile.read(int(self.headers["Content-Length"])).decode()
             given = dict(parse_qsl(urlsplit(self.path).query, keep_blank_values=True))
+            given.pop("database", None)
+            of_statement = {k[6:]: v for k, v in given.items() if k.startswith("param_")}
+            settings = {k: v for k, v in given.items() if not k.startswith("param_")}
             try:
-                self._answer(200, engine.query(_bound(statement, given)).data())
+                for name, value in (_QUOTED | settings).items():
+                    engine.query(f"SET {name} = {value}")
+                self._answer(200, engine.query(statement, params=of_statement).data())
             except RuntimeError as error:
                 self._answer(404 if "UNKNOWN_TABLE" in str(error) else 400, str(error))
 
@@ -39,18 +43,6 @@ def main() -> None:
             pass
 
     HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
-
-
-def _bound(statement: str, given: dict[str, str]) -> str:
-    """The statement with its parameters, which the HTTP interface takes beside it, as literals of
-    their types.
-    """
-
-    def literal(found: re.Match[str]) -> str:
-        text = json.dumps(given[f"param_{found[1]}"], ensure_ascii=False)[1:-1].replace("'", "\\'")
-        return f"CAST('{text}' AS {found[2]})"
-
-    return _PARAMETER.sub(literal, statement)
 
 
 if __name__ == "__main__":

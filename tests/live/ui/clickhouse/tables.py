@@ -8,13 +8,21 @@ of texts.
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 
 _MAP = "Map(LowCardinality(String), String)"
 
-TABLES = (
+
+def tables(attributes: str = _MAP) -> tuple[str, ...]:
+    """The statements that create them; with columns of the type `JSON` as the exporter does with
+    `json: true`.
+    """
+    return tuple(x.replace(_MAP, attributes) for x in _TABLES)
+
+
+_TABLES = (
     f"""CREATE TABLE otel_traces (
     Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, TraceState String,
     SpanName LowCardinality(String), SpanKind LowCardinality(String), ServiceName \
@@ -41,17 +49,18 @@ _KINDS = ("Unspecified", "Internal", "Server", "Client", "Producer", "Consumer")
 _STATUSES = ("Unset", "Ok", "Error")
 
 
-def insert(spans: list[Span], logs: list[LogRecord]) -> Iterator[str]:
-    """The statements that insert these."""
+def insert(spans: list[Span], logs: list[LogRecord], *, as_json: bool = False) -> Iterator[str]:
+    """The statements that insert these; `as_json` into columns of JSON."""
+    attributes = dict if as_json else _map
     for table, rows in (
-        ("otel_traces", list(map(_span, spans))),
-        ("otel_logs", list(map(_log, logs))),
+        ("otel_traces", [_span(x, attributes) for x in spans]),
+        ("otel_logs", [_log(x, attributes) for x in logs]),
     ):
         if rows:
             yield f"INSERT INTO {table} FORMAT JSONEachRow\n" + "\n".join(map(json.dumps, rows))
 
 
-def _span(span: Span) -> dict[str, object]:
+def _span(span: Span, attributes: Callable[[Attributes], object]) -> dict[str, object]:
     return {
         "Timestamp": _time(span.start_ns),
         "TraceId": span.trace_id,
@@ -60,24 +69,24 @@ def _span(span: Span) -> dict[str, object]:
         "SpanName": span.name,
         "SpanKind": _KINDS[span.kind],
         "ServiceName": str(span.resource.attributes.get("service.name", "")),
-        "ResourceAttributes": _map(span.resource.attributes),
+        "ResourceAttributes": attributes(span.resource.attributes),
         "ScopeName": span.scope.name,
         "ScopeVersion": span.scope.version,
-        "SpanAttributes": _map(span.attributes),
+        "SpanAttributes": attributes(span.attributes),
         "Duration": max(span.end_ns - span.start_ns, 0),
         "StatusCode": _STATUSES[span.status_code],
         "StatusMessage": span.status_message,
         "Events.Timestamp": [_time(x.time_ns) for x in span.events],
         "Events.Name": [x.name for x in span.events],
-        "Events.Attributes": [_map(x.attributes) for x in span.events],
+        "Events.Attributes": [attributes(x.attributes) for x in span.events],
         "Links.TraceId": [x.trace_id for x in span.links],
         "Links.SpanId": [x.span_id for x in span.links],
         "Links.TraceState": ["" for _ in span.links],
-        "Links.Attributes": [_map(x.attributes) for x in span.links],
+        "Links.Attributes": [attributes(x.attributes) for x in span.links],
     }
 
 
-def _log(log: LogRecord) -> dict[str, object]:
+def _log(log: LogRecord, attributes: Callable[[Attributes], object]) -> dict[str, object]:
     return {
         "Timestamp": _time(log.time_ns),
         "TraceId": log.trace_id,
@@ -85,10 +94,10 @@ def _log(log: LogRecord) -> dict[str, object]:
         "SeverityNumber": log.severity_number,
         "ServiceName": str(log.resource.attributes.get("service.name", "")),
         "Body": _text(log.body),
-        "ResourceAttributes": _map(log.resource.attributes),
+        "ResourceAttributes": attributes(log.resource.attributes),
         "ScopeName": log.scope.name,
         "ScopeVersion": log.scope.version,
-        "LogAttributes": _map(log.attributes),
+        "LogAttributes": attributes(log.attributes),
         "EventName": log.event_name,
     }
 

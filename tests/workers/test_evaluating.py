@@ -1,0 +1,106 @@
+"""Sessions and traces are evaluated in a worker process; the server counts what the rules decided
+there.
+"""
+
+import pytest
+
+from spanscore.embed.config import Config as Embedding
+from spanscore.evaluation import Config as Evaluation
+from spanscore.evaluation.first_scores import digest_of
+from spanscore.judge.config import Config as Judge
+from spanscore.model.trace import Session
+from spanscore.store import records
+from spanscore.store.reading import SessionRecord
+from spanscore.workers.evaluating import Evaluating
+from spanscore.workers.messages import EvaluationSetup, Failed
+
+
+class Stored:
+    """A session, and after it what cannot be decoded where `is_damaged`."""
+
+    def __init__(self, trace, *, is_damaged=False):
+        self.record = SessionRecord(Session("s", (trace,)), 0, [])
+        self.is_damaged = is_damaged
+
+    def decoded(self):
+        yield self.record
+        if self.is_damaged:
+            raise ValueError
+
+
+@pytest.fixture
+def scoring():
+    made = Evaluating(EvaluationSetup(Evaluation(), Judge(), Embedding()))
+    yield made
+    made._loop.close()
+
+
+def test_what_the_rules_decided_comes_with_the_scores(scoring, make_trace):
+    assert len(scoring.sessions(Stored(make_trace(session_id="s"))).decisions) == 1
+
+
+def test_what_the_rules_decided_before_an_error_does_not_come_with_other_scores(
+    scoring, make_trace
+):
+    trace = make_trace(session_id="s")
+    assert isinstance(scoring.sessions(Stored(trace, is_damaged=True)), Failed)
+    assert len(scoring.sessions(Stored(trace)).decisions) == 1
+
+
+def test_what_a_trace_gives_as_its_first_revision_comes_by_its_id(scoring, make_trace):
+    trace = make_trace()
+    made = scoring.traces([trace])[trace.id]
+    assert made.record == records.encode(trace)
+    assert made.digest == digest_of(trace, made.record)
+    assert {x.revision for x in made.evaluations} == {1}
+
+
+def test_what_the_rules_decided_comes_with_the_scores_of_each_trace(scoring, make_trace):
+    made = scoring.traces([make_trace(1), make_trace(2)])
+    assert [len(x.decisions) for x in made.values()] == [1, 1]
+
+
+@pytest.fixture
+def scoring_by():
+    """Gives what evaluates by a configuration."""
+    made = []
+
+    def make(**config):
+        setup = EvaluationSetup(Evaluation.model_validate(config), Judge(), Embedding())
+        made.append(Evaluating(setup))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one._loop.close()
+
+
+LOOKING_BACK = {"metrics": {"check.changes_asked_for": {}}}
+RARE = {"rules": [{"name": "rare", "when": {"frequency": {"below": 0.1}}, "sampling": 1.0}]}
+
+
+@pytest.mark.parametrize("session_id", ["s", None])
+def test_a_trace_whose_evaluation_needs_earlier_turns_is_left_to_the_server(
+    scoring_by, make_trace, session_id
+):
+    trace = make_trace(session_id=session_id)
+    assert bool(scoring_by(**LOOKING_BACK).traces([trace])) is (session_id is None)
+
+
+def test_a_trace_that_rules_compare_with_others_is_left_to_the_server(scoring_by, make_trace):
+    assert scoring_by(**RARE).traces([make_trace()]) == {}
+
+
+def test_a_trace_that_cannot_be_evaluated_costs_the_others_nothing(
+    scoring, make_trace, monkeypatch
+):
+    bad, good = make_trace(1), make_trace(2)
+    encode = records.encode
+
+    def encode_good(trace):
+        if trace is bad:
+            raise ValueError
+        return encode(trace)
+
+    monkeypatch.setattr(records, "encode", encode_good)
+    assert list(scoring.traces([bad, good])) == [good.id]
