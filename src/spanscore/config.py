@@ -2,27 +2,25 @@
 collector-style YAML.
 """
 
-import dataclasses
-import difflib
 import os
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import WithDefaultSchema
 
 from spanscore.assemble.config import Config as Assemble
+from spanscore.config_errors import explain
+from spanscore.config_references import expanded
 from spanscore.cpus import available_cpus
 from spanscore.embed.config import Config as Embedding
 from spanscore.errors import ConfigError
 from spanscore.evaluation.config import Config as Evaluation
 from spanscore.evaluation.config import check_bands
-from spanscore.evaluation.rules import NAME_PATTERN, Rule
+from spanscore.evaluation.rules import Rule
 from spanscore.export.alerting_config import Alerting, OtelEvent
 from spanscore.export.config import Config as Export
 from spanscore.export.config import (
@@ -38,10 +36,10 @@ from spanscore.judge.config import RULES
 from spanscore.judge.config import Config as Judge
 from spanscore.model.options import Options
 from spanscore.model.quantity import Duration, duration_ns, duration_text, size_text
-from spanscore.monitoring.config import Monitor
 from spanscore.receive.config import Auth, BearerToken, Endpoint, GrpcTls
 from spanscore.receive.config import Config as Receive
 from spanscore.receive.tenancy import Config as Tenancy
+from spanscore.specs.monitors import Monitor
 from spanscore.store.config import Config as Store
 from spanscore.store.journal_config import Config as Journal
 from spanscore.telemetry import Config as Telemetry
@@ -49,8 +47,6 @@ from spanscore.telemetry import environment
 
 MAX_WORKERS = 64
 _MAX_CONFIG_BYTES = 4 * 2**20
-_SHOWN_CHARS = 40
-_REFERENCE = re.compile(r"\$\$|\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 class ApiHttp(Options):
@@ -153,15 +149,17 @@ class Settings(Options):
     monitors: dict[Annotated[str, Field(pattern="^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")], Monitor] = (
         Field(default={}, max_length=1000)
     )
-    """What is watched all the time, by name: a metric whose fall raises an alert."""
+    """What is watched, or started, at set times, by name: a metric whose fall raises an alert, and
+    evaluation runs.
+    """
 
     alerting: Alerting = Alerting()
     """Where the alerts of monitors go."""
 
     workers: int = Field(default=1, ge=0, le=MAX_WORKERS)
-    """Processes that read traces and evaluate sessions. 1: this one does. From 2 on, so many beside
-    this one, which receives, decides, stores and sends. 0: one for each CPU that this process may
-    use, where there is more than one.
+    """Processes that read and evaluate traces and sessions. 1: this one does. From 2 on, so many
+    beside this one, which receives, decides, stores and sends. 0: one for each CPU that this
+    process may use, where there is more than one.
     """
 
     shutdown_timeout: Duration = duration_ns("20s")
@@ -271,6 +269,8 @@ class Settings(Options):
     @model_validator(mode="after")
     def _monitors_watch_what_is_measured(self) -> Self:
         for name, monitor in self.monitors.items():
+            if monitor.metric is None or monitor.run is not None:
+                continue  # of runs that is known when they can be made
             try:
                 self.evaluation.refuse_unmeasured(monitor.metric, monitor.scope)
             except ValueError as error:
@@ -371,12 +371,12 @@ def parse(
             f"{name}: expected keys such as `receive:` at the top, found a {type(data).__name__}"
         )
     try:
-        expanded = _expand(data or {}, environ)
+        data = expanded(data or {}, environ)
     except RecursionError as error:
         raise ConfigError(
             f"{name}: nested too deeply, or an alias (`*name`) within what it stands for"
         ) from error
-    return _validate(expanded, name, environ, folder)
+    return _validate(data, name, environ, folder)
 
 
 def default(environ: Mapping[str, str] = os.environ) -> Settings:
@@ -448,135 +448,3 @@ def _telemetry_metrics(data: Mapping[str, Any]) -> Any:
     """What the file says of `telemetry.metrics`; where it says something that cannot be, that."""
     telemetry = data.get("telemetry") or {}
     return telemetry.get("metrics") if isinstance(telemetry, Mapping) else telemetry
-
-
-def explain(
-    problem: Mapping[str, Any], root: type[BaseModel], whole: str = "the configuration"
-) -> str:
-    """One of pydantic's errors about a file that `root` describes, by its key, with the nearest
-    right one.
-
-    `whole` is what the file is called where the error is about none of its keys.
-    """
-    parts, known = _walk(problem["loc"], root)
-    key = ".".join(parts) or whole
-    if problem["type"] not in {"extra_forbidden", "unexpected_keyword_argument"} or not known:
-        return f"{key}: {_in_words(problem)}"
-    near = difflib.get_close_matches(parts[-1], known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
-    return f"{key}: unknown key; {hint}"
-
-
-_PATTERNS = {
-    "^https?://.": "write a URL that begins with http:// or https://",
-    "^/[^?#]*$": "write a path, such as /healthz, without ? and #",
-    NAME_PATTERN: (
-        "write a name of letters, digits, dots, dashes and underscores, such as failed-turns"
-    ),
-    "^[a-z][a-z0-9_]{0,63}$": "write a name in snake_case, such as brand_voice",
-}
-
-
-def _in_words(problem: Mapping[str, Any]) -> str:
-    """What pydantic says is wrong, where it says it in words for programmers: what is allowed
-    instead.
-    """
-    message = str(problem["msg"]).removeprefix("Value error, ")
-    if problem["type"] == "string_pattern_mismatch":
-        return f"{problem['input']!r}: {_PATTERNS.get(problem['ctx']['pattern'], message)}"
-    if problem["type"] == "string_too_short":
-        return "must not be empty; is its environment variable set?"
-    return {
-        "missing": "is missing",
-        "model_type": "holds keys of its own, each on a line under it",
-        "float_parsing": f"{_shown(problem)} is no number; write one such as 0.8, without quotes",
-        "float_type": f"{_shown(problem)} is no number; write one such as 0.8, without quotes",
-        "int_type": f"{_shown(problem)} is no whole number; write one such as 3, without quotes",
-        "finite_number": f"{_shown(problem)} is no number that can be used; write one such as 0.8",
-        "bool_type": (
-            f"{_shown(problem)} is neither true nor false; write one of the two, without quotes"
-        ),
-        "tuple_type": "is a list, each item on a line under it that begins with `- `",
-    }.get(problem["type"], message)
-
-
-def _shown(problem: Mapping[str, Any]) -> str:
-    """What is there as YAML has it, text in quotes; of what is long the beginning."""
-    value = problem["input"]
-    text = str(value).lower() if isinstance(value, bool) else repr(value)
-    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
-
-
-def _walk(
-    location: Sequence[str | int], root: type[BaseModel]
-) -> tuple[list[str], Mapping[str, Any]]:
-    """The keys of pydantic's `location` as the file has them, and those that may stand beside the
-    last, with types.
-    """
-    kind: Any = root
-    known: Mapping[str, Any] = {}
-    keys: list[str] = []
-    for part in location:
-        kind = _bare(kind)
-        if get_origin(kind) in {Union, UnionType}:  # here pydantic names the member, not a key
-            kind = next((x for x in get_args(kind) if _default(x, "type") == part), None)
-            continue
-        keys.append(str(part))
-        if of_kind := _keys_of(kind):
-            known, kind = of_kind, of_kind.get(str(part))
-        else:
-            # what a mapping or a list holds
-            kind = next((x for x in reversed(get_args(kind)) if x is not ...), None)
-    return keys, known
-
-
-def _keys_of(kind: Any) -> Mapping[str, Any]:
-    """The keys of a model or dataclass, with their types; none for any other kind of value."""
-    if dataclasses.is_dataclass(kind):
-        return {x.name: x.type for x in dataclasses.fields(kind) if x.init}
-    return {x.alias or name: x.annotation for name, x in getattr(kind, "model_fields", {}).items()}
-
-
-def _bare(kind: Any) -> Any:
-    """An annotation without what pydantic is told beside it, and without `| None`."""
-    while get_origin(kind) is Annotated:
-        kind = get_args(kind)[0]
-    members = [x for x in get_args(kind) if x is not type(None)]
-    is_union = get_origin(kind) in {Union, UnionType}
-    return _bare(members[0]) if is_union and len(members) == 1 else kind
-
-
-def _default(kind: Any, field: str) -> Any:
-    fields = getattr(kind, "model_fields", {})
-    return fields[field].default if field in fields else None
-
-
-def _expand(value: Any, environ: Mapping[str, str]) -> Any:
-    """`${env:NAME}` and `${env:NAME:-default}` in every string, as the collector expands them; `$$`
-    is one `$`.
-
-    A value that is nothing but one reference is read as YAML, so that numbers and booleans work; an
-    unset variable is empty.
-    """
-    if isinstance(value, dict):
-        return {key: _expand(item, environ) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_expand(item, environ) for item in value]
-    if not isinstance(value, str) or "$" not in value:
-        return value
-    text = _REFERENCE.sub(lambda found: _resolve(found, environ), value)
-    return _scalar(text) if _REFERENCE.fullmatch(value) and value != "$$" else text
-
-
-def _resolve(found: re.Match[str], environ: Mapping[str, str]) -> str:
-    if found[0] == "$$":
-        return "$"
-    return environ.get(found[1]) or found[2] or ""
-
-
-def _scalar(text: str) -> Any:
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
-        return text
-    return value if isinstance(value, bool | int | float) else text

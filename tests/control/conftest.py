@@ -22,7 +22,10 @@ from spanscore.store.store import Store, StoredTrace
 from spanscore.telemetry import Meter
 from spanscore.testing.traces import agent_trace, tool_call
 
-sys.path[:0] = [str(Path(__file__).parents[1] / "judged")]  # the traces that files record
+sys.path[:0] = [
+    str(Path(__file__).parents[1] / "judged"),  # the traces that files record
+    str(Path(__file__).parent),
+]
 
 ENDED = {"SUCCEEDED", "FAILED", "CANCELLED", "PAUSED"}
 
@@ -82,6 +85,11 @@ class Server:
         self.scoring = Scoring(engine, self.store, self.sender, self.meter)
         measurers = Measurers(self.settings, judge, None)
         self.runs = Runs(self.settings.evaluation.runs, measurers, self.scoring, self.store)
+
+    @property
+    def active(self):
+        """The runs that are worked on, by their ids."""
+        return self.runs._active_runs._active
 
     async def ended(self, run_id, states=ENDED):
         """Work on the runs until one has come to one of these states; returns it."""

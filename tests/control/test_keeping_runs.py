@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from spanscore.control.spec import RunSpec
-from spanscore.control.target import read_spec
+from spanscore.specs.runs import RunSpec
+from spanscore.specs.target import read_spec
 from spanscore.store.listing import ScoreQuery
 
 SPEC = read_spec(RunSpec, {"measure": {"metrics": ["task_completion"]}})

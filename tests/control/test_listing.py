@@ -5,10 +5,10 @@ from sqlalchemy import create_engine, text
 
 from spanscore.control import listing
 from spanscore.control.listing import every_page, refuse_unknown
-from spanscore.control.spec import RunSpec
-from spanscore.control.target import TargetSpec, read_spec
 from spanscore.errors import InputError, NotFoundError
 from spanscore.model.score import Evaluation, Evaluator, Score
+from spanscore.specs.runs import RunSpec
+from spanscore.specs.target import TargetSpec, read_spec
 
 SESSIONS = {"scope": "session", "filter": {"service": "shop"}}
 LATE = 2**62

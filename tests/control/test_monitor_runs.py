@@ -6,11 +6,10 @@ import asyncio
 import threading
 
 import pytest
+from monitored import METRICS, MINUTE, START, World
 
 from spanscore.control import run_states
-from spanscore.control.monitor_spec import MonitorSpec
 from spanscore.control.monitors import Monitors
-from spanscore.control.target import read_spec
 from spanscore.errors import (
     FieldError,
     InputError,
@@ -20,12 +19,10 @@ from spanscore.errors import (
 )
 from spanscore.export.alerting_config import Alerting
 from spanscore.model.score import Evaluation, Evaluator, Score
-from spanscore.store.listing import ScoreQuery
+from spanscore.specs.monitors import MonitorSpec
+from spanscore.specs.target import read_spec
 from spanscore.store.monitors import MonitorStore
 
-MINUTE = 60 * 10**9
-START = 1_790_000_000 * 10**9 // MINUTE * MINUTE
-METRICS = {"measure": {"metrics": ["task_completion"]}}
 WEBHOOK = {"webhook": {"endpoint": "http://127.0.0.1:9/x"}}
 
 
@@ -59,60 +56,6 @@ def failing(trace):
         target=trace.target,
         session_id=trace.session_id,
     )
-
-
-class World:
-    """A server with one monitor `m` that ticks each minute, by a clock that stands until it is put
-    on.
-    """
-
-    def __init__(self, server, receivers=None):
-        self.server, self.now_ns = server, START
-        self.alerting = Alerting(receivers=receivers or {})
-        self.restart()
-
-    def restart(self):
-        """Have other objects go on with what is stored, as another process does."""
-        store = self.server.store.monitors
-        self.monitors = Monitors(
-            {}, self.alerting, store, self.server.runs, clock_ns=lambda: self.now_ns
-        )
-
-    def do(self, awaitable):
-        return self.server.do(awaitable)
-
-    def create(self, tenant="", watch=None, **run):
-        given = {"run": {**METRICS, **run}, "schedule": {"every": "1m"}}
-        if watch is not None:
-            given["watch"] = {"metric": "task_completion", "heaviest": 1, **watch}
-        known = self.do(self.monitors.create(tenant, read_spec(MonitorSpec, given), "m"))
-        self.do(self.monitors.look())
-        return known
-
-    def known(self):
-        return self.do(self.monitors.get("", "m"))
-
-    def later(self, minutes=1):
-        """Put the clock on, and do what is due then."""
-        self.now_ns += minutes * MINUTE
-        self.do(self.monitors.look())
-        return self.ticks()[0]
-
-    def ticks(self, limit=100):
-        return [x.tick for x in self.do(self.monitors.ticks(self.known(), limit))]
-
-    def worked_off(self, tick):
-        """The tick once its run has come to its end and was looked at."""
-        self.do(self.server.ended(tick.run))
-        self.do(self.monitors.look())
-        return next(x for x in self.ticks() if x.due_ns == tick.due_ns)
-
-    def run(self, run_id):
-        return self.do(self.server.runs.get("", run_id))
-
-    def subjects(self, tick):
-        found = self.server.store.list_scores(ScoreQuery(run=tick.run, skipped=True), 100_000).items
-        return sorted(x.subject_id for x in found)
 
 
 @pytest.fixture
@@ -517,6 +460,45 @@ def test_a_changed_test_ends_the_alert_and_the_next_has_another_id(server, trace
         for x in due:
             server.store.monitors.notices.settle(x, None)
     assert notices == [("resolved", "m/1"), ("firing", "m/2")]
+
+
+def scored_live(server, traces):
+    server.keep(traces)
+    for trace in traces:
+        server.do(server.scoring.reevaluate(trace.id, None))
+
+
+def test_one_whose_runs_are_taken_out_begins_with_the_scores_after_that(server, traces):
+    world = World(server)
+    first, *others = traces(41)
+    scored_live(server, others)
+    world.create(everything=True, target={"sampling": {"count": 2}}, watch={"floor": 0.95})
+    world.worked_off(world.later())
+    known = world.known()
+    world.do(world.monitors.update(known, known.spec.model_copy(update={"run": None})))
+    looks = [world.later()]
+    scored_live(server, [first])
+    looks.append(world.later())
+    assert [(x.outcome, x.scores) for x in looks] == [("unchanged", 0), ("unchanged", 1)]
+
+
+def test_one_that_gets_runs_begins_anew_and_its_alert_ends(server, traces):
+    world = World(server, WEBHOOK)
+    world.now_ns = 2 * 10**18  # whenever this is run, later than its scores
+    watch = {"metric": "task_completion", "heaviest": 1, "floor": 0.95}
+    given = {"watch": watch, "schedule": {"every": "1m"}}
+    known = world.do(world.monitors.create("", read_spec(MonitorSpec, given), "m"))
+    world.do(world.monitors.look())
+    world.later()
+    scored_live(server, traces(60))
+    assert world.later().outcome == "firing"
+    with_runs = read_spec(MonitorSpec, {**given, "run": {**METRICS, "everything": True}})
+    world.do(world.monitors.update(known, with_runs))
+    world.do(world.monitors.look())
+    tick = world.worked_off(world.later())
+    assert (tick.outcome, tick.sessions) == ("firing", 60)
+    [notice] = server.store.monitors.notices.due(world.now_ns)
+    assert (notice.status, notice.record["id"]) == ("resolved", "m/1")
 
 
 def test_monitors_of_another_tenant_evaluate_what_that_one_has(world, server, traces):

@@ -4,9 +4,9 @@ import pytest
 
 from spanscore.config import Settings
 from spanscore.control.requested_models import RequestedModels
-from spanscore.control.spec import RunSpec
-from spanscore.control.target import MeasureSpec
 from spanscore.errors import FieldError
+from spanscore.specs.runs import RunSpec
+from spanscore.specs.target import MeasureSpec
 
 CLOSED = {"tenancy": {"enabled": True}}
 

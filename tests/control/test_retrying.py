@@ -3,9 +3,9 @@
 import pytest
 
 from spanscore.control import run_states
-from spanscore.control.spec import RunBudget, RunSpec
-from spanscore.control.target import read_spec
 from spanscore.errors import JudgeUnavailableError, StateError
+from spanscore.specs.runs import RunBudget, RunSpec
+from spanscore.specs.target import read_spec
 from spanscore.store.listing import ScoreQuery
 
 UNREACHABLE = JudgeUnavailableError("no connection")

@@ -8,8 +8,6 @@ import pytest
 
 from spanscore.config import Settings
 from spanscore.control.measurer import Measurers
-from spanscore.control.spec import RunBudget, RunSpec
-from spanscore.control.target import read_spec
 from spanscore.control.turn_taking import TurnTaking
 from spanscore.errors import (
     ExistsError,
@@ -20,6 +18,8 @@ from spanscore.errors import (
     StateError,
 )
 from spanscore.scoring import Scoring
+from spanscore.specs.runs import RunBudget, RunSpec
+from spanscore.specs.target import read_spec
 from spanscore.store.listing import ScoreQuery
 from spanscore.store.runs import OpenRun
 
@@ -215,7 +215,7 @@ def test_a_paused_run_asks_nothing_more_until_it_is_resumed(open_server, traces,
         await server.eventually(lambda: judge.asked)
         paused = await server.runs.pause("", run.id)
         judge.gate.set()
-        await server.eventually(lambda: not server.runs._active)
+        await server.eventually(lambda: not server.active)
         asked = judge.asked.total()
         resumed = await server.runs.resume("", run.id)
         ended = await server.until(run.id, lambda x: x.is_ended)
@@ -243,7 +243,7 @@ def test_a_cancelled_run_is_given_up_with_what_is_under_way(server, traces, judg
         run = await server.runs.create("", spec())
         await server.eventually(lambda: judge.asked)
         await server.runs.cancel("", run.id)
-        await server.eventually(lambda: not server.runs._active)
+        await server.eventually(lambda: not server.active)
         working.cancel()
         await asyncio.wait([working])
         return await server.runs.get("", run.id)
@@ -316,7 +316,7 @@ class Unstorable(Scoring):
 
 def test_scores_that_cannot_be_stored_cost_no_other_item(server, traces):
     [subject_id, *_] = server.keep(traces(3))
-    server.runs._scoring = Unstorable(server.scoring, subject_id)
+    server.runs._active_runs._scoring = Unstorable(server.scoring, subject_id)
     run = work(server)
 
     assert (run.state, run.progress.done, run.progress.failed) == ("SUCCEEDED", 2, 1)
@@ -324,7 +324,7 @@ def test_scores_that_cannot_be_stored_cost_no_other_item(server, traces):
 
 def test_a_run_of_which_nothing_can_be_stored_has_the_reason(server, traces):
     [subject_id, *_] = server.keep(traces(3))
-    server.runs._scoring = Unstorable(server.scoring, subject_id, is_full=True)
+    server.runs._active_runs._scoring = Unstorable(server.scoring, subject_id, is_full=True)
     run = work(server)
 
     assert (run.state, run.progress.reason) == ("FAILED", "ValueError: no row fits")
@@ -387,7 +387,7 @@ def test_slow_runs_of_one_tenant_keep_none_of_another_from_starting(open_server,
         slow = [await server.runs.create("acme", spec()) for _ in range(3)]
         other = await server.runs.create("other", spec())
         working = asyncio.create_task(server.runs.run())
-        await server.eventually(lambda: len(server.runs._active) == 2)
+        await server.eventually(lambda: len(server.active) == 2)
         working.cancel()
         await asyncio.wait([working])
         return [(await server.runs.get(x.tenant, x.id)).state for x in (*slow, other)]
@@ -398,7 +398,7 @@ def test_slow_runs_of_one_tenant_keep_none_of_another_from_starting(open_server,
 def test_a_tenant_with_all_places_gives_one_up_for_a_tenant_without(
     open_server, traces, judge, monkeypatch
 ):
-    monkeypatch.setattr("spanscore.control.runs._GRACE_S", 0.0)
+    monkeypatch.setattr("spanscore.control.active_runs._GRACE_S", 0.0)
     server = open_server(runs={"at_once": 2, "max_concurrent": 1})
     judge.gate.clear()
     *several, one = traces(9)
@@ -408,15 +408,13 @@ def test_a_tenant_with_all_places_gives_one_up_for_a_tenant_without(
         await server.runs.import_traces("other", [one])
         first, second = [await server.runs.create("acme", spec()) for _ in range(2)]
         working = asyncio.create_task(server.runs.run())
-        await server.eventually(
-            lambda: sorted(server.runs._active) == sorted((first.id, second.id))
-        )
+        await server.eventually(lambda: sorted(server.active) == sorted((first.id, second.id)))
         await server.eventually(lambda: judge.asked and min(judge.asked.values()) == 2)
         await server.eventually(lambda: max(judge.asked.values(), default=0) == 2)
         other = await server.runs.create("other", spec())
-        await server.eventually(lambda: server.runs._active[second.id].gives_way)
+        await server.eventually(lambda: server.active[second.id].gives_way)
         judge.gate.set()
-        await server.eventually(lambda: other.id in server.runs._active)
+        await server.eventually(lambda: other.id in server.active)
         given_way = await server.runs.get("acme", second.id)
         for run in (first, second, other):
             while (await server.runs.get(run.tenant, run.id)).state != "SUCCEEDED":
@@ -499,7 +497,17 @@ WRONG = [
     ),
     (
         {"measure": {"metrics": ["coherence"], "thresholds": {"confidence": 1}}},
-        "confidence has options or a threshold",
+        "measure: confidence has options or a threshold",
+    ),
+    (
+        {
+            "measure": {
+                "metrics": ["coherence"],
+                "thresholds": {"coherence": 1},
+                "options": {"coherence": {"threshold": 0.5}},
+            }
+        },
+        r"measure\.thresholds\.coherence: options give a threshold for it too",
     ),
     (
         {"measure": {"metrics": ["coherence"], "options": {"coherence": {"x": 1}}}},
@@ -533,7 +541,7 @@ def test_a_run_that_cannot_begin_fails_and_keeps_none_waiting(server, traces, mo
     async def scenario():
         one = await server.runs.create("", spec(name="one"))
         other = await server.runs.create("", spec())
-        monkeypatch.setattr(server.runs, "_measurers", Unable(server.runs._measurers))
+        monkeypatch.setattr(server.runs._active_runs, "_measurers", Unable(server.runs._measurers))
         return await server.ended(other.id), await server.runs.get("", one.id)
 
     other, one = server.do(scenario())

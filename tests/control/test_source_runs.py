@@ -13,12 +13,12 @@ from sent_traces import SECOND_NS, lines_of, request_of
 from spanscore.control import source_listing
 from spanscore.control.runs import Runs
 from spanscore.control.sources import Reading, Sources
-from spanscore.control.spec import RunSpec
-from spanscore.control.target import read_spec
 from spanscore.errors import ConfigError, FieldError, InputError, RetryableError
 from spanscore.evaluation.runs_config import RunSource
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all
+from spanscore.specs.runs import RunSpec
+from spanscore.specs.target import read_spec
 from spanscore.store.listing import ScoreQuery, TraceQuery
 from spanscore.store.store import StoredTrace
 
@@ -324,7 +324,7 @@ class Unreachable:
 @pytest.mark.parametrize(("failures", "state"), [(3, "SUCCEEDED"), (100, "FAILED")])
 def test_a_source_that_cannot_be_reached_is_asked_again_some_times(elsewhere, failures, state):
     server = elsewhere([request_of(0)])
-    server.runs._sources = sources = Unreachable(failures, server.runs._sources.open)
+    server.runs._active_runs._sources = sources = Unreachable(failures, server.runs._sources.open)
     run = work(server)
 
     assert run.state == state
@@ -334,7 +334,9 @@ def test_a_source_that_cannot_be_reached_is_asked_again_some_times(elsewhere, fa
 
 def test_a_run_whose_source_could_not_be_read_is_retried_from_where_it_stood(elsewhere):
     server = elsewhere([request_of(0)])
-    server.runs._sources = Unreachable(source_listing._TRIES, server.runs._sources.open)
+    server.runs._active_runs._sources = Unreachable(
+        source_listing._TRIES, server.runs._sources.open
+    )
     run = work(server)
 
     async def again():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from spanscore.monitoring.config import Monitor
 from spanscore.monitoring.watching import State, Unit, advance, alpha_of, start
+from spanscore.specs.monitors import Monitor
 
 
 def units(rate, count, seed=1):

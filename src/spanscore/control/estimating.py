@@ -16,12 +16,12 @@ from spanscore.control.estimating_limit import Limit
 from spanscore.control.estimating_source import planned
 from spanscore.control.measurer import Measurer, Measurers
 from spanscore.control.sources import Sources
-from spanscore.control.spec import RunSpec
 from spanscore.errors import RetryableError
 from spanscore.evaluation import MAX_EARLIER_BYTES, MAX_EARLIER_TURNS
 from spanscore.evaluation.costing import CostedCall, costed
 from spanscore.judge.config import Config
 from spanscore.model.trace import AgentTrace, Session
+from spanscore.specs.runs import RunSpec
 from spanscore.store.records import DAMAGED
 from spanscore.store.store import Store
 

@@ -8,10 +8,10 @@ from typing import Generic, TypeAlias, TypeVar
 from spanscore.control.estimating_limit import Limit
 from spanscore.control.source_listing import Drawing
 from spanscore.control.sources import Reading
-from spanscore.control.target import TargetSpec
 from spanscore.errors import InputError
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.offline.sessions import SessionTurns
+from spanscore.specs.target import TargetSpec
 
 PlanT = TypeVar("PlanT")
 PlanTrace: TypeAlias = Callable[[AgentTrace, Sequence[AgentTrace]], PlanT]

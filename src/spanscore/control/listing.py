@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from spanscore.control.target import Sampling, TargetSpec, TraceFilter
 from spanscore.errors import NotFoundError
 from spanscore.model.trace import AgentTrace
+from spanscore.specs.target import Sampling, TargetSpec, TraceFilter
 from spanscore.store.listing import TraceScores
 from spanscore.store.runs import Run, RunTables
 from spanscore.store.store import Store

@@ -108,11 +108,14 @@ def unit_of(session: SettledSession) -> watching.Unit:
     return watching.Unit(min(1.0, max(0.0, mean)), total)
 
 
-def digest(watched: Watch) -> str:
-    """Of the settings that a monitor's state follows from."""
-    return hashlib.sha256(
-        dumps(watched.model_dump(mode="json", include=set(_STATISTICS))).encode()
-    ).hexdigest()
+def digest(watched: Watch, *, of_runs: bool) -> str:
+    """Of the settings that a monitor's state follows from; `of_runs`: its scores are those of runs
+    that it starts.
+    """
+    settings = watched.model_dump(mode="json", include=set(_STATISTICS))
+    if of_runs:
+        settings["of_runs"] = True
+    return hashlib.sha256(dumps(settings).encode()).hexdigest()
 
 
 def _count(known: dict[str, Any]) -> int:

@@ -5,14 +5,13 @@ budget.
 import hashlib
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from spanscore.config import Settings
+from spanscore.control.booking import Booking
 from spanscore.control.requested_models import RequestedModels
-from spanscore.control.spec import RunBudget, RunSpec
-from spanscore.control.target import MeasureSpec, TargetSpec
 from spanscore.embed.port import Embedder
 from spanscore.errors import ConfigError, FieldError, InputError
 from spanscore.evaluation import Config, Engine, Overrides
@@ -25,6 +24,8 @@ from spanscore.judge.port import Judge
 from spanscore.metrics import Metric
 from spanscore.model.score import ScopeKind
 from spanscore.scoring import refuse_misplaced
+from spanscore.specs.runs import RunBudget, RunSpec
+from spanscore.specs.target import MeasureSpec, TargetSpec
 from spanscore.store.runs import Booked
 
 _ADDRESS = re.compile(" at 0x[0-9a-f]+")
@@ -74,10 +75,16 @@ class Measurers:
         """How the judge is configured."""
         return self._settings.judge
 
-    def of(self, spec: RunSpec, booked: Booked = Booked()) -> Measurer:  # noqa: B008 - frozen
+    def of(
+        self,
+        spec: RunSpec,
+        booked: Booked = Booked(),  # noqa: B008 - frozen
+        book: Callable[[Callable[[], Booked]], Awaitable[None]] | None = None,
+    ) -> Measurer:
         """The engine for `spec`, of whose budget so much is `booked`.
 
-        Raises InputError where it cannot be met.
+        `book` stores what is booked at the moment of its transaction; a call that a limit holds for
+        waits for it. Raises InputError where it cannot be met.
         """
         measure, scope = spec.measure, spec.target.scope
         self._requested.require_all(measure)
@@ -85,11 +92,10 @@ class Measurers:
             measure.metrics or None, measure.model, None, measure.signal_weights or None
         )
         refuse_misplaced(overrides, scope)
-        evaluation = self._changed(measure, is_all_named=bool(measure.metrics))
-        judge, budget = self._paid(spec.budget, booked)
+        judge, budget = self._paid(spec.budget, booked, book)
         try:
             engine = Engine(
-                evaluation,
+                self._changed(measure, is_all_named=bool(measure.metrics)),
                 judge,
                 self._embedder,
                 judge_config=self._settings.judge,
@@ -125,11 +131,11 @@ class Measurers:
         """Raise FieldError where a run asks for more than the configuration lets any run spend."""
         most = self._settings.evaluation.runs.max_budget
         for field in ("max_tokens", "max_usd"):
-            bound, asked = getattr(most, field), getattr(budget, field, None)
-            if bound is not None and asked is not None and asked > bound:
+            bound, wanted = getattr(most, field), getattr(budget, field, None)
+            if bound is not None and wanted is not None and wanted > bound:
                 raise FieldError(
                     f"budget.{field}",
-                    f"{asked:g} is above {bound:g}, which evaluation.runs.max_budget sets for"
+                    f"{wanted:g} is above {bound:g}, which evaluation.runs.max_budget sets for"
                     " each run",
                 )
 
@@ -159,7 +165,7 @@ class Measurers:
             spec.model_dump_json(),
             [(x.name, x.version, repr(x)) for x in found.metrics],
             evaluation.rubric if found.names_rubric else None,
-            (judge.models, judge.first_asked),
+            (judge.models, judge.cascade_models),
             self._embedder.name if self._embedder else None,
         )
         return hashlib.sha256(
@@ -167,13 +173,20 @@ class Measurers:
         ).hexdigest()
 
     def _paid(
-        self, asked: RunBudget | None, booked: Booked
+        self,
+        wanted: RunBudget | None,
+        booked: Booked,
+        book: Callable[[Callable[[], Booked]], Awaitable[None]] | None,
     ) -> tuple[Judge | None, TotalBudget | None]:
         """A run's judge, and what it is paid from."""
         if not isinstance(self._judge, ModelJudge):
             return self._judge, None  # there is none, or recorded answers stand in for it
-        budget = TotalBudget(self.limits(asked), *booked)
-        return self._judge.behind(budget), budget
+        limits = self.limits(wanted)
+        budget = TotalBudget(limits, *booked)
+        if book is None or (limits.max_tokens is None and limits.max_usd is None):
+            return self._judge.behind(budget), budget
+        booking = Booking(lambda: book(lambda: Booked(*budget.booked)))
+        return self._judge.behind(budget, booking.keep), budget
 
     def _changed(self, measure: MeasureSpec, *, is_all_named: bool) -> Config:
         """The configuration of the evaluation with the options and thresholds of a run."""
@@ -201,20 +214,21 @@ class Measurers:
         return evaluation.model_copy(update=update)
 
 
-def _lower(asked: float | None, bound: float | None) -> Any:
+def _lower(wanted: float | None, bound: float | None) -> Any:
     """The lower of two limits; None is no limit."""
-    return min((x for x in (asked, bound) if x is not None), default=None)
+    return min((x for x in (wanted, bound) if x is not None), default=None)
 
 
 def _refuse_unmeasured(names: Iterable[str], measured: Iterable[str]) -> None:
     known = set(measured)
     for name in names:
         if is_rubric(name):
-            raise InputError(
-                f"{name}: the rubric's options and thresholds are those of evaluation.rubric"
+            raise FieldError(
+                "", f"{name}: the rubric's options and thresholds are those of evaluation.rubric"
             )
         if name not in known:
-            raise InputError(
+            raise FieldError(
+                "",
                 f"{name} has options or a threshold, but the run does not measure it: add it to"
-                " metrics"
+                " metrics",
             )

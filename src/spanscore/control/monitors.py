@@ -11,13 +11,13 @@ from dataclasses import replace
 from typing import Any
 from weakref import WeakValueDictionary
 
-from spanscore.control import looking, monitor_views
+from spanscore import looping
+from spanscore.control import configured_monitors, monitor_views
 from spanscore.control.alerting import Alerts, Events
-from spanscore.control.monitor_spec import MonitorSpec
+from spanscore.control.configured_monitors import retire, watch_digest
 from spanscore.control.monitor_views import Shown, ShownTick
 from spanscore.control.request_threads import in_thread
 from spanscore.control.runs import Runs
-from spanscore.control.target import read_spec
 from spanscore.control.ticking import Key, Known, Ticking, end_of, report
 from spanscore.errors import (
     ConflictError,
@@ -30,8 +30,9 @@ from spanscore.errors import (
     StateError,
 )
 from spanscore.export.alerting_config import Alerting
-from spanscore.monitoring.config import Monitor
 from spanscore.monitoring.schedule import Schedule
+from spanscore.specs.monitors import LATER_SCORES, Monitor, MonitorSpec
+from spanscore.specs.target import read_spec
 from spanscore.store.monitor_tables import KeptMonitor, MonitorState, MonitorTables, Tick, TickCause
 from spanscore.store.monitors import MonitorStore, begin_anew
 from spanscore.telemetry import Meter
@@ -46,6 +47,7 @@ _DROP_EVERY_S = 60.0
 _ID_BYTES = 6
 _LATE_NS = 60 * 10**9
 _FAULTS = (RetryableError, PermanentError)
+_NOT_WATCHED = "its metric is watched no more"
 
 
 class Monitors:
@@ -64,13 +66,13 @@ class Monitors:
     ) -> None:
         """`configured` by name; by `events` alerts leave as OpenTelemetry events.
 
-        Raises ConfigError where a file of a receiver's TLS settings cannot be used.
+        Raises ConfigError where a configured monitor starts runs that cannot be, its id is taken
+        by one of the API, or a file of a receiver's TLS settings cannot be used.
         """
         meter = meter or Meter(clock_ns)
-        self._configured = {
-            (x.tenant, name): Known(x.tenant, name, MonitorSpec.configured(x), x.paused)
-            for name, x in configured.items()
-        }
+        self._configured = configured_monitors.configured(configured, runs)
+        store.read(lambda x: configured_monitors.refuse_taken(x, self._configured))
+        self._has_kept_configured = False
         self._receivers = tuple(alerting.receivers)
         self._store = store
         self._runs = runs
@@ -177,8 +179,6 @@ class Monitors:
 
     async def get(self, tenant: str, monitor_id: str) -> Known:
         """A monitor as it is now. Raises NotFoundError."""
-        if (found := self._configured.get((tenant, monitor_id))) is not None:
-            return found
         return _known(_there(await self._ask(lambda x: x.get(tenant, monitor_id)), monitor_id))
 
     async def all_of(self, tenant: str) -> list[Known]:
@@ -201,12 +201,8 @@ class Monitors:
             if kept.revision != read.revision:
                 raise ConflictError(f"monitor {known.id!r} was changed meanwhile; read it again")
             due_from_ns = kept.due_from_ns if spec.schedule == known.spec.schedule else now_ns
-            if _digest(spec) != _digest(known.spec):
-                end = (
-                    None
-                    if spec.watch is not None
-                    else end_of(self._receivers, now_ns, "its metric is watched no more")
-                )
+            if watch_digest(spec) != watch_digest(known.spec):
+                end = None if spec.watch is not None else self._end(now_ns)(_NOT_WATCHED)
                 begin_anew(tables, known.tenant, known.id, now_ns, end)
             changed = replace(kept, spec=spec.model_dump_json(), due_from_ns=due_from_ns)
             return self._changed(tables, changed, now_ns)
@@ -244,9 +240,7 @@ class Monitors:
             kept = _there(tables.get(known.tenant, known.id), known.id)
             if kept.revision != read.revision:
                 raise ConflictError(f"monitor {known.id!r} was changed meanwhile; read it again")
-            end = end_of(self._receivers, now_ns, "its monitor was deleted")
-            begin_anew(tables, known.tenant, known.id, now_ns, end)
-            tables.delete(known.tenant, known.id)
+            retire(tables, kept, self._end(now_ns)("its monitor was deleted"), now_ns)
             return kept
 
         await self._write(delete)
@@ -319,10 +313,8 @@ class Monitors:
         since_ns = await asyncio.to_thread(
             self._store.read, lambda x: x.last_tick_ns(known.tenant, known.id)
         )
-        if known.kept is not None:
-            since_ns = max(since_ns or 0, known.kept.due_from_ns)
-        if since_ns is not None and known.spec.schedule.catch_up:
-            missed_ns = schedule.last_until(now_ns, since_ns)
+        if known.spec.schedule.catch_up:
+            missed_ns = schedule.last_until(now_ns, max(since_ns or 0, known.kept.due_from_ns))
             if missed_ns is not None:
                 return missed_ns
         return schedule.next_after(now_ns)
@@ -334,11 +326,7 @@ class Monitors:
 
     async def _refuse_unmet(self, tenant: str, spec: MonitorSpec) -> None:
         if spec.run is not None and spec.run.misses_later_scores:
-            raise FieldError(
-                "run.target.where",
-                "a trace that is scored after a tick would be in no run: give look_back or"
-                " everything beside it",
-            )
+            raise FieldError("run.target.where", LATER_SCORES)
         run = None if spec.run is None else spec.run.run_spec("")
         try:
             if run is not None:
@@ -356,7 +344,7 @@ class Monitors:
                 raise FieldError("watch.metric", str(error)) from None
 
     def _changeable(self, known: Known) -> KeptMonitor:
-        if known.kept is None:
+        if known.kept.is_configured:
             raise StateError(
                 f"monitor {known.id!r} is one of the configuration file; change it there"
             )
@@ -368,11 +356,10 @@ class Monitors:
         return changed
 
     async def _all(self) -> dict[Key, Known]:
-        """All monitors; where one of the configuration has the name of one in the store, that one
-        waits.
-        """
+        """All monitors that this version understands."""
         if self._monitors is None:
-            found, changes = dict(self._configured), self._changes
+            found, changes = dict[Key, Known](), self._changes
+            await self._keep_configured()
             for kept in await asyncio.to_thread(self._store.read, MonitorTables.all):
                 try:
                     known = _known(kept)
@@ -383,9 +370,7 @@ class Monitors:
                         error,
                     )
                     continue
-                if known.key in found:
-                    _log.warning("monitor %s is hidden by that of the configuration file", kept.id)
-                found.setdefault(known.key, known)
+                found[known.key] = known
             if changes != self._changes:  # somebody has written meanwhile
                 return found
             self._monitors = found
@@ -394,10 +379,26 @@ class Monitors:
     def _is_there(self, tenant: str, monitor: str) -> bool:
         return self._monitors is None or (tenant, monitor) in self._monitors
 
+    async def _keep_configured(self) -> None:
+        """Have the store contain the monitors of the configuration, once."""
+        if self._has_kept_configured:
+            return
+        now_ns = self._clock_ns()
+        await in_thread(
+            self._store.write,
+            lambda x: configured_monitors.keep(x, self._configured, self._end(now_ns), now_ns),
+        )
+        self._has_kept_configured = True
+
+    def _end(self, now_ns: int) -> configured_monitors.End:
+        return lambda why: end_of(self._receivers, now_ns, why)
+
     async def _ask(self, ask: Callable[[MonitorTables], Any]) -> Any:
+        await self._keep_configured()
         return await in_thread(self._store.read, ask)
 
     async def _write(self, change: Callable[[MonitorTables], KeptMonitor]) -> KeptMonitor:
+        await self._keep_configured()
         kept = await in_thread(self._store.write, change)
         self._forget((kept.tenant, kept.id))
         return kept
@@ -419,7 +420,7 @@ class Monitors:
                 _log.error(
                     "monitors: %s; they try again", error, exc_info=not isinstance(error, _FAULTS)
                 )
-            await asyncio.sleep(every_s)
+            await looping.next_multiple(every_s)
 
 
 def _known(kept: KeptMonitor) -> Known:
@@ -445,7 +446,3 @@ def _same(kept: KeptMonitor, spec: MonitorSpec, monitor_id: str) -> Known:
             " content"
         )
     return known
-
-
-def _digest(spec: MonitorSpec) -> str | None:
-    return None if spec.watch is None else looking.digest(spec.watch)

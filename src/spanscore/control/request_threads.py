@@ -23,7 +23,7 @@ _AT_ONCE: Final = 6
 _AT_ONCE_OF_TENANT: Final = 4
 
 
-class _Asked(NamedTuple):
+class _Question(NamedTuple):
     future: "Future[Any]"
     ask: Callable[[], Any]
 
@@ -40,51 +40,51 @@ class TenantThreads:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="request")
         self._lock = threading.Lock()
-        self._waiting: dict[str, deque[_Asked]] = {}
+        self._waiting: dict[str, deque[_Question]] = {}
         self._running = Counter[str]()
 
     def submit(self, tenant: str, ask: Callable[[], Any]) -> "Future[Any]":
         """What `ask` returns, called for a tenant in one of the threads when it is its turn."""
-        asked = _Asked(Future(), ask)
+        question = _Question(Future(), ask)
         with self._lock:
-            self._waiting.setdefault(tenant, deque()).append(asked)
+            self._waiting.setdefault(tenant, deque()).append(question)
         self._threads.submit(self._work)
-        return asked.future
+        return question.future
 
     def _work(self) -> None:
         """Answer what waits, as long as something does that may be begun."""
         while (next_ := self._next()) is not None:
-            tenant, asked = next_
+            tenant, question = next_
             try:
-                _answer(asked)
+                _answer(question)
             finally:
                 with self._lock:
                     self._running[tenant] -= 1
                     self._running += Counter()  # without the tenants of which nothing is under way
 
-    def _next(self) -> tuple[str, _Asked] | None:
+    def _next(self) -> tuple[str, _Question] | None:
         with self._lock:
             free = [x for x in self._waiting if not x or self._running[x] < _AT_ONCE_OF_TENANT]
             if not free:
                 return None
             tenant = min(free, key=lambda x: self._running[x])
             queue = self._waiting.pop(tenant)
-            asked = queue.popleft()
+            question = queue.popleft()
             if queue:
                 self._waiting[tenant] = queue  # behind the others that wait
             self._running[tenant] += 1
-            return tenant, asked
+            return tenant, question
 
 
-def _answer(asked: _Asked) -> None:
-    if not asked.future.set_running_or_notify_cancel():
+def _answer(question: _Question) -> None:
+    if not question.future.set_running_or_notify_cancel():
         return
     try:
-        found = asked.ask()
+        found = question.ask()
     except BaseException as error:  # noqa: BLE001 - it is raised where the answer is waited for
-        asked.future.set_exception(error)
+        question.future.set_exception(error)
     else:
-        asked.future.set_result(found)
+        question.future.set_result(found)
 
 
 _threads = TenantThreads()
@@ -97,6 +97,6 @@ async def in_thread(
 
     As `asyncio.to_thread`, whose threads exporters and the ticks of monitors need.
     """
-    asked = partial(contextvars.copy_context().run, ask, *arguments, **options)
-    found: AnswerT = await asyncio.wrap_future(_threads.submit(answered_tenant.get(), asked))
+    question = partial(contextvars.copy_context().run, ask, *arguments, **options)
+    found: AnswerT = await asyncio.wrap_future(_threads.submit(answered_tenant.get(), question))
     return found

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spanscore.control.spec import RunSpec, kept
 from spanscore.errors import ExistsError, NotFoundError, StateError
+from spanscore.specs.runs import RunSpec, kept
 from spanscore.store.runs import Progress, Run, RunState, RunTables
 
 MAX_UNFINISHED = 1000

@@ -3,48 +3,39 @@ restart.
 """
 
 import asyncio
-import logging
 import secrets
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from spanscore.control import listing
+from spanscore.control.active_runs import ActiveRuns
 from spanscore.control.estimating import Estimated, Estimating
-from spanscore.control.loop_delay import LoopDelay
 from spanscore.control.measurer import Measurers
 from spanscore.control.request_threads import in_thread
 from spanscore.control.run_states import (
     before_retry,
     moved,
     not_found,
-    reason_of,
     refuse_too_many,
     same_run,
-    worked_off,
 )
-from spanscore.control.scoring_items import ItemScoring
 from spanscore.control.source_listing import stored
 from spanscore.control.sources import Sources
-from spanscore.control.spec import RunBudget, RunSpec, kept, whole
-from spanscore.control.target import read_spec
-from spanscore.control.turn_taking import TurnTaking
-from spanscore.control.working import Work
-from spanscore.errors import InputError, StateError
+from spanscore.errors import StateError
 from spanscore.evaluation.runs_config import Runs as Config
 from spanscore.model.score import ScopeKind
 from spanscore.model.trace import AgentTrace
 from spanscore.scoring import Scoring
+from spanscore.specs.runs import RunBudget, RunSpec, kept, whole
+from spanscore.specs.target import read_spec
 from spanscore.store.ordering import Order
 from spanscore.store.runs import (
     ENDED,
     NEWEST_FIRST,
     Item,
     ItemState,
-    OpenRun,
     Place,
     Progress,
     Run,
@@ -53,26 +44,7 @@ from spanscore.store.runs import (
 )
 from spanscore.store.store import Store
 
-_log = logging.getLogger(__name__)
-
 _ID_BYTES = 7  # a page token has it as a number of 64 bits
-
-_GRACE_S = 5.0
-"""How long what a judge was asked when a run was paused may take; then it is asked again when the
-run goes on.
-"""
-
-_LOOK_AGAIN_S = 5.0
-_EXPIRE_EVERY_NS = 60 * 10**9
-_ERASES: dict[RunState, bool] = {"DELETING": False, "ERASING": True}
-
-
-@dataclass(slots=True)
-class _Active:
-    tenant: str
-    work: Work
-    task: "asyncio.Task[None]"
-    gives_way: bool = False
 
 
 class Runs:
@@ -97,58 +69,33 @@ class Runs:
 
         While `is_busy` with what comes in, or the event loop is late, runs wait.
         """
-        self._config = config
         self._sources = sources or Sources({})
         self._measurers = measurers
-        self._scoring = scoring
         self._store = store
-        self._delay = LoopDelay()
-        self._is_busy = lambda: self._delay.is_long or is_busy()
         self._clock_ns = clock_ns
-        self._sleep = sleep
         self._estimating = Estimating(
             store, measurers, measurers.judge_config, self._sources, clock_ns
         )
-        self._active: dict[str, _Active] = {}
-        self._turn_taking = TurnTaking()
-        # the run that is being begun, unless it was ended meanwhile
-        self._beginning: str | None = None
-        self._news = asyncio.Event()
-        self._is_stopped = False
-        self._expire_at_ns = 0
+        self._active_runs = ActiveRuns(
+            config,
+            measurers,
+            scoring,
+            store,
+            sources=self._sources,
+            is_busy=is_busy,
+            clock_ns=clock_ns,
+            sleep=sleep,
+        )
 
     async def run(self) -> None:
         """Work off the runs that there are, and those that are created, until cancelled."""
-        try:
-            while True:
-                self._news.clear()
-                try:
-                    await self._take_up()
-                except Exception:  # noqa: BLE001 - runs can wait, the server cannot
-                    _log.exception("evaluation runs cannot be taken up now")
-                try:
-                    async with asyncio.timeout(_LOOK_AGAIN_S):
-                        await self._news.wait()
-                except TimeoutError:
-                    pass
-        finally:
-            tasks = [x.task for x in self._active.values()]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await self._active_runs.run()
 
     async def stop(self) -> None:
         """Take up nothing more, and wait some seconds for what is under way; the next start goes on
         with the rest.
         """
-        self._is_stopped = True
-        for active in self._active.values():
-            active.work.end()
-        tasks = [x.task for x in self._active.values()]
-        if tasks:
-            _, late = await asyncio.wait(tasks, timeout=_GRACE_S)
-            for task in late:
-                task.cancel()
+        await self._active_runs.stop()
 
     async def create(self, tenant: str, spec: RunSpec, request_id: str | None = None) -> Run:
         """Keep a new run, which begins when it is its turn.
@@ -177,7 +124,7 @@ class Runs:
             return run
 
         created: Run = await self._once(self._store.write_runs, create)
-        self._news.set()
+        self._active_runs.look_again()
         return same_run(created, spec)
 
     def starting(
@@ -212,10 +159,16 @@ class Runs:
         """Raise InputError where a run cannot be created: of what it measures, or of the ids that
         it names.
         """
+        self.refuse_impossible(tenant, spec)
+        await self._once(listing.refuse_unknown, self._store, tenant, spec.target)
+
+    def refuse_impossible(self, tenant: str, spec: RunSpec) -> None:
+        """Raise InputError where no such run can be as the server is configured, whatever is
+        stored.
+        """
         self._measurers.refuse_above(spec.budget)
         self._measurers.of(spec)
         self._sources.require(tenant, spec.target)
-        await self._once(listing.refuse_unknown, self._store, tenant, spec.target)
 
     def refuse_unmeasured(self, metric: str, scope: ScopeKind, spec: RunSpec | None) -> None:
         """Raise InputError where `spec` gives no scores of a metric; None: where there is no such
@@ -238,11 +191,11 @@ class Runs:
 
     def look_again(self) -> None:
         """Take up what somebody else has written of runs."""
-        self._news.set()
+        self._active_runs.look_again()
 
     def give_up(self, run_id: str) -> None:
         """End the work on a run that somebody else has cancelled in the store."""
-        self._end(run_id, grace_s=0.0)
+        self._active_runs.end(run_id, grace_s=0.0)
 
     async def import_traces(self, tenant: str, traces: Sequence[AgentTrace]) -> list[AgentTrace]:
         """Store traces that were rebuilt elsewhere for runs to evaluate; returns them as this
@@ -315,10 +268,7 @@ class Runs:
         """How many seconds a run will still take; None where it is not worked on, or nothing is
         known of it yet.
         """
-        active = self._active.get(run.id)
-        if active is None or run.progress.cursor is not None:
-            return None
-        return active.work.rate.eta_s(run.progress.left)
+        return self._active_runs.eta_s(run)
 
     async def pause(self, tenant: str, run_id: str) -> Run:
         """Stop a run for now; within seconds nothing more is asked.
@@ -326,7 +276,7 @@ class Runs:
         Raises NotFoundError, StateError.
         """
         run = await self._move(tenant, run_id, ("PENDING", "RUNNING"), "PAUSED", "paused")
-        self._end(run_id)
+        self._active_runs.end(run_id)
         return run
 
     async def resume(self, tenant: str, run_id: str) -> Run:
@@ -338,7 +288,7 @@ class Runs:
             return tables.change(run_id, self._clock_ns(), lambda _: run) or run
 
         changed: Run = await self._once(self._store.write_runs, resume)
-        self._news.set()
+        self._active_runs.look_again()
         return changed
 
     async def cancel(self, tenant: str, run_id: str) -> Run:
@@ -346,7 +296,7 @@ class Runs:
         run = await self._move(
             tenant, run_id, ("PENDING", "RUNNING", "PAUSED"), "CANCELLED", "cancelled"
         )
-        self._end(run_id, grace_s=0.0)
+        self._active_runs.end(run_id, grace_s=0.0)
         return run
 
     async def retry(self, tenant: str, run_id: str, budget: RunBudget | None = None) -> Run:
@@ -374,7 +324,7 @@ class Runs:
             return tables.change(run_id, self._clock_ns(), lambda _: run) or run
 
         changed: Run = await self._once(self._store.write_runs, retry)
-        self._news.set()
+        self._active_runs.look_again()
         return changed
 
     async def delete(self, tenant: str, run_id: str, *, with_scores: bool) -> None:
@@ -384,28 +334,9 @@ class Runs:
         """
         state: RunState = "ERASING" if with_scores else "DELETING"
         await self._move(tenant, run_id, (*ENDED, "PENDING", "RUNNING", "PAUSED"), state, "deleted")
-        self._end(run_id, grace_s=0.0)
-        if (active := self._active.get(run_id)) is not None:
-            await asyncio.wait([active.task])
-        await self._delete(run_id, with_scores=with_scores, ask=self._once)
-
-    async def _expire(self) -> None:
-        """Have runs be deleted that ended long ago."""
-        now_ns, bounds = self._clock_ns(), self._config.retention
-        if now_ns < self._expire_at_ns:
-            return
-        before_ns = None if bounds.max_age is None else now_ns - bounds.max_age
-        to: RunState = "ERASING" if bounds.delete_scores else "DELETING"
-        expired: list[str] = await self._ask(
-            self._store.write_runs,
-            lambda x: x.expire(before_ns=before_ns, max_count=bounds.max_runs, to=to),
-        )
-        if expired:
-            _log.info(
-                "%d evaluation runs are deleted: evaluation.runs.retention keeps no more",
-                len(expired),
-            )
-        self._expire_at_ns = now_ns + _EXPIRE_EVERY_NS
+        self._active_runs.end(run_id, grace_s=0.0)
+        await self._active_runs.ended(run_id)
+        await self._active_runs.delete(run_id, with_scores=with_scores, ask=self._once)
 
     def _new(
         self,
@@ -423,148 +354,6 @@ class Runs:
             id_, tenant, "PENDING", new.spec, now_ns, now_ns, progress, request_id=request_id
         ), new.ids
 
-    async def _take_up(self) -> None:
-        await self._expire()
-        unfinished: list[OpenRun] = await self._ask(self._store.read_runs, lambda x: x.unfinished())
-        idle = [x for x in unfinished if x.id not in self._active]
-        waiting = [x for x in idle if x.state not in _ERASES]
-        self._give_way({x.tenant for x in waiting})
-        while waiting and len(self._active) < self._config.at_once and not self._is_stopped:
-            run = self._turn_taking.next(waiting, Counter(x.tenant for x in self._active.values()))
-            waiting.remove(run)
-            await self._take_up_one(run, self._begin(run.id))
-        for run in idle:
-            if run.state in _ERASES and not self._is_stopped:
-                await self._take_up_one(run, self._delete(run.id, with_scores=_ERASES[run.state]))
-
-    def _give_way(self, waiting: Collection[str]) -> None:
-        """Where all places are taken and a tenant has none, have one that has several free its
-        newest run's place.
-
-        What is under way of that run is finished first: its judge is paid already. Then the run
-        waits for its turn again, and goes on.
-        """
-        counts = Counter(x.tenant for x in self._active.values())
-        if len(self._active) < self._config.at_once or any(
-            x.gives_way for x in self._active.values()
-        ):
-            return
-        [(tenant, most)] = counts.most_common(1)
-        if most > 1 and not counts.keys() >= set(waiting):
-            run_id, active = next(
-                x for x in reversed(self._active.items()) if x[1].tenant == tenant
-            )
-            active.gives_way = True
-            _log.info("run %s gives way to a run of another tenant", run_id)
-            active.work.end()
-
-    async def _take_up_one(self, run: OpenRun, work: Awaitable[None]) -> None:
-        try:
-            await work
-        except Exception:  # noqa: BLE001 - one run must not keep the later ones waiting
-            _log.exception("run %s cannot be taken up now", run.id)
-
-    async def _begin(self, run_id: str) -> None:
-        now_ns = self._clock_ns()
-        self._beginning = run_id
-
-        def started(tables: RunTables) -> Run | None:
-            def start(current: Run) -> Run:
-                if current.state not in {"PENDING", "RUNNING"}:
-                    return current
-                first_ns = current.progress.started_ns or now_ns
-                return replace(
-                    current,
-                    state="RUNNING",
-                    progress=replace(current.progress, started_ns=first_ns),
-                )
-
-            return tables.change(run_id, now_ns, start)
-
-        begun: Run | None = await self._ask(self._store.write_runs, started)
-        if begun is None or begun.state != "RUNNING":
-            return
-        ids: str = await self._ask(self._store.read_runs, lambda x: x.ids(run_id))
-        if self._beginning != run_id:
-            return
-        try:
-            spec = whole(begun.spec, ids)
-            measurer = self._measurers.of(spec, begun.progress.spent)
-        except InputError as error:  # the configuration has changed since it was created
-            await self._fail(begun, str(error))
-            return
-        except Exception as error:  # noqa: BLE001 - such as an option that a metric of a user's own cannot take
-            _log.exception("run %s cannot begin", begun.id)
-            await self._fail(begun, f"{type(error).__name__}: {error}")
-            return
-        work = Work(
-            begun,
-            spec,
-            lambda listed: ItemScoring(listed, spec, measurer, self._scoring, self._store),
-            self._scoring,
-            self._store,
-            sources=self._sources,
-            max_from_source=self._config.max_from_source,
-            looks_back=measurer.engine.looks_back,
-            at_once=self._config.max_concurrent,
-            is_busy=self._is_busy,
-            booked=lambda: measurer.booked,
-            clock_ns=self._clock_ns,
-            sleep=self._sleep,
-        )
-        _log.info(
-            "run %s is worked on: %d of %d done",
-            begun.id,
-            worked_off(begun.progress),
-            begun.progress.items,
-        )
-        task = asyncio.create_task(self._work_off(begun, work))
-        self._active[begun.id] = _Active(begun.tenant, work, task)
-
-    async def _work_off(self, run: Run, work: Work) -> None:
-        try:
-            async with self._delay.watched():
-                state = await work.run()
-            if state is not None:
-                _log.info("run %s: %s", run.id, state.lower())
-        except InputError as error:
-            _log.error("run %s cannot go on: %s", run.id, error)
-            await self._fail(run, str(error))
-        except Exception as error:  # noqa: BLE001 - one run must not stop the others, nor itself at every start
-            _log.exception("run %s cannot go on", run.id)
-            await self._fail(run, reason_of(error))
-        finally:
-            await self._book(run.id, work)
-            self._active.pop(run.id, None)
-            self._news.set()
-
-    async def _book(self, run_id: str, work: Work) -> None:
-        """Keep what the calls may have cost that were given up, for when the run goes on."""
-        try:
-            await work.book()
-        except Exception:  # noqa: BLE001 - the run ends all the same
-            _log.exception("run %s: what its last calls may have cost cannot be stored", run_id)
-
-    async def _fail(self, run: Run, reason: str) -> None:
-        def fail(current: Run) -> Run:
-            if current.state != "RUNNING":
-                return current
-            return replace(
-                current,
-                state="FAILED",
-                progress=replace(current.progress, ended_ns=self._clock_ns(), reason=reason),
-            )
-
-        await self._ask(self._store.write_runs, lambda x: x.change(run.id, self._clock_ns(), fail))
-
-    def _end(self, run_id: str, grace_s: float = _GRACE_S) -> None:
-        """Take up nothing more of a run; after `grace_s` what is under way is given up too."""
-        if self._beginning == run_id:
-            self._beginning = None
-        if (active := self._active.get(run_id)) is not None:
-            active.work.end()
-            asyncio.get_running_loop().call_later(grace_s, active.task.cancel)
-
     async def _move(
         self, tenant: str, run_id: str, of: Sequence[RunState], to: RunState, done: str
     ) -> Run:
@@ -577,23 +366,9 @@ class Runs:
         changed: Run = await self._once(self._store.write_runs, move)
         return changed
 
-    async def _delete(
-        self, run_id: str, *, with_scores: bool, ask: Callable[..., Awaitable[Any]] | None = None
-    ) -> None:
-        """Delete what is left of a run, step by step, so that what comes in is committed in
-        between.
-        """
-        delete = partial(self._store.delete_run_step, run_id, with_scores=with_scores)
-        while not await (ask or self._ask)(delete):
-            pass
-
     async def _once(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What the store answers to who waits for it.
 
         Raises RetryableError where it cannot be used now.
         """
         return await in_thread(ask, *arguments, **options)
-
-    async def _ask(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """What the store answers, however long it takes."""
-        return await self._scoring.patiently(ask, *arguments, **options)

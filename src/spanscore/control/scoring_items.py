@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from spanscore.control.measurer import Measurer
-from spanscore.control.spec import RunSpec
 from spanscore.evaluation import MAX_EARLIER_BYTES, MAX_EARLIER_TURNS, Overrides
 from spanscore.evaluation.placing import superseding
 from spanscore.evaluation.unanswered import cause_of
@@ -17,6 +16,7 @@ from spanscore.metrics import SessionMetric
 from spanscore.model.score import Evaluation, Failure, JudgeUsage, Score, Skip
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.scoring import Scoring
+from spanscore.specs.runs import RunSpec
 from spanscore.store.runs import Finished, Item, Run, Tallied
 from spanscore.store.store import Store
 from spanscore.store.writing import NO_TEXT, key
@@ -62,7 +62,7 @@ class ItemScoring:
     async def _trace(self, item: Item) -> Worked:
         trace = await self._of_store(self._store.trace, item.subject_id)
         if trace is None:
-            return _gone(item)
+            return _no_longer_stored(item)
         before = await self._before(item, trace_id=trace.id)
         overrides = self._of_failed(before) if item.tries else self._measurer.overrides
         earlier = await self._earlier(trace)
@@ -78,7 +78,7 @@ class ItemScoring:
     async def _session(self, item: Item) -> Worked:
         stored = await self._of_store(self._store.sessions, [item.subject_id])
         if not stored:
-            return _gone(item)
+            return _no_longer_stored(item)
         session = stored[0].session
         before = _own(session, await self._before(item, session_id=item.subject_id))
         engine, external = self._measurer.engine, []
@@ -162,12 +162,12 @@ def tallied(found: Iterable[Evaluation]) -> Tallied:
     """How many of these are scores, and why the others are none."""
     kinds: dict[type, Counter[str]] = {Skip: Counter(), Failure: Counter()}
     scored = 0
-    for x in found:
-        match x.outcome:
+    for evaluation in found:
+        match evaluation.outcome:
             case Skip(cause=cause):
-                kinds[Skip][f"{x.metric}\t{cause}"] += 1
+                kinds[Skip][f"{evaluation.metric}\t{cause}"] += 1
             case Failure(type=error):
-                kinds[Failure][f"{x.metric}\t{error}"] += 1
+                kinds[Failure][f"{evaluation.metric}\t{error}"] += 1
             case Score():
                 scored += 1
     return Tallied(scored, dict(kinds[Skip]), dict(kinds[Failure]))
@@ -184,7 +184,7 @@ def _text(error: str) -> str:
     return NO_TEXT.sub("", error)[:_MAX_ERROR]
 
 
-def _gone(item: Item) -> Worked:
+def _no_longer_stored(item: Item) -> Worked:
     tally = Tallied(skipped={"\tnot_stored": 1})
     return Worked(
         [], Finished(item.subject_id, "GONE", "it is no longer stored", tally, JudgeUsage())
@@ -197,11 +197,11 @@ def _with_skipped(worked: Worked, metric: str, cause: str) -> Worked:
     return worked._replace(finished=finished._replace(scores=scores))
 
 
-def _has_failed(x: Evaluation) -> bool:
+def _has_failed(evaluation: Evaluation) -> bool:
     """Whether there is no score for a reason that may pass, such as a spent budget, or for an
     error.
     """
-    return x.status == "failed" or cause_of(x) is not None
+    return evaluation.status == "failed" or cause_of(evaluation) is not None
 
 
 def _own(session: Session, found: Iterable[Evaluation]) -> list[Evaluation]:
@@ -219,7 +219,7 @@ def _own(session: Session, found: Iterable[Evaluation]) -> list[Evaluation]:
 def _signals(before: Iterable[Evaluation]) -> Mapping[str, Mapping[str, Evaluation]]:
     """What the run measured of a session's traces, by trace and metric, but for what failed."""
     found: dict[str, dict[str, Evaluation]] = {}
-    for x in before:
-        if x.scope == "trace" and not _has_failed(x):
-            found.setdefault(x.subject_id, {})[x.metric] = x
+    for evaluation in before:
+        if evaluation.scope == "trace" and not _has_failed(evaluation):
+            found.setdefault(evaluation.subject_id, {})[evaluation.metric] = evaluation
     return found

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from spanscore.control import listing
 from spanscore.control.listing import Page
 from spanscore.control.sources import Reading, Sources
-from spanscore.control.target import TargetSpec, TraceFilter
 from spanscore.errors import InputError, RetryableError
 from spanscore.model.trace import AgentTrace
 from spanscore.offline.sessions import SessionTurns
 from spanscore.scoring import Scoring
+from spanscore.specs.target import TargetSpec, TraceFilter
 from spanscore.store import records
 from spanscore.store.runs import Run
 from spanscore.store.store import Store, StoredTrace

@@ -5,16 +5,15 @@ names, no others.
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from spanscore.control.target import TargetSpec, TraceFilter
 from spanscore.errors import ConfigError, FieldError, InputError
 from spanscore.evaluation.runs_config import RunSource
 from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.session_scope import DEFAULT_SCOPE, in_scope
 from spanscore.model.trace import AgentTrace
-from spanscore.offline.stored import stored_windows
 from spanscore.sources import Location, Query, is_url, parse
 from spanscore.sources.loading import Stopped
 from spanscore.span_attributes import SpanAttributes
+from spanscore.specs.target import TargetSpec, TraceFilter
 
 _BATCH = 200
 _SHOWN = 5
@@ -56,9 +55,9 @@ class Sources:
         Raises FieldError as `require` does.
         """
         location = parse(self._source(tenant, target.source or "").url, now_ns=lambda: now_ns)
-        asked = replace(location, query=_query(location, target, now_ns))
+        wanted = replace(location, query=_query(location, target, now_ns))
         return Reading(
-            asked, lambda traces: self.owned(tenant, traces), self._attributes, self._stitch_off
+            wanted, lambda traces: self.owned(tenant, traces), self._attributes, self._stitch_off
         )
 
     def owned(self, tenant: str, traces: Iterable[AgentTrace]) -> list[AgentTrace]:
@@ -117,6 +116,10 @@ class Reading:
         Raises InputError where the source cannot be read, RetryableError where it cannot be reached
         now.
         """
+        from spanscore.offline.stored import (  # noqa: PLC0415 - and all that reads traces: few servers have sources
+            stored_windows,
+        )
+
         noting = SpanAttributes(self._attributes)
         windows = stored_windows(
             self._location,
@@ -186,10 +189,13 @@ def _of_spans(base: Query, wanted: TraceFilter) -> tuple[str | None, Mapping[str
 
 
 def _named(location: Location, target: TargetSpec) -> tuple[str, ...]:
-    own, asked = location.query.trace_ids, tuple(dict.fromkeys(x.lower() for x in target.trace_ids))
-    if not own or not asked:
-        return own or asked
-    both = tuple(x for x in asked if x in own)
+    own, wanted = (
+        location.query.trace_ids,
+        tuple(dict.fromkeys(x.lower() for x in target.trace_ids)),
+    )
+    if not own or not wanted:
+        return own or wanted
+    both = tuple(x for x in wanted if x in own)
     if not both:
         raise InputError(f"{location}: none of the trace_ids is one of those that it has")
     return both

@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from spanscore.control import looking
-from spanscore.control.monitor_spec import MonitorRun, MonitorSpec
 from spanscore.control.runs import Runs
 from spanscore.errors import InputError, PermanentError, RetryableError, StateError
 from spanscore.monitoring.alerts import Origin, moment
 from spanscore.monitoring.config import Watch
+from spanscore.specs.monitors import MonitorRun, MonitorSpec
 from spanscore.store.monitor_scores import SettledSession, Wanted, last_seq
 from spanscore.store.monitor_tables import KeptMonitor, MonitorTables, Tick, TickCause, TickFacts
 from spanscore.store.monitors import Advance, Advanced, Former, MonitorStore
@@ -34,13 +34,13 @@ _Start: TypeAlias = Callable[[RunTables, "tuple[int, int] | None"], Run]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A monitor; `kept` is None for one of the configuration."""
+    """A monitor, and as what it is kept."""
 
     tenant: str
     id: str
     spec: MonitorSpec
     is_paused: bool
-    kept: KeptMonitor | None = None
+    kept: KeptMonitor
 
     @property
     def key(self) -> Key:
@@ -103,7 +103,7 @@ class Ticking:
         except Exception as error:  # noqa: BLE001 - a metric that is a plugin may raise anything
             report(known.tenant, known.id, error)
             made = await asyncio.to_thread(
-                self._keep_failed, known, tick, f"it cannot tick: {_reason(error)}"
+                self._keep_failed, tick, f"it cannot tick: {_reason(error)}"
             )
         self._count(made)
         return made
@@ -142,15 +142,14 @@ class Ticking:
         else:
             self._meter.add(declared.MONITOR_TICKS, outcome="failed")
 
-    def _keep_failed(self, known: Known, tick: Tick, reason: str) -> Tick | None:
+    def _keep_failed(self, tick: Tick, reason: str) -> Tick | None:
         """Keep a tick that could not be made; None where it was made, or the monitor is gone or
         paused.
         """
         made = tick.ended("failed", tick.looked_ns, reason)
 
         def keep(tables: MonitorTables) -> Tick | None:
-            may_tick = known.kept is None or tables.may_tick(made)
-            return made if may_tick and tables.add_tick(made) else None
+            return made if tables.may_tick(made) and tables.add_tick(made) else None
 
         return self._store.write(keep)
 
@@ -159,10 +158,10 @@ class Ticking:
         unchanged, impossible = False, None
         try:
             starting = await self._starting(known, run, tick)
-            is_asked = tick.facts.cause == "manual"
+            is_manual = tick.facts.cause == "manual"
             unchanged = (
                 run.only_if_changed
-                and not is_asked
+                and not is_manual
                 and not await self._has_changed(known, run, starting)
             )
         except InputError as error:  # the configuration has changed since the monitor was created
@@ -184,7 +183,7 @@ class Ticking:
             return made
 
         made = await asyncio.to_thread(self._store.write, make)
-        self._tell(starting)
+        self._apply(starting)
         return made
 
     def _decided(
@@ -273,7 +272,7 @@ class Ticking:
             tables.change_tick(self._started(tables, kept, run, tick, starting))
 
         await asyncio.to_thread(self._store.write, start)
-        self._tell(starting)
+        self._apply(starting)
 
     async def _follow_run(self, known: Known, tick: Tick) -> None:
         """Look at the scores of a tick's run, where that has ended."""
@@ -300,8 +299,8 @@ class Ticking:
         wanted = Wanted(watched.metric, watched.scope, partial(looking.value_of, watched))
         settled_ns = tick.looked_ns - watched.settle_after
         advance = self._advance(known, watched, tick.looked_ns)
-        digest, is_kept = looking.digest(watched), known.kept is not None
-        return self._store.look(tick, wanted, settled_ns, digest, advance, is_kept=is_kept)
+        digest = looking.digest(watched, of_runs=False)
+        return self._store.look(tick, wanted, settled_ns, digest, advance)
 
     def _assess(self, known: Known, watched: Watch, tick: Tick, reason: str | None) -> None:
         run = tick.run or ""
@@ -310,7 +309,8 @@ class Ticking:
         )
         now_ns = self._clock_ns()
         advance = self._advance(known, watched, now_ns, run)
-        self._store.assess(tick, now_ns, wanted, looking.digest(watched), advance, reason)
+        digest = looking.digest(watched, of_runs=True)
+        self._store.assess(tick, now_ns, wanted, digest, advance, reason)
 
     def _advance(
         self, known: Known, watched: Watch, now_ns: int, run: str | None = None
@@ -363,7 +363,7 @@ class Ticking:
             return True
         return await self._runs.has_changed(known.tenant, run.run_spec(""), kept.until_row)
 
-    def _tell(self, starting: _Starting | None) -> None:
+    def _apply(self, starting: _Starting | None) -> None:
         """Have the runs go on as was written."""
         if starting is None:
             return

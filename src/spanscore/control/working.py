@@ -14,8 +14,8 @@ from spanscore.control import listing
 from spanscore.control.scoring_items import ItemScoring, Worked, failed
 from spanscore.control.source_listing import SourceListing
 from spanscore.control.sources import Sources
-from spanscore.control.spec import RunSpec
 from spanscore.scoring import Scoring
+from spanscore.specs.runs import RunSpec
 from spanscore.store.runs import Booked, Item, Run, RunState
 from spanscore.store.store import Store
 
@@ -73,7 +73,7 @@ class Work:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         """`items_of` gives what evaluates the items of a run that was listed, `booked` what of its
-        budget is booked.
+        budget is booked, also in other threads.
 
         While `is_busy`, an item waits before it is taken up, for a second at most.
         """
@@ -87,7 +87,6 @@ class Work:
         self._at_once = at_once
         self._is_busy = is_busy
         self._booked = booked
-        self._booked_before: Booked | None = run.progress.booked
         self._clock_ns = clock_ns
         self._sleep = sleep
         self._is_ending = False
@@ -220,23 +219,23 @@ class Work:
             await self._commit_all([failed(item, error)])
 
     async def _commit_all(self, worked: Sequence[Worked]) -> None:
-        finished, booked = [x.finished for x in worked], self._booked()
+        finished = [x.finished for x in worked]
         await self._scoring.commit(
             [],
             [evaluation for x in worked for evaluation in x.evaluations],
-            also=lambda tables: tables.finish(self._run_id, finished, self._clock_ns(), booked),
+            also=lambda tables: tables.finish(
+                self._run_id, finished, self._clock_ns(), self._booked
+            ),
         )
-        self._booked_before = booked
 
     async def book(self) -> None:
         """Write what of the budget is booked where a call was paid of which nothing was committed,
         or given up.
         """
-        booked = self._booked()
-        if booked is not None and booked != self._booked_before:
+        if self._booked() is not None:
             await self._scoring.patiently(
                 self._store.write_runs,
-                lambda tables: tables.finish(self._run_id, (), self._clock_ns(), booked),
+                lambda tables: tables.finish(self._run_id, (), self._clock_ns(), self._booked),
             )
 
     async def _end_state(self) -> RunState | None:

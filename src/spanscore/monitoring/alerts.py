@@ -69,29 +69,29 @@ def ended(alert: Mapping[str, Any], why: str, now_ns: int) -> dict[str, Any]:
 
 
 def for_alertmanager(
-    told: Mapping[str, Any], now_ns: int, lasts_ns: int, url: str | None
+    change: Mapping[str, Any], now_ns: int, lasts_ns: int, url: str | None
 ) -> list[dict[str, Any]]:
     """The body of POST /api/v2/alerts.
 
     One that fires ends by itself after `lasts_ns`, unless it is sent again.
     """
-    own = {"alertname": ALERT_NAME, "monitor": told["monitor"], "metric": told["metric"]}
-    given = {"service": told["service"], "agent": told["agent"], "tenant": told.get("tenant")}
+    own = {"alertname": ALERT_NAME, "monitor": change["monitor"], "metric": change["metric"]}
+    given = {"service": change["service"], "agent": change["agent"], "tenant": change.get("tenant")}
     labels = {
-        **told["labels"],
+        **change["labels"],
         **own,
         **{name: value for name, value in given.items() if value is not None},
     }
-    ends = moment(now_ns + lasts_ns) if told["status"] == "firing" else told["changed_at"]
+    ends = moment(now_ns + lasts_ns) if change["status"] == "firing" else change["changed_at"]
     description = (
-        f"Evidence that the mean is below {told['floor']:g}: it was {told['mean']:g} over the last"
-        f" {told['sessions']} sessions when the alert began. The chance that this monitor ever"
-        f" raises a false alert is {told['alpha']:g}."
+        f"Evidence that the mean is below {change['floor']:g}: it was {change['mean']:g} over the"
+        f" last {change['sessions']} sessions when the alert began. The chance that this monitor"
+        f" ever raises a false alert is {change['alpha']:g}."
     )
     alert = {
         "labels": labels,
-        "annotations": {"summary": told["summary"], "description": description},
-        "startsAt": told["began_at"],
+        "annotations": {"summary": change["summary"], "description": description},
+        "startsAt": change["began_at"],
         "endsAt": ends,
     }
     return [alert if url is None else {**alert, "generatorURL": url}]

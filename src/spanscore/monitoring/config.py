@@ -1,22 +1,15 @@
-"""What can be configured about a monitor."""
+"""What a monitor watches, and when it looks."""
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from spanscore.model import tenant
 from spanscore.model.options import Options
 from spanscore.model.quantity import Duration, duration_ns
 from spanscore.monitoring.schedule import Schedule, check_cron, zone_of
 
 _Name = Annotated[str, Field(min_length=1, max_length=256)]
 _LONGEST_NS = duration_ns("400d")
-
-
-def _refuse_no_tenant(name: str) -> str:
-    if name and (problem := tenant.problem(name)) is not None:
-        raise ValueError(problem)
-    return name
 
 
 class Reference(Options):
@@ -29,10 +22,10 @@ class Reference(Options):
     """How much lower the mean may be without an alert, on the scale 0..1."""
 
 
-class Watch(Options):
-    """One metric, of which an alert is raised when it falls."""
+class Watching(Options):
+    """What is watched, where something is: a metric, of which an alert is raised when it falls."""
 
-    metric: _Name
+    metric: _Name | None = None
     """The metric whose scores are watched."""
 
     scope: Literal["trace", "session"] = "trace"
@@ -90,6 +83,13 @@ class Watch(Options):
         return None if self.floor is not None else self.reference or Reference()
 
 
+class Watch(Watching):
+    """One metric, of which an alert is raised when it falls."""
+
+    metric: _Name
+    """The metric whose scores are watched."""
+
+
 class Times(Options):
     """When a monitor looks."""
 
@@ -135,13 +135,3 @@ class Times(Options):
         return Schedule(
             name, cron=self.cron, time_zone=self.time_zone, every_ns=every_ns, jitter_ns=self.jitter
         )
-
-
-class Monitor(Times, Watch):
-    """One metric, watched as its scores are made, with an alert when it falls."""
-
-    tenant: Annotated[str, AfterValidator(_refuse_no_tenant)] = ""
-    """Whose scores are watched, and who sees the monitor, where there are tenants (`tenancy`)."""
-
-    paused: bool = False
-    """Whether not to look; scores that come meanwhile are counted at the first look after it."""

@@ -104,10 +104,10 @@ def check_cron(cron: str) -> None:
         raise ValueError(f"cron {cron!r}: there is no such time")
 
 
-def seconds_apart(cron: str) -> int:
+def interval_s(cron: str) -> int:
     """How many seconds there are at least between two times of an expression.
 
-    >>> seconds_apart("*/15 * * * * *"), seconds_apart("0 3 * * *")
+    >>> interval_s("*/15 * * * * *"), interval_s("0 3 * * *")
     (15, 60)
     """
     seconds = sorted(_parsed(cron, datetime.fromtimestamp(0, UTC)).seconds)

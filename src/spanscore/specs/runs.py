@@ -6,7 +6,7 @@ from typing import Annotated, Final, NamedTuple
 
 from pydantic import Field
 
-from spanscore.control.target import MeasureSpec, Spec, TargetSpec, read_spec
+from spanscore.specs.target import MeasureSpec, Spec, TargetSpec, read_spec
 
 _IDS: Final = {"trace_ids", "session_ids"}
 

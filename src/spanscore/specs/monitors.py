@@ -1,15 +1,23 @@
-"""What a monitor is asked to do: which metric to watch, which runs to start, and when."""
+"""What a monitor is asked to do, through the API or by the configuration: which metric to watch,
+which runs to start, and when.
+"""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from spanscore.control.spec import RunBudget, RunSpec
-from spanscore.control.target import MeasureSpec, Spec, TargetSpec, TraceFilter
+from spanscore.model import tenant
 from spanscore.model.quantity import Duration, duration_ns
-from spanscore.monitoring.config import Monitor, Times, Watch
+from spanscore.monitoring.config import Times, Watch, Watching
+from spanscore.specs.runs import RunBudget, RunSpec
+from spanscore.specs.target import MeasureSpec, Spec, TargetSpec, TraceFilter
 
 MAX_IDS = 1000
+
+LATER_SCORES: Final = (
+    "a trace that is scored after a tick would be in no run: give look_back or everything beside it"
+)
+"""Why a condition over scores needs a window."""
 
 
 class MonitorRun(Spec):
@@ -124,7 +132,50 @@ class MonitorSpec(Spec):
             )
         return self
 
-    @classmethod
-    def configured(cls, monitor: Monitor) -> "MonitorSpec":
-        """A monitor of the configuration file."""
-        return cls(watch=monitor, schedule=monitor)
+
+def _refuse_no_tenant(name: str) -> str:
+    if name and (problem := tenant.problem(name)) is not None:
+        raise ValueError(problem)
+    return name
+
+
+class Monitor(Times, Watching):
+    """A monitor of the configuration.
+
+    It watches one metric, as its scores are made or in those of the runs that it starts, and raises
+    an alert when it falls; or it only starts runs.
+    """
+
+    run: MonitorRun | None = None
+    """The evaluation run that each tick starts. Not set: `metric` is watched as its scores are
+    made.
+    """
+
+    tenant: Annotated[str, AfterValidator(_refuse_no_tenant)] = ""
+    """Whose scores are watched, and who sees the monitor, where there are tenants (`tenancy`)."""
+
+    paused: bool = False
+    """Whether not to tick; what comes meanwhile belongs to the first tick after it."""
+
+    @model_validator(mode="after")
+    def _does_something(self) -> Self:
+        if self.metric is None:
+            given = sorted(self.model_fields_set & (Watch.model_fields.keys() - {"metric"}))
+            if given:
+                raise ValueError(f"{given[0]} is of a metric that is watched: give metric")
+            if self.run is None:
+                raise ValueError("give metric, which is watched, or run, or both")
+        if self.run is not None and self.run.misses_later_scores:
+            raise ValueError(f"run.target.where: {LATER_SCORES}")
+        return self
+
+    @property
+    def spec(self) -> MonitorSpec:
+        """The same as through the API."""
+        watched = {name: getattr(self, name) for name in Watch.model_fields}
+        times = {name: getattr(self, name) for name in Times.model_fields}
+        return MonitorSpec(
+            watch=None if self.metric is None else Watch.model_construct(**watched),
+            schedule=Times.model_construct(**times),
+            run=self.run,
+        )

@@ -2,10 +2,10 @@
 
 import pytest
 
-from spanscore.control.target import MeasureSpec, Sampling, TargetSpec, TraceFilter, read_spec
 from spanscore.errors import InputError
 from spanscore.model.headers import with_headers
 from spanscore.model.trace import Target, Usage
+from spanscore.specs.target import MeasureSpec, Sampling, TargetSpec, TraceFilter, read_spec
 from spanscore.testing.traces import agent_trace, tool_call
 
 RESOURCE = {

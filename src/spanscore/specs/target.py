@@ -25,8 +25,6 @@ from spanscore.model.headers import without_headers
 from spanscore.model.options import Options
 from spanscore.model.score import ScopeKind
 from spanscore.model.trace import AgentTrace
-from spanscore.store.fields import TRACE_FIELDS
-from spanscore.store.session_listing import SESSION_FIELDS
 
 SpecT = TypeVar("SpecT", bound=BaseModel)
 
@@ -297,11 +295,21 @@ def _faults(error: ValidationError) -> Iterator[FieldError]:
 
 def _condition(where: str, scope: ScopeKind) -> Filter[Any] | None:
     """Raises ValueError where it is wrong."""
-    fields: Fields[Any] = SESSION_FIELDS if scope == "session" else TRACE_FIELDS
+    if not where.strip():
+        return None
+    fields: Fields[Any] = _fields(scope)
     try:
         return parse(where, fields)
     except InputError as error:
         raise ValueError(str(error).removeprefix("filter: ")) from None
+
+
+def _fields(scope: ScopeKind) -> Fields[Any]:
+    """What a filter can name; imported here, since only few configurations have such a filter."""
+    from spanscore.store.fields import TRACE_FIELDS  # noqa: PLC0415 - it loads SQLAlchemy
+    from spanscore.store.session_listing import SESSION_FIELDS  # noqa: PLC0415 - as above
+
+    return SESSION_FIELDS if scope == "session" else TRACE_FIELDS
 
 
 def _has_error(trace: AgentTrace) -> bool:

@@ -1,0 +1,310 @@
+"""The evaluation runs that are worked on: taken up in turn, a few at a time, and deleted step by
+step; through any restart.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from spanscore.control.loop_delay import LoopDelay
+from spanscore.control.measurer import Measurers
+from spanscore.control.run_states import reason_of, worked_off
+from spanscore.control.scoring_items import ItemScoring
+from spanscore.control.sources import Sources
+from spanscore.control.turn_taking import TurnTaking
+from spanscore.control.working import Work
+from spanscore.errors import InputError
+from spanscore.evaluation.runs_config import Runs as Config
+from spanscore.scoring import Scoring
+from spanscore.specs.runs import whole
+from spanscore.store.runs import Booked, OpenRun, Run, RunState, RunTables
+from spanscore.store.store import Store
+
+_log = logging.getLogger(__name__)
+
+_GRACE_S = 5.0
+"""How long what a judge was asked when a run was paused may take; then it is asked again when the
+run goes on.
+"""
+
+_LOOK_AGAIN_S = 5.0
+_EXPIRE_EVERY_NS = 60 * 10**9
+_ERASES: dict[RunState, bool] = {"DELETING": False, "ERASING": True}
+
+
+@dataclass(slots=True)
+class _Active:
+    tenant: str
+    work: Work
+    task: "asyncio.Task[None]"
+    gives_way: bool = False
+
+
+class ActiveRuns:
+    """Works off the runs of all tenants in a store. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        config: Config,
+        measurers: Measurers,
+        scoring: Scoring,
+        store: Store,
+        *,
+        sources: Sources,
+        is_busy: Callable[[], bool],
+        clock_ns: Callable[[], int],
+        sleep: Callable[[float], Awaitable[object]],
+    ) -> None:
+        """While `is_busy` with what comes in, or the event loop is late, runs wait."""
+        self._config = config
+        self._sources = sources
+        self._measurers = measurers
+        self._scoring = scoring
+        self._store = store
+        self._delay = LoopDelay()
+        self._is_busy = lambda: self._delay.is_long or is_busy()
+        self._clock_ns = clock_ns
+        self._sleep = sleep
+        self._active: dict[str, _Active] = {}
+        self._turn_taking = TurnTaking()
+        # the run that is being begun, unless it was ended meanwhile
+        self._beginning: str | None = None
+        self._news = asyncio.Event()
+        self._is_stopped = False
+        self._expire_at_ns = 0
+
+    async def run(self) -> None:
+        """Work off the runs that there are, and those that are created, until cancelled."""
+        try:
+            while True:
+                self._news.clear()
+                try:
+                    await self._take_up()
+                except Exception:  # noqa: BLE001 - runs can wait, the server cannot
+                    _log.exception("evaluation runs cannot be taken up now")
+                try:
+                    async with asyncio.timeout(_LOOK_AGAIN_S):
+                        await self._news.wait()
+                except TimeoutError:
+                    pass
+        finally:
+            tasks = [x.task for x in self._active.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def stop(self) -> None:
+        """Take up nothing more, and wait some seconds for what is under way; the next start goes on
+        with the rest.
+        """
+        self._is_stopped = True
+        for active in self._active.values():
+            active.work.end()
+        tasks = [x.task for x in self._active.values()]
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=_GRACE_S)
+            for task in late:
+                task.cancel()
+
+    def look_again(self) -> None:
+        """Take up what was written of runs meanwhile."""
+        self._news.set()
+
+    def eta_s(self, run: Run) -> float | None:
+        """How many seconds a run will still take; None where it is not worked on, or nothing is
+        known of it yet.
+        """
+        active = self._active.get(run.id)
+        if active is None or run.progress.cursor is not None:
+            return None
+        return active.work.rate.eta_s(run.progress.left)
+
+    def end(self, run_id: str, grace_s: float = _GRACE_S) -> None:
+        """Take up nothing more of a run; after `grace_s` what is under way is given up too."""
+        if self._beginning == run_id:
+            self._beginning = None
+        if (active := self._active.get(run_id)) is not None:
+            active.work.end()
+            asyncio.get_running_loop().call_later(grace_s, active.task.cancel)
+
+    async def ended(self, run_id: str) -> None:
+        """Return when a run is not worked on."""
+        if (active := self._active.get(run_id)) is not None:
+            await asyncio.wait([active.task])
+
+    async def delete(
+        self, run_id: str, *, with_scores: bool, ask: Callable[..., Awaitable[Any]] | None = None
+    ) -> None:
+        """Delete what is left of a run, step by step, so that what comes in is committed in
+        between; each step by `ask`, where it is given.
+        """
+        delete = partial(self._store.delete_run_step, run_id, with_scores=with_scores)
+        while not await (ask or self._ask)(delete):
+            pass
+
+    async def _expire(self) -> None:
+        """Have runs be deleted that ended long ago."""
+        now_ns, bounds = self._clock_ns(), self._config.retention
+        if now_ns < self._expire_at_ns:
+            return
+        before_ns = None if bounds.max_age is None else now_ns - bounds.max_age
+        to: RunState = "ERASING" if bounds.delete_scores else "DELETING"
+        expired: list[str] = await self._ask(
+            self._store.write_runs,
+            lambda x: x.expire(before_ns=before_ns, max_count=bounds.max_runs, to=to),
+        )
+        if expired:
+            _log.info(
+                "%d evaluation runs are deleted: evaluation.runs.retention keeps no more",
+                len(expired),
+            )
+        self._expire_at_ns = now_ns + _EXPIRE_EVERY_NS
+
+    async def _take_up(self) -> None:
+        await self._expire()
+        unfinished: list[OpenRun] = await self._ask(self._store.read_runs, lambda x: x.unfinished())
+        idle = [x for x in unfinished if x.id not in self._active]
+        waiting = [x for x in idle if x.state not in _ERASES]
+        self._give_way({x.tenant for x in waiting})
+        while waiting and len(self._active) < self._config.at_once and not self._is_stopped:
+            run = self._turn_taking.next(waiting, Counter(x.tenant for x in self._active.values()))
+            waiting.remove(run)
+            await self._take_up_one(run, self._begin(run.id))
+        for run in idle:
+            if run.state in _ERASES and not self._is_stopped:
+                await self._take_up_one(run, self.delete(run.id, with_scores=_ERASES[run.state]))
+
+    def _give_way(self, waiting: Collection[str]) -> None:
+        """Where all places are taken and a tenant has none, have one that has several free its
+        newest run's place.
+
+        What is under way of that run is finished first: its judge is paid already. Then the run
+        waits for its turn again, and goes on.
+        """
+        counts = Counter(x.tenant for x in self._active.values())
+        if len(self._active) < self._config.at_once or any(
+            x.gives_way for x in self._active.values()
+        ):
+            return
+        [(tenant, most)] = counts.most_common(1)
+        if most > 1 and not counts.keys() >= set(waiting):
+            run_id, active = next(
+                x for x in reversed(self._active.items()) if x[1].tenant == tenant
+            )
+            active.gives_way = True
+            _log.info("run %s gives way to a run of another tenant", run_id)
+            active.work.end()
+
+    async def _take_up_one(self, run: OpenRun, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except Exception:  # noqa: BLE001 - one run must not keep the later ones waiting
+            _log.exception("run %s cannot be taken up now", run.id)
+
+    async def _begin(self, run_id: str) -> None:
+        now_ns = self._clock_ns()
+        self._beginning = run_id
+
+        def started(tables: RunTables) -> Run | None:
+            def start(current: Run) -> Run:
+                if current.state not in {"PENDING", "RUNNING"}:
+                    return current
+                first_ns = current.progress.started_ns or now_ns
+                return replace(
+                    current,
+                    state="RUNNING",
+                    progress=replace(current.progress, started_ns=first_ns),
+                )
+
+            return tables.change(run_id, now_ns, start)
+
+        begun: Run | None = await self._ask(self._store.write_runs, started)
+        if begun is None or begun.state != "RUNNING":
+            return
+        ids: str = await self._ask(self._store.read_runs, lambda x: x.ids(run_id))
+        if self._beginning != run_id:
+            return
+        try:
+            spec = whole(begun.spec, ids)
+            book = partial(self._write_booked, run_id)
+            measurer = self._measurers.of(spec, begun.progress.spent, book)
+        except InputError as error:  # the configuration has changed since it was created
+            await self._fail(begun, str(error))
+            return
+        except Exception as error:  # noqa: BLE001 - such as an option that a metric of a user's own cannot take
+            _log.exception("run %s cannot begin", begun.id)
+            await self._fail(begun, f"{type(error).__name__}: {error}")
+            return
+        work = Work(
+            begun,
+            spec,
+            lambda listed: ItemScoring(listed, spec, measurer, self._scoring, self._store),
+            self._scoring,
+            self._store,
+            sources=self._sources,
+            max_from_source=self._config.max_from_source,
+            looks_back=measurer.engine.looks_back,
+            at_once=self._config.max_concurrent,
+            is_busy=self._is_busy,
+            booked=lambda: measurer.booked,
+            clock_ns=self._clock_ns,
+            sleep=self._sleep,
+        )
+        _log.info(
+            "run %s is worked on: %d of %d done",
+            begun.id,
+            worked_off(begun.progress),
+            begun.progress.items,
+        )
+        task = asyncio.create_task(self._work_off(begun, work))
+        self._active[begun.id] = _Active(begun.tenant, work, task)
+
+    async def _work_off(self, run: Run, work: Work) -> None:
+        try:
+            async with self._delay.watched():
+                state = await work.run()
+            if state is not None:
+                _log.info("run %s: %s", run.id, state.lower())
+        except InputError as error:
+            _log.error("run %s cannot go on: %s", run.id, error)
+            await self._fail(run, str(error))
+        except Exception as error:  # noqa: BLE001 - one run must not stop the others, nor itself at every start
+            _log.exception("run %s cannot go on", run.id)
+            await self._fail(run, reason_of(error))
+        finally:
+            await self._book(run.id, work)
+            self._active.pop(run.id, None)
+            self._news.set()
+
+    async def _book(self, run_id: str, work: Work) -> None:
+        """Keep what the calls may have cost that were given up, for when the run goes on."""
+        try:
+            await work.book()
+        except Exception:  # noqa: BLE001 - the run ends all the same
+            _log.exception("run %s: what its last calls may have cost cannot be stored", run_id)
+
+    async def _write_booked(self, run_id: str, booked: Callable[[], Booked | None]) -> None:
+        """Store what is booked at the moment of the transaction."""
+        await self._ask(
+            self._store.write_runs, lambda x: x.finish(run_id, (), self._clock_ns(), booked)
+        )
+
+    async def _fail(self, run: Run, reason: str) -> None:
+        def fail(current: Run) -> Run:
+            if current.state != "RUNNING":
+                return current
+            return replace(
+                current,
+                state="FAILED",
+                progress=replace(current.progress, ended_ns=self._clock_ns(), reason=reason),
+            )
+
+        await self._ask(self._store.write_runs, lambda x: x.change(run.id, self._clock_ns(), fail))
+
+    async def _ask(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """What the store answers, however long it takes."""
+        return await self._scoring.patiently(ask, *arguments, **options)

@@ -1,0 +1,1 @@
+"""What runs and monitors are asked to do: as JSON through the API, and in the configuration."""
