@@ -94,6 +94,11 @@ class Server:
             sys.stderr.write(log.read_text() if log.exists() else "")
             raise
 
+    @property
+    def pid(self) -> int:
+        """The process that all others of the server are children of."""
+        return int((self._data / "postmaster.pid").read_text().split()[0])
+
     def crash(self) -> None:
         """Stop it at once, as a crash does: the next start recovers what was committed."""
         self._run("pg_ctl", "stop", "-w", "-s", "-D", self._data, "-m", "immediate")

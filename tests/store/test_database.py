@@ -2,6 +2,8 @@
 
 import os
 import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -39,6 +41,38 @@ def test_a_store_beside_a_server_can_be_read(serving, config, make):
 def test_a_store_that_was_closed_is_free_for_the_next_server(serving, config):
     serving.close()
     Store.open(config, alone=True).close()
+
+
+def test_a_closed_store_is_written_no_more(serving, config, make):
+    serving.close()
+    with pytest.raises(RetryableError, match="the store is closed"):
+        serving.commit([make.stored(make.trace())], [])
+    after = Store.open(config)
+    assert after.trace(make.trace().id) is None
+    after.close()
+
+
+def test_closing_waits_for_the_transaction_under_way(serving, config, make):
+    begun, closing = threading.Event(), threading.Event()
+
+    def while_it_closes(_tables):
+        begun.set()
+        closing.wait(60)
+
+    with ThreadPoolExecutor(2) as threads:
+        committed = threads.submit(
+            serving.commit, [make.stored(make.trace())], [], also=while_it_closes
+        )
+        begun.wait(60)
+        closed = threads.submit(serving.close)
+        with pytest.raises(ConfigError, match="in use by another spanscore"):
+            Store.open(config, alone=True)
+        closing.set()
+        committed.result(60)
+        closed.result(60)
+    after = Store.open(config, alone=True)
+    assert after.trace(make.trace().id) == make.trace()
+    after.close()
 
 
 def test_what_is_wrong_is_known_until_it_works_again(serving, tmp_path, make):

@@ -12,6 +12,7 @@ from spanscore.store import listing, records
 from spanscore.store.config import Config
 from spanscore.store.fields import SCORE_FIELDS, TRACE_FIELDS
 from spanscore.store.listing import ScoreQuery, TraceQuery
+from spanscore.store.ordering import Order
 from spanscore.store.session_listing import SESSION_FIELDS, SessionQuery
 
 HUMAN = Evaluator("HUMAN", "helpful", "", source="human")
@@ -239,6 +240,19 @@ def test_what_was_stored_before_a_time_is_left_out(store, make, commit, clock):
     assert metrics_of(store.list_scores(ScoreQuery(since_ns=clock.now_ns), 10)) == ["new"]
 
 
+@pytest.mark.parametrize("since", range(5))
+def test_what_was_stored_before_a_time_is_left_out_also_where_the_oldest_comes_first(
+    store, make, commit, clock, since
+):
+    started_ns = clock.now_ns + 10**9
+    for number in range(4):
+        commit(make.score(make.trace(number), f"m{number}"))
+    query = ScoreQuery(since_ns=started_ns + since * 10**9, oldest_first=True)
+    first = store.list_scores(query, 2)
+    rest = store.list_scores(query, 10, first.next) if first.next else listing.Page([], None)
+    assert metrics_of(first) + metrics_of(rest) == ["m0", "m1", "m2", "m3"][since:]
+
+
 def test_traces_are_listed_with_their_scores(store, make, commit):
     first, second = make.trace(1), make.trace(2)
     commit(make.score(first, value=0.1), trace=first)
@@ -394,3 +408,40 @@ def test_a_filter_that_is_not_only_of_texts_is_met_by_what_meets_it(
     commit(trace=two)
     page = store.list_traces(TraceQuery(filter=parse(text, TRACE_FIELDS)), 10)
     assert [int(x.trace.trace_ids[0], 16) for x in page.items] == wanted
+
+
+def started(make, number, at):
+    """A trace that was stored as the `number`-th and started at `at` ns."""
+    trace = make.trace(number)
+    return replace(trace, started_ns=at, ended_ns=at + 1)
+
+
+@pytest.mark.parametrize("is_falling", [False, True])
+def test_traces_come_in_the_order_in_which_they_started(store, make, is_falling):
+    starts = [50, 10, 40, 10, 30, 20]
+    for number, at in enumerate(starts):
+        store.commit([make.stored(started(make, number, at))], [])
+    query = TraceQuery(order=Order("started_ns", is_falling))
+    found, place = [], None
+    while not found or place:
+        page = store.list_traces(query, 2, place)
+        found, place = found + [x.trace.started_ns for x in page.items], page.next
+    assert found == sorted(starts, reverse=is_falling)
+
+
+def test_traces_that_come_while_pages_are_read_repeat_none_and_hide_none(store, make):
+    for number, at in enumerate((10, 20, 30, 40)):
+        store.commit([make.stored(started(make, number, at))], [])
+    query = TraceQuery(order=Order("started_ns", is_falling=True))
+    first = store.list_traces(query, 2)
+    for number, at in ((5, 35), (6, 25)):
+        store.commit([make.stored(started(make, number, at))], [])
+    rest = store.list_traces(query, 10, first.next)
+    assert [x.trace.started_ns for x in (*first.items, *rest.items)] == [40, 30, 25, 20, 10]
+
+
+def test_only_traces_that_were_stored_since_are_in_the_order_of_their_start(store, make):
+    for number, at in enumerate((30, 10, 20)):
+        store.commit([make.stored(started(make, number, at))], [])
+    query = TraceQuery(order=Order("started_ns"), since_ns=2**62)
+    assert not store.list_traces(query, 10).items

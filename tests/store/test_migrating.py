@@ -408,6 +408,9 @@ def test_scores_that_an_older_version_placed_wrongly_count_with_the_turns_that_t
             text("UPDATE score_facts SET context = 7, cluster = 7, subject = 7 WHERE number < 0")
         )
         connection.execute(text("DROP TABLE scored_turns"))
+        connection.execute(text("DROP TABLE configured_monitors"))
+        for index in ("agent_traces_by_start", "agent_traces_by_tenant_started_ns"):
+            connection.execute(text(f"DROP INDEX {index}"))
         connection.execute(text("UPDATE spanscore_schema SET version = 16"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0016'"))
     engine.dispose()

@@ -6,7 +6,7 @@ from spanscore.errors import PermanentError
 from spanscore.model.score import Skip
 from spanscore.store.config import Config
 from spanscore.store.monitor_scores import Wanted
-from spanscore.store.monitor_tables import Tick
+from spanscore.store.monitor_tables import KeptMonitor, Tick
 from spanscore.store.monitors import Advanced
 from spanscore.store.store import Store
 
@@ -15,7 +15,7 @@ WANTED = Wanted("coherence", "trace", lambda x: x.value)
 
 
 class Looking:
-    """A monitor that keeps all that it is given."""
+    """Monitors that keep all that they are given."""
 
     def __init__(self, store):
         self.store, self.kept, self.sessions = store, [], []
@@ -23,6 +23,7 @@ class Looking:
 
     def __call__(self, due_ns=None, *, until_ns=2 * 10**18, digest="a", notices=(), name="m"):
         self.due_ns = self.due_ns + MINUTE if due_ns is None else due_ns
+        self.store.monitors.write(lambda tables: create_unless_there(tables, name))
 
         def advance(former, sessions):
             kept = former.state if former is not None and former.is_same else None
@@ -33,6 +34,11 @@ class Looking:
         return self.store.monitors.look(
             Tick("", name, self.due_ns, 10**18), WANTED, until_ns, digest, advance
         )
+
+
+def create_unless_there(tables, name):
+    if tables.get("", name) is None:
+        tables.create(KeptMonitor("", name, "ACTIVE", "{}", 0, 0, 0, 0))
 
 
 @pytest.fixture

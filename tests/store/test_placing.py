@@ -252,6 +252,27 @@ def test_a_score_counts_with_the_later_revision_of_its_turn(store, make, placed)
     assert placed() == placed(3)
 
 
+def test_a_score_of_a_response_counts_with_none_once_a_revision_lacks_the_response(
+    store, make, placed
+):
+    commit(store, make, turn(make, "a"))
+    store.put_external([given(make, 1, response_id="resp-a")])
+    assert placed() == placed(1)
+    again = turn(make, "a", response_id="resp-b")
+    store.commit([make.stored(again, 2)], [make.score(again, revision=2)])
+    assert placed()[0][2] is None
+
+
+def test_a_response_that_moves_to_another_turn_takes_its_scores_along(store, make, placed):
+    one, other = turn(make, "a"), turn(make, "b", 2)
+    commit(store, make, one, other)
+    store.put_external([given(make, 1, response_id="resp-a")])
+    assert placed() == placed(1)
+    now = [turn(make, "a", response_id="new"), turn(make, "b", 2, response_id="resp-a")]
+    store.commit([make.stored(x, 2) for x in now], [make.score(x, revision=2) for x in now])
+    assert [x[1:] for x in placed()] == [x[1:] for x in placed(4)]
+
+
 @pytest.mark.parametrize("end", ["take out", "prune"])
 def test_what_scores_are_joined_by_goes_with_the_agent_trace(open_store, make, sql, end):
     store = open_store(max_age="1h")

@@ -161,10 +161,45 @@ def test_a_tuple_in_metadata_reads_back_as_a_list(make):
     }
 
 
-def test_more_scores_than_are_parsed_together_read_back_in_their_order(make):
+def test_many_scores_of_a_trace_read_back_in_their_order(make):
     trace = make.trace()
     scores = [make.score(trace, f"metric-{number}") for number in range(150)]
     assert records.decode_evaluations(map(records.encode, scores)) == scores
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [{"metric": 5}, {"a": 1, "metric": {"b": '"metric":'}}, {"a": {"metric": [{"metric": None}]}}],
+)
+@pytest.mark.parametrize("scope", ["trace", "session"])
+def test_a_resource_may_have_attributes_named_like_the_fields_of_a_score(make, resource, scope):
+    target = Target("a" * 32, "b" * 16, 1, 2, resource)
+    scores = [make.score(make.trace(), metric, scope=scope, target=target) for metric in "ab"]
+    assert records.decode_evaluations(records.encode_evaluations(scores)) == scores
+
+
+@pytest.mark.parametrize("name", ['"metric":', '{"metric":"a"}', "\\"])
+def test_an_id_may_look_like_a_part_of_a_record(make, name):
+    scores = [make.score(make.trace(), x, subject_id=name, session_id=name) for x in "ab"]
+    assert records.decode_evaluations(records.encode_evaluations(scores)) == scores
+
+
+def test_values_of_resources_that_are_equal_keep_their_types(make):
+    scores = [
+        make.score(make.trace(), target=Target("a" * 32, "b" * 16, 1, 2, {"flag": value}))
+        for value in (1, True, 1.0)
+    ]
+    found = records.decode_evaluations(records.encode_evaluations(scores))
+    assert [repr(x.target.resource["flag"]) for x in found] == ["1", "True", "1.0"]
+
+
+def test_a_record_of_an_earlier_version_whose_metric_comes_first_reads_back(make):
+    scores = [
+        make.score(make.trace(), metric, outcome=Skip("No model.", "no_judge")) for metric in "ab"
+    ]
+    printed = [json.loads(x) for x in records.encode_evaluations(scores)]
+    earlier = [json.dumps({"scope": x["scope"], "metric": x["metric"], **x}) for x in printed]
+    assert records.decode_evaluations(earlier) == scores
 
 
 def test_a_record_of_two_scores_is_damaged_and_costs_no_other(make):

@@ -160,6 +160,7 @@ def test_every_table_of_the_store_is_saved_or_made_again():
 MONITORING = {
     "monitor_states": ("", "quality", "digest", 7, 10, "{}"),
     "monitors": ("", "nightly", None, "ACTIVE", 1, 10, 11, 12, 13, "{}", "{}"),
+    "configured_monitors": ("", "nightly", "ACTIVE", 1, 10, 11, 12, 13, "{}", "{}"),
     "monitor_ticks": ("", "quality", 10, 11, "counted", 2, 1, "ab", None, "{}"),
     "monitor_scores": ("", "quality", "session", "trace", 1.0, 0.25, 10, 0),
     "alert_notices": (1, "", "quality", "webhook", "firing", "{}", 10, 0, 0),

@@ -2,7 +2,7 @@
 
 from threading import Barrier
 
-from spanscore.store.transactions import together
+from spanscore.store.transactions import in_threads
 
 
 def test_of_tasks_that_are_done_together_the_callers_connection_does_its_part(store, monkeypatch):
@@ -14,4 +14,4 @@ def test_of_tasks_that_are_done_together_the_callers_connection_does_its_part(st
         return connection
 
     with store._database.reading() as connection:
-        assert connection in together(connection, [task, task])
+        assert connection in in_threads(connection, [task, task])

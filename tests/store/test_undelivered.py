@@ -51,7 +51,7 @@ def test_nothing_is_sent_again_that_nobody_asked_for(store, config):
 def test_what_is_asked_for_beside_a_server_is_found_by_it(store, config):
     store.set_cursor("otlp_grpc", 3, [missed(1), missed(3)])
     assert undelivered.ask(config, ["otlp_grpc"]) == 2
-    assert [(note.seq, note.asked) for note, _, _ in store.to_send_again("otlp_grpc", 10)] == [
+    assert [(note.seq, note.to_resend) for note, _, _ in store.to_send_again("otlp_grpc", 10)] == [
         (1, True),
         (3, True),
     ]
@@ -66,7 +66,7 @@ def test_what_arrived_is_forgotten_and_what_did_not_is_noted_anew(store, config)
     store.set_cursor("otlp_grpc", 3, [missed(1), missed(2)])
     undelivered.ask(config)
     store.settle("otlp_grpc", [1, 2], [replace(missed(2), reason="refused")])
-    assert [(x.note.seq, x.note.reason, x.note.asked) for x in undelivered.kept(config)] == [
+    assert [(x.note.seq, x.note.reason, x.note.to_resend) for x in undelivered.kept(config)] == [
         (2, "refused", False)
     ]
 

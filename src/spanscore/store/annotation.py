@@ -57,12 +57,12 @@ class _Subject:
     candidate: Candidate
     scope: ScopeKind
     id: str
-    asked: Sequence[Any]
+    requests: Sequence[Any]
     labels: Mapping[str, str]
 
     def own(self, queue: Queue) -> Any | None:
         """What the queue's author was asked."""
-        return next((x for x in self.asked if x.author == queue.author), None)
+        return next((x for x in self.requests if x.author == queue.author), None)
 
     def is_settled(self, queue: Queue) -> bool:
         """Whether it was noted that the author has nothing to label here."""
@@ -74,7 +74,7 @@ class _Subject:
         """Whether the queue's author is to label it."""
         if self.is_settled(queue) or queue.author in self.labels:
             return False
-        leased = {x.author for x in self.asked if x.state == "leased" and x.until_ns > now_ns}
+        leased = {x.author for x in self.requests if x.state == "leased" and x.until_ns > now_ns}
         return len((self.labels.keys() | leased) - {queue.author}) < queue.labels_wanted
 
 
@@ -193,10 +193,11 @@ def _known(connection: Connection, queue: Queue, some: Sequence[Candidate]) -> l
         table.seq.in_([x.number for x in some])
     )
     named = {row.seq: row for row in connection.execute(query)}
-    asked = _labels_of(connection, queue, [x.subject_id for x in named.values()])
+    requests = _labels_of(connection, queue, [x.subject_id for x in named.values()])
     rows = [(x, named[x.number]) for x in some if x.number in named]
     found = [
-        _Subject(x, row.scope, row.subject_id, asked.get(row.subject_id, ()), {}) for x, row in rows
+        _Subject(x, row.scope, row.subject_id, requests.get(row.subject_id, ()), {})
+        for x, row in rows
     ]
     unsettled = [x for x in found if not x.is_settled(queue)]
     if not unsettled:
@@ -204,7 +205,7 @@ def _known(connection: Connection, queue: Queue, some: Sequence[Candidate]) -> l
     scope: ScopeKind = unsettled[0].scope
     labels = labels_of(connection, queue.tenant, queue.label, scope, [x.id for x in unsettled])
     uids = {subject: {author: x.uid for author, x in of.items()} for subject, of in labels.items()}
-    return [_Subject(x.candidate, x.scope, x.id, x.asked, uids.get(x.id, {})) for x in found]
+    return [_Subject(x.candidate, x.scope, x.id, x.requests, uids.get(x.id, {})) for x in found]
 
 
 def _labels_of(

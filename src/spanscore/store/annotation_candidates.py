@@ -173,8 +173,8 @@ def _uncertain(connection: Connection, queue: Queue, judge: _Judge) -> list[Cand
 
 
 def _doubt(row: Any, score: Evaluation) -> Candidate:
-    apart = f"{row.distance * row.width:.3g} from the threshold {row.threshold:g}"
-    reasons = [f"the judge's score {score.value:g} is {apart}"]
+    how_far = f"{row.distance * row.width:.3g} from the threshold {row.threshold:g}"
+    reasons = [f"the judge's score {score.value:g} is {how_far}"]
     metadata = score.outcome.metadata if isinstance(score.outcome, Score) else {}
     distance, samples, cascade = row.distance, metadata.get("samples"), metadata.get("cascade")
     values = samples.get("values") if isinstance(samples, Mapping) else None

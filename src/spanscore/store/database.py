@@ -39,6 +39,7 @@ class Database:
         self._file = connecting.file_of(config)
         self._faults: dict[Literal["damage", "writes", "reads"], str] = {}
         self._lock: Lock | None = None
+        self._is_closed = False
         if alone and config.url == connecting.MEMORY:
             raise ConfigError(
                 "store.url: a server needs a store that outlives it: sqlite:///FILE, or a"
@@ -72,6 +73,8 @@ class Database:
         Raises RetryableError where the fault may pass, else PermanentError.
         """
         with self.one_at_a_time, self._noting("writes"):
+            if self._is_closed:
+                raise RetryableError("the store is closed", retry_after_s=1.0, why="store")
             self._look()
             try:
                 with transactions.transaction(self.engine) as connection:
@@ -93,9 +96,16 @@ class Database:
                 yield connection
 
     def close(self) -> None:
-        """Close all connections and let go of the database. Calling it again does nothing."""
-        self.engine.dispose()
-        self._release()
+        """Close all connections and let go of the database, once the transaction under way has
+        ended. Calling it again does nothing.
+
+        Who still writes after that gets RetryableError: another server may own the database by
+        then, and would not know of what is written.
+        """
+        with self.one_at_a_time:
+            self._is_closed = True
+            self.engine.dispose()
+            self._release()
 
     @contextmanager
     def _noting(self, what: Literal["reads", "writes"]) -> Iterator[None]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from sqlalchemy import delete, exists, func, not_, select
 from sqlalchemy.engine import Connection
 
-from spanscore.model.score import Evaluation, Failure, Skip
+from spanscore.model.score import Evaluation, Evaluator, Failure, Skip
 from spanscore.model.trace import AgentTrace
 from spanscore.store.schema import context_tools, score_contexts, score_facts, score_procedures
 from spanscore.store.writing import NO_TEXT, key, put_rows, subject_of
@@ -76,16 +76,19 @@ class Dimensions:
 
     def __init__(self) -> None:
         self._procedures: dict[int, _Row] = {}
+        self._by_facts: dict[_Row, tuple[int, Evaluator]] = {}
         self._contexts: dict[int, _Row] = {}
         self._tools: set[tuple[int, str]] = set()
 
     def procedure(self, score: Evaluation) -> int:
         """The id of the procedure by which a score was made."""
-        row = _procedure(
+        by = score.evaluator
+        # by identity: to hash an evaluator takes as long as all else here
+        facts = (
+            id(by),
             score.tenant,
             score.scope,
             score.metric,
-            score.evaluator,
             score.run or "",
             score.threshold,
             score.rule,
@@ -94,8 +97,13 @@ class Dimensions:
             score.status,
             _cause(score),
         )
-        self._procedures[row[0]] = row
-        return int(row[0])
+        known = self._by_facts.get(facts)
+        if known is None:
+            row = _procedure(by, *facts[1:])
+            self._procedures[row[0]] = row
+            # kept with its id, which no other object has meanwhile
+            known = self._by_facts[facts] = int(row[0]), by
+        return known[0]
 
     def context(self, scored: Scored) -> int:
         """The id of the context of what was scored."""
@@ -179,10 +187,10 @@ def cluster_of(tenant: str, scope: str, subject: str) -> int:
 
 @lru_cache(maxsize=4096)
 def _procedure(
+    by: Evaluator,
     tenant: str,
     scope: str,
     metric: str,
-    by: Any,
     run: str,
     threshold: float | None,
     rule: str | None,

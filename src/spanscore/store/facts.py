@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, bindparam, case, delete, func, select, upd
 from sqlalchemy.engine import Connection
 
 from spanscore.model.external import Turns
-from spanscore.model.score import Evaluation
+from spanscore.model.score import Annotation, Evaluation, Score
 from spanscore.model.trace import AgentTrace
 from spanscore.store import placing, records, scored_turns
 from spanscore.store.dimensions import (
@@ -36,6 +36,7 @@ _BATCH = 500
 _DAMAGED_RECORD = (ValueError, LookupError, TypeError)
 _UNKNOWN = OfTrace()
 _VERDICTS = frozenset({"pass", "fail"})
+_NO_VERDICT = (None, None, None)
 
 _Row: TypeAlias = tuple[Any, ...]
 _Numbered: TypeAlias = tuple[int, Evaluation]
@@ -80,8 +81,10 @@ class _Places:
             cluster_of(scored.tenant, "trace", key(turn.id)),
             turn.session_key or turn.session_id,
         )
-        together = alone if session is None else cluster_of(scored.tenant, "session", key(session))
-        return _OfSubject(dimensions.context(scored), together, alone)
+        of_session = (
+            alone if session is None else cluster_of(scored.tenant, "session", key(session))
+        )
+        return _OfSubject(dimensions.context(scored), of_session, alone)
 
 
 def put(
@@ -90,13 +93,13 @@ def put(
     traces: Iterable[AgentTrace],
     *,
     new: Collection[str] = (),
-    gone: Named = placing.NOTHING,
+    removed: Named = placing.NOTHING,
 ) -> None:
     """Write the facts of scores with their outbox numbers, in the place of those of earlier
     revisions.
 
     `traces` are those of the same commit, of which none is kept; of others the context is known
-    from their earlier scores. `new` are the ids of agent traces that have no scores yet, `gone`
+    from their earlier scores. `new` are the ids of agent traces that have no scores yet, `removed`
     names those that were put out.
     """
     about: dict[str, OfTrace] = {}
@@ -113,8 +116,9 @@ def put(
         {subject_of(x) for _, x in scored if x.scope == "session" or x.subject_id not in new}
     )
     if known:
+        first = min(number for number, _ in scored)
+        contexts.update(_contexts(connection, sorted(set(known).difference(about)), first))
         _forget_earlier(connection, known, {_place(x) for _, x in newest.values()})
-        contexts.update(_contexts(connection, sorted(set(known).difference(about))))
     unknown = (
         {x.subject_id for _, x in scored if x.scope == "trace"} - about.keys() - contexts.keys()
     )
@@ -126,7 +130,7 @@ def put(
     rows = [_row(dimensions, number, x, of_subjects) for number, x in newest.values()]
     _write(connection, dimensions, rows)
     named = Named(frozenset(otel_traces), placing.scored_responses(connection, answered))
-    _place_external(connection, named | gone, len(about) + len(gone.traces))
+    _place_external(connection, named | removed, len(about) + len(removed.traces))
 
 
 def _forget_earlier(
@@ -142,11 +146,14 @@ def _forget_earlier(
             _delete(connection, [number for number, *place in found if tuple(place) in places])
 
 
-def _contexts(connection: Connection, subjects: Sequence[str]) -> dict[str, int]:
-    """The contexts of those of these agent traces that have scores."""
+def _contexts(connection: Connection, subjects: Sequence[str], before: int) -> dict[str, int]:
+    """The contexts of those of these agent traces that have scores: that of the newest score with
+    an outbox number below `before`.
+    """
     found: dict[str, int] = {}
     for some in chunks(subjects):
-        found.update(map(tuple, connection.execute(_CONTEXTS, {"subjects": some})))
+        asked = {"subjects": some, "before": before}
+        found.update(map(tuple, connection.execute(_CONTEXTS, asked)))
     return found
 
 
@@ -276,33 +283,22 @@ def _row(
     of_subjects: Mapping[tuple[str, str], _OfSubject],
 ) -> _Row:
     common = of_subjects[score.scope, score.subject_id]
-    label = score.label
-    passed = label == "pass" if label in _VERDICTS else score.passed
-    return (
-        dimensions.procedure(score),
-        score.evaluated_at_ns,
-        number,
-        *common,
-        score.value,
-        text(label),
-        None if passed is None else int(passed),
-        None,
-    )
+    made = dimensions.procedure(score)
+    return (made, score.evaluated_at_ns, number, *common, *_verdict(score), None)
 
 
 def _external_row(dimensions: Dimensions, number: int, score: Evaluation, places: _Places) -> _Row:
+    place, made = places.of(dimensions, score), dimensions.procedure(score)
+    return (made, score.evaluated_at_ns, number, *place, *_verdict(score), _series(score))
+
+
+def _verdict(score: Evaluation) -> tuple[float | None, str | None, int | None]:
+    """A score's value, label, and 1 where it passes, 0 where it does not."""
+    if not isinstance(score.outcome, Score | Annotation):
+        return _NO_VERDICT
     label = score.label
     passed = label == "pass" if label in _VERDICTS else score.passed
-    return (
-        dimensions.procedure(score),
-        score.evaluated_at_ns,
-        number,
-        *places.of(dimensions, score),
-        score.value,
-        text(label),
-        None if passed is None else int(passed),
-        _series(score),
-    )
+    return score.value, text(label), None if passed is None else int(passed)
 
 
 def _place_external(connection: Connection, named: Named, changed: int) -> None:
@@ -400,14 +396,18 @@ _PLACES = (
         evaluations.c.metric.in_(bindparam("metrics", expanding=True)),
     )
 )
-_CONTEXTS = (
-    select(evaluations.c.subject_id, func.max(score_facts.c.context))
-    .join(evaluations, evaluations.c.seq == score_facts.c.number)
+_NEWEST = (
+    select(evaluations.c.subject_id, func.max(evaluations.c.seq).label("seq"))
     .where(
         evaluations.c.subject_id.in_(bindparam("subjects", expanding=True)),
         evaluations.c.scope == "trace",
+        evaluations.c.seq < bindparam("before"),
     )
     .group_by(evaluations.c.subject_id)
+    .subquery()
+)
+_CONTEXTS = select(_NEWEST.c.subject_id, score_facts.c.context).join(
+    score_facts, score_facts.c.number == _NEWEST.c.seq
 )
 _EXTERNAL_PLACES = select(
     score_facts.c.number,

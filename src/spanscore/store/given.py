@@ -15,7 +15,15 @@ from spanscore.model.headers import of_tenant, with_headers
 from spanscore.model.score import Evaluation
 from spanscore.model.session_scope import scope_of, session_key
 from spanscore.model.trace import AgentTrace, Target
-from spanscore.store import annotation, external, facts, placing, reading, records
+from spanscore.store import (
+    annotation,
+    external,
+    facts,
+    placing,
+    reading,
+    records,
+    scored_turns,
+)
 from spanscore.store.schema import (
     agent_traces,
     deleted_scores,
@@ -63,12 +71,16 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
-    """What drafts may be of: agent traces by each of their ids, and the newest trace of each
-    session by its key.
+    """What drafts may be of: turns by each of their ids, and the newest trace of each session by
+    its key.
+
+    `whole` gives the agent trace of a turn that one of them is of; None where it is damaged. Others
+    are not read: each may be of megabytes.
     """
 
-    turns: Mapping[str, Sequence[AgentTrace]]
+    turns: Mapping[str, Sequence[Turn]]
     sessions: Mapping[str, Sequence[AgentTrace]]
+    whole: Callable[[str], AgentTrace | None]
 
     @classmethod
     def of(cls, connection: Connection, tenant: str, scores: Sequence[Evaluation]) -> "Subjects":
@@ -76,9 +88,18 @@ class Subjects:
         of_traces = [x for x in scores if x.scope == "trace"]
         ids = sorted({y for x in of_traces for y in (x.target.trace_id, x.subject_id)})
         named = sorted({x.session_id or "" for x in scores if x.scope == "session"})
-        return cls(
-            _turns(connection, tenant, ids), {x: _sessions(connection, tenant, x) for x in named}
-        )
+        loaded: dict[str, AgentTrace | None] = {}
+
+        def load(id_: str) -> AgentTrace | None:
+            if id_ not in loaded:
+                loaded[id_] = next(scored_turns.stored(connection, [id_]), None)
+            return loaded[id_]
+
+        sessions = {x: _sessions(connection, tenant, x) for x in named}
+        found = cls(_turns(connection, tenant, ids), sessions, load)
+        for score in of_traces:
+            found.resolved(score, tenant)
+        return replace(found, whole=loaded.get)
 
     def resolved(self, score: Evaluation, tenant: str) -> tuple[Evaluation, SubjectState]:
         """The score with all that is known of what it is of."""
@@ -90,18 +111,17 @@ class Subjects:
         target = score.target
         turns = self.turns.get(target.trace_id, ())
         named = next((x for x in turns if x.id == target.trace_id), None)
-        if named is not None:  # by its own id, and not by that of its OTel trace
-            target = replace(target, trace_id=named.target.trace_id)
+        whole = None if named is None else self.whole(named.id)
+        if named is not None and whole is not None:  # by its own id, not by that of its OTel trace
+            target = replace(target, trace_id=whole.target.trace_id)
             turns = self.turns.get(target.trace_id, (named,))
             if len(turns) > 1 and not target.span_id:
-                target = replace(target, span_id=_own_span(named, turns))
-        known = [Turn.of(x) for x in turns]
-        with_span = [x for x in known if x.has_span(target.span_id)]
-        joined = known if len(known) == 1 else with_span
-        turn = next((x for x in turns if len(joined) == 1 and x.id == joined[0].id), None)
+                target = replace(target, span_id=_own_span(whole, turns))
+        joined = turns if len(turns) == 1 else [x for x in turns if x.has_span(target.span_id)]
+        turn = self.whole(joined[0].id) if len(joined) == 1 else None
         if turn is None:
             resource = with_headers({}, of_tenant(tenant))
-            state: SubjectState = "ambiguous" if turns else "not_stored"
+            state: SubjectState = "ambiguous" if len(turns) > 1 else "not_stored"
             return _of_target(score, replace(target, resource=resource)), state
         found = replace(
             _of_target(score, replace(target, resource=turn.target.resource)),
@@ -272,8 +292,8 @@ def _there(connection: Connection, tenant: str, uids: Sequence[str]) -> dict[str
     return found
 
 
-def _turns(connection: Connection, tenant: str, ids: Sequence[str]) -> dict[str, list[AgentTrace]]:
-    """The agent traces with these ids, and all of their OTel traces and of these, by both kinds of
+def _turns(connection: Connection, tenant: str, ids: Sequence[str]) -> dict[str, list[Turn]]:
+    """The turns with these ids, and all of their OTel traces and of these, by both kinds of
     ids.
     """
     otel_ids = set(ids)
@@ -286,15 +306,10 @@ def _turns(connection: Connection, tenant: str, ids: Sequence[str]) -> dict[str,
         wanted.update(
             connection.execute(select(otel_traces.c.agent_trace_id).where(*by_otel_id)).scalars()
         )
-    found: dict[str, list[AgentTrace]] = {}
-    for some in chunks(sorted(wanted)):
-        stored = select(agent_traces.c.record).where(
-            agent_traces.c.id.in_(some), *is_of(agent_traces, tenant)
-        )
-        for record in connection.execute(stored).scalars():
-            for trace in records.undamaged(records.decode_trace, record):
-                for name in (trace.id, *trace.trace_ids):
-                    found.setdefault(name, []).append(trace)
+    found: dict[str, list[Turn]] = {}
+    for turn, _ in scored_turns.read(connection, wanted):
+        for name in (turn.id, *turn.trace_ids):
+            found.setdefault(name, []).append(turn)
     return found
 
 
@@ -311,9 +326,9 @@ def _sessions(connection: Connection, tenant: str, session_id: str) -> list[Agen
     return found
 
 
-def _own_span(turn: AgentTrace, turns: Sequence[AgentTrace]) -> str:
+def _own_span(turn: AgentTrace, turns: Sequence[Turn]) -> str:
     """A span of one turn that no other of its OTel trace has; "" where all are shared."""
-    shared = {x for other in turns if other.id != turn.id for x in spans_of(other)}
+    shared = {x for other in turns if other.id != turn.id for x in other.span_ids.split(" ")}
     candidates = (turn.opening_span_id, turn.target.span_id, *sorted(spans_of(turn)))
     return next((x for x in candidates if x and x not in shared), "")
 

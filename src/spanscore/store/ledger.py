@@ -58,7 +58,7 @@ class Found:
 
 
 def checksum(body: bytes, headers: str = "") -> int:
-    """What tells whether a request is the one that was kept: the CRC-32 of its body and headers."""
+    """What shows whether a request is the one that was kept: the CRC-32 of its body and headers."""
     return zlib.crc32(headers.encode(), zlib.crc32(body))
 
 
@@ -214,5 +214,5 @@ def _sealed(record: bytes) -> bytes:
 
 def without(entries: Mapping[int, Entry], rows: Iterable[int]) -> dict[int, Entry]:
     """The entries but for these rows."""
-    gone = set(rows)
-    return {row: entry for row, entry in entries.items() if row not in gone}
+    removed = set(rows)
+    return {row: entry for row, entry in entries.items() if row not in removed}

@@ -5,9 +5,9 @@ asked for.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import Column, Row, Table, exists, or_, select, tuple_
+from sqlalchemy import Column, ColumnElement, Row, Select, Table, exists, or_, select, tuple_
 from sqlalchemy.engine import Connection
 
 from spanscore.filters import Filter
@@ -17,6 +17,7 @@ from spanscore.store import (
     connecting,
     filtering,
     reading,
+    recent,
     record_texts,
     records,
     tenants,
@@ -24,6 +25,7 @@ from spanscore.store import (
 )
 from spanscore.store.config import Config
 from spanscore.store.fields import SCORE_FIELDS
+from spanscore.store.ordering import Order
 from spanscore.store.schema import (
     agent_traces,
     evaluations,
@@ -34,6 +36,11 @@ from spanscore.store.schema import (
 from spanscore.store.writing import key
 
 MAX_PAGE = 1000
+TRACE_ORDERS: Final = ("stored_ns", "started_ns")
+"""What agent traces can be ordered by, one at a time."""
+
+NEWEST_FIRST: Final = Order("stored_ns", is_falling=True)
+
 _OURS = "spanscore"
 _CHUNK = 200
 _MAX_LOOKED_AT = 20_000
@@ -107,7 +114,8 @@ class TraceQuery:
 
     `failing`: only those of which a score is failing.
 
-    `filter` is of `fields.TRACE_FIELDS`.
+    `filter` is of `fields.TRACE_FIELDS`. `order`: one of `TRACE_ORDERS`; without it what was stored
+    last comes first.
     """
 
     failing: bool = False
@@ -115,7 +123,7 @@ class TraceQuery:
     service: str | None = None
     session_id: str | None = None
     filter: "Filter[TraceScores] | None" = None
-    oldest_first: bool = False
+    order: Order = NEWEST_FIRST
     tenant: str = ""
 
     def wants(self, found: TraceScores) -> bool:
@@ -133,11 +141,13 @@ class Place(NamedTuple):
     """Where a page ends: the numbers of the records after which the next one begins.
 
     `traces`: of sessions in the order of how many traces they have, that of the last one.
+    `started_ns`: of traces in the order of when they started, that of the last one.
     """
 
     row: int
     external_row: int = 0
     traces: int = 0
+    started_ns: int = 0
 
 
 _NEWEST = Place(2**63 - 1, 2**63 - 1)
@@ -181,13 +191,11 @@ def scores(
 def traces(
     connection: Connection, query: TraceQuery, limit: int, after: Place | None = None
 ) -> Page[TraceScores]:
-    """At most `limit` agent traces, those that were stored last first."""
-    place = after or (_OLDEST if query.oldest_first else _NEWEST)
-    wanted = []
+    """At most `limit` agent traces, in the order that is asked for."""
+    sessions: list[str] | None = None
     if query.session_id is not None:
-        keys = reading.session_keys(connection, key(query.session_id), query.tenant)
-        wanted.append(agent_traces.c.session_id.in_(keys))
-    rows = _in_order(connection, agent_traces, query, place.row, wanted)
+        sessions = reading.session_keys(connection, key(query.session_id), query.tenant)
+    rows = _traces_in_order(connection, query, after, sessions)
     may_meet = record_texts.test_of(query.filter.node if query.filter else None, _TEXTS_OF_TRACES)
     items: list[TraceScores] = []
     read = looked_at = 0
@@ -196,12 +204,56 @@ def traces(
         for number, found in _with_scores(connection, some, query.tenant):
             items += [found] if query.wants(found) else []
             if len(items) == limit:
-                return Page(items, Place(number))
+                return Page(items, Place(number, started_ns=found.trace.started_ns))
         read += len(chunk)
         looked_at += len(some)
         if looked_at >= _MAX_LOOKED_AT or read >= _MAX_READ:
-            return Page(items, Place(chunk[-1].number))
+            return Page(items, Place(chunk[-1].number, started_ns=chunk[-1].started_ns))
     return Page(items, None)
+
+
+def _traces_in_order(
+    connection: Connection, query: TraceQuery, after: Place | None, sessions: Sequence[str] | None
+) -> Iterator[Row[Any]]:
+    """(number, started_ns, stored_ns, record) of the agent traces after a place, of some sessions
+    or of any; read some at a time.
+    """
+    field, is_falling = query.order
+    is_by_row = field == "stored_ns"
+    table = agent_traces.c
+    columns: list[ColumnElement[int]]
+    columns = [table.row] if is_by_row else [table.started_ns, table.row]
+    wanted = [*tenants.is_of(agent_traces, query.tenant)]
+    if query.since_ns is not None:
+        first = recent.first_stored_at(connection, query.since_ns)
+        wanted.append((table.row if is_by_row else _unindexed(table.row)) >= first)
+    if sessions is not None:
+        wanted.append(table.session_id.in_(sessions))
+        if len(sessions) > 1 or not is_by_row:  # the index of one session has its rows in order
+            columns = [_unindexed(x) for x in columns]
+    found: Select[Any] = (
+        select(table.row.label("number"), table.started_ns, table.stored_ns, table.record)
+        .where(*wanted)
+        .order_by(*(x.desc() if is_falling else x for x in columns))
+        .limit(_CHUNK)
+    )
+    place = None if after is None else (after.started_ns, after.row)[-len(columns) :]
+    while True:
+        key_, rest = tuple_(*columns), found
+        if place is not None:
+            rest = found.where(key_ < place if is_falling else key_ > place)
+        rows = connection.execute(rest).all()
+        if not rows:
+            return
+        yield from rows
+        place = (rows[-1].started_ns, rows[-1].number)[-len(columns) :]
+
+
+def _unindexed(column: ColumnElement[int]) -> ColumnElement[int]:
+    """The values of a column, for a condition or order for which the database is to use no index:
+    SQLite would prefer it to a better one.
+    """
+    return column + 0
 
 
 def pages(
@@ -235,7 +287,7 @@ def pages(
 def _in_order(
     connection: Connection,
     table: Table,
-    wanted: ScoreQuery | TraceQuery,
+    wanted: ScoreQuery,
     place: int,
     conditions: Sequence[Any],
 ) -> Iterator[Row[Any]]:
@@ -250,7 +302,8 @@ def _in_order(
         .limit(_CHUNK)
     )
     if wanted.oldest_first and wanted.since_ns is not None:
-        query = query.where(table.c.stored_ns >= wanted.since_ns)
+        place = max(place, recent.first_stored_at(connection, wanted.since_ns, table) - 1)
+        query = query.where(table.c.stored_ns >= wanted.since_ns)  # also where a clock went back
     query = query.order_by(number if wanted.oldest_first else number.desc())
     while found := connection.execute(
         query.where(number > place if wanted.oldest_first else number < place)

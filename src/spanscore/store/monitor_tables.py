@@ -1,4 +1,4 @@
-"""Monitors of the API and the ticks of all monitors, with the connection of a store's
+"""Monitors of the configuration and of the API, and their ticks, with the connection of a store's
 transaction.
 """
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from sqlalchemy import and_, delete, func, insert, select, update
+from sqlalchemy import Table, and_, delete, func, insert, select, update
 from sqlalchemy.engine import Connection, Row
 
 from spanscore.store import recent
 from spanscore.store.runs import RunTables
-from spanscore.store.schema import agent_traces, monitor_ticks, monitors
+from spanscore.store.schema import agent_traces, configured_monitors, monitor_ticks, monitors
 from spanscore.store.tenants import is_of
 from spanscore.store.writing import chunks, insertion_unless_there
 
@@ -44,7 +44,8 @@ class KeptMonitor:
     """A monitor as it is kept; `spec` is JSON. Times after `due_from_ns` are due.
 
     `until_row` is the last row of the traces that a run of it was about. `revision` rises with
-    every change of the spec or the state.
+    every change of the spec or the state. `is_configured`: the configuration has it, and no request
+    changes it.
     """
 
     tenant: str
@@ -58,6 +59,7 @@ class KeptMonitor:
     revision: int = 1
     progress: MonitorProgress = MonitorProgress()
     request_id: str | None = None
+    is_configured: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,40 +105,57 @@ class MonitorTables:
 
     def create(self, monitor: KeptMonitor) -> None:
         """Keep a new monitor."""
-        self.connection.execute(insert(monitors).values(**_row(monitor)))
+        self.connection.execute(insert(_table(monitor)).values(**_row(monitor)))
 
     def change(self, monitor: KeptMonitor) -> None:
         """Write a monitor as it is now."""
-        this = _is(monitors, monitor.tenant, monitor.id)
-        self.connection.execute(update(monitors).where(this).values(**_row(monitor)))
+        table = _table(monitor)
+        this = _is(table, monitor.tenant, monitor.id)
+        self.connection.execute(update(table).where(this).values(**_row(monitor)))
 
-    def delete(self, tenant: str, monitor: str) -> None:
+    def delete(self, monitor: KeptMonitor) -> None:
         """Delete a monitor and its ticks."""
-        self.connection.execute(delete(monitors).where(_is(monitors, tenant, monitor)))
-        self.connection.execute(delete(monitor_ticks).where(_of(tenant, monitor)))
+        table = _table(monitor)
+        self.connection.execute(delete(table).where(_is(table, monitor.tenant, monitor.id)))
+        self.connection.execute(delete(monitor_ticks).where(_of(monitor.tenant, monitor.id)))
 
     def get(self, tenant: str, monitor: str) -> KeptMonitor | None:
         """The monitor with this id; None where the tenant has none."""
-        found = self.connection.execute(
-            select(monitors).where(_is(monitors, tenant, monitor))
-        ).first()
-        return None if found is None else _monitor(found)
+        for table in (configured_monitors, monitors):
+            found = self.connection.execute(
+                select(table).where(_is(table, tenant, monitor))
+            ).first()
+            if found is not None:
+                return _monitor(found, is_configured=table is configured_monitors)
+        return None
+
+    def is_of_api(self, tenant: str, monitor: str) -> bool:
+        """Whether a tenant has a monitor with this id that was created through the API."""
+        query = select(monitors.c.id).where(_is(monitors, tenant, monitor))
+        return self.connection.execute(query).first() is not None
 
     def of_request(self, tenant: str, request_id: str) -> KeptMonitor | None:
         """The monitor that was asked for under a request id; None where there is none."""
         this = and_(monitors.c.tenant == tenant, monitors.c.request_id == request_id)
         found = self.connection.execute(select(monitors).where(this)).first()
-        return None if found is None else _monitor(found)
+        return None if found is None else _monitor(found, is_configured=False)
 
     def count(self, tenant: str) -> int:
-        """How many monitors a tenant has."""
+        """How many monitors of the API a tenant has."""
         query = select(func.count()).select_from(monitors).where(monitors.c.tenant == tenant)
         return self.connection.execute(query).scalar_one()
 
     def all(self) -> list[KeptMonitor]:
-        """The monitors of all tenants."""
+        """The monitors of all tenants, first those of the configuration."""
         query = select(monitors).order_by(monitors.c.tenant, monitors.c.id)
-        return [_monitor(row) for row in self.connection.execute(query)]
+        of_api = [_monitor(row, is_configured=False) for row in self.connection.execute(query)]
+        return [*self.configured(), *of_api]
+
+    def configured(self) -> list[KeptMonitor]:
+        """The monitors of the configuration, of all tenants."""
+        table = configured_monitors
+        query = select(table).order_by(table.c.tenant, table.c.id)
+        return [_monitor(row, is_configured=True) for row in self.connection.execute(query)]
 
     def may_tick(self, tick: Tick) -> bool:
         """Whether the monitor of a tick is there, and not paused where nobody asked for the
@@ -262,13 +281,18 @@ def _of(tenant: str, monitor: str) -> Any:
     return and_(monitor_ticks.c.tenant == tenant, monitor_ticks.c.monitor == monitor)
 
 
+def _table(monitor: KeptMonitor) -> Table:
+    return configured_monitors if monitor.is_configured else monitors
+
+
 def _row(monitor: KeptMonitor) -> dict[str, Any]:
-    row = {column.name: getattr(monitor, column.name) for column in monitors.c}
+    row = {column.name: getattr(monitor, column.name) for column in _table(monitor).c}
     return {**row, "progress": json.dumps(asdict(monitor.progress))}
 
 
-def _monitor(row: Row[Any]) -> KeptMonitor:
-    return KeptMonitor(**{**row._asdict(), "progress": MonitorProgress(**json.loads(row.progress))})
+def _monitor(row: Row[Any], *, is_configured: bool) -> KeptMonitor:
+    progress = MonitorProgress(**json.loads(row.progress))
+    return KeptMonitor(**{**row._asdict(), "progress": progress, "is_configured": is_configured})
 
 
 def _tick_row(tick: Tick) -> dict[str, Any]:

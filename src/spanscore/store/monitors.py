@@ -71,14 +71,9 @@ class MonitorStore:
         settled_until_ns: int,
         digest: str,
         advance: Advance,
-        *,
-        is_kept: bool = False,
     ) -> Tick | None:
         """Make a tick that looks at the scores which are made as the traces come; None where it was
-        made.
-
-        `is_kept`: its monitor is in the store, where it may be paused or deleted meanwhile, which
-        gives None too.
+        made, or its monitor was paused or deleted meanwhile.
 
         `advance` gets the kept state and the sessions whose last score is older than
         `settled_until_ns`, in the order of these. A monitor that is new, or whose kept state
@@ -86,7 +81,7 @@ class MonitorStore:
         """
         with self._database.writing() as connection:
             tables = MonitorTables(connection)
-            if (is_kept and not tables.may_tick(tick)) or not tables.add_tick(tick):
+            if not tables.may_tick(tick) or not tables.add_tick(tick):
                 return None
             kept = _kept(connection, tick)
             is_same = kept is not None and kept.digest == digest
@@ -149,10 +144,14 @@ def begin_anew(
 ) -> None:
     """Forget the scores that a monitor has counted, and with `end` its state, which gives the
     alerts still to go.
+
+    Without `end` the next look ends its alert, and begins with the scores that come after it.
     """
     connection = tables.connection
     MonitorScores(connection, tenant, monitor).clear()
     if end is None:
+        outdated = update(monitor_states).where(_of(monitor_states, tenant, monitor))
+        connection.execute(outdated.values(digest=""))
         return
     state = connection.execute(
         select(monitor_states).where(_of(monitor_states, tenant, monitor))

@@ -78,7 +78,7 @@ def scores(
 
 
 def _has_more_conditions(query: ScoreQuery) -> bool:
-    """Whether facts alone do not tell which scores are wanted."""
+    """Whether facts alone do not show which scores are wanted."""
     return any(
         x is not None for x in (query.filter, query.service, query.session_id, query.since_ns)
     )

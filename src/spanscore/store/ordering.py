@@ -23,7 +23,7 @@ class Order(NamedTuple):
 
 
 class Key(NamedTuple):
-    """What rows are ordered by: never null, and the last key of an order tells all rows apart."""
+    """What rows are ordered by: never null, and the last key of an order is unique to a row."""
 
     column: ColumnElement[Any]
     is_falling: bool

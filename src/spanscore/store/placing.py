@@ -72,6 +72,11 @@ def named_by(connection: Connection, ids: Sequence[str]) -> Named:
     return Named(frozenset(traces), scored_responses(connection, ids))
 
 
+def of_responses(connection: Connection, ids: Sequence[str]) -> Named:
+    """By which responses scores name the agent traces with these ids."""
+    return Named(frozenset(), scored_responses(connection, ids))
+
+
 def naming(connection: Connection, named: Named, changed: int) -> list[tuple[Any, Evaluation]]:
     """The scores that name these, each with its row of facts; those whose records are damaged are
     left out.
@@ -145,8 +150,8 @@ def _scored_traces(connection: Connection, traces: Collection[_OtelTrace]) -> li
 
 def _sharing(connection: Connection, tenant: str, response_id: str, most: int) -> Sequence[str]:
     """The agent traces that have a response; of more than `most` one more."""
-    asked = {"tenant": tenant, "response": response_id, "limit": most + 1}
-    return connection.execute(_SHARING, asked).scalars().all()
+    parameters = {"tenant": tenant, "response": response_id, "limit": most + 1}
+    return connection.execute(_SHARING, parameters).scalars().all()
 
 
 # Built once, as in `writing`.

@@ -77,12 +77,12 @@ def _delete(connection: Connection, table: Table, rows: list[int]) -> None:
     if not rows:
         return
     if table is agent_traces:
-        gone = select(agent_traces.c.id).where(agent_traces.c.row.in_(rows))
-        connection.execute(delete(otel_traces).where(otel_traces.c.agent_trace_id.in_(gone)))
+        removed = select(agent_traces.c.id).where(agent_traces.c.row.in_(rows))
+        connection.execute(delete(otel_traces).where(otel_traces.c.agent_trace_id.in_(removed)))
         connection.execute(
-            delete(model_responses).where(model_responses.c.agent_trace_id.in_(gone))
+            delete(model_responses).where(model_responses.c.agent_trace_id.in_(removed))
         )
-        connection.execute(delete(scored_turns).where(scored_turns.c.agent_trace_id.in_(gone)))
+        connection.execute(delete(scored_turns).where(scored_turns.c.agent_trace_id.in_(removed)))
         keys = connection.execute(
             select(agent_traces.c.session_id).where(agent_traces.c.row.in_(rows))
         ).scalars()

@@ -5,7 +5,7 @@ A `tenant` None stands for all: no two tenants share an id that spanscore has ma
 to look these up.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -69,9 +69,32 @@ class StoredSessions:
     def one_by_one(self) -> Iterator["StoredSessions"]:
         """Each session by itself."""
         for key in self.keys:
-            traces = [x for x in self.traces if x.session == key]
-            subjects = {key, *(x.id for x in traces)}
-            yield StoredSessions((key,), traces, [x for x in self.scores if x.subject in subjects])
+            yield self._only((key,))
+
+    def parts(self, most: int) -> Iterator["StoredSessions"]:
+        """The sessions in their order, so many together that the records of their traces have at
+        most so many characters; one that has more by itself.
+        """
+        sizes = Counter[str]()
+        for trace in self.traces:
+            sizes[trace.session] += len(trace.record)
+        keys: list[str] = []
+        size = 0
+        for key in self.keys:
+            if keys and size + sizes[key] > most:
+                yield self._only(tuple(keys))
+                keys, size = [], 0
+            keys.append(key)
+            size += sizes[key]
+        yield self._only(tuple(keys))
+
+    def _only(self, keys: tuple[str, ...]) -> "StoredSessions":
+        """Some of the sessions."""
+        if keys == self.keys:
+            return self
+        traces = [x for x in self.traces if x.session in keys]
+        subjects = {*keys, *(x.id for x in traces)}
+        return StoredSessions(keys, traces, [x for x in self.scores if x.subject in subjects])
 
     def decoded(self) -> list[SessionRecord]:
         """Those that have traces, in the order of their keys; damaged records are left out."""
@@ -189,8 +212,8 @@ def turns_before(
     """The records of the newest turns of a session that began before `trace`, oldest first, within
     both bounds.
     """
-    asked = {"key": key, "started_ns": trace.started_ns, "id_": trace.id, "most": limit}
-    newest = connection.execute(_BEFORE, asked).all()
+    parameters = {"key": key, "started_ns": trace.started_ns, "id_": trace.id, "most": limit}
+    newest = connection.execute(_BEFORE, parameters).all()
     sizes = accumulate(row.size_bytes for row in newest)
     rows = [row.row for row, total in zip(newest, sizes, strict=True) if total <= max_bytes]
     if not rows:
@@ -215,8 +238,8 @@ def newest_scores(
     found: list[Row[Any]] = []
     for scope, subjects in (("trace", traces), ("session", sessions)):
         for some in chunks(subjects):
-            asked = {"scope": scope, "subjects": some, "run": run, "tenant": tenant}
-            found += connection.execute(_NEWEST_SCORES, asked).all()
+            parameters = {"scope": scope, "subjects": some, "run": run, "tenant": tenant}
+            found += connection.execute(_NEWEST_SCORES, parameters).all()
     return sorted(found, key=itemgetter(0))
 
 
@@ -254,7 +277,7 @@ def _of_sessions(*columns: Column[Any]) -> Select[Any]:
     total_bytes = func.sum(table.size_bytes).over(**newest_first).label("total_bytes")
     of_sessions = (
         table.session_id.in_(bindparam("keys", expanding=True)),
-        tenants.is_asked(table.tenant),
+        tenants.is_parameter(table.tenant),
     )
     placed = select(table.row, place, total_bytes).where(*of_sessions).subquery().c
     is_small = (placed.total_bytes <= MAX_SESSION_BYTES) | (placed.place == 1)
@@ -276,7 +299,7 @@ def _newest_of_subjects() -> Select[Any]:
         table.subject_id.in_(bindparam("subjects", expanding=True)),
         table.scope == bindparam("scope"),
         table.run == bindparam("run"),
-        tenants.is_asked(table.tenant),
+        tenants.is_parameter(table.tenant),
         ~newer,
     )
 

@@ -1,12 +1,14 @@
-"""The traces that were stored last before some time."""
+"""What was stored before some time and what since, found by the numbers of the rows, which rise
+with it.
+"""
 
 from collections.abc import Iterator
 
-from sqlalchemy import select
+from sqlalchemy import Column, Table, select
 from sqlalchemy.engine import Connection
 
 from spanscore.store import tenants
-from spanscore.store.schema import agent_traces
+from spanscore.store.schema import agent_traces, evaluations
 from spanscore.store.writing import IMPORTED
 
 _ROWS_AT_ONCE = 100
@@ -38,22 +40,21 @@ def stored_before(connection: Connection, tenant: str, before_ns: int, limit: in
         )
 
 
-def first_stored_at(connection: Connection, time_ns: int) -> int:
-    """The first row that was stored at that time or later, one past the last where there is none:
-    by halving.
+def first_stored_at(connection: Connection, time_ns: int, table: Table = agent_traces) -> int:
+    """The number of the first row of a table that was stored at that time or later, one past the
+    last where there is none: by halving.
     """
-    places = select(agent_traces.c.row, agent_traces.c.stored_ns)
-    last = connection.execute(places.order_by(agent_traces.c.row.desc()).limit(1)).first()
+    number: Column[int] = table.c.seq if table is evaluations else table.c.row
+    places = select(number.label("number"), table.c.stored_ns)
+    last = connection.execute(places.order_by(number.desc()).limit(1)).first()
     if last is None or last.stored_ns < time_ns:
-        return 0 if last is None else int(last.row) + 1
-    low, high = 0, int(last.row)
+        return 0 if last is None else int(last.number) + 1
+    low, high = 0, int(last.number)
     while low < high:
         middle = (low + high) // 2
-        found = connection.execute(
-            places.where(agent_traces.c.row >= middle).order_by(agent_traces.c.row).limit(1)
-        ).one()
+        found = connection.execute(places.where(number >= middle).order_by(number).limit(1)).one()
         if found.stored_ns < time_ns:
-            low = int(found.row) + 1
+            low = int(found.number) + 1
         else:
             high = middle
     return low

@@ -4,10 +4,9 @@ import base64
 import dataclasses
 import json
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 
@@ -29,29 +28,22 @@ from spanscore.model.trace import AgentTrace, Target, Trial
 ItemT = TypeVar("ItemT")
 
 _BYTES_KEY = "$bytes"
+_NO_JUDGE = '"cause":"no_judge"'
 _MAX_DEPTH = 128
-_PARSED_TOGETHER = 64
-"""Records that one call of the parser reads: the checks of what it gives cost less for all than for
-each.
-"""
+_OWN = ("metric", "outcome", "threshold", "scale", "evaluator")
+"""What differs between the scores of one subject, and is always printed."""
 
-_ALWAYS = {
-    "scope",
-    "subject_id",
-    "metric",
-    "outcome",
-    "threshold",
-    "scale",
-    "evaluator",
-    "target",
-    "session_id",
-}
-_ALWAYS |= {"evaluated_at_ns"}
+_COMMON = ("scope", "subject_id", "target", "session_id", "evaluated_at_ns")
+"""What these have in common, and is always printed."""
+
 _DEFAULTS_BY_NAME = {
-    x.name: x.default for x in dataclasses.fields(Evaluation) if x.name not in _ALWAYS
+    x.name: x.default for x in dataclasses.fields(Evaluation) if x.name not in {*_OWN, *_COMMON}
 }
-_OPTIONAL, _DEFAULTS = tuple(_DEFAULTS_BY_NAME), tuple(_DEFAULTS_BY_NAME.values())
-_options_of = operator.attrgetter(*_OPTIONAL)
+_OWN_OPTIONS = ("usage", "supersedes", "label_before", "rank", "tally")
+_COMMON_OPTIONS = tuple(x for x in _DEFAULTS_BY_NAME if x not in _OWN_OPTIONS)
+_own_options_of = operator.attrgetter(*_OWN_OPTIONS)
+_common_of = operator.attrgetter(*_COMMON, *_COMMON_OPTIONS)
+_FIRST_OWN = f'"{_OWN[0]}":'
 DAMAGED = (ValueError, LookupError, TypeError, AttributeError)
 """What reading a damaged record raises."""
 
@@ -67,45 +59,69 @@ def encode(item: AgentTrace | Evaluation) -> str:
     if isinstance(item, Evaluation):
         return encode_evaluations([item])[0]
     try:
-        return orjson.dumps(item, default=_plain, option=orjson.OPT_NON_STR_KEYS).decode()
+        return _printed(item)
     except TypeError:
         return _encode_slowly(item)
 
 
 def encode_evaluations(items: Iterable[Evaluation]) -> list[str]:
-    """As `encode`; what neighbours have in common, as those of one trace their target, is printed
-    once.
+    """As `encode`; what neighbours have in common, as those of one trace, is printed once, and
+    comes first.
     """
     target: Target | None = None
-    printed = orjson.Fragment("")
+    common: tuple[Any, ...] = ()
+    head = ""
     found = []
     for item in items:
         try:
-            if target is not item.target:
-                printed, target = _fragment(item.target), item.target
-            options = zip(_OPTIONAL, _options_of(item), _DEFAULTS, strict=True)
-            fields = {
-                "scope": item.scope,
-                "subject_id": item.subject_id,
-                "metric": item.metric,
-                "outcome": item.outcome,
-                "threshold": item.threshold,
-                "scale": item.scale,
-                "evaluator": _evaluator(item.evaluator),
-                "target": printed,
-                "session_id": item.session_id,
-                "evaluated_at_ns": item.evaluated_at_ns,
-                **{
-                    name: value
-                    for name, value, default in options
-                    if value is not default and value != default
-                },
-            }
-            text = orjson.dumps(fields, default=_plain, option=orjson.OPT_NON_STR_KEYS).decode()
+            now = _common_of(item)
+            # equal targets may be printed otherwise: 1 and True are equal
+            if target is not item.target or common != now:
+                head, common, target = _head(now), now, item.target
+            text = head + _own(item)
         except TypeError:
             text = _encode_slowly(item)
         found.append(text)
     return found
+
+
+def _head(common: Sequence[Any]) -> str:
+    """The beginning of a record: what the scores of a subject have in common."""
+    always = dict(zip(_COMMON, common, strict=False))
+    options = _given(_COMMON_OPTIONS, common[len(_COMMON) :])
+    return f"{_printed(always | options)[:-1]},"
+
+
+def _own(item: Evaluation) -> str:
+    """The rest of a record: what is this score's own."""
+    outcome, by = item.outcome, item.evaluator
+    of_metric = _of_skip if isinstance(outcome, Skip) else _of_metric
+    text = of_metric(item.metric, outcome, item.threshold, item.scale, by)
+    options = _given(_OWN_OPTIONS, _own_options_of(item))
+    return f"{text}," + _printed(options)[1:] if options else text + "}"
+
+
+def _of_metric(*values: Any) -> str:
+    """The fields of `_OWN`, up to the brace that closes them."""
+    *fields, by = values
+    return _printed(dict(zip(_OWN, (*fields, _evaluator(by)), strict=True)))[1:-1]
+
+
+_of_skip = lru_cache(maxsize=512, typed=True)(_of_metric)
+"""Where there is no judge, the same few for every trace."""
+
+
+def _given(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+    """Those of these fields that do not have their default."""
+    return {
+        name: value
+        for name, value in zip(names, values, strict=True)
+        if value is not (default := _DEFAULTS_BY_NAME[name]) and value != default
+    }
+
+
+def _printed(item: Any) -> str:
+    return orjson.dumps(item, default=_plain, option=orjson.OPT_NON_STR_KEYS).decode()
 
 
 def _encode_slowly(item: AgentTrace | Evaluation) -> str:
@@ -115,14 +131,11 @@ def _encode_slowly(item: AgentTrace | Evaluation) -> str:
     return json.dumps(_fields(item, 0), default=_plain, separators=(",", ":"))
 
 
-def _fragment(item: Target | Mapping[str, Any]) -> orjson.Fragment:
-    return orjson.Fragment(orjson.dumps(item, default=_plain, option=orjson.OPT_NON_STR_KEYS))
-
-
 @lru_cache(maxsize=256)  # the same few for every trace
 def _evaluator(evaluator: Evaluator) -> orjson.Fragment:
     named = ((name, getattr(evaluator, name)) for name in Evaluator.__dataclass_fields__)
-    return _fragment({name: value for name, value in named if value is not None or name == "kind"})
+    given = {name: value for name, value in named if value is not None or name == "kind"}
+    return orjson.Fragment(_printed(given))
 
 
 def size_bytes(text: str) -> int:
@@ -140,38 +153,54 @@ def decode_evaluations(texts: Iterable[str]) -> list[Evaluation]:
     """The evaluations that `encode` printed; neighbours of one trace share their target, as when
     they were made.
     """
-    targets = _Shared(lambda fields: Target(**_target_fields(fields)))
-    evaluators = _Shared(lambda fields: Evaluator(**fields))
-    usages = _Shared(lambda fields: JudgeUsage(**fields))
+    head, common = "", dict[str, Any]()
     found = []
-    for data in _parsed(texts):
-        data["evaluator"] = evaluators.of(data["evaluator"])
-        data["outcome"] = _outcome(
-            data["outcome"], is_external=data["evaluator"].source is not None
-        )
-        data["scale"] = None if data["scale"] is None else tuple(data["scale"])
-        data["target"] = targets.of(data["target"])
-        if "usage" in data:
-            data["usage"] = usages.of(data["usage"])
-        if data.get("trial") is not None:
-            data["trial"] = Trial(**data["trial"])
-        if data.get("tally") is not None:
-            data["tally"] = _tally(data["tally"])
-        found.append(Evaluation(**data))
+    for text in texts:
+        if not head or not text.startswith(head):
+            head, common = _beginning(text)
+        rest = text[len(head) :]
+        # where there is no judge, the same few for every trace
+        own = _known_rest(rest) if _NO_JUDGE in rest else _rest(rest)
+        found.append(Evaluation(**common, **own))
     return found
 
 
-def _parsed(texts: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """What JSON objects contain, one after the other.
-
-    Raises ValueError where any of them is damaged.
+def _beginning(text: str) -> tuple[str, dict[str, Any]]:
+    """The part of a record before its metric, with what it contains; "" where it is not found
+    there.
     """
-    waiting = iter(texts)
-    while some := list(islice(waiting, _PARSED_TOGETHER)):
-        parsed = loads(f"[{','.join(some)}]")
-        if len(parsed) != len(some):
-            raise ValueError("a record is more than one JSON value")
-        yield from parsed
+    place = text.find(_FIRST_OWN)
+    try:
+        fields = loads(text[: place - 1] + "}")
+    except ValueError:  # a resource has an attribute of that name
+        return "", {}
+    return text[:place], _fields_of(fields)
+
+
+def _rest(text: str) -> dict[str, Any]:
+    """What a record, or the part of it after its beginning, contains."""
+    fields = loads(text if text.startswith("{") else "{" + text)
+    return _fields_of(fields)
+
+
+_known_rest = lru_cache(maxsize=512)(_rest)
+
+
+def _fields_of(data: dict[str, Any]) -> dict[str, Any]:
+    """These fields of an evaluation, in place of JSON's values."""
+    if "outcome" in data:
+        by = data["evaluator"] = Evaluator(**data["evaluator"])
+        data["outcome"] = _outcome(data["outcome"], is_external=by.source is not None)
+        data["scale"] = None if data["scale"] is None else tuple(data["scale"])
+    if "target" in data:
+        data["target"] = Target(**_target_fields(data["target"]))
+    if "usage" in data:
+        data["usage"] = JudgeUsage(**data["usage"])
+    if data.get("trial") is not None:
+        data["trial"] = Trial(**data["trial"])
+    if data.get("tally") is not None:
+        data["tally"] = _tally(data["tally"])
+    return data
 
 
 def decode_evaluation(text: str) -> Evaluation:
@@ -193,21 +222,6 @@ def undamaged_evaluations(texts: Sequence[str]) -> list[list[Evaluation]]:
         return [[x] for x in decode_evaluations(texts)]
     except DAMAGED:
         return [undamaged(decode_evaluation, text) for text in texts]
-
-
-class _Shared(Generic[ItemT]):
-    """Builds an item from its fields, or gives the last one again where they are the same: a third
-    of the time.
-    """
-
-    def __init__(self, build: Callable[[dict[str, Any]], ItemT]) -> None:
-        self._build = build
-        self._last: tuple[dict[str, Any], ItemT] | None = None
-
-    def of(self, fields: dict[str, Any]) -> ItemT:
-        if self._last is None or self._last[0] != fields:
-            self._last = fields, self._build(fields)
-        return self._last[1]
 
 
 def _outcome(data: dict[str, Any], *, is_external: bool) -> Outcome | Annotation:

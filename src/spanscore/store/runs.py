@@ -364,26 +364,29 @@ class RunTables(TargetReads):
         ]
 
     def finish(
-        self, run_id: str, found: Iterable[Finished], now_ns: int, booked: Booked | None = None
+        self,
+        run_id: str,
+        found: Iterable[Finished],
+        now_ns: int,
+        booked: Callable[[], Booked | None] = lambda: None,
     ) -> None:
-        """Note what became of items, and what of the run's budget is booked; nothing of a run that
-        was deleted.
+        """Note what became of items, and what of the run's budget is `booked` at this moment, so
+        that of two transactions the later one writes the newer; nothing of a run that was deleted.
         """
         this = runs.c.id == run_id
         text = self._connection.execute(select(runs.c.progress).where(this)).scalar()
         if text is None:
             return
         progress = Progress.from_json(text)
-        for x in found:
-            one = (run_items.c.run == run_id, run_items.c.subject_id == x.subject_id)
-            changed = {"state": x.state, "error": x.error, "tries": run_items.c.tries + 1}
+        for item in found:
+            one = (run_items.c.run == run_id, run_items.c.subject_id == item.subject_id)
+            changed = {"state": item.state, "error": item.error, "tries": run_items.c.tries + 1}
             pending = (
                 update(run_items).where(*one, run_items.c.state == "PENDING").values(**changed)
             )
             if self._connection.execute(pending).rowcount:
-                progress = _with(progress, x)
-        if booked is not None:
-            progress = replace(progress, booked=booked)
+                progress = _with(progress, item)
+        progress = replace(progress, booked=booked() or progress.booked)
         row = {"progress": progress.to_json(), "updated_ns": now_ns}
         self._connection.execute(update(runs).where(this).values(**row))
 

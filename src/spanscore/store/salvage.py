@@ -229,7 +229,14 @@ _NUMBER: Final = (float, int)  # a whole number is stored as one, also in a colu
 _TAKEN_OVER: Final = (
     *("judge_answers", "export_cursors", "calibrations", "unanswered", "undelivered"),
     *("runs", "run_items"),
-    *("monitors", "monitor_states", "monitor_ticks", "monitor_scores", "alert_notices"),
+    *(
+        "monitors",
+        "configured_monitors",
+        "monitor_states",
+        "monitor_ticks",
+        "monitor_scores",
+        "alert_notices",
+    ),
     *("deleted_scores", "annotation_items"),
 )
 _STORE_TABLES: Final = {
@@ -249,6 +256,7 @@ _STORE_TABLES: Final = {
     "annotation_items": _has(*(str,) * 6, int, str, _TEXT_OR_NONE, int, int, rowid=False),
     "monitor_states": _has(str, str, str, int, int, str, rowid=False),
     "monitors": _has(str, str, _TEXT_OR_NONE, str, *(int,) * 5, str, str, rowid=False),
+    "configured_monitors": _has(str, str, str, *(int,) * 5, str, str, rowid=False),
     "monitor_ticks": _may_lack(
         3, str, str, int, int, str, int, int, *(_TEXT_OR_NONE,) * 3, rowid=False
     ),

@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.errors import ConfigError
 
-VERSION = 17
+VERSION = 19
 """The number of the last of the `migrations`, which every change of a table here has."""
 
 tables = MetaData()
@@ -87,7 +87,9 @@ Index(
     agent_traces.c.session_id,
     sqlite_where=agent_traces.c.session_id.is_not(None),
 )
+Index("agent_traces_by_start", agent_traces.c.started_ns, agent_traces.c.row)
 _index_of_tenants(agent_traces, "row")
+_index_of_tenants(agent_traces, "started_ns", "row")
 _index_of_tenants(agent_traces, "session_id", "row")
 
 otel_traces = Table(
@@ -459,10 +461,30 @@ monitors = Table(
     UniqueConstraint("tenant", "request_id"),
     sqlite_with_rowid=False,
 )
-"""Monitors that were created through the API; those of the configuration file are not in the store.
+"""Monitors that were created through the API.
 
 Times after `due_from_ns` are due. `until_row` is the last row of `agent_traces` that a run of it
 was about.
+"""
+
+configured_monitors = Table(
+    "configured_monitors",
+    tables,
+    Column("tenant", String(128), primary_key=True),
+    Column("id", String(64), primary_key=True),
+    Column("state", String(16), nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("created_ns", _BIG, nullable=False),
+    Column("updated_ns", _BIG, nullable=False),
+    Column("due_from_ns", _BIG, nullable=False),
+    Column("until_row", _BIG, nullable=False),
+    Column("progress", Text, nullable=False),
+    Column("spec", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Monitors of the configuration, as the server that was started last had it; see `monitors`.
+
+None has the id of one of the API: ticks, states and scores are kept by tenant and id.
 """
 
 monitor_states = Table(

@@ -84,7 +84,7 @@ def _next(connection: Connection, query: SessionQuery, place: Place | None) -> l
 
 
 def _keys(order: Sequence[Order]) -> list[Key]:
-    """By how many traces, or by the last trace: that alone tells sessions apart."""
+    """By how many traces, or by the last trace: that alone distinguishes sessions."""
     if not order:
         return [Key(_LAST, is_falling=True)]
     (field, is_falling), *_ = order

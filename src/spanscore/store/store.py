@@ -44,7 +44,14 @@ from spanscore.store.monitors import MonitorStore, last_read_seq
 from spanscore.store.ordering import Order
 from spanscore.store.reading import MAX_SESSION_TRACES, SessionRecord
 from spanscore.store.runs import RunTables
-from spanscore.store.schema import agent_traces, cursors, evaluations, external_scores, monitors
+from spanscore.store.schema import (
+    agent_traces,
+    configured_monitors,
+    cursors,
+    evaluations,
+    external_scores,
+    monitors,
+)
 from spanscore.store.secrets import secret
 from spanscore.store.unanswered import Missing, Unanswered
 from spanscore.store.writing import StoredTrace
@@ -152,6 +159,9 @@ class Store:
         with self._database.one_at_a_time:
             with self._database.writing() as connection:
                 left = placing.named_by(connection, gone)
+                # a revision may lack responses that scores name
+                revised = [x.trace.id for x in traces if x.revision > 1]
+                left |= placing.of_responses(connection, revised)
                 gone_bytes = writing.take_out(connection, gone)
                 unanswered.forget_traces(connection, gone)
                 trace_bytes = (
@@ -163,7 +173,7 @@ class Store:
                 facts.forget_traces(connection, gone)
                 first = {x.trace.id for x in traces if x.revision == 1}
                 numbered = list(enumerate(new, self._last_seq + 1))
-                facts.put(connection, numbered, [x.trace for x in traces], new=first, gone=left)
+                facts.put(connection, numbered, [x.trace for x in traces], new=first, removed=left)
                 unanswered.note(connection, [x for x in scored if x.run is None], missing, now_ns)
                 if also is not None:
                     also(RunTables(connection))
@@ -514,7 +524,7 @@ class Store:
         superseded them.
         """
         with self._database.reading() as connection:
-            return list(not_delivered.asked(connection, exporter, limit))
+            return list(not_delivered.to_resend(connection, exporter, limit))
 
     def settle(self, exporter: str, seqs: Sequence[int], still: Sequence[Undelivered]) -> None:
         """Forget that `exporter` could not deliver these, but for those that it `still` could
@@ -596,9 +606,8 @@ class Store:
         """Count what is there; sequence numbers never fall, whatever became of the file."""
         last_seq = max(_highest(connection, evaluations.c.seq), _highest(connection, cursors.c.seq))
         self._last_seq = max(self._last_seq, last_seq, last_read_seq(connection))
-        last_row = max(
-            _highest(connection, agent_traces.c.row), _highest(connection, monitors.c.until_row)
-        )
+        rows = agent_traces.c.row, monitors.c.until_row, configured_monitors.c.until_row
+        last_row = max(_highest(connection, x) for x in rows)
         self._last_row = max(self._last_row, last_row)
         self._last_answer = max(self._last_answer, _highest(connection, schema.judge_answers.c.row))
         self._size_bytes = pruning.size_bytes(connection)

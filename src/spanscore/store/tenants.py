@@ -21,7 +21,7 @@ def is_of(table: Table, tenant: str | None) -> tuple[ColumnElement[bool], ...]:
     return table.c.tenant == tenant, table.c.tenant != _NOBODY
 
 
-def is_asked(column: Column[Any]) -> ColumnElement[bool]:
+def is_parameter(column: Column[Any]) -> ColumnElement[bool]:
     """As `is_of`, for a statement that is built once, with the tenant as its parameter `tenant`."""
     tenant = bindparam("tenant", type_=String)
     return or_(tenant.is_(None), column == tenant)

@@ -48,7 +48,9 @@ def snapshot(engine: Engine) -> Iterator[Connection]:
         yield connection
 
 
-def together(connection: Connection, tasks: Sequence[Callable[[Connection], ItemT]]) -> list[ItemT]:
+def in_threads(
+    connection: Connection, tasks: Sequence[Callable[[Connection], ItemT]]
+) -> list[ItemT]:
     """What each of these reading tasks gives, worked on by as many threads as there are processors,
     up to four.
 

@@ -55,9 +55,9 @@ def note(
 ) -> None:
     """Keep what is missing; of what has come out otherwise nothing is missing any more."""
     open_ = {_identity(x): x for x in missing}
-    settled = {_identity(x) for x in scored}.difference(open_)
     if not open_ and _is_empty(connection):  # as mostly
         return
+    settled = {_identity(x) for x in scored}.difference(open_)
     before = {
         _identity(x): x
         for x in _of_subjects(connection, {subject for _, subject, _ in settled.union(open_)})

@@ -54,9 +54,9 @@ def counts(connection: Connection) -> dict[str, tuple[int, int]]:
     return {name: (count, int(asked)) for name, count, asked in connection.execute(query)}
 
 
-def asked(connection: Connection, exporter: str, limit: int) -> list[Listed]:
+def to_resend(connection: Connection, exporter: str, limit: int) -> list[Listed]:
     """At most `limit` of an exporter's that are to be sent again, the oldest scores first."""
-    return _listed(connection, exporter, after=0, limit=limit, only_asked=True)
+    return _listed(connection, exporter, after=0, limit=limit, only_to_resend=True)
 
 
 def kept(config: Config, exporters: Sequence[str] = ()) -> Iterator[Listed]:
@@ -125,7 +125,7 @@ def _pages(engine: Engine, exporter: str) -> Iterator[Listed]:
 
 
 def _listed(
-    connection: Connection, exporter: str, *, after: int, limit: int, only_asked: bool = False
+    connection: Connection, exporter: str, *, after: int, limit: int, only_to_resend: bool = False
 ) -> list[Listed]:
     table, other = evaluations.c, evaluations.alias().c
     later = exists().where(
@@ -142,7 +142,7 @@ def _listed(
         .order_by(undelivered.c.seq)
         .limit(limit)
     )
-    rows = connection.execute(query.where(undelivered.c.asked == 1) if only_asked else query)
+    rows = connection.execute(query.where(undelivered.c.asked == 1) if only_to_resend else query)
     return [listed for row in rows if (listed := _one(row)) is not None]
 
 
@@ -165,13 +165,13 @@ def _forget(connection: Connection, exporter: str, seqs: Sequence[int]) -> None:
         connection.execute(delete(undelivered).where(*is_one))
 
 
-def _row(x: Undelivered) -> dict[str, object]:
+def _row(note: Undelivered) -> dict[str, object]:
     return {
-        "exporter": x.exporter,
-        "seq": x.seq,
-        "forms": ",".join(x.forms),
-        "reason": x.reason,
-        "error": x.error[:MAX_ERROR_CHARS].replace("\0", "").encode(errors="replace").decode(),
-        "since_ns": x.since_ns,
-        "asked": int(x.asked),
+        "exporter": note.exporter,
+        "seq": note.seq,
+        "forms": ",".join(note.forms),
+        "reason": note.reason,
+        "error": note.error[:MAX_ERROR_CHARS].replace("\0", "").encode(errors="replace").decode(),
+        "since_ns": note.since_ns,
+        "asked": int(note.to_resend),
     }

@@ -83,6 +83,39 @@ class _Turn(NamedTuple):
     tools: tuple[str, ...]
 
 
+class _Members:
+    """The turns of one OTel trace, by what a score of them names: a trace may have thousands of
+    turns, and as many scores.
+    """
+
+    def __init__(self, turns: Iterable[_Turn] = ()) -> None:
+        self.by_id = {turn.id: turn for turn in turns}
+        self._by_owner: dict[_Owner, list[_Turn]] = {}
+        self._by_span: dict[str, list[_Turn]] = {}
+        self._by_response: dict[str, list[_Turn]] = {}
+        for turn in self.by_id.values():
+            self._by_owner.setdefault(turn.owner, []).append(turn)
+            for span_id in turn.span_ids:
+                self._by_span.setdefault(span_id, []).append(turn)
+            for response_id in turn.responses:
+                self._by_response.setdefault(response_id, []).append(turn)
+
+    def with_span(self, span_id: str) -> Sequence[_Turn]:
+        """Those that have a span."""
+        return self._by_span.get(span_id, ())
+
+    def with_response(self, response_id: str | None) -> Sequence[_Turn]:
+        """Those in which a model gave a response."""
+        return self._by_response.get(response_id or "", ())
+
+    def first_of_owners(self) -> Iterator[_Turn]:
+        """The first two turns of each owner: enough to know whether a score's owner has only
+        one.
+        """
+        for turns in self._by_owner.values():
+            yield from turns[:2]
+
+
 def upgrade() -> None:
     """Add the table, empty, and move the facts of scores to the turns that these are of."""
     op.create_table(
@@ -92,14 +125,13 @@ def upgrade() -> None:
     )
     connection = op.get_bind()
     for trace_id in _ids(connection, _TRACES):
-        turns = list(
-            _turns(connection, connection.execute(_TURNS, {"id": trace_id}).scalars().all())
-        )
+        ids = connection.execute(_TURNS, {"id": trace_id}).scalars().all()
+        members = _Members(_turns(connection, ids))
         for rows in _pages(connection, _OF_TRACE, trace_id):
-            _place(connection, rows, turns)
+            _place(connection, rows, members)
     for response_id in _ids(connection, _RESPONSES):
         for rows in _pages(connection, _OF_RESPONSE, response_id):
-            _place(connection, rows, [])
+            _place(connection, rows, _Members())
 
 
 def _ids(connection: Connection, query: sa.TextClause) -> Iterator[str]:
@@ -152,18 +184,18 @@ def _turn(id_: str, trace: Any) -> _Turn:
     )
 
 
-def _place(connection: Connection, rows: Sequence[Any], of_trace: Sequence[_Turn]) -> None:
+def _place(connection: Connection, rows: Sequence[Any], members: _Members) -> None:
     moved: list[dict[str, int]] = []
     contexts: dict[int, tuple[Any, ...]] = {}
     tools: set[tuple[int, str]] = set()
-    answered_before: tuple[Any, list[_Turn]] = (None, [])
+    answered: dict[Any, Sequence[_Turn]] = {}
     for row in rows:
         try:
             score = json.loads(row.record)
             asked = _tenant(score), score["target"].get("response_id")
-            if asked != answered_before[0]:
-                answered_before = asked, _answered(connection, *asked)
-            place, context, names = _place_of(score, _turn_of(score, of_trace, answered_before[1]))
+            if asked not in answered:
+                answered[asked] = _answered(connection, *asked, members)
+            place, context, names = _place_of(score, _turn_of(score, members, answered[asked]))
         except _DAMAGED:
             continue
         if place != (row.context, row.cluster, row.subject):
@@ -182,26 +214,35 @@ def _place(connection: Connection, rows: Sequence[Any], of_trace: Sequence[_Turn
         connection.execute(_MOVE, moved)
 
 
-def _answered(connection: Connection, tenant: str, response_id: str | None) -> list[_Turn]:
-    """The turns in which a model gave a response; none where too many have it."""
+def _answered(
+    connection: Connection, tenant: str, response_id: str | None, members: _Members
+) -> Sequence[_Turn]:
+    """The turns in which a model gave a response; none where too many have it.
+
+    Those that are `members` need not be read.
+    """
     if not response_id:
-        return []
+        return ()
     asked = {"id": _key(response_id), "tenant": tenant, "most": _MAX_SHARED + 1}
     ids = connection.execute(_ANSWERED, asked).scalars().all()
-    return [] if len(ids) > _MAX_SHARED else list(_turns(connection, ids))
+    if len(ids) > _MAX_SHARED:
+        return ()
+    others = _turns(connection, [x for x in ids if x not in members.by_id])
+    return [*(members.by_id[x] for x in ids if x in members.by_id), *others]
 
 
-def _turn_of(score: Any, of_trace: Sequence[_Turn], answering: Sequence[_Turn]) -> _Turn | None:
+def _turn_of(score: Any, members: _Members, answering: Sequence[_Turn]) -> _Turn | None:
     """The one turn that has the span; else the response; else the only turn of the trace."""
     target, owner = score["target"], _owner(score["target"]["resource"])
-    own = [x for x in of_trace if _is_owned(x, score, owner)]
-    response = target.get("response_id")
-    answered_here = [x for x in own if response in x.responses]
-    others = [x for x in answering if _is_owned(x, score, owner)]
-    answered = list({x.id: x for x in (*answered_here, *others)}.values())
-    with_span = [x for x in own if target["span_id"] in x.span_ids]
-    evidence = (with_span, answered_here, answered) if answered else (with_span, own)
-    return next((found[0] for found in evidence if len(found) == 1), None)
+
+    def owned(turns: Iterable[_Turn]) -> list[_Turn]:
+        return [x for x in turns if _is_owned(x, score, owner)]
+
+    answered_here = owned(members.with_response(target.get("response_id")))
+    answered = list({x.id: x for x in (*answered_here, *owned(answering))}.values())
+    with_span = owned(members.with_span(target["span_id"]))
+    rest = (answered_here, answered) if answered else (owned(members.first_of_owners()),)
+    return next((found[0] for found in (with_span, *rest) if len(found) == 1), None)
 
 
 def _is_owned(turn: _Turn, score: Any, owner: _Owner) -> bool:
