@@ -11,4 +11,6 @@ trap 'rm -rf "$made"' EXIT
 "$python" -m grpc_tools.protoc --proto_path="$proto" --plugin=protoc-gen-connect-openapi="$plugin" \
     --connect-openapi_out="$made" --connect-openapi_opt=format=json,path=openapi.json,short-service-tags \
     "$proto"/spanscore/v1/*.proto
-"$python" "$proto/openapi/finish.py" "$made/openapi.json" "$out"
+"$python" -m grpc_tools.protoc --proto_path="$proto" --descriptor_set_out="$made/descriptors" \
+    "$proto"/spanscore/v1/*.proto
+"$python" "$proto/openapi/finish.py" "$made/openapi.json" "$made/descriptors" "$out"

@@ -7,6 +7,7 @@ from google.protobuf import json_format, message_factory
 from serving import serving
 
 from spanscore import AsyncClient, Client
+from spanscore.api.run_requests import RunOptions, run_of
 from spanscore.api.servicer import Servicer, needs
 from spanscore.api.v1 import (
     analytics_service_pb2,
@@ -371,24 +372,49 @@ def test_a_keyword_that_there_is_not_is_named(noted):
 
 
 @pytest.mark.parametrize(
-    ("part", "method", "keywords", "problem"),
+    ("part", "method", "given", "keywords", "problem"),
     [
         (
             "scores",
             "create",
+            (),
             {"metric": "m", "scope": "sessions"},
             "scope='sessions': give 'trace'",
         ),
-        ("monitors", "create", {"scope": "Session"}, "scope='Session': give 'trace' or 'session'"),
-        ("monitors", "create", {"every_s": 60.0, "overlap": "nope"}, "overlap='nope': give 'skip'"),
-        ("analytics", "trend", {"unit": "dy"}, "unit='dy': give 'hour', 'day'"),
+        (
+            "monitors",
+            "create",
+            (),
+            {"scope": "Session"},
+            "scope='Session': give 'trace' or 'session'",
+        ),
+        (
+            "monitors",
+            "create",
+            (),
+            {"every_s": 60.0, "overlap": "nope"},
+            "overlap='nope': give 'skip'",
+        ),
+        ("analytics", "trend", (), {"unit": "dy"}, "unit='dy': give 'hour', 'day'"),
+        ("runs", "list", ("pending", "RUNNING"), {}, "state='RUNNING': give 'pending', 'running'"),
+        ("runs", "items", ("r1", "lost"), {}, "state='lost': give 'pending', 'done'"),
     ],
 )
 def test_a_value_that_a_keyword_cannot_have_is_named_with_those_that_it_can(
-    noted, part, method, keywords, problem
+    noted, part, method, given, keywords, problem
 ):
     with Client(noted[0]) as client, pytest.raises(ValueError, match=problem):
-        getattr(getattr(client, part), method)(**keywords)
+        getattr(getattr(client, part), method)(*given, **keywords)
+
+
+def test_an_option_of_a_run_that_is_none_is_as_if_it_were_left_out():
+    none = dict.fromkeys(RunOptions.__annotations__)
+    assert run_of({**none, "metrics": ["coherence"]}) == run_of({"metrics": ["coherence"]})
+
+
+def test_an_option_that_a_run_has_not_is_named_with_the_nearest(noted):
+    with Client(noted[0]) as client, pytest.raises(TypeError, match=r"no 'metric'.*'metrics'"):
+        client.runs.create(metric="coherence")
 
 
 def test_many_scores_are_created_in_requests_of_a_thousand(noted):

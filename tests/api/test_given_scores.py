@@ -14,6 +14,7 @@ from spanscore.api.v1 import score_service_pb2 as pb
 from spanscore.errors import ConflictError, ExistsError, FieldError, NotFoundError, StateError
 from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import AgentTrace, Target
+from spanscore.store import records
 from spanscore.store.config import Config
 from spanscore.store.store import Store, StoredTrace
 
@@ -410,3 +411,17 @@ def test_a_request_id_that_is_too_long_is_named_where_it_stands(service, store):
     with pytest.raises(FieldError, match="request_id: is longer than 64 characters"):
         create(service, request_id="x" * 65)
     assert not given(store)
+
+
+def test_of_many_turns_in_one_trace_only_the_one_that_a_score_is_of_is_read(store, monkeypatch):
+    turns = [trace(1, opening=opening) for opening in range(1, 11)]
+    store.commit([StoredTrace(x, 1, "") for x in turns], [])
+    service = ScoreService(store)
+    wanted = score(trace_id=f"{1:032x}", span_id=f"{3:016x}")
+    ask(service.create_score(pb.CreateScoreRequest(score=wanted), CALL))  # what is narrow is kept
+    read = []
+    decode = records.decode_trace
+    monkeypatch.setattr(records, "decode_trace", lambda x: read.append(x) or decode(x))
+    for named in (wanted, score(trace_id=turns[4].id)):
+        ask(service.create_score(pb.CreateScoreRequest(score=named), CALL))
+    assert len(read) == 2

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import re
 import socket
 import ssl
 import sys
@@ -11,20 +10,21 @@ import threading
 import urllib.error
 import urllib.request
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import trustme
 
+from spanscore.api import connect_services
 from spanscore.api.calling import Caller
 from spanscore.api.http_connections import MAX_REQUEST_BYTES, Limits
 from spanscore.api.http_listening import HttpListener
 from spanscore.api.http_server import HttpServer, _Front, _Uvicorn, openapi_document
-from spanscore.api.json_nulls import refuse_null_lists
 from spanscore.api.runs import RunService
 from spanscore.api.scores import ScoreService
 from spanscore.api.servicer import methods, needs
 from spanscore.api.services import services
-from spanscore.api.v1 import run_service_pb2, score_pb2
+from spanscore.api.v1 import score_pb2
 from spanscore.api.v1 import score_service_pb2 as pb
 from spanscore.config import Api, ApiHttp
 from spanscore.errors import ConfigError, FieldError, NotFoundError, RetryableError
@@ -115,12 +115,20 @@ def test_an_answer_that_needs_no_body_reaches_whoever_sends_one(path, status):
                 assert connection.makefile("rb").readline().split()[1] == str(status).encode()
 
 
-def test_a_method_without_side_effects_can_be_got():
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "DELETE"])
+def test_a_method_is_a_post_alone(method):
     with _serving() as url:
-        status, _ = _ask(
-            f"{url}{LIST}?connect=v1&encoding=json&message=%7B%22pageSize%22%3A3%7D", None
-        )
-    assert status == 200
+        asked = f"{url}{LIST}?connect=v1&encoding=json&message=%7B%22pageSize%22%3A3%7D"
+        request = urllib.request.Request(asked, method=method)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=60)
+    assert (refused.value.code, refused.value.headers["allow"]) == (405, "POST")
+
+
+def test_what_is_no_method_is_refused_with_its_reason():
+    with _serving() as url:
+        status, error = _ask(f"{url}/spanscore.v1.ScoreService/ListScore")
+    assert (status, error["details"][0]["debug"]["reason"]) == (404, "NO_SUCH_METHOD")
 
 
 def test_an_error_has_its_details_as_messages_and_as_json():
@@ -132,6 +140,53 @@ def test_an_error_has_its_details_as_messages_and_as_json():
         "fieldViolations": [{"field": "filter", "description": "is odd"}]
     }
     assert described["google.rpc.ErrorInfo"]["domain"] == "spanscore"
+
+
+def test_an_error_is_short_however_long_the_name_of_its_field():
+    with _serving(Scores(FieldError("labels." + "\ud800" * 10**6, "is odd"))) as url:
+        status, error = _ask(url + LIST)
+    assert (status, len(json.dumps(error)) < 20_000) == (400, True)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"filter": "\\ud800"}',
+        b'{"pageSize": ' + b"[" * 1000 + b"]" * 1000 + b"}",
+        b'{"\\ud800": 1}',
+        b'{"filter": ',
+        b"{" * 5000,
+        b'{"filter": "\xff"}',
+    ],
+)
+def test_whatever_cannot_be_read_is_an_error_with_details(body):
+    with _serving() as url:
+        status, error = _ask(url + LIST, body)
+    assert (status, error["details"][0]["type"]) == (400, "google.rpc.ErrorInfo")
+
+
+def test_others_are_answered_while_a_large_request_is_read(monkeypatch):
+    is_reading, is_answered = threading.Event(), threading.Event()
+
+    def check_slowly(_text, _message):
+        is_reading.set()
+        assert is_answered.wait(60)
+
+    monkeypatch.setattr(connect_services, "check_shape", check_slowly)
+    with _serving() as url, ThreadPoolExecutor() as threads:
+        body = json.dumps({"filter": " " * 70_000}).encode()
+        large = threads.submit(_ask, url + LIST, body)
+        assert is_reading.wait(60)
+        assert _ask(url + "/healthz")[0] == 200
+        is_answered.set()
+        assert large.result()[0] == 200
+
+
+def test_a_large_request_that_is_wrong_is_refused_with_its_fields():
+    with _serving() as url:
+        status, error = _ask(url + LIST, json.dumps({"page": " " * 70_000}).encode())
+    found = {x["type"]: x["debug"] for x in error["details"]}["google.rpc.BadRequest"]
+    assert (status, found["fieldViolations"][0]["field"]) == (400, "page")
 
 
 def test_an_error_that_may_pass_is_unavailable():
@@ -373,7 +428,7 @@ def test_a_method_of_http_that_is_not_answered_is_told_what_to_send():
         )
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(request, data=b"{}", timeout=60)
-    assert (refused.value.code, refused.value.headers["allow"]) == (405, "GET, POST")
+    assert (refused.value.code, refused.value.headers["allow"]) == (405, "POST")
     assert "POST" in json.loads(refused.value.read())["message"]
 
 
@@ -403,7 +458,7 @@ def test_it_is_reached_over_tls(tmp_path):
 async def _answer_of_a_listener(context=None, before=lambda: None, **config):
     """What the first connection is answered; `before` is called once the listener listens."""
     listener = HttpListener(
-        ApiHttp(endpoint="127.0.0.1:0", **config), [Scores()], Caller(), retry_after_s=0
+        ApiHttp(endpoint="127.0.0.1:0", **config), lambda: [Scores()], Caller(), retry_after_s=0
     )
     await listener.start()
     try:
@@ -467,7 +522,7 @@ def test_a_listener_whose_server_cannot_be_made_can_be_stopped(failing_start):
     failed = failing_start()
 
     async def connect_and_stop():
-        listener = HttpListener(ApiHttp(endpoint="127.0.0.1:0"), [Scores()], Caller())
+        listener = HttpListener(ApiHttp(endpoint="127.0.0.1:0"), lambda: [Scores()], Caller())
         await listener.start()
         _, writer = await asyncio.open_connection("127.0.0.1", listener.port)
         await failed.wait()
@@ -481,7 +536,7 @@ def test_a_listener_whose_server_cannot_be_made_can_be_stopped(failing_start):
 
 def test_a_listener_to_which_nobody_has_connected_can_be_stopped():
     async def start_and_stop():
-        listener = HttpListener(ApiHttp(endpoint="127.0.0.1:0"), [Scores()], Caller())
+        listener = HttpListener(ApiHttp(endpoint="127.0.0.1:0"), lambda: [Scores()], Caller())
         await listener.start()
         await listener.stop()
         return listener.port
@@ -513,36 +568,6 @@ def test_the_document_is_served():
 
 def test_http_is_configured_beside_grpc():
     assert Api(http={"endpoint": "127.0.0.1:0"}).http.enabled
-
-
-@pytest.mark.parametrize(
-    ("method", "body", "place"),
-    [
-        ("RunService/CreateRun", {"run": {"target": {"traceIds": None}}}, "run.target.traceIds"),
-        (
-            "RunService/CreateRun",
-            {"run": {"measure": {"thresholds": None}}},
-            "run.measure.thresholds",
-        ),
-        ("RunService/CreateRun", {"run": {"measure": {"options": None}}}, "run.measure.options"),
-        ("TraceService/ImportTraces", {"traces": [{}, {"trace_ids": None}]}, "traces[1].trace_ids"),
-        ("ScoreService/BatchCreateScores", {"requests": None}, "requests"),
-    ],
-)
-def test_null_in_place_of_a_list_is_refused_with_the_field(method, body, place):
-    with pytest.raises(ValueError, match=rf"^{re.escape(place)}: null is no list"):
-        refuse_null_lists(json.dumps(body).encode(), _request_of(method))
-
-
-def _request_of(method):
-    service, _, name = method.partition("/")
-    pool = run_service_pb2.DESCRIPTOR.pool
-    return pool.FindServiceByName(f"spanscore.v1.{service}").methods_by_name[name].input_type
-
-
-def test_null_where_it_has_a_meaning_is_no_list():
-    options = {"run": {"name": None, "measure": {"options": {"coherence": {"words": None}}}}}
-    refuse_null_lists(json.dumps(options).encode(), _request_of("RunService/CreateRun"))
 
 
 def test_a_request_with_null_for_a_list_is_answered_with_the_field():

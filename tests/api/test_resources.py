@@ -10,7 +10,7 @@ from spanscore.api import listing, paging
 from spanscore.api.convert import encode_score
 from spanscore.api.scores import ScoreService
 from spanscore.api.servicer import Call, Servicer, methods, needs
-from spanscore.api.services import services
+from spanscore.api.services import NAMES, services
 from spanscore.api.traces import TraceService
 from spanscore.api.v1 import score_service_pb2 as score_pb
 from spanscore.api.v1 import trace_service_pb2 as pb
@@ -237,6 +237,10 @@ def test_the_scores_of_one_trace_can_be_filtered(backend):
 def test_every_service_has_all_methods_of_its_proto_each_with_a_scope(backend):
     paths = {x.path: x.scope for servicer in services(backend) for x in methods(servicer)}
     assert paths["/spanscore.v1.TraceService/EvaluateTrace"] == "write"
+
+
+def test_every_service_is_listed_under_the_full_name_of_its_proto(backend):
+    assert tuple(x.service.full_name for x in services(backend)) == NAMES
 
 
 def test_a_score_is_got_by_the_name_that_its_list_gives(backend):

@@ -219,6 +219,21 @@ def test_an_estimate_counts_what_would_be_evaluated(service):
     assert (found.candidates, found.items, found.calls) == (3, 2, 0)
 
 
+@pytest.mark.parametrize("method", ["create_run", "estimate_run"])
+@pytest.mark.parametrize(
+    ("run", "field"),
+    [
+        (pb.Run(target=pb.RunTarget(source="nope")), "run.target.source"),
+        (pb.Run(measure=pb.RunMeasure(model="http://a/b")), "run.measure.model"),
+    ],
+)
+def test_what_this_server_refuses_is_named_by_its_path_too(service, method, run, field):
+    requests = {"create_run": pb.CreateRunRequest, "estimate_run": pb.EstimateRunRequest}
+    with pytest.raises(FieldError) as raised:
+        asyncio.run(getattr(service, method)(requests[method](run=run), CALL))
+    assert raised.value.field == field
+
+
 def test_to_have_a_source_read_needs_more_than_the_scope_read(service):
     request = pb.EstimateRunRequest(run=pb.Run(target=pb.RunTarget(source="archive")))
     with pytest.raises(ForbiddenError, match="scope write"):

@@ -6,6 +6,7 @@ from google.rpc import error_details_pb2, status_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spanscore.rpc.messages import message_class
 from spanscore.rpc.status import ErrorInfo, FieldViolation, Status, read_status, write_status
 
 STATUSES = st.builds(
@@ -45,6 +46,11 @@ def test_the_published_messages_read_the_reason_and_the_wrong_fields():
     assert read.details[1].Unpack(bad)
     assert (info.reason, info.domain, dict(info.metadata)) == ("BAD", "spanscore", {"a": "b"})
     assert [(x.field, x.description) for x in bad.field_violations] == [("filter", "odd")]
+
+
+def test_programs_that_ask_for_the_descriptors_show_metadata_as_a_map():
+    pool = message_class("google.rpc.ErrorInfo").DESCRIPTOR
+    assert pool.fields_by_name["metadata"].message_type.GetOptions().map_entry
 
 
 def test_the_reason_and_the_wrong_fields_are_read():

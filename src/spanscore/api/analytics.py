@@ -185,11 +185,12 @@ def history(
     named = request.WhichOneof("subject")
     if named is None:
         raise FieldError("trace_id", "is empty; name a trace or a session")
-    asked = trace_id(request.trace_id) if named == "trace_id" else request.session_id
-    found = ranking.history(connection, request.metric, call.tenant, **{named: asked})
+    subject_id = trace_id(request.trace_id) if named == "trace_id" else request.session_id
+    found = ranking.history(connection, request.metric, call.tenant, **{named: subject_id})
     if not found:
         raise NotFoundError(
-            f"{shown(request.metric)} has no score of {shown(asked)}: it may be past its retention"
+            f"{shown(request.metric)} has no score of {shown(subject_id)}:"
+            " it may be past its retention"
         )
     newest = paging.fitting(map(encode_score, reversed(found)), len(found))
     return pb.ListScoreHistoryResponse(scores=reversed(newest))

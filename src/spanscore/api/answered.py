@@ -33,7 +33,7 @@ class _Answer:
     digest: bytes
     """Of the request."""
     response: "asyncio.Task[Any]"
-    asked_s: float
+    received_s: float
     size_bytes: int = 0
     """0 until it is there."""
 
@@ -101,7 +101,7 @@ class Answered:
     def _forget_old(self) -> None:
         """Forget the answers past their time, but for those that are still made."""
         before_s = self._clock_s() - KEPT_S
-        old = list(takewhile(lambda x: x[1].asked_s <= before_s, self._answers.items()))
+        old = list(takewhile(lambda x: x[1].received_s <= before_s, self._answers.items()))
         for key, known in old:
             if known.size_bytes:
                 self._forget(key)

@@ -10,6 +10,7 @@ import grpc
 from google.protobuf.message import Message
 
 from spanscore.api.servicer import Call, Method
+from spanscore.api.text import text_of
 from spanscore.control.request_threads import answered_tenant
 from spanscore.errors import (
     ConflictError,
@@ -34,6 +35,7 @@ DOMAIN: Final = "spanscore"
 _log = logging.getLogger(__name__)
 
 _MAX_MESSAGE_CHARS: Final = 2000  # over gRPC it travels in a header
+_MAX_FIELD_CHARS: Final = 1000
 
 _FAULTS: Final[dict[type[Exception], tuple[grpc.StatusCode, str]]] = {
     NotFoundError: (grpc.StatusCode.NOT_FOUND, "NOT_FOUND"),
@@ -97,7 +99,7 @@ class Caller:
                 "Awaitable[Message]", method.answer(request, self._admit(headers, method.scope))
             )
         except Exception as error:
-            raise _refusal(method.path, error) from error
+            raise refusal_of(method.path, error) from error
 
     async def stream(
         self, method: Method, request: Message, headers: Headers
@@ -108,7 +110,7 @@ class Caller:
             async for response in responses:
                 yield response
         except Exception as error:
-            raise _refusal(method.path, error) from error
+            raise refusal_of(method.path, error) from error
 
     def admit(self, headers: Headers, scope: Scope, *, needs_tenant: bool = True) -> None:
         """Raise Refusal where these headers do not permit what needs `scope`, and is about what a
@@ -120,7 +122,7 @@ class Caller:
             else:
                 self._token(headers, scope)
         except Exception as error:
-            raise _refusal("", error) from error
+            raise refusal_of("", error) from error
 
     def _admit(self, headers: Headers, scope: Scope) -> Call:
         """Who calls. Raises UnauthenticatedError, ForbiddenError or RetryableError."""
@@ -140,7 +142,8 @@ class Caller:
         return self._tokens.check(headers("authorization"), scope)
 
 
-def _refusal(path: str, error: Exception) -> Refusal:
+def refusal_of(path: str, error: Exception) -> Refusal:
+    """What a caller of the method at `path` ("": it is not known) gets for an error."""
     fault = next((_FAULTS[kind] for kind in type(error).__mro__ if kind in _FAULTS), None)
     if fault is None:
         _log.error("%s failed", path, exc_info=error)
@@ -149,14 +152,13 @@ def _refusal(path: str, error: Exception) -> Refusal:
             Status(grpc.StatusCode.INTERNAL.value[0], message, info=ErrorInfo("INTERNAL", DOMAIN))
         )
     code, reason = fault
-    message, retry_after_s = str(error)[:_MAX_MESSAGE_CHARS], None
+    message, retry_after_s = text_of(str(error)[:_MAX_MESSAGE_CHARS]), None
     if isinstance(error, RetryableError):
         retry_after_s = error.retry_after_s
         message = f"{message}; try again in {retry_after_s:g} s"
     violations = _violations(error) if isinstance(error, FieldError) else ()
-    info = ErrorInfo(
-        "INVALID_FIELD" if violations else reason, DOMAIN, {"method": path.lstrip("/")}
-    )
+    method = {"method": path.lstrip("/")} if path else {}
+    info = ErrorInfo("INVALID_FIELD" if violations else reason, DOMAIN, method)
     return Refusal(Status(code.value[0], message, retry_after_s, info, violations))
 
 
@@ -167,9 +169,10 @@ def _violations(error: FieldError) -> tuple[FieldViolation, ...]:
     found: list[FieldViolation] = []
     left_chars = _MAX_MESSAGE_CHARS
     for one in (error, *error.others):
-        problem = one.problem[:_MAX_MESSAGE_CHARS]
-        left_chars -= len(one.field) + len(problem)
+        field = text_of(one.field[:_MAX_FIELD_CHARS])
+        problem = text_of(one.problem[:_MAX_MESSAGE_CHARS])
+        left_chars -= len(field) + len(problem)
         if found and left_chars < 0:
             break
-        found.append(FieldViolation(one.field, problem))
+        found.append(FieldViolation(field, problem))
     return tuple(found)

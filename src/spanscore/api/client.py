@@ -385,6 +385,6 @@ def _prepared(path: str, request: Any) -> tuple[Any, Any]:
     field = request.DESCRIPTOR.fields_by_name.get("request_id")
     if field is None or request.request_id:
         return _METHODS[path], request
-    asked = client_pages.copied(request)
-    asked.request_id = uuid.uuid4().hex
-    return _METHODS[path], asked
+    prepared = client_pages.copied(request)
+    prepared.request_id = uuid.uuid4().hex
+    return _METHODS[path], prepared

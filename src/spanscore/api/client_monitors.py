@@ -88,17 +88,17 @@ class AsyncMonitors(MonitorServiceAsyncStub):
         self, *, monitor_id: str = "", request_id: str = "", **wanted: Unpack[MonitorOptions]
     ) -> Awaitable[pb.Monitor]:
         """As `Monitors.create`."""
-        asked: Awaitable[pb.Monitor] = self.CreateMonitor(
+        call: Awaitable[pb.Monitor] = self.CreateMonitor(
             create_request(wanted, monitor_id, request_id)
         )
-        return asked
+        return call
 
     def get(self, monitor: str) -> Awaitable[pb.Monitor]:
         """As `Monitors.get`."""
-        asked: Awaitable[pb.Monitor] = self.GetMonitor(
+        call: Awaitable[pb.Monitor] = self.GetMonitor(
             pb.GetMonitorRequest(name=named("monitors", monitor))
         )
-        return asked
+        return call
 
     def list(self) -> AsyncIterator[pb.Monitor]:
         """As `Monitors.list`."""
@@ -108,8 +108,8 @@ class AsyncMonitors(MonitorServiceAsyncStub):
         self, monitor: str, *, etag: str = "", **wanted: Unpack[MonitorOptions]
     ) -> Awaitable[pb.Monitor]:
         """As `Monitors.update`."""
-        asked: Awaitable[pb.Monitor] = self.UpdateMonitor(update_request(monitor, wanted, etag))
-        return asked
+        call: Awaitable[pb.Monitor] = self.UpdateMonitor(update_request(monitor, wanted, etag))
+        return call
 
     async def delete(self, monitor: str, *, etag: str = "") -> None:
         """As `Monitors.delete`."""
@@ -119,23 +119,23 @@ class AsyncMonitors(MonitorServiceAsyncStub):
 
     def pause(self, monitor: str) -> Awaitable[pb.Monitor]:
         """As `Monitors.pause`."""
-        asked: Awaitable[pb.Monitor] = self.PauseMonitor(
+        call: Awaitable[pb.Monitor] = self.PauseMonitor(
             pb.PauseMonitorRequest(name=named("monitors", monitor))
         )
-        return asked
+        return call
 
     def resume(self, monitor: str) -> Awaitable[pb.Monitor]:
         """As `Monitors.resume`."""
-        asked: Awaitable[pb.Monitor] = self.ResumeMonitor(
+        call: Awaitable[pb.Monitor] = self.ResumeMonitor(
             pb.ResumeMonitorRequest(name=named("monitors", monitor))
         )
-        return asked
+        return call
 
     def trigger(self, monitor: str, *, request_id: str = "") -> Awaitable[pb.MonitorTick]:
         """As `Monitors.trigger`."""
         request = pb.TriggerMonitorRequest(name=named("monitors", monitor), request_id=request_id)
-        asked: Awaitable[pb.MonitorTick] = self.TriggerMonitor(request)
-        return asked
+        call: Awaitable[pb.MonitorTick] = self.TriggerMonitor(request)
+        return call
 
     def ticks(self, monitor: str) -> AsyncIterator[pb.MonitorTick]:
         """As `Monitors.ticks`."""

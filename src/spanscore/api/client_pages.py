@@ -10,25 +10,25 @@ RequestT = TypeVar("RequestT")
 
 def pages(method: Callable[[RequestT], Any], request: RequestT) -> Iterator[Any]:
     """All items that a list method gives."""
-    asked = copied(request)
+    page_request = copied(request)
     while True:
-        answer = method(asked)
+        answer = method(page_request)
         yield from getattr(answer, _items_of(answer))
         if not answer.next_page_token:
             return
-        asked.page_token = answer.next_page_token
+        page_request.page_token = answer.next_page_token
 
 
 async def pages_async(method: Callable[[RequestT], Any], request: RequestT) -> AsyncIterator[Any]:
     """The same where the method is awaited."""
-    asked = copied(request)
+    page_request = copied(request)
     while True:
-        answer = await method(asked)
+        answer = await method(page_request)
         for item in getattr(answer, _items_of(answer)):
             yield item
         if not answer.next_page_token:
             return
-        asked.page_token = answer.next_page_token
+        page_request.page_token = answer.next_page_token
 
 
 def copied(request: Any) -> Any:

@@ -76,9 +76,9 @@ class Breaks:
 
 def pause_s(usual_s: float, status: Status | None) -> float:
     """As long as the server asks for, else the usual time, a little more or less."""
-    asked_s = status.retry_after_s if status is not None else None
+    retry_after_s = status.retry_after_s if status is not None else None
     usual_s *= random.uniform(0.5, 1.5)  # noqa: S311
-    return min(asked_s if asked_s is not None else usual_s, _LONGEST_WAIT_S)
+    return min(retry_after_s if retry_after_s is not None else usual_s, _LONGEST_WAIT_S)
 
 
 def status_of(trailers: Any) -> Status | None:

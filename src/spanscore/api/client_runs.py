@@ -95,22 +95,22 @@ class AsyncRuns(RunServiceAsyncStub):
 
     def create(self, *, request_id: str = "", **wanted: Unpack[RunOptions]) -> Awaitable[pb.Run]:
         """As `Runs.create`."""
-        asked: Awaitable[pb.Run] = self.CreateRun(
+        call: Awaitable[pb.Run] = self.CreateRun(
             pb.CreateRunRequest(run=run_of(wanted), request_id=request_id)
         )
-        return asked
+        return call
 
     def estimate(self, **wanted: Unpack[RunOptions]) -> Awaitable[pb.RunEstimate]:
         """As `Runs.estimate`."""
-        asked: Awaitable[pb.RunEstimate] = self.EstimateRun(
+        call: Awaitable[pb.RunEstimate] = self.EstimateRun(
             pb.EstimateRunRequest(run=run_of(wanted))
         )
-        return asked
+        return call
 
     def get(self, run: str) -> Awaitable[pb.Run]:
         """As `Runs.get`."""
-        asked: Awaitable[pb.Run] = self.GetRun(pb.GetRunRequest(name=run_name(run)))
-        return asked
+        call: Awaitable[pb.Run] = self.GetRun(pb.GetRunRequest(name=run_name(run)))
+        return call
 
     def list(self, *states: RunStateName, order_by: str = "") -> AsyncIterator[pb.Run]:
         """As `Runs.list`."""
@@ -127,25 +127,25 @@ class AsyncRuns(RunServiceAsyncStub):
 
     def pause(self, run: str) -> Awaitable[pb.Run]:
         """As `Runs.pause`."""
-        asked: Awaitable[pb.Run] = self.PauseRun(pb.PauseRunRequest(name=run_name(run)))
-        return asked
+        call: Awaitable[pb.Run] = self.PauseRun(pb.PauseRunRequest(name=run_name(run)))
+        return call
 
     def resume(self, run: str) -> Awaitable[pb.Run]:
         """As `Runs.resume`."""
-        asked: Awaitable[pb.Run] = self.ResumeRun(pb.ResumeRunRequest(name=run_name(run)))
-        return asked
+        call: Awaitable[pb.Run] = self.ResumeRun(pb.ResumeRunRequest(name=run_name(run)))
+        return call
 
     def cancel(self, run: str) -> Awaitable[pb.Run]:
         """As `Runs.cancel`."""
-        asked: Awaitable[pb.Run] = self.CancelRun(pb.CancelRunRequest(name=run_name(run)))
-        return asked
+        call: Awaitable[pb.Run] = self.CancelRun(pb.CancelRunRequest(name=run_name(run)))
+        return call
 
     def retry(
         self, run: str, *, max_usd: float | None = None, max_tokens: int | None = None
     ) -> Awaitable[pb.Run]:
         """As `Runs.retry`."""
-        asked: Awaitable[pb.Run] = self.RetryRun(retry_request(run, max_usd, max_tokens))
-        return asked
+        call: Awaitable[pb.Run] = self.RetryRun(retry_request(run, max_usd, max_tokens))
+        return call
 
     async def delete(self, run: str, *, with_scores: bool = False) -> None:
         """As `Runs.delete`."""

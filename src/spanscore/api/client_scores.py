@@ -72,8 +72,8 @@ class AsyncScores(ScoreServiceAsyncStub):
 
     def get(self, score: str) -> Awaitable[Score]:
         """As `Scores.get`."""
-        asked: Awaitable[Score] = self.GetScore(pb.GetScoreRequest(name=named("scores", score)))
-        return asked
+        call: Awaitable[Score] = self.GetScore(pb.GetScoreRequest(name=named("scores", score)))
+        return call
 
     def list(self, **wanted: Unpack[ScoreConditions]) -> AsyncIterator[Score]:
         """As `Scores.list`."""
@@ -81,8 +81,8 @@ class AsyncScores(ScoreServiceAsyncStub):
 
     def create(self, *, request_id: str = "", **wanted: Unpack[NewScore]) -> Awaitable[Score]:
         """As `Scores.create`."""
-        asked: Awaitable[Score] = self.CreateScore(create_request(wanted, request_id))
-        return asked
+        call: Awaitable[Score] = self.CreateScore(create_request(wanted, request_id))
+        return call
 
     async def create_many(self, scores: Iterable[NewScore]) -> Sequence[Score]:
         """As `Scores.create_many`."""
@@ -96,8 +96,8 @@ class AsyncScores(ScoreServiceAsyncStub):
         self, score: str, *, etag: str = "", **wanted: Unpack[ScoreContent]
     ) -> Awaitable[Score]:
         """As `Scores.update`."""
-        asked: Awaitable[Score] = self.UpdateScore(update_request(score, wanted, etag))
-        return asked
+        call: Awaitable[Score] = self.UpdateScore(update_request(score, wanted, etag))
+        return call
 
     async def delete(self, score: str, *, etag: str = "", missing_ok: bool = False) -> None:
         """As `Scores.delete`."""

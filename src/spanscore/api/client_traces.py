@@ -77,10 +77,8 @@ class AsyncTraces(TraceServiceAsyncStub):
 
     def get(self, trace: str) -> Awaitable[AgentTrace]:
         """As `Traces.get`."""
-        asked: Awaitable[AgentTrace] = self.GetTrace(
-            pb.GetTraceRequest(name=named("traces", trace))
-        )
-        return asked
+        call: Awaitable[AgentTrace] = self.GetTrace(pb.GetTraceRequest(name=named("traces", trace)))
+        return call
 
     def list(self, **wanted: Unpack[TraceConditions]) -> AsyncIterator[pb.TraceSummary]:
         """As `Traces.list`."""
@@ -96,10 +94,10 @@ class AsyncSessions(TraceServiceAsyncStub):
 
     def get(self, session: str) -> Awaitable[pb.Session]:
         """As `Sessions.get`."""
-        asked: Awaitable[pb.Session] = self.GetSession(
+        call: Awaitable[pb.Session] = self.GetSession(
             pb.GetSessionRequest(name=named("sessions", session))
         )
-        return asked
+        return call
 
     def list(self, **wanted: Unpack[SessionConditions]) -> AsyncIterator[pb.Session]:
         """As `Sessions.list`."""

@@ -4,8 +4,11 @@ connectrpc takes longer to import than the rest of the API, so this is imported 
 method is called.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from connectrpc.code import Code
 from connectrpc.compat import google_protobuf_binary_codec, google_protobuf_json_codec
@@ -16,13 +19,17 @@ from google.protobuf.message import Message
 from protobuf.wkt import Any as AnyMessage
 from protobuf.wkt import Struct
 
-from spanscore.api.calling import Caller, Refusal
+from spanscore.api.calling import Caller, Refusal, refusal_of
 from spanscore.api.http_connections import MAX_REQUEST_BYTES
-from spanscore.api.json_nulls import refuse_null_lists
+from spanscore.api.json_shapes import check_shape
 from spanscore.api.servicer import Method
+from spanscore.errors import InputError
 from spanscore.rpc.status import Status, describe_details, details
 
-_LOOKED_AT = 1024  # white space before the object
+_SMALL_BYTES: Final = 64 * 2**10
+"""A body of JSON up to this size is read within a few milliseconds."""
+
+_reading: Final = ThreadPoolExecutor(1, thread_name_prefix="large-request")
 
 
 class ConnectServices(ConnectASGIApplication[None]):
@@ -44,9 +51,7 @@ class ConnectServices(ConnectASGIApplication[None]):
 
 
 class _JsonCodec:
-    """Takes JSON objects alone: protobuf's own parser reads a list or a text as a message without
-    fields.
-    """
+    """Takes what the OpenAPI document describes alone, and names what is wrong by its field."""
 
     def __init__(self) -> None:
         self._codec = google_protobuf_json_codec(ignore_unknown_fields=False)
@@ -60,13 +65,38 @@ class _JsonCodec:
         return self._codec.encode(message)
 
     def decode(self, data: Any, message_class: Any) -> Any:
-        """The message that a request's body contains. Raises ValueError, or the parser's error."""
-        if not bytes(data[:_LOOKED_AT]).lstrip().startswith(b"{"):
-            raise ValueError(
-                'the request is no JSON object: write its fields as {"name": …}, or {} for none'
-            )
-        refuse_null_lists(bytes(data), message_class.DESCRIPTOR)
-        return self._codec.decode(data, message_class)
+        """The message that a request's body contains; of a large body, a `_LargeBody`.
+
+        Raises ConnectError.
+        """
+        read = partial(self._message, bytes(data), message_class)
+        return read() if len(data) <= _SMALL_BYTES else _LargeBody(read)
+
+    def _message(self, data: bytes, message_class: Any) -> Any:
+        try:
+            check_shape(data, message_class.DESCRIPTOR)
+            return self._codec.decode(data, message_class)
+        except InputError as error:
+            raise _connect_error(refusal_of("", error)) from error
+        except Exception as error:
+            wrong = InputError(f"the request cannot be read: {error}")
+            raise _connect_error(refusal_of("", wrong)) from error
+
+
+class _LargeBody(NamedTuple):
+    """A body whose message takes long to read."""
+
+    read: Callable[[], Any]
+
+
+async def _whole(request: Any) -> Any:
+    """The message of a request, of a large body read in a thread. Raises ConnectError.
+
+    The thread is one for all, so that their memory is that of one.
+    """
+    if not isinstance(request, _LargeBody):
+        return request
+    return await asyncio.get_running_loop().run_in_executor(_reading, request.read)
 
 
 def _endpoint(method: Method, caller: Caller) -> Any:
@@ -76,21 +106,21 @@ def _endpoint(method: Method, caller: Caller) -> Any:
         service_name=service,
         input=method.request_class,
         output=method.response_class,
-        idempotency_level=IdempotencyLevel.UNKNOWN
-        if method.has_side_effects
-        else IdempotencyLevel.NO_SIDE_EFFECTS,
+        idempotency_level=IdempotencyLevel.UNKNOWN,  # else it could be a GET too
         stream_type=StreamType.SERVER_STREAM if method.is_stream else StreamType.UNARY,
     )
 
-    async def answer(request: Message, context: Any) -> Message:
+    async def answer(request: Any, context: Any) -> Message:
         try:
-            return await caller.call(method, request, context.request_headers.getall)
+            whole = await _whole(request)
+            return await caller.call(method, whole, context.request_headers.getall)
         except Refusal as refusal:
             raise _connect_error(refusal) from refusal
 
-    async def stream(request: Message, context: Any) -> AsyncIterator[Message]:
+    async def stream(request: Any, context: Any) -> AsyncIterator[Message]:
         try:
-            async for response in caller.stream(method, request, context.request_headers.getall):
+            whole = await _whole(request)
+            async for response in caller.stream(method, whole, context.request_headers.getall):
                 yield response
         except Refusal as refusal:
             raise _connect_error(refusal) from refusal

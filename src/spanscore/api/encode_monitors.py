@@ -13,15 +13,15 @@ from spanscore.api.requests import name_of, shown
 from spanscore.api.v1 import monitor_service_pb2 as pb
 from spanscore.api.v1 import run_service_pb2 as run_pb
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, SCOPE_UNSPECIFIED
-from spanscore.control.monitor_spec import MonitorRun, MonitorSpec
 from spanscore.control.monitor_views import Findings, Shown, ShownTick
-from spanscore.control.target import read_spec
 from spanscore.control.ticking import Known
 from spanscore.errors import FieldError
 from spanscore.model.quantity import Duration
 from spanscore.monitoring.config import Times, Watch
-from spanscore.monitoring.schedule import seconds_apart
+from spanscore.monitoring.schedule import interval_s
 from spanscore.otlp.json import is_repeated
+from spanscore.specs.monitors import MonitorRun, MonitorSpec
+from spanscore.specs.target import read_spec
 
 _SECOND: Final = 10**9
 _LONGEST_S: Final = 10**10
@@ -74,7 +74,7 @@ class _AskedTimes(Times):
     @field_validator("cron")
     @classmethod
     def _has_seldom_times(cls, cron: str | None) -> str | None:
-        if cron is not None and seconds_apart(cron) < _LEAST_S:
+        if cron is not None and interval_s(cron) < _LEAST_S:
             raise ValueError(
                 f"cron {cron!r} is too often: its seconds must be at least {_LEAST_S} apart"
             )
@@ -122,7 +122,7 @@ def merged(known: Known, given: pb.Monitor, mask: FieldMask) -> pb.Monitor:
 
 def etag_of(known: Known) -> str:
     """What changes with each change of a monitor; "" for one of the configuration file."""
-    return "" if known.kept is None else f"{known.kept.created_ns:x}-{known.kept.revision}"
+    return "" if known.kept.is_configured else f"{known.kept.created_ns:x}-{known.kept.revision}"
 
 
 def encode_given(spec: MonitorSpec) -> pb.Monitor:
@@ -142,8 +142,8 @@ def encode_monitor(found: Shown) -> pb.Monitor:
     message.name = name_of("monitors", known.id)
     message.etag = etag_of(known)
     message.state = pb.MONITOR_STATE_PAUSED if known.is_paused else pb.MONITOR_STATE_ACTIVE
-    message.configured = kept is None
-    if kept is not None:
+    message.configured = kept.is_configured
+    if not kept.is_configured:
         message.created_ns, message.updated_ns = kept.created_ns, kept.updated_ns
     if found.next_ns is not None:
         message.next_tick_ns = found.next_ns

@@ -9,11 +9,11 @@ from spanscore.api.requests import moment, name_of
 from spanscore.api.v1 import run_service_pb2 as pb
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, SCOPE_UNSPECIFIED, JudgeUsage
 from spanscore.control.estimating import Estimated
-from spanscore.control.spec import RunBudget, RunSpec
-from spanscore.control.target import read_spec
 from spanscore.errors import FieldError
 from spanscore.model.score import ScopeKind
 from spanscore.otlp.json import is_repeated
+from spanscore.specs.runs import RunBudget, RunSpec
+from spanscore.specs.target import read_spec
 from spanscore.store.runs import Item, ItemState, Progress, Run, RunState
 
 _SCOPES: Final[dict[ScopeKind, Any]] = {"trace": SCOPE_TRACE, "session": SCOPE_SESSION}

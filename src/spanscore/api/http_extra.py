@@ -35,7 +35,7 @@ async def start(config: Api, server: Server) -> HttpListener | None:
         has_auth=config.auth is not None,
         has_tls=wanted.tls is not None,
     )
-    made = HttpListener(wanted, server.servicers, server.caller)
+    made = HttpListener(wanted, lambda: server.servicers, server.caller)
     try:
         await made.start()
     except ConfigError as error:

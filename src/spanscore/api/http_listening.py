@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from spanscore.api.calling import Caller
@@ -33,11 +33,14 @@ class HttpListener:
     def __init__(
         self,
         config: ApiHttp,
-        servicers: Sequence[Servicer],
+        servicers: Callable[[], Sequence[Servicer]],
         caller: Caller,
         retry_after_s: float = _RETRY_AFTER_S,
     ) -> None:
-        """A server that could not be made is made again after `retry_after_s` seconds."""
+        """`servicers` are imported when the first connection comes.
+
+        A server that could not be made is made again after `retry_after_s` seconds.
+        """
         self._config = config
         self._servicers = servicers
         self._caller = caller
@@ -88,7 +91,7 @@ class HttpListener:
         try:
             from spanscore.api.http_server import HttpServer  # noqa: PLC0415 - see the module
 
-            server = HttpServer(self._config, self._servicers, self._caller)
+            server = HttpServer(self._config, self._servicers(), self._caller)
             await server.start(bound, self._tls)
         except Exception as error:  # noqa: BLE001 - files and libraries of others are read
             _log.error(

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import functools
 import ipaddress
-import json
 import logging
 import socket
 import ssl
@@ -22,9 +21,10 @@ from typing import Any, Final, TypeAlias
 from uvicorn import Config, Server
 
 from spanscore.api.calling import Caller, Headers, Refusal
+from spanscore.api.http_answers import Send, answer, answer_file, error, error_of
 from spanscore.api.http_connections import MAX_REQUEST_BYTES, Connection, Limits
 from spanscore.api.http_listening import bind, tls_context
-from spanscore.api.page_files import File, page_files
+from spanscore.api.page_files import page_files
 from spanscore.api.servicer import Method, Servicer, methods
 from spanscore.config import ApiHttp
 from spanscore.receive.auth import Scope
@@ -34,8 +34,7 @@ _log = logging.getLogger(__name__)
 
 _Scope: TypeAlias = Mapping[str, Any]
 _Receive: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
-_Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
-App: TypeAlias = Callable[[_Scope, _Receive, _Send], Awaitable[None]]
+App: TypeAlias = Callable[[_Scope, _Receive, Send], Awaitable[None]]
 """An ASGI application."""
 
 _DOCUMENT: Final = "/openapi.json"
@@ -201,7 +200,7 @@ class _Front:
         self._document = openapi_document()
         self._page = page_files(caller.tenant_header)
 
-    async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
+    async def __call__(self, scope: _Scope, receive: _Receive, send: Send) -> None:
         headers, path = _headers(scope), scope["path"]
         early = _after_body(receive, send, is_awaited=not headers("expect") and not self._is_full())
         if self._only_local and not (
@@ -212,25 +211,30 @@ class _Front:
                 "this server answers requests to localhost or a loopback address alone, and no"
                 " pages of other sites"
             )
-            await _answer(early, 421, _error("permission_denied", why))
+            await answer(early, 421, error("permission_denied", why, "NOT_LOCAL"))
         elif path == "/healthz":
-            await _answer(early, 200, {"status": "SERVING"})
+            await answer(early, 200, {"status": "SERVING"})
         elif self._is_full():
-            await _answer(
+            await answer(
                 early,
                 503,
-                _error("unavailable", "there are too many connections; try again in 10 s"),
+                error(
+                    "unavailable",
+                    "there are too many connections; try again in 10 s",
+                    "TOO_MANY_CONNECTIONS",
+                ),
             )
         elif path in self._page and scope["method"] in {"GET", "HEAD"}:
-            await _answer_file(early, self._page[path], is_head=scope["method"] == "HEAD")
+            await answer_file(early, self._page[path], is_head=scope["method"] == "HEAD")
         elif path not in self._scopes:
             known = "methods are /spanscore.v1.SERVICE/METHOD; /openapi.json describes them"
-            await _answer(early, 404, _error("unimplemented", f"there is nothing here: {known}"))
+            why = f"there is nothing here: {known}"
+            await answer(early, 404, error("unimplemented", why, "NO_SUCH_METHOD"))
         else:
             await self._admitted(path, scope, receive, send, early)
 
     async def _admitted(
-        self, path: str, scope: _Scope, receive: _Receive, send: _Send, early: _Send
+        self, path: str, scope: _Scope, receive: _Receive, send: Send, early: Send
     ) -> None:
         """Answer a request for what there is; by `early` where its body is not looked at."""
         headers = _headers(scope)
@@ -238,10 +242,10 @@ class _Front:
             self._caller.admit(headers, self._scopes[path], needs_tenant=path != _DOCUMENT)
         except Refusal as refusal:
             status = _HTTP_STATUSES.get(refusal.code.name, 503)
-            await _answer(early, status, _error(refusal.code.name.lower(), refusal.status.message))
+            await answer(early, status, error_of(refusal.code.name.lower(), refusal.status))
             return
         if path == _DOCUMENT:
-            await _answer(early, 200, self._document)
+            await answer(early, 200, self._document)
         elif (_one(headers, "content-type") or "").startswith("application/grpc"):
             await self._refuse(
                 path, 415, early, [(b"accept-post", b"application/json, application/proto")]
@@ -249,12 +253,13 @@ class _Front:
         else:
             await self._called(path, scope, receive, send)
 
-    async def _called(self, path: str, scope: _Scope, receive: _Receive, send: _Send) -> None:
+    async def _called(self, path: str, scope: _Scope, receive: _Receive, send: Send) -> None:
         try:
             request = await _read_whole(receive, self._body_s)
         except TimeoutError:
             why = f"the request's body was not there within {self._body_s:g} s: send it at once"
-            await _answer(send, 408, _error("deadline_exceeded", why), [(b"connection", b"close")])
+            late = error("deadline_exceeded", why, "BODY_TOO_SLOW")
+            await answer(send, 408, late, [(b"connection", b"close")])
             return
         services = await self._connect_services()
         await services(scope, request, self._explaining(path, send))
@@ -270,7 +275,7 @@ class _Front:
                 )
         return self._services
 
-    def _explaining(self, path: str, send: _Send) -> _Send:
+    def _explaining(self, path: str, send: Send) -> Send:
         """Sends what connectrpc answers; where it refuses a request without a word, with the
         reason.
         """
@@ -287,7 +292,7 @@ class _Front:
         return explain
 
     async def _refuse(
-        self, path: str, status: int, send: _Send, headers: Iterable[tuple[bytes, bytes]]
+        self, path: str, status: int, send: Send, headers: Iterable[tuple[bytes, bytes]]
     ) -> None:
         """Answer a request whose method or content type does not fit with what to send instead."""
         if path in self._streams:
@@ -296,21 +301,18 @@ class _Front:
                 " GetRun"
             )
         elif status == 405:
-            allowed = next(
-                (value.decode() for name, value in headers if name.lower() == b"allow"), "POST"
-            )
-            what = f"this HTTP method is not answered here: send {allowed}"
+            what = "this HTTP method is not answered here: send POST"
         else:
             what = "send it as content-type: application/json"
-        await _answer(
-            send,
-            status,
-            _error("unimplemented" if status == 405 else "invalid_argument", what),
-            headers,
+        body = (
+            error("unimplemented", what, "NOT_A_POST")
+            if status == 405
+            else error("invalid_argument", what, "CONTENT_TYPE")
         )
+        await answer(send, status, body, headers)
 
 
-def _after_body(receive: _Receive, send: _Send, *, is_awaited: bool) -> _Send:
+def _after_body(receive: _Receive, send: Send, *, is_awaited: bool) -> Send:
     """Sends an answer once the request's body, which nobody looks at, has come: else its sender may
     get no answer.
 
@@ -364,32 +366,6 @@ def _connect_services(found: Sequence[Method], caller: Caller) -> App:
     from spanscore.api.connect_services import ConnectServices  # noqa: PLC0415 - see the module
 
     return ConnectServices(found, caller)
-
-
-def _error(code: str, message: str) -> dict[str, Any]:
-    return {"code": code, "message": message, "details": []}
-
-
-async def _answer(
-    send: _Send,
-    status: int,
-    content: bytes | Mapping[str, Any],
-    more: Iterable[tuple[bytes, bytes]] = (),
-) -> None:
-    body = content if isinstance(content, bytes) else json.dumps(content).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    headers += [x for x in more if x[0].lower() in {b"allow", b"accept-post", b"connection"}]
-    if status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-async def _answer_file(send: _Send, file: File, *, is_head: bool) -> None:
-    headers = {**file.headers, "content-length": str(len(file.content))}
-    encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": file.status, "headers": encoded})
-    await send({"type": "http.response.body", "body": b"" if is_head else file.content})
 
 
 def _headers(scope: _Scope) -> Headers:

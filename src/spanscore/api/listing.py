@@ -17,7 +17,15 @@ from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.store import ordering
 from spanscore.store.fields import SCORE_FIELDS, TRACE_FIELDS
-from spanscore.store.listing import Page, Place, ScoreQuery, TraceQuery, TraceScores
+from spanscore.store.listing import (
+    NEWEST_FIRST,
+    TRACE_ORDERS,
+    Page,
+    Place,
+    ScoreQuery,
+    TraceQuery,
+    TraceScores,
+)
 from spanscore.store.ordered_scores import FIELDS as SCORE_ORDERS
 from spanscore.store.ordered_scores import NUMBERS, OrderedPage
 from spanscore.store.ordering import Order
@@ -116,6 +124,11 @@ def _score_order(request: score_pb.ListScoresRequest) -> tuple[Order, ...]:
     return ordering.parse(request.order_by, (_STORED, *SCORE_ORDERS), alone=[_STORED])
 
 
+def _trace_order(request: trace_pb.ListTracesRequest) -> Order:
+    found = ordering.parse(request.order_by, TRACE_ORDERS, alone=TRACE_ORDERS)
+    return found[0] if found else NEWEST_FIRST
+
+
 def _is_rising(order: Sequence[Order], *, usual: bool = False) -> bool:
     """Whether what was stored first comes first."""
     return not order[0].is_falling if order else usual
@@ -151,7 +164,7 @@ def traces(
         service=request.service_name if request.HasField("service_name") else None,
         session_id=request.session_id if request.HasField("session_id") else None,
         filter=parse(request.filter, TRACE_FIELDS),
-        oldest_first=_is_rising(ordering.parse(request.order_by, [_STORED])),
+        order=_trace_order(request),
         tenant=call.tenant,
     )
     place = _place(request, call)

@@ -6,6 +6,7 @@ from typing import Any, Literal, TypedDict
 
 from google.protobuf import json_format
 
+from spanscore.api.client_keywords import fields, one_of
 from spanscore.api.v1 import run_service_pb2 as pb
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE
 
@@ -103,16 +104,11 @@ _CONDITIONS = (
 
 
 def run_of(wanted: RunOptions) -> pb.Run:
-    """The run that is asked for.
+    """The run that is asked for; an option that is None is as if it were left out.
 
     Raises TypeError or ValueError where a field cannot have such a value.
     """
-    given: dict[str, Any] = dict(wanted)
-    unknown = sorted(given.keys() - RunOptions.__annotations__.keys())
-    if unknown:
-        raise TypeError(
-            f"a run has no {unknown[0]!r}; it has {', '.join(sorted(RunOptions.__annotations__))}"
-        )
+    given = fields(wanted, RunOptions, "a run")
     conditions = _part(given, *_CONDITIONS)
     sampling = _part(given, "share", "count", "seed")
     budget = _part(given, "max_usd", "max_tokens")
@@ -153,13 +149,19 @@ def run_name(run: str) -> str:
 
 
 def list_request(states: Sequence[RunStateName], order_by: str) -> pb.ListRunsRequest:
-    """Asks for the runs in some states, without any all, in an order."""
+    """Asks for the runs in some states, without any all, in an order.
+
+    Raises ValueError where there is no such state.
+    """
+    for state in states:
+        one_of("state", state, RunStateName)
     wanted = [pb.RunState.Value(f"RUN_STATE_{x.upper()}") for x in states]
     return pb.ListRunsRequest(states=wanted, order_by=order_by)
 
 
 def items_request(run: str, state: ItemStateName) -> pb.ListRunItemsRequest:
-    """Asks for the items of a run in a state."""
+    """Asks for the items of a run in a state. Raises ValueError where there is no such state."""
+    one_of("state", state, ItemStateName)
     return pb.ListRunItemsRequest(
         parent=run_name(run), state=pb.RunItemState.Value(f"RUN_ITEM_STATE_{state.upper()}")
     )

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 from google.protobuf.empty_pb2 import Empty
 
@@ -22,8 +22,8 @@ from spanscore.api.requests import id_in, request_id_in
 from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import run_service_pb2 as pb
 from spanscore.control.runs import Runs
-from spanscore.control.spec import kept, whole
-from spanscore.errors import RetryableError
+from spanscore.errors import FieldError, RetryableError
+from spanscore.specs.runs import kept, whole
 from spanscore.store import ordering
 from spanscore.store.runs import NEWEST_FIRST, ORDERS, Place, Run
 
@@ -55,7 +55,8 @@ class RunService(Servicer):
         """Keep a new run."""
         request_id = request_id_in(request.request_id)
         spec = spec_of(request.run)
-        created = await self._runs.create(call.tenant, spec, request_id)
+        with _within_run():
+            created = await self._runs.create(call.tenant, spec, request_id)
         return encode_run(created, self._runs.eta_s(created), whole(created.spec, kept(spec).ids))
 
     @needs("read")
@@ -63,7 +64,9 @@ class RunService(Servicer):
         """What a run would cost at most."""
         if request.run.target.source:
             call.require("write", "to read a source")
-        return encode_estimate(await self._runs.estimate(call.tenant, spec_of(request.run)))
+        spec = spec_of(request.run)
+        with _within_run():
+            return encode_estimate(await self._runs.estimate(call.tenant, spec))
 
     @needs("read")
     async def get_run(self, request: pb.GetRunRequest, call: Call) -> pb.Run:
@@ -167,3 +170,12 @@ class RunService(Servicer):
 
     def _encoded(self, run: Run) -> pb.Run:
         return encode_run(run, self._runs.eta_s(run))
+
+
+@contextlib.contextmanager
+def _within_run() -> Iterator[None]:
+    """Have errors name the field of the request that the run is in."""
+    try:
+        yield
+    except FieldError as error:
+        raise error.within("run") from None

@@ -1,16 +1,16 @@
 """The services over gRPC, on a port of their own, with reflection and health."""
 
 import logging
-from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from google.protobuf.message import Message
 
-from spanscore.api.backend import Backend
 from spanscore.api.calling import Caller, Headers, Refusal
 from spanscore.api.servicer import Method, Servicer, methods
-from spanscore.api.services import services
+from spanscore.api.services import NAMES, services
 from spanscore.config import Api
 from spanscore.errors import ConfigError
 from spanscore.receive.auth import BearerTokens
@@ -21,6 +21,9 @@ from spanscore.receive.tls import grpc_credentials
 from spanscore.rpc import health
 from spanscore.rpc.reflection import reflection_handlers
 from spanscore.rpc.status import write_status
+
+if TYPE_CHECKING:
+    from spanscore.api.backend import Backend
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +37,7 @@ class Server:
     def __init__(
         self,
         config: Api,
-        backend: Backend,
+        backend: "Backend",
         tokens: Mapping[str, BearerTokens] | None = None,
         tenancy: TenancyConfig | None = None,
         page_key: bytes = b"",
@@ -45,14 +48,18 @@ class Server:
         `page_key` seals page tokens, so all servers on one store need the same.
         """
         self._config = config
-        self.servicers = services(backend)
-        """The services, which may be served by other protocols too."""
+        self._backend = backend
         known = (tokens or {})[config.auth.authenticator] if config.auth else None
         self.caller = Caller(known, None if tenancy is None else Tenancy(tenancy), page_key)
         self._server: grpc.aio.Server | None = None
         self._health = health.Health()
         self.port = 0
         """The port it listens on, from `start` on."""
+
+    @cached_property
+    def servicers(self) -> Sequence[Servicer]:
+        """The services, which may be served by other protocols too; imported when first used."""
+        return services(self._backend)
 
     async def start(self) -> None:
         """Listen.
@@ -66,10 +73,12 @@ class Server:
         # Without this a second spanscore would share the port, and each would get some of the
         # requests.
         server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-        names = [x.service.full_name for x in self.servicers]
-        server.add_generic_rpc_handlers(tuple(_handlers(x, self.caller) for x in self.servicers))
         server.add_generic_rpc_handlers(
-            (self._health.handlers(), *reflection_handlers([*names, health.SERVICE]))
+            (
+                _OnFirstCall(lambda: [_handlers(x, self.caller) for x in self.servicers]),
+                self._health.handlers(),
+                *reflection_handlers([*NAMES, health.SERVICE], load=lambda: self.servicers),
+            )
         )
         try:
             if tls is None:
@@ -82,14 +91,15 @@ class Server:
             ) from error
         await server.start()
         self._server = server
-        for name in ("", *names):
+        for name in ("", *NAMES):
             await self._health.show(name, serving=True)
         _log.info("the control service listens on %s", endpoint)
 
     async def stop(self, grace_s: float = 5.0) -> None:
         """Stop listening; requests under way have `grace_s` seconds to end. May be called again."""
-        for servicer in self.servicers:
-            servicer.stop()
+        if "servicers" in vars(self):
+            for servicer in self.servicers:
+                servicer.stop()
         if self._server is not None:
             await self._health.end()
             await self._server.stop(grace_s)
@@ -111,6 +121,24 @@ def warn_of_exposure(key: str, endpoint: str, *, has_auth: bool, has_tls: bool) 
     for is_set, meaning in ((has_auth, _NO_AUTH), (has_tls, _NO_TLS)):
         if not is_set:
             _log.warning("%s.endpoint %s is no loopback address: %s", key, endpoint, meaning)
+
+
+class _OnFirstCall(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc ships no types
+    """The handlers of all services, made when the first of these is called."""
+
+    def __init__(self, make: Callable[[], Sequence[Any]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _handlers(self) -> Sequence[Any]:
+        return self._make()
+
+    def service(self, handler_call_details: Any) -> Any:
+        """The handler of a method; None where it is of no service of ours."""
+        if handler_call_details.method.lstrip("/").partition("/")[0] not in NAMES:
+            return None
+        found = (x.service(handler_call_details) for x in self._handlers)
+        return next((x for x in found if x is not None), None)
 
 
 def _handlers(servicer: Servicer, caller: Caller) -> Any:

@@ -1,26 +1,35 @@
-"""All services of the API: the one list that a new service is added to."""
+"""All services of the API: the one list that a new service is added to.
 
-from spanscore.api.analytics import AnalyticsService
-from spanscore.api.annotation import AnnotationService
-from spanscore.api.backend import Backend
-from spanscore.api.control import ControlService
-from spanscore.api.monitors import MonitorService
-from spanscore.api.runs import RunService
-from spanscore.api.scores import ScoreService
+They are imported when the first of them is called: most servers are only sent telemetry.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
 from spanscore.api.servicer import Servicer
-from spanscore.api.traces import TraceService
-from spanscore.api.views import ViewService
+
+if TYPE_CHECKING:
+    from spanscore.api.backend import Backend
+
+_MODULES: Final = {
+    "spanscore.v1.ControlService": "spanscore.api.control",
+    "spanscore.v1.TraceService": "spanscore.api.traces",
+    "spanscore.v1.ScoreService": "spanscore.api.scores",
+    "spanscore.v1.AnnotationService": "spanscore.api.annotation",
+    "spanscore.v1.RunService": "spanscore.api.runs",
+    "spanscore.v1.AnalyticsService": "spanscore.api.analytics",
+    "spanscore.v1.ViewService": "spanscore.api.views",
+    "spanscore.v1.MonitorService": "spanscore.api.monitors",
+}
+"""The module of each service, by its full name; the class has the service's name."""
+
+NAMES: Final = tuple(_MODULES)
+"""The full names of all services."""
 
 
-def services(backend: Backend) -> list[Servicer]:
+def services(backend: "Backend") -> list[Servicer]:
     """The services of a running spanscore."""
     return [
-        ControlService(backend),
-        TraceService(backend),
-        ScoreService(backend),
-        AnnotationService(backend),
-        RunService(backend),
-        AnalyticsService(backend),
-        ViewService(backend),
-        MonitorService(backend),
+        getattr(import_module(module), name.rpartition(".")[2])(backend)
+        for name, module in _MODULES.items()
     ]

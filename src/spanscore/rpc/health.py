@@ -53,6 +53,8 @@ class Health:
         await self._set(dict.fromkeys(self._statuses, _NOT_SERVING))
 
     async def _set(self, statuses: dict[str, int]) -> None:
+        if statuses.items() <= self._statuses.items():
+            return
         async with self._changed:
             self._statuses |= statuses
             self._changed.notify_all()

@@ -49,7 +49,7 @@ def new_file(
 ) -> FileDescriptorProto:
     """A proto3 file with these messages, which needs the files `needed`.
 
-    `Outer.Inner` stands after `Outer`.
+    `Outer.Inner` stands after `Outer`; one whose name ends in `Entry` is an entry of a map.
     """
     file = FileDescriptorProto(name=path, package=package, syntax="proto3", dependency=needed)
     for name, fields in messages.items():
@@ -59,6 +59,8 @@ def new_file(
         )
         message = around.add(name=inner)
         message.field.extend(map(_field, fields))
+        if inner.endswith("Entry"):
+            message.options.map_entry = True
         if any(kind.startswith("one ") for _, kind, _ in fields):
             message.oneof_decl.add(name="kind")
     return file

@@ -57,22 +57,27 @@ for _version in _VERSIONS:
     register(_file)
 
 
-def reflection_handlers(services: Iterable[str]) -> tuple[Any, ...]:
+def reflection_handlers(
+    services: Iterable[str], *, load: Callable[[], object] = lambda: None
+) -> tuple[Any, ...]:
     """What a gRPC server is given, so that it answers reflection for `services`, by full name, and
     for itself.
+
+    `load` is called before each answer: the protos of the services must be imported by then.
     """
     listed = sorted(
         {*services, *(f"grpc.reflection.{version}.ServerReflection" for version in _VERSIONS)}
     )
-    return tuple(_handlers(f"grpc.reflection.{version}", listed) for version in _VERSIONS)
+    return tuple(_handlers(f"grpc.reflection.{version}", listed, load) for version in _VERSIONS)
 
 
-def _handlers(package: str, services: Sequence[str]) -> Any:
+def _handlers(package: str, services: Sequence[str], load: Callable[[], object]) -> Any:
     request_class = message_class(f"{package}.ServerReflectionRequest")
     response_class = message_class(f"{package}.ServerReflectionResponse")
 
     async def info(requests: AsyncIterator[Any], _context: Any) -> AsyncIterator[Any]:
         async for request in requests:
+            load()
             yield response_class(
                 valid_host=request.host,
                 original_request=request,

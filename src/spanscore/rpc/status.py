@@ -37,7 +37,6 @@ _details = new_file(
             (2, "string", "domain"),
             (3, "repeated google.rpc.ErrorInfo.MetadataEntry", "metadata"),
         ),
-        # as a map is sent
         "ErrorInfo.MetadataEntry": ((1, "string", "key"), (2, "string", "value")),
         "BadRequest": ((1, "repeated google.rpc.BadRequest.FieldViolation", "field_violations"),),
         "BadRequest.FieldViolation": ((1, "string", "field"), (2, "string", "description")),
@@ -87,10 +86,9 @@ def details(status: Status) -> Iterator[tuple[str, Any]]:
     """The details of `status`: full name and message of each."""
     if status.info is not None:
         info = status.info
-        metadata = [{"key": key, "value": value} for key, value in info.metadata.items()]
         yield (
             "google.rpc.ErrorInfo",
-            _ErrorInfo(reason=info.reason, domain=info.domain, metadata=metadata),
+            _ErrorInfo(reason=info.reason, domain=info.domain, metadata=dict(info.metadata)),
         )
     if status.violations:
         named = [{"field": x.field, "description": x.description} for x in status.violations]
@@ -146,7 +144,7 @@ def read_status(data: bytes) -> Status | None:
     except DecodeError:
         return None
     delays_s = [max(0.0, x.retry_delay.seconds + x.retry_delay.nanos / 1e9) for x in waits]
-    known = [ErrorInfo(x.reason, x.domain, {y.key: y.value for y in x.metadata}) for x in infos]
+    known = [ErrorInfo(x.reason, x.domain, dict(x.metadata)) for x in infos]
     violations = tuple(
         FieldViolation(x.field, x.description) for some in bad for x in some.field_violations
     )

@@ -1,6 +1,6 @@
 // How far the judge agrees with people, as their labels grow.
 
-import { h, svg } from "../report/elements.js";
+import { h, scrolling, svg } from "../report/elements.js";
 import { NUMBER, count, moment, share, value } from "../report/words.js";
 import { ask } from "./client.js";
 import { milliseconds } from "./messages.js";
@@ -90,16 +90,16 @@ function historyPart(history) {
       [0, 0.5, 1].map((part) => svg("line", { class: "guide", x1: 0, x2: WIDTH, y1: y(part), y2: y(part) })),
       svg("polygon", { class: "band line-0", points: limits.join(" ") }), svg("polyline", { class: "line line-0", points: points.map((point) => at(point, "value")).join(" ") })),
     h("div", { class: "trend-times", "aria-hidden": "true" }, h("span", null, count(first, "label")), h("span", null, count(last, "label"))),
-    h("div", { class: "scrolls agreed-table" }, h("table", { class: "grid" }, h("thead", null, h("tr", null, ["labels", "agreement", "kappa", "the last one"].map((name) => h("th", { scope: "col" }, name)))),
-      h("tbody", null, [...points].reverse().map((point) => h("tr", null, h("th", { scope: "row" }, NUMBER.format(point.n)), h("td", null, figureWords(point.agreement, share)), h("td", null, figureWords(point.kappa, value)), h("td", null, moment(milliseconds(point.labelledNs)))))))));
+    scrolling(h("table", { class: "grid" }, h("thead", null, h("tr", null, ["labels", "agreement", "kappa", "the last one"].map((name) => h("th", { scope: "col" }, name)))),
+      h("tbody", null, [...points].reverse().map((point) => h("tr", null, h("th", { scope: "row" }, NUMBER.format(point.n)), h("td", null, figureWords(point.agreement, share)), h("td", null, figureWords(point.kappa, value)), h("td", null, moment(milliseconds(point.labelledNs))))))), { class: "scrolls agreed-table" }));
 }
 
 // The four cells, of all labels: also of those that were chosen since they are doubtful, so this is no estimate for everything.
 function tablePart(judge) {
   const cells = [["people and judge pass it", "truePass"], ["only people pass it", "falseFail"], ["only the judge passes it", "falsePass"], ["both fail it", "trueFail"], ["annotators are evenly divided", "tied"]];
   const all = measureOf(judge.all, "agreement");
-  return h("div", { class: "scrolls" }, h("table", { class: "grid" },
-    h("thead", null, h("tr", null, ["", "random sample", "all labels"].map((name) => h("th", { scope: "col" }, name)))),
+  return scrolling(h("table", { class: "grid" },
+    h("thead", null, h("tr", null, ["labels", "random sample", "all labels"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", null, h("tr", null, h("th", { scope: "row" }, "agreement"), h("td", null, figureWords(measureOf(judge.atRandom, "agreement"), share)), h("td", null, all ? figureWords(all, share) : "–")),
       cells.map(([name, cell]) => h("tr", null, h("th", { scope: "row" }, name), h("td", { class: "numeric" }, NUMBER.format(judge.atRandom?.[cell] ?? 0)), h("td", { class: "numeric" }, NUMBER.format(judge.all?.[cell] ?? 0)))))));
 }

@@ -32,7 +32,7 @@ export function makeAnnotate(app) {
   const main = h("main", { class: "main", id: "main", tabindex: "-1" });
   const labels = makeLabels({ why, onlabel: give, onskip: skip, onundo: undo });
   const element = h("div", { class: "whole annotate" },
-    h("div", { class: "wide-filters" }, h("div", { class: "filters" }, h("div", { class: "selects" }, metric, metrics, kind, author), tally, agreed.element)), main, labels.element);
+    h("div", { class: "wide-filters", role: "region", "aria-label": "What is labelled" }, h("div", { class: "filters" }, h("div", { class: "selects" }, metric, metrics, kind, author), tally, agreed.element)), main, labels.element);
 
   const queueOf = () => ({ metric: given.metric, author: author.value.trim(), strategy: STRATEGIES[kind.value][0] });
 

@@ -21,7 +21,7 @@ export function makeLabels(options) {
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
   const comment = h("textarea", { rows: 1, "aria-label": "Comment", placeholder: "Comment (c)", maxlength: 32_768, readonly: Boolean(options.why) });
   const labels = LABELS.map(({ label, keys, word }) => button([h("kbd", null, keys[0]), word], () => give(label), { class: ["label-button", label], "data-label": label, "aria-disabled": options.why ? "true" : null, "aria-keyshortcuts": keys.join(" ") }));
-  const element = h("div", { class: "label-bar", role: "group", "aria-label": "Label", hidden: true },
+  const element = h("div", { class: "label-bar", role: "region", "aria-label": "Label", hidden: true },
     h("div", { class: "label-row" }, labels, button([h("kbd", null, "s"), "Skip"], () => skip(), { class: "label-button" }), button([h("kbd", null, "u"), "Undo"], () => undo(), { class: "label-button", "aria-disabled": options.why ? "true" : null }), comment),
     options.why ? h("p", { class: "muted small" }, options.why) : null, said, problem);
 

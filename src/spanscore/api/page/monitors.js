@@ -1,6 +1,6 @@
 // Monitors: which metric each watches, what it knows of it, and what its ticks came to.
 
-import { button, h } from "../report/elements.js";
+import { button, h, scrolling } from "../report/elements.js";
 import { NUMBER, breakable, count, duration, moment, share, value } from "../report/words.js";
 import { makeActions } from "./acting.js";
 import { ask } from "./client.js";
@@ -143,8 +143,8 @@ function settingsPart(monitor) {
 function ticksPart(ticks, app) {
   if (!ticks.length) return h("section", { class: "part" }, h("h2", null, "Ticks"), h("p", { class: "muted" }, "There was none yet."));
   return h("section", { class: "part" }, h("h2", null, "Ticks, the newest first"),
-    h("div", { class: "scrolls" }, h("table", { class: "grid ticks" },
-      h("thead", null, h("tr", null, ["made", "", "found", "scores", "sessions", "run"].map((title, place) => h("th", { scope: "col", class: [3, 4].includes(place) ? "numeric" : "" }, title)))),
+    scrolling(h("table", { class: "grid ticks" },
+      h("thead", null, h("tr", null, ["made", "state", "found", "scores", "sessions", "run"].map((title, place) => h("th", { scope: "col", class: [3, 4].includes(place) ? "numeric" : "" }, title)))),
       h("tbody", null, ticks.map((tick) => tickRow(tick, app))))));
 }
 

@@ -1,6 +1,6 @@
 // Evaluation runs: how far each is, what it could not score and why, and what can be done with it.
 
-import { button, h } from "../report/elements.js";
+import { button, h, scrolling } from "../report/elements.js";
 import { NUMBER, count, duration, moment, share, value } from "../report/words.js";
 import { makeActions } from "./acting.js";
 import { ask } from "./client.js";
@@ -148,8 +148,8 @@ function missingPart(run) {
   const rows = [...(run.progress?.errors ?? []).map((row) => [row, "failed", "error"]), ...(run.progress?.skipped ?? []).map((row) => [row, "skipped", ""])];
   if (!rows.length) return null;
   return h("section", { class: "part" }, h("h2", null, "What has no score, and why"),
-    h("div", { class: "scrolls" }, h("table", { class: "grid" },
-      h("thead", null, h("tr", null, ["metric", "why", "", "scores"].map((name, place) => h("th", { scope: "col", class: place === 3 ? "numeric" : "" }, name)))),
+    scrolling(h("table", { class: "grid" },
+      h("thead", null, h("tr", null, ["metric", "why", "outcome", "scores"].map((name, place) => h("th", { scope: "col", class: place === 3 ? "numeric" : "" }, name)))),
       h("tbody", null, rows.map(([row, word, state]) => h("tr", null, h("th", { scope: "row" }, row.metric || "the whole turn or session"), h("td", null, row.cause), h("td", { class: state === "error" ? "error-word" : "muted" }, word), h("td", { class: "numeric" }, NUMBER.format(Number(row.count)))))))));
 }
 

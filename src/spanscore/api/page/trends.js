@@ -1,6 +1,6 @@
 // How each metric goes over time, with intervals.
 
-import { button, h, replace, svg } from "../report/elements.js";
+import { button, h, replace, scrolling, svg } from "../report/elements.js";
 import { NUMBER, breakable, count, share, value } from "../report/words.js";
 import { ask } from "./client.js";
 import { estimateOf, kindOf, rateCell, selectionOf } from "./figures.js";
@@ -151,8 +151,8 @@ function scaleOf(points) {
 
 function tablePart(lines, isRate) {
   const show = isRate ? share : value;
-  return h("details", null, h("summary", null, "As a table"), h("div", { class: "scrolls" }, h("table", { class: "grid" },
-    h("thead", null, h("tr", null, ["time", "", isRate ? "pass rate" : "mean", "interval", "sessions"].map((name) => h("th", { scope: "col" }, name)))),
+  return h("details", null, h("summary", null, "As a table"), scrolling(h("table", { class: "grid" },
+    h("thead", null, h("tr", null, ["time", "group", isRate ? "pass rate" : "mean", "interval", "sessions"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", null, lines.flatMap((line) => line.points.filter((point) => point.estimate).map(({ at, estimate }) => h("tr", null, h("th", { scope: "row" }, dateWords(at)), h("td", null, line.name), h("td", { class: "numeric" }, show(estimate.value)),
       h("td", { class: "numeric" }, estimate.low === null ? "–" : `${show(estimate.low)} to ${show(estimate.high)}`), h("td", { class: "numeric" }, NUMBER.format(estimate.n)))))))));
 }

@@ -132,7 +132,9 @@ class ListTracesRequest(_message.Message):
     resource.ATTRIBUTE.
     """
     order_by: _builtins.str
-    """`stored_ns desc`: what was stored last first, which holds without it; `stored_ns`: first what was stored first."""
+    """`stored_ns desc`: what was stored last first, which holds without it; `stored_ns`: first what was stored first.
+    `started_ns`, `started_ns desc`: by when they started.
+    """
     def __init__(
         self,
         *,
