@@ -14,6 +14,50 @@ from spanscore.judge.redact import MAX_CHARACTERS, RULES, Redactor, redact, rule
 @pytest.mark.parametrize(
     ("text", "secret", "kind"),
     [
+        ("Passwort: zq81kfla9", "zq81kfla9", "password"),
+        ("Das Kennwort lautet zq81kfla9.", "zq81kfla9", "password"),
+        ("contraseña: zq81kfla9", "zq81kfla9", "password"),
+        ("mot de passe : zq81kfla9", "zq81kfla9", "password"),
+        ("密码\uff1azq81kfla9", "zq81kfla9", "password"),
+        ("パスワードはzq81kfla9です", "zq81kfla9", "password"),
+        ('{"passwort": "Xy12;geheim99"}', "geheim99", "password"),
+        ("{'senha': 'ab;c(d1'}", "c(d1", "password"),
+        (dumps({"body": dumps({"kennwort": 'ab12<"geheim"'})}), "geheim", "password"),
+        ("Passwort: abc1&Secret9", "Secret9", "password"),
+        ("Passwort: Grün2024!geheim", "geheim", "password"),
+        ("mot de passe : Éléphant<3,co", "<3,co", "password"),
+        ('{"contraseña": "mi perro 1234"}', "perro", "password"),
+        ("Das Passwort lautet: „ein Hund 12“", "Hund", "password"),
+        ("비밀번호는 abcd1234", "abcd1234", "password"),
+        ("密码是123456\uff0c请发账单", "123456", "password"),
+        ("Passwort: GeheimerHund oder nichts", "GeheimerHund", "password"),
+        ("Passwort: geheimerhund\nBenutzer: anna", "geheimerhund", "password"),
+        ('{"value": "zq81kfla9", "name": "DB_PASSWORD"}', "zq81kfla9", "password"),
+        ('{"value": "zq81kfla9", "label": "New password"}', "zq81kfla9", "password"),
+        ('["--api-key", "zq81kfla9"]', "zq81kfla9", "password"),
+        ('mysql --password "hunter two2" shop', "two2", "password"),
+        (dumps({"run": 'mysql --password "hunter two2" shop'}), "two2", "password"),
+        ("curl -s -u ann:zq81kfla9 https://x.example", "zq81kfla9", "password"),
+        ('curl -u "admin:hunter two2" https://x.example', "two2", "password"),
+        ("curl -u admin:'hunter two2' https://x.example", "two2", "password"),
+        ("curl -s https://x.example \\\n  -u ann:zq81kfla9", "zq81kfla9", "password"),
+        (
+            dumps({"run": "curl https://x.example \\\n  -u 'ann:zq 81'"}),
+            "zq 81",
+            "password",
+        ),
+        ("curl -fsSuann:zq81kfla9 https://x.example", "zq81kfla9", "password"),
+        ('["curl", "-u", "ann:hunter two2"]', "two2", "password"),
+        ("Authorization: Basic dXNlcjpwYXNz", "dXNlcjpwYXNz", "token"),
+        ("Cookie: lang=de_DE123; session=zq81kfla9", "zq81kfla9", "token"),
+        ("Cookie: lang=en; session=zq81kfla9", "zq81kfla9", "token"),
+        ("Cookie: theme=dark; a; session=qwertyuiopasdfghjk", "qwertyui", "token"),
+        ('{"Set-Cookie": "session=\\"zq81kfla9\\"; Path=/"}', "zq81kfla9", "token"),
+        (
+            '{"Set-Cookie": ["a=b; Expires=Wed, 21 Oct 2026 07:28:00 GMT", "s=zq81kfla9"]}',
+            "zq81kfla9",
+            "token",
+        ),
         (
             "key sk-proj-Ab12Cd34Ef56Gh78Ij90Kl12 here",
             "sk-proj-Ab12Cd34Ef56Gh78Ij90Kl12",
@@ -110,6 +154,19 @@ def test_a_secret_or_personal_value_is_replaced(text, secret, kind):
 @pytest.mark.parametrize(
     "text",
     [
+        "Passwort: muss 8 Zeichen haben",
+        "Das Passwort ist falsch",
+        "密码\uff1a至少8位",
+        "Passwort: Bitte geben Sie es ein",
+        "La contraseña: incorrecta. 비밀번호가 틀렸습니다",
+        "curl -u origin main",
+        "curl -s https://x.example | docker run -u 1000:1000 image",
+        "curl -sO https://x.example; docker run -u 1000:1000 image",
+        "Authorization: Basic authentication is required",
+        '{"role": "tool", "content": "A mail was sent to the user.", "name": "reset_password"}',
+        '{"name": "reset_password", "content": "A mail was sent to the user."}',
+        '{"value": "forgotten", "label": "Forgot password"}',
+        "Cookie: chocolate chip, 12 pieces, total=12",
         "order #W2890441, item 1504875851, user sara_doe_496",
         "order 112-1234567-1234567 shipped as 1Z999AA10123456784",
         "payment credit_card_4421486, gift_card_8887175, certificate_7504069",
@@ -153,6 +210,13 @@ def test_a_secret_or_personal_value_is_replaced(text, secret, kind):
 )
 def test_what_a_judge_compares_stays(text):
     assert redact(text).text == text
+
+
+def test_what_stands_behind_a_secret_in_another_language_stays():
+    assert (
+        redact("contraseña=hunter22&user=x. 密码是abc123\uff0c请发账单").text
+        == "contraseña=[REDACTED:password]&user=x. 密码是[REDACTED:password:2]\uff0c请发账单"
+    )
 
 
 def test_equal_values_have_equal_markers_and_others_another():
@@ -226,6 +290,14 @@ FRAGMENTS = [
     "\\",
     "phone: ",
     "123-45-6789",
+    "Passwort: ",
+    "密码是",
+    "cookie:a=b; ",
+    'cookie: ["a=',
+    "curl ",
+    " -u a:",
+    '"value": "',
+    '"name": "password", ',
 ]
 HOSTILE = st.lists(st.one_of(st.sampled_from(FRAGMENTS), st.text(max_size=5)), max_size=12).map(
     "".join

@@ -37,7 +37,7 @@ async def answer(cases: Sequence[Case], items: Sequence[Item], inquiry: Inquiry)
 
 def _asking(cases: Iterable[Case], item: Item) -> Iterator[Case]:
     """The unsettled cases that need `item`."""
-    return (case for case in cases if case.outcome is None and case.asks(item.question))
+    return (case for case in cases if case.outcome is None and case.has_question(item.question))
 
 
 class _Asking:
@@ -145,7 +145,9 @@ class _Asking:
         """Give each case the answers to its own questions."""
         for case in self._cases:
             own = {
-                item: value for item, value in reading.answers.items() if case.asks(item.question)
+                item: value
+                for item, value in reading.answers.items()
+                if case.has_question(item.question)
             }
             if own:
                 case.take(own, dict.fromkeys(reading.remembered.get(item, model) for item in own))

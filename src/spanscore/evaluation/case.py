@@ -33,7 +33,7 @@ class Case:
         self._calls = len(subject.tool_calls or ()) if isinstance(subject, AgentTrace) else 0
         self._drawn = drawn(self._calls, max_calls, subject.id)
         self._of_calls: dict[Question, dict[int, Any]] = {}
-        self._asked: list[Questions] = []
+        self._planned: list[Questions] = []
         self._answering: dict[str, None] = {}
 
     @property
@@ -56,9 +56,9 @@ class Case:
     @property
     def evaluator(self) -> Evaluator:
         """Who judged: a model, or nobody where the metric needed no answer."""
-        if not self._asked:
+        if not self._planned:
             return Evaluator("CODE", self.metric.name, self.metric.version)
-        hashed = prompt_hash(tuple(self._asked), self.model)
+        hashed = prompt_hash(tuple(self._planned), self.model)
         return Evaluator("LLM", "judge", self.metric.version, model=self.model, prompt_hash=hashed)
 
     @property
@@ -75,7 +75,7 @@ class Case:
             if question.key not in self.answers and self.answers.keys() >= set(question.needs)
         ]
 
-    def asks(self, question: Question) -> bool:
+    def has_question(self, question: Question) -> bool:
         """Whether this metric asks `question`."""
         return any(question.key == x.key for stage in self.metric.stages for x in stage)
 
@@ -85,7 +85,7 @@ class Case:
 
     def planned(self, questions: Questions) -> None:
         """Record, for the provenance, that `questions` are asked in one call."""
-        self._asked.append(questions)
+        self._planned.append(questions)
 
     def answered_by(self, models: Iterable[str]) -> None:
         """Record, for the provenance, that these models gave answers."""
@@ -127,7 +127,9 @@ def items_of(cases: Sequence[Case], questions: Questions) -> list[Item]:
     draw the same calls.
     """
     return [
-        item for x in questions for item in next(case for case in cases if case.asks(x)).items(x)
+        item
+        for x in questions
+        for item in next(case for case in cases if case.has_question(x)).items(x)
     ]
 
 

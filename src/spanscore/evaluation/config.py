@@ -27,9 +27,9 @@ from spanscore.evaluation.rubric import Config as RubricConfig
 from spanscore.evaluation.rules import (
     Frequency,
     Rule,
-    asks_for_frequency,
     attribute_names,
     check_rules,
+    uses_frequency,
 )
 from spanscore.evaluation.runs_config import Runs
 from spanscore.evaluation.signals import check_signals, needed
@@ -286,7 +286,7 @@ class Config(Options):
     @property
     def uses_frequency(self) -> bool:
         """Whether a rule asks how common traces like one are."""
-        return asks_for_frequency(x.when for x in self.rules)
+        return uses_frequency(x.when for x in self.rules)
 
     def variants(self) -> list["Config"]:
         """This configuration as it is for traces that no rule takes, and as it is for those of each

@@ -30,7 +30,7 @@ from spanscore.metrics.rubric.overall import Overall
 from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome, Score, Skip
 from spanscore.model.trace import Session
 
-_NO_FINDINGS = criterial.Said({}, None, {})
+_NO_FINDINGS = criterial.CriteriaAnswers({}, None, {})
 
 
 class Grading:
@@ -140,7 +140,7 @@ async def _by_judge(
         answer, transcript = await _answers_of(call, judge, show, longest, rubric.models, attempt)
         if isinstance(answer, JudgeAnswerError):
             findings = criterial.valid_outcomes(
-                answer.said, criteria, len(session.traces), len(expected.outcomes)
+                answer.answer, criteria, len(session.traces), len(expected.outcomes)
             )
             if not findings.findings:
                 raise answer
@@ -239,7 +239,7 @@ def _call(
 
 
 def _scored(
-    criterion: Criterion, answer: criterial.Said, of_transcript: Mapping[str, Any]
+    criterion: Criterion, answer: criterial.CriteriaAnswers, of_transcript: Mapping[str, Any]
 ) -> Outcome:
     if criterion.id in answer.problems:
         return _invalid(answer, criterion.id)
@@ -256,7 +256,7 @@ def _scored(
     return Score(float(finding.level), finding.justification, facts, criterion.label(finding.level))
 
 
-def _invalid(answer: criterial.Said, name: str) -> Failure:
+def _invalid(answer: criterial.CriteriaAnswers, name: str) -> Failure:
     """The failure of a part of an answer of which other parts are valid."""
     problem = (
         f"The judge gave no valid answer on {name}, not even after one repair:"

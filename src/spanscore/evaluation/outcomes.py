@@ -12,14 +12,14 @@ def count(evaluations: Iterable[Evaluation], meter: Meter) -> None:
     scored: Counter[tuple[str, str]] = Counter()
     skipped: Counter[tuple[str, str]] = Counter()
     failed: Counter[tuple[str, str]] = Counter()
-    for x in evaluations:
-        match x.outcome:
+    for evaluation in evaluations:
+        match evaluation.outcome:
             case Score():
-                scored[x.metric, x.label or "none"] += 1
+                scored[evaluation.metric, evaluation.label or "none"] += 1
             case Skip() as skip:
-                skipped[x.metric, skip.cause] += 1
+                skipped[evaluation.metric, skip.cause] += 1
             case Failure() as failure:
-                failed[x.metric, failure.type] += 1
+                failed[evaluation.metric, failure.type] += 1
     for (metric, label), number in scored.items():
         meter.add(declared.EVALUATIONS_SCORED, number, metric=metric, label=label)
     for (metric, reason), number in skipped.items():

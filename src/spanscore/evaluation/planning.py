@@ -75,7 +75,7 @@ class Planner:
     def _planned(self, cases: Sequence[Case], stage: int, batch: Batch) -> PlannedCall:
         transcript = self._transcripts.showing(batch.places)
         call = self._transcripts.call(batch.items, transcript)
-        asking = [case for case in cases if any(map(case.asks, call.questions))]
+        asking = [case for case in cases if any(map(case.has_question, call.questions))]
         needed = Counter(key for question in call.questions for key in question.needs)
         quotes = dict.fromkeys(needed, _LATER)
         for case in asking:

@@ -19,9 +19,9 @@ def drawn_before(before: Iterable[Evaluation], run: ScopeKind) -> float:
     chance.
     """
     chance = 0.0
-    for x in before:
-        if x.sampling > chance and _runs_with(x, run):
-            chance = x.sampling
+    for evaluation in before:
+        if evaluation.sampling > chance and _runs_with(evaluation, run):
+            chance = evaluation.sampling
     return chance
 
 

@@ -69,7 +69,7 @@ class Own(Options):
     """What people call it."""
 
     description: Text
-    """What it asks, as the judge is told."""
+    """What it asks, in the words that the judge gets."""
 
     tier: str = Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")
     """The group it belongs to: execution, knowledge, process, delivery, or one of your own."""
@@ -303,20 +303,20 @@ def chosen(
     """
     if names is None:
         return None if config is None else _all(config, model)
-    asked = [name for name in names if is_rubric(name)]
-    if not asked:
+    wanted = [name for name in names if is_rubric(name)]
+    if not wanted:
         return None
     configured = config or Config()
     rubric = replace(_all(configured, model), threshold=threshold)
-    if NAME in asked:
+    if NAME in wanted:
         return rubric
-    by_id = _named(configured, [name for name in asked if name != OVERALL])
-    if OVERALL in asked:
+    by_id = _named(configured, [name for name in wanted if name != OVERALL])
+    if OVERALL in wanted:
         by_id = {
             x.criterion.id: x
             for x in (*(Weighted(x.criterion, 0.0) for x in by_id.values()), *rubric.weighted)
         }
-    return replace(rubric, weighted=tuple(by_id.values()), wanted=frozenset(asked))
+    return replace(rubric, weighted=tuple(by_id.values()), wanted=frozenset(wanted))
 
 
 def _all(config: Config, model: str | None) -> Rubric:

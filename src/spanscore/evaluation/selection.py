@@ -30,9 +30,11 @@ class Selection:
         """
         self._config = config
         self.has_judge = has_judge
-        self._embedder = embedder
         self.configured = config.build()
         self._known = [*beside, *self.configured]
+        embedding = embedder.name if embedder else None
+        self._usual_weights = usual_weights(embedding)
+        self._given_weights = config.weights()
 
     def metrics(self, overrides: Overrides | None) -> list[Metric]:
         """The metrics of a run.
@@ -70,8 +72,7 @@ class Selection:
 
     def weights(self, overrides: Overrides | None) -> dict[str, float]:
         """The weights of all signals, by name. Raises FieldError on what is no signal."""
-        embedding = self._embedder.name if self._embedder else None
-        return {**usual_weights(embedding), **self.given_weights(overrides)}
+        return {**self._usual_weights, **self.given_weights(overrides)}
 
     def given_weights(self, overrides: Overrides | None) -> Mapping[str, float]:
         """The weights of signals that the configuration or the run gives.
@@ -83,7 +84,7 @@ class Selection:
             check_signals(changed, self._config.external_names)
         except ValueError as error:
             raise FieldError("signal_weights", str(error)) from None
-        return {**self._config.weights(), **changed}
+        return {**self._given_weights, **changed}
 
     def ranking(self) -> dict[str, float]:
         """The weights by which the metrics of a configured run are put in order: of signals, and of

@@ -28,8 +28,8 @@ def tallied(
     before in what failed. None: both were.
     """
     known: dict[_Subject, dict[str, Evaluation]] = {}
-    for x in before:
-        known.setdefault(_subject(x), {})[x.metric] = x
+    for evaluation in before:
+        known.setdefault(_subject(evaluation), {})[evaluation.metric] = evaluation
     found: list[Evaluation] = []
     for subject, some in groupby(sorted(new, key=_subject), key=_subject):
         ranked = _by_rank(list(some), weights)

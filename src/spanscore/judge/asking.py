@@ -21,7 +21,7 @@ from spanscore.errors import (
 )
 from spanscore.judge import redact, retries
 from spanscore.judge.answer import UnusableAnswerError, read, schema_of, schema_text
-from spanscore.judge.budget import Budget, Purse
+from spanscore.judge.budget import Budget, Keep, Purse
 from spanscore.judge.cache import Cache, SingleFlight, content_key
 from spanscore.judge.calling import Account, Caller, Spent
 from spanscore.judge.calls import Calls
@@ -73,10 +73,10 @@ class _Behind:
         return await self._judge.ask_for(self._account, prompt, schema, models)
 
     async def recall(
-        self, asked: Sequence[tuple[Prompt, type[BaseModel]]], *, models: Sequence[str] = ()
+        self, questions: Sequence[tuple[Prompt, type[BaseModel]]], *, models: Sequence[str] = ()
     ) -> list[Answer[BaseModel] | None]:
         """See `RemembersAnswers.recall`."""
-        return await self._judge.recall(asked, models=models)
+        return await self._judge.recall(questions, models=models)
 
     async def remember(self, answers: Sequence[tuple[Prompt, BaseModel]], model: str) -> None:
         """See `RemembersAnswers.remember`."""
@@ -130,21 +130,22 @@ class ModelJudge:
         return await self.ask_for(self.caller.account, prompt, schema, models)
 
     async def recall(
-        self, asked: Sequence[tuple[Prompt, type[BaseModel]]], *, models: Sequence[str] = ()
+        self, questions: Sequence[tuple[Prompt, type[BaseModel]]], *, models: Sequence[str] = ()
     ) -> list[Answer[BaseModel] | None]:
         """See `RemembersAnswers.recall`."""
         model = next(iter(models or self._config.models))
-        return await asyncio.to_thread(self._recalled, model, asked)
+        return await asyncio.to_thread(self._recalled, model, questions)
 
     async def remember(self, answers: Sequence[tuple[Prompt, BaseModel]], model: str) -> None:
         """See `RemembersAnswers.remember`."""
         await asyncio.to_thread(self._remembered, model, answers)
 
-    def behind(self, budget: Budget) -> Judge:
+    def behind(self, budget: Budget, keep: Keep | None = None) -> Judge:
         """This judge for work that is not urgent: paid from `budget`, its calls wait while others
-        are to be made.
+        are to be made, and until `keep` has stored what is booked for them.
         """
-        return _Behind(self, Account(Purse(budget, self._timing.clock_ns), stands_behind=True))
+        purse = Purse(budget, self._timing.clock_ns, keep)
+        return _Behind(self, Account(purse, stands_behind=True))
 
     async def ask_for(
         self, account: Account, prompt: Prompt, schema: type[AnswerT], models: Sequence[str]
@@ -167,17 +168,17 @@ class ModelJudge:
         raise _summed_up(failures, spent)
 
     def _recalled(
-        self, model: str, asked: Sequence[tuple[Prompt, type[BaseModel]]]
+        self, model: str, questions: Sequence[tuple[Prompt, type[BaseModel]]]
     ) -> list[Answer[BaseModel] | None]:
         if self._cache is None:
-            return [None] * len(asked)
-        keys = [self._key(model, prompt, schema) for prompt, schema in asked]
+            return [None] * len(questions)
+        keys = [self._key(model, prompt, schema) for prompt, schema in questions]
         kept = self._cache.get_all(keys)
         if kept:
             self._calls.kept(model, found=True)
         return [
             _as_kept(kept[key], schema, model) if key in kept else None
-            for key, (_, schema) in zip(keys, asked, strict=True)
+            for key, (_, schema) in zip(keys, questions, strict=True)
         ]
 
     def _remembered(self, model: str, answers: Sequence[tuple[Prompt, BaseModel]]) -> None:
@@ -195,7 +196,9 @@ class ModelJudge:
         """
         key = self._key(asking.model, asking.prompt, asking.schema)
         flight = f"{id(asking.spent.account)} {key}"  # no account pays for what another one asks
-        outcome, shared = await self._flights.run(flight, lambda: self._kept_or_asked(key, asking))
+        outcome, shared = await self._flights.run(
+            flight, lambda: self._cached_or_answered(key, asking)
+        )
         if not shared:
             return outcome
         if isinstance(outcome, JudgeError):
@@ -204,7 +207,7 @@ class ModelJudge:
             return free
         return replace(outcome, usage=JudgeUsage(cached=1))
 
-    async def _kept_or_asked(
+    async def _cached_or_answered(
         self, key: str, asking: _Asking[AnswerT]
     ) -> Answer[AnswerT] | JudgeError:
         kept = await asyncio.to_thread(self._cache.get, key) if self._cache else None
@@ -276,7 +279,7 @@ class ModelJudge:
         """The error of an answer that is of no use."""
         return JudgeAnswerError(
             problem + self._fault(completion, error),
-            said=completion.text,
+            answer=completion.text,
             model=asking.model,
             cut_off=completion.cut_off,
         )

@@ -3,13 +3,17 @@ under way count.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 from spanscore.errors import BudgetExhaustedError
 from spanscore.judge import config
 from spanscore.judge.shares import Shares
+
+Keep: TypeAlias = Callable[[], Awaitable[None]]
+"""Returns when all that is booked by now would survive a kill."""
 
 _WINDOW_NS = {"hour": 3600 * 10**9, "day": 86400 * 10**9}
 
@@ -267,8 +271,12 @@ class Purse:
     Belongs to one event loop.
     """
 
-    def __init__(self, budget: Budget, clock_ns: Callable[[], int]) -> None:
+    def __init__(
+        self, budget: Budget, clock_ns: Callable[[], int], keep: Keep | None = None
+    ) -> None:
+        """`keep` is waited for with each reservation; None: what is booked need not survive."""
         self.budget = budget
+        self._keep = keep
         self._clock_ns = clock_ns
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._settled = asyncio.Event()
@@ -282,6 +290,28 @@ class Purse:
         so that it ends however many follow. A call that does not fit then is held to the output
         that is paid for, if that is of use. Raises BudgetExhaustedError.
         """
+        reserved = await self._book(needed, tenant)
+        if self._keep is not None:
+            is_kept = False
+            try:
+                await self._keep()
+                is_kept = True
+            finally:
+                if not is_kept:  # so the call is not made
+                    self.settle(reserved, 0, 0.0)
+        return reserved
+
+    def settle(self, reservation: Reservation, tokens: int, usd: float) -> None:
+        """See `Budget.settle`."""
+        self.budget.settle(reservation, tokens, usd)
+        self._settled.set()
+
+    def close(self, reservation: Reservation) -> None:
+        """See `Budget.close`; does nothing to what was settled."""
+        self.budget.close(reservation)
+        self._settled.set()
+
+    async def _book(self, needed: Callable[[], Need], tenant: str) -> Reservation:
         async with self._turns.setdefault(tenant, asyncio.Lock()):
             awaited: set[Reservation] | None = None
             while True:
@@ -295,13 +325,3 @@ class Purse:
                     return self.budget.book(need, max(output, need.least_output), now_ns, tenant)
                 self._settled.clear()
                 await self._settled.wait()
-
-    def settle(self, reservation: Reservation, tokens: int, usd: float) -> None:
-        """See `Budget.settle`."""
-        self.budget.settle(reservation, tokens, usd)
-        self._settled.set()
-
-    def close(self, reservation: Reservation) -> None:
-        """See `Budget.close`; does nothing to what was settled."""
-        self.budget.close(reservation)
-        self._settled.set()

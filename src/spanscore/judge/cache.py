@@ -75,7 +75,7 @@ def content_key(
     model: str, prompt: Prompt, schema: Mapping[str, Any], parameters: Mapping[str, Any]
 ) -> str:
     """SHA-256, in hex, of everything that an answer depends on."""
-    asked: list[Any] = [
+    fields: list[Any] = [
         model,
         prompt.instructions,
         prompt.transcript,
@@ -83,9 +83,9 @@ def content_key(
         schema,
         sorted(parameters.items()),
     ]
-    asked += [prompt.sample] if prompt.sample else []
-    asked += [{"tenant": prompt.tenant}] if prompt.tenant else []
-    return hashlib.sha256(dumps(asked).encode()).hexdigest()
+    fields += [prompt.sample] if prompt.sample else []
+    fields += [{"tenant": prompt.tenant}] if prompt.tenant else []
+    return hashlib.sha256(dumps(fields).encode()).hexdigest()
 
 
 class SingleFlight(Generic[T]):

@@ -146,11 +146,6 @@ class Caller:
         reserved = await purse.reserve(await self._needed(request), request.spent.tenant)
         try:
             completion = await self._in_turn(request, lane, reserved, timeout_s)
-        except CallError as error:
-            if not error.timed_out:  # a call that timed out may well have been worked on and billed
-                purse.settle(reserved, 0, 0.0)
-            raise
-        else:
             tokens = completion.input_tokens + completion.output_tokens
             purse.settle(reserved, tokens, completion.cost_usd or 0.0)
         finally:
@@ -166,17 +161,26 @@ class Caller:
     async def _in_turn(
         self, request: _Request, lane: Lane, reserved: Reservation, timeout_s: float
     ) -> Completion:
-        tried = 0
+        """One call once it is its turn; what is reserved comes back where nothing can be billed."""
+        tried, may_be_billed = 0, False
 
         async def send() -> Completion:
-            nonlocal tried
+            nonlocal tried, may_be_billed
             if tried:
                 self._calls.retried(request.model)
-            tried += 1
-            return await self._sent(request, reserved.output_tokens, timeout_s)
+            tried, may_be_billed = tried + 1, True
+            try:
+                return await self._sent(request, reserved.output_tokens, timeout_s)
+            except CallError as error:
+                may_be_billed = error.timed_out  # it may well have been worked on
+                raise
 
         tokens = self._sizes.total(request.model, request.schema, request.input_tokens)
-        return await lane.call(request.place, tokens, send)
+        try:
+            return await lane.call(request.place, tokens, send)
+        finally:
+            if not may_be_billed:
+                request.spent.account.purse.settle(reserved, 0, 0.0)
 
     async def _sent(
         self, request: _Request, max_output_tokens: int, timeout_s: float

@@ -382,7 +382,7 @@ class Config(Options):
         return () if self.model in {None, RULES} else (self.model, *self.fallback_models)
 
     @property
-    def first_asked(self) -> tuple[str, ...]:
+    def cascade_models(self) -> tuple[str, ...]:
         """The model that is asked before `model`, where there is a cascade."""
         return (self.cascade.model,) if self.cascade else ()
 

@@ -77,9 +77,9 @@ def fit(
     sizes = [_bytes(x) for x in passages]
     worths = (weighing() if weighing else Weighing(passages)).worths(focus)
     floors = _floors(passages, sizes, worths, focus, max_bytes)
-    gone = _dropped(_units(passages, floors, worths, focus), sum(floors) - max_bytes)
-    notes = _notes(passages, gone, tag)
-    kept = [place for place, x in enumerate(passages) if x.unit not in gone]
+    dropped = _dropped(_units(passages, floors, worths, focus), sum(floors) - max_bytes)
+    notes = _notes(passages, dropped, tag)
+    kept = [place for place, x in enumerate(passages) if x.unit not in dropped]
     room = max_bytes - sum(len(note) + 1 for note in notes.values())
     shares = _shares([(sizes[x], floors[x], worths[x].weight) for x in kept], room)
     shown = {
@@ -100,7 +100,7 @@ def fit(
         if text == joined
         else []
     )
-    counted = Counter(_COUNTED[part] for part, _, _ in gone)
+    counted = Counter(_COUNTED[part] for part, _, _ in dropped)
     characters = sum(len(x.text) for x in passages) - sum(len(x.text) for x in shown.values())
     counted["characters"] = characters + len(joined) - len(text)
     return Fitted(
@@ -187,26 +187,26 @@ def _dropped(units: Mapping[Unit, _Weighed], over: int) -> set[Unit]:
     names = list(units)
     middle = (len(names) - 1) / 2
     order = sorted(range(len(names)), key=lambda x: (units[names[x]].worth, abs(x - middle)))
-    gone: set[int] = set()
+    dropped: set[int] = set()
     for place in order:
         if over <= 0:
             break
         part = names[place][0]
-        beside = [x for x in (place - 1, place + 1) if x in gone and names[x][0] == part]
+        beside = [x for x in (place - 1, place + 1) if x in dropped and names[x][0] == part]
         over += _NOTE_BYTES * (1 - len(beside)) - units[names[place]].floor
-        gone.add(place)
-    return {names[place] for place in gone}
+        dropped.add(place)
+    return {names[place] for place in dropped}
 
 
-def _notes(passages: Sequence[Passage], gone: Collection[Unit], tag: str) -> dict[int, str]:
+def _notes(passages: Sequence[Passage], dropped: Collection[Unit], tag: str) -> dict[int, str]:
     """By the place of the first passage of each gap, the mark that says what stood there."""
     found: dict[int, str] = {}
     gap: list[Passage] = []
     for place, passage in enumerate([*passages, Passage("")]):
-        if gap and (passage.unit not in gone or passage.part != gap[0].part):
+        if gap and (passage.unit not in dropped or passage.part != gap[0].part):
             found[place - len(gap)] = left_out(_named(gap), tag)
             gap = []
-        if passage.unit in gone:
+        if passage.unit in dropped:
             gap.append(passage)
     return found
 

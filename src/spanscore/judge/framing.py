@@ -56,8 +56,10 @@ def ending(trace: AgentTrace) -> str:
     """How the turn ended, as far as its record shows."""
     output = trace.final_output
     if output:
-        asks = ", which ends with a question" if output.rstrip().endswith(_QUESTION_MARKS) else ""
-        return f"How the turn ended: with the agent's final output{asks}."
+        question = (
+            ", which ends with a question" if output.rstrip().endswith(_QUESTION_MARKS) else ""
+        )
+        return f"How the turn ended: with the agent's final output{question}."
     if output is not None:
         return "How the turn ended: the agent's final output is empty; the user got no answer."
     if "final_output" in trace.damaged:
@@ -95,10 +97,10 @@ def _written(trace: AgentTrace) -> str | None:
 
 def _last_step(trace: AgentTrace) -> str:
     """What the record shows last, where there is no final output."""
-    asked = trace.model_calls[-1].tool_calls if trace.model_calls else ()
+    requested = trace.model_calls[-1].tool_calls if trace.model_calls else ()
     calls = trace.tool_calls or ()
     made = {name for call in calls for name in (call.call_id, call.name) if name}
-    unmet = [x.name for x in asked if x.call_id not in made and x.name not in made]
+    unmet = [x.name for x in requested if x.call_id not in made and x.name not in made]
     if unmet:
         return f"the model asked for the tool {indented(unmet[-1])}, and no such call is recorded"
     return _last_call(calls[-1]) if calls else "it is not recorded"

@@ -156,13 +156,13 @@ class FileCache:
         """Delete the answers that were not used for longest."""
         over = _size_of(connection) - int(_KEPT_SHARE * self._max_bytes)
         oldest = connection.execute("SELECT key, value FROM answers ORDER BY used_ns")
-        gone = []
+        unused = []
         for key, value in oldest:
             if over <= 0:
                 break
-            gone.append((key,))
+            unused.append((key,))
             over -= _bytes(key) + _bytes(value)
-        connection.executemany("DELETE FROM answers WHERE key = ?", gone)
+        connection.executemany("DELETE FROM answers WHERE key = ?", unused)
         self._size_bytes = _size_of(connection)
 
 

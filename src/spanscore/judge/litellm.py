@@ -106,13 +106,13 @@ class LiteLLM:
         return await asyncio.to_thread(self.known_cost_usd, model, input_tokens, output_tokens)
 
     def finds_provider(self, model: str) -> bool:
-        """`knows` without waiting; imports litellm where its data files do not tell."""
+        """`knows` without waiting; imports litellm where its data files lack it."""
         if "custom_llm_provider" in self._config.extra or price_list.provider(model) is not None:
             return True
         return _provider(load_litellm(), model) is not None
 
     def known_cost_usd(self, model: str, input_tokens: int, output_tokens: int) -> float | None:
-        """`cost_usd` without waiting; imports litellm where its data files do not tell."""
+        """`cost_usd` without waiting; imports litellm where its data files lack it."""
         if model in self._config.prices:
             return self._cost(None, model, input_tokens, output_tokens)
         cost_usd = price_list.cost_usd(model, input_tokens, output_tokens)
@@ -258,20 +258,20 @@ def _known_facts(litellm: Any, model: str) -> Mapping[str, Any]:
     return facts
 
 
-def _without_body(said: str, model: str, error: Any) -> str:
+def _without_body(text: str, model: str, error: Any) -> str:
     """What an error says, without the body of the answer: of a JSON body its message, of any other
     one nothing.
 
     Nothing of the answer either where it came from an address in the model's name.
     """
-    kind, _, detail = said.partition(": ")
+    kind, _, detail = text.partition(": ")
     status = getattr(error, "status_code", None)
     without = f"{kind} (HTTP {status})" if status else kind
     if "://" in model:
         return without
     if (body := _RAW.search(detail)) is None:
         raw = getattr(error, "body", None)
-        return without if isinstance(raw, str) and raw else said
+        return without if isinstance(raw, str) and raw else text
     message = _JSON_MESSAGE.search(detail, body.start())
     return f"{kind}: {message[3]}" if message and body[0] == "{" else without
 

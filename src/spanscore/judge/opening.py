@@ -78,7 +78,7 @@ def open_for_trial(config: Config) -> Judge:
 
     Raises ConfigError where the extra `judge` is not installed.
     """
-    require_litellm(_MODEL, config.model or next(iter(config.first_asked), "a model"))
+    require_litellm(_MODEL, config.model or next(iter(config.cascade_models), "a model"))
     spare = {"cache": CacheConfig(enabled=False), "max_retries": min(config.max_retries, 1)}
     return ModelJudge(config.model_copy(update=spare), LiteLLM(config))
 

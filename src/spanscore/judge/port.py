@@ -60,7 +60,7 @@ class RemembersAnswers(Protocol):
     """
 
     async def recall(
-        self, asked: Sequence[tuple[Prompt, type[BaseModel]]], *, models: Sequence[str] = ()
+        self, questions: Sequence[tuple[Prompt, type[BaseModel]]], *, models: Sequence[str] = ()
     ) -> list[Answer[BaseModel] | None]:
         """What the first of `models` is known to have answered to each prompt; None where nothing
         is. Asks nobody.

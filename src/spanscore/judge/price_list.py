@@ -1,7 +1,7 @@
 """What litellm's package says of models in its data files, read without importing litellm, which
 takes seconds.
 
-Only what is plain there is told; for anything else litellm itself has to be asked.
+Only what is plain there is used; for anything else litellm itself has to be asked.
 """
 
 import functools
@@ -22,7 +22,7 @@ tokens.
 
 
 def provider(model: str) -> str | None:
-    """Whose model it is, by its prefix or as it is listed; None where only litellm can tell."""
+    """Whose model it is, by its prefix or as it is listed; None where only litellm knows."""
     entry = _prices().get(model)
     if entry is not None:
         listed = str(entry.get("litellm_provider"))

@@ -63,8 +63,8 @@ def question_key(prompt: Prompt, schema: Mapping[str, Any]) -> str:
     else counts.
     """
     texts = (prompt.instructions, prompt.transcript, prompt.question)
-    asked = [marks.WORD.sub("", _TIME.sub("", text)) for text in texts]
-    return hashlib.sha256(dumps([*asked, schema]).encode()).hexdigest()
+    compared = [marks.WORD.sub("", _TIME.sub("", text)) for text in texts]
+    return hashlib.sha256(dumps([*compared, schema]).encode()).hexdigest()
 
 
 class RecordedJudge:

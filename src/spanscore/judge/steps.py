@@ -253,8 +253,8 @@ def _requesting_model(models: Sequence[ModelCall], calls: Sequence[ToolCall]) ->
     nobody requested follows the tool call before it. Places never go down, since the tool calls are
     in order.
     """
-    asked = (-1 if place is None else place for place in requested_in(models, calls))
-    return list(accumulate(asked, max))
+    places = (-1 if place is None else place for place in requested_in(models, calls))
+    return list(accumulate(places, max))
 
 
 def _remarks(trace: AgentTrace, model: ModelCall, made: Collection[str]) -> list[str]:

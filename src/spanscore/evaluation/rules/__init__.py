@@ -1,6 +1,6 @@
 """Which rule of `evaluation.rules` takes a trace, and with what chance it is evaluated."""
 
-from spanscore.evaluation.rules.attributes import STATUS, asks_for_frequency, attribute_names
+from spanscore.evaluation.rules.attributes import STATUS, attribute_names, uses_frequency
 from spanscore.evaluation.rules.conditions import MAX_TEXT
 from spanscore.evaluation.rules.config import DEFAULT, NAME_PATTERN, Rule, check_rules
 from spanscore.evaluation.rules.deciding import Decision, Rules, draw
@@ -19,8 +19,8 @@ __all__ = [
     "Rule",
     "Rules",
     "Selector",
-    "asks_for_frequency",
     "attribute_names",
     "check_rules",
     "draw",
+    "uses_frequency",
 ]

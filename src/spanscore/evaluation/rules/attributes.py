@@ -35,12 +35,12 @@ def attribute_names(selectors: Iterable[Selector]) -> frozenset[str]:
     return frozenset(name for selector in selectors for name in _names(selector))
 
 
-def asks_for_frequency(selectors: Iterable[Selector]) -> bool:
+def uses_frequency(selectors: Iterable[Selector]) -> bool:
     """Whether one of these selectors has a condition on the frequency."""
     return any(
         x.frequency is not None
-        or asks_for_frequency(x.any_of or ())
-        or (x.none_of is not None and asks_for_frequency([x.none_of]))
+        or uses_frequency(x.any_of or ())
+        or (x.none_of is not None and uses_frequency([x.none_of]))
         for x in selectors
     )
 

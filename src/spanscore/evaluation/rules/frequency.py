@@ -18,7 +18,7 @@ FREQUENCY = "spanscore.frequency"
 """The name under which a trace's attributes have it."""
 
 _LEAST = 100
-"""Traces below which no share is told."""
+"""Traces below which no share is given."""
 
 _MAX_WINDOWS = 24
 """Traces that started more windows ago have no frequency: each window that is asked about costs a
@@ -110,8 +110,8 @@ class Frequencies:
                 before_ns = (window - 1) * self._config.window
                 found = self._stored_before(tenant, before_ns, self._config.of)
                 counted = Counter(group_of(x, self._config.by) for x in found)
-                for gone in [x for x in self._counts if x[1] <= too_old]:
-                    del self._counts[gone]
+                for old in [x for x in self._counts if x[1] <= too_old]:
+                    del self._counts[old]
             self._counts[tenant, window] = counted
             if len(self._counts) > _MAX_COUNTS:
                 self._counts.popitem(last=False)
