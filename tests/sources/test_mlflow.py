@@ -3,6 +3,7 @@ one.
 """
 
 import base64
+import json
 
 import pytest
 from aiohttp import web
@@ -136,3 +137,39 @@ def test_an_experiment_that_is_not_there_is_an_error(backend, mlflow, read):
     mlflow([])
     with pytest.raises(InputError, match="no experiment 'other'"):
         read(f"mlflow://127.0.0.1:{backend.port}?experiment=other")
+
+
+@pytest.mark.parametrize(
+    ("asked", "condition"),
+    [
+        ("service=shop", "tags.`service.name` = 'shop'"),
+        ("errors=true", "span.status = 'ERROR'"),
+        ("attribute.a.b=c d", "span.attributes.`a.b` LIKE '%c d%'"),
+        ("errors=true&attribute.a=b", "span.status = 'ERROR'"),
+    ],
+)
+def test_mlflow_is_asked_for_what_its_search_has(backend, mlflow, read, asked, condition):
+    searches = mlflow([])
+    read(f"mlflow://127.0.0.1:{backend.port}?{asked}")
+    assert json.loads(searches[0])["filter"].partition(" AND ")[2] == condition
+
+
+@pytest.mark.parametrize("asked", ["service=a'b", "attribute.a=b'", "attribute.a`b=c"])
+def test_what_needs_an_escape_is_never_in_mlflows_filter(backend, mlflow, read, asked):
+    searches = mlflow([])
+    read(f"mlflow://127.0.0.1:{backend.port}?{asked}")
+    assert " AND " not in json.loads(searches[0])["filter"]
+
+
+def test_an_mlflow_that_cannot_search_spans_is_asked_without(backend, mlflow, read):
+    searches = mlflow([span(kept("a", {"string_value": "b"}))])
+    answer = backend.answer
+
+    async def older(request, body):
+        if b"span.attributes" in body:
+            return web.json_response({"error_code": "INVALID_PARAMETER_VALUE"}, status=400)
+        return await answer(request, body)
+
+    backend.answer = older
+    assert len(read(f"mlflow://127.0.0.1:{backend.port}?attribute.a=b&since=2020-01-01")) == 1
+    assert len(searches) == 1

@@ -1,9 +1,8 @@
 """The tables of the OpenTelemetry Collector's ClickHouse exporter, `otel_traces` and `otel_logs`,
 over HTTP.
 
-Its attributes are maps of texts: what was sent as a number or a list comes back as its text, but
-for plain numbers. Names and values of a query are parameters of the statement, never part of its
-text.
+Attributes are maps of texts, or JSON (`clickhouse_columns.py`). Names and values of a query are
+parameters of the statement, never part of its text.
 """
 
 import re
@@ -23,6 +22,7 @@ from spanscore.model.span import (
     Span,
     Value,
 )
+from spanscore.sources.clickhouse_columns import from_json, from_map, is_json
 from spanscore.sources.decoding import CUT
 from spanscore.sources.http import Answer, Http
 from spanscore.sources.limits import MAX_TRACE_SPANS, within
@@ -40,10 +40,6 @@ _DAY_NS: Final = 24 * 3600 * 10**9
 """How far from its start, as the search gave it, the spans of a trace are looked for."""
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
-_OF_ID: Final = re.compile(r"(?:^|[._-])(?:id|ids|uuid|key|hash|version|name)$", re.IGNORECASE)
-_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,17}")
-_FLOAT: Final = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+(?:e[+-]?[0-9]+)?")
-_TRUTHS: Final = {"true": True, "false": False}
 _KINDS: Final = {"internal": 1, "server": 2, "client": 3, "producer": 4, "consumer": 5}
 _STATUSES: Final = {"ok": STATUS_OK, "error": STATUS_ERROR}
 _FAILED: Final = "StatusCode IN ('Error', 'STATUS_CODE_ERROR')"
@@ -57,12 +53,28 @@ AS Start,
   arrayMap(x -> toString(toUnixTimestamp64Nano(x)), Events.Timestamp) AS EventTimes, Events.Name \
 AS EventNames,
   Events.Attributes AS EventAttributes, Links.TraceId AS LinkTraceIds, Links.SpanId AS LinkSpanIds,
-  Links.Attributes AS LinkAttributes
+  Links.Attributes AS LinkAttributes{types}
 FROM {table} WHERE TraceId = {{id:String}}{time} ORDER BY Timestamp LIMIT 1 BY SpanId LIMIT \
 {limit}"""
 
-_LOGS: Final = """SELECT *, toString(toUnixTimestamp64Nano(Timestamp)) AS Time
+_TYPES: Final = """,
+  JSONAllPathsWithTypes(SpanAttributes) AS SpanTypes, \
+JSONAllPathsWithTypes(ResourceAttributes) AS ResourceTypes"""
+
+_LOGS: Final = """SELECT *, toString(toUnixTimestamp64Nano(Timestamp)) AS Time, \
+toTypeName(LogAttributes) AS Type
 FROM {table} WHERE TraceId = {{id:String}}{time} ORDER BY Timestamp LIMIT {limit}"""
+
+_READONLY: Final = "SELECT getSetting('readonly') AS Readonly"
+
+_UNQUOTED: Final = {"output_format_json_quote_64bit_integers": "0"}
+"""Before version 25.8 integers are texts in ClickHouse's JSON unless this setting is sent."""
+
+_NO_SETTINGS: Final = 1
+"""The value of `readonly` with which a user must not send any setting."""
+
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\0": "\\0"})
+"""ClickHouse reads the value of a parameter as a field of its format TabSeparated."""
 
 
 class Source:
@@ -77,6 +89,8 @@ class Source:
         self._database = location.option("database", "default")
         self._table = _identifier(location, "table", "otel_traces")
         self._logs: str | None = _identifier(location, "logs_table", "otel_logs")
+        self._is_json: bool | None = None
+        self._settings: Mapping[str, str] = {}
 
     def pushed(self, query: Query) -> frozenset[str]:
         """See `port.Source`."""
@@ -89,8 +103,9 @@ class Source:
     async def find(self, query: Query) -> AsyncIterator[Found]:
         """See `port.Source`."""
         after: tuple[int, str] | None = None
+        has_json = bool(query.attributes) and await self._has_json()
         while True:
-            statement, parameters = _search(self._table, query, after)
+            statement, parameters = _search(self._table, query, after, has_json=has_json)
             rows = [row async for row in self._rows(statement, parameters)]
             for row in rows:
                 after = int(row["Start"]), str(row["TraceId"])
@@ -100,7 +115,8 @@ class Source:
 
     async def fetch(self, found: Found) -> Stored | None:
         """See `port.Source`."""
-        answer = await self._ask(*_of_trace(_SPANS, self._table, found))
+        types = _TYPES if await self._has_json() else ""
+        answer = await self._ask(*_of_trace(_SPANS, self._table, found, types))
         spans = [_span(x) for x in self._read(answer)]
         if not spans:
             return None
@@ -112,6 +128,22 @@ class Source:
     async def close(self) -> None:
         """See `port.Source`."""
         await self._http.close()
+
+    async def _has_json(self) -> bool:
+        """Whether attributes are in columns of JSON."""
+        if self._is_json is None:
+            columns = self._read(await self._ask(f"DESCRIBE TABLE {self._table}", {}))
+            types = {str(x["name"]): str(x["type"]) for x in columns}
+            found = is_json(types.get("SpanAttributes", ""))
+            if found and await self._may_set():
+                self._settings = _UNQUOTED
+            self._is_json = found
+        return self._is_json
+
+    async def _may_set(self) -> bool:
+        """Whether the user may send settings with a statement."""
+        rows = self._read(await self._ask(_READONLY, {}))
+        return all(int(x["Readonly"]) != _NO_SETTINGS for x in rows)
 
     async def _log_records(self, found: Found) -> list[LogRecord]:
         if self._logs is None:
@@ -135,7 +167,8 @@ class Source:
     ) -> Answer:
         query = {
             "database": self._database,
-            **{f"param_{name}": x for name, x in parameters.items()},
+            **self._settings,
+            **{f"param_{name}": str(x).translate(_ESCAPES) for name, x in parameters.items()},
         }
         body = f"{statement} FORMAT JSONEachRow"
         return await self._http.ask("POST", "/", query=query, body=body, expected=expected)
@@ -159,7 +192,9 @@ def _identifier(location: Location, option: str, default: str) -> str:
     return name
 
 
-def _search(table: str, query: Query, after: tuple[int, str] | None) -> tuple[str, dict[str, Any]]:
+def _search(
+    table: str, query: Query, after: tuple[int, str] | None, *, has_json: bool
+) -> tuple[str, dict[str, Any]]:
     """The statement for a page of the traces that a query accepts, the newest first, and its
     parameters.
     """
@@ -180,7 +215,7 @@ def _search(table: str, query: Query, after: tuple[int, str] | None) -> tuple[st
             f"max(toUnixTimestamp64Nano(Timestamp) + toInt64(Duration)) - {start} >="
             " {duration:Int64}"
         )
-    having += [f"countIf({condition}) > 0" for condition in _of_spans(query, given)]
+    having += [f"countIf({condition}) > 0" for condition in _of_spans(query, given, has_json)]
     if after is not None:
         given["after"], given["after_id"] = after
         having.append(f"({start}, TraceId) < ({{after:Int64}}, {{after_id:String}})")
@@ -192,7 +227,7 @@ def _search(table: str, query: Query, after: tuple[int, str] | None) -> tuple[st
     ), given
 
 
-def _of_spans(query: Query, given: dict[str, Any]) -> Iterator[str]:
+def _of_spans(query: Query, given: dict[str, Any], has_json: bool) -> Iterator[str]:
     """Conditions of which each must hold for a span; their values are added to `given`."""
     of_service = ""
     if query.service is not None:
@@ -203,17 +238,28 @@ def _of_spans(query: Query, given: dict[str, Any]) -> Iterator[str]:
         yield f"{of_service}{_FAILED}"
     for number, (name, value) in enumerate(query.attributes.items()):
         given[f"name{number}"], given[f"value{number}"] = name, value
-        pair = f"[{{name{number}:String}}] = {{value{number}:String}}"
-        yield f"{of_service}(SpanAttributes{pair} OR ResourceAttributes{pair})"
+        either = " OR ".join(
+            f"{_attribute(column, number, has_json)} = {{value{number}:String}}"
+            for column in ("SpanAttributes", "ResourceAttributes")
+        )
+        yield f"{of_service}({either})"
 
 
-def _of_trace(statement: str, table: str, found: Found) -> tuple[str, dict[str, Any]]:
+def _attribute(column: str, number: int, has_json: bool) -> str:
+    """An attribute as text."""
+    name = f"{{name{number}:String}}"
+    return f"toString(getSubcolumn({column}, {name}))" if has_json else f"{column}[{name}]"
+
+
+def _of_trace(
+    statement: str, table: str, found: Found, types: str = ""
+) -> tuple[str, dict[str, Any]]:
     given: dict[str, Any] = {"id": found.trace_id}
     time = ""
     if found.start_ns:
         given["low"], given["high"] = max(found.start_ns - _DAY_NS, 0), found.start_ns + _DAY_NS
         time = f" AND Timestamp >= {_moment('low')} AND Timestamp <= {_moment('high')}"
-    return statement.format(table=table, time=time, limit=MAX_TRACE_SPANS + 1), given
+    return statement.format(table=table, time=time, limit=MAX_TRACE_SPANS + 1, types=types), given
 
 
 def _moment(parameter: str) -> str:
@@ -222,6 +268,7 @@ def _moment(parameter: str) -> str:
 
 def _span(row: Mapping[str, Any]) -> Span:
     start_ns = int(row["Start"])
+    attributes = from_json if "SpanTypes" in row else from_map
     events = zip(row["EventNames"], row["EventTimes"], row["EventAttributes"], strict=True)
     links = zip(row["LinkTraceIds"], row["LinkSpanIds"], row["LinkAttributes"], strict=True)
     return Span(
@@ -234,16 +281,23 @@ def _span(row: Mapping[str, Any]) -> Span:
         start_ns + int(row["Duration"]),
         _STATUSES.get(_word(row["StatusCode"]), 0),
         str(row["StatusMessage"]),
-        _attributes(row["SpanAttributes"]),
-        Resource(_attributes(row["ResourceAttributes"])),
+        _typed(row, "Span"),
+        Resource(_typed(row, "Resource")),
         Scope(str(row["ScopeName"]), str(row["ScopeVersion"])),
-        tuple(Event(name, int(time_ns), _attributes(x)) for name, time_ns, x in events),
-        tuple(Link(trace_id, span_id, _attributes(x)) for trace_id, span_id, x in links),
+        tuple(Event(name, int(time_ns), attributes(x)) for name, time_ns, x in events),
+        tuple(Link(trace_id, span_id, attributes(x)) for trace_id, span_id, x in links),
     )
 
 
+def _typed(row: Mapping[str, Any], whose: str) -> dict[str, Value]:
+    """The attributes of a span or of its resource."""
+    column, types = row[f"{whose}Attributes"], row.get(f"{whose}Types")
+    return from_map(column) if types is None else from_json(column, types)
+
+
 def _log_record(row: Mapping[str, Any]) -> LogRecord:
-    attributes = _attributes(row["LogAttributes"])
+    read = from_json if is_json(str(row["Type"])) else from_map
+    attributes = read(row["LogAttributes"])
     named = row.get("EventName") or attributes.get("event.name")
     return LogRecord(
         str(row["TraceId"]).lower(),
@@ -252,25 +306,10 @@ def _log_record(row: Mapping[str, Any]) -> LogRecord:
         named if isinstance(named, str) else "",
         _body(row["Body"]),
         attributes,
-        Resource(_attributes(row["ResourceAttributes"])),
+        Resource(read(row["ResourceAttributes"])),
         Scope(str(row["ScopeName"]), str(row["ScopeVersion"])),
         int(row["SeverityNumber"]),
     )
-
-
-def _attributes(column: Mapping[str, str]) -> dict[str, Value]:
-    """A map of texts with the numbers and truth values that its texts are; what is an id stays
-    text.
-    """
-    return {name: text if _OF_ID.search(name) else _scalar(text) for name, text in column.items()}
-
-
-def _scalar(text: str) -> Value:
-    if text in _TRUTHS:
-        return _TRUTHS[text]
-    if _INTEGER.fullmatch(text):
-        return int(text)
-    return float(text) if _FLOAT.fullmatch(text) else text
 
 
 def _word(text: Any) -> str:

@@ -29,7 +29,7 @@ _MAX_WAIT_S: Final = 60.0
 """The longest wait that a backend may ask for."""
 
 _FIRST_WAIT_S: Final = 0.5
-_MAX_TOLD_CHARS: Final = 300
+_MAX_SHOWN_CHARS: Final = 300
 _CHUNK_BYTES: Final = 2**16
 
 
@@ -178,8 +178,8 @@ class Http:
         return f"{self._backend} at {self._connection.base_url}{path}"
 
     def _error(self, path: str, answer: Answer, headers: Mapping[str, str]) -> Exception:
-        answered = " ".join(answer.body[: _MAX_TOLD_CHARS * 2].decode(errors="replace").split())[
-            :_MAX_TOLD_CHARS
+        answered = " ".join(answer.body[: _MAX_SHOWN_CHARS * 2].decode(errors="replace").split())[
+            :_MAX_SHOWN_CHARS
         ]
         what = (
             f"{self._where(path)} answered HTTP {answer.status}{': ' if answered else ''}{answered}"

@@ -149,7 +149,7 @@ class Source:
         more.
         """
         tags = _tags(query)
-        asked = {
+        parameters = {
             "service": service,
             "start": low_ns // 1000,
             "end": -(-high_ns // 1000),
@@ -157,7 +157,7 @@ class Source:
             "raw": "true",
             **({"tags": as_json(tags)} if tags else {}),
         }
-        answer = await self._http.get("/api/traces", asked)
+        answer = await self._http.get("/api/traces", parameters)
         if answer.is_cut:
             return _ids(answer.body), True
         listed = self._parsed(answer, _DEPTH).get("data") or []

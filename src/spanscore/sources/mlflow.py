@@ -7,6 +7,7 @@ MLflow writes beside is left out.
 
 import json
 import logging
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -35,6 +36,10 @@ _OWN: Final = "mlflow."
 _OF_RESOURCE: Final = ("service.", "deployment.environment")
 """Tags that MLflow makes of a resource; the others are people's."""
 
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.]*")
+_PLAIN: Final = re.compile(r"[A-Za-z0-9 ._:/@+-]+")
+"""Texts that need no escape, neither in MLflow's language nor in the JSON that it searches."""
+
 
 class Source:
     """Experiments of one MLflow; see `port.Source`."""
@@ -45,10 +50,12 @@ class Source:
         self._where = str(location)
         self._experiments = location.options.get("experiment", ["0"])
         self._experiment_ids: Sequence[str] = ()
+        self._searches_spans = True
 
     def pushed(self, query: Query) -> frozenset[str]:
         """See `port.Source`."""
-        return frozenset(query.conditions) & {"since", "until"}
+        of_spans = _span_condition(query) if self._searches_spans else {}
+        return frozenset(query.conditions) & {"since", "until", *_tag_condition(query), *of_spans}
 
     def is_exact(self, query: Query) -> bool:
         """See `port.Source`: its times are whole milliseconds."""
@@ -57,17 +64,16 @@ class Source:
     async def find(self, query: Query) -> AsyncIterator[Found]:
         """See `port.Source`."""
         ids = await self._ids()
-        asked: dict[str, Any] = {
+        parameters: dict[str, Any] = {
             "locations": [
                 {"type": "MLFLOW_EXPERIMENT", "mlflow_experiment": {"experiment_id": x}}
                 for x in ids
             ],
-            "filter": _filter(query),
             "max_results": _PAGE,
             "order_by": ["timestamp_ms DESC"],
         }
         while True:
-            body = self._parsed(await self._http.ask("POST", f"{_TRACES}/search", body=asked))
+            body = await self._search(query, parameters)
             for info in body.get("traces") or ():
                 if str(info.get("trace_id", "")).startswith("tr-"):
                     yield Found(
@@ -75,12 +81,24 @@ class Source:
                     )
             if not (token := body.get("next_page_token")):
                 return
-            asked["page_token"] = token
+            parameters["page_token"] = token
+
+    async def _search(self, query: Query, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """A page of a search. Versions that cannot search spans are asked without."""
+        path, of_spans = f"{_TRACES}/search", _span_condition(query)
+        if self._searches_spans and of_spans:
+            body = {**parameters, "filter": _filter(query, of_spans)}
+            answer = await self._http.ask("POST", path, body=body, expected=(400,))
+            if answer.status != 400:
+                return self._parsed(answer)
+            self._searches_spans = False
+        body = {**parameters, "filter": _filter(query, {})}
+        return self._parsed(await self._http.ask("POST", path, body=body))
 
     async def fetch(self, found: Found) -> Stored | None:
         """See `port.Source`."""
-        asked = {"trace_id": f"tr-{found.trace_id}", "allow_partial": "true"}
-        answer = await self._http.get(f"{_TRACES}/get", asked, expected=(404,))
+        parameters = {"trace_id": f"tr-{found.trace_id}", "allow_partial": "true"}
+        answer = await self._http.get(f"{_TRACES}/get", parameters, expected=(404,))
         if answer.status == 404:
             return None
         trace = self._parsed(answer).get("trace") or {}
@@ -154,14 +172,38 @@ def _experiment_of(info: Mapping[str, Any]) -> str | None:
     return None if found is None else str(found)
 
 
-def _filter(query: Query) -> str:
-    """The times of a query in MLflow's language, whose unit is a millisecond."""
+def _filter(query: Query, of_spans: Mapping[str, str]) -> str:
+    """The conditions of a query in MLflow's language, whose unit of time is a millisecond, and
+    those `of_spans`.
+    """
     conditions = []
     if query.since_ns is not None:
         conditions.append(f"timestamp_ms >= {query.since_ns // _NS_PER_MS}")
     if query.until_ns is not None:
         conditions.append(f"timestamp_ms <= {query.until_ns // _NS_PER_MS}")
-    return " AND ".join(conditions)
+    return " AND ".join([*conditions, *_tag_condition(query).values(), *of_spans.values()])
+
+
+def _tag_condition(query: Query) -> dict[str, str]:
+    """By name what MLflow is asked of a trace's tags."""
+    if query.service is None or not _PLAIN.fullmatch(query.service):
+        return {}
+    return {"service": f"tags.`service.name` = '{query.service}'"}
+
+
+def _span_condition(query: Query) -> dict[str, str]:
+    """By name the one condition that MLflow is asked of spans: of several it wants all to hold for
+    the same span.
+
+    By an attribute it finds the spans that have the value anywhere after the name.
+    """
+    if query.errors:
+        return {"errors": "span.status = 'ERROR'"}
+    for name, value in query.attributes.items():
+        is_plain = _NAME.fullmatch(name) and _PLAIN.fullmatch(value)
+        if is_plain and not name.startswith((_OWN, *_OF_RESOURCE)):
+            return {f"attribute.{name}": f"span.attributes.`{name}` LIKE '%{value}%'"}
+    return {}
 
 
 def _as_sent(span: Span, resource: Resource) -> Span:

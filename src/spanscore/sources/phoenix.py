@@ -90,19 +90,19 @@ class Source:
 
     async def find(self, query: Query) -> AsyncIterator[Found]:
         """See `port.Source`."""
-        asked = _parameters(query)
+        parameters = _parameters(query)
         while True:
-            body = self._parsed(await self._http.get(f"{self._project}/traces", asked))
+            body = self._parsed(await self._http.get(f"{self._project}/traces", parameters))
             for trace in body.get("data") or ():
                 yield Found(str(trace["trace_id"]).lower(), _ns(trace["start_time"]))
             if not (cursor := body.get("next_cursor")):
                 return
-            asked["cursor"] = cursor
+            parameters["cursor"] = cursor
 
     async def fetch(self, found: Found) -> Stored | None:
         """See `port.Source`."""
         spans: list[Span] = []
-        size_bytes, asked = (
+        size_bytes, parameters = (
             0,
             {
                 "trace_id": found.trace_id,
@@ -112,7 +112,7 @@ class Source:
             },
         )
         while True:
-            answer = await self._http.get(f"{self._project}/spans", asked)
+            answer = await self._http.get(f"{self._project}/spans", parameters)
             size_bytes += len(answer.body)
             body = self._parsed(answer)
             spans += [self._span(x) for x in body.get("data") or ()]
@@ -120,7 +120,7 @@ class Source:
             truncated = _why(spans, is_cut=answer.is_cut, has_more=bool(cursor))
             if truncated or not cursor:
                 break
-            asked["cursor"] = cursor
+            parameters["cursor"] = cursor
         return (
             Stored(found.trace_id, spans[:MAX_TRACE_SPANS], (), truncated, (), size_bytes)
             if spans
@@ -146,16 +146,16 @@ class Source:
 
 def _parameters(query: Query) -> dict[str, Any]:
     """The parameters of a search; its times are microseconds, its durations milliseconds."""
-    asked: dict[str, Any] = {"limit": _PAGE}
+    parameters: dict[str, Any] = {"limit": _PAGE}
     if query.since_ns is not None:
-        asked["start_time"] = _time(query.since_ns)
+        parameters["start_time"] = _time(query.since_ns)
     if query.until_ns is not None:
-        asked["end_time"] = _time(query.until_ns + 999)
+        parameters["end_time"] = _time(query.until_ns + 999)
     if query.errors:
-        asked["error"] = "true"
+        parameters["error"] = "true"
     if query.min_duration_ns is not None:
-        asked["min_latency_ms"] = max(query.min_duration_ns // 10**6 - 1, 0)
-    return asked
+        parameters["min_latency_ms"] = max(query.min_duration_ns // 10**6 - 1, 0)
+    return parameters
 
 
 def _span(given: Mapping[str, Any]) -> Span:

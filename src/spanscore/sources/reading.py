@@ -27,7 +27,7 @@ async def read(source: Source, query: Query, where: str) -> AsyncIterator[Stored
     What is fetched is held against all of the query, whatever the source did itself. `where` names
     it in messages. Raises InputError where there are too many traces, and what the source raises.
     """
-    _say(source, query, where)
+    _log_filters(source, query, where)
     chosen = await _chosen(source, query, where)
     chosen.sort(key=lambda x: (x.start_ns, x.trace_id))
     is_exact = _is_exact(source, query)
@@ -111,8 +111,8 @@ def _require_few(chosen: list[Found], where: str) -> None:
         )
 
 
-def _say(source: Source, query: Query, where: str) -> None:
+def _log_filters(source: Source, query: Query, where: str) -> None:
     pushed = {"trace_id"} if query.trace_ids else source.pushed(query)
-    asked = ", ".join(x for x in query.conditions if x in pushed) or "nothing"
+    by_backend = ", ".join(x for x in query.conditions if x in pushed) or "nothing"
     here = ", ".join(x for x in query.conditions if x not in pushed) or "nothing"
-    _log.info("%s: filtered by the backend: %s; filtered here: %s", where, asked, here)
+    _log.info("%s: filtered by the backend: %s; filtered here: %s", where, by_backend, here)

@@ -133,14 +133,14 @@ class Source:
         )
 
     async def _search(self, query: Query, low_ns: int, high_ns: int) -> tuple[list[Found], bool]:
-        asked = {
+        parameters = {
             "q": trace_ql(query),
             "start": low_ns // _SECOND_NS,
             "end": -(-high_ns // _SECOND_NS) + 1,
             "limit": _PAGE,
             "spss": 1,
         }
-        answer = await self._http.get("/api/search", asked)
+        answer = await self._http.get("/api/search", parameters)
         body = parsed(answer.body, self._where, is_cut=False, depth=_DEPTH)
         listed = body.get("traces") or [] if isinstance(body, dict) else []
         found = [x for one in listed for x in _found(query, one)]
