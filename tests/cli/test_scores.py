@@ -285,3 +285,24 @@ def test_an_order_that_there_is_not_is_refused_with_those_that_there_are(store, 
     code, _, said = run("--order-by", "reason")
     assert code == 2
     assert "value, evaluated_at_ns" in said
+
+
+@pytest.mark.parametrize(
+    ("order", "wanted"), [("stored_ns", [1, 2, 3]), ("stored_ns desc", [3, 2, 1])]
+)
+def test_scores_of_a_file_are_listed_as_they_were_stored(tmp_path, run, order, wanted):
+    file = tmp_path / "scores.jsonl"
+    scores = [replace(_score("coherence"), subject_id=f"{x}") for x in (1, 2, 3)]
+    file.write_text("".join(f"{json.dumps(x.to_json())}\n" for x in scores))
+    _, printed, _ = run(str(file), "--json", "--order-by", order)
+    assert [int(json.loads(x)["subject_id"]) for x in printed.splitlines()] == wanted
+
+
+def test_scores_of_a_store_are_listed_as_they_were_stored(store, run):
+    rising, falling = (
+        [json.loads(x)["metric"] for x in run("--json", "--order-by", x)[1].splitlines()]
+        for x in ("stored_ns", "stored_ns desc")
+    )
+    assert len(set(rising)) > 1
+    assert rising == falling[::-1]
+    assert falling == [json.loads(x)["metric"] for x in run("--json")[1].splitlines()]

@@ -47,6 +47,9 @@ _NOT_AT_THE_START = (
     *("aiohttp", "cramjam", "numpy", "uvicorn"),  # until somebody speaks HTTP, or sends something
     *("sqlalchemy.orm", "sqlalchemy.ext", "sqlalchemy.dialects.postgresql"),
     *("spanscore.api.client", "spanscore.sdk", "spanscore.suites", "spanscore.testing"),
+    *("spanscore.dialects.registry", "spanscore.turns.building"),  # until a request comes
+    "spanscore.offline.stored",  # until a run reads a source
+    *("spanscore.analytics", "spanscore.api.traces"),  # until the API is asked
 )
 """What takes long to import or much memory, and is used late or never by a server."""
 

@@ -77,3 +77,18 @@ def test_a_json_line_has_the_trace_in_few_words_and_its_scores(run):
     found = json.loads(run("--json", "--limit", "1")[1])
     assert (found["failing"], found["tool_calls"], found["session_id"]) == (["coherence"], 1, None)
     assert [x["metric"] for x in found["scores"]] == ["coherence", "confidence"]
+
+
+@pytest.mark.parametrize("field", ["stored_ns", "started_ns"])
+def test_traces_are_listed_in_the_order_that_is_asked_for(run, field):
+    rising, falling = (
+        [json.loads(x)["id"] for x in run("--json", "--order-by", x)[1].splitlines()]
+        for x in (field, f"{field} desc")
+    )
+    assert rising == falling[::-1]
+    assert falling == [json.loads(x)["id"] for x in run("--json")[1].splitlines()]
+
+
+def test_an_order_that_there_is_not_is_refused_with_those_that_there_are(run, capsys):
+    assert main(["traces", "--store", "nowhere.db", "--order-by", "latency"]) == 2
+    assert "there is stored_ns, started_ns" in capsys.readouterr().err

@@ -185,12 +185,14 @@ def test_turns_that_memory_has_no_room_for_come_back_as_they_were(traces):
 
 
 class Workers:
-    """Stand for worker processes that score each call at once; `calls` are the sizes of these."""
+    """Stand for worker processes that score each call at once; `calls` and `bundles` are how many
+    traces and sessions each had.
+    """
 
-    count = 16
-
-    def __init__(self):
+    def __init__(self, count=16):
+        self.count = count
         self.calls = []
+        self.bundles = []
 
     def call(self, given):
         return TracesCall("traces", bytes(len(given)))
@@ -201,11 +203,15 @@ class Workers:
         scores.set_result([ScoredElsewhere([], None, [])] * call.size_bytes)
         return scores
 
-    def session(self, found):
+    def sessions(self, found):
+        self.bundles.append(len(found))
+        scores = Future()
+        scores.set_result([(self._session(x), ScoredElsewhere([], None, [])) for x in found])
+        return scores
+
+    def _session(self, found):
         [first, *_] = map(records.decode_trace, found.traces)
-        session = Future()
-        session.set_result((Session(found.key, (first,)), ScoredElsewhere([], None, [])))
-        return session
+        return Session(found.key, (first,))
 
 
 @pytest.mark.parametrize(("max_bytes", "calls"), [(1, 1), (2, 2), (100, 4)])
@@ -222,3 +228,29 @@ def test_worker_processes_have_as_many_calls_as_there_is_memory_for(
 
     assert asyncio.run(calls_when_each_is_given())[0] == calls
     assert workers.calls == [1] * len(traces)
+
+
+def bundles(engine, make_trace, sessions, workers):
+    """How many sessions each call has of so many sessions and worker processes."""
+    traces = [make_trace(x + 1, session_id=str(x), started_ns=x) for x in range(sessions)]
+    standing = Workers(workers)
+    scoring = OfflineScoring(engine, Overrides(), standing)
+
+    async def given():
+        return [x.subject.id async for x in scoring.run([traces]) if isinstance(x.subject, Session)]
+
+    assert asyncio.run(given()) == [str(x) for x in range(sessions)]
+    return standing.bundles
+
+
+def test_a_worker_process_gets_several_sessions_at_once(engine, make_trace):
+    assert bundles(engine, make_trace, 80, 2) == [10] * 8
+
+
+def test_few_sessions_are_spread_over_the_worker_processes(engine, make_trace):
+    assert bundles(engine, make_trace, 3, 2) == [1, 1, 1]
+
+
+def test_large_sessions_are_given_one_by_one(engine, make_trace, monkeypatch):
+    monkeypatch.setattr(scoring_module, "_BUNDLE_BYTES", 1)
+    assert bundles(engine, make_trace, 20, 1) == [1] * 20

@@ -217,13 +217,13 @@ def _notes(one: "pb.ScoreSummary") -> list[str]:
         ("corrected", one.corrected_pass_rate),
     )
     notes = []
-    for what, x in figures:
+    for what, estimate in figures:
         if (
-            x.note
+            estimate.note
             and (one.scores or what == "corrected")
-            and (what != "pass rate" or x.note != one.mean.note)
+            and (what != "pass rate" or estimate.note != one.mean.note)
         ):
-            notes.append(f"{one.metric}, {what}: {x.note}")
+            notes.append(f"{one.metric}, {what}: {estimate.note}")
     notes += [f"{one.metric}, missing: {x.count:,} {_reason(x)}" for x in one.missing]
     if one.least_sampling < 1:
         notes.append(

@@ -211,12 +211,20 @@ def _print_table(title: str, table: "AgreementTable") -> None:
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2), header_style="dim")
     for heading in ("", "value", "interval", "n", ""):
         shown.add_column(heading, justify="right" if heading in {"value", "n"} else "left")
-    for x in table.measures:
-        if x.HasField("value"):
-            interval = f"[{x.low:.2f}, {x.high:.2f}]" if x.HasField("low") else ""
-            shown.add_row(on_one_line(x.name, 60), f"{x.value:.2f}", interval, str(x.n), x.note)
+    for measure in table.measures:
+        if measure.HasField("value"):
+            interval = f"[{measure.low:.2f}, {measure.high:.2f}]" if measure.HasField("low") else ""
+            shown.add_row(
+                on_one_line(measure.name, 60),
+                f"{measure.value:.2f}",
+                interval,
+                str(measure.n),
+                measure.note,
+            )
         else:
-            shown.add_row(on_one_line(x.name, 60), "-", "", "", f"cannot be told: {x.why_not}")
+            shown.add_row(
+                on_one_line(measure.name, 60), "-", "", "", f"cannot be told: {measure.why_not}"
+            )
     if table.measures:
         console().print(shown)
 

@@ -59,10 +59,10 @@ class Backend:
         headers = {name: value.replace("$", "$$") for name, value in self.headers.items()}
         settings: dict[str, Any] = {"headers": headers, "signals": list(signals)}
         if self.protocol == "http":
-            apart = (
+            endpoints = (
                 {} if self.whole_url is None else {f"{x}_endpoint": self.whole_url for x in signals}
             )
-            return "otlp_http", {"endpoint": self.url, **apart, **settings}
+            return "otlp_http", {"endpoint": self.url, **endpoints, **settings}
         return "otlp_grpc", {
             "endpoint": self.target,
             "tls": {"insecure": not self.secure},
@@ -72,11 +72,11 @@ class Backend:
 
 def exporters(backends: Mapping[Signal, Backend]) -> dict[str, Any]:
     """The entries under `export.exporters` that send each signal to its backend."""
-    together: dict[tuple[Any, ...], list[Signal]] = {}
+    by_destination: dict[tuple[Any, ...], list[Signal]] = {}
     for signal, backend in backends.items():
-        together.setdefault(backend.destination, []).append(signal)
+        by_destination.setdefault(backend.destination, []).append(signal)
     found = {}
-    for signals in together.values():
+    for signals in by_destination.values():
         kind, settings = backends[signals[0]].exporter(signals)
         found[f"{kind}/{'_'.join(signals)}"] = settings
     return found

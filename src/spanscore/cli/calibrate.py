@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
         return listed(eval.configured(args).store, as_json=args.json)
     _require_usable(args)
     settings = eval.configured(args)
-    labels, also_named, said_in = _labels(args, settings)
+    labels, also_named, source = _labels(args, settings)
     if args.threshold is not None:
         require_on_scale(
             f"--threshold {args.threshold:g}",
@@ -99,10 +99,10 @@ def run(args: argparse.Namespace) -> int:
     verdicts, seen = _verdicts(args, settings, labels)
     if args.labels_from:
         labels = recorded_labels.matching(labels, also_named, verdicts, seen)
-    found = calibration.match(said_in, labels, verdicts, seen)
+    found = calibration.match(source, labels, verdicts, seen)
     if not any(x.pairs for x in found):
         raise InputError(
-            f"{said_in}: the judge passed or failed nothing that is labelled; there is nothing to"
+            f"{source}: the judge passed or failed nothing that is labelled; there is nothing to"
             " compare"
         )
     _print_all(args, found)
@@ -145,7 +145,7 @@ def _require_usable(args: argparse.Namespace) -> None:
 
 
 def _print_all(args: argparse.Namespace, found: Sequence[Matched]) -> None:
-    """What the labels tell of each judge, and where to write it the scores on which it is
+    """What the labels show of each judge, and where to write it the scores on which it is
     unsure.
     """
     if args.unsure and len({x.metric for x in found}) < len(found):

@@ -54,17 +54,17 @@ def _print(found: list[tuple[str, Calibration]]) -> None:
     has_tenants = any(tenant for tenant, _ in found)
     if has_tenants:
         table.add_column("tenant", no_wrap=True)
-    for tenant, x in found:
-        metric, name, version, model, prompt_hash, _, threshold = x.judge
+    for tenant, calibration in found:
+        metric, name, version, model, prompt_hash, _, threshold = calibration.judge
         table.add_row(
-            x.date,
+            calibration.date,
             on_one_line(metric, 40),
             on_one_line(f"{model or name} {version}", 40),
             (prompt_hash or "-")[:8],
             "-" if threshold is None else f"{threshold:g}",
-            f"{x.confusion.n:.0f}",
-            _measured(x.confusion.sensitivity, x.design_effects[0]),
-            _measured(x.confusion.specificity, x.design_effects[1]),
+            f"{calibration.confusion.n:.0f}",
+            _measured(calibration.confusion.sensitivity, calibration.design_effects[0]),
+            _measured(calibration.confusion.specificity, calibration.design_effects[1]),
             *([on_one_line(tenant, 40) or "-"] if has_tenants else []),
         )
     console().print(table)

@@ -212,30 +212,30 @@ def _print_cases(output: "Console", found: Comparison) -> None:
     output.print(f"{len(changed)} of {len(found.cases)} cases changed{more}.\n")
 
 
-def _change(x: CaseChange) -> float:
-    a, b = x.means.get(x.measure, (0.0, 0.0))
+def _change(change: CaseChange) -> float:
+    a, b = change.means.get(change.measure, (0.0, 0.0))
     return b - a
 
 
-def _case_row(x: CaseChange) -> list[Any]:
+def _case_row(change: CaseChange) -> list[Any]:
     from rich.text import Text  # noqa: PLC0415 - --json needs no rich
 
-    status = x.a if x.a == x.b else f"{x.a} > {x.b}"
-    a, b = x.means.get(x.measure, (None, None))
+    status = change.a if change.a == change.b else f"{change.a} > {change.b}"
+    a, b = change.means.get(change.measure, (None, None))
     values = [
-        _number(a, x.measure),
-        _number(b, x.measure),
-        _number(_change(x), x.measure, sign="+"),
+        _number(a, change.measure),
+        _number(b, change.measure),
+        _number(_change(change), change.measure, sign="+"),
     ]
-    interval = _interval(x.difference.interval, x.measure) if x.difference else _NONE
-    name = Text(on_one_line(x.name, 48))
+    interval = _interval(change.difference.interval, change.measure) if change.difference else _NONE
+    name = Text(on_one_line(change.name, 48))
     return [
         name,
         on_one_line(status, 24),
-        x.measure,
+        change.measure,
         *values,
         interval,
-        Text(x.verdict, _STYLES.get(x.verdict, "")),
+        Text(change.verdict, _STYLES.get(change.verdict, "")),
     ]
 
 
@@ -261,13 +261,13 @@ def _print_measures(output: "Console", found: Comparison) -> None:
     )
 
 
-def _remarks(x: Measure) -> Iterator[str]:
-    if x.regression:
+def _remarks(measure: Measure) -> Iterator[str]:
+    if measure.regression:
         yield "REGRESSION"
-    if x.unlike:
+    if measure.unlike:
         yield "not comparable"
-    if x.too_few:
-        yield x.too_few
+    if measure.too_few:
+        yield measure.too_few
 
 
 def _print_ids(output: "Console", what: str, ids: Any) -> None:
@@ -289,7 +289,7 @@ def counted(found: Comparison) -> str:
 
 
 def sureness(found: Comparison) -> str:
-    """At which level the intervals are, and what is too little to tell anything."""
+    """At which level the intervals are, and what is too little evidence for a verdict."""
     count = len(found.measures)
     too_few = any(x.too_few for x in found.measures)
     few = f" Fewer than {found.least_units} {found.unit}s cannot tell." if too_few else ""
@@ -331,12 +331,14 @@ def _stacked(
 
     if lower not in headings:
         return headings, rows
-    at, gone = headings.index(upper), headings.index(lower)
+    at, dropped = headings.index(upper), headings.index(lower)
     found = []
     for row in rows:
-        below = "" if row[gone] == _NONE else row[gone].replace(_REMARKS, "\n")
+        below = "" if row[dropped] == _NONE else row[dropped].replace(_REMARKS, "\n")
         both = Text.assemble(row[at], "\n" if below else "", below)
-        found.append([both if place == at else x for place, x in enumerate(row) if place != gone])
+        found.append(
+            [both if place == at else x for place, x in enumerate(row) if place != dropped]
+        )
     named = upper if lower in _UNNAMED else f"{upper}, {lower}"
     return [named if x == upper else x for x in headings if x != lower], found
 

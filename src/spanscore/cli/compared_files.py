@@ -305,7 +305,7 @@ def _id(path: Path, score: Mapping[str, Any]) -> str:
 
 
 def _session(score: Mapping[str, Any]) -> Any:
-    """What tells the session of a score from others; an older spanscore wrote nothing but its
+    """What identifies the session of a score; an older spanscore wrote nothing but its
     id.
     """
     return score.get("session_key") or score["session_id"]

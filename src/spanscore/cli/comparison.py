@@ -346,7 +346,7 @@ def _case(
     measure = SCORE if moved.get(SCORE) else max(moved, key=lambda key: (moved[key], key == SCORE))
     one, other, bounds = both[measure]
     difference = None
-    if min(len(one), len(other)) > 1 and (few or _could_tell(one, other, level)):
+    if min(len(one), len(other)) > 1 and (few or _could_differ(one, other, level)):
         with contextlib.suppress(NotEstimableError):
             difference = unpaired_difference(one, other, level=level, bounds=bounds)
     verdict = _distinguished(one, other, difference, level)
@@ -362,12 +362,12 @@ def _distinguished(
     a: Sequence[float], b: Sequence[float], difference: Estimate | None, level: float
 ) -> Verdict:
     """As `_verdict`, for what is no pairs."""
-    if difference is None or not _could_tell(a, b, level):
+    if difference is None or not _could_differ(a, b, level):
         return "cannot tell"
     return _verdict(difference.interval, least_units(level), level)
 
 
-def _could_tell(a: Sequence[float], b: Sequence[float], level: float) -> bool:
+def _could_differ(a: Sequence[float], b: Sequence[float], level: float) -> bool:
     """Whether some order of so many trials would be rare enough."""
     return 2 / math.comb(len(a) + len(b), len(a)) <= 1 - level + _TOLERANCE
 

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Look at everything, a line each. Returns the exit code: 1 where something fails, else 0."""
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told in our words, once
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is printed in our words, once
     return asyncio.run(_run(args))
 
 

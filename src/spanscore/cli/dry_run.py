@@ -136,8 +136,16 @@ def _calls(
     rule: str | None,
     session_id: str | None = None,
 ) -> Iterator[_Call]:
-    for x in costed(calls, config):
-        yield _Call(trace.trace_ids[0], session_id, rule, x.planned, x.model, x.prompt, x.estimate)
+    for call in costed(calls, config):
+        yield _Call(
+            trace.trace_ids[0],
+            session_id,
+            rule,
+            call.planned,
+            call.model,
+            call.prompt,
+            call.estimate,
+        )
 
 
 def _sent(prompt: Prompt) -> dict[str, str]:

@@ -32,7 +32,7 @@ from spanscore.offline import (
 )
 from spanscore.offline.recordings import Recordings
 from spanscore.offline.scoring_in_workers import ScoringInWorkers, Setup
-from spanscore.offline.selection import asks_models, open_engine, require_providers
+from spanscore.offline.selection import open_engine, require_providers, uses_models
 from spanscore.worker_processes import MAX_WORKERS, WorkerPool
 
 
@@ -115,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
     then is printed.
     """
     if args.verbose:
-        recorded.say_requests()
+        recorded.print_requests()
     settings = configured(args)
     if args.model == RULES:
         settings = settings.model_copy(update={"evaluation": settings.evaluation.with_checks()})
@@ -140,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
     if is_stopped:
         print("spanscore: interrupted: these are the scores that were finished", file=sys.stderr)
     # the table's last line is about that
-    unscored.say(evaluations, but=None if args.jsonl else "no_judge")
+    unscored.print_unscored(evaluations, but=None if args.jsonl else "no_judge")
     verdict = _verdict(gates, evaluations, any_failed=args.fail_on == "failed")
     return INTERRUPTED if is_stopped else verdict
 
@@ -194,7 +194,7 @@ async def _stream(
         recordings = Recordings(
             args.path,
             settings.assemble.session_scope,
-            warn=display.say,
+            warn=display.print_line,
             progress=display.read,
             attributes=settings.evaluation.span_attributes,
             stitch_off=settings.assemble.stitch_off,
@@ -229,7 +229,7 @@ def _workers_of(
     shows them.
     """
     show = display.showing(to_file=args.output is not None)
-    if show is None or asks_models(settings, wanted):
+    if show is None or uses_models(settings, wanted):
         return None
     folder = args.config.parent if args.config else Path()
     return ScoringInWorkers(pool, Setup(settings, folder.absolute(), wanted, show))

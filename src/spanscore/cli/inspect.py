@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _Explained: TypeAlias = Sequence[tuple[AgentTrace, Explanation | None]]
 _Scores: TypeAlias = Mapping[str, Sequence[Evaluation]]
 
-_SAID = (
+_STATED = (
     "user_input",
     "final_output",
     "system_instructions",
@@ -69,13 +69,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jsonl", action="store_true", help="print one JSON object a line for each agent trace"
     )
-    asked = parser.add_mutually_exclusive_group()
-    asked.add_argument(
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument(
         "--explain",
         action="store_true",
         help="say which span and attribute each fact came from, and what lost",
     )
-    asked.add_argument(
+    choice.add_argument(
         "--unread",
         action="store_true",
         help="list the spans and log records that no dialect reads, without values",
@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print every agent trace. Returns the exit code."""
     if args.verbose:
-        recorded.say_requests()
+        recorded.print_requests()
     if args.unread:
         telemetry = recorded.loaded(args.path)
         print_unread(unread_all(telemetry.spans, telemetry.logs), as_json=args.jsonl)
@@ -134,7 +134,7 @@ def _rebuilt(
     stitch_off: Collection[str],
 ) -> list[tuple[AgentTrace, Explanation | None]]:
     traces = recorded.rebuilt(telemetry, paths, attributes=attributes, stitch_off=stitch_off)
-    recorded.say_unread(traces, telemetry)
+    recorded.print_unread(traces, telemetry)
     return [(x, None) for x in traces]
 
 
@@ -200,8 +200,8 @@ def _explained(
         (trace, explanation) for trace, (_, explanation) in pairs
     ]
     recorded.refuse_none(traces, telemetry, paths)
-    recorded.say_unread([x for x, _ in traces], telemetry)
-    recorded.say_silent(watch)
+    recorded.print_unread([x for x, _ in traces], telemetry)
+    recorded.print_silent(watch)
     return traces
 
 
@@ -340,7 +340,7 @@ def _models(trace: AgentTrace) -> str:
 
 
 def _missing(trace: AgentTrace) -> Iterator[str]:
-    for name in _SAID:
+    for name in _STATED:
         if getattr(trace, name) is None:
             yield name
     for number, call in enumerate(trace.tool_calls or (), start=1):

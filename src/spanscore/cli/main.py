@@ -87,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         streams.let_go()
         return _PIPE_CLOSED
-    except Exception as error:  # noqa: BLE001 - the last stop: whatever went wrong is told in one line
+    except Exception as error:  # noqa: BLE001 - the last stop: whatever went wrong is printed in one line
         return _explain(error, debug="--debug" in words)
     return code
 

@@ -53,7 +53,7 @@ def measured(
         return found
 
     evaluations = asyncio.run(collect())
-    unscored.say(evaluations)
+    unscored.print_unscored(evaluations)
     return Measured(evaluations, not scoring.is_stopped)
 
 

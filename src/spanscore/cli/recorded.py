@@ -50,7 +50,7 @@ def agent_traces(
     """
     telemetry = loaded(paths)
     traces = rebuilt(telemetry, paths, session_scope, attributes, stitch_off)
-    say_unread(traces, telemetry)
+    print_unread(traces, telemetry)
     return traces
 
 
@@ -77,7 +77,7 @@ def rebuilt(
     )
     traces = in_scope(noting.added_to(found), session_scope)
     refuse_none(traces, telemetry, paths)
-    say_silent(watch)
+    print_silent(watch)
     return traces
 
 
@@ -97,7 +97,7 @@ def loaded(paths: Sequence[Place]) -> files.Telemetry:
     return telemetry
 
 
-def say_requests() -> None:
+def print_requests() -> None:
     """Say on standard error what is asked of backends, and what is not."""
     logging.basicConfig(format="spanscore: %(message)s")
     logging.getLogger(sources.__name__).setLevel(logging.INFO)
@@ -111,7 +111,7 @@ def refuse_none(
         raise none_found(paths, len(telemetry.spans), len(telemetry.logs))
 
 
-def say_unread(traces: Sequence[AgentTrace], telemetry: files.Telemetry) -> None:
+def print_unread(traces: Sequence[AgentTrace], telemetry: files.Telemetry) -> None:
     """Say on standard error how many traces hold nothing that was read."""
     count = unread_traces(telemetry.spans, telemetry.logs, traces)
     if count:
@@ -122,7 +122,7 @@ def say_unread(traces: Sequence[AgentTrace], telemetry: files.Telemetry) -> None
         )
 
 
-def say_silent(watch: ContentWatch) -> None:
+def print_silent(watch: ContentWatch) -> None:
     """Say on standard error which instrumentations record no content, and what makes them."""
     for silent in watch.silent:
         print(f"spanscore: {printable(str(silent))}", file=sys.stderr)

@@ -121,11 +121,11 @@ def run(args: argparse.Namespace) -> int:
         redact=redactor(settings.judge) if args.redact else str,
         max_bytes=int(args.max_size * _MIB),
     )
-    _say(args, results)
+    _print_remarks(args, results)
     return 0 if is_complete else INTERRUPTED
 
 
-def _say(args: argparse.Namespace, results: report.Results) -> None:
+def _print_remarks(args: argparse.Namespace, results: report.Results) -> None:
     """What was written, and what to mind about it."""
     size = args.output.stat().st_size
     size_text = f"{size / _MIB:.1f} MiB" if size >= _MIB else f"{max(size // 1024, 1)} KiB"

@@ -50,25 +50,25 @@ def _remarks(found: Comparison) -> tuple[str, ...]:
     return (*unlike, compare.counted(found), compare.sureness(found))
 
 
-def _difference(x: Measure) -> report.Difference:
+def _difference(measure: Measure) -> report.Difference:
     return report.Difference(
-        name=x.name,
-        baseline=x.a,
-        own=x.b,
-        difference=x.difference,
-        verdict=x.verdict,
-        unit=_UNITS.get(x.name, ""),
-        regression=x.regression,
-        note="; ".join(text for text in (x.unlike, x.too_few) if text),
+        name=measure.name,
+        baseline=measure.a,
+        own=measure.b,
+        difference=measure.difference,
+        verdict=measure.verdict,
+        unit=_UNITS.get(measure.name, ""),
+        regression=measure.regression,
+        note="; ".join(text for text in (measure.unlike, measure.too_few) if text),
     )
 
 
-def _change(x: CaseChange) -> report.Change:
+def _change(change: CaseChange) -> report.Change:
     return report.Change(
-        name=x.name,
-        baseline=x.a,
-        own=x.b,
-        measure=x.measure,
-        values=x.means.get(x.measure),
-        verdict=x.verdict,
+        name=change.name,
+        baseline=change.a,
+        own=change.b,
+        measure=change.measure,
+        values=change.means.get(change.measure),
+        verdict=change.verdict,
     )

@@ -68,17 +68,17 @@ def _case_table(run: Run, gap: str) -> "Table":
             overflow="fold",
             justify="right" if heading in {"n", "k"} else "left",
         )
-    for x in run.cases:
+    for case in run.cases:
         level = run.suite.agentic.level
         table.add_row(
-            on_one_line(x.case.id, 60),
-            Text(x.status, _STYLES[x.status]),
-            _marks(x),
-            str(x.n),
-            estimated(rate(x.passed, x.n, level=level), gap=gap) if x.n else "-",
-            str(x.odds["k"]),
-            _odds(x.odds, "pass_at_k", gap),
-            _odds(x.odds, "pass_pow_k", gap),
+            on_one_line(case.case.id, 60),
+            Text(case.status, _STYLES[case.status]),
+            _marks(case),
+            str(case.n),
+            estimated(rate(case.passed, case.n, level=level), gap=gap) if case.n else "-",
+            str(case.odds["k"]),
+            _odds(case.odds, "pass_at_k", gap),
+            _odds(case.odds, "pass_pow_k", gap),
         )
     return table
 

@@ -145,7 +145,7 @@ async def _run(
 
     def server_ended(why: str) -> None:
         if code is None:
-            _say(
+            _print_lines(
                 [f"the receiver has ended by an error, and the program goes on without it ({why})"]
             )
 
@@ -167,7 +167,7 @@ def _backends(environ: Mapping[str, str]) -> dict[Signal, Backend]:
     """Where the program would have sent each signal, as far as anything listens there."""
     named = all_from_environment(environ)
     silent = {(x.url, x.variable): x for x in named.values() if not x.listens()}
-    _say(
+    _print_lines(
         f"nothing listens on {url}, which {variable} names: nothing is passed on to it"
         for url, variable in silent
     )
@@ -216,11 +216,11 @@ def _show(
         output = console(to_stderr=True)
         output.print()
         scored.print_all(output, settings, traces, evaluations, only_failing=args.failing)
-    _say(remarks)
+    _print_lines(remarks)
     if args.keep is not None:
-        _say([f"kept in {args.keep}: spanscore traces --store {args.keep / 'store.db'}"])
+        _print_lines([f"kept in {args.keep}: spanscore traces --store {args.keep / 'store.db'}"])
 
 
-def _say(lines: Iterable[str]) -> None:
+def _print_lines(lines: Iterable[str]) -> None:
     for line in lines:
         print(f"spanscore: {printable(line)}", file=sys.stderr)

@@ -81,7 +81,7 @@ def send(args: argparse.Namespace, ask: "sources.Ask", wanted: "Run") -> None:
     from spanscore.api.v1.trace_service_pb2 import (  # noqa: PLC0415 - --help needs no protobuf
         ImportTracesRequest,
     )
-    from spanscore.control.target import MAX_IDS  # noqa: PLC0415 - as above
+    from spanscore.specs.target import MAX_IDS  # noqa: PLC0415 - as above
 
     settings = config.load(args.config) if args.config else config.default()
     names: dict[str, None] = {}

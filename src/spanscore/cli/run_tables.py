@@ -59,8 +59,8 @@ def print_run(run: "Run") -> None:
     if run.HasField("budget"):
         print(f"  budget    {_budget(run.budget)}")
     for what, missing in (("skipped", progress.skipped), ("failed", progress.errors)):
-        for x in sorted(missing, key=lambda x: -x.count):
-            print(f"  {what:<9} {x.count:,}  {_cause(x)}")
+        for cause in sorted(missing, key=lambda x: -x.count):
+            print(f"  {what:<9} {cause.count:,}  {_cause(cause)}")
 
 
 def print_items(items: "Sequence[RunItem]") -> None:

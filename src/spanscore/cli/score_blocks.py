@@ -57,9 +57,9 @@ def print_block(output: "Console", title: str, subtitle: str | None, rows: Seque
     if subtitle:
         output.print(Text(on_one_line(subtitle, output.width - 2), "italic"))
     shown = table("metric", "score", "label", "reason")
-    together = _failed_alike(rows)
+    failed_alike = _failed_alike(rows)
     for row in rows:
-        if row.cause == _NO_OCCASION or (row.status == "failed" and row.reason in together):
+        if row.cause == _NO_OCCASION or (row.status == "failed" and row.reason in failed_alike):
             continue
         reason = _reason(row.reason)
         word = on_one_line(row.label, 24) if row.status == "scored" else row.status
@@ -71,7 +71,7 @@ def print_block(output: "Console", title: str, subtitle: str | None, rows: Seque
         )
     if shown.row_count:
         output.print(shown)
-    for reason, names in together.items():
+    for reason, names in failed_alike.items():
         output.print(Text(f"failed: {names}: {_reason(reason)}", _STYLES["failed"]))
     idle = ", ".join(on_one_line(row.metric, 40) for row in rows if row.cause == _NO_OCCASION)
     if idle:

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 
+_MAX_REASONS = 10_000
+"""Different reasons of failures that are kept: of further ones the first of each class stands for
+all.
+"""
+
+
 class Shown(NamedTuple):
     """A trace or session with its scores as they are printed, and as lines of JSON for a file."""
 
@@ -140,7 +146,7 @@ class Display:
         if self._bar is not None:
             self._bar.update(self._task, completed=done_bytes, total=total_bytes)
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         """Say something on standard error. May be called from any thread."""
         if self._bar is not None and self._bar.console is not self.output:
             self._bar.console.print(f"spanscore: {printable(line)}", soft_wrap=True)
@@ -170,7 +176,7 @@ class ScoreFile:
 
     def __enter__(self) -> Self:
         if self._path is not None:
-            with self._errors_told():
+            with self._reported_errors():
                 self._file = os.open(
                     self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, private_files.MODE
                 )
@@ -197,12 +203,12 @@ class ScoreFile:
         if self._file is None:
             return
         left = lines.encode(errors="replace")
-        with self._errors_told():
+        with self._reported_errors():
             while left:
                 left = left[os.write(self._file, left) :]
 
     @contextlib.contextmanager
-    def _errors_told(self) -> Any:
+    def _reported_errors(self) -> Any:
         try:
             yield
         except OSError as error:
@@ -212,30 +218,36 @@ class ScoreFile:
 class Kept:
     """The scores without their texts: what a summary needs, small enough for hundreds of
     thousands.
+
+    What was not scored for the same reason is one object, however often it is in the list.
     """
 
     def __init__(self) -> None:
         self.evaluations: list[Evaluation] = []
-        self._outcomes: dict[Skip | Failure, Skip | Failure] = {}
+        self._unscored: dict[tuple[object, ...], Evaluation] = {}
         self._target: Target | None = None
 
     def add(self, evaluations: Iterable[Evaluation]) -> None:
         """Keep these."""
-        self.evaluations += [
-            replace(x, outcome=self._outcome(x), target=self._bare(x.target)) for x in evaluations
-        ]
+        self.evaluations += map(self._bare, evaluations)
 
-    def _outcome(self, evaluation: Evaluation) -> Any:
+    def _bare(self, evaluation: Evaluation) -> Evaluation:
         outcome = evaluation.outcome
+        if isinstance(outcome, Skip):
+            return self._shared(evaluation, outcome.cause)
+        if isinstance(outcome, Failure):
+            known = len(self._unscored) < _MAX_REASONS
+            return self._shared(evaluation, (outcome.type, outcome.message if known else None))
         if isinstance(outcome, Score):
-            return Score(outcome.value, "", {}, outcome.label)
-        return (
-            self._outcomes.setdefault(outcome, outcome)
-            if isinstance(outcome, Skip | Failure)
-            else outcome
-        )
+            outcome = Score(outcome.value, "", {}, outcome.label)
+        return replace(evaluation, outcome=outcome, target=self._bare_target(evaluation.target))
 
-    def _bare(self, target: Target) -> Target:
+    def _shared(self, evaluation: Evaluation, why: object) -> Evaluation:
+        """One for all that were not scored for the same reason, at the same cost."""
+        key = (evaluation.metric, evaluation.scope, evaluation.evaluator, evaluation.usage, why)
+        return self._unscored.setdefault(key, evaluation)
+
+    def _bare_target(self, target: Target) -> Target:
         """The target without its resource; neighbours share theirs."""
         if self._target is None or (self._target.trace_id, self._target.span_id) != (
             target.trace_id,

@@ -67,10 +67,14 @@ def print_given(
 ) -> None:
     """Print scores that others gave, by the trace or the session that they name."""
     by_title: dict[str, list[score_blocks.Row]] = {}
-    for x in evaluations:
-        title = f"session {x.session_id}" if x.scope == "session" else f"trace {x.target.trace_id}"
-        if x.is_failing or not only_failing:
-            by_title.setdefault(title, []).append(score_blocks.Row.of(x))
+    for evaluation in evaluations:
+        title = (
+            f"session {evaluation.session_id}"
+            if evaluation.scope == "session"
+            else f"trace {evaluation.target.trace_id}"
+        )
+        if evaluation.is_failing or not only_failing:
+            by_title.setdefault(title, []).append(score_blocks.Row.of(evaluation))
     for title, rows in by_title.items():
         score_blocks.print_block(output, title, None, rows)
 
@@ -93,14 +97,14 @@ def judges(evaluations: Sequence[Evaluation]) -> str:
             if usage.cost_usd is None
             else f"for {usage.cost_usd:.4f} USD"
         )
-        asked = f"{usage.calls:,} calls, {usage.cached:,} from the cache"
+        calls = f"{usage.calls:,} calls, {usage.cached:,} from the cache"
         tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
         if not (models or usage.input_tokens or usage.output_tokens):
             return (
                 f"No model gave an answer: {usage.calls:,}"
                 f" {'call' if usage.calls == 1 else 'calls'} in vain."
             )
-        return f"Judged by {models or 'a model'}: {asked}; {tokens}; {cost}."
+        return f"Judged by {models or 'a model'}: {calls}; {tokens}; {cost}."
     unjudged = {
         x.metric
         for x in evaluations

@@ -4,7 +4,7 @@ be delivered.
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from spanscore.store.listing import ScoreQuery
+    from spanscore.store.ordering import Order
 
+_STORED = "stored_ns"
 ACTIONS = {**score_actions.ACTIONS, **annotation_actions.ACTIONS}
 """What else the command does, by the word that follows it: `spanscore scores create`."""
 
@@ -59,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FIELDS",
         default="",
         help=(
-            'in another order than the newest first, such as "value" or "value desc,'
-            ' evaluated_at_ns"'
+            "in another order than the newest first: stored_ns, or value and evaluated_at_ns, such"
+            ' as "value desc, evaluated_at_ns"'
         ),
     )
     undelivered.add_arguments(parser)
@@ -133,6 +135,7 @@ def _found(args: argparse.Namespace) -> Iterator[Evaluation]:
         listing,
     )
 
+    order = _order(args)
     query = listing.ScoreQuery(
         failing=args.failing,
         skipped=args.skipped,
@@ -142,6 +145,7 @@ def _found(args: argparse.Namespace) -> Iterator[Evaluation]:
         session_id=args.session,
         source=args.source,
         run=_run_id(args),
+        oldest_first=_is_by_storage(order) and not order[0].is_falling,
         tenant=args.tenant or "",
     )
     if args.path:
@@ -149,27 +153,46 @@ def _found(args: argparse.Namespace) -> Iterator[Evaluation]:
         wanted = (
             x for x in exported.scores(args.path) if query.wants(x) and x.evaluated_at_ns >= since
         )
-        return islice(_arranged(wanted, args), args.limit or None)
-    if args.order_by:
-        return iter(sources.read(args, lambda connection: _in_order(connection, query, args)))
+        return islice(_arranged(wanted, order), args.limit or None)
+    if order and not _is_by_storage(order):
+        return iter(
+            sources.read(args, lambda connection: _in_order(connection, query, order, args))
+        )
     return sources.of_store(
         args, lambda connection, place: listing.scores(connection, query, sources.PAGE, place)
     )
 
 
-def _arranged(found: Iterator[Evaluation], args: argparse.Namespace) -> Iterator[Evaluation]:
+def _order(args: argparse.Namespace) -> "tuple[Order, ...]":
+    """Raises FieldError where there is no such order."""
     from spanscore.store import ordered_scores, ordering  # noqa: PLC0415 - SQLAlchemy, as above
 
-    order = ordering.parse(args.order_by, list(ordered_scores.FIELDS))
+    fields = (_STORED, *ordered_scores.FIELDS)
+    return ordering.parse(args.order_by, fields, alone=[_STORED])
+
+
+def _is_by_storage(order: "Sequence[Order]") -> bool:
+    """Whether scores come as they were stored, first or last first."""
+    return bool(order) and order[0].field == _STORED
+
+
+def _arranged(found: Iterator[Evaluation], order: "Sequence[Order]") -> Iterator[Evaluation]:
+    """The scores of a file, which contains them as they were stored."""
+    from spanscore.store import ordered_scores, ordering  # noqa: PLC0415 - SQLAlchemy, as above
+
+    if _is_by_storage(order):
+        return reversed(list(found)) if order[0].is_falling else found
     return iter(ordering.arranged(list(found), order, ordered_scores.FIELDS)) if order else found
 
 
 def _in_order(
-    connection: "Connection", query: "ScoreQuery", args: argparse.Namespace
+    connection: "Connection",
+    query: "ScoreQuery",
+    order: "Sequence[Order]",
+    args: argparse.Namespace,
 ) -> list[Evaluation]:
-    from spanscore.store import ordered_scores, ordering  # noqa: PLC0415 - SQLAlchemy, as above
+    from spanscore.store import ordered_scores  # noqa: PLC0415 - SQLAlchemy, as above
 
-    order = ordering.parse(args.order_by, list(ordered_scores.FIELDS))
     page = ordered_scores.scores(connection, query, order, args.limit or sys.maxsize)
     found = page.items
     while page.next is not None and len(found) < (args.limit or sys.maxsize):

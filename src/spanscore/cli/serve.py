@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     heaps.use_few()  # before there are threads
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is told in our words, once
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is printed in our words, once
     from spanscore import (  # noqa: PLC0415 - the servers' libraries, which no other command needs
         config,
         telemetry,
@@ -91,7 +91,7 @@ async def _serve(settings: "Settings") -> None:
     control = Server(
         settings.api, pipeline, pipeline.authenticators, settings.tenancy, pipeline.page_key
     )
-    _say_what_scores_rest_on(settings)
+    _log_what_scores_rest_on(settings)
     http = None
     if settings.api.enabled:
         await control.start()
@@ -105,12 +105,12 @@ async def _serve(settings: "Settings") -> None:
     gc.enable()
     gc.set_threshold(_COLLECT_EVERY)
     sys.setswitchinterval(_SWITCH_EVERY_S)
-    serving = asyncio.create_task(pipeline.run(stopping, started=lambda: _log.info("ready")))
-    asked_to_stop = asyncio.create_task(stopping.wait())
-    saying = asyncio.create_task(_say_how_it_goes(settings, pipeline))
-    await asyncio.wait({serving, asked_to_stop}, return_when=asyncio.FIRST_COMPLETED)
-    asked_to_stop.cancel()
-    saying.cancel()
+    serving = asyncio.create_task(pipeline.run(stopping, started=_note_ready))
+    stop_requested = asyncio.create_task(stopping.wait())
+    progress = asyncio.create_task(_log_progress(settings, pipeline))
+    await asyncio.wait({serving, stop_requested}, return_when=asyncio.FIRST_COMPLETED)
+    stop_requested.cancel()
+    progress.cancel()
     for server in (control, http):
         if server is not None:
             await server.stop()  # while the store that it asks is still open
@@ -118,7 +118,12 @@ async def _serve(settings: "Settings") -> None:
     _log.info("stopped")
 
 
-async def _say_how_it_goes(settings: "Settings", pipeline: "Pipeline") -> None:
+def _note_ready() -> None:
+    heaps.let_go_of_code()
+    _log.info("ready")
+
+
+async def _log_progress(settings: "Settings", pipeline: "Pipeline") -> None:
     from spanscore.cli import status_line  # noqa: PLC0415 - as above
 
     exporters = list(settings.export.exporters)
@@ -146,7 +151,7 @@ def _allow_open_files(settings: "Settings") -> None:
         )
 
 
-def _say_what_scores_rest_on(settings: "Settings") -> None:
+def _log_what_scores_rest_on(settings: "Settings") -> None:
     if not any(x.models for x in settings.judges):
         _log.info(
             "no judge model is configured, so judged metrics are skipped; set judge.model or"

@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
     if args.schema:
         print_json(suites.json_schema())
         return 0
-    _tell_suite_from_recordings(args)
+    _sort_paths(args)
     require_writable(args.output, args.junit, args.export)
     least = 1.0 if args.fail_under is None else _share("--fail-under", args.fail_under)
     given = None if args.suite is None else suites.load(args.suite)
@@ -154,14 +154,14 @@ def run(args: argparse.Namespace) -> int:
         )
     corrected = aggregates.calibrated(settings, found.evaluations)
     results.print_run(console(), found, corrected)
-    unscored.say(found.evaluations, but="no_judge")
+    unscored.print_unscored(found.evaluations, but="no_judge")
     write(args.output, lambda: suites.as_text(_content(found, corrected)))
     write(args.junit, lambda: suites.to_junit(found))
     _export(args, settings, found)
     return _verdict(found, least)
 
 
-def _tell_suite_from_recordings(args: argparse.Namespace) -> None:
+def _sort_paths(args: argparse.Namespace) -> None:
     """Move what stands in the suite's place to the recordings, where it is one of them."""
     if args.suite is None:
         raise InputError(
@@ -220,9 +220,9 @@ def _changed(suite: suites.Suite, args: argparse.Namespace) -> suites.Suite:
 
 def require_models(settings: Settings, model: str | None) -> None:
     """Refuse a judge's model that there is no provider for. Raises ConfigError."""
-    asked = [x for x in ((model,) if model else settings.judge.models) if x != RULES]
-    if asked:
-        check_models(settings.judge, asked)
+    models = [x for x in ((model,) if model else settings.judge.models) if x != RULES]
+    if models:
+        check_models(settings.judge, models)
 
 
 def attributes_of(spans: Iterable[Span]) -> Callable[[AgentTrace], Iterable[Attributes]]:

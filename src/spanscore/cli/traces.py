@@ -8,13 +8,19 @@ from spanscore.api import listing as messages
 from spanscore.api.v1.control_service_pb2 import ListTracesRequest, TraceSummary
 from spanscore.cli import score_lines, sources
 from spanscore.cli.terminal import print_json
-from spanscore.store import listing
+from spanscore.store import listing, ordering
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     sources.add_arguments(parser)
     sources.add_conditions(parser, "traces")
+    parser.add_argument(
+        "--order-by",
+        metavar="FIELD",
+        default="",
+        help='stored_ns or started_ns, as in "started_ns desc"; else the newest first',
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -37,9 +43,13 @@ def _found(args: argparse.Namespace) -> Iterator[TraceSummary]:
             since_ns=since_ns,
             service_name=args.service,
             session_id=args.session,
+            order_by=args.order_by,
         )
         return sources.of_server(args, request, "ListTraces", "traces", args.limit)
+    orders = listing.TRACE_ORDERS
+    order = ordering.parse(args.order_by, orders, alone=orders) or (listing.NEWEST_FIRST,)
     query = listing.TraceQuery(
+        order=order[0],
         failing=args.failing,
         since_ns=since_ns,
         service=args.service,

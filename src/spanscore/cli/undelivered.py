@@ -40,18 +40,18 @@ _REASONS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options that are about scores which exporters could not deliver."""
-    asked = parser.add_mutually_exclusive_group()
-    asked.add_argument(
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument(
         "--undelivered",
         action="store_true",
         help="list the scores that exporters could not deliver",
     )
-    asked.add_argument(
+    choice.add_argument(
         "--resend",
         action="store_true",
         help="have the server send them again, at its next start where none runs",
     )
-    asked.add_argument(
+    choice.add_argument(
         "--forget", action="store_true", help="list them no more, and do not send them again"
     )
     parser.add_argument(
@@ -121,7 +121,7 @@ def _as_json(listed: Listed) -> dict[str, Any]:
         "reason": note.reason,
         "error": note.error,
         "since_ns": note.since_ns,
-        "to_be_sent_again": note.asked,
+        "to_be_sent_again": note.to_resend,
         "superseded": listed.is_superseded,
         "score": evaluation.to_json(),
     }
@@ -168,7 +168,7 @@ def _print_group(
         since = datetime.fromtimestamp(note.since_ns // 10**9, UTC)
         state = (
             "to be sent again"
-            if note.asked
+            if note.to_resend
             else "superseded"
             if is_superseded
             else ", ".join(note.forms)

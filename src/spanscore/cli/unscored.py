@@ -16,7 +16,7 @@ _MAX_CHARS = 500
 _MAX_NAMES = 12
 
 
-def say(evaluations: Sequence[Evaluation], *, but: SkipCause | None = None) -> None:
+def print_unscored(evaluations: Sequence[Evaluation], *, but: SkipCause | None = None) -> None:
     """Say on standard error what could not be scored, but for what was skipped for the cause
     `but`.
     """

@@ -46,7 +46,7 @@ def require_usable(args: argparse.Namespace) -> None:
 
 
 def of(matched: Matched, args: argparse.Namespace) -> Unsure | str:
-    """The unsure scores of a judge, or why they cannot be told."""
+    """The unsure scores of a judge, or why they are not known."""
     try:
         return calibration.unsure(matched, args.level, args.most_wrong)
     except NotEstimableError as reason:

@@ -167,7 +167,7 @@ class Recordings:
         """All agent traces at once."""
         telemetry = files.load(self._paths) if self._loaded is None else self._loaded
         self._refuse(telemetry.refused)
-        self._say_truncated(telemetry.truncated)
+        self._log_truncated(telemetry.truncated)
         rebuilt = noting.added_to(
             rebuild_all(
                 telemetry.spans,
@@ -191,7 +191,7 @@ class Recordings:
         spans = logs = count = 0
         for window in found:
             self._refuse(window.refused)
-            self._say_truncated(window.truncated)
+            self._log_truncated(window.truncated)
             spans, logs, count = (
                 spans + len(window.spans),
                 logs + len(window.logs),
@@ -213,7 +213,7 @@ class Recordings:
         for what in refused:
             self._warn(f"warning: left out {what}")
 
-    def _say_truncated(self, truncated: Mapping[str, str]) -> None:
+    def _log_truncated(self, truncated: Mapping[str, str]) -> None:
         for trace_id, why in truncated.items():
             self._warn(truncated_notice(trace_id, why))
 

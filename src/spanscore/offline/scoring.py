@@ -28,7 +28,15 @@ More would wait for the judge's own limit, each with its transcript in memory.
 """
 
 _OF_WORKER = 32
-"""Traces that a worker process is given at once."""
+"""Traces, or sessions, that a worker process is given at once."""
+
+_BUNDLES_EACH = 4
+"""Where there are few sessions, each worker gets so many bundles of them, so that all end at about
+the same time.
+"""
+
+_BUNDLE_BYTES = 2**20
+"""Records of the sessions that a worker process is given at once, but for one that is larger."""
 
 _MAX_BYTES_UNDER_WAY = 32 * 2**20
 """Records of the sessions under way, or pickled traces that worker processes are given: of large
@@ -170,13 +178,13 @@ class OfflineScoring:
             else:
                 await self._send_traces(batch, self._workers)
         await self._under_way.join()
-        for key in self._turns.keys:
-            size_bytes = self._turns.size_bytes(key)
-            await self._room.enter(size_bytes)
-            if self._workers is None or self._engine.uses_external_scores:
+        if self._workers is None or self._engine.uses_external_scores:
+            for key in self._turns.keys:
+                size_bytes = self._turns.size_bytes(key)
+                await self._room.enter(size_bytes)
                 await self._start(self._session(*self._turns.session(key)), size_bytes)
-            else:
-                await self._start(self._session_elsewhere(key, self._workers), size_bytes)
+        else:
+            await self._send_sessions(self._workers)
         await self._under_way.put(None)
 
     async def _launch_traces(self, batch: Sequence[AgentTrace]) -> None:
@@ -195,6 +203,32 @@ class OfflineScoring:
                 scoring = self._trace_elsewhere(trace, scores, place)
                 await self._start(scoring, call.size_bytes if is_last else 0)
 
+    async def _send_sessions(self, workers: ScoringInWorkers) -> None:
+        """Have worker processes score the sessions, some in each."""
+        for keys in self._bundles(workers.count):
+            size_bytes = sum(map(self._turns.size_bytes, keys))
+            await self._room.enter(size_bytes)
+            scores = asyncio.wrap_future(workers.sessions([self._turns.stored(x) for x in keys]))
+            for place in range(len(keys)):
+                is_last = place == len(keys) - 1
+                scoring = self._session_elsewhere(scores, place)
+                await self._start(scoring, size_bytes if is_last else 0)
+
+    def _bundles(self, workers: int) -> Iterator[list[str]]:
+        """The keys of all sessions, of so many together that each worker gets several bundles."""
+        most = max(1, min(_OF_WORKER, len(self._turns) // (workers * _BUNDLES_EACH)))
+        bundle: list[str] = []
+        bundle_bytes = 0
+        for key in self._turns.keys:
+            size_bytes = self._turns.size_bytes(key)
+            if bundle and (len(bundle) == most or bundle_bytes + size_bytes > _BUNDLE_BYTES):
+                yield bundle
+                bundle, bundle_bytes = [], 0
+            bundle.append(key)
+            bundle_bytes += size_bytes
+        if bundle:
+            yield bundle
+
     def _taken_in(self, trace: AgentTrace) -> Sequence[AgentTrace]:
         """The turns of its session before a trace, which is now kept with them."""
         earlier = self._turns.before(trace) if self._engine.looks_back else ()
@@ -208,8 +242,10 @@ class OfflineScoring:
         self._turns.keep_records(trace, found.records)
         return Scored(trace, found.evaluations, found.shown)
 
-    async def _session_elsewhere(self, key: str, workers: ScoringInWorkers) -> Scored:
-        session, found = await asyncio.wrap_future(workers.session(self._turns.stored(key)))
+    async def _session_elsewhere(
+        self, scores: asyncio.Future[list[tuple[Session, ScoredElsewhere]]], place: int
+    ) -> Scored:
+        session, found = (await scores)[place]
         return Scored(session, found.evaluations, found.shown)
 
     async def _start(self, scoring: Coroutine[Any, Any, Scored], size_bytes: int = 0) -> None:

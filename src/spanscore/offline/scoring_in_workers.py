@@ -17,6 +17,9 @@ from spanscore.offline.selection import measurable, only_wanted, open_engine
 from spanscore.store import records
 from spanscore.worker_processes import WorkerPool
 
+_NAMED = 3
+"""Ids that an error has of those that a worker process worked on."""
+
 Show = Callable[[AgentTrace | Session, Sequence[Evaluation]], Any]
 """Makes of a trace or session with its scores what is printed; pickled, as is what it makes."""
 
@@ -76,20 +79,26 @@ class ScoringInWorkers:
         """The call that asks for the scores of traces, each given with the turns of its session
         before it.
         """
-        names = ", ".join(trace.trace_ids[0] for trace, _ in given[:3])
-        more = f" and {len(given) - 3} more" if len(given) > 3 else ""
+        names = [trace.trace_ids[0] for trace, _ in given]
         content = pickle.dumps(given, pickle.HIGHEST_PROTOCOL)
-        return TracesCall(f"the scores of traces {names}{more}", content)
+        return TracesCall(f"the scores of {_named('trace', names)}", content)
 
     def traces(self, call: TracesCall) -> "Future[list[ScoredElsewhere]]":
         """The scores that a call asks for, in the order of its traces."""
         return self._pool.submit(_score_traces, self._setup, call.content, about=call.about)
 
-    def session(self, found: SessionRecords) -> "Future[tuple[Session, ScoredElsewhere]]":
-        """A session, its traces without their contents, and its scores."""
-        return self._pool.submit(
-            _score_session, self._setup, found, about=f"the scores of session {found.key}"
-        )
+    def sessions(
+        self, found: Sequence[SessionRecords]
+    ) -> "Future[list[tuple[Session, ScoredElsewhere]]]":
+        """Sessions, their traces without their contents, and their scores, in their order."""
+        about = f"the scores of {_named('session', [x.key for x in found])}"
+        return self._pool.submit(_score_sessions, self._setup, found, about=about)
+
+
+def _named(kind: str, ids: Sequence[str]) -> str:
+    """Some of these ids, and how many more there are."""
+    more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+    return f"{kind}{'s' if len(ids) > 1 else ''} {', '.join(ids[:_NAMED])}{more}"
 
 
 class _Opened(NamedTuple):
@@ -124,15 +133,28 @@ def _score_traces(setup: bytes, content: bytes) -> list[ScoredElsewhere]:
     return opened.runner.run(score_all())
 
 
-def _score_session(setup: bytes, found: SessionRecords) -> tuple[Session, ScoredElsewhere]:
+def _score_sessions(
+    setup: bytes, found: Sequence[SessionRecords]
+) -> list[tuple[Session, ScoredElsewhere]]:
     opened = _opened(setup)
+
+    async def score_all() -> list[tuple[Session, ScoredElsewhere]]:
+        # All at once, as traces are.
+        return await asyncio.gather(*(_scored_session(opened, x) for x in found))
+
+    return opened.runner.run(score_all())
+
+
+async def _scored_session(
+    opened: _Opened, found: SessionRecords
+) -> tuple[Session, ScoredElsewhere]:
     traces = tuple(map(records.decode_trace, found.traces))
     session = Session(traces[0].session_id or found.key, traces)
     decoded = map(records.decode_evaluations, found.evaluations)
     signals = {
         trace.id: {x.metric: x for x in own} for trace, own in zip(traces, decoded, strict=True)
     }
-    evaluations = opened.runner.run(opened.engine.evaluate_session(session, signals, opened.wanted))
+    evaluations = await opened.engine.evaluate_session(session, signals, opened.wanted)
     bare = Session(session.session_id, tuple(map(_bare, traces)))
     return bare, _elsewhere(opened, session, evaluations)._replace(records=[])
 
@@ -147,7 +169,7 @@ def _elsewhere(
 
 
 def _bare(trace: AgentTrace) -> AgentTrace:
-    """What tells a trace from others."""
+    """What identifies a trace."""
     return AgentTrace(
         trace_ids=trace.trace_ids,
         root_span_id=trace.root_span_id,

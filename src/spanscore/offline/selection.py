@@ -74,7 +74,7 @@ def only_wanted(wanted: Overrides, evaluations: Iterable[Evaluation]) -> list[Ev
     return [x for x in evaluations if wanted.metrics is None or x.metric in wanted.metrics]
 
 
-def asks_models(settings: Settings, wanted: Overrides) -> bool:
+def uses_models(settings: Settings, wanted: Overrides) -> bool:
     """Whether a judge or an embedding has a part in the scores of a run; n-grams are computed."""
     by_judge = wanted.model is not None or any(judge.models for judge in settings.judges)
     return by_judge or settings.embedding.chosen not in {None, "ngrams"}
@@ -91,9 +91,9 @@ def require_providers(settings: Settings, wanted: Overrides) -> None:
         models.update(model for x in judged for model in _models(x.model, judge))
         if rubric := wanted.rubric(variant.rubric):
             models.update(_models(rubric.model, judge))
-        models.update(judge.first_asked)
-    if asked := sorted(models - {RULES}):
-        check_models(settings.judge, asked)
+        models.update(judge.cascade_models)
+    if needed := sorted(models - {RULES}):
+        check_models(settings.judge, needed)
 
 
 def _models(own: str | None, judge: JudgeConfig) -> Sequence[str]:

@@ -4,7 +4,7 @@ in memory.
 
 from collections import OrderedDict
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from tempfile import SpooledTemporaryFile
 from typing import IO, NamedTuple
 
@@ -34,14 +34,14 @@ class _Place(NamedTuple):
 
 @dataclass(slots=True)
 class _Turn:
-    """Where a turn's record, and those of its evaluations, stand in the file; `order` is that of
-    its session.
+    """Where a turn's record, and those of its evaluations, a line each, stand in the file; `order`
+    is that of its session.
     """
 
     id: str
     order: tuple[int, tuple[str, ...], str]
     trace: _Place
-    evaluations: list[_Place] = field(default_factory=list)
+    evaluations: _Place | None = None
 
 
 class SessionTurns:
@@ -74,7 +74,7 @@ class SessionTurns:
     def keep_records(self, trace: AgentTrace, evaluations: Sequence[str]) -> None:
         """Keep the evaluations of a turn, given in their stored form."""
         if (turn := self._turns.get(trace.id)) is not None:
-            turn.evaluations = [self._written(x) for x in evaluations]
+            turn.evaluations = self._written("\n".join(evaluations)) if evaluations else None
 
     def before(self, trace: AgentTrace, known: Container[str] = ()) -> tuple[AgentTrace, ...]:
         """The newest turns that were kept of the session of `trace`, which is not among them yet,
@@ -100,14 +100,18 @@ class SessionTurns:
         return sum(
             place.size_bytes
             for turn in self._newest(key)
-            for place in (turn.trace, *turn.evaluations)
+            for place in (turn.trace, turn.evaluations)
+            if place is not None
         )
 
     def session(self, key: str) -> tuple[Session, Signals]:
         """A session with its turns by their start, and their evaluations."""
         turns = self._newest(key)
         traces = tuple(self._decoded(x.trace) for x in turns)
-        scores = ((x, self._evaluations(turn)) for x, turn in zip(traces, turns, strict=True))
+        scores = (
+            (x, records.decode_evaluations(self._evaluations(turn)))
+            for x, turn in zip(traces, turns, strict=True)
+        )
         return Session(traces[0].session_id or key, traces), {
             trace.id: {x.metric: x for x in found} for trace, found in scores
         }
@@ -115,7 +119,7 @@ class SessionTurns:
     def stored(self, key: str) -> SessionRecords:
         """What `session` gives, in its stored form."""
         turns = self._newest(key)
-        evaluations = [[self._read(place) for place in turn.evaluations] for turn in turns]
+        evaluations = [self._evaluations(turn) for turn in turns]
         return SessionRecords(key, [self._read(turn.trace) for turn in turns], evaluations)
 
     def _newest(self, key: str) -> list[_Turn]:
@@ -136,8 +140,9 @@ class SessionTurns:
             self._recent_bytes -= oldest.size_bytes
         return found
 
-    def _evaluations(self, turn: _Turn) -> list[Evaluation]:
-        return records.decode_evaluations(map(self._read, turn.evaluations))
+    def _evaluations(self, turn: _Turn) -> list[str]:
+        """The evaluations of a turn in their stored form, which has no line break."""
+        return [] if turn.evaluations is None else self._read(turn.evaluations).split("\n")
 
     def _written(self, text: str) -> _Place:
         content = text.encode("utf-8", "surrogatepass")

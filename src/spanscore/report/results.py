@@ -12,7 +12,7 @@ from spanscore.model.trace import AgentTrace
 from spanscore.stats import Estimate
 
 Status: TypeAlias = Literal["pass", "fail", "error", "skipped", "unmatched"]
-"""How a test came out. `error`: it cannot be told; `unmatched`: nothing is recorded for it."""
+"""How a test came out. `error`: that is not known; `unmatched`: nothing is recorded for it."""
 
 Verdict: TypeAlias = Literal["better", "worse", "cannot tell"]
 

@@ -137,8 +137,8 @@ def _stray(target: tuple[str, str], scores: Sequence[Scored]) -> Turn:
 
 
 def _inputs(scores: Iterable[Scored]) -> Iterator[str]:
-    for x in scores:
-        text = (as_json(x.raw).get("metadata") or {}).get("user_input")
+    for scored in scores:
+        text = (as_json(scored.raw).get("metadata") or {}).get("user_input")
         if isinstance(text, str) and text.strip():
             yield text
 

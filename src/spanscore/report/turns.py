@@ -17,7 +17,7 @@ MAX_STEPS = 4_000
 
 _MAX_CHARS = 1_500_000
 _MAX_TOOLS, _MAX_HISTORY, _MAX_DOCUMENTS = 500, 500, 200
-_SHOWN_APART = {"threshold", "success"}
+_SHOWN_ELSEWHERE = {"threshold", "success"}
 _MS = 1e6
 
 
@@ -101,7 +101,7 @@ def score(
     metadata = data.get("metadata") or {}
     evidence = Evidence()
     reason = linked(texts.text(str(data.get("reason") or "")) or "", resolve, evidence)
-    facts = {name: x for name, x in metadata.items() if name not in _SHOWN_APART}
+    facts = {name: x for name, x in metadata.items() if name not in _SHOWN_ELSEWHERE}
     spoken = {
         name: linked(texts.text(x) or "", resolve, evidence, has_quotes=False)
         for name, x in facts.items()
@@ -182,7 +182,7 @@ def _answered(call: ModelCall, trace: AgentTrace, texts: Texts) -> dict[str, Any
     return {
         "kind": "model",
         "name": _line(call.model, texts) or "model",
-        "brief": texts.line(call.text) if call.text else _asked_for(call.tool_calls, texts),
+        "brief": texts.line(call.text) if call.text else _requested_tools(call.tool_calls, texts),
         "text": None if is_final else texts.text(call.text),
         "final": is_final or None,
         "reasoning": texts.text(call.reasoning),
@@ -195,7 +195,7 @@ def _answered(call: ModelCall, trace: AgentTrace, texts: Texts) -> dict[str, Any
     }
 
 
-def _asked_for(calls: Sequence[RequestedCall], texts: Texts) -> str:
+def _requested_tools(calls: Sequence[RequestedCall], texts: Texts) -> str:
     names = ", ".join(texts.line(x.name, 60) for x in calls[:5])
     return f"asks for {names}{'…' if len(calls) > 5 else ''}" if calls else ""
 
@@ -252,9 +252,9 @@ def _history(trace: AgentTrace, texts: Texts) -> list[dict[str, Any]] | None:
 
 
 def _retrieved(trace: AgentTrace, texts: Texts) -> Iterator[dict[str, Any]]:
-    for x in trace.retrieved[:_MAX_DOCUMENTS]:
-        documents = [texts.value(document) for document in x.documents[:_MAX_DOCUMENTS]]
-        yield {"query": texts.text(x.query), "documents": documents}
+    for retrieval in trace.retrieved[:_MAX_DOCUMENTS]:
+        documents = [texts.value(document) for document in retrieval.documents[:_MAX_DOCUMENTS]]
+        yield {"query": texts.text(retrieval.query), "documents": documents}
 
 
 def _line(text: str | None, texts: Texts) -> str | None:

@@ -97,8 +97,8 @@ async def _sent(exporter: Exporter, settings: Settings, probe: Probe) -> list[st
     but the span.
     """
     notes: list[str] = []
-    if told_of := await exporter.send("traces", probe.request(content=True, emitted=True)):
-        notes.append(told_of)
+    if remark := await exporter.send("traces", probe.request(content=True, emitted=True)):
+        notes.append(remark)
     others: tuple[tuple[Signal, bool], ...] = (
         ("logs", settings.export.emit.events),
         ("metrics", settings.export.emit.metrics),

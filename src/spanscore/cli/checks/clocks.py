@@ -52,29 +52,30 @@ async def _compared(where: str, url: str, tls: Tls) -> Finding:
             session.get(url, ssl=context, allow_redirects=False) as answer,
         ):
             date = answer.headers.get("Date", "")
-        apart_s = _apart_s(date, before_s, time.time())
+        offset_s = _offset_s(date, before_s, time.time())
     except (aiohttp.ClientError, SpanscoreError, OSError, TimeoutError, ValueError):
         return warn(
             "clocks", f"{where} at {host} tells no time", "see that it is up, then ask again"
         )
-    if abs(apart_s) <= _CLOSE_S:
+    if abs(offset_s) <= _CLOSE_S:
         return ok("clocks", f"{where} at {host} has our time")
     difference = (
-        f"{where} at {host} is {abs(apart_s):.0f} s {'ahead of' if apart_s > 0 else 'behind'} this"
+        f"{where} at {host} is {abs(offset_s):.0f} s"
+        f" {'ahead of' if offset_s > 0 else 'behind'} this"
         " machine"
     )
     fix = "have both machines keep their clocks by NTP"
     return (
         fail("clocks", difference, fix)
-        if abs(apart_s) > _FAR_S
+        if abs(offset_s) > _FAR_S
         else warn("clocks", difference, fix)
     )
 
 
-def _apart_s(date: str, before_s: float, after_s: float) -> float:
+def _offset_s(date: str, before_s: float, after_s: float) -> float:
     """How far a Date header, which has whole seconds, lies outside the time in which it was made.
 
-    >>> _apart_s("Thu, 01 Jan 1970 00:00:10 GMT", 10.2, 10.9)
+    >>> _offset_s("Thu, 01 Jan 1970 00:00:10 GMT", 10.2, 10.9)
     0.0
     """
     at_s = parsedate_to_datetime(date).timestamp()

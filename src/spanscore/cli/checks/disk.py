@@ -75,10 +75,10 @@ def _sqlite(about: str, key: str, path: Path, max_bytes: int) -> Finding:
             "stop the server and run `spanscore repair` with this --config",
         )
     if mode != "wal":
-        told_mode = f"{folder}: SQLite's WAL does not work there (journal mode {mode})"
+        no_wal = f"{folder}: SQLite's WAL does not work there (journal mode {mode})"
         return fail(
             about,
-            told_mode,
+            no_wal,
             f"set {key} to a local disk: network file systems cannot share what WAL needs",
         )
     return _room(about, key, folder, path, max_bytes)

@@ -36,7 +36,7 @@ def _models(settings: Settings) -> dict[str, Config]:
     """Each model that may be asked first or as a fallback, with the configuration of its judge."""
     found: dict[str, Config] = {}
     for judge in settings.judges:
-        for model in (*judge.models, *judge.first_asked):
+        for model in (*judge.models, *judge.cascade_models):
             found.setdefault(model, judge)
     return found
 

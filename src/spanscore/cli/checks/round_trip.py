@@ -69,7 +69,7 @@ async def check(
     except (aiohttp.ClientError, SpanscoreError, OSError, TimeoutError, ValueError) as error:
         fix = "see the line about OTLP/HTTP, and receive.http.auth"
         return fail(_ABOUT, f"the span was not taken: {cause_of(error)}", fix)
-    # The control service tells of this very trace; with TLS it would want to be called by its
+    # The control service is asked for this very trace; with TLS it would want to be called by its
     # certificate's name.
     if not settings.api.enabled or settings.api.tls is not None or asker.tenant != sender.tenant:
         return await _counted(settings, state, started_s)
@@ -77,7 +77,7 @@ async def check(
 
 
 async def _counted(settings: Settings, before: Mapping[str, Any], started_s: float) -> Finding:
-    """By the server's counters, which tell that a trace was rebuilt, and not which."""
+    """By the server's counters, which show that a trace was rebuilt, and not which."""
     known = before["counters"].get("agent_traces", 0)
 
     async def grown() -> bool | None:
@@ -97,7 +97,7 @@ async def _counted(settings: Settings, before: Mapping[str, Any], started_s: flo
 async def _followed(
     settings: Settings, probe: Probe, started_s: float, asker: _Caller, *, scored: bool
 ) -> Finding:
-    """By the control service, which tells of this very trace."""
+    """By the control service, which is asked for this very trace."""
     trace_id, deadline_s = probe.trace_id.hex(), _deadline_s(settings, started_s)
     async with grpc.aio.insecure_channel(reachable(settings.api.endpoint)) as channel:
         control = ControlServiceStub(channel)

@@ -39,6 +39,11 @@ export function button(label, onclick, props) {
   return h("button", { type: "button", onclick, ...props }, label);
 }
 
+// A table that may be wider than its place: it scrolls by keys too.
+export function scrolling(table, props) {
+  return h("div", { class: "scrolls", tabindex: "0", role: "group", "aria-label": "Table", ...props }, table);
+}
+
 // Many parts, of which the first ones are made at once and the others when they are asked for.
 export function inPages(items, size, make, list) {
   let shown = 0;

@@ -1,7 +1,7 @@
 // The first page: how the run came out, each metric with its interval, and what changed against the baseline.
 
 import { estimateCell, stack } from "./charts.js";
-import { button, h, opening } from "./elements.js";
+import { button, h, opening, scrolling } from "./elements.js";
 import { missing } from "./steps.js";
 import { NUMBER, STATES, TEST_STATES, breakable, count, moment, share, testState, value } from "./words.js";
 
@@ -41,7 +41,7 @@ function testParts(cases) {
 }
 
 export function figureTable(figures) {
-  return h("div", { class: "scrolls" }, h("table", { class: "grid figures-table" }, h("tbody", null, figures.map((figure) => h("tr", null,
+  return scrolling(h("table", { class: "grid figures-table" }, h("tbody", null, figures.map((figure) => h("tr", null,
     h("th", { scope: "row" }, figure.name, figure.note ? h("span", { class: "muted small block" }, figure.note) : null),
     h("td", null, estimateCell(figure.estimate, figure.scale, { unit: figure.unit })),
     h("td", { class: "numeric muted" }, `n = ${NUMBER.format(figure.estimate.n)}`))))));
@@ -52,7 +52,7 @@ function metricsPart(index, app) {
   const percent = level ? Math.round(100 * (level.rate?.level ?? level.mean?.level)) : 95;
   return h("section", { class: "part" },
     h("h2", null, "Metrics"),
-    h("div", { class: "scrolls" }, h("table", { class: "grid metrics" },
+    scrolling(h("table", { class: "grid metrics" },
       h("thead", null, h("tr", null, ["metric", "pass rate", "mean", "n", "failing", "skipped", "not measured"].map((name, place) => h("th", { scope: "col", class: place > 2 ? "numeric" : "" }, name)))),
       h("tbody", null, index.metrics.map((row, number) => h("tr", { class: row.scored ? "" : "idle" },
         h("th", { scope: "row" }, metricName(row, number, app)),
@@ -76,7 +76,7 @@ function comparisonPart(found, app) {
   const changed = found.changes;
   return h("section", { class: "part comparison" },
     h("h2", null, "Against ", found.baseline, h("span", { class: ["verdict", found.verdict.replace(" ", "-")] }, `This run is ${words[found.verdict]} it`)),
-    h("div", { class: "scrolls" }, h("table", { class: "grid" },
+    scrolling(h("table", { class: "grid" },
       h("thead", null, h("tr", null, ["measure", "baseline", "this run", "difference", "verdict"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", null, found.differences.map((row) => h("tr", null,
         h("th", { scope: "row" }, row.name),
@@ -85,7 +85,7 @@ function comparisonPart(found, app) {
         h("td", null, estimateCell(row.difference, [0, 1], { sign: true, zero: 0, unit: row.unit, range: differenceRange(row), class: row.verdict.replace(" ", "-") })),
         h("td", null, h("span", { class: ["verdict", row.verdict.replace(" ", "-")] }, row.verdict), row.regression ? h("span", { class: "small block fail-text" }, row.regression) : null, row.note ? h("span", { class: "small block muted" }, row.note) : null)))))),
     found.remarks.map((text) => h("p", { class: "muted small" }, text)),
-    changed.length ? opening(`${count(changed.length + found.more_changes, "task")} changed`, () => h("div", { class: "scrolls" }, h("table", { class: "grid" },
+    changed.length ? opening(`${count(changed.length + found.more_changes, "task")} changed`, () => scrolling(h("table", { class: "grid" },
       h("thead", null, h("tr", null, ["task", "baseline", "this run", "measure", "verdict"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", null, changed.map((row) => h("tr", null, h("th", { scope: "row" }, row.name), h("td", null, testState(row.baseline), row.baseline), h("td", null, testState(row.own), row.own),
         h("td", null, row.values ? `${row.measure} ${value(row.values[0])} → ${value(row.values[1])}` : ""), h("td", null, row.verdict)))))), { open: changed.length <= 20 }) : null,
