@@ -3,7 +3,9 @@
 import asyncio
 import threading
 
-from spanscore.precedence import Precedence
+import pytest
+
+from spanscore.precedence import Allowance, Precedence
 
 MANY_ROUNDS = 20
 """Of the event loop: enough for all that does not wait to come to its end."""
@@ -16,7 +18,7 @@ async def rounds() -> None:
 
 def test_scoring_waits_until_the_request_is_answered():
     async def run() -> list[bool]:
-        precedence = Precedence(longest_wait_s=3600)
+        precedence = Precedence(longest_wait_s=3600, pause_s=0)
         with precedence.request():
             scoring = asyncio.create_task(precedence.give_way())
             await rounds()
@@ -29,7 +31,7 @@ def test_scoring_waits_until_the_request_is_answered():
 
 def test_scoring_waits_for_the_last_of_several_requests():
     async def run() -> list[bool]:
-        precedence = Precedence(longest_wait_s=3600)
+        precedence = Precedence(longest_wait_s=3600, pause_s=0)
         with precedence.request():
             with precedence.request():
                 scoring = asyncio.create_task(precedence.give_way())
@@ -50,6 +52,38 @@ def test_scoring_goes_on_under_a_load_that_never_pauses():
     asyncio.run(run())
 
 
+def test_scoring_waits_no_longer_than_it_is_allowed_to():
+    async def run() -> None:
+        precedence = Precedence(
+            longest_wait_s=3600, pause_s=3600, allowance=Allowance(share=0, saved_s=0)
+        )
+        with precedence.request():
+            await precedence.give_way()
+            precedence.give_way_in_thread()
+
+    asyncio.run(run())
+
+
+def test_under_a_load_that_never_pauses_waiting_takes_no_more_than_its_share_of_the_time():
+    allowance = Allowance(share=0.25, saved_s=2)
+    now_s = waited_s = 0.0
+    while now_s < 60:
+        wait_s = min(0.02, allowance.left_s(now_s))
+        allowance.spend(wait_s)
+        waited_s += wait_s
+        now_s += wait_s + 0.001  # the work on one trace
+    assert waited_s == pytest.approx(2 + 0.25 * 60, rel=0.01)
+
+
+def test_waits_are_saved_up_to_a_bound_for_the_next_burst():
+    allowance = Allowance(share=0.25, saved_s=2)
+    assert allowance.left_s(0) == 2
+    allowance.spend(2)
+    assert allowance.left_s(0) == 0
+    assert allowance.left_s(4) == 1
+    assert allowance.left_s(1000) == 2
+
+
 def test_scoring_does_not_wait_while_it_is_urgent():
     async def run() -> None:
         precedence = Precedence(is_urgent=lambda: True, longest_wait_s=3600)
@@ -68,7 +102,7 @@ def test_each_trace_lets_the_event_loop_go_round_before_the_next():
         asyncio.get_running_loop().call_soon(order.append, f"what came during {name}")
 
     async def run() -> None:
-        precedence = Precedence()
+        precedence = Precedence(pause_s=0)
         await asyncio.gather(score("first", precedence), score("second", precedence))
         await rounds()
 
@@ -76,8 +110,31 @@ def test_each_trace_lets_the_event_loop_go_round_before_the_next():
     assert order == ["first", "what came during first", "second", "what came during second"]
 
 
+def test_scoring_does_not_begin_between_two_requests_of_one_stream():
+    async def run() -> bool:
+        precedence = Precedence(longest_wait_s=3600, pause_s=3600)
+        with precedence.request():
+            pass
+        scoring = asyncio.create_task(precedence.give_way())
+        await rounds()
+        scoring.cancel()
+        return scoring.done()
+
+    assert asyncio.run(run()) is False
+
+
+def test_scoring_goes_on_when_no_request_has_followed():
+    now_s = [100.0]
+    precedence = Precedence(longest_wait_s=3600, pause_s=1, clock_s=lambda: now_s[0])
+    with precedence.request():
+        pass
+    now_s[0] += 1
+    asyncio.run(precedence.give_way())
+    precedence.give_way_in_thread()
+
+
 def test_a_thread_waits_until_the_request_is_answered():
-    precedence = Precedence(longest_wait_s=3600)
+    precedence = Precedence(longest_wait_s=3600, pause_s=0)
     went_on = threading.Event()
     thread = threading.Thread(target=lambda: (precedence.give_way_in_thread(), went_on.set()))
     with precedence.request():
@@ -94,7 +151,7 @@ def test_a_thread_does_not_wait_while_it_is_urgent():
 
 
 def test_all_threads_go_on_when_the_request_is_answered():
-    precedence = Precedence(longest_wait_s=3600)
+    precedence = Precedence(longest_wait_s=3600, pause_s=0)
     threads = [threading.Thread(target=precedence.give_way_in_thread) for _ in range(3)]
     with precedence.request():
         for thread in threads:

@@ -121,7 +121,7 @@ async def test_grpc_health_is_serving_overall_and_for_each_service(serve, servic
 
 
 async def test_grpc_health_follows_what_is_wrong(serve, monkeypatch):
-    monkeypatch.setattr("spanscore.receive.server._LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("spanscore.receive.server._LOOK_EVERY_S", 0.001)
     async with serve() as up:
         up.intake.trouble = "the journal is full"
         while await grpc_status(up) == health_pb2.HealthCheckResponse.SERVING:  # noqa: ASYNC110 # no event tells it

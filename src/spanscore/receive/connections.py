@@ -112,7 +112,7 @@ class Connections:
 class BoundedServer(web.Server):
     """aiohttp's server with bounds.
 
-    `turned_away` is told, as one word, why a connection was closed.
+    `turned_away` is called with one word for why a connection was closed.
     """
 
     def __init__(

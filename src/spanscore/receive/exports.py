@@ -125,7 +125,7 @@ class Exports:
     def refused(
         self, transport: Transport, signal: str, error: Exception, why: str | None = None
     ) -> None:
-        """Count a request that was not taken, by `why`, else by what `error` tells."""
+        """Count a request that was not taken, by `why`, else by the text of `error`."""
         reason = why or _reason(error)
         self._meter.add(
             declared.RECEIVER_REFUSED_REQUESTS, transport=transport, signal=signal, reason=reason

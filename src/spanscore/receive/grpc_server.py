@@ -247,7 +247,7 @@ class _Begun(grpc.GenericRpcHandler):  # type: ignore[misc] # gRPC has no types
         begun: set[asyncio.Task[Any] | None],
         unread: Callable[[Signal], None],
     ) -> None:
-        """A handler takes its task out of `begun` as soon as it runs; `unread` is told of calls
+        """A handler takes its task out of `begun` as soon as it runs; `unread` is called for calls
         where none did.
         """
         self._methods = methods

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
+from spanscore import looping
 from spanscore.precedence import Precedence
 from spanscore.receive.auth import BearerTokens
 from spanscore.receive.config import Config, Grpc, Http, split_endpoint
@@ -166,7 +167,7 @@ class Server:
         """Have gRPC's health say what the other health checks say."""
         while True:
             await self._grpc.show(serving=self._health.trouble is None)
-            await asyncio.sleep(_LOOK_EVERY_S)
+            await looping.next_multiple(_LOOK_EVERY_S)
 
 
 def _bytes_in_flight(config: Config) -> int:
