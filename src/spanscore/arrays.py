@@ -4,6 +4,7 @@ It takes 12 MB and 60 ms of CPU, which a server that has received nothing yet, a
 need not spend.
 """
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,4 +25,10 @@ else:
     np = _Numpy()
     NDArray = Any
 
-__all__ = ["NDArray", "np"]
+
+def is_loaded() -> bool:
+    """Whether numpy was imported already, so that what can do without need not."""
+    return "numpy" in sys.modules
+
+
+__all__ = ["NDArray", "is_loaded", "np"]

@@ -123,10 +123,10 @@ def _pause_s(error: Exception, failures: int) -> float:
     """
     headers = getattr(error, "litellm_response_headers", None) or {}
     try:
-        asked = float(headers.get("retry-after", ""))
+        pause_s = float(headers.get("retry-after", ""))
     except ValueError:  # none, or a date
-        asked = _FIRST_PAUSE_S * 2.0 ** (failures - 1)
-    return min(max(asked, 0.0), _LONGEST_PAUSE_S)
+        pause_s = _FIRST_PAUSE_S * 2.0 ** (failures - 1)
+    return min(max(pause_s, 0.0), _LONGEST_PAUSE_S)
 
 
 def _one_line(error: Exception) -> str:

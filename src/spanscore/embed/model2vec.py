@@ -102,7 +102,7 @@ def _check_pins(folder: Path, pins: Mapping[str, str]) -> None:
 
 
 def _digest(folder: Path) -> str:
-    """One SHA-256 over the model's files, which tells two models of the same name apart."""
+    """One SHA-256 over the model's files, which distinguishes two models of the same name."""
     paths = sorted(path for pattern in _FILES for path in folder.rglob(pattern))
     parts = [f"{_sha256(path)}  {path.relative_to(folder).as_posix()}\n" for path in paths]
     return hashlib.sha256("".join(parts).encode()).hexdigest()

@@ -52,7 +52,7 @@ _IDENTIFIER = re.compile(
 class Entry:
     """A question as it is compared with others, and what a model answered to it."""
 
-    asked: tuple[str, ...]
+    texts: tuple[str, ...]
     model: str
     answer: Json
 
@@ -133,9 +133,9 @@ class Cassette:
         """
         if not self.changed:
             return
-        ordered = sorted(self.entries.items(), key=lambda x: (x[1].asked, x[0]))
+        ordered = sorted(self.entries.items(), key=lambda x: (x[1].texts, x[0]))
         answers = [
-            {"key": k, "model": x.model, "asked": list(x.asked), "answer": x.answer}
+            {"key": k, "model": x.model, "asked": list(x.texts), "answer": x.answer}
             for k, x in ordered
         ]
         data: dict[str, Any] = {"schema": SCHEMA, "answers": answers}
@@ -190,18 +190,18 @@ class CassetteJudge:
         self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()
     ) -> Answer[AnswerT]:
         """See `Judge.ask`."""
-        asked = as_compared(await asyncio.to_thread(redact.redacted, prompt, self._rules))
-        key = question_key(asked, schema_of(schema), prompt, models)
+        texts = as_compared(await asyncio.to_thread(redact.redacted, prompt, self._rules))
+        key = question_key(texts, schema_of(schema), prompt, models)
         entry = self._cassette.entries.get(key)
         if entry is not None:
             return self._replayed(entry, schema)
         judge = self._judge() if may_ask(self._mode, self._cassette) else None
         if judge is None:
-            raise JudgeUnavailableError(self._missing(asked))
+            raise JudgeUnavailableError(self._missing(texts))
         answer = await judge.ask(prompt, schema, models=models)
         if self._mode == "replay":
             return answer
-        entry = Entry(asked, answer.model, _redacted(_parsed(answer.value), self._rules))
+        entry = Entry(texts, answer.model, _redacted(_parsed(answer.value), self._rules))
         # the caller gets what is written: a later question may quote it, and must be the same in a
         # replay
         try:
@@ -222,7 +222,7 @@ class CassetteJudge:
         self._cassette.replayed += 1
         return Answer(value, entry.model, JudgeUsage(cached=1))
 
-    def _missing(self, asked: Sequence[str]) -> str:
+    def _missing(self, texts: Sequence[str]) -> str:
         """Why there is no answer, and what is to be done about it."""
         path, entries = short_path(self._cassette.path), self._cassette.entries.values()
         if not may_ask(self._mode, self._cassette):
@@ -234,7 +234,7 @@ class CassetteJudge:
             how = "name a judge to ask (--spanscore-judge MODEL or SPANSCORE_JUDGE_MODEL)"
         if not entries:
             return f"no answer of a judge is recorded in {path}; {how}"
-        differences = min((_differences(x.asked, asked) for x in entries), key=len)
+        differences = min((_differences(x.texts, texts) for x in entries), key=len)
         shown = "\n".join(x[:_SHOWN_CHARS] for x in differences[:_SHOWN_DIFFERENCES])
         return (
             f"{path} has no answer to this question; {how}. From the nearest that it has, it"
@@ -269,13 +269,13 @@ def compared_text(text: str) -> str:
 
 
 def question_key(
-    asked: Sequence[str], schema: Mapping[str, Any], prompt: Prompt, models: Sequence[str]
+    texts: Sequence[str], schema: Mapping[str, Any], prompt: Prompt, models: Sequence[str]
 ) -> str:
-    """SHA-256, in hex, of everything that an answer depends on; `asked` is the question as it is
+    """SHA-256, in hex, of everything that an answer depends on; `texts` is the question as it is
     compared.
     """
     facts = [
-        list(asked),
+        list(texts),
         marks.WORD.sub("", prompt.instructions),
         schema,
         prompt.sample,
@@ -284,9 +284,9 @@ def question_key(
     return hashlib.sha256(dumps(facts).encode("utf-8", "replace")).hexdigest()
 
 
-def _differences(recorded: Sequence[str], asked: Sequence[str]) -> list[str]:
+def _differences(recorded: Sequence[str], texts: Sequence[str]) -> list[str]:
     """The lines that only one of two questions has, `-` before those of the recorded one."""
-    lines = difflib.unified_diff(recorded, asked, n=0, lineterm="")
+    lines = difflib.unified_diff(recorded, texts, n=0, lineterm="")
     return [x for x in lines if not x.startswith(("---", "+++", "@@"))]
 
 

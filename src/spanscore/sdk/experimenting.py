@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from spanscore import config as configuration
 from spanscore import suites
-from spanscore.config import Settings, explain
+from spanscore.config import Settings
+from spanscore.config_errors import explain
 from spanscore.errors import InputError
 from spanscore.judge import Judge, answers_file
 from spanscore.looping import waited_for

@@ -10,7 +10,7 @@ _FORK_WAIT_S: Final = 10.0
 
 
 class Forked(Protocol):
-    """Who is told, in the child, that a fork has happened."""
+    """What is called, in the child, after a fork."""
 
     def forked(self) -> None:
         """Begin anew."""

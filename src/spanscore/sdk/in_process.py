@@ -79,9 +79,9 @@ def _base(config: Settings | PathLike | None, environ: Mapping[str, str]) -> Set
 def _assemble(found: Settings) -> BaseModel:
     """Shorter waits than behind a network, where none are configured."""
     own = {"complete_after": _COMPLETE_AFTER_NS, "late_window": _LATE_WINDOW_NS}
-    asked = found.assemble.model_fields_set
+    wanted = found.assemble.model_fields_set
     return found.assemble.model_copy(
-        update={name: wait for name, wait in own.items() if name not in asked}
+        update={name: wait for name, wait in own.items() if name not in wanted}
     )
 
 
@@ -90,8 +90,8 @@ def _judge(found: Settings, model: str | None) -> BaseModel:
     would pay twice.
     """
     judge = found.judge if model is None else found.judge.with_model(model)
-    asked = "try_at_start" in found.judge.model_fields_set
-    return judge if asked else judge.model_copy(update={"try_at_start": False})
+    wanted = "try_at_start" in found.judge.model_fields_set
+    return judge if wanted else judge.model_copy(update={"try_at_start": False})
 
 
 def _store(found: Settings, store: PathLike | None) -> BaseModel:
@@ -111,5 +111,5 @@ def _export(found: Settings, export: str | None) -> BaseModel:
         emit = own.emit.model_copy(update={"metrics": False})  # the metrics API has them
         return own.model_copy(update={"exporters": {APPLICATION: InProcess()}, "emit": emit})
     kind = "otlp_http" if export.startswith(("http://", "https://")) else "otlp_grpc"
-    asked = checked(Export.model_validate, "export", {"exporters": {kind: {"endpoint": export}}})
-    return own.model_copy(update={"exporters": asked.exporters})
+    wanted = checked(Export.model_validate, "export", {"exporters": {kind: {"endpoint": export}}})
+    return own.model_copy(update={"exporters": wanted.exporters})

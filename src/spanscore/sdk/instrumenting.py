@@ -151,7 +151,7 @@ def instrument(
     raised.
     """
     judge_model, judge_object = (judge, None) if isinstance(judge, str) else (None, judge)
-    asked = in_process.settings(
+    settings = in_process.settings(
         judge=judge_model,
         metrics=metrics,
         embedding=embedding,
@@ -162,37 +162,37 @@ def instrument(
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         _log.info("OTEL_SDK_DISABLED is true: nothing is scored")
         return Instrumentation(None, 0.0)
-    _require_models(asked, judge_object)
+    _require_models(settings, judge_object)
     from spanscore.sdk.attaching import Attached  # noqa: PLC0415 - needs the OpenTelemetry SDK
 
-    needs_exporters = on_scores is None and set(asked.export.exporters) <= {APPLICATION}
+    needs_exporters = on_scores is None and set(settings.export.exporters) <= {APPLICATION}
     attached = Attached(tracer_provider, logger_provider, needs_exporters=needs_exporters)
-    holds_back = _holds_back(attach, asked)
+    holds_back = _holds_back(attach, settings)
     scored = _counting(
-        attached.histogram if APPLICATION in asked.export.exporters else None, on_scores
+        attached.histogram if APPLICATION in settings.export.exporters else None, on_scores
     )
     worker = Worker(
-        Job(asked, attached.exporters, judge_object, holds_back, scored, attached.follow)
+        Job(settings, attached.exporters, judge_object, holds_back, scored, attached.follow)
     )
-    instrumentation = Instrumentation(worker, asked.shutdown_timeout / 1e9, attached.flush)
+    instrumentation = Instrumentation(worker, settings.shutdown_timeout / 1e9, attached.flush)
     attached.attach(worker, instrumentation.shutdown)
     _take_over(instrumentation)
     if holds_back is not None:
-        holds_back.open(asked.inline)  # once more: the shutdown of the one before has closed it
+        holds_back.open(settings.inline)  # once more: the shutdown of the one before has closed it
     return instrumentation
 
 
-def _require_models(asked: "Settings", judge: "Judge | None") -> None:
+def _require_models(settings: "Settings", judge: "Judge | None") -> None:
     """Raise ConfigError at once, and not in the thread, where a model is named that cannot be
     called.
     """
     from spanscore.judge import open_judge  # noqa: PLC0415 - not before the environment was asked
 
     if judge is None:
-        open_judge(asked.judge)
+        open_judge(settings.judge)
 
 
-def _holds_back(attach: str, asked: "Settings") -> Any:
+def _holds_back(attach: str, settings: "Settings") -> Any:
     """The board by which scores leave on their spans; None where they leave as spans.
 
     Raises ConfigError.
@@ -212,16 +212,16 @@ def _holds_back(attach: str, asked: "Settings") -> Any:
             "attach: 'attributes' needs an exporter in which spans wait for their scores: wrap"
             " yours, as in BatchSpanProcessor(spanscore.ScoringExporter(OTLPSpanExporter()))"
         )
-    scoring_exporter.board.open(asked.inline)
+    scoring_exporter.board.open(settings.inline)
     return scoring_exporter.board
 
 
 def _counting(histogram: Any, on_scores: "Callable[[Sequence[Evaluation]], object] | None") -> Any:
-    """Whom to tell of scores; what goes wrong there is logged."""
-    tell = [x for x in (histogram and histogram.record, on_scores) if x]
+    """A function that hands scores on; what goes wrong there is logged."""
+    listeners = [x for x in (histogram and histogram.record, on_scores) if x]
 
     def scored(evaluations: "Sequence[Evaluation]") -> None:
-        for one in tell:
+        for one in listeners:
             try:
                 one(evaluations)
             except Exception:  # noqa: BLE001 - the scores themselves are safe

@@ -5,8 +5,8 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
-from spanscore import config as configuration
 from spanscore.config import Settings
+from spanscore.config_errors import explain
 from spanscore.errors import ConfigError
 from spanscore.evaluation.config import Config as Evaluation
 from spanscore.metrics import Metric
@@ -44,9 +44,9 @@ def with_options(settings: Settings, given: Mapping[str, Any]) -> Settings:
     options = {name: x for name, x in given.items() if x is not None}
     if not options:
         return settings
-    asked = checked(Evaluation.model_validate, "evaluation", {"metrics": options})
+    checked_options = checked(Evaluation.model_validate, "evaluation", {"metrics": options})
     own = settings.evaluation
-    changed = own.model_copy(update={"metrics": {**own.metrics, **asked.metrics}})
+    changed = own.model_copy(update={"metrics": {**own.metrics, **checked_options.metrics}})
     return settings.model_copy(update={"evaluation": changed})
 
 
@@ -59,6 +59,4 @@ def checked(make: Callable[..., Any], key: str, *given: Any) -> Any:
         return make(*given)
     except ValidationError as error:
         problems = [{**x, "loc": (key, *x["loc"])} for x in error.errors(include_url=False)]
-        raise ConfigError(
-            "\n".join(configuration.explain(x, Settings) for x in problems)
-        ) from error
+        raise ConfigError("\n".join(explain(x, Settings) for x in problems)) from error

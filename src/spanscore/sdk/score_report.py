@@ -214,16 +214,16 @@ def _row(evaluation: Evaluation, trace: AgentTrace | None) -> dict[str, Any]:
     return dict(zip(_COLUMNS, values, strict=True))
 
 
-def _cells(x: MetricSummary) -> tuple[str, ...]:
-    labelled = x.passed + x.failing
+def _cells(summary: MetricSummary) -> tuple[str, ...]:
+    labelled = summary.passed + summary.failing
     return (
-        x.metric,
-        *_estimated(x.mean),
-        str(x.mean.n) if x.mean else "-",
-        f"{x.passed:,} of {labelled:,}" if labelled else "-",
-        *_estimated(x.pass_rate),
-        f"{x.skipped:,}" if x.skipped else "-",
-        f"{x.failed:,}" if x.failed else "-",
+        summary.metric,
+        *_estimated(summary.mean),
+        str(summary.mean.n) if summary.mean else "-",
+        f"{summary.passed:,} of {labelled:,}" if labelled else "-",
+        *_estimated(summary.pass_rate),
+        f"{summary.skipped:,}" if summary.skipped else "-",
+        f"{summary.failed:,}" if summary.failed else "-",
     )
 
 

@@ -113,8 +113,8 @@ class ScoringExporter(SpanExporter):
 
     def _pop(self, waiting: Iterable["_Waiting"]) -> list["_Waiting"]:
         found = list(waiting)
-        for x in found:
-            del self._held[x.key]
+        for waiting_span in found:
+            del self._held[waiting_span.key]
         return found
 
     def _send(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
@@ -228,8 +228,8 @@ class Board:
             leaving = [
                 x for place, x in enumerate(every) if x.since_ns <= oldest_ns or place < too_many
             ]
-            for x in leaving:
-                _remember(self._left, x.key)
+            for left in leaving:
+                _remember(self._left, left.key)
         return leaving
 
     def wait_for_release(self, keys: Iterable[tuple[str, str]], timeout_s: float) -> None:

@@ -297,7 +297,7 @@ def _guarded(read: Callable[[Any], Any], item: Any) -> Any:
 
 
 def _calls_models(job: Job) -> bool:
-    asks = job.judge is None and any(
+    needs_judge = job.judge is None and any(
         x.models and x.recorded_answers is None for x in job.settings.judges
     )
-    return asks or job.settings.embedding.chosen == "litellm"
+    return needs_judge or job.settings.embedding.chosen == "litellm"

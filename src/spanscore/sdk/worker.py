@@ -18,7 +18,7 @@ counted.
 """
 
 _TAKEN_AT_ONCE: Final = 500
-_TELL_EVERY_S: Final = 60.0
+_LOG_EVERY_S: Final = 60.0
 
 
 class Worker:
@@ -41,7 +41,7 @@ class Worker:
         self._starting = threading.Lock()
         self._running: ScoringThread | None = None
         self.dropped = 0
-        self._told_s = 0.0
+        self._logged_s = 0.0
 
     def forked(self) -> None:
         """In the child of a fork: begin anew.
@@ -179,8 +179,8 @@ class Worker:
         if trace_id and not (self._lost and self._lost[-1] == trace_id):
             self._lost.append(trace_id)
         now_s = time.monotonic()
-        if now_s - self._told_s > _TELL_EVERY_S:
-            self._told_s = now_s
+        if now_s - self._logged_s > _LOG_EVERY_S:
+            self._logged_s = now_s
             _log.warning(
                 "spans come faster than they can be taken in: those that do not fit are not scored"
             )

@@ -49,16 +49,16 @@ def design_effect(pulls: Numbers, clusters: Sequence[Hashable]) -> float:
     ... )
     1.85
     """
-    [together] = grouped(clusters, pulls)
-    return float(effect_between(pulls, together))
+    [cluster_pulls] = grouped(clusters, pulls)
+    return float(effect_between(pulls, cluster_pulls))
 
 
-def effect_between(pulls: Numbers, together: Numbers) -> Any:
+def effect_between(pulls: Numbers, cluster_pulls: Numbers) -> Any:
     """The design effect, of pulls by unit and added up by cluster; arrays may have further axes in
     front.
     """
-    n, count = pulls.shape[-1], together.shape[-1]
-    spread, between = (pulls**2).sum(-1), (together**2).sum(-1)
+    n, count = pulls.shape[-1], cluster_pulls.shape[-1]
+    spread, between = (pulls**2).sum(-1), (cluster_pulls**2).sum(-1)
     size = np.full(spread.shape, n / count)
     if count < 2:
         return size

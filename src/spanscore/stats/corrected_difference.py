@@ -102,12 +102,12 @@ def _limits(
     gain, low, high = youden
 
     def is_held(difference: Any) -> Any:
-        apart = judged - difference * gain
+        distance = judged - difference * gain
         rising = np.where(difference >= 0, high - gain, gain - low)
         falling = np.where(difference >= 0, gain - low, high - gain)
         below = np.hypot(judged - interval.low, difference * rising)
         above = np.hypot(interval.high - judged, difference * falling)
-        return (apart <= below) & (apart >= -above)
+        return (distance <= below) & (distance >= -above)
 
     grid = np.append(np.linspace(-1, 1, 2 * _STEPS + 1), value)
     held = grid[is_held(grid)]

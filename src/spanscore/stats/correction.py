@@ -33,7 +33,7 @@ class Counted:
         return self.passed / self.n
 
     def divided(self, effect: float) -> "Counted":
-        """As many independent units as tell the same, by the design effect."""
+        """As many independent units as give the same evidence, by the design effect."""
         return Counted(self.passed / effect, self.n / effect)
 
 
@@ -150,9 +150,9 @@ def corrected_distance(counts: Counts, rate: Any) -> Any:
     variance = sum(
         by * by * share * (1 - share) / x.n for (by, x), share in zip(terms, likeliest, strict=True)
     )
-    apart = sum(by * x.share for by, x in terms)
-    apart = np.where(abs(apart) < 1e-12, 0.0, apart)
-    return apart / np.sqrt(np.maximum(variance * total / (total - 1), 1e-24))
+    distance = sum(by * x.share for by, x in terms)
+    distance = np.where(abs(distance) < 1e-12, 0.0, distance)
+    return distance / np.sqrt(np.maximum(variance * total / (total - 1), 1e-24))
 
 
 def _likeliest(terms: Sequence[tuple[Any, Counted]]) -> list[Any]:

@@ -40,10 +40,10 @@ def paired_difference(
     if not len(a):
         raise NotEstimableError("there are no pairs")
     width = bounds[1] - bounds[0]
-    apart = np.asarray(b, float) - np.asarray(a, float)
+    changes = np.asarray(b, float) - np.asarray(a, float)
     if clusters is None and len(a) >= _MANY and np.isin([a, b], bounds).all():
         require_level(level)
-        gained, lost, n = int((apart > 0).sum()), int((apart < 0).sum()), len(apart)
+        gained, lost, n = int((changes > 0).sum()), int((changes < 0).sum()), len(changes)
         low, high = paired_rate_limits(gained, lost, n, level)
         return Estimate(
             (gained - lost) / n * width,
@@ -51,9 +51,9 @@ def paired_difference(
             Interval(low * width, high * width, level),
             "Tango with Agresti and Min",
         )
-    found = mean(list(apart), level=level, clusters=clusters, bounds=(-width, width))
+    found = mean(list(changes), level=level, clusters=clusters, bounds=(-width, width))
     # scaled to 0..1 and back, 0.4 became 0.39999999999999991
-    return replace(found, value=float(apart.mean()))
+    return replace(found, value=float(changes.mean()))
 
 
 def unpaired_difference(

@@ -52,11 +52,11 @@ def _score(gained: int, lost: int, n: int, difference: float) -> float:
     c = -lost * difference * (1 - difference)
     share = (math.sqrt(max(b * b - 8 * n * c, 0.0)) - b) / (4 * n)
     variance = n * (2 * share + difference * (1 - difference))
-    apart = gained - lost - n * difference
+    distance = gained - lost - n * difference
     return (
-        apart / math.sqrt(variance)
+        distance / math.sqrt(variance)
         if variance > 0
-        else math.copysign(math.inf, apart)
-        if apart
+        else math.copysign(math.inf, distance)
+        if distance
         else 0.0
     )

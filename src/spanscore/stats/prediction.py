@@ -86,7 +86,7 @@ def _power(y: Numbers, f: Numbers, others: Numbers) -> Any:
     if not more:
         return np.zeros(y.shape[:-1])
     spread = np.concatenate((f, others), -1).var(-1, ddof=1) * (1 + n / more)
-    apart = (y - y.mean(-1, keepdims=True)) * (f - f.mean(-1, keepdims=True))
-    covariance = apart.sum(-1) / (n - 1)
+    products = (y - y.mean(-1, keepdims=True)) * (f - f.mean(-1, keepdims=True))
+    covariance = products.sum(-1) / (n - 1)
     best = np.divide(covariance, spread, out=np.zeros_like(covariance), where=spread > 1e-12)
     return np.clip(best, 0, 1)

@@ -58,9 +58,9 @@ def bca_limits(values: Numbers, means: Numbers, level: float) -> tuple[float, fl
     `values`.
     """
     center = values.mean()
-    apart = values - center
-    square = (apart**2).sum()
-    acceleration = (apart**3).sum() / (6 * square**1.5) if square > 0 else 0.0
+    deviations = values - center
+    square = (deviations**2).sum()
+    acceleration = (deviations**3).sum() / (6 * square**1.5) if square > 0 else 0.0
     below = ((means < center - 1e-12).mean() + (means <= center + 1e-12).mean()) / 2
     bias = normal_quantile(float(np.clip(below, 1 / len(means), 1 - 1 / len(means))))
     shares = []

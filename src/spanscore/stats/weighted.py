@@ -214,7 +214,7 @@ def weighted_total(
     a, _, weights = _weighted(values, chances, (0, 1))
     y, sizes = a / weights, np.ones(len(a))
     if clusters is not None:
-        y, sizes, weights = _drawn_together(clusters, y, weights)
+        y, sizes, weights = _drawn_clusters(clusters, y, weights)
     seen = float(y.sum())
     unseen = float((y * (weights - 1)).sum())
     variance = float((y**2 * weights * (weights - 1)).sum())
@@ -307,10 +307,10 @@ def weighted_difference(
     """
     old, new = (weighted_mean(x, level=level, least_chance=least_chance) for x in (before, after))
     (old_low, old_high), (new_low, new_high) = _limits(old), _limits(new)
-    together = _correlation(before, after, shared)
+    correlation = _correlation(before, after, shared)
     value, width = new.value - old.value, bounds[1] - bounds[0]
-    low = value - _joined(new.value - new_low, old_high - old.value, together)
-    high = value + _joined(new_high - new.value, old.value - old_low, together)
+    low = value - _joined(new.value - new_low, old_high - old.value, correlation)
+    high = value + _joined(new_high - new.value, old.value - old_low, correlation)
     n = old.n + new.n - (shared.clusters if shared else 0)
     return Estimate(
         value * width,
@@ -383,7 +383,7 @@ def _weighted(
     return np.clip(y, 0, 1) * weights, weights, weights
 
 
-def _drawn_together(
+def _drawn_clusters(
     clusters: Sequence[Hashable], y: Numbers, weights: Numbers
 ) -> tuple[Numbers, Numbers, Numbers]:
     """The sums of values, the numbers of units and the weights of clusters that were drawn as
@@ -431,8 +431,8 @@ _TRUST = 3.0
 """Of so many shared clusters a positive correlation is not believed at all; found by simulation."""
 
 
-def _joined(a: float, b: float, together: float) -> float:
-    return math.sqrt(max(0.0, a * a + b * b - 2 * together * a * b))
+def _joined(a: float, b: float, correlation: float) -> float:
+    return math.sqrt(max(0.0, a * a + b * b - 2 * correlation * a * b))
 
 
 def _limits(estimate: Estimate) -> tuple[float, float]:

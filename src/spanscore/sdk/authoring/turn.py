@@ -147,8 +147,8 @@ class Turn:
         took up yet.
         """
         with self._requesting:
-            for at, (asked, given, call_id) in enumerate(self._requested):
-                if asked == name and given == arguments:
+            for at, (requested, given, call_id) in enumerate(self._requested):
+                if requested == name and given == arguments:
                     del self._requested[at]
                     return call_id
         return None

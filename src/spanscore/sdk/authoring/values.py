@@ -182,7 +182,7 @@ _OPENINGS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
 
 
 def _by_method(value: Any) -> Any:
-    """What an object tells of itself by a method for it: pydantic's, numpy's and pandas'."""
+    """What an object gives of itself by a method for it: pydantic's, numpy's and pandas'."""
     size = getattr(value, "size", 0)
     if isinstance(value, Iterator) or (isinstance(size, int) and size > MAX_CHARS):
         return value

@@ -104,7 +104,7 @@ class _Run:
 
     @property
     def status(self) -> str:
-        """pass, fail, skipped, or error: it cannot be told."""
+        """pass, fail, skipped, or error: the outcome is not known."""
         if any(x.failed for x in self.reports if x.when != "call"):
             return "error"
         if any(hasattr(x, "wasxfail") for x in self.reports):
@@ -160,12 +160,14 @@ def _reports(
     )
     setup, call, teardown = (shown.of(x) for x in ("setup", "call", "teardown"))
     found = [x for x in (setup, call, broken or teardown) if x is not None]
-    told = call or found[0]
-    told.duration = sum(x.duration for y in trials for x in y.reports if x.when == told.when)
-    told.sections.append(("spanscore trials", verdict.in_words()))
+    combined = call or found[0]
+    combined.duration = sum(
+        x.duration for y in trials for x in y.reports if x.when == combined.when
+    )
+    combined.sections.append(("spanscore trials", verdict.in_words()))
     if verdict.status != "pass":
-        _explain(told, verdict)
-    told.spanscore = verdict.to_text()  # type: ignore[attr-defined] # travels with the report
+        _explain(combined, verdict)
+    combined.spanscore = verdict.to_text()  # type: ignore[attr-defined] # travels with the report
     for report in found:
         report.user_properties = [*properties, *verdict.properties()]
     return found
