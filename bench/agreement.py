@@ -66,12 +66,12 @@ def main() -> None:
     parser.add_argument("--metric", action="append", help="measure this metric; may be given again")
     args = parser.parse_args()
     files = args.file or sorted(_RECORDED.glob("*.json.gz"))
-    found = [x for path in files for x in trajectories.read(path)]
     try:
+        found = [x for path in files for x in trajectories.read(path)]
         judge = _judge(args.model, args.recorded)
         recording = RecordingJudge(judge)
         rows = asyncio.run(measured(found, args.metric or _METRICS, recording))
-    except SpanscoreError as error:
+    except (OSError, SpanscoreError, ValueError) as error:
         sys.exit(f"agreement: {error}")
     report(found, rows)
     if args.record:

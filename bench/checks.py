@@ -107,7 +107,10 @@ def main(paths: Sequence[str]) -> None:
     if not paths:
         sys.exit("name files of labelled trajectories; bench/trajectories.py says in which formats")
     checks = [metric() for metric in available().values() if issubclass(metric, Check)]
-    corpora = {path: [measured(x, checks) for x in read(Path(path))] for path in paths}
+    try:
+        corpora = {path: [measured(x, checks) for x in read(Path(path))] for path in paths}
+    except (OSError, ValueError) as error:
+        sys.exit(f"checks: {error}")
     print("| check | corpus | applied to | found in failed | found in passed | lift [90 %] |")
     print("|---|---|---|---|---|---|")
     for runs in corpora.values():

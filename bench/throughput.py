@@ -169,8 +169,10 @@ class Health:
         self._server = server
 
     def wait_until_serving(self) -> None:
+        """Wait until the server receives and its worker processes run."""
         for _ in polls(STARTUP_S, "the server to start"):
-            if self._counters() is not None:
+            state = self._state()
+            if state is not None and all(worker["pid"] for worker in state["workers"]):
                 return
 
     def wait_for(self, counter: str, count: int, within_s: float) -> None:
@@ -179,11 +181,12 @@ class Health:
         Raises TimeoutError when it does not in time.
         """
         for _ in polls(within_s, f"{counter} to reach {count}"):
-            if ((self._counters() or {}).get(counter) or 0) >= count:
+            state = self._state()
+            if state is not None and (state["counters"].get(counter) or 0) >= count:
                 return
 
-    def _counters(self) -> dict[str, int] | None:
-        """The server's counters; None while it does not listen.
+    def _state(self) -> dict[str, Any] | None:
+        """What the health page has; None while the server does not listen.
 
         Raises RuntimeError when it has ended.
         """
@@ -191,7 +194,7 @@ class Health:
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
         try:
             connection.request("GET", "/")
-            return dict(json.loads(connection.getresponse().read())["counters"])
+            return dict(json.loads(connection.getresponse().read()))
         except ConnectionError:
             return None
         finally:

@@ -67,7 +67,10 @@ def read(path: Path) -> Iterator[Trajectory]:
     raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     corpus = path.name.partition(".json")[0]
     if ".jsonl" in path.suffixes:
-        yield from (_of_mint(corpus, loads(line)) for line in raw.splitlines() if line.strip())
+        lines = [loads(line) for line in raw.splitlines() if line.strip()]
+        if not all(isinstance(x, dict) and {"task", "state"} <= x.keys() for x in lines):
+            raise _unknown_format(path)
+        yield from (_of_mint(corpus, x) for x in lines)
         return
     data = loads(raw)
     if isinstance(data, list) and data and "traj" in data[0]:
@@ -79,7 +82,11 @@ def read(path: Path) -> Iterator[Trajectory]:
     ):
         yield from (_of_intercode(corpus, x) for x in data.values())
     else:
-        raise ValueError(f"{path}: in none of the formats that bench/trajectories.py lists")
+        raise _unknown_format(path)
+
+
+def _unknown_format(path: Path) -> ValueError:
+    return ValueError(f"{path}: in none of the formats that bench/trajectories.py lists")
 
 
 def _of_tau_bench(corpus: str, item: Mapping[str, Any]) -> Trajectory:
