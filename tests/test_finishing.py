@@ -5,6 +5,7 @@ import asyncio
 from spanscore.assemble.assembler import Cut
 from spanscore.assemble.config import Config
 from spanscore.assemble.sessions import Sessions
+from spanscore.assemble.work_queue import WorkQueue
 from spanscore.finishing import Finishing
 from spanscore.telemetry import Meter
 from spanscore.turn_scheduling import ReadJob, ReadResult
@@ -36,13 +37,13 @@ class FullStore:
     async def patiently(self, ask, *arguments):
         return ask(*arguments)
 
-    def new(self, traces):
+    def new(self, traces, first):
         return []
 
     def left_over(self, cuts, traces):
         return []
 
-    async def commit(self, traces, evaluations, *, gone):
+    async def commit(self, traces, evaluations, *, left_over):
         raise OverflowError
 
 
@@ -74,12 +75,37 @@ class HoldsBack:
         left()
 
 
+def finishing_of(scheduler, scoring, reading, suspects=None):
+    return Finishing(
+        scheduler,
+        scoring,
+        Spans(),
+        Sessions(Config()),
+        Meter(),
+        reading=reading,
+        suspects=WorkQueue(10) if suspects is None else suspects,
+    )
+
+
+class DyingWorkers:
+    """Reads no batch, since its processes die."""
+
+    async def read(self, _jobs):
+        return {}
+
+
+def test_the_traces_of_a_batch_on_which_a_process_died_wait_elsewhere_and_the_next_batch_begins():
+    suspects = WorkQueue(10)
+    finishing = finishing_of(AnyScheduler(), FullStore(), DyingWorkers(), suspects)
+    cut = Cut(TRACE, rows=(1,), completeness="complete", genai=True, reopened=False)
+    asyncio.run(finishing.batch([ReadJob((cut,))]))
+    assert len(suspects) == 1
+
+
 def test_a_held_span_leaves_without_scores_where_its_trace_cannot_be_stored():
     scheduler = AnyScheduler()
     reading = InThreads(scheduler, ())
-    finishing = Finishing(
-        scheduler, FullStore(), Spans(), Sessions(Config()), Meter(), reading=reading
-    )
+    finishing = finishing_of(scheduler, FullStore(), reading)
     finishing.holds_back = HoldsBack()
     cut = Cut(TRACE, rows=(1,), completeness="complete", genai=True, reopened=False)
     asyncio.run(finishing.batch([ReadJob((cut,))]))

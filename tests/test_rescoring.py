@@ -15,7 +15,7 @@ from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.trial import Trials
 from spanscore.model.score import Evaluation, Evaluator, Failure, Score, Skip
 from spanscore.model.trace import AgentTrace, Target
-from spanscore.rescoring import Asked, Rescoring
+from spanscore.rescoring import ConfiguredMetrics, Rescoring
 from spanscore.scoring import Scoring
 from spanscore.store.config import Config
 from spanscore.store.store import Store, StoredTrace
@@ -27,7 +27,7 @@ NO_BUDGET = Skip("the judge's budget is spent", cause="budget")
 NO_VECTOR = Failure("EmbeddingError", "no vector")
 NO_SENSE = Failure("JudgeAnswerError", "no valid answer")
 GOOD = Score(0.9, "well done")
-JUDGED = Asked(frozenset({"a", "b", "loop_detection"}), {"a": ("m",), "b": ("m",)})
+JUDGED = ConfiguredMetrics(frozenset({"a", "b", "loop_detection"}), {"a": ("m",), "b": ("m",)})
 
 
 class FakeEngine:
@@ -113,7 +113,7 @@ def a_trace(number=1, **facts):
 class World:
     """A store, the scoring before it and what asks again, with a clock that is moved by hand."""
 
-    def __init__(self, folder, asked=JUDGED, **settings):
+    def __init__(self, folder, configured=JUDGED, **settings):
         self.now_ns = 10 * DAY_NS
         self.engine, self.sender, self.trials, self.meter = (
             FakeEngine(),
@@ -134,7 +134,7 @@ class World:
         )
         self.rescoring = Rescoring(
             AskAgain(**settings),
-            asked,
+            configured,
             self.trials,
             self.scoring,
             self.store,
@@ -329,7 +329,7 @@ def test_of_a_session_what_is_missing_again_is_no_news(world):
 
 
 def test_a_metric_that_is_not_configured_any_more_is_forgotten(world):
-    here = world(asked=Asked(frozenset({"b"}), {"b": ("m",)}))
+    here = world(configured=ConfiguredMetrics(frozenset({"b"}), {"b": ("m",)}))
     here.evaluated(a_trace(), a=NO_JUDGE)
     assert here.now(FIRST_WAIT_NS) == []
     assert here.store.count_unanswered() == 0
@@ -406,7 +406,7 @@ def test_a_score_that_is_missing_for_want_of_a_judge_is_reason_to_try_it(world):
 
 def test_a_fault_in_asking_again_does_not_stop_the_server(world, monkeypatch, caplog):
     here = world()
-    monkeypatch.setattr(here.store, "give_up", lambda **_: 1 / 0)
+    monkeypatch.setattr(here.store, "count_unanswered", lambda: 1 / 0)
 
     async def started():
         return await asyncio.gather(here.rescoring.run(), return_exceptions=True)

@@ -10,6 +10,8 @@ import pytest
 
 from spanscore.errors import FieldError, RetryableError
 from spanscore.evaluation import Config, Engine, Overrides
+from spanscore.evaluation.first_scores import FirstScores
+from spanscore.evaluation.session_scores import BatchScores, SessionScores
 from spanscore.model.score import Evaluation, Evaluator, Failure
 from spanscore.model.trace import Session
 from spanscore.scoring import Scoring, SessionsFailedError
@@ -112,6 +114,9 @@ class Holding:
     def turns_before(self, trace, *, limit, max_bytes):
         return [x for x in self.turns if x.started_ns < trace.started_ns]
 
+    def evaluations(self, *, trace_id, tenant):
+        return []
+
 
 def turn(make_trace, number, session_id="s"):
     return make_trace(number, session_id=session_id, started_ns=number)
@@ -146,6 +151,52 @@ def test_where_no_judge_reads_them_earlier_turns_are_not_looked_for(make_trace):
     scoring = Scoring(engine, None, None, Meter())
     asyncio.run(scoring.evaluate(StoredTrace(turn(make_trace, 2), 1, "")))
     assert engine.given == {2: []}
+
+
+DECISION = {"rule": "default", "scope": "trace", "outcome": "evaluated"}
+FIRST = FirstScores("the record", "the digest", ("a score",), (DECISION,))
+
+
+def evaluated(make_trace, revision):
+    """What is given for a trace whose first revision was evaluated already, and the meter."""
+    meter = Meter()
+    scoring = Scoring(Remembering(looks_back=False), Holding(), None, meter)
+    stored = StoredTrace(make_trace(), revision, "")
+    return asyncio.run(scoring.evaluate_new(stored, FIRST)), meter
+
+
+def test_a_first_revision_that_was_evaluated_already_is_not_evaluated_again(make_trace):
+    found, meter = evaluated(make_trace, 1)
+    assert found == FIRST.evaluations
+    assert meter.totals()["rules_decisions"] == 1
+
+
+def test_a_later_revision_is_evaluated_whatever_the_first_would_have_been(make_trace):
+    found, meter = evaluated(make_trace, 2)
+    assert found == []
+    assert "rules_decisions" not in meter.totals()
+
+
+class Knowing(Well):
+    """Has some traces, with the digest that they have."""
+
+    def __init__(self, known):
+        self._known = known
+
+    def known(self, _ids):
+        return self._known
+
+
+def test_a_trace_that_was_evaluated_already_has_its_record_and_digest(make_trace):
+    trace = make_trace()
+    (stored,) = Scoring(None, Knowing({}), None, Meter()).new([trace], {trace.id: FIRST})
+    assert (stored.record, stored.digest, stored.revision) == (FIRST.record, FIRST.digest, 1)
+
+
+def test_a_trace_that_is_stored_just_so_is_not_new(make_trace):
+    trace = make_trace()
+    scoring = Scoring(None, Knowing({trace.id: (1, FIRST.digest)}), None, Meter())
+    assert scoring.new([trace], {trace.id: FIRST}) == []
 
 
 class Taking:
@@ -208,6 +259,28 @@ def test_the_scores_of_other_sessions_than_one_that_cannot_be_scored_are_kept(re
     with suppress(SessionsFailedError):
         asyncio.run(scoring.sessions(["one", "two", "three"]))
     assert store.kept == ["one", "three"]
+
+
+class OneAfterAnother:
+    """Evaluates sessions one by one, and notes what the store has before each next one."""
+
+    def __init__(self, store):
+        self.store = store
+        self.kept_before = []
+
+    async def session_scores(self, _stored):
+        for session in self.store.sessions:
+            self.kept_before.append(list(self.store.kept))
+            trace = session.traces[-1]
+            evaluation = score_of(trace, scope="session", subject_id=session.session_id)
+            yield BatchScores([SessionScores([evaluation], [])])
+
+
+def test_the_scores_of_a_session_are_kept_before_the_next_is_evaluated_elsewhere(refusing):
+    store, scoring = refusing
+    scoring.elsewhere = OneAfterAnother(store)
+    asyncio.run(scoring.sessions(["one", "two", "three"]))
+    assert scoring.elsewhere.kept_before == [[], ["one"], ["one", "two"]]
 
 
 def test_with_changes_for_a_session_its_own_error_is_raised(refusing):

@@ -58,7 +58,8 @@ def test_a_state_of_mint_is_a_turn_of_executed_code_and_proposed_solutions(tmp_p
     ]
 
 
-def test_a_file_of_another_format_is_refused(tmp_path):
-    (tmp_path / "x.json").write_text('{"a": 1}')
+@pytest.mark.parametrize("name", ["x.json", "x.jsonl"])
+def test_a_file_of_another_format_is_refused(tmp_path, name):
+    (tmp_path / name).write_text('{"a": 1}')
     with pytest.raises(ValueError, match=r"bench/trajectories.py lists"):
-        list(READ(tmp_path / "x.json"))
+        list(READ(tmp_path / name))

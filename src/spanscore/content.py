@@ -1,14 +1,15 @@
 """Agent traces without content: which instrumentation wrote them, and what makes it record some."""
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from spanscore import dialects
+from spanscore import dialects, turns
 from spanscore.model.step import Reading
 from spanscore.model.trace import AgentTrace
-from spanscore.turns import TurnSteps
 
 _MAX_KNOWN = 1000
 _MAX_NAMED = 3
@@ -73,7 +74,7 @@ class ContentNotes:
         self._known: dict[Sender, Silent | None] = {}
         self._notes: list[ContentNote] = []
 
-    def __call__(self, trace: AgentTrace, _turn: TurnSteps, reading: Reading) -> None:
+    def __call__(self, trace: AgentTrace, _turn: turns.TurnSteps, reading: Reading) -> None:
         """Note whether a trace has content."""
         if _is_alone(trace):
             return
@@ -105,14 +106,14 @@ class ContentWatch:
     """
 
     def __init__(self, tell: Callable[[Silent], None] = lambda _: None) -> None:
-        """`tell` is told of each as soon as it shows."""
+        """`tell` is called with each as soon as it shows."""
         self._tell = tell
         self._lock = threading.Lock()
         self._speaking: set[Sender] = set()
         self._silent: dict[Sender, Silent] = {}
         self.count = 0
 
-    def __call__(self, trace: AgentTrace, _turn: TurnSteps, reading: Reading) -> None:
+    def __call__(self, trace: AgentTrace, _turn: turns.TurnSteps, reading: Reading) -> None:
         """Note whether a trace has content."""
         if _is_alone(trace):
             return
@@ -170,7 +171,7 @@ def _sender(trace: AgentTrace) -> Sender:
 def _silent(reading: Reading) -> Silent:
     """Whose spans these are; those of an instrumentation whose switch is known before others."""
     switches = {
-        step.span.scope.name: dialects.content_switch(step.dialect, step.span.scope.name)
+        step.span.scope.name: dialects.recording_switch(step.dialect, step.span.scope.name)
         for step in reading.steps
         if step.dialect is not None
     }

@@ -33,6 +33,11 @@ def names(package: str) -> list[str]:
     return sorted(x.name for x in pkgutil.iter_modules(folders) if not x.name.startswith("_"))
 
 
+def is_extended(group: str) -> bool:
+    """Whether installed distributions declare any entry point in `group`; none is loaded."""
+    return bool(entry_points(group=group))
+
+
 def registered(group: str) -> Iterator[tuple[str, object]]:
     """Yield (name, object) of every entry point that installed distributions declare in `group`, by
     name.

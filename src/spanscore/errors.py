@@ -137,7 +137,7 @@ class JudgeUnavailableError(JudgeError):
 class JudgeAnswerError(JudgeError):
     """The answer did not fit the schema, not even after one repair.
 
-    `said` is the model's second answer, and `model` the one that gave it; "" where that is not
+    `answer` is the model's second answer, and `model` the one that gave it; "" where that is not
     known. `cut_off`: the answer reached the limit on output tokens, so that a shorter one would do.
     """
 
@@ -146,12 +146,12 @@ class JudgeAnswerError(JudgeError):
         message: str,
         *,
         usage: object = None,
-        said: str = "",
+        answer: str = "",
         model: str = "",
         cut_off: bool = False,
     ) -> None:
         super().__init__(message, usage=usage)
-        self.said = said
+        self.answer = answer
         self.model = model
         self.cut_off = cut_off
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from spanscore.assemble.assembler import Cut
 from spanscore.assemble.sessions import Sessions
+from spanscore.assemble.work_queue import WorkQueue
 from spanscore.model.record import changed
 from spanscore.model.score import Evaluation
 from spanscore.precedence import Precedence
@@ -19,7 +20,7 @@ from spanscore.store.store import StoredTrace
 from spanscore.telemetry import Meter, declared
 from spanscore.turn_scheduling import JobKind, ReadJob, ReadResult, Source, TurnScheduler
 from spanscore.workers import JobReading
-from spanscore.workers.reading import reason
+from spanscore.workers.reading import Read, reason
 
 _log = logging.getLogger(__name__)
 
@@ -97,11 +98,13 @@ class Finishing:
         meter: Meter,
         *,
         reading: JobReading,
+        suspects: WorkQueue[ReadJob],
         precedence: Precedence | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """`sessions` hear of each agent trace that was committed.
 
+        `suspects` get the jobs of batches on which worker processes died, for `one_by_one`.
         Scoring gives way to requests by `precedence`.
         """
         self.holds_back: HoldsBack | None = None
@@ -111,6 +114,7 @@ class Finishing:
         self._sessions = sessions
         self._meter = meter
         self._reading = reading
+        self._suspects = suspects
         self._precedence = precedence or Precedence()
         self._clock_ns = clock_ns
 
@@ -119,23 +123,46 @@ class Finishing:
         aside.
         """
         try:
-            await self._finish(jobs)
+            suspects = await self._finish(jobs)
         except Exception as error:  # noqa: BLE001 - one trace must not stop the server, nor stop it again at every start
             if len(jobs) > 1:
                 for job in filter(self._scheduler.is_current, jobs):  # others were held back
                     await self.batch([job])
                 return
-            self._give_up(jobs[0], error)
-            self._scheduler.finished(jobs[0], self._clock_ns())
-            self._forget(jobs[0])
-            self._meter.add(declared.TRACES_FINISHED, len(jobs[0].cuts))
+            self._abandon(jobs[0], error)
+        else:
+            if suspects:
+                await self._suspects.fill(lambda: suspects)
 
-    async def _finish(self, jobs: Sequence[ReadJob]) -> None:
-        """Read, evaluate and commit what was cut, but for what waits; then let go of its
-        requests.
-        """
+    async def one_by_one(self, jobs: Sequence[ReadJob]) -> None:
+        """Finish jobs of which one may end worker processes, each as soon as it is read."""
         started_s = time.monotonic()
-        results = await self._read(jobs)
+        async for job, read in self._reading.read_one_by_one(jobs):
+            try:
+                await self._score([self._result(job, read)], started_s)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._abandon(job, error)
+            started_s = time.monotonic()
+
+    async def _finish(self, jobs: Sequence[ReadJob]) -> list[ReadJob]:
+        """Read, evaluate and commit what was cut, but for what waits; then let go of its requests.
+
+        Returns the jobs on which a worker process died.
+        """
+        unread = [job for job in jobs if not any(cut.genai for cut in job.cuts)]
+        self._meter.add(declared.TRACES_WITHOUT_GENAI, len(unread))
+        results = [ReadResult(job) for job in unread]
+        started_s = time.monotonic()
+        to_read = [job for job in jobs if job not in unread]
+        found = await self._reading.read(to_read) if to_read else {}
+        results += [self._result(job, read) for job, read in found.items()]
+        await self._score(results, started_s)
+        return [job for job in to_read if job not in found]
+
+    async def _score(self, results: Sequence[ReadResult], started_s: float) -> None:
+        """Evaluate and commit what was read, from `started_s` on, but for what waits."""
+        if not results:
+            return
         rebuilt = await self._scoring.patiently(self._new, results)
         now_ns = self._clock_ns()
         rebuilt = [x for x in rebuilt if not self._scheduler.hold_back(x.result, now_ns)]
@@ -191,10 +218,9 @@ class Finishing:
 
         Runs in a thread.
         """
-        new = {
-            stored.trace.id: stored
-            for stored in self._scoring.new([trace for result in found for trace in result.traces])
-        }
+        traces = [trace for result in found for trace in result.traces]
+        first = {id_: made for result in found for id_, made in result.first_scores.items()}
+        new = {stored.trace.id: stored for stored in self._scoring.new(traces, first)}
         return [
             _Finished(
                 result,
@@ -204,20 +230,21 @@ class Finishing:
             for result in found
         ]
 
-    async def _read(self, jobs: Sequence[ReadJob]) -> list[ReadResult]:
-        """What was read of each job; nothing of those that no GenAI is in, and of those that cannot
-        be read.
-        """
-        to_read = [job for job in jobs if any(cut.genai for cut in job.cuts)]
-        self._meter.add(declared.TRACES_WITHOUT_GENAI, len(jobs) - len(to_read))
-        found = {job: ReadResult(job) for job in jobs}
-        for job, read in zip(to_read, await self._reading.read(to_read), strict=True):
-            if isinstance(read, ReadResult):
-                found[job] = read
-            elif job.kind is not JobKind.EARLY:  # else it is read once more when it is complete
-                # what cannot be read could not be read after a restart either
-                self._give_up(job, read)
-        return list(found.values())
+    def _result(self, job: ReadJob, read: Read) -> ReadResult:
+        """What was read of a job; nothing of one that cannot be read."""
+        if isinstance(read, ReadResult):
+            return read
+        if job.kind is not JobKind.EARLY:  # else it is read once more when it is complete
+            # what cannot be read could not be read after a restart either
+            self._give_up(job, read)
+        return ReadResult(job)
+
+    def _abandon(self, job: ReadJob, error: Exception) -> None:
+        """Put a job aside, and be done with it."""
+        self._give_up(job, error)
+        self._scheduler.finished(job, self._clock_ns())
+        self._forget(job)
+        self._meter.add(declared.TRACES_FINISHED, len(job.cuts))
 
     def _give_up(self, job: ReadJob, error: Exception) -> None:
         for cut in job.cuts:
@@ -235,7 +262,8 @@ class Finishing:
         evaluations: list[Evaluation] = []
         for stored in finished.traces:
             await self._precedence.give_way()
-            evaluations += await self._scoring.evaluate(stored)
+            first = finished.result.first_scores.get(stored.trace.id)
+            evaluations += await self._scoring.evaluate_new(stored, first)
         return replace(finished, evaluations=evaluations)
 
     def _with_held_back(self, finished: _Finished) -> _Finished:

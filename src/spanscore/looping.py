@@ -1,5 +1,5 @@
 """Event loops for programs that wait for an answer without one of their own, or within one that is
-running.
+running; and waits that end together.
 """
 
 import asyncio
@@ -37,6 +37,26 @@ class Loop:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
+
+
+async def next_multiple(period_s: float) -> None:
+    """Wait until the loop's time is a multiple of `period_s`, for half a period at least and one
+    and a half at most.
+
+    Periodic work with one period, or a multiple of it, so wakes an idle process once and not each
+    at its own time.
+    """
+    await asyncio.sleep(_wait_s(asyncio.get_running_loop().time(), period_s))
+
+
+def _wait_s(now_s: float, period_s: float) -> float:
+    """How long `next_multiple` waits.
+
+    >>> _wait_s(10.25, 1.0), _wait_s(10.75, 1.0), _wait_s(11.0, 1.0)
+    (0.75, 1.25, 1.0)
+    """
+    wait_s = period_s - now_s % period_s
+    return wait_s if wait_s > period_s / 2 else wait_s + period_s
 
 
 def waited_for(work: Callable[[], Coroutine[Any, Any, ResultT]]) -> ResultT:

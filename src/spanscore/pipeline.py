@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy.engine import Connection
 
-from spanscore import dialects
+from spanscore import dialects, discovery
 from spanscore.assemble import keys
 from spanscore.assemble.backlog import Backlog, Kept
 from spanscore.assemble.requests import MAX_DECODED_BYTES
@@ -23,7 +23,7 @@ from spanscore.export.opening import open_exporters, open_sinks
 from spanscore.export.reporting import open_reportings
 from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation
-from spanscore.model.span import Resource
+from spanscore.model.span import Attributes, Resource
 from spanscore.model.trace import AgentTrace
 from spanscore.otlp import decode
 from spanscore.otlp.signal import Signal
@@ -40,7 +40,7 @@ from spanscore.store.session_listing import SessionQuery
 from spanscore.store.store import SessionRecord, Store
 from spanscore.telemetry import Meter, declared, process, resource
 from spanscore.workers import WorkerPool
-from spanscore.workers.messages import SessionSetup, Setup
+from spanscore.workers.messages import EvaluationSetup, Setup
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +54,13 @@ class Pipeline:
     """
 
     def __init__(self, settings: Settings, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
-        """Open journal, store and exporters. Raises ConfigError where one cannot be opened."""
+        """Open journal, store and exporters.
+
+        Raises ConfigError where one cannot be opened, or an installed dialect cannot be used.
+        """
+        self._are_dialects_loaded = discovery.is_extended("spanscore.dialects")
+        if self._are_dialects_loaded:
+            dialects.all_dialects()  # an idle server needs the memory; only these can be broken
         self.meter = Meter(clock_ns)
         self.authenticators = open_authenticators(
             settings.authenticators, has_tenants=settings.tenancy.enabled
@@ -65,8 +71,8 @@ class Pipeline:
             settings.assemble,
             Journal(settings.journal),
             self.meter,
-            shows_genai=dialects.shows_genai,
-            units=Units(dialects.unit_scopes(), dialects.unit_of, dialects.goes_on),
+            shows_genai=_shows_genai,
+            units=Units(_unit_scopes, _unit_of, _goes_on),
             clock_ns=clock_ns,
             max_decoded_bytes=0 if settings.worker_processes else MAX_DECODED_BYTES,
         )
@@ -147,8 +153,6 @@ class Pipeline:
 
         `started` is called when all ports are bound. Raises ConfigError where one is taken.
         """
-        if self._workers is not None:
-            await self._workers.start()
         await self._recover()  # before there is anybody to keep waiting
         try:
             await self.server.start()
@@ -330,6 +334,10 @@ class Pipeline:
         )
 
     async def _take_in(self, signal: Signal, body: bytes, request: Any, headers: Headers) -> None:
+        are_needed = self._settings.assemble.enabled or self._passing is not None
+        if are_needed and not self._are_dialects_loaded:
+            await asyncio.to_thread(dialects.all_dialects)  # others are served meanwhile
+            self._are_dialects_loaded = True
         kept = await self._backlog.add(signal, body, request, headers)
         if self._passing is not None:
             self._passing.pass_on(kept)
@@ -407,24 +415,43 @@ def _workers(settings: Settings, backlog: Backlog, meter: Meter) -> WorkerPool |
         frozenset(settings.assemble.stitch_off),
         tuple(settings.assemble.session_scope),
         frozenset(settings.evaluation.span_attributes),
-        _session_setup(settings),
+        _evaluation_setup(settings),
     )
     return WorkerPool(setup, count, meter, backlog.checksums)
 
 
-def _session_setup(settings: Settings) -> SessionSetup | None:
-    """What has worker processes evaluate sessions; None where a judge, a model or metrics of one's
-    own take part.
+def _evaluation_setup(settings: Settings) -> EvaluationSetup | None:
+    """What has worker processes evaluate sessions and traces; None where a judge, a model or
+    metrics of one's own take part.
     """
     evaluation, embedding = settings.evaluation, settings.embedding
     is_judged = any(x.models for x in settings.judges)
     is_own = bool(evaluation.plugins or evaluation.criteria or evaluation.external_signals)
     if is_judged or is_own or embedding.chosen not in {None, "ngrams"}:
         return None
-    return SessionSetup(evaluation, settings.judge, embedding)
+    return EvaluationSetup(evaluation, settings.judge, embedding)
 
 
 def _is_agent(span: Any, scope: Any) -> bool:
     """Whether a span is an agent's, as its dialect reads it."""
     reading = dialects.read([decode.span(span, Resource(), decode.scope(scope))])
     return any(step.kind == "agent" for step in reading.steps)
+
+
+def _shows_genai(body: bytes) -> bool:
+    """`dialects.shows_genai`, which is imported when the first request comes; so are the next."""
+    return dialects.shows_genai(body)
+
+
+def _unit_scopes() -> tuple[str, ...]:
+    return dialects.unit_scopes()
+
+
+def _unit_of(
+    scope_name: str, trace_id: str, attributes: Callable[[], Attributes], *, of_log: bool
+) -> str:
+    return dialects.unit_of(scope_name, trace_id, attributes, of_log=of_log)
+
+
+def _goes_on(unit: str) -> bool:
+    return dialects.goes_on(unit)

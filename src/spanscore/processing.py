@@ -4,13 +4,13 @@ in common.
 Whoever uses it keeps the spans of the traces (a `Source`) and owns the event loop.
 """
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
+from spanscore import looping
 from spanscore.assemble import loop
 from spanscore.assemble.sessions import Sessions
 from spanscore.assemble.work_queue import WorkQueue
@@ -32,22 +32,29 @@ from spanscore.judge import open_judge, redactor
 from spanscore.judge.port import Judge
 from spanscore.model.score import Evaluation
 from spanscore.precedence import Precedence
-from spanscore.rescoring import Rescoring, asked_by, open_trials
+from spanscore.rescoring import Rescoring, configured_metrics, open_trials
 from spanscore.scoring import Scoring, SessionsFailedError, refuse_misplaced
 from spanscore.store.shared_answers import SharedAnswers
 from spanscore.store.store import Store
 from spanscore.telemetry import Meter, declared
 from spanscore.turn_scheduling import ReadJob, TurnScheduler
-from spanscore.workers import InProcesses, InThreads, JobReading, SessionsElsewhere, WorkerPool
+from spanscore.workers import (
+    InProcesses,
+    InThreads,
+    JobReading,
+    LoneTries,
+    SessionsElsewhere,
+    WorkerPool,
+)
 
 _log = logging.getLogger(__name__)
 
 _QUEUED = 1000
 """Cut traces that wait for a worker before no more are cut; they are small."""
 
-_BATCH, _WORKERS = 64, 4
+_BATCH, _WORKERS = 256, 2
 """Traces that a worker reads, evaluates and commits together, and workers, where there is no judge:
-few commits.
+few commits, and one batch is read while the other is committed.
 """
 
 _BATCH_BYTES = 4 * 2**20
@@ -61,8 +68,16 @@ _JUDGED_BATCH, _JUDGED_WORKERS = 1, 32
 _SESSIONS = 32
 """Sessions that are evaluated and committed together."""
 
-_BATCHES_OF_WORKER = 4
-"""Batches under way for each worker process: some are read, others evaluated and committed."""
+_BATCH_OF_PROCESS, _BATCHES_OF_PROCESS = 64, 4
+"""The same with worker processes, batches for each: some are read, others evaluated and committed.
+
+Small batches are shared out evenly.
+"""
+
+_ONE_BY_ONE = 64
+"""Batches on which a worker process died whose traces are read one by one at once: one trace that
+kills processes keeps its batch for minutes.
+"""
 
 _MAX_ROUNDS = 20
 _TIDY_EVERY_S = 60.0
@@ -160,7 +175,7 @@ class Processing:
         )
         self._rescoring = Rescoring(
             settings.evaluation.ask_again,
-            asked_by(settings),
+            configured_metrics(settings),
             self._trials,
             self._scoring,
             store,
@@ -175,11 +190,17 @@ class Processing:
         self._workers = workers
         self._reading: JobReading = in_threads
         if workers is not None:
+            lone_tries = LoneTries(max(1, len(workers) // 2))  # other traces are read beside them
             self._reading = InProcesses(
-                workers, self._scheduler, here=in_threads, noted=self._content.take
+                workers,
+                self._scheduler,
+                here=in_threads,
+                noted=self._content.take,
+                lone_tries=lone_tries,
             )
             if workers.scores_sessions:
-                self._scoring.elsewhere = SessionsElsewhere(workers, meter)
+                self._scoring.elsewhere = SessionsElsewhere(workers, meter, lone_tries)
+        self._suspects: WorkQueue[ReadJob] = WorkQueue(_QUEUED)
         self._finishing = Finishing(
             self._scheduler,
             self._scoring,
@@ -187,6 +208,7 @@ class Processing:
             self._sessions,
             meter,
             reading=self._reading,
+            suspects=self._suspects,
             precedence=precedence,
             clock_ns=clock_ns,
         )
@@ -211,9 +233,7 @@ class Processing:
             clock_ns=self._clock_ns,
             every_s=self._next_cut_s,
         )
-        batch, count = (_JUDGED_BATCH, _JUDGED_WORKERS) if self._is_judged else (_BATCH, _WORKERS)
-        if self._workers is not None:
-            count = max(count, _BATCHES_OF_WORKER * len(self._workers))
+        batch, count = self._batches()
         workers = [
             self._cuts.run(
                 batch,
@@ -223,12 +243,24 @@ class Processing:
             )
             for _ in range(count)
         ]
+        if self._workers is not None:
+            workers += [
+                self._suspects.run(batch, self._finishing.one_by_one) for _ in range(_ONE_BY_ONE)
+            ]
         sessions = self._quiet_sessions.run(_SESSIONS, self._finish_sessions)
         trying = [self._trials.run()] if self._trials and self._settings.judge.try_at_start else []
         asking = [self._rescoring.run()] if self._settings.evaluation.ask_again.enabled else []
         own = [self._tidy(), self._look_for_undelivered()]
         processes = [] if self._workers is None else [self._workers.run()]
         return [self.sender.run(), cutting, *processes, *workers, sessions, *own, *trying, *asking]
+
+    def _batches(self) -> tuple[int, int]:
+        """How many traces are a batch at most, and how many batches are under way at once."""
+        processes = 0 if self._workers is None else len(self._workers)
+        for_processes = _BATCHES_OF_PROCESS * processes
+        if self._is_judged:
+            return _JUDGED_BATCH, max(_JUDGED_WORKERS, for_processes)
+        return (_BATCH_OF_PROCESS, for_processes) if processes else (_BATCH, _WORKERS)
 
     def open_runs(self) -> Runs:
         """The evaluation runs in the store, which give way to the traces that wait to be scored."""
@@ -262,7 +294,7 @@ class Processing:
             else {},
             "open_traces": self._spans.assembler.open_traces,
             "open_sessions": len(self._sessions) + self._quiet_sessions.unfinished,
-            "waiting_traces": len(self._cuts),
+            "waiting_traces": self._waiting_traces,
             "waiting_parts": self._scheduler.waiting,
             "store": self.store.trouble or "ok",
             "scores_to_export": self.sender.behind(),
@@ -303,7 +335,7 @@ class Processing:
 
     async def finish_queued(self) -> None:
         """Wait until everything that was cut is scored."""
-        await self._cuts.join()
+        await self._join_traces()
         await self._quiet_sessions.join()
 
     async def finish_complete(self) -> None:
@@ -339,13 +371,22 @@ class Processing:
             found = await self._cuts.fill(
                 lambda: self._scheduler.cut(self._clock_ns() + ahead_ns + 1)
             )
-            await self._cuts.join()
+            await self._join_traces()
             in_vain = 0 if found else in_vain + 1
+
+    async def _join_traces(self) -> None:
+        """Wait until all traces that were cut are scored, or put aside."""
+        await self._cuts.join()
+        await self._suspects.join()
+
+    @property
+    def _waiting_traces(self) -> int:
+        return len(self._cuts) + len(self._suspects)
 
     def _watch(self) -> None:
         """Have the meter ask for what is not counted but is."""
         meter = self.meter
-        meter.watch(declared.TRACES_WAITING, lambda: len(self._cuts))
+        meter.watch(declared.TRACES_WAITING, lambda: self._waiting_traces)
         meter.watch(declared.TRACES_WAITING_CAPACITY, lambda: _QUEUED)
         meter.watch(declared.TRACES_WAITING_PARTS, lambda: self._scheduler.waiting)
         meter.watch(declared.SESSIONS_OPEN, lambda: len(self._sessions))
@@ -378,10 +419,10 @@ class Processing:
                 self.meter.add(declared.STORE_PRUNED_TRACES, deleted)
             except Exception:  # noqa: BLE001 - a store that stays too large for a while must not stop the server
                 _log.exception("the store cannot be held to its retention now")
-            await asyncio.sleep(_TIDY_EVERY_S)
+            await looping.next_multiple(_TIDY_EVERY_S)
 
     async def _look_for_undelivered(self) -> None:
         """Take up what somebody has requested to be sent once more."""
         while True:
             await self.sender.look()
-            await asyncio.sleep(_LOOK_EVERY_S)
+            await looping.next_multiple(_LOOK_EVERY_S)

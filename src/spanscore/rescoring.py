@@ -25,14 +25,14 @@ _log = logging.getLogger(__name__)
 
 _NS = 10**9
 _EVERY_S = 10.0
-_TELL_EVERY_NS = 60 * _NS
+_LOG_EVERY_NS = 60 * _NS
 _LOOKED_AT = 500
 _PUT_OFF_NS = 10 * 60 * _NS
 """How long what cannot be asked now, or is asked with its session, is left alone."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ConfiguredMetrics:
     """What may be asked: the names of the configured metrics, and the models of those that are
     judged.
 
@@ -58,7 +58,7 @@ class Rescoring:
     def __init__(
         self,
         config: AskAgain,
-        asked: Asked,
+        configured: ConfiguredMetrics,
         trials: Trials | None,
         scoring: Scoring,
         store: Store,
@@ -68,9 +68,9 @@ class Rescoring:
         clock_ns: Callable[[], int] = time.time_ns,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        """`session_due` is told of a session that is to be evaluated again."""
+        """`session_due` is called with the key of a session that is to be evaluated again."""
         self._config = config
-        self._asked = asked
+        self._configured = configured
         self._trials = trials
         self._scoring = scoring
         self._store = store
@@ -81,7 +81,7 @@ class Rescoring:
         self._answers_since_ns = 0
         self._answered: set[tuple[str, str]] = set()
         self._sessions: set[str] = set()
-        self._told_ns = 0
+        self._logged_ns = 0
         self._left = 0
         meter.watch(declared.EVALUATIONS_UNANSWERED, lambda: self._left)
 
@@ -104,12 +104,17 @@ class Rescoring:
     async def once(self) -> None:
         """Ask again for some of what is due."""
         now_ns = self._clock_ns()
+        self._left = await self._scoring.patiently(self._store.count_unanswered)
+        if self._left:
+            await self._ask_for_due(now_ns)
+            self._left = await self._scoring.patiently(self._store.count_unanswered)
+        self._log_left(now_ns)
+
+    async def _ask_for_due(self, now_ns: int) -> None:
         await self._give_up(now_ns)
         await self._note_answers(now_ns)
         rows = await self._scoring.patiently(self._store.unanswered, now_ns, _LOOKED_AT)
         await self._ask(await self._askable(rows, now_ns), now_ns)
-        self._left = await self._scoring.patiently(self._store.count_unanswered)
-        self._tell(now_ns)
 
     async def _give_up(self, now_ns: int) -> None:
         config = self._config
@@ -137,7 +142,7 @@ class Rescoring:
         """Those of `rows` that may be answered now; the others are put off, or forgotten where
         nobody wants them.
         """
-        unwanted = [x for x in rows if not self._asked.has(x.metric)]
+        unwanted = [x for x in rows if not self._configured.has(x.metric)]
         hopeless = [x for x in rows if x not in unwanted and not self._may_be_answered(x)]
         if unwanted:
             await self._scoring.patiently(self._store.forget, unwanted)
@@ -149,7 +154,7 @@ class Rescoring:
         if row.cause == "embedding":
             return True
         return self._trials is not None and self._trials.may_answer(
-            self._asked.models_of(row.metric)
+            self._configured.models_of(row.metric)
         )
 
     async def _ask(self, rows: Sequence[Unanswered], now_ns: int) -> None:
@@ -203,10 +208,10 @@ class Rescoring:
         for key in {x.session_key or x.session_id for x in found} - {None}:
             self._evaluate_again(str(key))
 
-    def _tell(self, now_ns: int) -> None:
+    def _log_left(self, now_ns: int) -> None:
         """Say how much was made up for, once a minute at most, and when all is."""
         if not (self._answered or self._sessions) or (
-            self._left and now_ns - self._told_ns < _TELL_EVERY_NS
+            self._left and now_ns - self._logged_ns < _LOG_EVERY_NS
         ):
             return
         traces = len({trace_id for trace_id, _ in self._answered})
@@ -217,7 +222,7 @@ class Rescoring:
         _log.info(line, len(self._answered), traces, self._left, len(self._sessions))
         self._answered.clear()
         self._sessions.clear()
-        self._told_ns = now_ns
+        self._logged_ns = now_ns
 
 
 def open_trials(settings: Settings, meter: Meter) -> Trials | None:
@@ -229,16 +234,16 @@ def open_trials(settings: Settings, meter: Meter) -> Trials | None:
     judges = [x for x in settings.judges if x.models]
     if not judges:
         return None
-    asked = [model for judge in judges for model in (*judge.models, *judge.first_asked)]
+    of_judges = [model for judge in judges for model in (*judge.models, *judge.cascade_models)]
     named = [model for models in settings.models().values() for model in models]
-    return Trials([*asked, *named], partial(open_for_trial, judges[0]), meter)
+    return Trials([*of_judges, *named], partial(open_for_trial, judges[0]), meter)
 
 
-def asked_by(settings: Settings) -> Asked:
+def configured_metrics(settings: Settings) -> ConfiguredMetrics:
     """What a configuration asks for."""
     own = tuple(dict.fromkeys(model for judge in settings.judges for model in judge.models))
     names = frozenset(x.name for variant in settings.evaluation.variants() for x in variant.build())
-    return Asked(names, settings.models(), own)
+    return ConfiguredMetrics(names, settings.models(), own)
 
 
 def _runs_with_session(metric: str) -> bool:

@@ -3,15 +3,14 @@ the exporters.
 """
 
 import asyncio
-import hashlib
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import copy_context
-from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -26,9 +25,10 @@ from spanscore.evaluation import (
     outcomes,
     unanswered,
 )
+from spanscore.evaluation.first_scores import FirstScores, digest_of
 from spanscore.evaluation.placing import parted, placed
 from spanscore.evaluation.rubric import is_rubric
-from spanscore.evaluation.rules import FREQUENCY, Frequencies
+from spanscore.evaluation.rules import Frequencies
 from spanscore.evaluation.session_scores import BatchScores, SessionScores, session_scores
 from spanscore.evaluation.unanswered import wait_for
 from spanscore.export.sender import Sender
@@ -55,8 +55,10 @@ _NO_STORE = "scoring waits for the store"
 class ScoresSessions(Protocol):
     """Evaluates sessions as the engine of a `Scoring` would, but elsewhere."""
 
-    async def session_scores(self, stored: StoredSessions) -> BatchScores:
-        """The scores of each session, as its next revision."""
+    def session_scores(self, stored: StoredSessions) -> AsyncIterator[BatchScores]:
+        """The scores of each session, as its next revision, mostly of all at once: those that take
+        long come last.
+        """
         ...
 
 
@@ -115,10 +117,12 @@ class Scoring:
         self._revising: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._uncommitted: WeakValueDictionary[str, StoredTrace] = WeakValueDictionary()
 
-    def new(self, traces: Sequence[AgentTrace]) -> list[StoredTrace]:
+    def new(
+        self, traces: Sequence[AgentTrace], first: Mapping[str, FirstScores] = MappingProxyType({})
+    ) -> list[StoredTrace]:
         """Those of `traces` that were not evaluated just so before, each as its next revision.
 
-        Blocks.
+        `first` has what was made of some of them already, by their ids. Blocks.
         """
         known = self._store.known([trace.id for trace in traces])
         if self._frequencies is not None:
@@ -126,13 +130,24 @@ class Scoring:
         found = []
         for trace in traces:
             revision, digest = known.get(trace.id, (0, ""))
-            record = records.encode(trace)
-            now = _digest(trace, record)
+            made = first.get(trace.id)
+            record = records.encode(trace) if made is None else made.record
+            now = digest_of(trace, record) if made is None else made.digest
             if now == digest:
                 self._meter.add(declared.AGENT_TRACES_UNCHANGED)
             else:
                 found.append(StoredTrace(trace, revision + 1, now, record))
         return found
+
+    async def evaluate_new(
+        self, stored: StoredTrace, first: FirstScores | None
+    ) -> Sequence[Evaluation]:
+        """As `evaluate`, of a trace of which `first` was made already, or None."""
+        if first is None or stored.revision > 1:
+            return await self.evaluate(stored)
+        for labels in first.decisions:
+            self._meter.add(declared.RULES_DECISIONS, **labels)
+        return first.evaluations
 
     async def evaluate(
         self, stored: StoredTrace, overrides: Overrides | None = None
@@ -253,28 +268,39 @@ class Scoring:
         With `overrides`, the first error ends all.
         """
         evaluations: list[Evaluation] = []
-        in_vain: list[Evaluation] = []
+        failed: dict[str, Exception] = {}
         async with self._alone(ids):
             stored = await self.patiently(self._store.stored_sessions, ids, tenant=tenant)
-            found = await self._session_scores(stored, overrides)
-            for scored in found.scores:
-                self._complain_of_no_signals((*scored.news, *scored.in_vain))
-                evaluations += scored.news
-                in_vain += scored.in_vain
-            await self.commit([], evaluations, in_vain=in_vain)
-        if found.failed:
-            raise SessionsFailedError(found.failed)
+            async for batch in self._session_scores(stored, overrides):
+                evaluations += await self._commit_sessions(batch)
+                failed |= batch.failed
+        if failed:
+            raise SessionsFailedError(failed)
         return evaluations
+
+    async def _commit_sessions(self, batch: BatchScores) -> list[Evaluation]:
+        """Commit the scores of sessions; gives those that are new."""
+        for scored in batch.scores:
+            self._complain_of_no_signals((*scored.news, *scored.in_vain))
+        news = [x for scored in batch.scores for x in scored.news]
+        in_vain = [x for scored in batch.scores for x in scored.in_vain]
+        await self.commit([], news, in_vain=in_vain)
+        return news
 
     async def _session_scores(
         self, stored: StoredSessions, overrides: Overrides | None
-    ) -> BatchScores:
+    ) -> AsyncIterator[BatchScores]:
         """The scores of stored sessions; what nobody asked for is evaluated elsewhere, where that
         can be.
         """
-        batch = BatchScores(for_server=[stored])
-        if self.elsewhere is not None and overrides is None:
-            batch = await self.elsewhere.session_scores(stored)
+        if self.elsewhere is None or overrides is not None:
+            yield await self._with_servers(BatchScores(for_server=[stored]), overrides)
+            return
+        async for batch in self.elsewhere.session_scores(stored):
+            yield await self._with_servers(batch, None)
+
+    async def _with_servers(self, batch: BatchScores, overrides: Overrides | None) -> BatchScores:
+        """With the scores of the sessions that only the server can evaluate."""
         for left in batch.for_server:
             for found in await asyncio.to_thread(left.decoded):
                 try:
@@ -406,18 +432,6 @@ def _is_before(one: AgentTrace, other: AgentTrace) -> bool:
         and one.started_ns < other.started_ns
         and one.id != other.id
     )
-
-
-def _digest(trace: AgentTrace, record: str) -> str:
-    """By what it is seen whether a rebuilt trace has changed: its record without its completeness
-    and its frequency.
-    """
-    if trace.completeness != "complete" or FREQUENCY in trace.attributes:
-        attributes = {
-            name: values for name, values in trace.attributes.items() if name != FREQUENCY
-        }
-        record = records.encode(replace(trace, completeness="complete", attributes=attributes))
-    return hashlib.blake2b(record.encode(), digest_size=16).hexdigest()
 
 
 def _drawn_as(before: Sequence[Evaluation], evaluations: Sequence[Evaluation]) -> list[Evaluation]:

@@ -2,16 +2,18 @@
 alone, and bounded.
 """
 
+from __future__ import annotations
+
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
+from spanscore import turns
 from spanscore.evaluation.rules import MAX_TEXT, STATUS
 from spanscore.model.span import STATUS_ERROR, STATUS_OK, Scalar, Span, Value
 from spanscore.model.step import Reading
 from spanscore.model.trace import AgentTrace
-from spanscore.turns import TurnSteps, Watch
 
 MAX_VALUES = 16
 """Values of one attribute that are kept of a turn; of more, the first ones by the spans' start."""
@@ -31,8 +33,8 @@ class SpanAttributes:
     those that are near no step at all. For the traces of one call of `rebuild`.
     """
 
-    def __init__(self, names: Collection[str], beside: Watch | None = None) -> None:
-        """`beside` is told of each trace too."""
+    def __init__(self, names: Collection[str], beside: turns.Watch | None = None) -> None:
+        """`beside` is called with each trace too."""
         self._names = tuple(sorted(set(names) - {STATUS}))
         self._with_status = STATUS in names
         self._beside = beside
@@ -40,7 +42,7 @@ class SpanAttributes:
         self._reading: Reading | None = None
         self._by_step: dict[str, _Values] = {}
 
-    def __call__(self, trace: AgentTrace, turn: TurnSteps, reading: Reading) -> None:
+    def __call__(self, trace: AgentTrace, turn: turns.TurnSteps, reading: Reading) -> None:
         """Note what the spans of a turn have."""
         if self._beside is not None:
             self._beside(trace, turn, reading)
@@ -114,7 +116,7 @@ def _nearest(span_id: str, steps: Collection[str], parents: dict[str, str]) -> s
     return ""
 
 
-def _above(span_id: str, turn: TurnSteps) -> Iterator[Span]:
+def _above(span_id: str, turn: turns.TurnSteps) -> Iterator[Span]:
     """The spans around a turn, from its target up."""
     span = turn.tree.span(span_id)
     for _ in range(_MAX_DEPTH):

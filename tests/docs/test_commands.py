@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import inspect
 import io
+import json
 import os
 import re
 import shlex
@@ -19,6 +20,7 @@ from urllib.parse import urlsplit
 import pytest
 from commands import ROOT, blocks, inline
 from google.protobuf import json_format
+from google.protobuf.field_mask_pb2 import FieldMask
 from obliging_model import ObligingModel
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from scripted_server import ScriptedServer
@@ -216,8 +218,12 @@ def check_grpcurl(command, *_):
         return
     service, _, method = words[-1].rpartition("/")
     [found] = [x for x in methods_of_all() if x.path == f"/{service}/{method}"]
-    message = found.request_class()
-    json_format.Parse(words[words.index("-d") + 1], message)
+    request = json.loads(words[words.index("-d") + 1])
+    for name, value in request.items():
+        match value:
+            case {"paths": [*paths]}:  # grpcurl takes a field mask as a message, not as a text
+                request[name] = FieldMask(paths=paths).ToJsonString()
+    json_format.ParseDict(request, found.request_class())
 
 
 def check_curl(command, *_):

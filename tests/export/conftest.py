@@ -144,14 +144,14 @@ class FakeOutbox:
     def undelivered(self):
         names = {name for name, _ in self.lost}
         return {
-            name: (len(notes), sum(x.asked for x in notes))
+            name: (len(notes), sum(x.to_resend for x in notes))
             for name in names
             if (notes := [x for (of, _), x in self.lost.items() if of == name])
         }
 
     def ask(self):
         """Have all that could not be delivered be sent again."""
-        self.lost = {key: replace(x, asked=True) for key, x in self.lost.items()}
+        self.lost = {key: replace(x, to_resend=True) for key, x in self.lost.items()}
 
     def to_send_again(self, exporter, limit):
         scores = dict(self.pairs)
@@ -163,7 +163,7 @@ class FakeOutbox:
                 scores[seq].revision < newest[scores[seq].subject_id, scores[seq].metric],
             )
             for (name, seq), note in sorted(self.lost.items())
-            if name == exporter and note.asked
+            if name == exporter and note.to_resend
         ][:limit]
 
     def settle(self, exporter, seqs, still):

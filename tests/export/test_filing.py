@@ -313,7 +313,7 @@ async def test_what_is_filed_again_takes_the_place_of_no_later_revision(make, cl
         Surroundings(clock, clock.sleep, lambda: 0.5, Meter()),
     )
     notes = [
-        Undelivered("phoenix", seq, ("scores",), "no_span", "", 0, asked=True) for seq in (1, 2)
+        Undelivered("phoenix", seq, ("scores",), "no_span", "", 0, to_resend=True) for seq in (1, 2)
     ]
     rows = [(notes[0], outbox.pairs[0][1], True), (notes[1], outbox.pairs[1][1], False)]
     assert (await one.file_again(rows), sink.filed) == ([], ["other"])
@@ -330,12 +330,13 @@ async def test_what_still_cannot_be_filed_is_noted_anew(make, clock, fakes):
         Surroundings(clock, clock.sleep, lambda: 0.5, Meter()),
     )
     notes = [
-        Undelivered("phoenix", seq, ("scores",), "fault", "", 0, asked=True) for seq in (1, 2, 3)
+        Undelivered("phoenix", seq, ("scores",), "fault", "", 0, to_resend=True)
+        for seq in (1, 2, 3)
     ]
     still = await one.file_again(
         [(note, x, False) for note, (_, x) in zip(notes, outbox.pairs, strict=True)]
     )
-    assert sorted((x.seq, x.reason, x.asked) for x in still) == [
+    assert sorted((x.seq, x.reason, x.to_resend) for x in still) == [
         (1, "no_span", False),
         (2, "refused", False),
     ]

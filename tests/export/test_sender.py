@@ -487,7 +487,7 @@ async def resent(up):
     up.outbox.ask()
     await up.sender.look()
     async with asyncio.timeout(20):
-        while any(x.asked for x in up.outbox.lost.values()):  # noqa: ASYNC110 - what is awaited is a fake's state
+        while any(x.to_resend for x in up.outbox.lost.values()):  # noqa: ASYNC110 - what is awaited is a fake's state
             await asyncio.sleep(0.001)
 
 
@@ -537,4 +537,4 @@ async def test_of_what_is_sent_again_the_score_that_the_backend_refuses_is_found
         await up.settle()
         await resent(up)
     assert sorted(exporter.names()) == ["m1", "m2", "m4", "m5"]
-    assert [(x.seq, x.asked) for x in up.outbox.lost.values()] == [(3, False)]
+    assert [(x.seq, x.to_resend) for x in up.outbox.lost.values()] == [(3, False)]

@@ -24,7 +24,7 @@ from spanscore.stats import Estimate
 from spanscore.stats.weighted import Crossed, weighted_difference
 from spanscore.store.sides import Compared, Shared, compared
 from spanscore.store.sums import Cell
-from spanscore.store.transactions import together
+from spanscore.store.transactions import in_threads
 
 _UNSCALED = "the scale of the values is not recorded, so the difference has no interval"
 
@@ -72,7 +72,7 @@ def compare(
         parts = [next((x for x in side.parts if _part_key(x) == key), None) for side in sides]
         return lambda own: list(_compared(own, sides, (parts[0], parts[1]), known, level))
 
-    return [x for found in together(connection, [work(key) for key in keys]) for x in found]
+    return [x for found in in_threads(connection, [work(key) for key in keys]) for x in found]
 
 
 def _compared(

@@ -141,15 +141,15 @@ def corrected(
 
     `judges` are the procedures whose verdicts the cell adds up.
     """
-    asked = sorted({_judge(x) for x in judges}, key=repr)
-    of_metric = [x for x in calibrations if x.judge[0] in {judge[0] for judge in asked}]
+    used = sorted({_judge(x) for x in judges}, key=repr)
+    of_metric = [x for x in calibrations if x.judge[0] in {judge[0] for judge in used}]
     if not of_metric or not cell.verdicts.units:
         return None
-    if len(asked) > 1:
-        return Corrected(None, _several(asked))
-    found = next((x for x in of_metric if x.judge == asked[0]), None)
+    if len(used) > 1:
+        return Corrected(None, _several(used))
+    found = next((x for x in of_metric if x.judge == used[0]), None)
     if found is None:
-        return Corrected(None, _other(asked[0], of_metric))
+        return Corrected(None, _other(used[0], of_metric))
     if cell.verdicts.clusters < 2:
         return Corrected(None, f"not corrected: {ONE_SESSION}", found)
     return _estimated(

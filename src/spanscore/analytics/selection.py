@@ -198,9 +198,11 @@ def groups_of(context: Context, fields: Sequence[str]) -> Iterator[tuple[str | N
 
 def _parts(procedures: Sequence[Procedure], group_by: Sequence[str]) -> Iterator[Part]:
     found: dict[tuple[Any, ...], list[Procedure]] = {}
-    for x in procedures:
-        named = tuple(getattr(x, name) for name in group_by)
-        found.setdefault((x.metric, x.scope, x.source or OURS, *named), []).append(x)
+    for procedure in procedures:
+        named = tuple(getattr(procedure, name) for name in group_by)
+        found.setdefault(
+            (procedure.metric, procedure.scope, procedure.source or OURS, *named), []
+        ).append(procedure)
     for key, those in sorted(found.items(), key=repr):
         metric, scope, source = key[:3]
         yield Part(metric, scope, source, dict(zip(group_by, key[3:], strict=True)), those)

@@ -15,7 +15,7 @@ from spanscore.analytics.selection import Part, Selected, Selection, groups_of, 
 from spanscore.calibration import Calibration
 from spanscore.store import calibrations, selecting, sums
 from spanscore.store.sums import Cell
-from spanscore.store.transactions import together
+from spanscore.store.transactions import in_threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def summarize(
         select(connection, selection, group_by),
         calibrations_of(connection, selection.tenant),
     )
-    found = together(
+    found = in_threads(
         connection, [_work(selected, part, known, (), level) for part in selected.parts]
     )
     return [summary for of_part in found for _, summary in of_part]
@@ -114,7 +114,7 @@ def trend(
     edges = _edges(connection, selected, unit, time_zone)
     found: dict[str, list[tuple[int, Summary]]] = defaultdict(list)
     tasks = [_work(selected, part, known, edges, level) for part in selected.parts] if edges else []
-    for of_part in together(connection, tasks):
+    for of_part in in_threads(connection, tasks):
         for bucket, summary in of_part:
             key = repr(
                 (summary.metric, summary.scope, summary.source, tuple(summary.groups.items()))

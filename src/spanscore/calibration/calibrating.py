@@ -1,4 +1,4 @@
-"""What labels tell about a judge: the measures with their intervals, and the calibration that is
+"""What labels show about a judge: the measures with their intervals, and the calibration that is
 kept of them.
 """
 
@@ -108,7 +108,7 @@ def calibration(matched: Matched, made_at_ns: int) -> Calibration:
 
 
 def measures(matched: Matched, level: float) -> list[Measure]:
-    """Everything that the labels tell about the judge, and the pass rates with them, in the order
+    """Everything that the labels show about the judge, and the pass rates with them, in the order
     to print it.
     """
     labels, scores = [x.passes for x in matched.pairs], [x.verdict.value for x in matched.pairs]

@@ -115,7 +115,7 @@ class SendingQueue(Options):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_what_is_told_elsewhere(cls, given: Any) -> Any:
+    def _without_foreign_fields(cls, given: Any) -> Any:
         """Take the collector's settings as far as they ask for what is so anyway."""
         if not isinstance(given, Mapping):
             return given

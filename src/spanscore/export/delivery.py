@@ -72,7 +72,7 @@ class Delivery:
         `patient`, a fault of the backend's own ends it.
         """
         if self._is_left_out(signal):
-            return self._gone(signal, "unsupported", "the backend does not know this signal")
+            return self._lost(signal, "unsupported", "the backend does not know this signal")
         backoff = Backoff.begin(self._retry, self._around.clock_ns())
         while True:
             try:
@@ -114,11 +114,11 @@ class Delivery:
                 "%s: not supported there (%s); left out from now on", self._about(signal), error
             )
         self._unsupported_since_ns[signal] = self._around.clock_ns()
-        return self._gone(signal, "unsupported", str(error))
+        return self._lost(signal, "unsupported", str(error))
 
     def _dropped(self, signal: Signal, error: Exception, reason: str) -> Loss:
         self._complaints.complain(self._about(signal, "dropped"), str(error))
-        return self._gone(signal, reason, str(error))
+        return self._lost(signal, reason, str(error))
 
     def _taken(self, signal: Signal, not_taken: str | None) -> None:
         self._unsupported_since_ns.pop(signal, None)
@@ -132,7 +132,7 @@ class Delivery:
     def _about(self, *what: str) -> str:
         return ": ".join((self.name, *what))
 
-    def _gone(self, signal: Signal, reason: str, error: str) -> Loss:
+    def _lost(self, signal: Signal, reason: str, error: str) -> Loss:
         self._around.meter.add(
             declared.EXPORTER_DROPPED_REQUESTS, exporter=self.name, signal=signal, reason=reason
         )

@@ -22,14 +22,16 @@ def without_spans(config: Config) -> dict[str, str]:
     from here, mostly through the collector that an exporter sends to, so it is taken to be behind
     all of them.
     """
-    asked = {name: x for name, x in config.otlp_exporters.items() if isinstance(x, NetworkConfig)}
-    places = {name: _place_of(x) for name, x in asked.items()}
+    network = {name: x for name, x in config.otlp_exporters.items() if isinstance(x, NetworkConfig)}
+    places = {name: _place_of(x) for name, x in network.items()}
     found: dict[str, str] = {}
     for tool, sink in config.sinks.items():
         same = [name for name, place in places.items() if place == _place(sink.endpoint)]
-        found |= dict.fromkeys(same or asked, tool)
-    left_out = {name: tool for name, tool in found.items() if asked[name].evaluation_spans is None}
-    return left_out | {name: "" for name, x in asked.items() if x.evaluation_spans is False}
+        found |= dict.fromkeys(same or network, tool)
+    left_out = {
+        name: tool for name, tool in found.items() if network[name].evaluation_spans is None
+    }
+    return left_out | {name: "" for name, x in network.items() if x.evaluation_spans is False}
 
 
 def _place_of(exporter: NetworkConfig) -> _Place | None:

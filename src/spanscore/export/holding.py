@@ -158,13 +158,13 @@ class Holding:
         """Learn what lies above what, from all spans of a request; gives what is held no more,
         since an agent does.
         """
-        for x in candidates:
-            trace = self._ancestry.setdefault(x.trace, _Ancestry())
-            self._ancestry.move_to_end(x.trace)
-            self._ancestry_spans += x.span_id not in trace.parents
-            trace.parents[x.span_id] = x.parent_id
-            if x.is_agent:
-                trace.agents.add(x.span_id)
+        for candidate in candidates:
+            trace = self._ancestry.setdefault(candidate.trace, _Ancestry())
+            self._ancestry.move_to_end(candidate.trace)
+            self._ancestry_spans += candidate.span_id not in trace.parents
+            trace.parents[candidate.span_id] = candidate.parent_id
+            if candidate.is_agent:
+                trace.agents.add(candidate.span_id)
         inner = [
             (x.trace, span_id)
             for x in candidates

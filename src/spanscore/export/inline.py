@@ -122,8 +122,8 @@ class Passing:
             return
         self._book.hold(kept.row)
         left = partial(self._book.rest_left, kept.row, held)
-        apart = held | before.left
-        rest = _without(kept.message, apart) if apart else kept.body
+        left_out = held | before.left
+        rest = _without(kept.message, left_out) if left_out else kept.body
         if isinstance(rest, bytes) or rest.resource_spans:
             self._send(kept.signal, rest, kept.headers, left)
         else:
@@ -143,15 +143,15 @@ class Passing:
         for inner in self._holding.note(known):
             self._release_one(inner)
         behind: set[bytes] = set()
-        for x in sorted(known, key=lambda one: not one.is_agent):
-            if x.name in before.left:
-                self._holding.remember(x)
-            elif not before.rest_left and self._holding.must_wait(x):
-                behind.add(x.name)
-                self._hold_one(x, kept)
+        for candidate in sorted(known, key=lambda one: not one.is_agent):
+            if candidate.name in before.left:
+                self._holding.remember(candidate)
+            elif not before.rest_left and self._holding.must_wait(candidate):
+                behind.add(candidate.name)
+                self._hold_one(candidate, kept)
         if before.rest_left:
-            for x in self._candidates(one for one in found if one.name in before.held):
-                self._hold_one(x, kept)
+            for candidate in self._candidates(one for one in found if one.name in before.held):
+                self._hold_one(candidate, kept)
         return behind
 
     def _hold_one(self, candidate: Candidate, kept: Received) -> None:
@@ -276,13 +276,13 @@ def _name(span: Any) -> bytes:
     return bytes(span.trace_id + span.span_id)
 
 
-def _without(request: Any, apart: Collection[bytes]) -> ExportTraceServiceRequest:
+def _without(request: Any, left_out: Collection[bytes]) -> ExportTraceServiceRequest:
     """A copy of the request without these spans; groups that become empty are left out."""
     rest = ExportTraceServiceRequest()
     rest.CopyFrom(request)
     for group in rest.resource_spans:
         for scoped in group.scope_spans:
-            kept = [span for span in scoped.spans if _name(span) not in apart]
+            kept = [span for span in scoped.spans if _name(span) not in left_out]
             if len(kept) < len(scoped.spans):
                 copies = (
                     ExportTraceServiceRequest()

@@ -89,8 +89,8 @@ class JsonFileExporter:
             return
         line = json.encode(request).encode() + b"\n"
         if not _is_at(self._path, self._file):
-            gone, self._file = self._file, self._open()
-            os.close(gone)
+            old, self._file = self._file, self._open()
+            os.close(old)
         size_bytes = os.fstat(self._file).st_size
         try:
             _write_all(self._file, line)

@@ -33,7 +33,7 @@ class Resending:
         self._outbox = outbox
         self._patience = patience
         self._ways = ways
-        self._asked = {name: asyncio.Event() for name in ways}
+        self._requested = {name: asyncio.Event() for name in ways}
         self.counts: dict[str, int] = {}
         """How many scores each exporter could not deliver, those that are configured no more among
         them.
@@ -43,9 +43,9 @@ class Resending:
         """Count what is undelivered, and begin to send again what is asked for."""
         found = await self._patience.get(partial(asyncio.to_thread, self._outbox.undelivered))
         self.counts = {name: count for name, (count, _) in found.items()}
-        for name, (_, asked) in found.items():
-            if asked and name in self._asked:
-                self._asked[name].set()
+        for name, (_, is_requested) in found.items():
+            if is_requested and name in self._requested:
+                self._requested[name].set()
 
     @property
     def notice(self) -> str | None:
@@ -65,8 +65,8 @@ class Resending:
 
     async def _run(self, name: str, again: Again) -> None:
         while True:
-            await self._asked[name].wait()
-            self._asked[name].clear()
+            await self._requested[name].wait()
+            self._requested[name].clear()
             sent, still = 0, 0
             while rows := await self._patience.get(
                 partial(asyncio.to_thread, self._outbox.to_send_again, name, _BATCH)

@@ -170,12 +170,12 @@ def _tallied(evaluation: Evaluation, tally: Tally) -> bytes:
         parts.append(wire.attributes(Span, wording.trial(evaluation)))
     if tally.label is not None:
         parts.append(_VERDICT(tally.label))
-    for x in tally.results:
-        as_score, as_label = _of_metric(x.metric)
-        if x.value is not None:
-            parts.append(as_score(wording.rounded(x.value, x.threshold)))
-        if x.label is not None:
-            parts.append(as_label(x.label))
+    for result in tally.results:
+        as_score, as_label = _of_metric(result.metric)
+        if result.value is not None:
+            parts.append(as_score(wording.rounded(result.value, result.threshold)))
+        if result.label is not None:
+            parts.append(as_label(result.label))
     parts += (
         _OUTPUT("\n".join([summary, *wording.tally_lines(tally)])),
         _EVALUATED_AT(_iso(evaluation.evaluated_at_ns)),

@@ -78,7 +78,7 @@ def stand_in_span_id(trace_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What tells whether a score is of a turn: its OTel traces, spans and responses, and its owner.
+    """What shows whether a score is of a turn: its OTel traces, spans and responses, and its owner.
 
     `responses` has a line for each model call whose answer has an id: the id of its span, a blank,
     the response id.

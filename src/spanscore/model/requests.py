@@ -17,9 +17,9 @@ def requested_in(models: Sequence[ModelCall], calls: Sequence[ToolCall]) -> list
     by_id = {x.call_id: place for place, x in requests if x.call_id}
     made = {x.call_id for x in calls if x.call_id}
     by_content: defaultdict[tuple[str, str], deque[int]] = defaultdict(deque)
-    for place, x in requests:
-        if x.call_id not in made:
-            by_content[x.name, dumps(x.arguments)].append(place)
+    for place, request in requests:
+        if request.call_id not in made:
+            by_content[request.name, dumps(request.arguments)].append(place)
     found: list[int | None] = []
     for call in calls:
         answer = by_id.get(call.call_id) if call.call_id else None

@@ -66,7 +66,7 @@ class Span:
 
     Ids are lower-case hex, `parent_span_id` is "" for none; times are Unix time in nanoseconds.
 
-    `recorded` is False where no such span was received: it stands for what log records tell, its
+    `recorded` is False where no such span was received: it stands for what log records contain, its
     ids derive from theirs, and its links name the spans that those were written under.
     """
 

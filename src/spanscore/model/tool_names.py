@@ -88,6 +88,13 @@ _OUTWARD_WORDS = "in out off"
 _OUTWARD = frozenset(_OUTWARD_WORDS.split())
 _WAITING_WORDS = "await check monitor ping poll progress sleep state status wait"
 _WAITING = frozenset(_WAITING_WORDS.split())
+_VARYING_WORDS = (
+    "card cards clock coin date dice die flip joke now price quote sample sensor shuffle spin"
+    " temperature time today toss"
+)
+_VARYING = frozenset(_VARYING_WORDS.split())
+"""What may be another each time that it is asked for."""
+
 _STEPPING_WORDS = (
     "back click down drag forward go hover key left move navigate next page press random right roll"
     " scroll sleep step swipe tab tap think tick turn type up"
@@ -187,18 +194,29 @@ def destroys(name: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def is_asked_again(name: str) -> bool:
+def is_polled(name: str) -> bool:
     """Whether a tool is one that is called again with the same arguments for good reason: it waits,
     polls or steps.
 
     >>> (
-    ...     is_asked_again("get_job_status"),
-    ...     is_asked_again("scroll_down"),
-    ...     is_asked_again("get_weather"),
+    ...     is_polled("get_job_status"),
+    ...     is_polled("scroll_down"),
+    ...     is_polled("get_weather"),
     ... )
     (True, True, False)
     """
     return not (_WAITING | _STEPPING).isdisjoint(name_words(name))
+
+
+@lru_cache(maxsize=1024)
+def varies(name: str) -> bool:
+    """Whether a tool, by its name, may return something else each time: it draws at random, or
+    reads a clock, a sensor or a price.
+
+    >>> varies("flip_coin"), varies("read_sensor"), varies("get_weather")
+    (True, True, False)
+    """
+    return not _VARYING.isdisjoint(name_words(name))
 
 
 @lru_cache(maxsize=1024)

@@ -13,7 +13,7 @@ class Undelivered:
 
     `forms` are what did not arrive: `traces` (the span), `logs` (the event), or `scores` (a tool's
     own API). `reason` is one of few words, `error` what the backend answered. `since_ns` is Unix
-    ns. `asked`: it is to be sent again.
+    ns. `to_resend`: it is to be sent again.
     """
 
     exporter: str
@@ -22,4 +22,4 @@ class Undelivered:
     reason: str
     error: str
     since_ns: int
-    asked: bool = False
+    to_resend: bool = False

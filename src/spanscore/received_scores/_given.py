@@ -66,7 +66,7 @@ class Place:
 class Given:
     """A score as it was recorded.
 
-    `passed` is what is recorded beside the label; `seed` tells it from all others.
+    `passed` is what is recorded beside the label; `seed` is unique to it.
     """
 
     name: str

@@ -12,7 +12,7 @@ from spanscore.suites.suite import Expectation
 
 
 class UnalignedError(Exception):
-    """It cannot be told which turn is which, or one is missing; the message says so."""
+    """It is not known which turn is which, or one is missing; the message says so."""
 
 
 def interactions(recording: Recording) -> list[Interaction]:

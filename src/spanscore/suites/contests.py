@@ -177,8 +177,8 @@ def _places(contests: Iterable[Contest], counted: Iterable[_Points]) -> list[Pla
         for agent in contest.agents:
             results[agent] += [] if contest.error else [contest.points_of(agent)]
     points: defaultdict[str, list[_Points]] = defaultdict(list)
-    for x in counted:
-        points[x.agent].append(x)
+    for result in counted:
+        points[result.agent].append(result)
     totals = {agent: sum(x.points for x in points[agent]) for agent in results}
     return [
         Place(

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from spanscore.config import explain
+from spanscore.config_errors import explain
 from spanscore.errors import InputError
 from spanscore.suites.suite import Suite
 

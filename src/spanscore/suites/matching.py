@@ -106,8 +106,8 @@ def match(
     for (case_id, run, _), those in claimed.items():
         case = index.cases[case_id]
         found[case_id] += [Recording(case, x, run) for x in _conversations(case, those)]
-    for (_, run), together in _together(left).items():
-        for case, some in _by_input(index.by_input, together):
+    for (_, run), of_group in _grouped(left).items():
+        for case, some in _by_input(index.by_input, of_group):
             found[case.id].append(Recording(case, tuple(some), run))
     sizes = Counter(x.session_key for x in traces)
     for case_id, recordings in found.items():
@@ -178,14 +178,14 @@ def _claimed(
     """
     claimed: defaultdict[tuple[str, str | None, str | None], list[AgentTrace]] = defaultdict(list)
     left: list[AgentTrace] = []
-    for (session, run), together in _together(traces).items():
+    for (session, run), of_group in _grouped(traces).items():
         ids = (
-            {x.trial.case for x in together if x.trial and x.trial.case}
+            {x.trial.case for x in of_group if x.trial and x.trial.case}
             if session is not None
             else set()
         )
         only = next(iter(ids)) if len(ids) == 1 else None
-        for trace in together:
+        for trace in of_group:
             case = _claiming(index, trace, only, attributes_of)
             if case is not None:
                 claimed[case.id, run, session].append(trace)
@@ -206,7 +206,7 @@ def normalised(text: str | None) -> str | None:
     )
 
 
-def _together(
+def _grouped(
     traces: Iterable[AgentTrace],
 ) -> dict[tuple[str | None, str | None], list[AgentTrace]]:
     """The traces of each session and run, oldest first; those of no session together."""
@@ -285,11 +285,12 @@ def _by_input(
     """The conversations in a sequence of turns, by what the user says in them; what is of no case
     is passed over.
     """
-    said = [normalised(x.user_input) for x in traces]
+    user_inputs = [normalised(x.user_input) for x in traces]
     at = 0
     while at < len(traces):
         lengths = [
-            (case, _matching(wanted, said, at)) for case, wanted in inputs.get(said[at] or "", ())
+            (case, _matching(wanted, user_inputs, at))
+            for case, wanted in inputs.get(user_inputs[at] or "", ())
         ]
         longest = max((length for _, length in lengths), default=0)
         if longest:

@@ -53,7 +53,7 @@ class Conversation:
 class Trial:
     """A recording, scored.
 
-    `status` is error where it cannot be told whether it passed; `score` is 0..100 or None.
+    `status` is error where it is not known whether it passed; `score` is 0..100 or None.
 
     `origin` names the test in the words of OpenTelemetry, as its evaluations do.
     """
@@ -149,7 +149,7 @@ class Trying:
     async def _interaction(
         self, interaction: Interaction
     ) -> tuple[Measured | None, Assessed, Skip | Failure | None]:
-        """Who judged it, what came of it, and why that cannot be told."""
+        """Who judged it, what came of it, and why that is not known."""
         agentic = self._suite.agentic
         lacking = agentic.unmeasurable_interaction(interaction)
         if lacking is not None:

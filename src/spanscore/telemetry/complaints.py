@@ -1,4 +1,4 @@
-"""Faults that last are told when they begin and once a minute, not at every attempt."""
+"""Faults that last are logged when they begin and once a minute, not at every attempt."""
 
 import logging
 from collections.abc import Callable
@@ -17,7 +17,7 @@ class Complaints:
         """`clock_ns` gives Unix nanoseconds."""
         self._clock_ns = clock_ns
         # by subject: when it was last said, and how often not since
-        self._said: dict[str, tuple[int, int]] = {}
+        self._last: dict[str, tuple[int, int]] = {}
 
     def complain(self, about: str, what: str, *, level: int = logging.WARNING) -> None:
         """Log `what`, unless there was a line about the same less than a minute ago.
@@ -27,17 +27,17 @@ class Complaints:
         now_ns = self._clock_ns()
         # so that lines about something else do not use up what may be said of this
         fault = {"fault": about}
-        if about not in self._said:
+        if about not in self._last:
             _log.log(level, "%s: %s", about, what, extra=fault)
         else:
-            said_ns, unsaid = self._said[about]
-            if 0 <= now_ns - said_ns < _COMPLAIN_EVERY_NS:
-                self._said[about] = said_ns, unsaid + 1
+            logged_ns, unlogged = self._last[about]
+            if 0 <= now_ns - logged_ns < _COMPLAIN_EVERY_NS:
+                self._last[about] = logged_ns, unlogged + 1
                 return
             line = "%s: %s (%d times since the last line about it)"
-            _log.log(level, line, about, what, unsaid + 1, extra=fault)
-        self._said[about] = now_ns, 0
+            _log.log(level, line, about, what, unlogged + 1, extra=fault)
+        self._last[about] = now_ns, 0
 
     def is_over(self, about: str) -> bool:
         """Forget what was wrong; whether anything was."""
-        return self._said.pop(about, None) is not None
+        return self._last.pop(about, None) is not None

@@ -22,7 +22,7 @@ _FIELDS = ("trace_id", "span_id", "session_id", "tenant")
 
 _MAX_FIELD_CHARS = 128
 _MAX_FAULTS = 1000
-_TOLD = (SpanscoreError, OSError, sqlite3.Error)
+_EXPLAINED = (SpanscoreError, OSError, sqlite3.Error)
 """Errors whose text is of spanscore's or the system's making.
 
 Any other's may quote what a trace holds.
@@ -82,7 +82,7 @@ class _Formatter(logging.Formatter):
         """
         return stack(ei[1]) if ei[1] is not None else ""
 
-    def said(self, record: logging.LogRecord) -> str:
+    def message(self, record: logging.LogRecord) -> str:
         """The message, with how many like it were left out before it."""
         unsaid = getattr(record, "unsaid", 0)
         return (
@@ -109,7 +109,7 @@ class Console(_Formatter):
             at,
             record.levelname,
             record.name,
-            self.said(record),
+            self.message(record),
             *([dumps(fields)] if fields else []),
         ]
         line = "\t".join(parts)
@@ -129,7 +129,7 @@ class Json(_Formatter):
             "level": record.levelname.lower().replace("warning", "warn"),
             "ts": f"{self.formatTime(record, '%Y-%m-%dT%H:%M:%S')}.{int(record.msecs):03d}Z",
             "logger": record.name,
-            "msg": self.said(record),
+            "msg": self.message(record),
             **self.fields(record),
             "resource": self._resource,
         }
@@ -150,7 +150,7 @@ def stack(error: BaseException, causes: int = 5) -> str:
         if kind.__module__ == "builtins"
         else f"{kind.__module__}.{kind.__qualname__}"
     )
-    shown = f": {error}" if isinstance(error, _TOLD) else ""
+    shown = f": {error}" if isinstance(error, _EXPLAINED) else ""
     return f"{before}{''.join(traceback.format_tb(error.__traceback__))}{name}{shown}"
 
 

@@ -14,7 +14,7 @@ from spanscore.metrics import Judged, available
 from spanscore.model.json import dumps
 from spanscore.model.score import JudgeUsage
 
-Said: TypeAlias = bool | float | str | tuple[Any, str] | Mapping[str, Any] | BaseException
+ScriptedAnswer: TypeAlias = bool | float | str | tuple[Any, str] | Mapping[str, Any] | BaseException
 """What a judge says: a score, a score with its reason, fields of the answer by name, or an error
 that it raises.
 """
@@ -36,7 +36,10 @@ class ScriptedJudge:
     """
 
     def __init__(
-        self, answers: Mapping[str, Said | list[Said]] | None = None, *, default: Said = 1.0
+        self,
+        answers: Mapping[str, ScriptedAnswer | list[ScriptedAnswer]] | None = None,
+        *,
+        default: ScriptedAnswer = 1.0,
     ) -> None:
         self.prompts: list[Prompt] = []
         self._answers = {
@@ -74,14 +77,14 @@ class ScriptedJudge:
             ) from None
         return Answer(value, models[0] if models else "scripted", JudgeUsage(calls=1))
 
-    def _about_all(self, prompt: Prompt) -> Said:
+    def _about_all(self, prompt: Prompt) -> ScriptedAnswer:
         """What is said where one question is asked alone, whose metric its words tell."""
         for name in self._answers:
-            if name in available() and _asks(available()[name], prompt):
+            if name in available() and _has_question(available()[name], prompt):
                 return self._next(name)
         return self._default
 
-    def _about(self, key: str) -> Said:
+    def _about(self, key: str) -> ScriptedAnswer:
         """What is said to the question of that key, where several share a call."""
         name = next(
             (x for x in self._answers if key in {x, f"criterion_{x.replace('.', '__')}"}), None
@@ -91,7 +94,7 @@ class ScriptedJudge:
             raise answer
         return answer
 
-    def _next(self, name: str) -> Said:
+    def _next(self, name: str) -> ScriptedAnswer:
         answers = self._answers[name]
         return answers.pop(0) if len(answers) > 1 else answers[0]
 
@@ -201,7 +204,7 @@ class _Form:
         return schema
 
 
-def _asks(metric: type[Any], prompt: Prompt) -> bool:
+def _has_question(metric: type[Any], prompt: Prompt) -> bool:
     """Whether `prompt` asks the question that the metric is named after, or its only one."""
     if not issubclass(metric, Judged):
         return False

@@ -22,7 +22,7 @@ from spanscore.metrics import SIGNAL_WEIGHTS, Metric, SessionMetric, Signals, av
 from spanscore.metrics.own import metric_of
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session
-from spanscore.testing.judges import Said, ScriptedJudge
+from spanscore.testing.judges import ScriptedAnswer, ScriptedJudge
 
 Measurable: TypeAlias = str | type[Metric] | Metric | Callable[..., Any]
 """A metric by its name, its class, the class with options, or the function that `@spanscore.metric`
@@ -34,7 +34,7 @@ def measure(
     metric: Measurable,
     subject: AgentTrace | Session,
     *,
-    judge: Judge | Said | None = None,
+    judge: Judge | ScriptedAnswer | None = None,
     earlier: Sequence[AgentTrace] = (),
     embedder: Embedder | None = None,
     **options: Any,
@@ -101,7 +101,7 @@ async def measured(
     return evaluation
 
 
-def judge_of(judge: Judge | Said | None) -> Judge | None:
+def judge_of(judge: Judge | ScriptedAnswer | None) -> Judge | None:
     """A judge, or one that says what is given."""
     if judge is None or hasattr(judge, "ask"):
         return cast("Judge | None", judge)

@@ -14,7 +14,7 @@ from spanscore.metrics.own import CriterionMetric, SessionCriterionMetric
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation, Failure, Skip
 from spanscore.model.trace import AgentTrace, Session
-from spanscore.testing.judges import Said, ScriptedJudge
+from spanscore.testing.judges import ScriptedAnswer, ScriptedJudge
 from spanscore.testing.measuring import Measurable, instance_of, judge_of, measured
 from spanscore.testing.traces import sample_sessions, sample_traces
 
@@ -22,7 +22,7 @@ _UNKNOWN = "no_metric_has_such_an_option"
 
 
 def check_metric(
-    metric: Measurable, *subjects: AgentTrace | Session, judge: Judge | Said | None = None
+    metric: Measurable, *subjects: AgentTrace | Session, judge: Judge | ScriptedAnswer | None = None
 ) -> dict[str, Evaluation]:
     """Hold a metric to what holds for all: on sample turns or sessions, and on `subjects`, which
     are the author's.
@@ -112,7 +112,7 @@ def _of_questions(metric: Metric) -> Iterator[str]:
 
 
 async def _of_subject(
-    metric: Metric, subject: AgentTrace | Session, judge: Judge | Said | None
+    metric: Metric, subject: AgentTrace | Session, judge: Judge | ScriptedAnswer | None
 ) -> tuple[list[str], Evaluation]:
     """What is wrong with how a subject is measured, and the last evaluation of it."""
     before = _text(subject)
@@ -142,7 +142,7 @@ async def _of_subject(
     return list(dict.fromkeys(problems)), evaluation
 
 
-def _answers(metric: Metric) -> list[Said]:
+def _answers(metric: Metric) -> list[ScriptedAnswer]:
     """What judges are to say of a metric: its worst, a middling and its best."""
     if isinstance(metric, CriterionMetric | SessionCriterionMetric) and metric.criterion.is_yes_no:
         return [False, True]
