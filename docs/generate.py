@@ -23,13 +23,11 @@ _INTRODUCTION = """\
 
 <!-- written by `make docs` from the code: change the code, not this page -->
 
-One YAML file, given with `spanscore serve -c FILE`. `${env:NAME}` and `${env:NAME:-default}` are \
-replaced by
-environment variables, as in the collector; `$$` is one dollar sign. Durations are written as \
-`200ms`, `10s`, `5m`,
-`24h`, sizes as `64KiB`, `4MiB`, `1GiB`. An unknown key is refused, with the nearest right one. \
-`spanscore config check
-FILE` says what is wrong; `spanscore config schema` prints the JSON schema, for editors.
+One YAML file, given with `spanscore serve -c FILE`. Environment variables replace `${env:NAME}` and
+`${env:NAME:-default}`, as in the collector; `$$` is one dollar sign. Durations are written as
+`200ms`, `10s`, `5m`, `24h`, sizes as `64KiB`, `4MiB`, `1GiB`. An unknown key is refused, with the
+name of the nearest right one. `spanscore config check FILE` prints what is wrong; `spanscore config
+schema` prints the JSON schema, for editors.
 
 `SPANSCORE_JUDGE_MODEL` in the environment is `judge.model` where the file does not set it.
 """
