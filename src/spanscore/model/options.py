@@ -15,6 +15,8 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from spanscore.syntax import syntax_tree
+
 _WRAPPED = re.compile(r"(?<!\n)\n(?![\n\s*-])")
 
 
@@ -81,7 +83,7 @@ def _unwrapped(text: str) -> str:
 
 def _own_texts(kind: type[BaseModel]) -> dict[str, str]:
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
+        tree = syntax_tree(textwrap.dedent(inspect.getsource(kind)))
     except (OSError, TypeError, SyntaxError):
         return {}
     [definition] = tree.body

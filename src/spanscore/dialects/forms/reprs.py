@@ -8,6 +8,7 @@ from typing import Any
 
 from spanscore.dialects.forms.structure import MAX_DEPTH, literal, opened
 from spanscore.model.json import Json
+from spanscore.syntax import syntax_tree
 
 _MAX_CHARS = 64 * 1024
 REPR_CONTAINERS = ("{", "[", "(")
@@ -44,7 +45,7 @@ def opened_repr(text: object) -> Any:
     if not isinstance(text, str) or len(text) > _MAX_CHARS:
         return None
     try:
-        return _value(ast.parse(_TOKEN.sub(_plain, text.strip()), mode="eval").body, 0)
+        return _value(syntax_tree(_TOKEN.sub(_plain, text.strip()), mode="eval").body, 0)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
 

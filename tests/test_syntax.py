@@ -1,0 +1,57 @@
+"""Threads that parse at the same time."""
+
+import ast
+import gc
+import multiprocessing
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from spanscore import syntax
+from spanscore.syntax import syntax_tree
+
+
+@pytest.fixture
+def collections_of_garbage_let_threads_run() -> Iterator[None]:
+    """As the finalizer of any object may."""
+    thresholds = gc.get_threshold()
+
+    def let_others_run(*_: Any) -> None:
+        time.sleep(0)
+
+    gc.callbacks.append(let_others_run)
+    gc.set_threshold(20)
+    yield
+    gc.set_threshold(*thresholds)
+    gc.callbacks.remove(let_others_run)
+
+
+@pytest.mark.usefixtures("collections_of_garbage_let_threads_run")
+def test_threads_that_parse_at_once_all_get_their_trees() -> None:
+    source = "[" + ", ".join(f"({number}, [{number}])" for number in range(300)) + "]"
+    with ThreadPoolExecutor(4) as threads:
+        trees = list(threads.map(syntax_tree, [source] * 40))
+    assert {ast.unparse(tree) for tree in trees} == {source}
+
+
+def test_a_process_that_is_forked_while_a_thread_parses_can_parse() -> None:
+    parsing, forked = threading.Event(), threading.Event()
+
+    def parse_while_forking() -> None:
+        with syntax._parsing:
+            parsing.set()
+            forked.wait(0.2)
+
+    fork = multiprocessing.get_context("fork")
+    child = fork.Process(target=syntax_tree, args=("1",), daemon=True)
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(parse_while_forking)
+        parsing.wait()
+        child.start()
+        forked.set()
+    child.join(30)
+    assert child.exitcode == 0
