@@ -114,7 +114,7 @@ def test_headers_of_requests_are_only_there_with_metadata():
     text = "extensions: {headers_setter: {headers: [{key: a, from_context: b}]}}\n"
     with pytest.raises(ConfigError, match="set include_metadata: true"):
         parse(text)
-    assert parse(text + "receive: {grpc: {include_metadata: true}}").headers_kept == {"b"}
+    assert parse(text + "receive: {grpc: {include_metadata: true}}").needed_headers == {"b"}
 
 
 SETTER = "extensions: {headers_setter: {headers: [{key: X-Scope-OrgID, from_context: %s}]}}\n"
@@ -130,7 +130,7 @@ def test_the_tenants_header_is_the_tenant_that_was_found_and_needs_no_metadata(
     settings = parse(SETTER % from_context + f"tenancy: {tenancy}")
     setter = settings.authenticators["headers_setter"]
     assert setter({}, ((":tenant", "acme"),)) == {"x-scope-orgid": "acme"}
-    assert (settings.exports_tenants, settings.headers_kept) == (True, frozenset())
+    assert (settings.exports_tenants, settings.needed_headers) == (True, frozenset())
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_another_header_is_what_the_sender_sent(tenancy, from_context):
     )
     setter = settings.authenticators["headers_setter"]
     assert setter({}, ((":tenant", "acme"), (from_context, "sent"))) == {"x-scope-orgid": "sent"}
-    assert (settings.exports_tenants, settings.headers_kept) == (False, {from_context})
+    assert (settings.exports_tenants, settings.needed_headers) == (False, {from_context})
 
 
 @pytest.mark.parametrize(

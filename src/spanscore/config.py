@@ -177,7 +177,7 @@ class Settings(Options):
         return count if count > 1 else 0
 
     @property
-    def headers_kept(self) -> frozenset[str]:
+    def needed_headers(self) -> frozenset[str]:
         """The headers of received requests that exporters need, in lower case."""
         return frozenset(name for x in self._setters for name in x.wanted)
 

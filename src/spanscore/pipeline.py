@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore import dialects, discovery
 from spanscore.assemble import keys
-from spanscore.assemble.backlog import Backlog, Kept
+from spanscore.assemble.backlog import Backlog, Journaled
 from spanscore.assemble.requests import MAX_DECODED_BYTES
 from spanscore.assemble.units import Units
 from spanscore.config import Settings
@@ -136,7 +136,7 @@ class Pipeline:
             self.meter,
             tokens=self.authenticators,
             tenancy=settings.tenancy,
-            headers=settings.headers_kept,
+            headers=settings.needed_headers,
             resource=who,
             scraped=telemetry.metrics.scraped,
             precedence=precedence,
@@ -338,25 +338,25 @@ class Pipeline:
         if are_needed and not self._are_dialects_loaded:
             await asyncio.to_thread(dialects.all_dialects)  # others are served meanwhile
             self._are_dialects_loaded = True
-        kept = await self._backlog.add(signal, body, request, headers)
+        journaled = await self._backlog.add(signal, body, request, headers)
         if self._passing is not None:
-            self._passing.pass_on(kept)
-        self._take_scores(kept)
-        self._backlog.let_go(kept.row)
+            self._passing.pass_on(journaled)
+        self._take_scores(journaled)
+        self._backlog.let_go(journaled.row)
 
-    def _take_scores(self, kept: Kept) -> None:
-        if kept.signal != "metrics" and self._settings.assemble.enabled:
-            self._score_intake.offer(kept.row, kept.body)
+    def _take_scores(self, journaled: Journaled) -> None:
+        if journaled.signal != "metrics" and self._settings.assemble.enabled:
+            self._score_intake.offer(journaled.row, journaled.body)
 
     async def _recover(self) -> None:
         """Take up what the journal contains from before a restart, and the sessions that were still
         open.
         """
-        for kept, leaving in self._backlog.recover():
+        for journaled, leaving in self._backlog.recover():
             if self._passing is not None:
-                self._passing.pass_on(kept, leaving)
-            self._take_scores(kept)
-            self._backlog.let_go(kept.row)
+                self._passing.pass_on(journaled, leaving)
+            self._take_scores(journaled)
+            self._backlog.let_go(journaled.row)
         if self._passing is not None:
             await self._release_scored(self._passing)
         await self._processing.take_up_sessions()

@@ -124,12 +124,12 @@ def _build_turn(
 ) -> list[AgentTrace]:
     remaining = turns.without_repeats(readings)
     remaining_ids = {reading.spans[0].trace_id for reading in remaining if reading.spans}
-    of_kept = [
+    of_remaining = [
         known
         for known, reading in zip(completeness, readings, strict=False)
         if reading.spans and reading.spans[0].trace_id in remaining_ids
     ]
-    worst: Completeness = min(of_kept, key=_WORST_FIRST.index, default="complete")
+    worst: Completeness = min(of_remaining, key=_WORST_FIRST.index, default="complete")
     return turns.build(*remaining, completeness=worst, within=within, watch=watch)
 
 

@@ -203,10 +203,10 @@ class Scoring:
         if len(cuts) > 1:
             return lost
         dialects = {x for trace in traces for x in trace.dialects}
-        kept = ((id_, self._store.trace(id_, tenant=None)) for id_ in lost)
+        stored = ((id_, self._store.trace(id_, tenant=None)) for id_ in lost)
         return [
             id_
-            for id_, trace in kept
+            for id_, trace in stored
             if trace is not None and not dialects.isdisjoint(trace.dialects)
         ]
 
@@ -375,10 +375,10 @@ class Scoring:
             # it has grown, and was evaluated anew
             if await self.patiently(self._store.known, [trace_id]) != known:
                 return []
-            kept, in_vain = parted(found, before)
-            kept = placed(kept, before, self._engine.ranking, "trace")
-            await self.commit([stored] if kept else [], kept, in_vain=in_vain)
-        return kept
+            new, in_vain = parted(found, before)
+            new = placed(new, before, self._engine.ranking, "trace")
+            await self.commit([stored] if new else [], new, in_vain=in_vain)
+        return new
 
     async def patiently(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What the store answers, in a thread, however long it takes."""

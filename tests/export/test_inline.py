@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from spanscore.assemble.backlog import Kept
+from spanscore.assemble.backlog import Journaled
 from spanscore.assemble.keys import with_tenant
 from spanscore.errors import RetryableError
 from spanscore.export.config import Inline
@@ -93,7 +93,7 @@ def kept(row, *spans, headers=()):
         scoped.spans.add(
             name=name, trace_id=TRACE, span_id=name.ljust(8).encode(), parent_span_id=parent_id
         )
-    return Kept("traces", row, request.SerializeToString(), request, headers)
+    return Journaled("traces", row, request.SerializeToString(), request, headers)
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ _PUSHED_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Journaled:
     """A request that is in the journal, decoded; whoever was given it must `let_go` of its row."""
 
     signal: Signal
@@ -107,7 +107,9 @@ class Backlog:
         lost = [str(x) for x in self._journal.lost.values()]
         return f"the journal is damaged: {'; '.join(lost)}" if lost else None
 
-    async def add(self, signal: Signal, body: bytes, message: Any, headers: Headers = ()) -> Kept:
+    async def add(
+        self, signal: Signal, body: bytes, message: Any, headers: Headers = ()
+    ) -> Journaled:
         """Keep a request; when this returns it is in the journal.
 
         Raises RetryableError when it cannot be kept now.
@@ -117,21 +119,21 @@ class Backlog:
         row = await asyncio.wrap_future(self._journal.append(signal, body, now_ns, headers))
         if self._is_assembled(signal):
             self._requests.put(row, signal, message, weight.decoded_bytes(body), headers)
-        kept = Kept(signal, row, body, message, headers)
+        journaled = Journaled(signal, row, body, message, headers)
         self.hold(row)
         if len(body) > _SMALL_BYTES:
-            found = await asyncio.to_thread(self._fragments, kept)
+            found = await asyncio.to_thread(self._fragments, journaled)
         else:
-            found = self._fragments(kept)
+            found = self._fragments(journaled)
         for number, fragment in enumerate(found, start=1):
             if not self.assembler.push(fragment, now_ns):
                 self._meter.add(declared.TRACES_LATE_ITEMS, fragment.items, signal=signal)
             if not number % _PUSHED_AT_ONCE:
                 # a request can contain a hundred thousand traces: others get their turn
                 await asyncio.sleep(0)
-        return kept
+        return journaled
 
-    def recover(self) -> Iterator[tuple[Kept, Leaving]]:
+    def recover(self) -> Iterator[tuple[Journaled, Leaving]]:
         """Take up what the journal contains from before a restart; with each request, what had left
         of it.
         """
@@ -141,15 +143,15 @@ class Backlog:
         now_ns = self._clock_ns()
         for request in self._journal.replay():
             self._meter.add(declared.JOURNAL_REPLAYED_REQUESTS)
-            kept = _decoded(request)
-            self.hold(kept.row)
-            for fragment in self._fragments(kept):
+            journaled = _decoded(request)
+            self.hold(journaled.row)
+            for fragment in self._fragments(journaled):
                 last_row, closed_ns = closed.get(fragment.key, (0, 0))
-                if kept.row <= last_row:
+                if journaled.row <= last_row:
                     self.assembler.restore(fragment, closed_ns)
                 else:
                     self.assembler.push(fragment, now_ns)
-            yield kept, self._journal.leaving(request.row)
+            yield journaled, self._journal.leaving(request.row)
         self.assembler.remember_past(closed)
         for key in sorted(self._journal.parts()):
             self.assembler.recut_next(key, now_ns)
@@ -262,15 +264,15 @@ class Backlog:
         """Whether traces are made of what such a request contains."""
         return self._config.enabled and signal != "metrics"
 
-    def _fragments(self, kept: Kept) -> list[fragments.Fragment]:
-        if not self._is_assembled(kept.signal):
+    def _fragments(self, journaled: Journaled) -> list[fragments.Fragment]:
+        if not self._is_assembled(journaled.signal):
             return []
-        split = fragments.of_traces if kept.signal == "traces" else fragments.of_logs
-        genai, tenant = self._shows_genai(kept.body), tenant_in(kept.headers)
-        size_bytes = len(kept.body)
+        split = fragments.of_traces if journaled.signal == "traces" else fragments.of_logs
+        genai, tenant = self._shows_genai(journaled.body), tenant_in(journaled.headers)
+        size_bytes = len(journaled.body)
         return split(
-            kept.message,
-            kept.row,
+            journaled.message,
+            journaled.row,
             size_bytes=size_bytes,
             genai=genai,
             units=self._units,
@@ -312,9 +314,9 @@ class Backlog:
         return size_bytes, self._journal.delete(rows)
 
 
-def _decoded(request: Request) -> Kept:
+def _decoded(request: Request) -> Journaled:
     signal = next(x for x in SIGNALS if x == request.signal)
-    return Kept(
+    return Journaled(
         signal,
         request.row,
         request.body,

@@ -15,7 +15,7 @@ _FIRST_BYTES, _MAX_BYTES = 2 * 2**20, 16 * 2**20
 more.
 """
 
-_MAX_KEPT_BYTES = 64 * 2**20
+_MAX_OPEN_BYTES = 64 * 2**20
 """Documents with parts of open units; of more, only these parts are kept, decoded."""
 
 
@@ -75,7 +75,7 @@ class Closing:
         for name in closed:
             del self._open[name]
         fresh, self._fresh = self._fresh, []
-        self._bound_kept()
+        self._bound_open_documents()
         return Closed(closed, fresh, self._now_ns, self._read_bytes, is_end)
 
     def _is_whole(self, name: str, unit: ClosedUnit) -> bool:
@@ -92,15 +92,15 @@ class Closing:
         names += [unit_of(x, of_log=True) for x in telemetry.logs]
         return [name for name in dict.fromkeys(names) if name]
 
-    def _bound_kept(self) -> None:
+    def _bound_open_documents(self) -> None:
         """Keep of documents only what open units have in them, where the documents take much
         memory.
         """
-        kept = {piece.place: piece for unit in self._open.values() for piece in unit.pieces}
-        if sum(piece.size_bytes for piece in kept.values()) <= _MAX_KEPT_BYTES:
+        pieces = {piece.place: piece for unit in self._open.values() for piece in unit.pieces}
+        if sum(piece.size_bytes for piece in pieces.values()) <= _MAX_OPEN_BYTES:
             return
         narrowed = {
-            place: x.narrowed(self._open.keys()) if x.document else x for place, x in kept.items()
+            place: x.narrowed(self._open.keys()) if x.document else x for place, x in pieces.items()
         }
         for unit in self._open.values():
             unit.pieces = [narrowed[piece.place] for piece in unit.pieces]

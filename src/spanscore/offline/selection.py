@@ -106,8 +106,8 @@ def open_engine(settings: Settings, judge: Judge | None = None) -> Engine:
 
     The judge's answers are kept between runs, in the file that `judge.cache` names.
     """
-    kept = None if judge else answers_file(settings.judge)
-    usual = RuleJudge(judge or open_judge(settings.judge, kept), settings.judge)
+    answers = None if judge else answers_file(settings.judge)
+    usual = RuleJudge(judge or open_judge(settings.judge, answers), settings.judge)
     return Engine(
         settings.evaluation,
         usual.judge,
@@ -116,7 +116,7 @@ def open_engine(settings: Settings, judge: Judge | None = None) -> Engine:
         judges=rule_judges(
             settings.evaluation.rules,
             usual,
-            lambda config, beside: judge or open_judge(config, kept, beside=beside),
+            lambda config, beside: judge or open_judge(config, answers, beside=beside),
         ),
         clock_ns=time.time_ns,
     )

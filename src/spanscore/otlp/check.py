@@ -80,7 +80,11 @@ def _fault(span: Any) -> str | None:
     return None
 
 
-def _id_fault(what: str, held: bytes, length: int) -> str:
-    if len(held) == length:
+def _id_fault(what: str, identifier: bytes, length: int) -> str:
+    if len(identifier) == length:
         return f"its {what} is all zeros"
-    return f"its {what} has {len(held)} bytes, not {length}" if held else f"it has no {what}"
+    return (
+        f"its {what} has {len(identifier)} bytes, not {length}"
+        if identifier
+        else f"it has no {what}"
+    )

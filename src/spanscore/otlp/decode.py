@@ -35,9 +35,9 @@ def attributes(pairs: Iterable[Any], depth: int = 0) -> dict[str, Value]:
     """A repeated KeyValue as a dict; of a key that comes twice the last counts."""
     read: dict[str, Value] = {}
     for pair in pairs:
-        held = pair.value
+        any_value = pair.value
         # Most values are text, most others numbers: asking for these first is the faster way.
-        read[pair.key] = held.string_value or held.int_value or value(held, depth)
+        read[pair.key] = any_value.string_value or any_value.int_value or value(any_value, depth)
     return read
 
 

@@ -100,17 +100,17 @@ def _fill_references(message: Any, span: Mapping[str, Any]) -> None:
 
 def _tags(pairs: Iterable[Mapping[str, Any]] | None) -> Iterator[tuple[str, Value]]:
     for pair in pairs or ():
-        held = pair["value"]
+        tag_value = pair["value"]
         if pair.get("type") == "binary":
             try:
-                held = base64.b64decode(held, validate=True)
+                tag_value = base64.b64decode(tag_value, validate=True)
             except (binascii.Error, TypeError):
                 raise ValueError(
                     f"tag {pair['key']!r} is marked as binary but is no base64"
                 ) from None
         elif pair.get("type") == "float64":
-            held = float(held)
-        yield pair["key"], held
+            tag_value = float(tag_value)
+        yield pair["key"], tag_value
 
 
 def _id(text: str, length: int) -> bytes:

@@ -85,9 +85,9 @@ def to_object(message: Message) -> dict[str, Any]:
     """`message` as the JSON object that `encode` prints."""
     printers = _printers(message.DESCRIPTOR)
     shown: dict[str, Any] = {}
-    for field, held in message.ListFields():
+    for field, field_value in message.ListFields():
         name, printer = printers[field.name]
-        shown[name] = printer(held)
+        shown[name] = printer(field_value)
     return shown
 
 
@@ -155,9 +155,9 @@ def _message_reader(field: FieldDescriptor) -> _Read:
 
     def read_one(message: Any, item: Any, depth: int) -> None:
         if depth + step <= MAX_DEPTH:
-            held = getattr(message, name)
-            held.SetInParent()
-            _read_message(held, item, depth + step)
+            field_value = getattr(message, name)
+            field_value.SetInParent()
+            _read_message(field_value, item, depth + step)
 
     return read_many if is_repeated(field) else read_one
 
@@ -271,17 +271,17 @@ def _printers(descriptor: Descriptor) -> dict[str, tuple[str, Callable[[Any], An
 
 def _printer(field: FieldDescriptor) -> Callable[[Any], Any]:
     print_one = _value_printer(field)
-    return (lambda held: [print_one(x) for x in held]) if is_repeated(field) else print_one
+    return (lambda items: [print_one(x) for x in items]) if is_repeated(field) else print_one
 
 
 def _value_printer(field: FieldDescriptor) -> Callable[[Any], Any]:
     if field.message_type:
         return to_object
     if field.type == FieldDescriptor.TYPE_BYTES:
-        return bytes.hex if field.name in _IDS else lambda held: base64.b64encode(held).decode()
+        return bytes.hex if field.name in _IDS else lambda raw: base64.b64encode(raw).decode()
     if field.cpp_type in _WIDE:
         return str
-    return _shown_float if field.cpp_type in _FLOATING else lambda held: held
+    return _shown_float if field.cpp_type in _FLOATING else lambda number: number
 
 
 def _shown_float(number: float) -> float | str:

@@ -49,7 +49,7 @@ class UnauthenticatedError(Exception):
 
 
 class ForbiddenError(UnauthenticatedError):
-    """The request has a token that is known here and does not permit what is asked."""
+    """The request has a token that is known here and does not permit what it requests."""
 
 
 Scope: TypeAlias = Literal["read", "write", "admin"]

@@ -53,8 +53,8 @@ class Tls(Options):
     """
 
     min_version: Literal["1.2", "1.3"] = "1.2"
-    """The oldest version of TLS that is spoken. gRPC takes 1.2 and 1.3 and cannot be held to one of
-    them.
+    """The oldest version of TLS that is accepted. gRPC takes 1.2 and 1.3 and cannot be limited to
+    one of them.
     """
 
     reload_interval: Duration = Field(default=duration_ns("10s"), ge=0)
@@ -267,7 +267,7 @@ class Config(Options):
 
     max_bytes_in_flight: ByteSize = Field(default=256 * 2**20, ge=2**20)
     """Bytes of requests that are being received or worked on at once, over both protocols. Past it
-    requests that have not arrived whole give way, and senders are told to send again.
+    requests that have not arrived whole give way, and senders are asked to send again.
     """
 
     max_elements: int = Field(default=2_000_000, ge=1000)

@@ -97,7 +97,7 @@ class GrpcServer:
         self._exports = exports
         self._tenancy = tenancy
         self._tokens = tokens
-        self._kept = headers if config.include_metadata else frozenset()
+        self._included_headers = headers if config.include_metadata else frozenset()
         self._health = health.Health()
         self._telling_unread = Seldom()
         self._begun: set[asyncio.Task[Any] | None] = set()
@@ -176,8 +176,8 @@ class GrpcServer:
             None if self._tokens is None else self._tokens.check(_values(received, "authorization"))
         )
         tenant = self._tenancy.of(token, _values(received, self._tenancy.header))
-        kept = chosen(received, self._kept) if self._kept else ()
-        return ((TENANT, tenant), *kept) if tenant else kept
+        included = chosen(received, self._included_headers) if self._included_headers else ()
+        return ((TENANT, tenant), *included) if tenant else included
 
     async def _export(self, signal: Signal, context: Any, headers: Headers) -> Message:
         deadline = asyncio.timeout(self._config.read_timeout / _NS_PER_S)

@@ -69,7 +69,7 @@ class HttpRequests:
         self._tenancy = tenancy
         self._tokens = tokens
         self._connections = connections
-        self._kept = headers if config.include_metadata else frozenset()
+        self._included_headers = headers if config.include_metadata else frozenset()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
@@ -114,8 +114,12 @@ class HttpRequests:
             else self._tokens.check(request.headers.getall("Authorization", ()))
         )
         tenant = self._tenancy.of(token, request.headers.getall(self._tenancy.header, ()))
-        kept = chosen(request.headers.items(), self._kept) if self._kept else ()
-        return ((TENANT, tenant), *kept) if tenant else kept
+        included = (
+            chosen(request.headers.items(), self._included_headers)
+            if self._included_headers
+            else ()
+        )
+        return ((TENANT, tenant), *included) if tenant else included
 
     async def _export(
         self, request: web.BaseRequest, signal: Signal, headers: Headers, *, as_json: bool

@@ -10,7 +10,7 @@ from spanscore.otlp.signal import Signal
 
 
 class Intake(Protocol):
-    """Takes requests over; once a method returns, the sender is told that its data are safe."""
+    """Takes requests over; once a method returns, the sender learns that its data are safe."""
 
     async def accept(
         self, signal: Signal, body: bytes, request: Message, headers: Headers = ()

@@ -75,7 +75,7 @@ class Pressure:
             shown = ", ".join(f"{what}: {count}" for what, count in sorted(self._since.items()))
             _log.warning(
                 "requests or connections were turned away to keep memory and time bounded (%s);"
-                " their senders are told to send again. If they are yours, raise the limits under"
+                " their senders are asked to send again. If they are yours, raise the limits under"
                 " `receive`; else find out who sends",
                 shown,
             )

@@ -1,4 +1,4 @@
-"""The one table from spanscore's errors to what OTLP clients are told, over gRPC and over HTTP."""
+"""The one table from spanscore's errors to what OTLP clients receive, over gRPC and over HTTP."""
 
 import math
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _RETRY_AFTER_FAULT_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a client is told. `retry_after_s` is None where it must not try again."""
+    """What a client receives. `retry_after_s` is None where it must not try again."""
 
     grpc_code: StatusCode
     http_status: int
@@ -60,7 +60,7 @@ class Answer:
 
 
 def answer(error: Exception) -> Answer:
-    """What a client is told of `error`. The text of an error that nobody foresaw stays inside."""
+    """What a client receives for `error`. The text of an error that nobody foresaw stays inside."""
     code, http_status = next((code, http) for kind, code, http in TABLE if isinstance(error, kind))
     if isinstance(error, RetryableError):
         return Answer(code, http_status, str(error), error.retry_after_s)

@@ -120,10 +120,10 @@ class Source:
         spans = [_span(x) for x in self._read(answer)]
         if not spans:
             return None
-        kept, too_many = within(spans)
+        first_spans, too_many = within(spans)
         logs = await self._log_records(found)
         truncated = CUT if answer.is_cut else too_many
-        return Stored(found.trace_id, kept, logs, truncated, (), len(answer.body))
+        return Stored(found.trace_id, first_spans, logs, truncated, (), len(answer.body))
 
     async def close(self) -> None:
         """See `port.Source`."""

@@ -26,8 +26,8 @@ def stored(
             f"{x.name!r} of trace {trace_id}: {x.reason}" for x in check.remove_damaged(request)
         ]
         spans += [x for x in decode.spans(request) if x.trace_id == trace_id]
-    kept, too_many = within(spans)
-    return Stored(trace_id, kept, (), truncated or too_many, refused, size_bytes)
+    first_spans, too_many = within(spans)
+    return Stored(trace_id, first_spans, (), truncated or too_many, refused, size_bytes)
 
 
 def parsed(content: bytes, where: str, *, is_cut: bool, depth: int) -> Any:

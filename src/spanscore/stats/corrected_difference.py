@@ -101,7 +101,7 @@ def _limits(
     """The least and the greatest difference that is not refused, from -1 to 1."""
     gain, low, high = youden
 
-    def is_held(difference: Any) -> Any:
+    def is_accepted(difference: Any) -> Any:
         distance = judged - difference * gain
         rising = np.where(difference >= 0, high - gain, gain - low)
         falling = np.where(difference >= 0, gain - low, high - gain)
@@ -110,13 +110,13 @@ def _limits(
         return (distance <= below) & (distance >= -above)
 
     grid = np.append(np.linspace(-1, 1, 2 * _STEPS + 1), value)
-    held = grid[is_held(grid)]
+    accepted = grid[is_accepted(grid)]
     least, greatest = (
-        float(min(held.min(initial=value), value)),
-        float(max(held.max(initial=value), value)),
+        float(min(accepted.min(initial=value), value)),
+        float(max(accepted.max(initial=value), value)),
     )
     if least > -1:
-        least = crossing(is_held, max(-1.0, least - 1 / _STEPS), least)
+        least = crossing(is_accepted, max(-1.0, least - 1 / _STEPS), least)
     if greatest < 1:
-        greatest = -crossing(lambda x: is_held(-x), -min(1.0, greatest + 1 / _STEPS), -greatest)
+        greatest = -crossing(lambda x: is_accepted(-x), -min(1.0, greatest + 1 / _STEPS), -greatest)
     return min(least, value), max(greatest, value)

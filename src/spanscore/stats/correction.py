@@ -120,17 +120,17 @@ def corrected_limits(counts: Counts, value: float, level: float) -> tuple[float,
     """
     reach = normal_quantile((1 + level) / 2)
 
-    def is_held(rate: Any) -> Any:
+    def is_accepted(rate: Any) -> Any:
         return abs(corrected_distance(counts, rate)) <= reach
 
     grid = np.append(np.linspace(0, 1, 129), value)
-    held = grid[is_held(grid)]
-    if not held.size:
+    accepted = grid[is_accepted(grid)]
+    if not accepted.size:
         return None
-    least, greatest = float(held.min()), float(held.max())
+    least, greatest = float(accepted.min()), float(accepted.max())
     below, above = max(0.0, least - 1 / 128), min(1.0, greatest + 1 / 128)
-    low = 0.0 if least == 0 else crossing(is_held, below, least)
-    high = 1.0 if greatest == 1 else -crossing(lambda x: is_held(-x), -above, -greatest)
+    low = 0.0 if least == 0 else crossing(is_accepted, below, least)
+    high = 1.0 if greatest == 1 else -crossing(lambda x: is_accepted(-x), -above, -greatest)
     return min(low, value), max(high, value)
 
 

@@ -150,8 +150,8 @@ def _repeated(node: yaml.Node, seen: set[int]) -> Iterator[yaml.ScalarNode]:
                 if key.value in keys:
                     yield key
                 keys.add(key.value)
-    for held in _nested(node):
-        yield from _repeated(held, seen)
+    for inner in _nested(node):
+        yield from _repeated(inner, seen)
 
 
 def _nested(node: yaml.Node) -> Iterator[yaml.Node]:

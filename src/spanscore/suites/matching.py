@@ -235,8 +235,8 @@ def _claiming(
         return _only(index.by_session[trace.session_id], trace, f"the session {trace.session_id!r}")
     if not index.selecting:
         return None
-    held = _texts(attributes_of(trace))
-    selected = [case for case, wanted in index.selecting if wanted <= held]
+    texts = _texts(attributes_of(trace))
+    selected = [case for case, wanted in index.selecting if wanted <= texts]
     return _only(selected, trace, "its attributes") if selected else None
 
 

@@ -100,7 +100,7 @@ class Meter:
     def collect(self) -> list[Series]:
         """All that is declared, in its order, as it is now."""
         with self._lock:
-            kept = {
+            current = {
                 metric: {
                     k: x.copy() if isinstance(x, Distribution) else x for k, x in values.items()
                 }
@@ -110,8 +110,8 @@ class Meter:
             for read in reads:
                 found = read()
                 if found is not None:
-                    kept[metric].update(found if isinstance(found, Mapping) else {(): found})
-        return [Series(metric, values) for metric, values in kept.items()]
+                    current[metric].update(found if isinstance(found, Mapping) else {(): found})
+        return [Series(metric, values) for metric, values in current.items()]
 
     def totals(self) -> dict[str, float]:
         """Every counter that has counted, added up over its labels, by its name without

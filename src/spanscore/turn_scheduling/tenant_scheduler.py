@@ -141,14 +141,14 @@ class TenantScheduler:
             self._states.drop(job)
             return True
         self._continuations.take(result.traces)
-        is_held = job.kind is not JobKind.TURN and self._holds(result, now_ns)
+        waits = job.kind is not JobKind.TURN and self._holds(result, now_ns)
         for cut in self._pending.replaced():
             self._source.assembler.done(cut)
-        if is_held:
+        if waits:
             self._states.hold_back(job)
         else:
             self._states.score(job)
-        return is_held
+        return waits
 
     def finished(self, job: ReadJob, now_ns: int) -> None:
         """See `TurnScheduler.finished`."""
@@ -233,10 +233,10 @@ class TenantScheduler:
         if to_compare:
             self._states.compare(fragment.trace_id, to_compare)
             fragment = replace(fragment, must_wait=True)
-        is_held = self._pending.add(fragment, result.job.cuts[0], now_ns)
+        waits = self._pending.add(fragment, result.job.cuts[0], now_ns)
         for trace_id in (*linked, *to_compare):
             self._reread(trace_id, now_ns)
-        return is_held
+        return waits
 
     def _scored_partners(
         self, fragment: turns.TraceFragment, hints: turns.DelegationHints | None

@@ -68,11 +68,11 @@ class _Trace:
 class TraceStates:
     """The state of each trace of one tenant, by trace id. Pure bookkeeping; not thread-safe.
 
-    `is_held` says whether the cut of a trace waits in `PendingTurns`.
+    `is_pending` says whether the cut of a trace waits in `PendingTurns`.
     """
 
-    def __init__(self, is_held: Callable[[str], bool]) -> None:
-        self._is_held = is_held
+    def __init__(self, is_pending: Callable[[str], bool]) -> None:
+        self._is_pending = is_pending
         self._traces: dict[str, _Trace] = {}
         self._queued = 0
 
@@ -206,7 +206,7 @@ class TraceStates:
         trace.job = None
         if trace.queued:
             trace.state = State.QUEUED
-        elif self._is_held(trace_id):
+        elif self._is_pending(trace_id):
             trace.state = State.WAITING
         else:
             del self._traces[trace_id]

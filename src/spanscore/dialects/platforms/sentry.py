@@ -26,7 +26,7 @@ from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message
 
 _ORIGIN, _OURS = "sentry.origin", "auto.ai."
-_KEPT = (
+_ORIGINAL_LENGTHS = (
     "sentry.sdk_meta.gen_ai.input.messages.original_length",
     GEN_AI_REQUEST_MESSAGES_ORIGINAL_LENGTH,
 )
@@ -87,7 +87,7 @@ def _is_cut(attributes: Attributes, given: tuple[Message, ...] | None) -> bool:
     """Whether messages were left out, since Sentry keeps only as many of the last ones as have
     room.
     """
-    before = next((x for x in map(attributes.get, _KEPT) if isinstance(x, int)), 0)
+    before = next((x for x in map(attributes.get, _ORIGINAL_LENGTHS) if isinstance(x, int)), 0)
     return given is not None and len(given) < before
 
 
