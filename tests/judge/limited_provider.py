@@ -52,19 +52,21 @@ class Window:
 
 
 class Sliding:
-    """`limit` in any second; `counts_refused`: a refused call counts like one that was accepted."""
+    """`limit` in any `length_s`; `counts_refused`: a refused call counts like one that was
+    accepted.
+    """
 
-    def __init__(self, limit: int, *, counts_refused: bool = False) -> None:
-        self.limit, self.counts_refused = limit, counts_refused
+    def __init__(self, limit: int, *, counts_refused: bool = False, length_s: float = 1.0) -> None:
+        self.limit, self.counts_refused, self.length_s = limit, counts_refused, length_s
         self.taken_s: deque[float] = deque()
 
     def take(self, now_s: float, size: float = 1.0) -> float | None:
-        while self.taken_s and self.taken_s[0] <= now_s - 1.0:
+        while self.taken_s and self.taken_s[0] <= now_s - self.length_s:
             self.taken_s.popleft()
         is_full = len(self.taken_s) >= self.limit
         if not is_full or self.counts_refused:
             self.taken_s.append(now_s)
-        return self.taken_s[0] + 1.0 - now_s if is_full else None
+        return self.taken_s[0] + self.length_s - now_s if is_full else None
 
 
 def no_hint(_after_s: float) -> dict[str, str]:

@@ -25,9 +25,10 @@ from spanscore.judge.provider import CallError, Completion
 PATIENCE_S = 180.0
 
 
-async def sent(provider, calls, *, most_at_once=32, tokens=0.0, pace=None):
+async def sent(provider, calls, *, most_at_once=32, tokens=0.0, pace=None, late_s=0.0):
     """The outcomes of so many calls that are all there at once."""
-    lane = Lane("m", asyncio.Semaphore(most_at_once), most_at_once, timing(), PATIENCE_S, pace)
+    slots, when = asyncio.Semaphore(most_at_once), timing(late_s)
+    lane = Lane("m", slots, most_at_once, when, PATIENCE_S, pace)
     waiting = [
         lane.call(lane.place(), tokens, lambda number=number: provider.send(number))
         for number in range(calls)
@@ -116,10 +117,27 @@ def test_calls_of_long_before_do_not_make_the_first_pace_too_low():
     assert run(scenario()) < 100 / 10 / 0.9
 
 
+@pytest.mark.parametrize("late_s", [0.015, 0.04])
+def test_a_sliding_window_is_used_nearly_whole_by_late_timers(late_s):
+    provider = LimitedProvider(Sliding(10))
+    run(sent(provider, 620, late_s=late_s))
+
+    assert provider.share_of(10) >= (0.95 if late_s < 0.02 else 0.93)
+
+
 def test_a_window_of_a_minute_loses_nothing():
     provider = LimitedProvider(Window(60, 60.0), hint=in_seconds)
 
     assert lost(run(sent(provider, 200))) == []
+
+
+@pytest.mark.parametrize("limit", [Window(600, 60.0), Sliding(600, length_s=60.0)])
+def test_a_minute_that_opens_again_is_found_without_a_hint(limit):
+    provider = LimitedProvider(limit, 0.05)
+    outcomes = run(sent(provider, 1900))
+
+    # the fourth minute is the first that takes the last of them
+    assert (lost(outcomes), max(provider.done_s) <= 180 / 0.9) == ([], True)
 
 
 def test_a_provider_without_a_limit_is_not_slowed_down():

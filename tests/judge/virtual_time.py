@@ -3,6 +3,7 @@ nothing does.
 """
 
 import asyncio
+import random
 import selectors
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -38,9 +39,15 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         return runner.run(work)
 
 
-def timing() -> Timing:
-    """The clock of the running loop, as the judge takes it."""
-    loop = asyncio.get_running_loop()
+def timing(late_s: float = 0.0) -> Timing:
+    """The clock of the running loop, as the judge takes it; its timers are late by up to `late_s`,
+    as those of a busy machine.
+    """
+    loop, chance = asyncio.get_running_loop(), random.Random(7)
+
+    async def sleep(seconds: float) -> None:
+        await asyncio.sleep(seconds + chance.uniform(0, late_s))
+
     return Timing(
-        clock_ns=lambda: int((START_S + loop.time()) * 1e9), sleep=asyncio.sleep, chance=lambda: 1.0
+        clock_ns=lambda: int((START_S + loop.time()) * 1e9), sleep=sleep, chance=lambda: 1.0
     )

@@ -46,6 +46,10 @@ class Place:
     """The turn in which it is called, and which it is of those with one turn."""
 
     refusals: int = 0
+    """Those before which another call was accepted."""
+
+    refused_ns: int | None = None
+    """When the last of its refusals came."""
 
 
 @dataclass(slots=True)
@@ -179,10 +183,14 @@ class Lane:
             self._room.timed_out(sent_ns, now_ns)
 
     def _has_given_up(self, place: Place, limits: RateLimits) -> bool:
-        place.refusals += 1
+        now_ns = self._timing.clock_ns()
+        refused_s = self._pace.refused_s(now_ns)
+        if place.refused_ns is None or refused_s < (now_ns - place.refused_ns) / 1e9:
+            place.refusals += 1
+        place.refused_ns = now_ns
         if (limits.retry_after_s or 0.0) >= self._patience_s or place.refusals >= _MOST_REFUSALS:
             return True
-        return self._pace.refused_s(self._timing.clock_ns()) >= self._patience_s
+        return refused_s >= self._patience_s
 
     async def _turn(self, place: Place, tokens: float) -> None:
         """Wait until this place is the first, the pace allows a call and there is room; then leave

@@ -30,9 +30,13 @@ _SEARCHING_STEP = 0.06
 """Part by which each call raises the rate while nothing is known of the limit but that it was
 hit.
 """
-_BURST_S = 0.1
-"""What was not sent for that long may be sent at once: timers and event loops are late."""
+_BURST_S = 0.05
+"""For so long what was not sent is made up for: timers and event loops are late."""
 _LONGEST_PAUSE_S = 30.0
+_PAUSE_SHARE = 0.1
+"""Part of the time for which all calls have been refused that the next pause lasts at most: a limit
+that opens again is found after a tenth more than it was closed.
+"""
 _NEARLY_USED_UP = 0.1
 
 
@@ -208,7 +212,10 @@ class Pace:
             started_ns = self._epoch_ns or now_ns
             self.rate_per_s = max(passed, 1) / max((now_ns - started_ns) / 1e9, 1.0)
         elif passed <= 0:
-            self._pause_s = min(max(2 * self._pause_s, 1 / self.rate_per_s), _LONGEST_PAUSE_S)
+            longest_s = max(_PAUSE_SHARE * self.refused_s(now_ns), 1 / self.rate_per_s)
+            self._pause_s = min(
+                2 * self._pause_s or 1 / self.rate_per_s, longest_s, _LONGEST_PAUSE_S
+            )
             self._close(now_ns, self._pause_s)
         else:
             cut = max(_LEAST_CUT, self._share - _SMOOTHING)  # the refusals before this one
@@ -250,6 +257,6 @@ class Pace:
 
     def _fill(self, now_ns: int) -> None:
         rate = self.rate_per_s or 0.0
-        most = max(1.0, rate * _BURST_S)
+        most = 1.0 + rate * _BURST_S
         self._credit = min(most, self._credit + max(now_ns - self._credited_ns, 0) / 1e9 * rate)
         self._credited_ns = now_ns
