@@ -48,6 +48,22 @@ from spanscore.judge.redact import MAX_CHARACTERS, RULES, Redactor, redact, rule
         ),
         ("curl -fsSuann:zq81kfla9 https://x.example", "zq81kfla9", "password"),
         ('["curl", "-u", "ann:hunter two2"]', "two2", "password"),
+        ("**Password:** zq81kfla9", "zq81kfla9", "password"),
+        ("**Password**: `zq81kfla9`", "zq81kfla9", "password"),
+        ("- **API key:** zq81kfla9", "zq81kfla9", "password"),
+        ("| Password | zq81kfla9 |", "zq81kfla9", "password"),
+        ("Password: ab;cd<ef&gh,ij", "ij", "password"),
+        ("password: Grün;geheim2024", "geheim", "password"),
+        ("My password is: ab;cd12, thanks", "cd12", "password"),
+        ('{"name": "Cookie", "value": "session=zq81kfla9; a=b"}', "zq81kfla9", "token"),
+        ('{"value": "lang=en; s=zq81kfla9", "name": "cookie"}', "zq81kfla9", "token"),
+        (
+            dumps({"b": dumps([{"name": "Set-Cookie", "value": "s=zq81kfla9; Path=/"}])}),
+            "zq81kfla9",
+            "token",
+        ),
+        ('{"name": "Authorization", "value": "Basic dXNlcjpwYXNz"}', "dXNlcjpw", "token"),
+        ('{"name": "sid", "value": "zq81kfla9", "domain": ".x.example"}', "zq81kfla9", "token"),
         ("Authorization: Basic dXNlcjpwYXNz", "dXNlcjpwYXNz", "token"),
         ("Cookie: lang=de_DE123; session=zq81kfla9", "zq81kfla9", "token"),
         ("Cookie: lang=en; session=zq81kfla9", "zq81kfla9", "token"),
@@ -166,6 +182,10 @@ def test_a_secret_or_personal_value_is_replaced(text, secret, kind):
         '{"role": "tool", "content": "A mail was sent to the user.", "name": "reset_password"}',
         '{"name": "reset_password", "content": "A mail was sent to the user."}',
         '{"value": "forgotten", "label": "Forgot password"}',
+        "**Password:** *required*, `password`: `string`, a `password:` field",
+        "api_key: ${env:API_KEY} secret: $SECRET",
+        "| Username | Password | Role |\n| anna | ******** | admin2 |",
+        '{"name": "color", "value": "blue", "path": "/"}',
         "Cookie: chocolate chip, 12 pieces, total=12",
         "order #W2890441, item 1504875851, user sara_doe_496",
         "order 112-1234567-1234567 shipped as 1Z999AA10123456784",
@@ -216,6 +236,24 @@ def test_what_stands_behind_a_secret_in_another_language_stays():
     assert (
         redact("contraseña=hunter22&user=x. 密码是abc123\uff0c请发账单").text
         == "contraseña=[REDACTED:password]&user=x. 密码是[REDACTED:password:2]\uff0c请发账单"
+    )
+
+
+def test_what_stands_behind_a_bare_secret_stays():
+    text = "password=hunter22&user=x Password: ab;cd<br>User: x PASSWORD=abcd12&&ls (pwd: abc;1)."
+
+    assert redact(text).text == (
+        "password=[REDACTED:password]&user=x Password: [REDACTED:password:2]<br>User: x"
+        " PASSWORD=[REDACTED:password:3]&&ls (pwd: [REDACTED:password:4])."
+    )
+
+
+def test_every_user_of_one_curl_is_redacted_also_behind_another_secret():
+    text = "curl -H 'X-K: AKIAIOSFODNN7EXAMPLE' -u a:zq81kfla9 --proxy-user 'b:hunter 22' ftp://x"
+
+    assert redact(text).text == (
+        "curl -H 'X-K: [REDACTED:aws_key]' -u a:[REDACTED:password]"
+        " --proxy-user 'b:[REDACTED:password:2]' ftp://x"
     )
 
 
@@ -298,6 +336,11 @@ FRAGMENTS = [
     " -u a:",
     '"value": "',
     '"name": "password", ',
+    '"name": "cookie", "value": "a=b',
+    "**Password:** ",
+    "| password | ",
+    "password: a;",
+    "-u a:bcde ",
 ]
 HOSTILE = st.lists(st.one_of(st.sampled_from(FRAGMENTS), st.text(max_size=5)), max_size=12).map(
     "".join

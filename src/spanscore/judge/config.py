@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
 from spanscore.judge import price_list, redact
+from spanscore.judge.redaction.rule import Rule
 from spanscore.model.options import Options
 from spanscore.model.quantity import ByteSize, Duration, duration_ns
 
@@ -205,7 +206,7 @@ class RedactConfig(Options):
     """
 
     @property
-    def rules(self) -> tuple[redact.Rule, ...]:
+    def rules(self) -> tuple[Rule, ...]:
         """What is redacted; nothing when redaction is off."""
         return redact.rules(self.patterns) if self.enabled else ()
 

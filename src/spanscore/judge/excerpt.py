@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from spanscore.judge import redact
 from spanscore.judge.marks import defused
 from spanscore.judge.passage import Passage
+from spanscore.judge.redaction.rule import Rule
 from spanscore.judge.transcript import Marked, Transcript
 
 
 def excerpt(
-    texts: Mapping[str, str | None], *, max_tokens: int, rules: Sequence[redact.Rule] = redact.RULES
+    texts: Mapping[str, str | None], *, max_tokens: int, rules: Sequence[Rule] = redact.RULES
 ) -> Transcript:
     """`texts` by what they are, in at most `max_tokens` estimated tokens, redacted and fenced; a
     pure function.

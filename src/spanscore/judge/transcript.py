@@ -14,6 +14,7 @@ from spanscore.judge.fence import fence
 from spanscore.judge.fitting import fit
 from spanscore.judge.marks import PENDING, defused, tag_of, word_for
 from spanscore.judge.passage import Passage
+from spanscore.judge.redaction.rule import Rule
 from spanscore.model.trace import AgentTrace, Session
 
 BYTES_PER_TOKEN = 3
@@ -102,7 +103,7 @@ def render(
     subject: AgentTrace | Session,
     *,
     max_tokens: int,
-    rules: Sequence[redact.Rule] = redact.RULES,
+    rules: Sequence[Rule] = redact.RULES,
     earlier: Sequence[AgentTrace] = (),
     focus: Collection[int] | None = None,
 ) -> Transcript:
@@ -126,7 +127,7 @@ class Draft:
         self,
         subject: AgentTrace | Session,
         *,
-        rules: Sequence[redact.Rule] = redact.RULES,
+        rules: Sequence[Rule] = redact.RULES,
         earlier: Sequence[AgentTrace] = (),
     ) -> None:
         numbers = steps.Numbers()
@@ -161,7 +162,7 @@ class Draft:
 class Marked:
     """Passages redacted, with genuine marks that carry their word."""
 
-    def __init__(self, passages: Sequence[Passage], rules: Sequence[redact.Rule]) -> None:
+    def __init__(self, passages: Sequence[Passage], rules: Sequence[Rule]) -> None:
         self.redactor = redact.Redactor(rules, tag=PENDING)
         redacted = [replace(x, text=self.redactor.redact(x.text)) for x in passages]
         self._word = word_for(x.text for x in redacted)

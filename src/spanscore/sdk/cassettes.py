@@ -19,6 +19,7 @@ from spanscore.judge import Answer, Judge, Prompt, marks, redact
 from spanscore.judge.answer import UnusableAnswerError, read, schema_of
 from spanscore.judge.parts import kept_text
 from spanscore.judge.port import AnswerT
+from spanscore.judge.redaction.rule import Rule
 from spanscore.model.json import Json, dumps, loads
 from spanscore.model.score import JudgeUsage
 from spanscore.naming import short_path
@@ -175,7 +176,7 @@ class CassetteJudge:
         cassette: Cassette,
         mode: Mode,
         judge: Callable[[], Judge | None],
-        rules: Sequence[redact.Rule] = (),
+        rules: Sequence[Rule] = (),
     ) -> None:
         """`judge` is called when a question is to be passed on; None: there is nobody to ask.
 
@@ -305,7 +306,7 @@ def _parsed(answer: BaseModel) -> Json:
     return value
 
 
-def _redacted(value: Json, rules: Sequence[redact.Rule]) -> Json:
+def _redacted(value: Json, rules: Sequence[Rule]) -> Json:
     if isinstance(value, str):
         return redact.redact(value, rules).text
     if isinstance(value, Mapping):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from spanscore.embed.port import Embedder
 from spanscore.errors import EmbeddingError
 from spanscore.judge import redact
+from spanscore.judge.redaction.rule import Rule
 from spanscore.naming import short_path
 from spanscore.sdk.cassettes import Cassette, Mode, Vector, compared_text, may_ask
 
@@ -37,7 +38,7 @@ class CassetteEmbedder:
         mode: Mode,
         name: str,
         embedder: Callable[[], Embedder | None],
-        rules: Sequence[redact.Rule] = (),
+        rules: Sequence[Rule] = (),
     ) -> None:
         """`embedder` is called when a text is to be passed on.
 
