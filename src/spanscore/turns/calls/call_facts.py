@@ -6,8 +6,8 @@ from typing import Any
 
 from spanscore.model.trace import ToolCall
 from spanscore.turns.basis.call_ids import is_item
-from spanscore.turns.basis.errors import inferred_error
 from spanscore.turns.calls.appearances import Call, Requested
+from spanscore.turns.calls.quoting import error_in
 from spanscore.turns.facts.source import FirstOf, Source, Sourced, first, is_damaged
 
 
@@ -50,7 +50,7 @@ def _plain_call(call: Call) -> ToolCall | None:
     if not _is_plain(call) or call.request is None or call.ran is None:
         return None
     step = call.ran.step
-    error = inferred_error(step.result)
+    error = error_in(call.name, call.request.call.arguments, step.result)
     return ToolCall(
         call.call_id,
         call.name,
@@ -169,8 +169,10 @@ def _returned_error(call: Call) -> Sourced | None:
 
 def _inferred_error(call: Call) -> Sourced | None:
     found = first(CALL_SOURCES["result"], call)
-    text = None if found is None else inferred_error(found.value)
-    return None if found is None or text is None else Sourced(found.step, found.field, text)
+    if found is None:
+        return None
+    text = error_in(call.name, _value(first(CALL_SOURCES["arguments"], call)), found.value)
+    return None if text is None else Sourced(found.step, found.field, text)
 
 
 def _agent_of_span(call: Call) -> Sourced | None:
