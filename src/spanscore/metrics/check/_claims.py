@@ -6,6 +6,7 @@ import re
 from itertools import islice
 from typing import NamedTuple
 
+from spanscore.metrics.check import _statives
 from spanscore.metrics.check._clauses import is_ruled_out
 from spanscore.metrics.check._requests import asks_to_see
 
@@ -129,6 +130,23 @@ _CLAIMS = (
     _of("schedule|reschedule", subject=_ABLE, request=r"schedul|appointment|meeting"),
     _of("booked|reserved|cancell?ed|ordered|paid|scheduled", subject=_ENGLISH_STATE, is_state=True,
         request=r"\bbook|reserv|cancel|order|\bpay|schedul"),
+    _of("booked|reserved|cancell?ed|ordered|paid|scheduled", subject=_statives.ENGLISH,
+        is_state=True, request=r"\bbook|reserv|cancel|order|\bpay|schedul"),
+    _of("gebucht|reserviert|storniert|gekündigt|bestellt|bezahlt|überwiesen",
+        subject=_statives.GERMAN, is_state=True,
+        request=r"buch|reservier|stornier|kündig|bestell|bezahl|überweis"),
+    _of("geboekt|gereserveerd|geannuleerd|betaald|besteld", subject=_statives.DUTCH, is_state=True,
+        request=r"boek|reserve|annule|betaal|bestel"),
+    _of("(?:reservad|cancelad|pagad|pedid|comprad)[oa]s?", subject=_statives.SPANISH, is_state=True,
+        request=r"res[eé]rv|cancel|pag|pid|compr"),
+    _of("(?:réservé|annulé|payé|commandé)e?s?", subject=_statives.FRENCH, is_state=True,
+        request=r"réserv|annul|pay|command"),
+    _of("(?:prenotat|annullat|cancellat|pagat|ordinat|acquistat)[oaie]", subject=_statives.ITALIAN,
+        is_state=True, request=r"prenot|annull|cancell|pag|ordin|acquist"),
+    _of("(?:reservad|cancelad|pag|comprad)[oa]s?", subject=_statives.PORTUGUESE, is_state=True,
+        request=r"reserv|cancel|pag|compr"),
+    _of("予約|キャンセル|返金|送金|注文|購入", subject=_statives.JAPANESE, is_state=True,
+        request=r"予約|キャンセル|返金|送|注文|購入|買"),
     _of("processed|issued|initiated", subject=_REFUND, request=r"refund|money back"),
     _of("cancell?ed", subject=_ENGLISH, request=r"cancel|call off"),
     _of("refunded", subject=_ENGLISH, request=r"refund|money back"),
@@ -191,7 +209,9 @@ def claims(answer: str, request: str) -> list[Claim]:
     asks_how = _ASKS_HOW.search(request) is not None
     found: list[Claim] = []
     for pattern in _CLAIMS:
-        if pattern.request.search(request) and not (pattern.is_state and asks_how):
+        if pattern.is_state and (asks_how or _statives.offers_another(text)):
+            continue
+        if pattern.request.search(request):
             claim = _first(pattern, text)
             if claim is not None:
                 found.append(claim)

@@ -26,13 +26,15 @@ _QUESTION_MARKS = frozenset("?\uff1f")
 _CONDITION = re.compile(
     r"\b(?:if|once|when|after(?! \w+ing\b)|before|until|unless|whether|as soon as|so that|"
     r"wenn|sobald|falls|damit|bevor|nachdem|cuando|si|para que|antes de que|quand|lorsque|"
-    r"dès que|afin que|quando|finché|zodra|wanneer|zodat)\b|如果|是否|若|一旦",
+    r"dès que|une fois que|afin que|quando|finché|(?:non )?appena|una volta che|"
+    r"assim que|una vez que|zodra|wanneer|zodat|als (?:u|je))\b|如果|是否|若|一旦",
     re.IGNORECASE,
 )
 _NOT_DONE = re.compile(
     r"\b(?:not(?! (?:a problem|to worry|only))|never|nothing|none|cannot|nicht|nichts|kein\w*|"
     r"könnte\w*|würde\w*|nunca|nada|pas|rien|jamais|aucune?|niente|niet|geen|não|"
-    r"no (?:he|hemos|ha|han|se|puedo|podemos)|non (?:ho|abbiamo))\b|n['\u2019]t\b(?! worry)|"
+    r"no (?:he|hemos|ha|han|se|puedo|podemos|está|están|queda|fue)|"
+    r"non (?:ho|abbiamo|è|sono))\b|n['\u2019]t\b(?! worry)|"
     r"未|没有|没能|可能|也许|不能|无法|無法",
     re.IGNORECASE,
 )
@@ -82,7 +84,7 @@ _BY_OTHERS = re.compile(
     r"(?:其他|别的|另一位?)(?:客人|顾客|客户|用户|旅客|人)|别人|他人|您本人",
     re.IGNORECASE,
 )
-_ALREADY = re.compile(r"\b(?:already|bereits|schon|déjà)\b", re.IGNORECASE)
+_ALREADY = re.compile(r"\b(?:already|bereits|schon|déjà|già|reeds)\b", re.IGNORECASE)
 _REGRET = re.compile(
     r"\b(?:unfortunately|regrettably|sorry(?! (?:to|for|that you|you)\b)|afraid|leider|bedaure\w*|"
     r"lamentablemente|desafortunadamente|malheureusement|désolée?|purtroppo|helaas|infelizmente)\b|抱歉|遗憾|可惜",
