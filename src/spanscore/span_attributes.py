@@ -1,5 +1,5 @@
-"""The attributes of spans that rules read, kept with the agent traces that are rebuilt: these
-alone, and bounded.
+"""The attributes of spans that rules read, and tags, kept with the agent traces that are rebuilt:
+these alone, and bounded.
 """
 
 from __future__ import annotations
@@ -85,9 +85,10 @@ class SpanAttributes:
     def _of(self, span: Span) -> _Values:
         found: _Values = {}
         attributes = span.attributes
-        for name in self._names:
-            if name in attributes:
-                found[name] = dict.fromkeys(_scalars(attributes[name]))
+        if not attributes.keys().isdisjoint(self._names):
+            for name in self._names:
+                if name in attributes:
+                    found[name] = dict.fromkeys(_scalars(attributes[name]))
         if self._with_status and (status := _STATUSES.get(span.status_code)):
             found[STATUS] = {status: None}
         return found

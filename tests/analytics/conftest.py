@@ -16,6 +16,7 @@ START_NS = 1_790_000_000 * 10**9
 JUDGE = Evaluator("LLM", "task_completion", "1", model="judge-1", prompt_hash="abc")
 METRICS = ("task_completion", "coherence", "rubric.tone")
 SCALES = {"task_completion": (0.0, 1.0), "coherence": (0.0, 1.0), "rubric.tone": (1.0, 5.0)}
+TAGS = (), ("beta",), ("beta", "internal"), ("internal",)
 THRESHOLDS = {"task_completion": 0.5, "coherence": None, "rubric.tone": 3.0}
 
 
@@ -32,6 +33,7 @@ def make_trace(number, rng):
         for x in rng.sample(["search", "book", "pay"], rng.randrange(3))
     )
     session = None if number % 5 == 0 else f"session {number // 4}"
+    tags = {"langfuse.trace.tags": TAGS[number % 4]} if TAGS[number % 4] else {}
     return AgentTrace(
         trace_ids=(trace_id,),
         root_span_id=target.span_id,
@@ -44,6 +46,7 @@ def make_trace(number, rng):
         agent_name=rng.choice(["planner", None]),
         model_calls=(ModelCall(target.span_id, rng.choice(["gpt-4o", "claude", None])),),
         tool_calls=tools,
+        attributes=tags,
     )
 
 
@@ -97,6 +100,7 @@ def row_of(score, trace):
         version=resource["service.version"],
         model=trace.model_calls[0].model,
         tools=sorted({x.name for x in trace.tool_calls}),
+        tags=trace.attributes.get("langfuse.trace.tags", ()),
         score=score,
     )
 

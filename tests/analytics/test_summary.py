@@ -150,6 +150,11 @@ FILTERS = {
     ),
     "agent:*": lambda x: x.agent is not None,
     "source = human": lambda x: x.source == "human",
+    "tags:beta": lambda x: "beta" in x.tags,
+    "NOT tags:beta AND service = shop": lambda x: "beta" not in x.tags and x.service == "shop",
+    "tags:internal OR tags:nobody AND metric = coherence": lambda x: (
+        "internal" in x.tags and x.metric == "coherence"
+    ),
 }
 
 
@@ -223,6 +228,7 @@ def test_a_store_without_scores_has_no_figures(any_store):
             (),
             "metric and service stand under one OR or NOT",
         ),
+        ({"filter": "NOT (tags:beta AND tool:search)"}, (), "tags and tool stand under one"),
         ({}, ("colour",), "there is no group 'colour'"),
         ({}, ("tool", "tool"), "names a group twice"),
         ({"start_ns": 2, "end_ns": 2}, (), "is not after start_ns"),

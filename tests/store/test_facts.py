@@ -242,8 +242,50 @@ def test_they_go_with_the_scores_that_are_pruned(open_store, make, clock, sql):
     )
 
 
+def tagged(make, number, *tags, **facts):
+    attributes = {"langfuse.trace.tags": tags} if tags else {}
+    return make.trace(number, attributes=attributes, **facts)
+
+
+def tags_by_score(sql):
+    query = "SELECT number, tag FROM score_facts LEFT JOIN score_tags USING (tags) ORDER BY 1, 2"
+    return sql(query)
+
+
+def test_a_score_has_the_tags_of_its_trace(store, make, sql):
+    traces = tagged(make, 1, "b", "a", "b"), tagged(make, 2)
+    store.commit([make.stored(x) for x in traces], [make.score(x) for x in traces])
+    assert tags_by_score(sql) == [(1, "a"), (1, "b"), (2, None)]
+
+
+def test_a_score_that_is_measured_later_has_them_too(store, make, sql):
+    trace = tagged(make, 1, "a")
+    store.commit([make.stored(trace)], [make.score(trace)])
+    store.commit([], [make.score(trace, "task_completion")])
+    assert tags_by_score(sql) == [(1, "a"), (2, "a")]
+
+
+def test_what_a_person_gave_has_the_tags_of_the_turn_that_it_is_of(store, make, sql):
+    trace, later = tagged(make, 1, "a"), tagged(make, 2, "b")
+    store.commit([make.stored(trace)], [])
+    store.put_external([make.score(x, **given(x, 1.0, n)) for n, x in ((1, trace), (2, later))])
+    store.commit([make.stored(later)], [])
+    assert tags_by_score(sql) == [(-2, "b"), (-1, "a")]
+
+
+def test_tags_without_scores_go_when_they_are_many(open_store, make, clock, sql, monkeypatch):
+    monkeypatch.setattr(dimensions, "_MAX_LEFT", 1)
+    store = open_store(max_age="3s")
+    for number in (1, 2):
+        trace = tagged(make, number, f"tag {number}")
+        store.commit([make.stored(trace)], [make.score(trace)])
+        clock.now_ns += 2 * 10**9
+    store.prune(clock.now_ns)
+    assert sql("SELECT tag FROM score_tags") == [("tag 2",)]
+
+
 def test_contexts_without_scores_go_when_they_are_many(open_store, make, clock, sql, monkeypatch):
-    monkeypatch.setattr(dimensions, "_MAX_LEFT_CONTEXTS", 1)
+    monkeypatch.setattr(dimensions, "_MAX_LEFT", 1)
     store = open_store(max_age="3s")
     for number in (1, 2):
         trace = make.trace(number, tool_calls=(ToolCall("c", f"tool {number}", {}, ""),))

@@ -409,6 +409,8 @@ def test_scores_that_an_older_version_placed_wrongly_count_with_the_turns_that_t
         )
         connection.execute(text("DROP TABLE scored_turns"))
         connection.execute(text("DROP TABLE configured_monitors"))
+        connection.execute(text("DROP TABLE score_tags"))
+        connection.execute(text("ALTER TABLE score_facts DROP COLUMN tags"))
         for index in ("agent_traces_by_start", "agent_traces_by_tenant_started_ns"):
             connection.execute(text(f"DROP INDEX {index}"))
         connection.execute(text("UPDATE spanscore_schema SET version = 16"))

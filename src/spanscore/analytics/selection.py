@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from sqlalchemy.engine import Connection
 
@@ -11,7 +11,7 @@ from spanscore.filters import And, Comparison, Field, Fields, Node, Not, parse, 
 from spanscore.naming import nearest
 from spanscore.store import selecting
 from spanscore.store.selecting import Context, Procedure
-from spanscore.store.sums import CONTEXT_FIELDS, Groups, Scores
+from spanscore.store.sums import CONTEXT_FIELDS, Groups, Scores, Tags
 
 OURS: Final = "spanscore"
 """The source of what spanscore measured."""
@@ -34,7 +34,8 @@ SUBJECT_FIELDS: Final[Fields[Context]] = {
     "model": Field("text", lambda x: x.model),
     "tool": Field("texts", lambda x: x.tools),
 }
-FILTER_FIELDS: Final[Fields[Any]] = {**PROCEDURE_FIELDS, **SUBJECT_FIELDS}
+TAG_FIELDS: Final[Fields[Sequence[str]]] = {"tags": Field("texts", lambda x: x)}
+FILTER_FIELDS: Final[Fields[Any]] = {**PROCEDURE_FIELDS, **SUBJECT_FIELDS, **TAG_FIELDS}
 
 _PROCEDURE_GROUPS: Final = (
     "evaluator",
@@ -47,6 +48,8 @@ GROUP_FIELDS: Final = (*CONTEXT_FIELDS, *_PROCEDURE_GROUPS)
 """By what figures can be grouped beside metric, scope and source, which always keep them apart."""
 
 _MAX_NAMED_CONTEXTS = 2000
+
+_Wants: TypeAlias = Callable[[Any], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +114,7 @@ class Selected:
     selection: Selection
     parts: Sequence[Part]
     contexts: Sequence[int] | None
+    tags: Tags | None
     groups: Groups
     group_by: Sequence[str]
     known: Mapping[int, Context]
@@ -123,6 +127,7 @@ class Selected:
         return Scores(
             procedures={x.id: 1 / x.sampling for x in found},
             contexts=self.contexts,
+            tags=self.tags,
             start_ns=self.selection.start_ns,
             end_ns=self.selection.end_ns,
             bounds=bounds,
@@ -143,26 +148,30 @@ def select(connection: Connection, selection: Selection, group_by: Sequence[str]
         and selection.start_ns >= selection.end_ns
     ):
         raise FieldError("end_ns", "is not after start_ns")
-    of_procedures, of_contexts = _split(selection.filter)
+    of_procedures, of_contexts, of_tags = _split(selection.filter)
     accepted = [
         x
         for x in selecting.procedures(connection, selection.tenant, selection.run)
-        if of_procedures(x)
+        if of_procedures is None or of_procedures(x)
     ]
     of_context = tuple(x for x in group_by if x in CONTEXT_FIELDS)
     known, wanted = _contexts(connection, selection.tenant, of_contexts, needed=bool(of_context))
+    tags = None if of_tags is None else _tags(connection, selection.tenant, of_tags)
     limits = Scores(
-        procedures={}, contexts=wanted, start_ns=selection.start_ns, end_ns=selection.end_ns
+        procedures={},
+        contexts=wanted,
+        tags=tags,
+        start_ns=selection.start_ns,
+        end_ns=selection.end_ns,
     ).limits()
     procedures = selecting.with_scores(connection, accepted, limits)
     parts = list(_parts(procedures, [x for x in group_by if x not in CONTEXT_FIELDS]))
-    return Selected(
-        selection, parts, wanted, _groups(of_context, known), group_by, {x.id: x for x in known}
-    )
+    by_id, groups = {x.id: x for x in known}, _groups(of_context, known)
+    return Selected(selection, parts, wanted, tags, groups, group_by, by_id)
 
 
 def _contexts(
-    connection: Connection, tenant: str, wants: Callable[[Context], bool] | None, *, needed: bool
+    connection: Connection, tenant: str, wants: _Wants | None, *, needed: bool
 ) -> tuple[list[Context], list[int] | None]:
     """The contexts that may be met, where it matters which; and the ids of those wanted, None for
     all.
@@ -174,6 +183,11 @@ def _contexts(
         return [], None
     wanted = [x for x in selecting.contexts(connection, tenant) if wants is None or wants(x)]
     return wanted, [x.id for x in wanted]
+
+
+def _tags(connection: Connection, tenant: str, wants: _Wants) -> Tags:
+    found = selecting.tags(connection, tenant)
+    return Tags([id_ for id_, tags in found.items() if wants(tags)], wants(()))
 
 
 def _groups(fields: tuple[str, ...], known: Sequence[Context]) -> Groups:
@@ -218,29 +232,31 @@ def _check_groups(group_by: Sequence[str]) -> None:
         raise FieldError("group_by", "names a group twice")
 
 
-def _split(text: str) -> tuple[Callable[[Procedure], bool], Callable[[Context], bool] | None]:
-    """The conditions of a filter on how scores were made, and on what was scored; None: there are
-    none of these.
+def _split(text: str) -> tuple[_Wants | None, _Wants | None, _Wants | None]:
+    """The conditions of a filter on how scores were made, on what was scored, and on its tags;
+    None: there are none of these.
     """
     found = parse(text, FILTER_FIELDS)
     conditions = (
         () if found is None else found.node.parts if isinstance(found.node, And) else (found.node,)
     )
-    of_procedures: list[Callable[[Procedure], bool]] = []
-    of_contexts: list[Callable[[Context], bool]] = []
+    kinds: tuple[Fields[Any], ...] = (PROCEDURE_FIELDS, SUBJECT_FIELDS, TAG_FIELDS)
+    tests: list[list[_Wants]] = [[] for _ in kinds]
     for condition in conditions:
         names = set(_names(condition))
-        if names <= PROCEDURE_FIELDS.keys():
-            of_procedures.append(test_of(condition, PROCEDURE_FIELDS))
-        elif names <= SUBJECT_FIELDS.keys():
-            of_contexts.append(test_of(condition, SUBJECT_FIELDS))
-        else:
+        place = next((x for x, fields in enumerate(kinds) if names <= fields.keys()), None)
+        if place is None:
             shown = " and ".join(sorted(names))
             raise FieldError(
                 "filter", f"{shown} stand under one OR or NOT: join conditions on them by AND"
             )
-    wanted = None if not of_contexts else lambda context: all(test(context) for test in of_contexts)
-    return lambda procedure: all(test(procedure) for test in of_procedures), wanted
+        tests[place].append(test_of(condition, kinds[place]))
+    of_procedures, of_contexts, of_tags = map(_all_of, tests)
+    return of_procedures, of_contexts, of_tags
+
+
+def _all_of(tests: Sequence[_Wants]) -> _Wants | None:
+    return (lambda item: all(test(item) for test in tests)) if tests else None
 
 
 def _names(node: Node) -> Iterator[str]:

@@ -24,11 +24,14 @@ _CONDITIONS: Final = {
     "service-version": "of this service.version",
     "model": "of traces whose first model call was of this model",
     "tool": "of traces that called this tool",
+    "tag": "of traces with this tag",
     "evaluator": "by this evaluator",
     "judge-model": "by this model as judge",
     "rule": "by this rule of evaluation.rules",
 }
-_FIELDS: Final = {"service-version": "version", "judge-model": "judge_model"}
+_FIELDS: Final = {"service-version": "version", "judge-model": "judge_model", "tag": "tags"}
+_LISTS: Final = frozenset({"tool", "tags"})
+"""Fields with several values, of which one is to be this."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -166,7 +169,7 @@ def _selection(args: argparse.Namespace, more: str | None = None) -> "pb.ScoreSe
     for option in _CONDITIONS:
         values = getattr(args, option.replace("-", "_")) or ()
         field = _FIELDS.get(option, option)
-        operator = ":" if field == "tool" else " = "
+        operator = ":" if field in _LISTS else " = "
         either = [f"{field}{operator}{_quoted(value)}" for value in values]
         conditions += [f"({' OR '.join(either)})"] if either else []
     conditions += [f"({x})" for x in (args.filter, more) if x]

@@ -228,7 +228,9 @@ class Config(Options):
 
     @property
     def span_attributes(self) -> frozenset[str]:
-        """The attributes of spans that the rules read."""
+        """The attributes of spans that are kept with an agent trace: those that the rules read, and
+        the tags.
+        """
         return attribute_names(x.when for x in self.rules)
 
     def under(self, rule: Rule) -> "Config":

@@ -157,7 +157,7 @@ class AgentTrace:
     `session_key` is what sessions are joined by: the session id, behind a digest of the service
     namespace and tenant where there are such. `expected` is what the spans themselves state that
     the turn should come to. `attributes` has the values, each once, that spans of the turn have
-    under those names that `evaluation.rules` reads, and no others.
+    under those names that `evaluation.rules` reads, and its tags.
 
     `id` is 32 hex digits that stay the same however often, and in whatever order, the turn's spans
     arrive. It derives from the first of the trace ids, in which the turn opens, and the span that
@@ -217,7 +217,7 @@ class AgentTrace:
 
         Only a turn of a test has `trial`, only one whose spans state an expectation `expected`,
         only one whose session key is not the session id `session_key`, and only one with attributes
-        that rules read `attributes`.
+        that rules read, or with tags, `attributes`.
         """
         trial = {} if self.trial is None else {"trial": _plain(self.trial)}
         expected = {} if self.expected is None else {"expected": self.expected.to_json()}

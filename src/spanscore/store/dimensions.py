@@ -9,38 +9,49 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import delete, exists, func, not_, select
+from sqlalchemy import Table, delete, exists, func, not_, select
 from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation, Evaluator, Failure, Skip
+from spanscore.model.tags import tags_of
 from spanscore.model.trace import AgentTrace
-from spanscore.store.schema import context_tools, score_contexts, score_facts, score_procedures
+from spanscore.store.schema import (
+    context_tools,
+    score_contexts,
+    score_facts,
+    score_procedures,
+    score_tags,
+)
 from spanscore.store.writing import NO_TEXT, key, put_rows, subject_of
 
 MAX_TOOLS = 32
 """Tools of a trace that are kept, the first ones by name."""
 
+MAX_TAGS = 32
+"""Tags of a trace that are kept, the first ones by name."""
+
 _ENVIRONMENTS: tuple[str, ...] = ("deployment.environment.name", "deployment.environment")
 _MAX_TEXT_CHARS = 256
-_MAX_LEFT_CONTEXTS = 1000
+_MAX_LEFT = 1000
 
 _Row: TypeAlias = tuple[Any, ...]
 
 
 class OfTrace(NamedTuple):
-    """What is known of an agent trace beside its scores: the first model that it called, and its
-    tools.
+    """What is known of an agent trace beside its scores: the first model that it called, its tools,
+    and its tags.
     """
 
     model: str | None = None
     tools: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, trace: AgentTrace) -> "OfTrace":
         """Those of a trace."""
         model = next((x.model for x in trace.model_calls if x.model), None)
         tools = sorted({_short(x.name) for x in trace.tool_calls or ()} - {""})
-        return cls(text(model), tuple(tools[:MAX_TOOLS]))
+        return cls(text(model), tuple(tools[:MAX_TOOLS]), _tags(trace))
 
 
 class Scored(NamedTuple):
@@ -79,6 +90,7 @@ class Dimensions:
         self._by_facts: dict[_Row, tuple[int, Evaluator]] = {}
         self._contexts: dict[int, _Row] = {}
         self._tools: set[tuple[int, str]] = set()
+        self._tags: set[tuple[str, int, str]] = set()
 
     def procedure(self, score: Evaluation) -> int:
         """The id of the procedure by which a score was made."""
@@ -114,11 +126,21 @@ class Dimensions:
             self._tools.update((found, tool) for tool in scored.about.tools)
         return found
 
+    def tags(self, scored: Scored) -> int | None:
+        """The id of the tags of what was scored; None where it has none."""
+        tags = scored.about.tags
+        if not tags:
+            return None
+        found = hashed(scored.tenant, tags)
+        self._tags.update((scored.tenant, found, tag) for tag in tags)
+        return found
+
     def write(self, connection: Connection) -> None:
         """Write those that are not there yet."""
         put_rows(connection, score_procedures, list(self._procedures.values()), unless_there=True)
         put_rows(connection, score_contexts, list(self._contexts.values()), unless_there=True)
         put_rows(connection, context_tools, sorted(self._tools), unless_there=True)
+        put_rows(connection, score_tags, sorted(self._tags), unless_there=True)
 
 
 def cluster(score: Evaluation) -> int:
@@ -133,18 +155,26 @@ def subject(score: Evaluation) -> int:
 
 
 def tidy(connection: Connection) -> None:
-    """Delete what no score has any more; of contexts a thousand may stay, since to find those takes
-    reading all.
+    """Delete what no score has any more; of contexts and of tags a thousand may stay, since to find
+    those takes reading all.
     """
     has_scores = exists().where(score_facts.c.procedure == score_procedures.c.id)
     connection.execute(delete(score_procedures).where(not_(has_scores)))
-    if (
-        connection.execute(select(func.count()).select_from(score_contexts)).scalar_one()
-        > _MAX_LEFT_CONTEXTS
-    ):
+    if _count(connection, score_tags) > _MAX_LEFT:
+        tagged = select(score_facts.c.tags).where(score_facts.c.tags.is_not(None))
+        connection.execute(delete(score_tags).where(score_tags.c.tags.not_in(tagged)))
+    if _count(connection, score_contexts) > _MAX_LEFT:
         used = select(score_facts.c.context)
         connection.execute(delete(score_contexts).where(score_contexts.c.id.not_in(used)))
         connection.execute(delete(context_tools).where(context_tools.c.context.not_in(used)))
+
+
+def _count(connection: Connection, table: Table) -> int:
+    return connection.execute(select(func.count()).select_from(table)).scalar_one()
+
+
+def _tags(trace: AgentTrace) -> tuple[str, ...]:
+    return tuple(sorted({_short(x) for x in tags_of(trace)} - {""})[:MAX_TAGS])
 
 
 def text(value: str | None) -> str | None:

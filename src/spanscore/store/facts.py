@@ -40,6 +40,8 @@ _NO_VERDICT = (None, None, None)
 
 _Row: TypeAlias = tuple[Any, ...]
 _Numbered: TypeAlias = tuple[int, Evaluation]
+_Context: TypeAlias = tuple[int, int | None]
+"""The ids of a context and of tags."""
 
 
 class _OfSubject(NamedTuple):
@@ -48,6 +50,7 @@ class _OfSubject(NamedTuple):
     context: int
     cluster: int
     subject: int
+    tags: int | None = None
 
 
 class _Places:
@@ -84,7 +87,7 @@ class _Places:
         of_session = (
             alone if session is None else cluster_of(scored.tenant, "session", key(session))
         )
-        return _OfSubject(dimensions.context(scored), of_session, alone)
+        return _OfSubject(dimensions.context(scored), of_session, alone, dimensions.tags(scored))
 
 
 def put(
@@ -110,7 +113,7 @@ def put(
         otel_traces.update(placing.otel_traces_of(trace))
         if any(call.response_id for call in trace.model_calls):
             answered.append(trace.id)
-    contexts: dict[str, int] = {}
+    contexts: dict[str, _Context] = {}
     newest = {(x.scope, x.subject_id, x.metric, x.run): (number, x) for number, x in scored}
     known = sorted(
         {subject_of(x) for _, x in scored if x.scope == "session" or x.subject_id not in new}
@@ -146,14 +149,14 @@ def _forget_earlier(
             _delete(connection, [number for number, *place in found if tuple(place) in places])
 
 
-def _contexts(connection: Connection, subjects: Sequence[str], before: int) -> dict[str, int]:
-    """The contexts of those of these agent traces that have scores: that of the newest score with
-    an outbox number below `before`.
+def _contexts(connection: Connection, subjects: Sequence[str], before: int) -> dict[str, _Context]:
+    """The contexts and tags of those of these agent traces that have scores: those of the newest
+    score with an outbox number below `before`.
     """
-    found: dict[str, int] = {}
+    found: dict[str, _Context] = {}
     for some in chunks(subjects):
         asked = {"subjects": some, "before": before}
-        found.update(map(tuple, connection.execute(_CONTEXTS, asked)))
+        found.update((x[0], (x[1], x[2])) for x in connection.execute(_CONTEXTS, asked))
     return found
 
 
@@ -251,7 +254,7 @@ def _of_subjects(
     dimensions: Dimensions,
     scores: Sequence[Evaluation],
     about: Mapping[str, OfTrace],
-    contexts: Mapping[str, int],
+    contexts: Mapping[str, _Context],
 ) -> dict[tuple[str, str], _OfSubject]:
     """What the scores of each subject have in common, by scope and id, from the first score of
     it.
@@ -267,13 +270,15 @@ def _of_subject(
     dimensions: Dimensions,
     score: Evaluation,
     about: Mapping[str, OfTrace],
-    contexts: Mapping[str, int],
+    contexts: Mapping[str, _Context],
 ) -> _OfSubject:
     of_trace = about.get(score.subject_id)
-    context = None if of_trace else contexts.get(score.subject_id)
-    if context is None:
-        context = dimensions.context(Scored.by(score, of_trace or _UNKNOWN))
-    return _OfSubject(context, cluster(score), subject(score))
+    known = None if of_trace else contexts.get(score.subject_id)
+    if known is None:
+        scored = Scored.by(score, of_trace or _UNKNOWN)
+        known = dimensions.context(scored), dimensions.tags(scored)
+    context, tags = known
+    return _OfSubject(context, cluster(score), subject(score), tags)
 
 
 def _row(
@@ -282,14 +287,15 @@ def _row(
     score: Evaluation,
     of_subjects: Mapping[tuple[str, str], _OfSubject],
 ) -> _Row:
-    common = of_subjects[score.scope, score.subject_id]
+    *place, tags = of_subjects[score.scope, score.subject_id]
     made = dimensions.procedure(score)
-    return (made, score.evaluated_at_ns, number, *common, *_verdict(score), None)
+    return (made, score.evaluated_at_ns, number, *place, *_verdict(score), None, tags)
 
 
 def _external_row(dimensions: Dimensions, number: int, score: Evaluation, places: _Places) -> _Row:
-    place, made = places.of(dimensions, score), dimensions.procedure(score)
-    return (made, score.evaluated_at_ns, number, *place, *_verdict(score), _series(score))
+    *place, tags = places.of(dimensions, score)
+    made = dimensions.procedure(score)
+    return (made, score.evaluated_at_ns, number, *place, *_verdict(score), _series(score), tags)
 
 
 def _verdict(score: Evaluation) -> tuple[float | None, str | None, int | None]:
@@ -312,7 +318,7 @@ def _place_external(connection: Connection, named: Named, changed: int) -> None:
     moved = []
     for row, score in given:
         place = places.of(dimensions, score)
-        if place != (row.context, row.cluster, row.subject):
+        if place != (row.context, row.cluster, row.subject, row.tags):
             moved.append((row.row, place))
     dimensions.write(connection)
     for number, place in moved:
@@ -406,7 +412,7 @@ _NEWEST = (
     .group_by(evaluations.c.subject_id)
     .subquery()
 )
-_CONTEXTS = select(_NEWEST.c.subject_id, score_facts.c.context).join(
+_CONTEXTS = select(_NEWEST.c.subject_id, score_facts.c.context, score_facts.c.tags).join(
     score_facts, score_facts.c.number == _NEWEST.c.seq
 )
 _EXTERNAL_PLACES = select(

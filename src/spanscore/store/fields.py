@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spanscore.filters import Field, Fields
 from spanscore.model.headers import without_headers
 from spanscore.model.score import Evaluation, Failure, Skip
+from spanscore.model.tags import tags_of
 from spanscore.model.trace import AgentTrace
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ TRACE_FIELDS: Final[Fields["TraceScores"]] = {
         "number", _of_trace(lambda x: None if x.tool_calls is None else len(x.tool_calls))
     ),
     "model_calls": Field("number", _of_trace(lambda x: len(x.model_calls))),
+    "tags": Field("texts", _of_trace(tags_of)),
     "failing": Field("bool", lambda x: x.is_failing),
     "score": Field("number", lambda x, metric: value_of(x.scores, metric), is_map=True),
     "label": Field("text", lambda x, metric: label_of(x.scores, metric), is_map=True),

@@ -182,6 +182,7 @@ _WITH_FACTS = (
         score_facts.c.context,
         score_facts.c.cluster,
         score_facts.c.subject,
+        score_facts.c.tags,
     )
     .join(score_facts, score_facts.c.number == -external_scores.c.row)
     .where(external_scores.c.scope == "trace")

@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.errors import ConfigError
 
-VERSION = 19
+VERSION = 20
 """The number of the last of the `migrations`, which every change of a table here has."""
 
 tables = MetaData()
@@ -200,6 +200,7 @@ score_facts = Table(
     Column("label", String(256)),
     Column("passing", Integer),
     Column("series", String(16)),
+    Column("tags", _BIG),
     sqlite_with_rowid=False,
 )
 """What analytics reads: a narrow row for the newest score of each subject, metric and run, written
@@ -215,6 +216,7 @@ with the score.
 - `value` (on the metric's own scale), `label`, `passing` (1, 0, or null where that is not known).
 - `series`: of a score that somebody else gave a digest of who gave it to which span: within it the
   last one counts.
+- `tags`: those of the trace, see `score_tags`; null where it has none.
 
 A score that is pruned takes its row along, and so does an agent trace that became part of another
 one. The key is in the order in which figures are read: one procedure after the other, each by time.
@@ -286,6 +288,21 @@ context_tools = Table(
     sqlite_with_rowid=False,
 )
 """The tools that traces of a context have called, each once: the first 32 by name."""
+
+score_tags = Table(
+    "score_tags",
+    tables,
+    Column("tenant", String(128), primary_key=True),
+    Column("tags", _BIG, primary_key=True, autoincrement=False),
+    Column("tag", String(256), primary_key=True),
+    sqlite_with_rowid=False,
+)
+"""Which tags scored traces have together: a row for each tag, the first 32 by name; `tags` is a
+hash of all of them.
+
+Apart from the contexts, since some senders' tags are seldom twice the same: then only questions
+about tags are too many.
+"""
 
 scored_turns = Table(
     "scored_turns",

@@ -9,7 +9,13 @@ from sqlalchemy import ColumnElement, func, literal, select
 from sqlalchemy.engine import Connection
 
 from spanscore.errors import InputError
-from spanscore.store.schema import context_tools, score_contexts, score_facts, score_procedures
+from spanscore.store.schema import (
+    context_tools,
+    score_contexts,
+    score_facts,
+    score_procedures,
+    score_tags,
+)
 from spanscore.store.sums import among
 
 MAX_DIMENSIONS: Final = 20_000
@@ -103,6 +109,19 @@ def contexts(connection: Connection, tenant: str) -> list[Context]:
     ):
         tools.setdefault(context, []).append(tool)
     return [Context(*row)._replace(tools=tuple(tools.get(row.id, ()))) for row in rows]
+
+
+def tags(connection: Connection, tenant: str) -> dict[int, tuple[str, ...]]:
+    """Which tags traces have together, by id. Raises InputError where they are too many."""
+    of_tenant = score_tags.c.tenant == tenant
+    distinct = select(score_tags.c.tags).where(of_tenant).distinct()
+    _bounded(connection, distinct, "tags")
+    found: dict[int, tuple[str, ...]] = {}
+    for id_, tag in connection.execute(
+        select(score_tags.c.tags, score_tags.c.tag).where(of_tenant)
+    ):
+        found[id_] = (*found.get(id_, ()), tag)
+    return found
 
 
 def _bounded(connection: Connection, query: Any, what: str) -> Sequence[Any]:

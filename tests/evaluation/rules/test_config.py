@@ -5,6 +5,7 @@ import pytest
 from spanscore import config
 from spanscore.errors import ConfigError
 from spanscore.evaluation import Config
+from spanscore.model.tags import TAGS
 
 
 def rules(*given, **evaluation):
@@ -198,16 +199,16 @@ evaluation:
     ]
 
 
-def test_only_the_attributes_that_rules_read_are_wanted():
+def test_the_attributes_that_rules_read_and_tags_are_wanted():
     found = rules(
         {"name": "a", "when": {"attributes": {"x": 1}, "any": [{"attributes": {"y": 1}}]}},
         {"name": "b", "when": {"not": {"error": True}}},
     )
-    assert found.span_attributes == {"x", "y", "otel.status_code"}
+    assert found.span_attributes == {"x", "y", "otel.status_code", *TAGS}
 
 
-def test_without_rules_no_attribute_is_wanted():
-    assert Config().span_attributes == frozenset()
+def test_without_rules_tags_alone_are_wanted():
+    assert Config().span_attributes == frozenset(TAGS)
 
 
 @pytest.mark.parametrize(

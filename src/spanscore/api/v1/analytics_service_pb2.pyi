@@ -63,8 +63,8 @@ class ScoreSelection(_message.Message):
     filter: _builtins.str
     """Conditions (AIP-160) on how scores were made: metric, scope, source ("spanscore" for what spanscore measured),
     evaluator, evaluator_version, evaluator_kind, judge_model, rule; and on what was scored: service, agent, environment,
-    version (service.version), model (the first that the trace called), tool (`tool:search`: one that the trace called).
-    OR and NOT join conditions of one of the two kinds.
+    version (service.version), model (the first that the trace called), tool (`tool:search`: one that the trace called);
+    and on its tags (`tags:beta`). OR and NOT join conditions of one of the three kinds.
     """
     start_ns: _builtins.int
     """Only scores that were measured, or given, then or later; in nanoseconds since the Unix epoch."""

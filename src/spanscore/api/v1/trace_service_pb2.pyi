@@ -128,8 +128,8 @@ class ListTracesRequest(_message.Message):
     filter: _builtins.str
     """Only what meets this filter (AIP-160), such as `agent_name = "shop" AND score.task_completion < 0.5`. Fields: id,
     session_id, session_key, agent_name, service_name, user_id, user_input, final_output, started_ns, ended_ns, latency,
-    completeness, input_tokens, output_tokens, tool_calls, model_calls, failing, score.METRIC, label.METRIC,
-    resource.ATTRIBUTE.
+    completeness, input_tokens, output_tokens, tool_calls, model_calls, tags (`tags:beta`), failing, score.METRIC,
+    label.METRIC, resource.ATTRIBUTE.
     """
     order_by: _builtins.str
     """`stored_ns desc`: what was stored last first, which holds without it; `stored_ns`: first what was stored first.

@@ -3,23 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from spanscore.evaluation.rules.selector import Selector
-from spanscore.model.json import loads
+from spanscore.model.tags import TAGS
 from spanscore.model.trace import AgentTrace
-
-_WITH_COMMAS = "langsmith.span.tags"
-
-TAGS = (
-    "tag.tags",  # OpenInference
-    "langfuse.trace.tags",
-    _WITH_COMMAS,
-    "logfire.tags",
-    "traceloop.association.properties.tags",
-    "lmnr.association.properties.tags",
-    "braintrust.tags",
-    "opik.tags",
-    "confident.trace.tags",  # DeepEval
-)
-"""Where instrumentations write the tags of a trace."""
 
 STATUS = "otel.status_code"
 """The name under which OpenTelemetry writes a span's status where it has no field of its own."""
@@ -29,10 +14,10 @@ _ENVIRONMENTS = ("deployment.environment.name", "deployment.environment")
 
 
 def attribute_names(selectors: Iterable[Selector]) -> frozenset[str]:
-    """The attributes of spans that these selectors read; `otel.status_code` stands for the span's
-    status.
+    """The attributes of spans that these selectors read, and those with tags, which analytics reads
+    too; `otel.status_code` stands for the span's status.
     """
-    return frozenset(name for selector in selectors for name in _names(selector))
+    return frozenset(TAGS).union(*map(_names, selectors))
 
 
 def uses_frequency(selectors: Iterable[Selector]) -> bool:
@@ -47,23 +32,13 @@ def uses_frequency(selectors: Iterable[Selector]) -> bool:
 
 def _names(selector: Selector) -> Iterator[str]:
     yield from selector.attributes
-    if selector.tags is not None:
-        yield from TAGS
     if selector.environment is not None:
         yield _ENVIRONMENT
     if selector.error is not None:
         yield STATUS
     inner = [*(selector.any_of or ()), *([selector.none_of] if selector.none_of else ())]
-    yield from attribute_names(inner)
-
-
-def tags(trace: AgentTrace) -> list[str]:
-    """The tags of a trace. Some senders write them as one text: JSON, or with commas."""
-    found: list[str] = []
-    for name in TAGS:
-        for value in trace.attributes.get(name, ()):
-            found += _listed(value, name) if isinstance(value, str) else [str(value)]
-    return found
+    for selector_within in inner:
+        yield from _names(selector_within)
 
 
 def environment(trace: AgentTrace) -> list[str]:
@@ -82,14 +57,3 @@ def has_failed(trace: AgentTrace) -> bool:
     if "ERROR" in trace.attributes.get(STATUS, ()):
         return True
     return any(x.error is not None for x in trace.tool_calls or ())
-
-
-def _listed(text: str, name: str) -> list[str]:
-    if text.startswith("["):
-        try:
-            items = loads(text)
-        except ValueError:
-            items = None
-        if isinstance(items, list):
-            return [x for x in items if isinstance(x, str)]
-    return [x.strip() for x in text.split(",")] if name == _WITH_COMMAS else [text]

@@ -14,6 +14,7 @@ from spanscore.evaluation.rules.config import Rule
 from spanscore.evaluation.rules.frequency import FREQUENCY
 from spanscore.evaluation.rules.selector import Selector
 from spanscore.model.span import Scalar, Value
+from spanscore.model.tags import tags_of
 from spanscore.model.trace import AgentTrace
 
 _ALL = 1 << 32
@@ -179,7 +180,7 @@ _FACTS: dict[str, _Read] = {
     "environment": attributes.environment,
     "duration": _duration_ns,
     "tool": lambda trace: [x.name for x in trace.tool_calls or ()],
-    "tags": attributes.tags,
+    "tags": tags_of,
     "frequency": lambda trace: trace.attributes.get(FREQUENCY, ()),
 }
 
