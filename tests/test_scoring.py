@@ -268,12 +268,12 @@ class OneAfterAnother:
         self.store = store
         self.kept_before = []
 
-    async def session_scores(self, _stored):
+    async def session_scores(self, _keys, _tenant):
         for session in self.store.sessions:
             self.kept_before.append(list(self.store.kept))
             trace = session.traces[-1]
             evaluation = score_of(trace, scope="session", subject_id=session.session_id)
-            yield BatchScores([SessionScores([evaluation], [])])
+            yield BatchScores([session.session_id], [SessionScores([evaluation], [])])
 
 
 def test_the_scores_of_a_session_are_kept_before_the_next_is_evaluated_elsewhere(refusing):
@@ -281,6 +281,39 @@ def test_the_scores_of_a_session_are_kept_before_the_next_is_evaluated_elsewhere
     scoring.elsewhere = OneAfterAnother(store)
     asyncio.run(scoring.sessions(["one", "two", "three"]))
     assert scoring.elsewhere.kept_before == [[], ["one"], ["one", "two"]]
+
+
+class HangingAtTwo:
+    """Evaluates sessions, but for session two: once `began` is set, until `may_end` is."""
+
+    def __init__(self):
+        self.began, self.may_end = asyncio.Event(), asyncio.Event()
+
+    async def session_scores(self, keys, _tenant):
+        yield BatchScores([x for x in keys if x != "two"])
+        if "two" in keys:
+            self.began.set()
+            await self.may_end.wait()
+            yield BatchScores(["two"])
+
+
+@pytest.mark.parametrize("others", [["one"], ["three"]], ids=["of its batch", "of the next one"])
+def test_a_session_that_hangs_elsewhere_keeps_no_other_waiting(refusing, others):
+    _, scoring = refusing
+
+    async def run():
+        hanging = scoring.elsewhere = HangingAtTwo()
+        first = asyncio.create_task(scoring.sessions(["one", "two"]))
+        await hanging.began.wait()
+        again = asyncio.create_task(scoring.sessions(["two", "three"]))
+        await asyncio.sleep(0)
+        await asyncio.wait_for(scoring.sessions(others), 60)
+        was_done = first.done() or again.done()
+        hanging.may_end.set()
+        await asyncio.gather(first, again)
+        return was_done
+
+    assert not asyncio.run(run())
 
 
 def test_with_changes_for_a_session_its_own_error_is_raised(refusing):

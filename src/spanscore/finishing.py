@@ -149,11 +149,12 @@ class Finishing:
 
         Returns the jobs on which a worker process died.
         """
-        unread = [job for job in jobs if not any(cut.genai for cut in job.cuts)]
+        unread, to_read = list[ReadJob](), list[ReadJob]()
+        for job in jobs:
+            (to_read if any(cut.genai for cut in job.cuts) else unread).append(job)
         self._meter.add(declared.TRACES_WITHOUT_GENAI, len(unread))
         results = [ReadResult(job) for job in unread]
         started_s = time.monotonic()
-        to_read = [job for job in jobs if job not in unread]
         found = await self._reading.read(to_read) if to_read else {}
         results += [self._result(job, read) for job, read in found.items()]
         await self._score(results, started_s)

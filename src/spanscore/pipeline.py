@@ -429,7 +429,7 @@ def _evaluation_setup(settings: Settings) -> EvaluationSetup | None:
     is_own = bool(evaluation.plugins or evaluation.criteria or evaluation.external_signals)
     if is_judged or is_own or embedding.chosen not in {None, "ngrams"}:
         return None
-    return EvaluationSetup(evaluation, settings.judge, embedding)
+    return EvaluationSetup(evaluation, settings.judge, embedding, settings.store)
 
 
 def _is_agent(span: Any, scope: Any) -> bool:

@@ -75,8 +75,8 @@ Small batches are shared out evenly.
 """
 
 _ONE_BY_ONE = 64
-"""Batches on which a worker process died whose traces are read one by one at once: one trace that
-kills processes keeps its batch for minutes.
+"""Batches on which a worker process died whose traces, or sessions, are worked on one by one at
+once: one that kills processes keeps its batch for minutes.
 """
 
 _MAX_ROUNDS = 20
@@ -247,12 +247,15 @@ class Processing:
             workers += [
                 self._suspects.run(batch, self._finishing.one_by_one) for _ in range(_ONE_BY_ONE)
             ]
-        sessions = self._quiet_sessions.run(_SESSIONS, self._finish_sessions)
+        sessions = [
+            self._quiet_sessions.run(_SESSIONS, self._finish_sessions)
+            for _ in range(1 if self._scoring.elsewhere is None else _ONE_BY_ONE)
+        ]
         trying = [self._trials.run()] if self._trials and self._settings.judge.try_at_start else []
         asking = [self._rescoring.run()] if self._settings.evaluation.ask_again.enabled else []
         own = [self._tidy(), self._look_for_undelivered()]
         processes = [] if self._workers is None else [self._workers.run()]
-        return [self.sender.run(), cutting, *processes, *workers, sessions, *own, *trying, *asking]
+        return [self.sender.run(), cutting, *processes, *workers, *sessions, *own, *trying, *asking]
 
     def _batches(self) -> tuple[int, int]:
         """How many traces are a batch at most, and how many batches are under way at once."""

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from contextvars import copy_context
 from functools import partial
 from types import MappingProxyType
@@ -35,8 +35,8 @@ from spanscore.export.sender import Sender
 from spanscore.model.record import changed
 from spanscore.model.score import Evaluation, Skip
 from spanscore.model.trace import AgentTrace, Session
-from spanscore.store import records
-from spanscore.store.reading import SessionRecord, StoredSessions
+from spanscore.store import records, writing
+from spanscore.store.reading import SessionRecord
 from spanscore.store.runs import RunTables
 from spanscore.store.store import Missing, Store, StoredTrace
 from spanscore.telemetry import Complaints, Meter, about, declared
@@ -55,9 +55,11 @@ _NO_STORE = "scoring waits for the store"
 class ScoresSessions(Protocol):
     """Evaluates sessions as the engine of a `Scoring` would, but elsewhere."""
 
-    def session_scores(self, stored: StoredSessions) -> AsyncIterator[BatchScores]:
-        """The scores of each session, as its next revision, mostly of all at once: those that take
-        long come last.
+    def session_scores(
+        self, keys: Sequence[str], tenant: str | None = None
+    ) -> AsyncIterator[BatchScores]:
+        """The scores of each stored session, as its next revision, mostly of all at once: those
+        that take long come last.
         """
         ...
 
@@ -269,11 +271,15 @@ class Scoring:
         """
         evaluations: list[Evaluation] = []
         failed: dict[str, Exception] = {}
-        async with self._alone(ids):
-            stored = await self.patiently(self._store.stored_sessions, ids, tenant=tenant)
-            async for batch in self._session_scores(stored, overrides):
-                evaluations += await self._commit_sessions(batch)
-                failed |= batch.failed
+        keys = list(dict.fromkeys(map(writing.key, ids)))
+        # one that is being evaluated, which may take minutes, keeps no other waiting
+        under_way = [[key] for key in keys if self._is_revised(key)]
+        for some in ([key for key in keys if not self._is_revised(key)], *under_way):
+            async with self._alone(some) as let_go:
+                async for batch in self._session_scores(some, overrides, tenant):
+                    evaluations += await self._commit_sessions(batch)
+                    failed |= batch.failed
+                    let_go(batch.keys)
         if failed:
             raise SessionsFailedError(failed)
         return evaluations
@@ -288,27 +294,31 @@ class Scoring:
         return news
 
     async def _session_scores(
-        self, stored: StoredSessions, overrides: Overrides | None
+        self, keys: Sequence[str], overrides: Overrides | None, tenant: str | None
     ) -> AsyncIterator[BatchScores]:
         """The scores of stored sessions; what nobody asked for is evaluated elsewhere, where that
         can be.
         """
         if self.elsewhere is None or overrides is not None:
-            yield await self._with_servers(BatchScores(for_server=[stored]), overrides)
+            yield await self._with_servers(BatchScores(keys, for_server=keys), overrides, tenant)
             return
-        async for batch in self.elsewhere.session_scores(stored):
-            yield await self._with_servers(batch, None)
+        async for batch in self.elsewhere.session_scores(keys, tenant):
+            yield await self._with_servers(batch, None, tenant)
 
-    async def _with_servers(self, batch: BatchScores, overrides: Overrides | None) -> BatchScores:
+    async def _with_servers(
+        self, batch: BatchScores, overrides: Overrides | None, tenant: str | None
+    ) -> BatchScores:
         """With the scores of the sessions that only the server can evaluate."""
-        for left in batch.for_server:
-            for found in await asyncio.to_thread(left.decoded):
-                try:
-                    batch.scores.append(await self._scores_of(found, overrides))
-                except Exception as error:
-                    if overrides is not None:
-                        raise
-                    batch.failed[found.session.id] = error
+        if not batch.for_server:
+            return batch
+        stored = await self.patiently(self._store.stored_sessions, batch.for_server, tenant=tenant)
+        for found in await asyncio.to_thread(stored.decoded):
+            try:
+                batch.scores.append(await self._scores_of(found, overrides))
+            except Exception as error:
+                if overrides is not None:
+                    raise
+                batch.failed[found.session.id] = error
         return batch
 
     async def _scores_of(self, found: SessionRecord, overrides: Overrides | None) -> SessionScores:
@@ -400,15 +410,34 @@ class Scoring:
                 return answer
 
     @asynccontextmanager
-    async def _alone(self, subjects: Iterable[str]) -> AsyncIterator[None]:
+    async def _alone(
+        self, subjects: Iterable[str]
+    ) -> AsyncIterator[Callable[[Iterable[str]], None]]:
         """No two revisions of one subject are made at the same time, or both would be the same
         one.
+
+        What this gives lets go of some subjects before the others.
         """
-        async with AsyncExitStack() as stack:
+        held: dict[str, asyncio.Lock] = {}
+
+        def let_go(done: Iterable[str]) -> None:
+            for subject in done:
+                if subject in held:
+                    held.pop(subject).release()
+
+        try:
             for subject in sorted(set(subjects)):
                 lock = self._revising.setdefault(subject, asyncio.Lock())
-                await stack.enter_async_context(lock)
-            yield
+                await lock.acquire()
+                held[subject] = lock
+            yield let_go
+        finally:
+            let_go([*held])
+
+    def _is_revised(self, subject: str) -> bool:
+        """Whether a revision of a subject is being made."""
+        lock = self._revising.get(subject)
+        return lock is not None and lock.locked()
 
 
 def refuse_misplaced(overrides: Overrides, run: str) -> None:

@@ -7,14 +7,13 @@ import asyncio
 import pytest
 
 from spanscore.evaluation.session_scores import BatchScores, SessionScores
-from spanscore.store.reading import StoredSessions, _ScoreRow, _TraceRow
 from spanscore.telemetry import Meter
-from spanscore.workers import LoneTries, SessionsElsewhere, elsewhere
+from spanscore.workers import LoneTries, SessionsElsewhere
 from spanscore.workers.messages import Failed, Scored
 from spanscore.workers.pool import NotForkedError, WorkerDiedError
 from spanscore.workers.reading import KillsWorkersError, ReadFailedError
 
-TWO = StoredSessions(("one", "two"), (), ())
+TWO = ("one", "two")
 
 
 class Pool:
@@ -24,28 +23,28 @@ class Pool:
         self.score_one = score
         self.asked = []
 
-    async def score(self, stored, *, alone_s=None):
-        self.asked.append(stored.keys)
-        return self.score_one(stored)
+    async def score(self, wanted, *, alone_s=None):
+        self.asked.append(tuple(wanted.keys))
+        return self.score_one(wanted)
 
 
 async def at_once(_seconds):
     """Sleeps for no time."""
 
 
-def none_of(stored):
-    return Scored([SessionScores([], []) for _ in stored.keys], [])
+def none_of(wanted):
+    return Scored([SessionScores([], []) for _ in wanted.keys], [])
 
 
 def dying(times):
     """What has the process die so often that has session two to score."""
     left = [times]
 
-    def score(stored):
-        if "two" in stored.keys and left[0]:
+    def score(wanted):
+        if "two" in wanted.keys and left[0]:
             left[0] -= 1
             raise WorkerDiedError("ended with 9")
-        return none_of(stored)
+        return none_of(wanted)
 
     return score
 
@@ -66,13 +65,13 @@ def scores(pool, meter=None, sessions=TWO):
     for batch in batches(pool, meter, sessions):
         found.scores += batch.scores
         found.failed |= batch.failed
-        found.for_server += batch.for_server
+        found.for_server = [*found.for_server, *batch.for_server]
     return found
 
 
 @pytest.mark.parametrize("times", [0, 1, 3])
 def test_every_session_is_scored_though_processes_die(times):
-    assert len(scores(Pool(dying(times))).scores) == len(TWO.keys)
+    assert len(scores(Pool(dying(times))).scores) == len(TWO)
 
 
 def test_the_sessions_of_a_dead_process_are_scored_one_by_one():
@@ -81,41 +80,25 @@ def test_the_sessions_of_a_dead_process_are_scored_one_by_one():
     assert pool.asked == [("one", "two"), ("one",), ("two",)]
 
 
-def stored(*sizes):
-    """Sessions with one trace each, whose records are so long."""
-    keys = tuple(f"s{number}" for number in range(len(sizes)))
-    rows = [_TraceRow(key, f"t-{key}", "x" * size) for key, size in zip(keys, sizes, strict=True)]
-    return StoredSessions(keys, rows, [_ScoreRow("trace", f"t-{key}", "") for key in keys])
+def half_of(wanted):
+    """The scores of the first half of the sessions, of which there is at least one."""
+    count = (len(wanted.keys) + 1) // 2
+    return Scored([SessionScores([], [])] * count, [], wanted.keys[count:])
 
 
-@pytest.mark.parametrize(
-    ("sizes", "parts"),
-    [
-        ((1, 1), [("s0", "s1")]),
-        ((6, 5), [("s0",), ("s1",)]),
-        ((5, 5, 1), [("s0", "s1"), ("s2",)]),
-        ((20, 1, 20), [("s0",), ("s1",), ("s2",)]),
-    ],
-)
-def test_large_sessions_are_sent_in_several_messages(monkeypatch, sizes, parts):
-    monkeypatch.setattr(elsewhere, "_MOST", 10)
-    pool = Pool(none_of)
-    scores(pool, sessions=stored(*sizes))
-    assert pool.asked == parts
-
-
-def test_a_part_of_sessions_has_what_is_theirs():
-    first, second = stored(6, 5).parts(10)
-    assert [x.session for x in first.traces] == ["s0"]
-    assert [x.subject for x in second.scores] == ["t-s1"]
+def test_sessions_that_a_process_has_left_are_asked_for_once_more():
+    pool = Pool(half_of)
+    found = batches(pool, sessions=("a", "b", "c"))
+    assert [x.keys for x in found] == [("a", "b"), ("c",)]
+    assert pool.asked == [("a", "b", "c"), ("c",)]
 
 
 def failing(failed):
     """What gives `failed`, or raises it, for whatever has session two in it."""
 
-    def score(stored):
-        if "two" not in stored.keys:
-            return none_of(stored)
+    def score(wanted):
+        if "two" not in wanted.keys:
+            return none_of(wanted)
         if isinstance(failed, Exception):
             raise failed
         return failed
@@ -144,12 +127,12 @@ def test_a_session_on_which_processes_die_again_and_again_is_an_error():
 def test_a_session_for_which_there_is_no_process_for_a_time_is_scored_then():
     left = [WorkerDiedError("ended with 9"), *[NotForkedError("Cannot allocate memory")] * 5]
 
-    def score(stored):
+    def score(wanted):
         if left:
             raise left.pop(0)
-        return none_of(stored)
+        return none_of(wanted)
 
-    assert len(scores(Pool(score)).scores) == len(TWO.keys)
+    assert len(scores(Pool(score)).scores) == len(TWO)
 
 
 def test_an_error_in_the_process_is_one_here():
@@ -160,11 +143,11 @@ def test_an_error_in_the_process_is_one_here():
 
 def test_what_the_process_cannot_send_is_left_to_the_server():
     found = scores(Pool(lambda _: Failed("RecursionError", "", is_for_server=True)))
-    assert found.for_server == [TWO]
+    assert found.for_server == [*TWO]
 
 
 def test_what_rules_decided_there_is_counted_here():
     decision = {"rule": "default", "scope": "session", "outcome": "evaluated"}
     meter = Meter()
-    scores(Pool(lambda stored: Scored(none_of(stored).scores, [decision])), meter)
+    scores(Pool(lambda wanted: Scored(none_of(wanted).scores, [decision])), meter)
     assert meter.totals()["rules_decisions"] == 1

@@ -10,9 +10,10 @@ from spanscore.evaluation.first_scores import digest_of
 from spanscore.judge.config import Config as Judge
 from spanscore.model.trace import Session
 from spanscore.store import records
+from spanscore.store.config import Config as Store
 from spanscore.store.reading import SessionRecord
 from spanscore.workers.evaluating import Evaluating
-from spanscore.workers.messages import EvaluationSetup, Failed
+from spanscore.workers.messages import EvaluationSetup, Failed, SessionKeys
 
 
 class Stored:
@@ -28,23 +29,56 @@ class Stored:
             raise ValueError
 
 
+ONE = SessionKeys(["s"])
+SETUP = EvaluationSetup(Evaluation(), Judge(), Embedding(), Store())
+
+
 @pytest.fixture
 def scoring():
-    made = Evaluating(EvaluationSetup(Evaluation(), Judge(), Embedding()))
+    made = Evaluating(SETUP)
     yield made
     made._loop.close()
 
 
-def test_what_the_rules_decided_comes_with_the_scores(scoring, make_trace):
-    assert len(scoring.sessions(Stored(make_trace(session_id="s"))).decisions) == 1
+@pytest.fixture
+def scoring_stored():
+    """Gives what evaluates these sessions, one at each call."""
+    made = []
+
+    def make(*stored, rest=()):
+        left = [(x, rest) for x in stored]
+        made.append(Evaluating(SETUP, lambda _keys, _tenant: left.pop(0)))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one._loop.close()
+
+
+def test_what_the_rules_decided_comes_with_the_scores(scoring_stored, make_trace):
+    scoring = scoring_stored(Stored(make_trace(session_id="s")))
+    assert len(scoring.sessions(ONE).decisions) == 1
 
 
 def test_what_the_rules_decided_before_an_error_does_not_come_with_other_scores(
-    scoring, make_trace
+    scoring_stored, make_trace
 ):
     trace = make_trace(session_id="s")
-    assert isinstance(scoring.sessions(Stored(trace, is_damaged=True)), Failed)
-    assert len(scoring.sessions(Stored(trace)).decisions) == 1
+    scoring = scoring_stored(Stored(trace, is_damaged=True), Stored(trace))
+    assert isinstance(scoring.sessions(ONE), Failed)
+    assert len(scoring.sessions(ONE).decisions) == 1
+
+
+def test_the_sessions_that_were_not_read_are_named(scoring_stored, make_trace):
+    scoring = scoring_stored(Stored(make_trace(session_id="s")), rest=("t",))
+    assert scoring.sessions(SessionKeys(["s", "t"])).rest == ("t",)
+
+
+def test_sessions_of_a_store_that_cannot_be_read_are_for_the_server(tmp_path):
+    store = Store(url=f"sqlite:///{tmp_path}/none.db")
+    scoring = Evaluating(EvaluationSetup(Evaluation(), Judge(), Embedding(), store))
+    assert scoring.sessions(ONE).is_for_server
+    scoring._loop.close()
 
 
 def test_what_a_trace_gives_as_its_first_revision_comes_by_its_id(scoring, make_trace):
@@ -66,7 +100,7 @@ def scoring_by():
     made = []
 
     def make(**config):
-        setup = EvaluationSetup(Evaluation.model_validate(config), Judge(), Embedding())
+        setup = EvaluationSetup(Evaluation.model_validate(config), Judge(), Embedding(), Store())
         made.append(Evaluating(setup))
         return made[-1]
 

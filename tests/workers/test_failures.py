@@ -9,9 +9,10 @@ import pytest
 from spanscore.embed.config import Config as Embedding
 from spanscore.evaluation import Config as Evaluation
 from spanscore.judge.config import Config as Judge
+from spanscore.store.config import Config as Store
 from spanscore.telemetry import Config, configure_logging
 from spanscore.workers.evaluating import Evaluating
-from spanscore.workers.messages import LENGTH, EvaluationSetup, decode, encode
+from spanscore.workers.messages import LENGTH, EvaluationSetup, SessionKeys, decode, encode
 from spanscore.workers.reading import ReadFailedError
 
 LOG = logging.getLogger("spanscore.finishing")
@@ -20,8 +21,6 @@ WORDS = "the user's own words"
 
 class Damaged:
     """A stored session whose decoding fails with what a user wrote."""
-
-    keys = ("s",)
 
     def decoded(self):
         raise ValueError(WORDS)
@@ -33,8 +32,9 @@ def line(monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     configure_logging(Config.model_validate({"logs": {"encoding": "console"}}))
-    scoring = Evaluating(EvaluationSetup(Evaluation(), Judge(), Embedding()))
-    failed = decode(encode(scoring.sessions(Damaged()))[LENGTH.size :])
+    setup = EvaluationSetup(Evaluation(), Judge(), Embedding(), Store())
+    scoring = Evaluating(setup, lambda *_: (Damaged(), ()))
+    failed = decode(encode(scoring.sessions(SessionKeys(["s"])))[LENGTH.size :])
     scoring._loop.close()
     error = ReadFailedError(failed.error, failed.traceback)
     LOG.error("a session cannot be scored", exc_info=error)

@@ -21,6 +21,7 @@ from spanscore.evaluation.first_scores import evaluate_first
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.model.record import changed
 from spanscore.otlp.signal import WIRE
+from spanscore.store.config import Config as StoreConfig
 from spanscore.store.journal import Journal
 from spanscore.store.journal_config import Config as JournalConfig
 from spanscore.telemetry import Config as Telemetry
@@ -121,7 +122,8 @@ def test_each_recording_is_read_and_scored_alike(tmp_path):
 
     async def run():
         journal = Journal(JournalConfig(path=tmp_path / "journal.db"))
-        own = EvaluationSetup(evaluation, JudgeConfig(), EmbeddingConfig(provider="ngrams"))
+        embedding = EmbeddingConfig(provider="ngrams")
+        own = EvaluationSetup(evaluation, JudgeConfig(), embedding, StoreConfig())
         setup = Setup(tmp_path / "journal.db", Telemetry(), frozenset(), (), frozenset(), own)
         engine = Engine(evaluation, None, open_embedder(own.embedding))
         pool = WorkerPool(setup, 2, Meter(), backlog_on(journal)[0].checksums)

@@ -2,14 +2,14 @@
 do it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from spanscore.evaluation.config import Overrides
 from spanscore.evaluation.engine import Engine
 from spanscore.evaluation.placing import parted, placed
 from spanscore.model.score import Evaluation
-from spanscore.store.reading import SessionRecord, StoredSessions
+from spanscore.store.reading import SessionRecord
 from spanscore.telemetry import about
 
 
@@ -25,15 +25,16 @@ class SessionScores:
 
 @dataclass(slots=True)
 class BatchScores:
-    """What became of sessions that were evaluated together.
+    """What became of sessions that were evaluated together, by their keys.
 
     `failed` contains the error of each session that cannot be evaluated, by the session's key.
     `for_server` are those that only the server can evaluate.
     """
 
+    keys: Sequence[str] = ()
     scores: list[SessionScores] = field(default_factory=list)
     failed: dict[str, Exception] = field(default_factory=dict)
-    for_server: list[StoredSessions] = field(default_factory=list)
+    for_server: Sequence[str] = ()
 
 
 async def session_scores(

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from sqlalchemy import create_engine, event
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import NullPool, QueuePool
 
 from spanscore import private_files
 from spanscore.errors import ConfigError, PermanentError, RetryableError
@@ -157,7 +157,24 @@ def _reader(url: URL, shown: str) -> Engine | None:
             return _server(url)
         if not url.database or not Path(url.database).is_file():
             return None
-        return create_engine(f"sqlite:///file:{quote(url.database)}?mode=ro&uri=true")
+        return _reader_of_file(url.database)
+
+
+def _reader_of_file(file: str) -> Engine:
+    """Opens the file for each transaction: another may be in its place by then, and one that stays
+    open keeps its writer from tidying up when that closes it.
+    """
+    engine = create_engine(f"sqlite:///file:{quote(file)}?mode=ro&uri=true", poolclass=NullPool)
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # the driver begins none to read
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN")
+
+    return engine
 
 
 @contextmanager

@@ -5,8 +5,8 @@ A `tenant` None stands for all: no two tenants share an id that spanscore has ma
 to look these up.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import itemgetter
@@ -65,36 +65,6 @@ class StoredSessions:
     keys: tuple[str, ...]
     traces: Sequence[_TraceRow]
     scores: Sequence[_ScoreRow]
-
-    def one_by_one(self) -> Iterator["StoredSessions"]:
-        """Each session by itself."""
-        for key in self.keys:
-            yield self._only((key,))
-
-    def parts(self, most: int) -> Iterator["StoredSessions"]:
-        """The sessions in their order, so many together that the records of their traces have at
-        most so many characters; one that has more by itself.
-        """
-        sizes = Counter[str]()
-        for trace in self.traces:
-            sizes[trace.session] += len(trace.record)
-        keys: list[str] = []
-        size = 0
-        for key in self.keys:
-            if keys and size + sizes[key] > most:
-                yield self._only(tuple(keys))
-                keys, size = [], 0
-            keys.append(key)
-            size += sizes[key]
-        yield self._only(tuple(keys))
-
-    def _only(self, keys: tuple[str, ...]) -> "StoredSessions":
-        """Some of the sessions."""
-        if keys == self.keys:
-            return self
-        traces = [x for x in self.traces if x.session in keys]
-        subjects = {*keys, *(x.id for x in traces)}
-        return StoredSessions(keys, traces, [x for x in self.scores if x.subject in subjects])
 
     def decoded(self) -> list[SessionRecord]:
         """Those that have traces, in the order of their keys; damaged records are left out."""

@@ -4,9 +4,11 @@ their first revisions.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from spanscore.embed import open_embedder
+from spanscore.errors import SpanscoreError
 from spanscore.evaluation import Engine
 from spanscore.evaluation.first_scores import (
     FirstScores,
@@ -18,9 +20,14 @@ from spanscore.evaluation.session_scores import SessionScores, session_scores
 from spanscore.model.trace import AgentTrace
 from spanscore.store import records
 from spanscore.store.reading import StoredSessions
+from spanscore.store.session_reader import SessionReader
 from spanscore.telemetry import Meter, declared
 from spanscore.telemetry.declared import Declared
-from spanscore.workers.messages import EvaluationSetup, Failed, Scored
+from spanscore.workers.messages import EvaluationSetup, Failed, Scored, SessionKeys
+
+ReadSessions: TypeAlias = Callable[
+    [Sequence[str], str | None], tuple[StoredSessions, tuple[str, ...]]
+]
 
 _log = logging.getLogger(__name__)
 
@@ -47,8 +54,12 @@ class _Decisions(Meter):
 class Evaluating:
     """Evaluates sessions and traces, without a judge. Not thread-safe."""
 
-    def __init__(self, setup: EvaluationSetup) -> None:
-        """Raises ConfigError where the embedding cannot be opened."""
+    def __init__(self, setup: EvaluationSetup, read: ReadSessions | None = None) -> None:
+        """`read` is as `SessionReader.read`, in place of the setup's store.
+
+        Raises ConfigError where the embedding cannot be opened.
+        """
+        self._read = read or SessionReader(setup.store).read
         self._decisions = _Decisions()
         embedder = open_embedder(setup.embedding)
         self._loop = asyncio.Runner()
@@ -57,11 +68,16 @@ class Evaluating:
         )
         self._compares_traces = setup.evaluation.uses_frequency
 
-    def sessions(self, stored: StoredSessions) -> Scored | Failed:
+    def sessions(self, wanted: SessionKeys) -> Scored | Failed:
         """The scores of stored sessions."""
         try:
+            stored, rest = self._read(wanted.keys, wanted.tenant)
+        except SpanscoreError as error:  # the server waits until the store can be read
+            _log.warning("%s", error)
+            return Failed(type(error).__name__, "", is_for_server=True)
+        try:
             scores = self._loop.run(self._of_sessions(stored))
-            return Scored(scores, self._decisions.take())
+            return Scored(scores, self._decisions.take(), rest)
         except Exception as error:  # noqa: BLE001 - the server says which sessions these are
             self._decisions.take()  # they are made again where the sessions are evaluated again
             return Failed.by(error)

@@ -14,7 +14,7 @@ from spanscore.embed.config import Config as Embedding
 from spanscore.evaluation import Config as Evaluation
 from spanscore.evaluation.session_scores import SessionScores
 from spanscore.judge.config import Config as Judge
-from spanscore.store.reading import StoredSessions
+from spanscore.store.config import Config as Store
 from spanscore.telemetry import Config as Telemetry
 from spanscore.telemetry.logs import stack
 from spanscore.turn_scheduling import ReadJob, ReadResult
@@ -30,6 +30,8 @@ class EvaluationSetup:
     evaluation: Evaluation
     judge: Judge
     embedding: Embedding
+    store: Store
+    """Where sessions are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +71,20 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionKeys:
+    """Sessions to be evaluated as they are stored, by their keys; `tenant` None: all tenants'."""
+
+    keys: Sequence[str]
+    tenant: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Alone:
     """What is to be done in a process of its own, which may end that one, within so many
     seconds.
     """
 
-    message: Batch | StoredSessions
+    message: Batch | SessionKeys
     limit_s: float
 
 
@@ -131,11 +141,12 @@ class Answers:
 @dataclass(frozen=True, slots=True)
 class Scored:
     """The scores of stored sessions; `decisions` are the labels of each that `evaluation.rules`
-    made.
+    made. `rest` are the keys of the sessions that are to be asked for once more.
     """
 
     scores: Sequence[SessionScores]
     decisions: Sequence[Mapping[str, str]]
+    rest: Sequence[str] = ()
 
 
 def encode(message: Any) -> bytes:

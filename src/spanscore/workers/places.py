@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from spanscore.store.reading import StoredSessions
-from spanscore.workers.messages import Alone, Batch
+from spanscore.workers.messages import Alone, Batch, SessionKeys
 from spanscore.workers.running import Running
 
 _PATIENCE_S: Final = 1.0
@@ -23,7 +22,7 @@ in it may take longer by itself.
 class Sent:
     """A message, and where its answer is waited for."""
 
-    message: Batch | StoredSessions | Alone
+    message: Batch | SessionKeys | Alone
     answer: "asyncio.Future[Any]"
     is_moved: bool = False
     """Whether a second process is to get it, since the first is slow with another one."""

@@ -9,7 +9,6 @@ from contextlib import suppress
 from typing import Any, Final
 
 from spanscore.assemble.assembler import Cut
-from spanscore.store.reading import StoredSessions
 from spanscore.telemetry import Meter, declared
 from spanscore.workers.messages import (
     Alone,
@@ -19,6 +18,7 @@ from spanscore.workers.messages import (
     Failed,
     NotForked,
     Scored,
+    SessionKeys,
     Setup,
     Task,
     decode,
@@ -121,14 +121,12 @@ class WorkerPool:
         answers: Answers = await self._answer(batch, alone_s)
         return answers
 
-    async def score(
-        self, stored: StoredSessions, *, alone_s: float | None = None
-    ) -> Scored | Failed:
+    async def score(self, wanted: SessionKeys, *, alone_s: float | None = None) -> Scored | Failed:
         """The scores of sessions; the argument and the errors are as for `ask`."""
-        scored: Scored | Failed = await self._answer(stored, alone_s)
+        scored: Scored | Failed = await self._answer(wanted, alone_s)
         return scored
 
-    async def _answer(self, message: Batch | StoredSessions, alone_s: float | None) -> Any:
+    async def _answer(self, message: Batch | SessionKeys, alone_s: float | None) -> Any:
         sent = Sent(
             message if alone_s is None else Alone(message, alone_s),
             asyncio.get_running_loop().create_future(),

@@ -15,7 +15,6 @@ import sys
 import threading
 
 from spanscore import dialects, metrics, turns
-from spanscore.store.reading import StoredSessions
 from spanscore.telemetry import configure_logging
 from spanscore.workers import messages
 from spanscore.workers.answering import Answering
@@ -34,7 +33,7 @@ class _Work:
         self._evaluating = None if setup.evaluation is None else Evaluating(setup.evaluation)
         self._answering = Answering(setup, self._evaluating)
 
-    def answer(self, message: messages.Batch | StoredSessions) -> bytes:
+    def answer(self, message: messages.Batch | messages.SessionKeys) -> bytes:
         """The answer to a message, with its length."""
         if isinstance(message, messages.Batch):
             return messages.encode_answer(self._answering.answers(message))
