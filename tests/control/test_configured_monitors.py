@@ -54,15 +54,15 @@ def test_what_the_configuration_says_by_now_holds_from_the_next_tick_on(world, s
     world.start(m={**RUN, "run": {**METRICS, "target": {"sampling": {"count": 1}}}})
     tick = world.worked_off(world.later())
     assert len(world.subjects(tick)) == 1
-    assert world.known().kept.revision == 2
+    assert world.known().stored.revision == 2
 
 
 def test_one_that_has_not_changed_is_not_written_again(world):
     world.start(m=RUN)
-    before = world.known().kept
+    before = world.known().stored
     world.now_ns += MINUTE // 2
     world.start(m=RUN)
-    assert world.known().kept == before
+    assert world.known().stored == before
 
 
 def test_one_that_was_taken_out_ticks_no_more_and_its_runs_stay(world, server, traces):
@@ -141,7 +141,7 @@ def test_one_of_the_api_that_took_its_id_keeps_its_history(world, server, traces
 def test_one_with_the_id_that_another_tenant_uses_is_not_refused(world):
     world.create("acme")
     world.start(m=RUN)
-    assert world.known().kept.is_configured
+    assert world.known().stored.is_configured
 
 
 def test_one_whose_runs_are_taken_out_of_the_file_begins_with_the_scores_after_that(

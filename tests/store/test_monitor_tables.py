@@ -8,11 +8,11 @@ from spanscore.errors import PermanentError, RetryableError
 from spanscore.store import monitor_tables
 from spanscore.store.config import Config
 from spanscore.store.monitor_scores import Wanted, last_seq
-from spanscore.store.monitor_tables import KeptMonitor, MonitorProgress, Tick, TickFacts
+from spanscore.store.monitor_tables import MonitorProgress, StoredMonitor, Tick, TickFacts
 from spanscore.store.monitors import Advanced, begin_anew
 from spanscore.store.store import Store
 
-NIGHTLY = KeptMonitor("", "nightly", "ACTIVE", "{}", 1, 1, 1, 0, request_id="once")
+NIGHTLY = StoredMonitor("", "nightly", "ACTIVE", "{}", 1, 1, 1, 0, request_id="once")
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_the_history_is_bounded_and_what_is_open_stays(monitors):
 def test_a_new_tick_is_kept_where_the_clock_was_set_back_behind_all_that_are_kept(
     monitors, monkeypatch
 ):
-    monkeypatch.setattr(monitor_tables, "_KEPT_TICKS", 3)
+    monkeypatch.setattr(monitor_tables, "_MAX_TICKS", 3)
     add(monitors, *(tick(x, outcome="done") for x in range(10, 14)), tick(5))
     assert monitors.read(lambda x: x.tick("", "nightly", 5)) == tick(5)
 

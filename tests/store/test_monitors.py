@@ -6,7 +6,7 @@ from spanscore.errors import PermanentError
 from spanscore.model.score import Skip
 from spanscore.store.config import Config
 from spanscore.store.monitor_scores import Wanted
-from spanscore.store.monitor_tables import KeptMonitor, Tick
+from spanscore.store.monitor_tables import StoredMonitor, Tick
 from spanscore.store.monitors import Advanced
 from spanscore.store.store import Store
 
@@ -38,7 +38,7 @@ class Looking:
 
 def create_unless_there(tables, name):
     if tables.get("", name) is None:
-        tables.create(KeptMonitor("", name, "ACTIVE", "{}", 0, 0, 0, 0))
+        tables.create(StoredMonitor("", name, "ACTIVE", "{}", 0, 0, 0, 0))
 
 
 @pytest.fixture

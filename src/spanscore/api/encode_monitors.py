@@ -122,7 +122,9 @@ def merged(known: Known, given: pb.Monitor, mask: FieldMask) -> pb.Monitor:
 
 def etag_of(known: Known) -> str:
     """What changes with each change of a monitor; "" for one of the configuration file."""
-    return "" if known.kept.is_configured else f"{known.kept.created_ns:x}-{known.kept.revision}"
+    return (
+        "" if known.stored.is_configured else f"{known.stored.created_ns:x}-{known.stored.revision}"
+    )
 
 
 def encode_given(spec: MonitorSpec) -> pb.Monitor:
@@ -137,14 +139,14 @@ def encode_given(spec: MonitorSpec) -> pb.Monitor:
 
 def encode_monitor(found: Shown) -> pb.Monitor:
     """A monitor as a message."""
-    known, kept = found.known, found.known.kept
+    known, stored = found.known, found.known.stored
     message = encode_given(known.spec)
     message.name = name_of("monitors", known.id)
     message.etag = etag_of(known)
     message.state = pb.MONITOR_STATE_PAUSED if known.is_paused else pb.MONITOR_STATE_ACTIVE
-    message.configured = kept.is_configured
-    if not kept.is_configured:
-        message.created_ns, message.updated_ns = kept.created_ns, kept.updated_ns
+    message.configured = stored.is_configured
+    if not stored.is_configured:
+        message.created_ns, message.updated_ns = stored.created_ns, stored.updated_ns
     if found.next_ns is not None:
         message.next_tick_ns = found.next_ns
     if found.last_tick is not None:

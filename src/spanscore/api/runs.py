@@ -23,7 +23,7 @@ from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import run_service_pb2 as pb
 from spanscore.control.runs import Runs
 from spanscore.errors import FieldError, RetryableError
-from spanscore.specs.runs import kept, whole
+from spanscore.specs.runs import stored_spec, whole
 from spanscore.store import ordering
 from spanscore.store.runs import NEWEST_FIRST, ORDERS, Place, Run
 
@@ -57,7 +57,9 @@ class RunService(Servicer):
         spec = spec_of(request.run)
         with _within_run():
             created = await self._runs.create(call.tenant, spec, request_id)
-        return encode_run(created, self._runs.eta_s(created), whole(created.spec, kept(spec).ids))
+        return encode_run(
+            created, self._runs.eta_s(created), whole(created.spec, stored_spec(spec).ids)
+        )
 
     @needs("read")
     async def estimate_run(self, request: pb.EstimateRunRequest, call: Call) -> pb.RunEstimate:

@@ -15,16 +15,16 @@ class Booking:
     def __init__(self, write: Callable[[], Awaitable[None]]) -> None:
         """`write` stores what is booked at the moment of its transaction."""
         self._write = write
-        self._asked = self._written = 0
+        self._booked = self._written = 0
         self._writing = asyncio.Lock()
 
     async def keep(self) -> None:
         """Return when all that is booked by now is stored."""
-        self._asked += 1
-        own = self._asked
+        self._booked += 1
+        own = self._booked
         async with self._writing:
             if self._written >= own:
                 return
-            last = self._asked
+            last = self._booked
             await self._write()
             self._written = last

@@ -9,7 +9,7 @@ from spanscore.control.runs import Runs
 from spanscore.errors import ConfigError, FieldError, InputError
 from spanscore.specs.monitors import Monitor, MonitorSpec
 from spanscore.specs.target import read_spec
-from spanscore.store.monitor_tables import KeptMonitor, MonitorState, MonitorTables
+from spanscore.store.monitor_tables import MonitorState, MonitorTables, StoredMonitor
 from spanscore.store.monitors import Advanced, begin_anew
 
 Key: TypeAlias = tuple[str, str]
@@ -71,53 +71,55 @@ def keep(tables: MonitorTables, wanted: Mapping[Key, Configured], end: End, now_
 
 def retire(
     tables: MonitorTables,
-    kept: KeptMonitor,
+    stored: StoredMonitor,
     end: Callable[[dict[str, Any]], Advanced],
     now_ns: int,
 ) -> None:
     """Delete a monitor with its history; its firing alert ends."""
-    begin_anew(tables, kept.tenant, kept.id, now_ns, end)
-    tables.delete(kept)
+    begin_anew(tables, stored.tenant, stored.id, now_ns, end)
+    tables.delete(stored)
 
 
-def _new(key: Key, monitor: Configured, last_row: int, now_ns: int) -> KeptMonitor:
+def _new(key: Key, monitor: Configured, last_row: int, now_ns: int) -> StoredMonitor:
     tenant, id_ = key
     text = monitor.spec.model_dump_json()
-    return KeptMonitor(
+    return StoredMonitor(
         tenant, id_, monitor.state, text, now_ns, now_ns, now_ns, last_row, is_configured=True
     )
 
 
 def _renew(
     tables: MonitorTables,
-    kept: KeptMonitor,
+    stored: StoredMonitor,
     monitor: Configured,
     end: Callable[[dict[str, Any]], Advanced],
     now_ns: int,
 ) -> None:
     """Have a monitor do what the configuration says by now."""
-    former, spec = _spec_of(kept), monitor.spec
-    if former == spec and kept.state == monitor.state:
+    former, spec = _spec_of(stored), monitor.spec
+    if former == spec and stored.state == monitor.state:
         return
-    is_due_anew = former is None or former.schedule != spec.schedule or kept.state != monitor.state
+    is_due_anew = (
+        former is None or former.schedule != spec.schedule or stored.state != monitor.state
+    )
     if former is None or watch_digest(former) != watch_digest(spec):
-        begin_anew(tables, kept.tenant, kept.id, now_ns, end if spec.watch is None else None)
+        begin_anew(tables, stored.tenant, stored.id, now_ns, end if spec.watch is None else None)
     tables.change(
         replace(
-            kept,
+            stored,
             spec=spec.model_dump_json(),
             state=monitor.state,
-            due_from_ns=now_ns if is_due_anew else kept.due_from_ns,
-            revision=kept.revision + 1,
+            due_from_ns=now_ns if is_due_anew else stored.due_from_ns,
+            revision=stored.revision + 1,
             updated_ns=now_ns,
         )
     )
 
 
-def _spec_of(kept: KeptMonitor) -> MonitorSpec | None:
+def _spec_of(stored: StoredMonitor) -> MonitorSpec | None:
     """None where this version does not understand it."""
     try:
-        return read_spec(MonitorSpec, kept.spec)
+        return read_spec(MonitorSpec, stored.spec)
     except InputError:
         return None
 

@@ -63,8 +63,8 @@ def advanced(
         )
         records.append(alert)
     outcome = changes[-1].status if changes else state.phase if units else "unchanged"
-    kept = {"state": state.to_json(), "began_ns": began_ns, "number": number, "alert": alert}
-    return Advanced(kept, outcome, _to_all(receivers, records))
+    record = {"state": state.to_json(), "began_ns": began_ns, "number": number, "alert": alert}
+    return Advanced(record, outcome, _to_all(receivers, records))
 
 
 def ended(known: dict[str, Any], receivers: Iterable[str], why: str, now_ns: int) -> Advanced:

@@ -10,7 +10,7 @@ from typing import Final
 
 _EVERY_S: Final = 0.05
 _LATE_S: Final = 0.01
-_KEPT: Final = 0.7
+_DECAY: Final = 0.7
 
 
 class LoopDelay:
@@ -53,4 +53,4 @@ class LoopDelay:
             before_s = self._clock_s()
             await self._sleep(_EVERY_S)
             late_s = self._clock_s() - before_s - _EVERY_S
-            self._late_s = max(late_s, self._late_s * _KEPT)
+            self._late_s = max(late_s, self._late_s * _DECAY)

@@ -33,7 +33,13 @@ from spanscore.export.alerting_config import Alerting
 from spanscore.monitoring.schedule import Schedule
 from spanscore.specs.monitors import LATER_SCORES, Monitor, MonitorSpec
 from spanscore.specs.target import read_spec
-from spanscore.store.monitor_tables import KeptMonitor, MonitorState, MonitorTables, Tick, TickCause
+from spanscore.store.monitor_tables import (
+    MonitorState,
+    MonitorTables,
+    StoredMonitor,
+    Tick,
+    TickCause,
+)
 from spanscore.store.monitors import MonitorStore, begin_anew
 from spanscore.telemetry import Meter
 
@@ -72,7 +78,7 @@ class Monitors:
         meter = meter or Meter(clock_ns)
         self._configured = configured_monitors.configured(configured, runs)
         store.read(lambda x: configured_monitors.refuse_taken(x, self._configured))
-        self._has_kept_configured = False
+        self._has_stored_configured = False
         self._receivers = tuple(alerting.receivers)
         self._store = store
         self._runs = runs
@@ -147,7 +153,7 @@ class Monitors:
         await self._refuse_unmet(tenant, spec)
         now_ns = self._clock_ns()
 
-        def create(tables: MonitorTables) -> KeptMonitor:
+        def create(tables: MonitorTables) -> StoredMonitor:
             if (
                 request_id is not None
                 and (same := tables.of_request(tenant, request_id)) is not None
@@ -160,7 +166,7 @@ class Monitors:
                     f"there are {MAX_MONITORS} monitors; delete one that is not needed"
                 )
             text = spec.model_dump_json()
-            new = KeptMonitor(
+            new = StoredMonitor(
                 tenant,
                 id_,
                 "ACTIVE",
@@ -174,8 +180,8 @@ class Monitors:
             tables.create(new)
             return new
 
-        kept = await self._write(create)
-        return _same(kept, spec, monitor_id) if request_id is not None else _known(kept)
+        stored = await self._write(create)
+        return _same(stored, spec, monitor_id) if request_id is not None else _known(stored)
 
     async def get(self, tenant: str, monitor_id: str) -> Known:
         """A monitor as it is now. Raises NotFoundError."""
@@ -196,15 +202,15 @@ class Monitors:
         await self._refuse_unmet(known.tenant, spec)
         now_ns = self._clock_ns()
 
-        def change(tables: MonitorTables) -> KeptMonitor:
-            kept = _there(tables.get(known.tenant, known.id), known.id)
-            if kept.revision != read.revision:
+        def change(tables: MonitorTables) -> StoredMonitor:
+            stored = _there(tables.get(known.tenant, known.id), known.id)
+            if stored.revision != read.revision:
                 raise ConflictError(f"monitor {known.id!r} was changed meanwhile; read it again")
-            due_from_ns = kept.due_from_ns if spec.schedule == known.spec.schedule else now_ns
+            due_from_ns = stored.due_from_ns if spec.schedule == known.spec.schedule else now_ns
             if watch_digest(spec) != watch_digest(known.spec):
                 end = None if spec.watch is not None else self._end(now_ns)(_NOT_WATCHED)
                 begin_anew(tables, known.tenant, known.id, now_ns, end)
-            changed = replace(kept, spec=spec.model_dump_json(), due_from_ns=due_from_ns)
+            changed = replace(stored, spec=spec.model_dump_json(), due_from_ns=due_from_ns)
             return self._changed(tables, changed, now_ns)
 
         return _known(await self._write(change))
@@ -218,11 +224,11 @@ class Monitors:
         now_ns = self._clock_ns()
         state: MonitorState = "PAUSED" if is_paused else "ACTIVE"
 
-        def change(tables: MonitorTables) -> KeptMonitor:
-            kept = _there(tables.get(known.tenant, known.id), known.id)
-            if kept.state == state:
-                return kept
-            return self._changed(tables, replace(kept, state=state, due_from_ns=now_ns), now_ns)
+        def change(tables: MonitorTables) -> StoredMonitor:
+            stored = _there(tables.get(known.tenant, known.id), known.id)
+            if stored.state == state:
+                return stored
+            return self._changed(tables, replace(stored, state=state, due_from_ns=now_ns), now_ns)
 
         return _known(await self._write(change))
 
@@ -236,12 +242,12 @@ class Monitors:
         read = self._changeable(known)
         now_ns = self._clock_ns()
 
-        def delete(tables: MonitorTables) -> KeptMonitor:
-            kept = _there(tables.get(known.tenant, known.id), known.id)
-            if kept.revision != read.revision:
+        def delete(tables: MonitorTables) -> StoredMonitor:
+            stored = _there(tables.get(known.tenant, known.id), known.id)
+            if stored.revision != read.revision:
                 raise ConflictError(f"monitor {known.id!r} was changed meanwhile; read it again")
-            retire(tables, kept, self._end(now_ns)("its monitor was deleted"), now_ns)
-            return kept
+            retire(tables, stored, self._end(now_ns)("its monitor was deleted"), now_ns)
+            return stored
 
         await self._write(delete)
 
@@ -314,7 +320,7 @@ class Monitors:
             self._store.read, lambda x: x.last_tick_ns(known.tenant, known.id)
         )
         if known.spec.schedule.catch_up:
-            missed_ns = schedule.last_until(now_ns, max(since_ns or 0, known.kept.due_from_ns))
+            missed_ns = schedule.last_until(now_ns, max(since_ns or 0, known.stored.due_from_ns))
             if missed_ns is not None:
                 return missed_ns
         return schedule.next_after(now_ns)
@@ -343,15 +349,15 @@ class Monitors:
             except InputError as error:
                 raise FieldError("watch.metric", str(error)) from None
 
-    def _changeable(self, known: Known) -> KeptMonitor:
-        if known.kept.is_configured:
+    def _changeable(self, known: Known) -> StoredMonitor:
+        if known.stored.is_configured:
             raise StateError(
                 f"monitor {known.id!r} is one of the configuration file; change it there"
             )
-        return known.kept
+        return known.stored
 
-    def _changed(self, tables: MonitorTables, kept: KeptMonitor, now_ns: int) -> KeptMonitor:
-        changed = replace(kept, revision=kept.revision + 1, updated_ns=now_ns)
+    def _changed(self, tables: MonitorTables, stored: StoredMonitor, now_ns: int) -> StoredMonitor:
+        changed = replace(stored, revision=stored.revision + 1, updated_ns=now_ns)
         tables.change(changed)
         return changed
 
@@ -360,13 +366,13 @@ class Monitors:
         if self._monitors is None:
             found, changes = dict[Key, Known](), self._changes
             await self._keep_configured()
-            for kept in await asyncio.to_thread(self._store.read, MonitorTables.all):
+            for stored in await asyncio.to_thread(self._store.read, MonitorTables.all):
                 try:
-                    known = _known(kept)
+                    known = _known(stored)
                 except InputError as error:
                     _log.error(
                         "monitor %s cannot tick: this version does not understand it: %s",
-                        kept.id,
+                        stored.id,
                         error,
                     )
                     continue
@@ -381,14 +387,14 @@ class Monitors:
 
     async def _keep_configured(self) -> None:
         """Have the store contain the monitors of the configuration, once."""
-        if self._has_kept_configured:
+        if self._has_stored_configured:
             return
         now_ns = self._clock_ns()
         await in_thread(
             self._store.write,
             lambda x: configured_monitors.keep(x, self._configured, self._end(now_ns), now_ns),
         )
-        self._has_kept_configured = True
+        self._has_stored_configured = True
 
     def _end(self, now_ns: int) -> configured_monitors.End:
         return lambda why: end_of(self._receivers, now_ns, why)
@@ -397,11 +403,11 @@ class Monitors:
         await self._keep_configured()
         return await in_thread(self._store.read, ask)
 
-    async def _write(self, change: Callable[[MonitorTables], KeptMonitor]) -> KeptMonitor:
+    async def _write(self, change: Callable[[MonitorTables], StoredMonitor]) -> StoredMonitor:
         await self._keep_configured()
-        kept = await in_thread(self._store.write, change)
-        self._forget((kept.tenant, kept.id))
-        return kept
+        stored = await in_thread(self._store.write, change)
+        self._forget((stored.tenant, stored.id))
+        return stored
 
     def _forget(self, key: Key) -> None:
         """Read the monitors anew; what is due of this one is found anew."""
@@ -423,26 +429,30 @@ class Monitors:
             await looping.next_multiple(every_s)
 
 
-def _known(kept: KeptMonitor) -> Known:
+def _known(stored: StoredMonitor) -> Known:
     """Raises InputError where this version does not understand what is kept."""
     return Known(
-        kept.tenant, kept.id, read_spec(MonitorSpec, kept.spec), kept.state == "PAUSED", kept
+        stored.tenant,
+        stored.id,
+        read_spec(MonitorSpec, stored.spec),
+        stored.state == "PAUSED",
+        stored,
     )
 
 
-def _there(kept: KeptMonitor | None, monitor_id: str) -> KeptMonitor:
-    if kept is None:
+def _there(stored: StoredMonitor | None, monitor_id: str) -> StoredMonitor:
+    if stored is None:
         raise NotFoundError(f"there is no monitor {monitor_id!r}")
-    return kept
+    return stored
 
 
-def _same(kept: KeptMonitor, spec: MonitorSpec, monitor_id: str) -> Known:
+def _same(stored: StoredMonitor, spec: MonitorSpec, monitor_id: str) -> Known:
     """The monitor of a request id; raises ExistsError where it was asked for otherwise."""
-    known = _known(kept)
-    is_other = kept.revision == 1 and known.spec != spec
-    if is_other or monitor_id not in {"", kept.id}:
+    known = _known(stored)
+    is_other = stored.revision == 1 and known.spec != spec
+    if is_other or monitor_id not in {"", stored.id}:
         raise ExistsError(
-            f"request_id {kept.request_id!r}: monitor {kept.id} was created under it with another"
-            " content"
+            f"request_id {stored.request_id!r}: monitor {stored.id} was created under it with"
+            " another content"
         )
     return known

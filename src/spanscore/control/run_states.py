@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spanscore.errors import ExistsError, NotFoundError, StateError
-from spanscore.specs.runs import RunSpec, kept
+from spanscore.specs.runs import RunSpec, stored_spec
 from spanscore.store.runs import Progress, Run, RunState, RunTables
 
 MAX_UNFINISHED = 1000
@@ -38,7 +38,7 @@ def moved(run: Run | None, run_id: str, of: Sequence[RunState], to: RunState, do
 
 def same_run(run: Run, spec: RunSpec) -> Run:
     """`run`, where it was created by `spec`. Raises ExistsError."""
-    if run.progress.asked != kept(spec).digest:
+    if run.progress.asked != stored_spec(spec).digest:
         raise ExistsError(
             f"request_id {run.request_id!r}: run {run.id} was created under it with another content"
         )

@@ -28,7 +28,7 @@ from spanscore.evaluation.runs_config import Runs as Config
 from spanscore.model.score import ScopeKind
 from spanscore.model.trace import AgentTrace
 from spanscore.scoring import Scoring
-from spanscore.specs.runs import RunBudget, RunSpec, kept, whole
+from spanscore.specs.runs import RunBudget, RunSpec, stored_spec, whole
 from spanscore.specs.target import read_spec
 from spanscore.store.ordering import Order
 from spanscore.store.runs import (
@@ -319,7 +319,7 @@ class Runs:
             tables.retry(run_id)
             if budget is not None:
                 spec = read_spec(RunSpec, run.spec).model_copy(update={"budget": budget})
-                run = replace(run, spec=kept(spec).spec)
+                run = replace(run, spec=stored_spec(spec).spec)
             run = replace(run, progress=before_retry(run.progress))
             return tables.change(run_id, self._clock_ns(), lambda _: run) or run
 
@@ -346,7 +346,7 @@ class Runs:
         rows: tuple[int, int] | None = None,
     ) -> tuple[Run, str]:
         """A run that is not stored yet, and the ids that its target names, as they are stored."""
-        now_ns, new = self._clock_ns(), kept(spec)
+        now_ns, new = self._clock_ns(), stored_spec(spec)
         named = len(spec.target.trace_ids) + len(spec.target.session_ids)
         progress = Progress(asked=new.digest, named=named, rows=rows)
         id_ = secrets.token_hex(_ID_BYTES)

@@ -52,7 +52,7 @@ class Drawing:
         self._filter = target.filter or TraceFilter()
         self._seen: set[int] = set()
         # ids of the traces to be stored: an earlier turn is stored once
-        self._kept: set[str] = set()
+        self._listed: set[str] = set()
         self._lowest: list[int] = []  # negative draws: the highest comes first
         self._turns = SessionTurns() if looks_back and target.scope == "trace" else None
 
@@ -69,7 +69,7 @@ class Drawing:
         Blocks: earlier turns are read from a file.
         """
         subjects: list[str] = []
-        kept: list[AgentTrace] = []
+        listed: list[AgentTrace] = []
         for trace in traces:
             subject, is_accepted = self.subject_of(trace), self._filter.accepts(trace)
             if subject is None:
@@ -82,11 +82,11 @@ class Drawing:
                 subject, draw
             ):
                 new = [*self._before(trace), trace]
-                self._kept.update(x.id for x in new)
-                kept += new
+                self._listed.update(x.id for x in new)
+                listed += new
             if self._turns is not None:
                 self._turns.add(trace)
-        return Drawn(subjects, kept)
+        return Drawn(subjects, listed)
 
     def subject_of(self, trace: AgentTrace) -> str | None:
         """What a trace is evaluated as, or with; None where it is of no session, and sessions are
@@ -112,7 +112,7 @@ class Drawing:
         return len(self._lowest) < sampling.count or draw <= -self._lowest[0]
 
     def _before(self, trace: AgentTrace) -> Sequence[AgentTrace]:
-        return () if self._turns is None else self._turns.before(trace, self._kept)
+        return () if self._turns is None else self._turns.before(trace, self._listed)
 
 
 class SourceListing:

@@ -16,7 +16,7 @@ from spanscore.monitoring.alerts import Origin, moment
 from spanscore.monitoring.config import Watch
 from spanscore.specs.monitors import MonitorRun, MonitorSpec
 from spanscore.store.monitor_scores import SettledSession, Wanted, last_seq
-from spanscore.store.monitor_tables import KeptMonitor, MonitorTables, Tick, TickCause, TickFacts
+from spanscore.store.monitor_tables import MonitorTables, StoredMonitor, Tick, TickCause, TickFacts
 from spanscore.store.monitors import Advance, Advanced, Former, MonitorStore
 from spanscore.store.runs import Run, RunTables
 from spanscore.telemetry import Meter, declared
@@ -40,7 +40,7 @@ class Known:
     id: str
     spec: MonitorSpec
     is_paused: bool
-    kept: KeptMonitor
+    stored: StoredMonitor
 
     @property
     def key(self) -> Key:
@@ -168,8 +168,8 @@ class Ticking:
             impossible = str(error)
 
         def make(tables: MonitorTables) -> Tick | None:
-            kept = tables.get(known.tenant, known.id)
-            if kept is None or not tables.may_tick(tick) or not tables.add_tick(tick):
+            stored = tables.get(known.tenant, known.id)
+            if stored is None or not tables.may_tick(tick) or not tables.add_tick(tick):
                 return None
             if starting is None:
                 made = tick.ended("failed", tick.looked_ns, f"no run can be started: {impossible}")
@@ -178,7 +178,7 @@ class Ticking:
                     "skipped", tick.looked_ns, "nothing has changed since the run before"
                 )
             else:
-                made = self._decided(tables, kept, run, tick, starting)
+                made = self._decided(tables, stored, run, tick, starting)
             tables.change_tick(made)
             return made
 
@@ -189,7 +189,7 @@ class Ticking:
     def _decided(
         self,
         tables: MonitorTables,
-        kept: KeptMonitor,
+        stored: StoredMonitor,
         run: MonitorRun,
         tick: Tick,
         starting: _Starting,
@@ -198,14 +198,14 @@ class Ticking:
         waiting = sum(
             x.outcome == "queued" for x in tables.open_ticks_of(tick.tenant, tick.monitor)
         )
-        going = _going(tables, kept)
+        going = _going(tables, stored)
         if going is None and not waiting:
-            return self._started(tables, kept, run, tick, starting)
+            return self._started(tables, stored, run, tick, starting)
         before = (
             "the run before waits" if going is None else f"run {going.id} was still {going.state}"
         )
         if run.overlap == "cancel_previous" and going is not None:
-            return self._in_place_of(going, tables, kept, run, tick, starting)
+            return self._in_place_of(going, tables, stored, run, tick, starting)
         if run.overlap == "queue" and waiting < MAX_QUEUED:
             return replace(tick, outcome="queued", facts=replace(tick.facts, reason=before))
         more = f", and {waiting} ticks wait for its end" if waiting else ""
@@ -215,7 +215,7 @@ class Ticking:
         self,
         going: Run,
         tables: MonitorTables,
-        kept: KeptMonitor,
+        stored: StoredMonitor,
         run: MonitorRun,
         tick: Tick,
         starting: _Starting,
@@ -226,7 +226,7 @@ class Ticking:
         reason = f"run {going.id} was still {going.state}, and was cancelled"
         tick = replace(tick, facts=replace(tick.facts, reason=reason))
         made = self._started(
-            tables, replace(kept, until_row=kept.progress.from_row), run, tick, starting
+            tables, replace(stored, until_row=stored.progress.from_row), run, tick, starting
         )
         if made.outcome == "running":
             tables.runs.change(going.id, tick.looked_ns, partial(_cancelled, tick=tick))
@@ -236,14 +236,14 @@ class Ticking:
     def _started(
         self,
         tables: MonitorTables,
-        kept: KeptMonitor,
+        stored: StoredMonitor,
         run: MonitorRun,
         tick: Tick,
         starting: _Starting,
     ) -> Tick:
         """The tick with its run, which is kept in the same transaction."""
-        until = max(tables.last_row, kept.until_row)
-        after = kept.until_row
+        until = max(tables.last_row, stored.until_row)
+        after = stored.until_row
         if run.look_back is not None:
             after = tables.row_before(self._clock_ns() - run.look_back)
         is_all = run.everything or run.names_ids or run.target.source is not None
@@ -251,9 +251,9 @@ class Ticking:
             begun = starting.start(tables.runs, None if is_all else (after, until))
         except StateError as error:  # too many runs wait
             return tick.ended("skipped", tick.looked_ns, str(error))
-        progress = replace(kept.progress, run=begun.id, from_row=kept.until_row)
+        progress = replace(stored.progress, run=begun.id, from_row=stored.until_row)
         progress = replace(progress, measured=starting.measured, named=starting.named)
-        tables.change(replace(kept, until_row=until, progress=progress))
+        tables.change(replace(stored, until_row=until, progress=progress))
         facts = replace(tick.facts, read_seq=last_seq(tables.connection))
         return replace(tick, outcome="running", run=begun.id, facts=facts)
 
@@ -265,11 +265,11 @@ class Ticking:
             return
 
         def start(tables: MonitorTables) -> None:
-            kept = tables.get(known.tenant, known.id)
+            stored = tables.get(known.tenant, known.id)
             first = next(iter(tables.open_ticks_of(tick.tenant, tick.monitor)), None)
-            if kept is None or first != tick or _going(tables, kept) is not None:
+            if stored is None or first != tick or _going(tables, stored) is not None:
                 return
-            tables.change_tick(self._started(tables, kept, run, tick, starting))
+            tables.change_tick(self._started(tables, stored, run, tick, starting))
 
         await asyncio.to_thread(self._store.write, start)
         self._apply(starting)
@@ -349,19 +349,19 @@ class Ticking:
         did not succeed.
         """
 
-        def read(tables: MonitorTables) -> tuple[KeptMonitor | None, Run | None]:
-            kept = tables.get(known.tenant, known.id)
-            last = kept.progress.run if kept is not None else None
-            return kept, None if last is None else tables.runs.get(known.tenant, last)
+        def read(tables: MonitorTables) -> tuple[StoredMonitor | None, Run | None]:
+            stored = tables.get(known.tenant, known.id)
+            last = stored.progress.run if stored is not None else None
+            return stored, None if last is None else tables.runs.get(known.tenant, last)
 
-        kept, last = await asyncio.to_thread(self._store.read, read)
-        if kept is None or last is None or kept.progress.measured != starting.measured:
+        stored, last = await asyncio.to_thread(self._store.read, read)
+        if stored is None or last is None or stored.progress.measured != starting.measured:
             return True
-        if kept.progress.named != starting.named:
+        if stored.progress.named != starting.named:
             return True
         if last.state in {"FAILED", "CANCELLED"}:
             return True
-        return await self._runs.has_changed(known.tenant, run.run_spec(""), kept.until_row)
+        return await self._runs.has_changed(known.tenant, run.run_spec(""), stored.until_row)
 
     def _apply(self, starting: _Starting | None) -> None:
         """Have the runs go on as was written."""
@@ -379,9 +379,11 @@ class Ticking:
             self._meter.add(declared.MONITOR_TICKS, outcome=words.get(tick.outcome, "looked"))
 
 
-def _going(tables: MonitorTables, kept: KeptMonitor) -> Run | None:
+def _going(tables: MonitorTables, stored: StoredMonitor) -> Run | None:
     """The last run of a monitor, where it has not ended."""
-    run = None if kept.progress.run is None else tables.runs.get(kept.tenant, kept.progress.run)
+    run = (
+        None if stored.progress.run is None else tables.runs.get(stored.tenant, stored.progress.run)
+    )
     return None if run is None or run.is_ended else run
 
 

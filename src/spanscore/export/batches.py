@@ -109,11 +109,11 @@ class Window:
         leaving = 0
         while (
             not _is_full(leaving, len(found), limit)
-            and (kept := self._pairs.get(seq + 1)) is not None
+            and (batch := self._pairs.get(seq + 1)) is not None
         ):
             seq += 1
-            leaving += kept[1]
-            found.append((seq, kept[0]))
+            leaving += batch[1]
+            found.append((seq, batch[0]))
         return found, leaving
 
 

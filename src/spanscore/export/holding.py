@@ -62,7 +62,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldSpan:
     """A span held back, as a request of its own.
 
     `row` and `headers` are those of the request it came in.
@@ -138,7 +138,7 @@ class Holding:
 
     def __init__(self, config: Inline) -> None:
         self._config = config
-        self._held: OrderedDict[_Key, Held] = OrderedDict()
+        self._held: OrderedDict[_Key, HeldSpan] = OrderedDict()
         self._held_bytes = 0
         self._of_trace: dict[bytes, dict[_Key, None]] = {}
         self._ancestry: OrderedDict[bytes, _Ancestry] = OrderedDict()
@@ -154,7 +154,7 @@ class Holding:
         """
         return self._known(candidate.key) == hash(candidate.content())
 
-    def note(self, candidates: Sequence[Candidate]) -> list[Held]:
+    def note(self, candidates: Sequence[Candidate]) -> list[HeldSpan]:
         """Learn what lies above what, from all spans of a request; gives what is held no more,
         since an agent does.
         """
@@ -193,7 +193,7 @@ class Holding:
     def hold(self, candidate: Candidate, row: int, headers: Headers, now_ns: int) -> None:
         """Hold a span back."""
         content = candidate.content()
-        self._held[candidate.key] = Held(
+        self._held[candidate.key] = HeldSpan(
             candidate.key,
             candidate.name,
             row,
@@ -218,7 +218,7 @@ class Holding:
         """The traces of which a span is held back, as the assembler knows them."""
         return list(self._of_trace)
 
-    def take(self, trace: bytes, span_ids: Collection[str] | None = None) -> list[Held]:
+    def take(self, trace: bytes, span_ids: Collection[str] | None = None) -> list[HeldSpan]:
         """The spans held back of a trace that has its scores, or those with these ids; they are
         held no more.
         """
@@ -228,35 +228,35 @@ class Holding:
             return self._taken(keys)
         return self._taken([x for x in keys if self._held[x].span_id in span_ids])
 
-    def take_overdue(self, now_ns: int) -> list[Held]:
+    def take_overdue(self, now_ns: int) -> list[HeldSpan]:
         """What has waited for as long as it may, and the oldest of too many; they are held no
         more.
         """
         oldest_ns = now_ns - self._config.max_delay
         count, size_bytes = len(self._held), self._held_bytes
         overdue = []
-        for key, held in self._held.items():
+        for key, span in self._held.items():
             is_room = count <= self._config.max_held_roots and size_bytes <= _MAX_HELD_BYTES
-            if held.since_ns > oldest_ns and is_room:
+            if span.since_ns > oldest_ns and is_room:
                 break
             overdue.append(key)
-            count, size_bytes = count - 1, size_bytes - held.size_bytes
+            count, size_bytes = count - 1, size_bytes - span.size_bytes
         return self._taken(overdue)
 
-    def _taken(self, keys: Iterable[_Key]) -> list[Held]:
-        taken = [held for key in list(keys) if (held := self._held.pop(key, None)) is not None]
-        for held in taken:
-            self._held_bytes -= held.size_bytes
-            del self._of_trace[held.trace][held.key]
-            if not self._of_trace[held.trace]:
-                del self._of_trace[held.trace]
-            self._left[held.key] = held.fingerprint
+    def _taken(self, keys: Iterable[_Key]) -> list[HeldSpan]:
+        taken = [span for key in list(keys) if (span := self._held.pop(key, None)) is not None]
+        for span in taken:
+            self._held_bytes -= span.size_bytes
+            del self._of_trace[span.trace][span.key]
+            if not self._of_trace[span.trace]:
+                del self._of_trace[span.trace]
+            self._left[span.key] = span.fingerprint
         self._trim()
         return taken
 
     def _known(self, key: _Key) -> int | None:
-        held = self._held.get(key)
-        return self._left.get(key) if held is None else held.fingerprint
+        span = self._held.get(key)
+        return self._left.get(key) if span is None else span.fingerprint
 
     def _trim(self) -> None:
         while len(self._left) > _MAX_LEFT:

@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from spanscore.errors import RetryableError
 from spanscore.export.attributes import annotate
 from spanscore.export.config import Inline
-from spanscore.export.holding import Candidate, Held, Holding
+from spanscore.export.holding import Candidate, HeldSpan, Holding
 from spanscore.export.sender import Sender
 from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation
@@ -110,32 +110,34 @@ class Passing:
             problem = "the backend takes requests more slowly than they come"
             raise RetryableError(problem, retry_after_s=5.0, why="queue_full")
 
-    def pass_on(self, kept: Received, before: Leaving | None = None) -> None:
+    def pass_on(self, request: Received, before: Leaving | None = None) -> None:
         """Send a request on, but for what may be the evaluated span of a trace that shows GenAI.
 
         `before` is what had left of it before a restart, if it is from before one.
         """
         before = before or Leaving()
-        found = list(self._spans(kept)) if kept.signal == "traces" else []
-        held = self._hold(kept, found, before)
+        found = list(self._spans(request)) if request.signal == "traces" else []
+        held = self._hold(request, found, before)
         if before.rest_left:
             return
-        self._book.hold(kept.row)
-        left = partial(self._book.rest_left, kept.row, held)
+        self._book.hold(request.row)
+        left = partial(self._book.rest_left, request.row, held)
         left_out = held | before.left
-        rest = _without(kept.message, left_out) if left_out else kept.body
+        rest = _without(request.message, left_out) if left_out else request.body
         if isinstance(rest, bytes) or rest.resource_spans:
-            self._send(kept.signal, rest, kept.headers, left)
+            self._send(request.signal, rest, request.headers, left)
         else:
             left()
 
-    def _spans(self, kept: Received) -> "Iterator[_Found]":
-        for group in kept.message.resource_spans:
+    def _spans(self, request: Received) -> "Iterator[_Found]":
+        for group in request.message.resource_spans:
             for scoped in group.scope_spans:
                 for span in scoped.spans:
-                    yield _Found(self._book.key(span.trace_id, kept.headers), group, scoped, span)
+                    yield _Found(
+                        self._book.key(span.trace_id, request.headers), group, scoped, span
+                    )
 
-    def _hold(self, kept: Received, found: "Sequence[_Found]", before: Leaving) -> set[bytes]:
+    def _hold(self, request: Received, found: "Sequence[_Found]", before: Leaving) -> set[bytes]:
         """Hold back what must wait, and let go what is known not to; returns what names the spans
         that stay behind.
         """
@@ -148,18 +150,18 @@ class Passing:
                 self._holding.remember(candidate)
             elif not before.rest_left and self._holding.must_wait(candidate):
                 behind.add(candidate.name)
-                self._hold_one(candidate, kept)
+                self._hold_one(candidate, request)
         if before.rest_left:
             for candidate in self._candidates(one for one in found if one.name in before.held):
-                self._hold_one(candidate, kept)
+                self._hold_one(candidate, request)
         return behind
 
-    def _hold_one(self, candidate: Candidate, kept: Received) -> None:
+    def _hold_one(self, candidate: Candidate, request: Received) -> None:
         if self._holding.is_copy(candidate):
-            self._book.span_left(kept.row, candidate.name)
+            self._book.span_left(request.row, candidate.name)
             return
-        self._book.hold(kept.row)
-        self._holding.hold(candidate, kept.row, kept.headers, self._clock_ns())
+        self._book.hold(request.row)
+        self._holding.hold(candidate, request.row, request.headers, self._clock_ns())
 
     def _candidates(self, found: "Iterable[_Found]") -> list[Candidate]:
         """Each span once, however often it is in its request."""
@@ -180,7 +182,7 @@ class Passing:
         """The keys of the traces of which a span waits."""
         return self._holding.traces()
 
-    def take(self, key: bytes, span_ids: Collection[str] | None = None) -> list[Held]:
+    def take(self, key: bytes, span_ids: Collection[str] | None = None) -> list[HeldSpan]:
         """The spans held back of this trace, or those of them with these ids; the caller must
         `release` them.
         """
@@ -188,7 +190,7 @@ class Passing:
 
     def release(
         self,
-        held: Sequence[Held],
+        held: Sequence[HeldSpan],
         evaluations: Iterable[Evaluation],
         left: Callable[[], None] = lambda: None,
     ) -> None:
@@ -216,7 +218,7 @@ class Passing:
         if not held:
             left()
 
-    def _release_one(self, held: Held, left: Callable[[], None] = lambda: None) -> None:
+    def _release_one(self, held: HeldSpan, left: Callable[[], None] = lambda: None) -> None:
         def has_left() -> None:
             self._book.span_left(held.row, held.name)
             self._book.let_go(held.row)
@@ -282,12 +284,12 @@ def _without(request: Any, left_out: Collection[bytes]) -> ExportTraceServiceReq
     rest.CopyFrom(request)
     for group in rest.resource_spans:
         for scoped in group.scope_spans:
-            kept = [span for span in scoped.spans if _name(span) not in left_out]
-            if len(kept) < len(scoped.spans):
+            remaining = [span for span in scoped.spans if _name(span) not in left_out]
+            if len(remaining) < len(scoped.spans):
                 copies = (
                     ExportTraceServiceRequest()
                     .resource_spans.add()
-                    .scope_spans.add(spans=kept)
+                    .scope_spans.add(spans=remaining)
                     .spans
                 )
                 del scoped.spans[:]

@@ -164,15 +164,15 @@ def _leave_out(request: Any, parts: tuple[str, str, str], written: set[str]) -> 
     for by_resource in getattr(request, outer):
         for by_scope in getattr(by_resource, middle):
             items = getattr(by_scope, inner)
-            kept = []
+            remaining = []
             for item in items:
                 identity = _identity(item)
                 if identity in written:
                     written.discard(identity)
                 else:
-                    kept.append(item)
-            if len(kept) < len(items):
+                    remaining.append(item)
+            if len(remaining) < len(items):
                 by_scope.ClearField(inner)
-                getattr(by_scope, inner).extend(kept)
-            left += len(kept)
+                getattr(by_scope, inner).extend(remaining)
+            left += len(remaining)
     return left > 0

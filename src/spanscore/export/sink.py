@@ -60,5 +60,5 @@ def what_it_replaces(evaluation: Evaluation) -> tuple[str, str, str]:
 def by_what_they_replace(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
     """The evaluations, in their order, of which none is replaced by a later one among them."""
     newest = {what_it_replaces(x): x for x in evaluations}
-    kept = set(map(id, newest.values()))
-    return [x for x in evaluations if id(x) in kept]
+    newest_ids = set(map(id, newest.values()))
+    return [x for x in evaluations if id(x) in newest_ids]

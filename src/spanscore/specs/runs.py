@@ -46,7 +46,7 @@ class RunSpec(Spec):
     """
 
 
-class Kept(NamedTuple):
+class StoredSpec(NamedTuple):
     """A spec as the store keeps it, in JSON: the ids that its target names are apart, since they
     may be many.
     """
@@ -57,19 +57,19 @@ class Kept(NamedTuple):
     """Of all that is not as it is by default: two that ask for the same have the same."""
 
 
-def kept(spec: RunSpec) -> Kept:
+def stored_spec(spec: RunSpec) -> StoredSpec:
     """`spec` as the store keeps it; `whole` is the inverse."""
     ids = spec.target.model_dump(include=_IDS, exclude_defaults=True)
     digest = hashlib.sha256(
         spec.model_dump_json(exclude_defaults=True).encode("utf-8", "surrogatepass")
     ).hexdigest()
-    return Kept(
+    return StoredSpec(
         spec.model_dump_json(exclude={"target": _IDS}), json.dumps(ids) if ids else "", digest
     )
 
 
 def whole(spec: str, ids: str) -> RunSpec:
-    """What `kept` was given. Raises InputError where this version does not understand it."""
+    """What `stored_spec` was given. Raises InputError where this version does not understand it."""
     found = read_spec(RunSpec, spec)
     if not ids:
         return found

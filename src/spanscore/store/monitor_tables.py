@@ -16,7 +16,7 @@ from spanscore.store.schema import agent_traces, configured_monitors, monitor_ti
 from spanscore.store.tenants import is_of
 from spanscore.store.writing import chunks, insertion_unless_there
 
-_KEPT_TICKS = 1000
+_MAX_TICKS = 1000
 
 MonitorState: TypeAlias = Literal["ACTIVE", "PAUSED"]
 TickCause: TypeAlias = Literal["schedule", "catch_up", "manual"]
@@ -40,7 +40,7 @@ class MonitorProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptMonitor:
+class StoredMonitor:
     """A monitor as it is kept; `spec` is JSON. Times after `due_from_ns` are due.
 
     `until_row` is the last row of the traces that a run of it was about. `revision` rises with
@@ -103,23 +103,23 @@ class MonitorTables:
         self.connection = connection
         self.runs = RunTables(connection)
 
-    def create(self, monitor: KeptMonitor) -> None:
+    def create(self, monitor: StoredMonitor) -> None:
         """Keep a new monitor."""
         self.connection.execute(insert(_table(monitor)).values(**_row(monitor)))
 
-    def change(self, monitor: KeptMonitor) -> None:
+    def change(self, monitor: StoredMonitor) -> None:
         """Write a monitor as it is now."""
         table = _table(monitor)
         this = _is(table, monitor.tenant, monitor.id)
         self.connection.execute(update(table).where(this).values(**_row(monitor)))
 
-    def delete(self, monitor: KeptMonitor) -> None:
+    def delete(self, monitor: StoredMonitor) -> None:
         """Delete a monitor and its ticks."""
         table = _table(monitor)
         self.connection.execute(delete(table).where(_is(table, monitor.tenant, monitor.id)))
         self.connection.execute(delete(monitor_ticks).where(_of(monitor.tenant, monitor.id)))
 
-    def get(self, tenant: str, monitor: str) -> KeptMonitor | None:
+    def get(self, tenant: str, monitor: str) -> StoredMonitor | None:
         """The monitor with this id; None where the tenant has none."""
         for table in (configured_monitors, monitors):
             found = self.connection.execute(
@@ -134,7 +134,7 @@ class MonitorTables:
         query = select(monitors.c.id).where(_is(monitors, tenant, monitor))
         return self.connection.execute(query).first() is not None
 
-    def of_request(self, tenant: str, request_id: str) -> KeptMonitor | None:
+    def of_request(self, tenant: str, request_id: str) -> StoredMonitor | None:
         """The monitor that was asked for under a request id; None where there is none."""
         this = and_(monitors.c.tenant == tenant, monitors.c.request_id == request_id)
         found = self.connection.execute(select(monitors).where(this)).first()
@@ -145,13 +145,13 @@ class MonitorTables:
         query = select(func.count()).select_from(monitors).where(monitors.c.tenant == tenant)
         return self.connection.execute(query).scalar_one()
 
-    def all(self) -> list[KeptMonitor]:
+    def all(self) -> list[StoredMonitor]:
         """The monitors of all tenants, first those of the configuration."""
         query = select(monitors).order_by(monitors.c.tenant, monitors.c.id)
         of_api = [_monitor(row, is_configured=False) for row in self.connection.execute(query)]
         return [*self.configured(), *of_api]
 
-    def configured(self) -> list[KeptMonitor]:
+    def configured(self) -> list[StoredMonitor]:
         """The monitors of the configuration, of all tenants."""
         table = configured_monitors
         query = select(table).order_by(table.c.tenant, table.c.id)
@@ -161,8 +161,8 @@ class MonitorTables:
         """Whether the monitor of a tick is there, and not paused where nobody asked for the
         tick.
         """
-        kept = self.get(tick.tenant, tick.monitor)
-        return kept is not None and (kept.state == "ACTIVE" or tick.facts.cause == "manual")
+        stored = self.get(tick.tenant, tick.monitor)
+        return stored is not None and (stored.state == "ACTIVE" or tick.facts.cause == "manual")
 
     def add_tick(self, tick: Tick) -> bool:
         """Keep a new tick, unless there is one of its time; returns whether this transaction is the
@@ -266,7 +266,7 @@ class MonitorTables:
         others later.
         """
         of_monitor, due = _of(new.tenant, new.monitor), monitor_ticks.c.due_ns
-        newest = select(due).where(of_monitor).order_by(due.desc()).offset(_KEPT_TICKS).limit(1)
+        newest = select(due).where(of_monitor).order_by(due.desc()).offset(_MAX_TICKS).limit(1)
         last_ns = self.connection.execute(newest).scalar()
         if last_ns is not None:
             is_old = and_(due <= last_ns, due != new.due_ns, monitor_ticks.c.outcome.not_in(OPEN))
@@ -281,18 +281,18 @@ def _of(tenant: str, monitor: str) -> Any:
     return and_(monitor_ticks.c.tenant == tenant, monitor_ticks.c.monitor == monitor)
 
 
-def _table(monitor: KeptMonitor) -> Table:
+def _table(monitor: StoredMonitor) -> Table:
     return configured_monitors if monitor.is_configured else monitors
 
 
-def _row(monitor: KeptMonitor) -> dict[str, Any]:
+def _row(monitor: StoredMonitor) -> dict[str, Any]:
     row = {column.name: getattr(monitor, column.name) for column in _table(monitor).c}
     return {**row, "progress": json.dumps(asdict(monitor.progress))}
 
 
-def _monitor(row: Row[Any], *, is_configured: bool) -> KeptMonitor:
+def _monitor(row: Row[Any], *, is_configured: bool) -> StoredMonitor:
     progress = MonitorProgress(**json.loads(row.progress))
-    return KeptMonitor(**{**row._asdict(), "progress": progress, "is_configured": is_configured})
+    return StoredMonitor(**{**row._asdict(), "progress": progress, "is_configured": is_configured})
 
 
 def _tick_row(tick: Tick) -> dict[str, Any]:

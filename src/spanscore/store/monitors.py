@@ -83,9 +83,9 @@ class MonitorStore:
             tables = MonitorTables(connection)
             if not tables.may_tick(tick) or not tables.add_tick(tick):
                 return None
-            kept = _kept(connection, tick)
-            is_same = kept is not None and kept.digest == digest
-            seq = kept.seq if kept is not None and is_same else last_seq(connection)
+            former_state = _state_of(connection, tick)
+            is_same = former_state is not None and former_state.digest == digest
+            seq = former_state.seq if former_state is not None and is_same else last_seq(connection)
             scores = MonitorScores(connection, tick.tenant, tick.monitor)
             if not is_same:
                 scores.clear()
@@ -180,7 +180,7 @@ def _of(table: Any, tenant: str, monitor: str) -> Any:
     return and_(table.c.tenant == tenant, table.c.monitor == monitor)
 
 
-def _kept(connection: Connection, tick: Tick) -> Row[Any] | None:
+def _state_of(connection: Connection, tick: Tick) -> Row[Any] | None:
     this = _of(monitor_states, tick.tenant, tick.monitor)
     return connection.execute(select(monitor_states).where(this)).first()
 
@@ -196,8 +196,12 @@ def _advance(
     """Keep the state after these sessions, and the alerts that follow; returns a word for the
     history.
     """
-    kept = _kept(connection, tick)
-    former = None if kept is None else Former(json.loads(kept.record), kept.digest == digest)
+    former_state = _state_of(connection, tick)
+    former = (
+        None
+        if former_state is None
+        else Former(json.loads(former_state.record), former_state.digest == digest)
+    )
     found = advance(former, sessions)
     state = {
         "digest": digest,
@@ -205,7 +209,7 @@ def _advance(
         "looked_ns": tick.looked_ns,
         "record": json.dumps(found.state),
     }
-    if kept is None:
+    if former_state is None:
         row = {"tenant": tick.tenant, "monitor": tick.monitor, **state}
         connection.execute(insert(monitor_states).values(**row))
     else:
