@@ -125,6 +125,13 @@ def test_a_sliding_window_is_used_nearly_whole_by_late_timers(late_s):
     assert provider.share_of(10) >= (0.95 if late_s < 0.02 else 0.93)
 
 
+def test_a_small_bucket_is_used_nearly_whole_by_very_late_timers():
+    provider = LimitedProvider(Bucket(10, 3))
+    run(sent(provider, 620, late_s=0.15))
+
+    assert provider.share_of(10) >= 0.96
+
+
 def test_a_window_of_a_minute_loses_nothing():
     provider = LimitedProvider(Window(60, 60.0), hint=in_seconds)
 

@@ -30,7 +30,9 @@ _SEARCHING_STEP = 0.06
 """Part by which each call raises the rate while nothing is known of the limit but that it was
 hit.
 """
-_BURST_S = 0.05
+_BURST_S = 0.1
+"""The tokens of that long may be sent at once, where their limit is known beforehand."""
+_LATE_S = 0.1
 """For so long what was not sent is made up for: timers and event loops are late."""
 _LONGEST_PAUSE_S = 30.0
 _PAUSE_SHARE = 0.1
@@ -257,6 +259,6 @@ class Pace:
 
     def _fill(self, now_ns: int) -> None:
         rate = self.rate_per_s or 0.0
-        most = 1.0 + rate * _BURST_S
+        most = 1.0 + rate * _LATE_S
         self._credit = min(most, self._credit + max(now_ns - self._credited_ns, 0) / 1e9 * rate)
         self._credited_ns = now_ns
