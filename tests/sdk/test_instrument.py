@@ -442,6 +442,77 @@ def test_a_process_that_ends_without_exit_handlers_sends_its_scores(process):
     ]
 
 
+OF_A_FORK_SERVER = """
+if __name__ == "__main__":
+    child = multiprocessing.get_context("forkserver").Process(target=turn)
+    child.start()
+    child.join()
+"""
+
+
+def test_a_process_of_a_fork_server_sends_its_scores(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(EXPORTED + OF_A_FORK_SERVER)
+    printed = subprocess.run(
+        [sys.executable, program], check=True, capture_output=True, text=True
+    ).stdout
+    assert printed.splitlines() == ["invoke_agent", "spanscore: all 1 passed"]
+
+
+FORKED_WHILE_IMPORTING = """
+import os, sys, threading
+import spanscore
+
+begun = threading.Event()
+
+def told(scores):
+    begun.set()
+    import slow_module
+    print("imported", flush=True)
+
+spanscore.instrument(metrics=["check.answer_present"], on_scores=told)
+with spanscore.turn(input="Where is it?") as turn:
+    turn.answer("On its way.")
+begun.wait()
+while "slow_module" not in sys.modules:
+    pass
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+else:
+    import slow_module
+    print(slow_module.is_whole, flush=True)
+    os._exit(0)
+"""
+
+
+def test_a_fork_waits_until_no_thread_of_ours_imports(tmp_path):
+    module = tmp_path / "slow_module.py"
+    module.write_text("import time\ntime.sleep(1)\nis_whole = True\n")
+    printed = run(FORKED_WHILE_IMPORTING, PYTHONPATH=str(tmp_path)).stdout
+    assert "True" in printed.splitlines()
+
+
+FIRST_IMPORTS = """
+import sys
+import spanscore
+from spanscore.testing import ScriptedJudge
+
+scoring = spanscore.instrument(judge=ScriptedJudge())
+scoring._worker.start()
+scoring._worker.running.ready.wait()
+before = set(sys.modules)
+with spanscore.turn(input="Where is it?", tools=["find"]) as turn:
+    turn.answer("On its way.")
+scoring.shutdown()
+print(*sorted(set(sys.modules) - before), sep="\\n")
+"""
+
+
+def test_what_reads_and_scores_is_imported_before_the_first_span():
+    assert not [x for x in run(FIRST_IMPORTS).stdout.splitlines() if x.startswith("spanscore.")]
+
+
 def test_nothing_is_scored_where_the_sdk_is_disabled():
     assert not run(PROGRAM, OTEL_SDK_DISABLED="true").stdout
 

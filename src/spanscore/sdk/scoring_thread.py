@@ -208,6 +208,7 @@ class ScoringThread:
             threads=threads,
         )
         self.processing.hold_back(job.holds_back)
+        _load_reading()
         if _calls_models(job):
             with suppress(Exception):  # whoever asks a model first says what is wrong with it
                 load_litellm()
@@ -285,6 +286,20 @@ class ScoringThread:
             read,
             is_local_root=not read.parent_span_id or bool(getattr(span.parent, "is_remote", False)),
         )
+
+
+def _load_reading() -> None:
+    """Import what reads spans: what is imported with the first span may fall together with a
+    fork.
+    """
+    from spanscore import dialects, turns  # noqa: PLC0415 - loaded in the thread
+    from spanscore.turns.stitch.stitching import all_reasons  # noqa: PLC0415 - likewise
+
+    for package in (dialects, turns):
+        for name in package.__all__:
+            getattr(package, name)
+    dialects.all_dialects()
+    all_reasons()
 
 
 def _guarded(read: Callable[[Any], Any], item: Any) -> Any:

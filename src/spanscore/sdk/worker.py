@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Collection
 from typing import Any, Final
 
 from spanscore.sdk.scoring_thread import Job, ScoringThread
@@ -100,12 +101,17 @@ class Worker:
                 return
             self._running = running
 
+    @property
+    def own_threads(self) -> Collection[int]:
+        """The ids of the thread, and of those that work for it."""
+        running = self._running
+        return running.own_threads if running is not None else ()
+
     def is_own_thread(self) -> bool:
         """Whether the caller is the thread, or one that works for it: what it emits is not the
         application's.
         """
-        running = self._running
-        return running is not None and threading.get_ident() in running.own_threads
+        return threading.get_ident() in self.own_threads
 
     def flush(self, timeout_s: float, *, everything: bool = False) -> bool:
         """Wait until what is complete is scored, and its scores have left; False: not within the
