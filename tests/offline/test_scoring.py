@@ -254,3 +254,17 @@ def test_few_sessions_are_spread_over_the_worker_processes(engine, make_trace):
 def test_large_sessions_are_given_one_by_one(engine, make_trace, monkeypatch):
     monkeypatch.setattr(scoring_module, "_BUNDLE_BYTES", 1)
     assert bundles(engine, make_trace, 20, 1) == [1] * 20
+
+
+@pytest.mark.timeout(120)
+def test_stopped_it_does_not_finish_all_that_was_read(scoring, traces, monkeypatch):
+    monkeypatch.setattr(scoring_module, "_AT_ONCE", 2)
+
+    async def until_stopped():
+        found = []
+        async for x in scoring.run([traces[:1] * 1000]):
+            found.append(x.subject)
+            scoring.stop()
+        return found
+
+    assert len(asyncio.run(until_stopped())) < 200

@@ -152,6 +152,8 @@ class OfflineScoring:
                 self._under_way.task_done()
                 if next_.size_bytes:
                     self._room.leave(next_.size_bytes)
+                if self.is_stopped:  # else all that needs no model would be finished first
+                    break
             for finished in self._finished():
                 yield self._only_wanted(finished)
         finally:
