@@ -444,6 +444,47 @@ def world_deleted(world):
     world.do(world.monitors.delete(world.known()))
 
 
+def changed_meanwhile(world, floor):
+    """Change the monitor as a request does while `world` has read it, but not yet what it looks
+    at.
+    """
+    other = Monitors({}, world.alerting, world.server.store.monitors, world.server.runs)
+    known = world.do(other.get("", "m"))
+    watch = known.spec.watch.model_copy(update={"floor": floor})
+    world.do(other.update(known, known.spec.model_copy(update={"watch": watch})))
+
+
+def test_the_scores_of_a_run_are_not_looked_at_under_settings_that_were_changed_meanwhile(
+    server, traces
+):
+    world = World(server, WEBHOOK)
+    server.keep(traces(60))
+    world.create(everything=True, watch={"floor": 0.95})
+    tick = world.later()
+    changed_meanwhile(world, 0.5)
+    assert world.worked_off(tick).outcome == "running"
+    world.restart()
+    assert world.worked_off(tick).outcome == "watching"
+    assert server.store.monitors.notices.due(world.now_ns) == []
+
+
+def test_a_tick_that_is_due_is_made_under_the_settings_that_a_monitor_has_by_then(world):
+    world.create(watch={"floor": 0.95})
+    changed_meanwhile(world, 0.5)
+    world.now_ns += MINUTE
+    world.do(world.monitors.look())
+    assert world.ticks() == []
+    world.do(world.monitors.look())
+    assert [x.due_ns for x in world.ticks()] == [world.now_ns]
+
+
+def test_a_tick_that_somebody_asks_for_is_made_though_the_monitor_was_changed_meanwhile(world):
+    known = world.create(watch={"floor": 0.95})
+    changed_meanwhile(world, 0.5)
+    made = world.do(world.monitors.trigger(known))
+    assert (made.tick.outcome, made.tick.facts.cause) == ("running", "manual")
+
+
 def test_a_changed_test_ends_the_alert_and_the_next_has_another_id(server, traces):
     world = World(server, WEBHOOK)
     server.keep(traces(60))

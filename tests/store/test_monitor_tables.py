@@ -114,8 +114,18 @@ def test_a_new_tick_is_kept_where_the_clock_was_set_back_behind_all_that_are_kep
 def test_a_paused_monitor_may_tick_where_somebody_asks_for_it(monitors):
     monitors.write(lambda x: x.change(replace(NIGHTLY, state="PAUSED")))
     asked = tick(5, facts=TickFacts("manual"))
-    assert monitors.read(lambda x: (x.may_tick(tick(5)), x.may_tick(asked))) == (False, True)
-    assert not monitors.read(lambda x: x.may_tick(replace(asked, monitor="other")))
+    assert monitors.read(lambda x: (x.may_tick(tick(5), 1), x.may_tick(asked, 1))) == (False, True)
+    assert not monitors.read(lambda x: x.may_tick(replace(asked, monitor="other"), 1))
+
+
+def test_a_monitor_that_was_changed_since_it_was_read_may_not_tick(monitors):
+    monitors.write(lambda x: x.change(replace(NIGHTLY, revision=2)))
+    assert monitors.read(lambda x: (x.may_tick(tick(5), 1), x.may_tick(tick(5), 2))) == (
+        False,
+        True,
+    )
+    assert monitors.read(lambda x: x.is_at("", "nightly", 2))
+    assert not monitors.read(lambda x: x.is_at("", "nightly", 1))
 
 
 def test_rows_tell_what_was_stored_before_a_time_and_what_is_newer(any_store, make, monkeypatch):
@@ -168,7 +178,7 @@ def test_what_a_monitor_knows_goes_with_the_alerts_that_are_no_longer_true(monit
     def look(_former, _sessions):
         return Advanced({"n": 1}, "firing", [("webhook", "firing", {"id": "nightly/1"})])
 
-    monitors.look(tick(5), Wanted("coherence", "trace", lambda x: x.value), 0, "digest", look)
+    monitors.look(tick(5), Wanted("coherence", "trace", lambda x: x.value), 0, "digest", look, 1)
 
     def end(known):
         return Advanced(known, "", [("webhook", "resolved", {"id": "nightly/1"})])

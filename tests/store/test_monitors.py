@@ -32,7 +32,7 @@ class Looking:
             return Advanced({"looks": (kept or {"looks": 0})["looks"] + 1}, "watching", notices)
 
         return self.store.monitors.look(
-            Tick("", name, self.due_ns, 10**18), WANTED, until_ns, digest, advance
+            Tick("", name, self.due_ns, 10**18), WANTED, until_ns, digest, advance, 1
         )
 
 
@@ -158,7 +158,9 @@ def test_a_look_that_fails_leaves_nothing(any_store, make, look):
         raise PermanentError("no")
 
     with pytest.raises(PermanentError):
-        any_store.monitors.look(Tick("", "m", 9 * MINUTE, 10**18), WANTED, 2 * 10**18, "a", fails)
+        any_store.monitors.look(
+            Tick("", "m", 9 * MINUTE, 10**18), WANTED, 2 * 10**18, "a", fails, 1
+        )
     assert look(9 * MINUTE)
     assert look.sessions[1] == [(0.25,)]
 

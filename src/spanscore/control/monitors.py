@@ -275,8 +275,11 @@ class Monitors:
             last = await self._ask(lambda x: x.ticks(known.tenant, known.id, 1))
             due_ns = max([now_ns, *(x.due_ns + 1 for x in last)])
             made = await self._ticking.tick(known, due_ns, now_ns, "manual", request)
-        if made is None:
-            raise NotFoundError(f"there is no monitor {known.id!r}")
+            while made is None:
+                before, known = known, await self.get(known.tenant, known.id)
+                if known.stored.revision == before.stored.revision:
+                    raise NotFoundError(f"there is no monitor {known.id!r}")
+                made = await self._ticking.tick(known, due_ns, now_ns, "manual", request)
         return (await self._with_runs([made]))[0]
 
     async def ticks(
@@ -308,8 +311,10 @@ class Monitors:
         last_ns = schedule.last_until(now_ns, due_ns - 1) or due_ns
         is_late = due_ns < self._began_ns or last_ns != due_ns or now_ns - due_ns > _LATE_NS
         cause: TickCause = "catch_up" if is_late else "schedule"
-        await self._ticking.tick(known, last_ns, now_ns, cause)
-        self._due_ns[known.key] = schedule.next_after(now_ns)
+        if await self._ticking.tick(known, last_ns, now_ns, cause) is None:
+            self._forget(known.key)  # it was changed meanwhile, or is gone
+        else:
+            self._due_ns[known.key] = schedule.next_after(now_ns)
 
     async def _first_due_ns(self, known: Known, now_ns: int) -> int:
         """When to tick first: now, where a tick was missed while the server was down, else at the

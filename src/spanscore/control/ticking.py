@@ -84,7 +84,8 @@ class Ticking:
         cause: TickCause,
         request_id: str | None = None,
     ) -> Tick | None:
-        """Make the tick of `due_ns`; None where it was made, or the monitor is gone or paused.
+        """Make the tick of `due_ns`; None where it was made, or the monitor is gone, paused, or
+        changed since it was read.
 
         A tick that cannot be made is kept as failed, with the reason. Raises RetryableError where
         the store cannot be used now.
@@ -103,7 +104,7 @@ class Ticking:
         except Exception as error:  # noqa: BLE001 - a metric that is a plugin may raise anything
             report(known.tenant, known.id, error)
             made = await asyncio.to_thread(
-                self._keep_failed, tick, f"it cannot tick: {_reason(error)}"
+                self._keep_failed, known, tick, f"it cannot tick: {_reason(error)}"
             )
         self._count(made)
         return made
@@ -142,14 +143,13 @@ class Ticking:
         else:
             self._meter.add(declared.MONITOR_TICKS, outcome="failed")
 
-    def _keep_failed(self, tick: Tick, reason: str) -> Tick | None:
-        """Keep a tick that could not be made; None where it was made, or the monitor is gone or
-        paused.
-        """
+    def _keep_failed(self, known: Known, tick: Tick, reason: str) -> Tick | None:
+        """Keep a tick that could not be made; None as of `tick`."""
         made = tick.ended("failed", tick.looked_ns, reason)
 
         def keep(tables: MonitorTables) -> Tick | None:
-            return made if tables.may_tick(made) and tables.add_tick(made) else None
+            may_tick = tables.may_tick(made, known.stored.revision)
+            return made if may_tick and tables.add_tick(made) else None
 
         return self._store.write(keep)
 
@@ -169,7 +169,9 @@ class Ticking:
 
         def make(tables: MonitorTables) -> Tick | None:
             stored = tables.get(known.tenant, known.id)
-            if stored is None or not tables.may_tick(tick) or not tables.add_tick(tick):
+            if stored is None or not tables.may_tick(tick, known.stored.revision):
+                return None
+            if not tables.add_tick(tick):
                 return None
             if starting is None:
                 made = tick.ended("failed", tick.looked_ns, f"no run can be started: {impossible}")
@@ -267,7 +269,9 @@ class Ticking:
         def start(tables: MonitorTables) -> None:
             stored = tables.get(known.tenant, known.id)
             first = next(iter(tables.open_ticks_of(tick.tenant, tick.monitor)), None)
-            if stored is None or first != tick or _going(tables, stored) is not None:
+            if stored is None or stored.revision != known.stored.revision:
+                return
+            if first != tick or _going(tables, stored) is not None:
                 return
             tables.change_tick(self._started(tables, stored, run, tick, starting))
 
@@ -300,7 +304,7 @@ class Ticking:
         settled_ns = tick.looked_ns - watched.settle_after
         advance = self._advance(known, watched, tick.looked_ns)
         digest = looking.digest(watched, of_runs=False)
-        return self._store.look(tick, wanted, settled_ns, digest, advance)
+        return self._store.look(tick, wanted, settled_ns, digest, advance, known.stored.revision)
 
     def _assess(self, known: Known, watched: Watch, tick: Tick, reason: str | None) -> None:
         run = tick.run or ""
@@ -310,7 +314,8 @@ class Ticking:
         now_ns = self._clock_ns()
         advance = self._advance(known, watched, now_ns, run)
         digest = looking.digest(watched, of_runs=True)
-        self._store.assess(tick, now_ns, wanted, digest, advance, reason)
+        revision = known.stored.revision
+        self._store.assess(tick, now_ns, wanted, digest, advance, revision, reason)
 
     def _advance(
         self, known: Known, watched: Watch, now_ns: int, run: str | None = None

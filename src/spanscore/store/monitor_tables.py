@@ -157,12 +157,19 @@ class MonitorTables:
         query = select(table).order_by(table.c.tenant, table.c.id)
         return [_monitor(row, is_configured=True) for row in self.connection.execute(query)]
 
-    def may_tick(self, tick: Tick) -> bool:
-        """Whether the monitor of a tick is there, and not paused where nobody asked for the
-        tick.
+    def may_tick(self, tick: Tick, revision: int) -> bool:
+        """Whether the monitor of a tick is there, was not changed since it had this revision, and
+        is not paused where nobody asked for the tick.
         """
         stored = self.get(tick.tenant, tick.monitor)
-        return stored is not None and (stored.state == "ACTIVE" or tick.facts.cause == "manual")
+        if stored is None or stored.revision != revision:
+            return False
+        return stored.state == "ACTIVE" or tick.facts.cause == "manual"
+
+    def is_at(self, tenant: str, monitor: str, revision: int) -> bool:
+        """Whether a monitor is there, and was not changed since it had this revision."""
+        stored = self.get(tenant, monitor)
+        return stored is not None and stored.revision == revision
 
     def add_tick(self, tick: Tick) -> bool:
         """Keep a new tick, unless there is one of its time; returns whether this transaction is the

@@ -71,9 +71,10 @@ class MonitorStore:
         settled_until_ns: int,
         digest: str,
         advance: Advance,
+        revision: int,
     ) -> Tick | None:
         """Make a tick that looks at the scores which are made as the traces come; None where it was
-        made, or its monitor was paused or deleted meanwhile.
+        made, or its monitor has another `revision` than this, is paused or gone.
 
         `advance` gets the kept state and the sessions whose last score is older than
         `settled_until_ns`, in the order of these. A monitor that is new, or whose kept state
@@ -81,7 +82,7 @@ class MonitorStore:
         """
         with self._database.writing() as connection:
             tables = MonitorTables(connection)
-            if not tables.may_tick(tick) or not tables.add_tick(tick):
+            if not tables.may_tick(tick, revision) or not tables.add_tick(tick):
                 return None
             former_state = _state_of(connection, tick)
             is_same = former_state is not None and former_state.digest == digest
@@ -106,10 +107,11 @@ class MonitorStore:
         wanted: Wanted,
         digest: str,
         advance: Advance,
+        revision: int,
         reason: str | None = None,
     ) -> Tick | None:
-        """Look at the scores of a tick's run, which has ended; None where that was done, or there
-        are more to read.
+        """Look at the scores of a tick's run, which has ended; None where that was done, there are
+        more to read, or the monitor has another `revision` than this.
 
         `reason` is what the run says of its end, for the history.
         """
@@ -117,6 +119,8 @@ class MonitorStore:
             tables = MonitorTables(connection)
             open_tick = tables.tick(tick.tenant, tick.monitor, tick.due_ns)
             if open_tick is None or open_tick.outcome != "running":
+                return None
+            if not tables.is_at(tick.tenant, tick.monitor, revision):
                 return None
             scores = MonitorScores(connection, tick.tenant, tick.monitor)
             found = scores.read(wanted, open_tick.facts.read_seq)
