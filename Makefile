@@ -29,6 +29,13 @@ demo: env ## replay recorded traces through a server of its own and show their s
 test: env ## all tests
 	@$(BIN)/pytest -n 2 --dist worksteal
 
+COVERED := dialects turns stats
+
+.PHONY: coverage
+coverage: env ## lines and branches of the dialects, the turns and the statistics that their tests reach, which have a floor
+	@$(BIN)/pytest -n 2 --dist worksteal --timeout 600 --cov --cov-report term \
+		$(COVERED:%=tests/%) $(COVERED:%=src/spanscore/%) tests/golden tests/turn_scheduling
+
 .PHONY: test-packaging
 test-packaging: env ## the wheel in environments of its own, beside the newest frameworks and older versions (network)
 	@$(BIN)/pytest -m packaging tests/packaging
