@@ -74,7 +74,14 @@ def test_a_strict_schema_names_every_criterion_as_required():
 
 @pytest.mark.parametrize(
     ("fields", "problem"),
-    [({"turns": [4]}, "less than 4"), ({"score": 9}, "5"), ({"score": 1}, "a fault needs a name")],
+    [
+        ({"turns": [4]}, "less than 4"),
+        ({"turns": [True]}, "not true or false"),
+        ({"turns": ["1"]}, "integer"),
+        ({"score": 9}, "5"),
+        ({"score": True}, "not true or false"),
+        ({"score": 1}, "a fault needs a name"),
+    ],
 )
 def test_an_answer_that_cannot_be_is_repaired_once_with_the_objection(fields, problem):
     with ScriptedServer(wrong(**fields), said) as server:

@@ -27,6 +27,7 @@ QUOTED = [
 FAILED = [
     ("get_weather", {"city": "Rome"}, "Error 500: upstream timed out"),
     ("fetch_page", {"url": "https://a.example/x"}, "Error 404: Not Found"),
+    ("WebFetch", {"url": "https://x.example"}, "Request failed with status code 403"),
     ("read_file", {"path": "errors.py"}, "Error: ENOENT: no such file or directory"),
     ("read_log", {}, "PermissionError: [Errno 13] Permission denied: '/var/log/app.log'"),
     ("web_search", {"query": "how to fix an error"}, "HTTP 429 Too Many Requests"),

@@ -222,7 +222,8 @@ def _first(pattern: _Pattern, text: str) -> Claim | None:
     for match in islice(pattern.wording.finditer(text), _MAX_WORDINGS):
         claim = _claim(" ".join(match[0].split()), is_state=pattern.is_state)
         says_who = not (claim.may_be_anyones or claim.is_state)
-        if not is_ruled_out(text, match, says_who=says_who):
+        is_to_come = claim.is_state and _statives.CONDITION_BEHIND.match(text, match.end())
+        if not (is_to_come or is_ruled_out(text, match, says_who=says_who)):
             return claim
     return None
 

@@ -84,6 +84,9 @@ _BY_OTHERS = re.compile(
     r"(?:其他|别的|另一位?)(?:客人|顾客|客户|用户|旅客|人)|别人|他人|您本人",
     re.IGNORECASE,
 )
+_REPORTED = re.compile(
+    r"\b(?:according to|laut|según|selon|secondo|segundo|volgens)\b", re.IGNORECASE
+)
 _ALREADY = re.compile(r"\b(?:already|bereits|schon|déjà|già|reeds)\b", re.IGNORECASE)
 _REGRET = re.compile(
     r"\b(?:unfortunately|regrettably|sorry(?! (?:to|for|that you|you)\b)|afraid|leider|bedaure\w*|"
@@ -159,6 +162,8 @@ def _negates(opening: str, claim: str, closing: str) -> bool:
 
 def _is_about_others(text: str, match: re.Match[str], before: str, clause: str) -> bool:
     if _BY_OTHERS.search(clause) or _ALREADY.search(clause) or _RELATIVE_BEFORE.search(before):
+        return True
+    if _REPORTED.search(before):
         return True
     regretted = _last_part(_SO, before)
     if _REGRET.search(f"{regretted}{match[0]}"):

@@ -25,12 +25,12 @@ _START = r"(?:^|[.!,:;\n]\s*|\b(?:and|und|y|et|e|en)\s+)"
 
 def _wording(subject: str, state: str, *, between: str = "") -> str:
     return (
-        rf"{_START}(?:{subject})[\w\-]+{_FOR_WHOM}\s+(?:{state})"
+        rf"{_START}(?:{subject})[\w\-]+(?:\s+#?\d\w*)?{_FOR_WHOM}\s+(?:{state})"
         rf"(?:{between}){{0,2}}\s+(?:{{verbs}}){_END}"
     )
 
 
-ENGLISH = _wording(r"the\s(?!whole\b|entire\b)", "is|are", between=r"\s+(?:now|all)")
+ENGLISH = _wording(r"the\s(?!whole\b|entire\b)|(?=\w+\s+#?\d)", "is|are", between=r"\s+(?:now|all)")
 GERMAN = _wording(
     r"(?:(?:der|die|das|den|ihre?|deine?)\s(?!wunsch))?(?!all|es\b|leider\b|er\b|sie\b)",
     "ist|sind",
@@ -62,6 +62,15 @@ PORTUGUESE = _wording(
     between=r"\s+(?:já|agora)",
 )
 JAPANESE = r"(?:{verbs})(?:は|が)?(?:完了)?(?:済みです|されました(?!ら|か))"
+
+CONDITION_BEHIND = re.compile(
+    r"[\s,]*(?:(?:but|only|erst|nur|sólo|solo|seulement|só|pas)\s+)?"
+    r"(?:if|once|when|after|as soon as|"
+    r"provided|wenn|sobald|falls|nachdem|cuando|si|tan pronto|quand|dès que|une fois|quando|se|"
+    r"appena|wanneer|zodra|als|assim que|caso)\b",
+    re.IGNORECASE,
+)
+"""What makes a state behind which it stands one that is to come: "is booked, once you confirm"."""
 
 _OTHER_OFFERED = re.compile(
     r"\b(?:another|others?|instead|alternative\w*|ander\w*|stattdessen|alternativ\w*|otr[oa]s?|"

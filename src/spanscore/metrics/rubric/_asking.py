@@ -103,7 +103,7 @@ def _code(value: Any) -> Any:
 
 def _no_truth(value: Any) -> Any:
     if isinstance(value, bool):
-        raise ValueError("write a whole number from 0 to 5, not true or false")  # noqa: TRY004 - pydantic tells ValueErrors
+        raise ValueError("write a whole number, not true or false")  # noqa: TRY004 - pydantic tells ValueErrors
     return value
 
 
@@ -249,7 +249,7 @@ def _bounded(kind: Kind, turns: int, *, always: bool) -> type[Finding]:
             )
         return text
 
-    index = Annotated[int, Field(ge=0, lt=turns)]
+    index = Annotated[int, Field(strict=True, ge=0, lt=turns), BeforeValidator(_no_truth)]
     fields: dict[str, Any] = {
         "justification": (Annotated[str, Field(min_length=1), AfterValidator(cited)], ...),
         "turns": (list[index], ...),

@@ -37,7 +37,7 @@ _SHELL = re.compile(
 )
 _OF_ERRORS = re.compile(
     r"error|exception|traceback|crash|fail|fehler|erreur|\b[45]\d\d\b|\.log\b|\blogs?\b|"
-    r"stack.?trace|\bE[A-Z]{5,}\b|错误|异常|エラー|例外",
+    r"stack.?trace|(?-i:\bE[A-Z]{5,}\b)|错误|异常|エラー|例外",
     re.IGNORECASE,
 )
 _NO_ACCESS = re.compile(
