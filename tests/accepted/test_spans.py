@@ -4,10 +4,17 @@ import foreign_spans
 import langfuse_spans
 import langwatch_spans
 import pytest
+import stated_results
 import tool_spans
 from accepted import each_fact, facts_of
 
-FORMS = [*langfuse_spans.FORMS, *foreign_spans.FORMS, *tool_spans.FORMS, *langwatch_spans.FORMS]
+FORMS = [
+    *langfuse_spans.FORMS,
+    *foreign_spans.FORMS,
+    *tool_spans.FORMS,
+    *langwatch_spans.FORMS,
+    *stated_results.FORMS,
+]
 CASES = [pytest.param(form, fact, id=name) for name, form, fact in each_fact(FORMS)]
 
 

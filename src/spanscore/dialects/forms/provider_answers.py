@@ -23,6 +23,15 @@ _BESIDE = frozenset(
         *("is_error", "isError", "tool_call_error", "part_kind", "timestamp", "origin"),
     }
 )
+_STATED = frozenset({"tool", "function", "tool_result", "function_call_output"})
+"""Roles and types of messages that only a tool's result has."""
+
+_OF_MESSAGES = _BESIDE | {
+    *("content", "output", "cache_control", "additional_kwargs", "response_metadata", "artifact"),
+    *("tool_call_id", "id"),
+}
+_OF_RESULTS = frozenset({"content", "isError", "structuredContent", "_meta", "meta"})
+_BLOCKS = frozenset({"text", "json"})
 _FAILED = frozenset({"error", "failed", "failure"})
 
 
@@ -47,6 +56,47 @@ def provider_answer(value: object, requested_id: str | None) -> ToolOutput | Non
         return None
     returned = _returned(fields[values[0]])
     return ToolOutput(returned, answered_id, printed(returned) if _has_failed(fields) else None)
+
+
+def stated_answer(value: object, tool_name: str | None) -> ToolOutput | None:
+    """The result in an object that names no call and yet states to be a tool's result: by the role
+    or type of a message to a model, or in the outline of Bedrock or MCP; None for any other value.
+
+    Nothing of a tool's own may stand beside it, nor another tool's name.
+
+    >>> stated_answer({"role": "tool", "name": "add", "content": "4"}, "add")
+    ToolOutput(value=4, call_id=None, error=None)
+    >>> stated_answer({"content": [{"type": "text", "text": "no"}], "isError": True}, None)
+    ToolOutput(value='no', call_id=None, error='no')
+    >>> stated_answer({"status": "error", "content": "no"}, None) is None
+    True
+    """
+    fields = _inside(value)
+    values = [x for x in ("content", "output") if x in fields]
+    if len(values) != 1 or fields.get("name", tool_name) not in (None, tool_name):
+        return None
+    if not (_is_message(fields) or _is_result(fields)) or named_call(fields):
+        return None
+    returned = _returned(fields[values[0]])
+    return ToolOutput(returned, None, printed(returned) if _has_failed(fields) else None)
+
+
+def _is_message(fields: Mapping[str, Any]) -> bool:
+    """A message to a model with a tool's result, and nothing else in it."""
+    stated = [fields[x] for x in ("role", "type") if fields.get(x) is not None]
+    if not stated or not all(isinstance(x, str) and x in _STATED for x in stated):
+        return False
+    return fields.keys() <= _OF_MESSAGES
+
+
+def _is_result(fields: Mapping[str, Any]) -> bool:
+    """A list of content blocks with a status, as Bedrock and MCP have it."""
+    blocks = fields.get("content")
+    if not isinstance(blocks, list) or not blocks or not all(isinstance(x, dict) for x in blocks):
+        return False
+    if fields.keys() == {"status", "content"}:
+        return fields["status"] in ("success", "error") and all(x.keys() <= _BLOCKS for x in blocks)
+    return isinstance(fields.get("isError"), bool) and fields.keys() <= _OF_RESULTS
 
 
 def named_call(value: object) -> str | None:

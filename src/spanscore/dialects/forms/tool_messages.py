@@ -1,5 +1,5 @@
 """Open the message to a model that a tool's span has for a result: it names a call that a model of
-its trace requested.
+its trace requested, or states itself that it is a tool's result.
 """
 
 from collections.abc import Sequence
@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects.forms.envelopes import answering, fields_of
-from spanscore.dialects.forms.provider_answers import named_call, provider_answer
+from spanscore.dialects.forms.provider_answers import named_call, provider_answer, stated_answer
+from spanscore.model.json import printed
 from spanscore.model.step import Step
 
 
@@ -20,8 +21,6 @@ def opened(steps: Sequence[Step]) -> list[Step]:
         for x in steps
         if isinstance(x.result, dict | list) and (call_id := _named_call(x.result))
     }
-    if not named:
-        return list(steps)
     requested_ids = {
         call.call_id
         for x in steps
@@ -30,7 +29,10 @@ def opened(steps: Sequence[Step]) -> list[Step]:
         if call.call_id
     }
     answering_ids = {span: call for span, call in named.items() if call in requested_ids}
-    return [_opened(x, answering_ids.get(x.span.span_id)) for x in steps]
+    return [
+        _opened(x, answering_ids[x.span.span_id]) if x.span.span_id in answering_ids else _stated(x)
+        for x in steps
+    ]
 
 
 def _named_call(value: dict[str, Any] | list[Any]) -> str | None:
@@ -42,8 +44,18 @@ def _named_call(value: dict[str, Any] | list[Any]) -> str | None:
     return named_call(fields_of(value)[0]) or named_call(value)
 
 
-def _opened(step: Step, named: str | None) -> Step:
-    if named is None or step.call_id not in (None, named):
+def _stated(step: Step) -> Step:
+    if not isinstance(step.result, dict | list):
+        return step
+    inside = stated_answer(step.result, step.tool_name)
+    if inside is None:
+        return step
+    has_own_error = step.error is not None and step.error != printed(step.result)
+    return replace(step, result=inside.value, error=step.error if has_own_error else inside.error)
+
+
+def _opened(step: Step, named: str) -> Step:
+    if step.call_id not in (None, named):
         return step
     inside = provider_answer(step.result, named) or answering(step.result, named)
     if inside is None or inside.call_id != named:
