@@ -176,10 +176,8 @@ def _matched(
     if any(x.is_grade for x in labels):
         _require_threshold(path, judge, labels)
     by_subject: defaultdict[tuple[str, bool], list[Label]] = defaultdict(list)
-    people: defaultdict[str, dict[str, bool]] = defaultdict(dict)
     for label in labels:
         by_subject[label.subject, label.is_session].append(label)
-        people[label.annotator or "unnamed"][label.subject] = _passes(label, judge)
     pairs, tied, unscored = [], 0, 0
     for key, own in by_subject.items():
         passes = [_passes(x, judge) for x in own]
@@ -193,7 +191,17 @@ def _matched(
             pairs.append(Pair(mean if is_graded else float(majority), majority, verdicts[key]))
     paired = {x.verdict.unit for x in pairs}
     others = [x for x in everything if x.unit not in paired and x.passed is not None]
-    return Matched(judge, pairs, others, is_graded, tied, unscored, people)
+    return Matched(
+        judge, pairs, others, is_graded, tied, unscored, _passes_by_annotator(labels, judge)
+    )
+
+
+def _passes_by_annotator(labels: Sequence[Label], judge: Judge) -> dict[str, dict[str, bool]]:
+    """By the annotator's name whether each subject passes."""
+    people: defaultdict[str, dict[str, bool]] = defaultdict(dict)
+    for label in labels:
+        people[label.annotator or "unnamed"][label.subject] = _passes(label, judge)
+    return people
 
 
 def _require_threshold(path: Path, judge: Judge, labels: Sequence[Label]) -> None:

@@ -92,19 +92,7 @@ def judges(evaluations: Sequence[Evaluation]) -> str:
     usage = sum((x.usage for x in evaluations), JudgeUsage())
     models = ", ".join(sorted({x.evaluator.model for x in evaluations if x.evaluator.model}))
     if models or usage.calls:
-        cost = (
-            "at a price that is not known"
-            if usage.cost_usd is None
-            else f"for {usage.cost_usd:.4f} USD"
-        )
-        calls = f"{usage.calls:,} calls, {usage.cached:,} from the cache"
-        tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
-        if not (models or usage.input_tokens or usage.output_tokens):
-            return (
-                f"No model gave an answer: {usage.calls:,}"
-                f" {'call' if usage.calls == 1 else 'calls'} in vain."
-            )
-        return f"Judged by {models or 'a model'}: {calls}; {tokens}; {cost}."
+        return _judged(models, usage)
     unjudged = {
         x.metric
         for x in evaluations
@@ -117,3 +105,18 @@ def judges(evaluations: Sequence[Evaluation]) -> str:
             " SPANSCORE_JUDGE_MODEL names one."
         )
     return "No judge was asked."
+
+
+def _judged(models: str, usage: JudgeUsage) -> str:
+    """What the calls of these models, whose names may not be known, used and cost."""
+    if not (models or usage.input_tokens or usage.output_tokens):
+        return (
+            f"No model gave an answer: {usage.calls:,}"
+            f" {'call' if usage.calls == 1 else 'calls'} in vain."
+        )
+    cost = "at a price that is not known"
+    if usage.cost_usd is not None:
+        cost = f"for {usage.cost_usd:.4f} USD"
+    calls = f"{usage.calls:,} calls, {usage.cached:,} from the cache"
+    tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+    return f"Judged by {models or 'a model'}: {calls}; {tokens}; {cost}."

@@ -65,26 +65,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """List them, or note what is to become of them. Returns the exit code."""
-    others = [x for x in _OF_LISTS if getattr(args, x, None)]
-    if others:
-        name = others[0].replace("_", "-")
-        raise InputError(
-            f"{'PATH' if name == 'path' else f'--{name}'}: does not go with --undelivered, --resend"
-            " or --forget, which are about the store of the configuration (-c) and its exporters"
-            " (--exporter)"
-        )
-    if args.json and not args.undelivered:
-        raise InputError("--json: goes with --undelivered, not with --resend or --forget")
+    _refuse_unfit(args)
     settings = config.load(args.config) if args.config else config.default()
     if args.resend:
-        unknown = [x for x in args.exporter if x not in settings.export.exporters]
-        if unknown:
-            raise InputError(
-                f"--exporter {unknown[0]}: the configuration has no such exporter, so nothing would"
-                " send"
-            )
-        names = args.exporter or list(settings.export.exporters)
-        print(_resent(undelivered.ask(settings.store, names) if names else 0))
+        print(_resent(_resend(settings, args.exporter)))
     elif args.forget:
         print(
             f"{_counted(undelivered.forget(settings.store, args.exporter))} forgotten as"
@@ -98,6 +82,31 @@ def run(args: argparse.Namespace) -> int:
         else:
             _print(found)
     return 0
+
+
+def _refuse_unfit(args: argparse.Namespace) -> None:
+    """Raise InputError where an option does not go with what is to be done."""
+    others = [x for x in _OF_LISTS if getattr(args, x, None)]
+    if others:
+        name = others[0].replace("_", "-")
+        raise InputError(
+            f"{'PATH' if name == 'path' else f'--{name}'}: does not go with --undelivered, --resend"
+            " or --forget, which are about the store of the configuration (-c) and its exporters"
+            " (--exporter)"
+        )
+    if args.json and not args.undelivered:
+        raise InputError("--json: goes with --undelivered, not with --resend or --forget")
+
+
+def _resend(settings: config.Settings, exporters: Sequence[str]) -> int:
+    """Have these exporters, else all that are configured, send again; how many scores that is."""
+    for name in exporters:
+        if name not in settings.export.exporters:
+            raise InputError(
+                f"--exporter {name}: the configuration has no such exporter, so nothing would send"
+            )
+    names = exporters or list(settings.export.exporters)
+    return undelivered.ask(settings.store, names) if names else 0
 
 
 def _resent(count: int) -> str:

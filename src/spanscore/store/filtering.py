@@ -2,7 +2,7 @@
 filter does.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import BigInteger, ColumnElement, Integer, and_, false, not_, or_
@@ -44,22 +44,35 @@ def _condition(
         case Comparison():
             return _comparison(node, fields, columns)
         case Not(part):
-            found = _condition(part, fields, columns)
-            return (
-                _Condition(not_(found.sql), is_exact=True)
-                if found is not None and found.is_exact
-                else None
-            )
+            return _negated(_condition(part, fields, columns))
         case And(parts):
-            some = [x for part in parts if (x := _condition(part, fields, columns)) is not None]
-            is_exact = len(some) == len(parts) and all(x.is_exact for x in some)
-            return _Condition(and_(*(x.sql for x in some)), is_exact) if some else None
+            return _all_of([_condition(part, fields, columns) for part in parts])
         case Or(parts):
-            every = [_condition(part, fields, columns) for part in parts]
-            known = [x for x in every if x is not None]
-            if len(known) < len(every):
-                return None
-            return _Condition(or_(*(x.sql for x in known)), all(x.is_exact for x in known))
+            return _any_of([_condition(part, fields, columns) for part in parts])
+
+
+def _negated(part: _Condition | None) -> _Condition | None:
+    """Of a condition that lets more through than it should the negation would let too little."""
+    if part is None or not part.is_exact:
+        return None
+    return _Condition(not_(part.sql), is_exact=True)
+
+
+def _all_of(parts: Sequence[_Condition | None]) -> _Condition | None:
+    """What of the parts SQL can check; None where that is nothing."""
+    known = [x for x in parts if x is not None]
+    if not known:
+        return None
+    is_exact = len(known) == len(parts) and all(x.is_exact for x in known)
+    return _Condition(and_(*(x.sql for x in known)), is_exact)
+
+
+def _any_of(parts: Sequence[_Condition | None]) -> _Condition | None:
+    """None unless SQL can check every part: a row could match by any of them."""
+    known = [x for x in parts if x is not None]
+    if len(known) < len(parts):
+        return None
+    return _Condition(or_(*(x.sql for x in known)), all(x.is_exact for x in known))
 
 
 def _comparison(

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar, NamedTuple
@@ -22,7 +22,7 @@ from spanscore.metrics.check._spelling import Spellings
 from spanscore.model.json import Json, dumps, printed
 from spanscore.model.score import Skip
 from spanscore.model.tool_names import name_words
-from spanscore.model.trace import AgentTrace, ToolCall
+from spanscore.model.trace import AgentTrace, Tool, ToolCall
 
 _SOURCES = frozenset(("history", "system_instructions", "retrieved", "user_input", "tool_calls"))
 _MAX_VALUES = 200
@@ -186,23 +186,27 @@ def _is_known(value: str, sources: list[str], words: set[str]) -> bool:
 
 
 def _known_texts(trace: AgentTrace) -> list[str] | None:
-    """All that the agent was told before it acted; None where some of it is not there."""
+    """All texts that the agent received before it acted; None where some of it is not there."""
     if not _SOURCES.isdisjoint(trace.damaged) or "available_tools" in trace.damaged:
         return None
-    texts = [
-        trace.user_input or "",
-        trace.system_instructions or "",
-        *(x.text or "" for x in trace.history or ()),
-    ]
-    texts += [dumps(call.arguments) for x in trace.history or () for call in x.tool_calls]
+    history = trace.history or ()
+    texts = [trace.user_input or "", trace.system_instructions or ""]
+    texts += [x.text or "" for x in history]
+    texts += [dumps(call.arguments) for x in history for call in x.tool_calls]
     texts += [printed(document) for x in trace.retrieved for document in x.documents]
-    texts += [
-        f"{x.name} {x.description or ''} {dumps(x.parameters)}" for x in trace.available_tools or ()
-    ]
-    is_whole = (
-        all(len(x) < MAX_TEXT_CHARS for x in texts) and sum(map(len, texts)) < _MAX_SOURCE_CHARS
-    )
-    return texts if is_whole else None
+    texts += map(_offer, trace.available_tools or ())
+    return texts if _is_whole(texts) else None
+
+
+def _offer(tool: Tool) -> str:
+    return f"{tool.name} {tool.description or ''} {dumps(tool.parameters)}"
+
+
+def _is_whole(texts: Sequence[str]) -> bool:
+    """Whether none of the texts, nor all together, are as long as they can be here."""
+    if sum(map(len, texts)) >= _MAX_SOURCE_CHARS:
+        return False
+    return all(len(x) < MAX_TEXT_CHARS for x in texts)
 
 
 def _identifiers(call: ToolCall) -> Iterator[_Identifier]:

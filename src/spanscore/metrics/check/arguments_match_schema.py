@@ -45,11 +45,7 @@ class ArgumentsMatchSchema(Check):
         """See `Check.look`."""
         if not evidence.calls:
             return not_applicable("No tool was called.")
-        schemas = {
-            bare(x.name): x.parameters
-            for x in evidence.offered or ()
-            if isinstance(x.parameters, dict)
-        }
+        schemas = _schemas(evidence)
         known = [
             (i, x)
             for i, x in enumerate(evidence.calls)
@@ -58,11 +54,7 @@ class ArgumentsMatchSchema(Check):
         if not known:
             return not_recorded("the schema and the arguments of any tool that was called")
         called = {bare(x.name) for _, x in known}
-        too_large = {
-            name
-            for name in called
-            if size(schemas[name], MAX_SCHEMA_VALUES + 1) > MAX_SCHEMA_VALUES
-        }
+        too_large = {name for name in called if _is_too_large(schemas[name])}
         findings: list[Finding] = []
         try:
             checked = [(i, x) for i, x in known if bare(x.name) not in too_large]
@@ -74,6 +66,17 @@ class ArgumentsMatchSchema(Check):
                 "The schema of a tool that was called is too large to check all arguments by it."
             )
         return findings
+
+
+def _schemas(evidence: Evidence) -> dict[str, dict[str, Any]]:
+    """By its name the schema of the arguments of each tool on offer that has one."""
+    return {
+        bare(x.name): x.parameters for x in evidence.offered or () if isinstance(x.parameters, dict)
+    }
+
+
+def _is_too_large(schema: Any) -> bool:
+    return size(schema, MAX_SCHEMA_VALUES + 1) > MAX_SCHEMA_VALUES
 
 
 def _broken(calls: list[tuple[int, ToolCall]], schemas: dict[str, Any]) -> Iterator[Finding]:

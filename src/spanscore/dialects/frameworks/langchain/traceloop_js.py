@@ -133,9 +133,7 @@ def refine_trace(steps: Sequence[Step]) -> list[Step]:
     """The steps, each model call with the answer that the graph around it in time returned; an
     inner graph is first.
     """
-    graphs = sorted(
-        (x for x in steps if _is_graph(x)), key=lambda x: x.span.end_ns - x.span.start_ns
-    )
+    graphs = sorted(filter(_is_graph, steps), key=lambda x: x.span.end_ns - x.span.start_ns)
     left = [x for x in steps if x.kind == "model" and x.span.scope.name == _SCOPE]
     completed = dict[str, Step]()
     for graph in graphs[:_MAX_GRAPHS]:
