@@ -163,9 +163,17 @@ _fields(
     traceId=_text(_HEX_32),
     sessionId={"minLength": 1},
 )
-_fields("ListTracesRequest", filter=_filter("traces"), orderBy=_text("(stored_ns( asc| desc)?)?"))
+_fields(
+    "ListTracesRequest",
+    filter=_filter("traces"),
+    orderBy=_text("((stored|started)_ns( asc| desc)?)?"),
+)
 _fields("ListSessionsRequest", filter=_filter("sessions"), orderBy={"format": "order-of-sessions"})
-_fields("ListRunsRequest", orderBy=_text("((created|updated)_ns( asc| desc)?)?"))
+_fields(
+    "ListRunsRequest",
+    orderBy=_text("((created|updated)_ns( asc| desc)?)?"),
+    states={"items": {"not": {"enum": ["RUN_STATE_UNSPECIFIED", 0]}}},
+)
 _fields("GetTraceRequest", traceId=_text(_HEX_32), name=_text(f"traces/{_HEX_32}"))
 ONE_OF["GetTraceRequest"] = ["traceId", "name"]
 _fields("GetSessionRequest", readMask=_MASK)
@@ -174,6 +182,7 @@ REQUIRED["BatchCreateScoresRequest"] = ["requests"]
 REQUIRED["CreateScoreRequest"] = ["score"]
 REQUIRED["UpdateScoreRequest"] = ["score"]
 _fields("ImportTracesRequest", traces={"maxItems": 1000})
+_fields("AgentTrace", traceIds={"maxItems": 10_000})
 REQUIRED["CreateMonitorRequest"] = ["monitor"]
 REQUIRED["UpdateMonitorRequest"] = ["monitor"]
 _fields("CreateMonitorRequest", monitorId=_text("([A-Za-z0-9][A-Za-z0-9_.-]{0,63})?"))

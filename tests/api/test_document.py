@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,10 @@ from pathlib import Path
 import pytest
 
 from spanscore.api.http_server import openapi_document
+from spanscore.api.imported import MAX_TRACE_IDS, imported
+from spanscore.api.v1 import agent_trace_pb2 as trace_pb
+from spanscore.errors import FieldError
+from spanscore.store.listing import TRACE_ORDERS
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "page")]
 
@@ -65,6 +70,25 @@ def test_the_server_takes_refuses_and_answers_as_the_document_has_it(tmp_path, p
         served.stop()
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in served.log()
+
+
+def properties(message):
+    return json.loads(openapi_document())["components"]["schemas"][f"spanscore.v1.{message}"][
+        "properties"
+    ]
+
+
+@pytest.mark.parametrize("order", TRACE_ORDERS)
+@pytest.mark.parametrize("direction", ["", " asc", " desc"])
+def test_each_order_of_traces_fits_the_document(order, direction):
+    assert re.search(properties("ListTracesRequest")["orderBy"]["pattern"], order + direction)
+
+
+def test_the_document_says_how_many_trace_ids_a_trace_has_at_most():
+    trace = trace_pb.AgentTrace(trace_ids=["0" * 32] * (MAX_TRACE_IDS + 1))
+    with pytest.raises(FieldError, match="has 10001 ids"):
+        imported([trace])
+    assert properties("AgentTrace")["traceIds"]["maxItems"] == MAX_TRACE_IDS
 
 
 def test_the_document_has_the_streams_with_their_messages():

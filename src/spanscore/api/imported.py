@@ -12,7 +12,7 @@ from spanscore.model.json import loads
 from spanscore.model.trace import AgentTrace
 
 MAX_TRACES: Final = 1000
-_MAX_TRACE_IDS: Final = 1000
+MAX_TRACE_IDS: Final = 10_000  # as many as `assemble.max_parts` lets one turn have, unless set
 _TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
 _SPAN_ID: Final = re.compile(r"[0-9a-f]{16}|")
 _MAX_NS: Final = 2**63 - 1
@@ -52,11 +52,11 @@ def _problems(message: trace_pb.AgentTrace) -> Iterator[tuple[str, str]]:
 
 
 def _wrong_ids(message: trace_pb.AgentTrace) -> Iterator[tuple[str, str]]:
-    if not 1 <= len(message.trace_ids) <= _MAX_TRACE_IDS:
+    if not 1 <= len(message.trace_ids) <= MAX_TRACE_IDS:
         yield (
             "trace_ids",
             (
-                f"has {len(message.trace_ids)} ids; give the 1 to {_MAX_TRACE_IDS} traces that the"
+                f"has {len(message.trace_ids)} ids; give the 1 to {MAX_TRACE_IDS} traces that the"
                 " turn is in"
             ),
         )

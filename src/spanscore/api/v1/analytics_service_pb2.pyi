@@ -71,7 +71,9 @@ class ScoreSelection(_message.Message):
     end_ns: _builtins.int
     """Only scores that were measured, or given, earlier than that."""
     run: _builtins.str
-    """The scores of this evaluation run, runs/{run}. Not set: those that were made as traces came, and what others gave."""
+    """The scores of this evaluation run, runs/{run}. Not set: those that were made as traces came, and what others gave.
+    Scores may stay when their run is deleted, so a run that is not there is no error.
+    """
     def __init__(
         self,
         *,

@@ -93,7 +93,9 @@ class ListScoresRequest(_message.Message):
     thing under one name, the last score alone is listed.
     """
     run: _builtins.str
-    """Only what this evaluation run scored: runs/{run}. Empty: what was scored as it came, and what others gave."""
+    """Only what this evaluation run scored: runs/{run}. Empty: what was scored as it came, and what others gave. Scores may
+    stay when their run is deleted, so a run that is not there is no error: it has the scores that are left of it, or none.
+    """
     def __init__(
         self,
         *,
