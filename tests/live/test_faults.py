@@ -48,14 +48,14 @@ def ready(running):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A folder on a disk of 8 MiB."""
+    """A folder on a disk of 32 MiB: several times what a test writes when nothing is slow."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mount, umount = shutil.which("mount"), shutil.which("umount")
     if (
         not mount
         or subprocess.run(
-            [mount, "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)], check=False
+            [mount, "-t", "tmpfs", "-o", "size=32m", "tmpfs", str(folder)], check=False
         ).returncode
     ):
         pytest.skip("mounting needs root")
