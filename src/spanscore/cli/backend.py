@@ -92,7 +92,7 @@ def from_environment(environ: Mapping[str, str], signal: Signal = "traces") -> B
     """The backend that the environment names for a signal; None where it names none that can be
     understood.
 
-    What is said of the signal alone goes before what is said of all signals.
+    What is set for the signal alone goes before what is set for all signals.
     """
     variable = f"{_PREFIX}{signal.upper()}_ENDPOINT"
     is_of_signal = bool(environ.get(variable, "").strip())

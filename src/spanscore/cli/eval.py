@@ -273,7 +273,7 @@ def _gate(text: str, settings: Settings) -> tuple[str, float]:
 def _verdict(
     gates: Sequence[tuple[str, float]], evaluations: Sequence[Evaluation], *, any_failed: bool
 ) -> int:
-    """The exit code; what is not met is said on standard error."""
+    """The exit code; what is not met is printed on standard error."""
     unmet = []
     for name, least in gates:
         mean = summary.mean([x for x in evaluations if x.metric == name])

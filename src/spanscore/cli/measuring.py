@@ -34,7 +34,7 @@ def measured(
     threshold: float | None = None,
     keeps_part: bool = False,
 ) -> Measured:
-    """The scores of `traces`; what could not be scored is said on standard error.
+    """The scores of `traces`; what could not be scored is printed on standard error.
 
     Arguments as `OfflineScoring`'s.
 

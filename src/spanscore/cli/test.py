@@ -266,7 +266,7 @@ def _content(found: suites.Run, corrected: Iterable[PassRate]) -> dict[str, Any]
 
 
 def _verdict(found: suites.Run, least: float) -> int:
-    """The exit code; what is not met is said on standard error."""
+    """The exit code; what is not met is printed on standard error."""
     if reaches(found.case_pass_rate, least):
         return 0
     counts = ((found.count("fail"), "failed"), (found.count("error"), "cannot be told"))
