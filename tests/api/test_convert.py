@@ -7,11 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanscore.api.convert import decode_trace, encode_score, encode_trace
+from spanscore.api.decoding import decode_score
 from spanscore.api.v1 import score_pb2
 from spanscore.model.expected import Expected, ExpectedTool
 from spanscore.model.headers import with_headers
 from spanscore.model.json import loads
-from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Score, Skip
+from spanscore.model.score import (
+    Annotation,
+    Evaluation,
+    Evaluator,
+    Failure,
+    JudgeUsage,
+    Score,
+    Skip,
+)
 from spanscore.model.trace import (
     AgentTrace,
     ModelCall,
@@ -220,3 +229,19 @@ def test_a_score_message_says_how_long_the_agent_worked():
     evaluation = _evaluation(Score(1.0, ""))
     assert encode_score(evaluation).latency_s == evaluation.latency_s > 0
     assert not encode_score(replace(evaluation, scope="session")).HasField("latency_s")
+
+
+def test_a_verdict_that_a_person_gave_is_there_after_it_was_sent():
+    given = Evaluation(
+        scope="trace",
+        subject_id="t",
+        metric="helpful",
+        outcome=Annotation(1.0, None, "", {"form": "thumbs"}, passed=True),
+        threshold=None,
+        scale=None,
+        evaluator=Evaluator("HUMAN", "human", "", source="human"),
+        target=Target("a" * 32, "b" * 16, 0, 0, {}),
+        session_id=None,
+    )
+    received = decode_score(encode_score(given))
+    assert received.outcome == given.outcome

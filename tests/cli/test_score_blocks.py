@@ -7,6 +7,8 @@ from rich.console import Console
 
 from spanscore.cli import score_blocks
 from spanscore.cli.score_blocks import Row
+from spanscore.model.span import LogRecord, Resource, Scope
+from spanscore.received_scores import read_external
 
 
 @pytest.fixture(params=[80, 120])
@@ -41,6 +43,26 @@ def test_no_line_is_wider_than_the_terminal(printed):
 def test_a_block_shows_metric_score_label_and_reason(printed):
     text = printed(score_blocks.print_block, "trace abc", "Hi", [_scored("coherence", 0.756)])
     assert text.splitlines()[-2].split() == ["coherence", "0.76", "pass", "fine"]
+
+
+@pytest.mark.parametrize(("given", "label"), [(True, "pass"), (False, "fail")])
+def test_a_yes_or_no_of_a_person_is_shown_as_pass_or_fail(given, label):
+    event = LogRecord(
+        time_ns=1,
+        trace_id="a" * 32,
+        span_id="b" * 16,
+        event_name="gen_ai.evaluation.result",
+        body=None,
+        attributes={
+            "gen_ai.evaluation.name": "helpful",
+            "gen_ai.evaluation.score.value": given,
+            "spanscore.score.source": "human",
+        },
+        resource=Resource({}),
+        scope=Scope("", ""),
+    )
+    [score] = read_external([], [event])
+    assert (Row.of(score).value, Row.of(score).label) == (float(given), label)
 
 
 def test_a_skip_shows_its_reason_and_no_score(printed):

@@ -71,7 +71,8 @@ def _outcome(message: pb.Score) -> Outcome | Annotation:
     value = message.value if message.HasField("value") else None
     label = message.label if message.HasField("label") else None
     if message.evaluator.HasField("source") or value is None:
-        return Annotation(value, label, message.reason, metadata)
+        passed = metadata.pop("success", None)
+        return Annotation(value, label, message.reason, metadata, passed)
     by_threshold = (
         "pass" if message.HasField("threshold") and reaches(value, message.threshold) else "fail"
     )

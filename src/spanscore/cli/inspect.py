@@ -176,7 +176,7 @@ def _result(score: Evaluation) -> str:
     if score.status == "failed":
         return f"{score.metric} failed"
     value = "" if score.value is None else f" = {score.value:g}"
-    label = f" ({score.label})" if score.label else ""
+    label = f" ({score.shown_label})" if score.shown_label else ""
     return f"{score.metric}{value}{label}"
 
 

@@ -35,7 +35,7 @@ class Row:
     def of(cls, evaluation: Evaluation) -> "Row":
         """The row of an evaluation."""
         cause = evaluation.outcome.cause if isinstance(evaluation.outcome, Skip) else ""
-        label = evaluation.label or ""
+        label = evaluation.shown_label or ""
         by = evaluation.evaluator
         name = (
             f"{evaluation.metric} ({by.author or by.source})"

@@ -38,7 +38,7 @@ def print_traces(traces: Iterable[TraceSummary], limit: int) -> None:
 
 
 def _print_score(output: "Console", score: Evaluation) -> None:
-    word = score.label or score.status
+    word = score.shown_label or score.status
     value = "" if score.value is None else f"{score.value:.2f}"
     parts = (
         (_when(score.evaluated_at_ns), "dim"),

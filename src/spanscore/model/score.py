@@ -333,6 +333,15 @@ class Evaluation:
         return reaches(self.outcome.value, self.threshold)
 
     @property
+    def shown_label(self) -> str | None:
+        """The label as people read it: of a verdict that has no label, as a true has none, pass or
+        fail.
+        """
+        if self.label is not None or self.passed is None:
+            return self.label
+        return "pass" if self.passed else "fail"
+
+    @property
     def is_failing(self) -> bool:
         """Whether the score does not pass, or could not be measured."""
         return self.passed is False or self.status == "failed"
