@@ -317,6 +317,23 @@ def test_an_evaluator_that_is_a_span_has_its_score_as_output():
     )
 
 
+def test_an_evaluator_that_is_a_span_may_have_several_scores_as_output():
+    # as the evaluators of arize-phoenix-evals 3 write them
+    results = [
+        {"name": "short", "score": 1.0, "kind": "code", "metadata": {}},
+        {"name": "polite", "label": "no", "explanation": "It swears.", "kind": "llm"},
+        "no result",
+    ]
+    attributes = {"openinference.span.kind": "EVALUATOR", "output.value": json.dumps(results)}
+    found = {x.metric: x for x in read_external([span(attributes, name="evaluate")])}
+    assert {name: outcome(x) for name, x in found.items()} == {
+        "short": (1.0, None, None),
+        "polite": (None, "no", False),
+    }
+    assert (found["short"].evaluator.kind, found["polite"].evaluator.kind) == ("CODE", "LLM")
+    assert {x.target.span_id for x in found.values()} == {AGENT}
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [(True, (1.0, None, True)), (3, (3.0, None, None)), ("rude", (None, "rude", None))],

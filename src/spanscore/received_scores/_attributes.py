@@ -47,14 +47,24 @@ def count(attributes: Attributes, key: str) -> int | None:
 
 def json_object(attributes: Mapping[str, Any], key: str) -> dict[str, Any]:
     """The attribute, where it is a JSON object; else an empty one."""
+    return mapping(_json(attributes, key))
+
+
+def json_list(attributes: Mapping[str, Any], key: str) -> list[Any] | None:
+    """The attribute, where it is a JSON array; else None."""
+    found = _json(attributes, key)
+    return found if isinstance(found, list) else None
+
+
+def _json(attributes: Mapping[str, Any], key: str) -> object:
+    """What the attribute contains as JSON; None where it is none."""
     value = attributes.get(key)
     if not isinstance(value, str) or len(value) > _MAX_METADATA_CHARS:
-        return {}
+        return None
     try:
-        found = loads(value)
+        return loads(value)
     except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+        return None
 
 
 def mapping(value: object) -> dict[str, Any]:

@@ -9,13 +9,21 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from spanscore.model.span import Attributes, Span, Value
-from spanscore.received_scores._attributes import flag, json_object, numeric, text
+from spanscore.received_scores._attributes import (
+    flag,
+    json_list,
+    json_object,
+    mapping,
+    numeric,
+    text,
+)
 from spanscore.received_scores._given import KINDS, Given, Place, session_of
 from spanscore.received_scores._semconv import NAME, place_of
 
 _ITEM = re.compile(
     r"(?:(trace|session)\.)?(annotation|evaluation)s\.([0-9]{1,6})\.\2\.(name|score|label|explanation|annotator_kind|identifier|metadata)"
 )
+_MOST = 1000  # results of one evaluator
 _OWN = "spanscore"
 """How the identifiers begin of what spanscore itself writes in this form."""
 
@@ -71,13 +79,22 @@ def _place(span: Span, of_what: str) -> Place:
 
 
 def _evaluator(span: Span) -> Iterator[Given]:
-    """An evaluator's span, where its output is an object with a score or a label."""
-    output = json_object(span.attributes, "output.value")
+    """An evaluator's span, where its output is an object with a score or a label, or a list of
+    such.
+    """
+    results = json_list(span.attributes, "output.value")
+    outputs = [json_object(span.attributes, "output.value")] if results is None else results
+    for number, output in enumerate(outputs[:_MOST]):
+        # of the first the seed is that of a single one
+        yield from _result(span, mapping(output), (number,) if number else ())
+
+
+def _result(span: Span, output: Attributes, more_seed: tuple[int, ...]) -> Iterator[Given]:
     given = Given(
         name=text(output, "name") or span.name,
         place=place_of(span),
         scope_name=span.scope.name,
-        seed=(span.trace_id, span.span_id),
+        seed=(span.trace_id, span.span_id, *more_seed),
         at_ns=span.end_ns,
         value=numeric(output.get("score")),
         label=text(output, "label"),
