@@ -1,10 +1,12 @@
 """The attributes of spans that rules read, kept with the agent traces."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from spanscore.model.span import STATUS_ERROR, STATUS_OK, Resource, Scope, Span
+from spanscore.model.tags import MAX_TAGS, MAX_TEXT_CHARS, tags_of
 from spanscore.model.trace import AgentTrace
 from spanscore.rebuild import rebuild_all
 from spanscore.span_attributes import MAX_VALUES, SpanAttributes
@@ -79,6 +81,48 @@ def test_a_long_text_is_cut():
 
 def test_the_items_of_a_list_are_values():
     assert kept(["k"], agent(1, k=["a", 2, None, ["b"], float("nan")])) == [{"k": ("a", 2)}]
+
+
+LONG_TAGS = [f"a tag of a somewhat greater length {number:02}" for number in range(30)]
+
+
+def tags_kept(name, value):
+    [trace] = rebuild_all([agent(1)])
+    [found] = kept([name], agent(1, **{name: value}))
+    return tags_of(replace(trace, attributes=found))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("langfuse.trace.tags", LONG_TAGS),
+        ("braintrust.tags", json.dumps(LONG_TAGS)),
+        ("langfuse.trace.tags", [json.dumps(LONG_TAGS)]),
+        ("langsmith.span.tags", ", ".join(LONG_TAGS)),
+        ("langsmith.span.tags", json.dumps(LONG_TAGS)),
+    ],
+)
+def test_thirty_tags_are_kept_in_whatever_form_they_come(name, value):
+    assert tags_kept(name, value) == LONG_TAGS
+
+
+def test_of_more_tags_the_first_are_kept():
+    many = [f"{name}, in full" for name in LONG_TAGS] + LONG_TAGS
+    assert tags_kept("opik.tags", many) == many[:MAX_TAGS]
+    assert tags_kept("opik.tags", json.dumps(many)) == many[:MAX_TAGS]
+    assert tags_kept("langsmith.span.tags", json.dumps(many)) == many[:MAX_TAGS]
+
+
+def test_a_tag_that_is_cut_off_is_none():
+    long = "x" * (MAX_TEXT_CHARS - 10)
+    assert tags_kept("langsmith.span.tags", f"a, {long}, cut off at the end") == ["a", "x" * 1000]
+    assert tags_kept("opik.tags", json.dumps(LONG_TAGS)[:1100]) == []
+    assert tags_kept("opik.tags", json.dumps(["a", "x" * MAX_TEXT_CHARS])) == []
+
+
+def test_a_long_tag_is_cut():
+    assert tags_kept("opik.tags", "x" * MAX_TEXT_CHARS) == ["x" * 1000]
+    assert tags_kept("opik.tags", json.dumps(["x" * 2000, "[y"])) == ["x" * 1000, "[y"]
 
 
 def test_the_status_of_spans_stands_under_the_name_that_opentelemetry_gives_it():

@@ -13,11 +13,15 @@ from spanscore import turns
 from spanscore.evaluation.rules import MAX_TEXT, STATUS
 from spanscore.model.span import STATUS_ERROR, STATUS_OK, Scalar, Span, Value
 from spanscore.model.step import Reading
+from spanscore.model.tags import MAX_TAGS, TAGS, shortened
 from spanscore.model.trace import AgentTrace
 
 MAX_VALUES = 16
-"""Values of one attribute that are kept of a turn; of more, the first ones by the spans' start."""
+"""Values of one attribute that are kept of a turn; of more, the first ones by the spans' start. Of
+one that has tags `MAX_TAGS` are.
+"""
 
+_TAGS = frozenset(TAGS)
 _STATUSES = {STATUS_OK: "OK", STATUS_ERROR: "ERROR"}
 _MAX_DEPTH = 100
 
@@ -57,7 +61,9 @@ class SpanAttributes:
                 _add(found, values or {})
             for span in _above(trace.target.span_id, turn):
                 _add(found, self._of(span))
-        self._found[trace.id] = {name: tuple(values)[:MAX_VALUES] for name, values in found.items()}
+        self._found[trace.id] = {
+            name: tuple(values)[: _max_values(name)] for name, values in found.items()
+        }
 
     def added_to(self, traces: Iterable[AgentTrace]) -> list[AgentTrace]:
         """The traces, each with what was noted of it."""
@@ -88,15 +94,21 @@ class SpanAttributes:
         if not attributes.keys().isdisjoint(self._names):
             for name in self._names:
                 if name in attributes:
-                    found[name] = dict.fromkeys(_scalars(attributes[name]))
+                    found[name] = dict.fromkeys(_scalars(attributes[name], name))
         if self._with_status and (status := _STATUSES.get(span.status_code)):
             found[STATUS] = {status: None}
         return found
 
 
-def _scalars(value: Value) -> Iterator[Scalar]:
-    for item in value[:MAX_VALUES] if isinstance(value, list) else [value]:
-        if isinstance(item, str):
+def _max_values(name: str) -> int:
+    return MAX_TAGS if name in _TAGS else MAX_VALUES
+
+
+def _scalars(value: Value, name: str) -> Iterator[Scalar]:
+    for item in value[: _max_values(name)] if isinstance(value, list) else [value]:
+        if isinstance(item, str) and name in _TAGS:
+            yield from shortened(item, name, MAX_TEXT)
+        elif isinstance(item, str):
             yield item[:MAX_TEXT]
         elif isinstance(item, bool | int) or (isinstance(item, float) and math.isfinite(item)):
             yield item
@@ -105,7 +117,7 @@ def _scalars(value: Value) -> Iterator[Scalar]:
 def _add(found: _Values, values: _Values) -> None:
     for name, items in values.items():
         known = found[name]
-        if len(known) < MAX_VALUES:
+        if len(known) < _max_values(name):
             known.update(items)
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import Table, delete, exists, func, not_, select
 from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation, Evaluator, Failure, Skip
-from spanscore.model.tags import tags_of
+from spanscore.model.tags import MAX_TAGS, tags_of
 from spanscore.model.trace import AgentTrace
 from spanscore.store.schema import (
     context_tools,
@@ -26,9 +26,6 @@ from spanscore.store.writing import NO_TEXT, key, put_rows, subject_of
 
 MAX_TOOLS = 32
 """Tools of a trace that are kept, the first ones by name."""
-
-MAX_TAGS = 32
-"""Tags of a trace that are kept, the first ones by name."""
 
 _ENVIRONMENTS: tuple[str, ...] = ("deployment.environment.name", "deployment.environment")
 _MAX_TEXT_CHARS = 256
