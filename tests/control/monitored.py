@@ -34,8 +34,9 @@ class World:
     def do(self, awaitable):
         return self.server.do(awaitable)
 
-    def create(self, tenant="", watch=None, **run):
-        given = {"run": {**METRICS, **run}, "schedule": {"every": "1m"}}
+    def create(self, tenant="", watch=None, *, catch_up=True, **run):
+        schedule = {"every": "1m", "catch_up": catch_up}
+        given = {"run": {**METRICS, **run}, "schedule": schedule}
         if watch is not None:
             given["watch"] = {"metric": "task_completion", "heaviest": 1, **watch}
         known = self.do(self.monitors.create(tenant, read_spec(MonitorSpec, given), "m"))

@@ -444,11 +444,12 @@ def world_deleted(world):
     world.do(world.monitors.delete(world.known()))
 
 
-def changed_meanwhile(world, floor):
-    """Change the monitor as a request does while `world` has read it, but not yet what it looks
-    at.
+def changed_meanwhile(world, floor, monitors=None):
+    """Change the monitor as a request does, by default of another server, while `world` has read
+    it, but not yet what it looks at.
     """
-    other = Monitors({}, world.alerting, world.server.store.monitors, world.server.runs)
+    given = {}, world.alerting, world.server.store.monitors, world.server.runs
+    other = monitors or Monitors(*given)
     known = world.do(other.get("", "m"))
     watch = known.spec.watch.model_copy(update={"floor": floor})
     world.do(other.update(known, known.spec.model_copy(update={"watch": watch})))
@@ -474,6 +475,18 @@ def test_a_tick_that_is_due_is_made_under_the_settings_that_a_monitor_has_by_the
     world.now_ns += MINUTE
     world.do(world.monitors.look())
     assert world.ticks() == []
+    world.do(world.monitors.look())
+    assert [x.due_ns for x in world.ticks()] == [world.now_ns]
+
+
+@pytest.mark.parametrize("by_this_server", [True, False])
+def test_a_tick_that_is_due_is_made_though_its_monitor_was_changed_and_makes_up_for_none(
+    world, by_this_server
+):
+    world.create(catch_up=False, watch={"floor": 0.95})
+    world.now_ns += MINUTE
+    changed_meanwhile(world, 0.5, world.monitors if by_this_server else None)
+    world.do(world.monitors.look())
     world.do(world.monitors.look())
     assert [x.due_ns for x in world.ticks()] == [world.now_ns]
 

@@ -7,7 +7,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -30,6 +30,7 @@ from spanscore.errors import (
     StateError,
 )
 from spanscore.export.alerting_config import Alerting
+from spanscore.monitoring.config import Times
 from spanscore.monitoring.schedule import Schedule
 from spanscore.specs.monitors import LATER_SCORES, Monitor, MonitorSpec
 from spanscore.specs.target import read_spec
@@ -54,6 +55,16 @@ _ID_BYTES = 6
 _LATE_NS = 60 * 10**9
 _FAULTS = (RetryableError, PermanentError)
 _NOT_WATCHED = "its metric is watched no more"
+
+
+@dataclass(slots=True)
+class _Due:
+    """When a monitor ticks, until it gets another schedule, is paused or goes on."""
+
+    given: Times
+    due_from_ns: int
+    schedule: Schedule
+    due_ns: int | None = None
 
 
 class Monitors:
@@ -89,8 +100,7 @@ class Monitors:
         self._ticking = Ticking(store, runs, self._receivers, meter, clock_ns)
         self._monitors: dict[Key, Known] | None = None
         self._changes = 0
-        self._due_ns: dict[Key, int] = {}
-        self._schedules: dict[Key, Schedule] = {}
+        self._times: dict[Key, _Due] = {}
         self._began_ns, self._looked_ns = clock_ns(), 0
         self._may_be_open = True  # ticks, of monitors that were deleted
         self._triggering: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
@@ -122,7 +132,7 @@ class Monitors:
             await self._ticking.follow_up(monitors)
             self._may_be_open = bool(monitors)
         if self._clock_ns() < self._looked_ns:  # somebody has set the clock back
-            self._due_ns.clear()
+            self._times.clear()
         for known in list(monitors.values()):
             self._looked_ns = now_ns = self._clock_ns()
             if known.is_paused:
@@ -298,29 +308,32 @@ class Monitors:
 
     def _next_ns(self, known: Known, now_ns: int) -> int:
         """When a monitor ticks next, as far as that is known already."""
-        due_ns = self._due_ns.get(known.key)
-        return self._schedule(known).next_after(now_ns) if due_ns is None else due_ns
+        times = self._times_of(known)
+        return times.schedule.next_after(now_ns) if times.due_ns is None else times.due_ns
 
     async def _look_where_due(self, known: Known, now_ns: int) -> None:
-        schedule = self._schedule(known)
-        if known.key not in self._due_ns:
-            self._due_ns[known.key] = await self._first_due_ns(known, now_ns)
-        if (due_ns := self._due_ns[known.key]) > now_ns:
+        times = self._times_of(known)
+        if times.due_ns is None:
+            times.due_ns = await self._first_due_ns(known, times.schedule, now_ns)
+        if (due_ns := times.due_ns) > now_ns:
             return
         # What was missed while this process was busy or asleep is one tick, that of the last time.
-        last_ns = schedule.last_until(now_ns, due_ns - 1) or due_ns
+        last_ns = times.schedule.last_until(now_ns, due_ns - 1) or due_ns
         is_late = due_ns < self._began_ns or last_ns != due_ns or now_ns - due_ns > _LATE_NS
         cause: TickCause = "catch_up" if is_late else "schedule"
-        if await self._ticking.tick(known, last_ns, now_ns, cause) is None:
-            self._forget(known.key)  # it was changed meanwhile, or is gone
-        else:
-            self._due_ns[known.key] = schedule.next_after(now_ns)
+        made = await self._ticking.tick(known, last_ns, now_ns, cause)
+        if made is None:  # by another server; or the monitor was changed meanwhile, or is gone
+            self._forget()
+            made = await asyncio.to_thread(
+                self._store.read, lambda x: x.tick(known.tenant, known.id, last_ns)
+            )
+        if made is not None:
+            times.due_ns = times.schedule.next_after(now_ns)
 
-    async def _first_due_ns(self, known: Known, now_ns: int) -> int:
+    async def _first_due_ns(self, known: Known, schedule: Schedule, now_ns: int) -> int:
         """When to tick first: now, where a tick was missed while the server was down, else at the
         next time.
         """
-        schedule = self._schedule(known)
         since_ns = await asyncio.to_thread(
             self._store.read, lambda x: x.last_tick_ns(known.tenant, known.id)
         )
@@ -330,10 +343,13 @@ class Monitors:
                 return missed_ns
         return schedule.next_after(now_ns)
 
-    def _schedule(self, known: Known) -> Schedule:
-        if known.key not in self._schedules:
-            self._schedules[known.key] = known.spec.schedule.schedule(known.id)
-        return self._schedules[known.key]
+    def _times_of(self, known: Known) -> _Due:
+        times, given = self._times.get(known.key), known.spec.schedule
+        due_from_ns = known.stored.due_from_ns
+        if times is None or (times.given, times.due_from_ns) != (given, due_from_ns):
+            times = _Due(given, due_from_ns, given.schedule(known.id))
+            self._times[known.key] = times
+        return times
 
     async def _refuse_unmet(self, tenant: str, spec: MonitorSpec) -> None:
         if spec.run is not None and spec.run.misses_later_scores:
@@ -385,6 +401,7 @@ class Monitors:
             if changes != self._changes:  # somebody has written meanwhile
                 return found
             self._monitors = found
+            self._times = {key: x for key, x in self._times.items() if key in found}
         return self._monitors
 
     def _is_there(self, tenant: str, monitor: str) -> bool:
@@ -411,15 +428,13 @@ class Monitors:
     async def _write(self, change: Callable[[MonitorTables], StoredMonitor]) -> StoredMonitor:
         await self._keep_configured()
         stored = await in_thread(self._store.write, change)
-        self._forget((stored.tenant, stored.id))
+        self._forget()
         return stored
 
-    def _forget(self, key: Key) -> None:
-        """Read the monitors anew; what is due of this one is found anew."""
+    def _forget(self) -> None:
+        """Read the monitors anew."""
         self._monitors = None
         self._changes += 1
-        self._due_ns.pop(key, None)
-        self._schedules.pop(key, None)
 
     async def _repeatedly(
         self, work: Callable[[], Coroutine[Any, Any, None]], every_s: float = _LOOK_EVERY_S
