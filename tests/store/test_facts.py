@@ -284,6 +284,37 @@ def test_tags_without_scores_go_when_they_are_many(open_store, make, clock, sql,
     assert sql("SELECT tag FROM score_tags") == [("tag 2",)]
 
 
+def test_tags_are_looked_through_only_after_something_was_pruned_and_some_at_once(
+    open_store, make, clock, sql, monkeypatch
+):
+    monkeypatch.setattr(dimensions, "_MAX_LEFT", 1)
+    monkeypatch.setattr(dimensions, "_MAX_AT_ONCE", 2)
+    store = open_store(max_age="3s")
+    for number in range(1, 5):
+        trace = tagged(make, number, f"tag {number}")
+        store.commit([make.stored(trace)], [make.score(trace)])
+    sql("DELETE FROM score_facts")
+    store.prune(clock.now_ns)
+    assert sql("SELECT count(*) FROM score_tags") == [(4,)]
+    clock.now_ns += 4 * 10**9
+    store.prune(clock.now_ns)
+    assert sql("SELECT count(*) FROM score_tags") == [(2,)]
+
+
+def test_tags_that_a_score_has_got_since_they_were_found_unused_stay(store, make, sql, monkeypatch):
+    monkeypatch.setattr(dimensions, "_MAX_LEFT", 0)
+    traces = [tagged(make, number, f"tag {number}") for number in (1, 2)]
+    store.commit([make.stored(x) for x in traces], [make.score(x) for x in traces])
+    sql("DELETE FROM score_facts")
+    with store._database.reading() as connection:
+        unused = dimensions.unused(connection)
+    later = tagged(make, 3, "tag 1")
+    store.commit([make.stored(later)], [make.score(later)])
+    with store._database.writing() as connection:
+        dimensions.tidy(connection, unused)
+    assert sql("SELECT tag FROM score_tags") == [("tag 1",)]
+
+
 def test_contexts_without_scores_go_when_they_are_many(open_store, make, clock, sql, monkeypatch):
     monkeypatch.setattr(dimensions, "_MAX_LEFT", 1)
     store = open_store(max_age="3s")

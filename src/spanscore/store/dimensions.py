@@ -5,11 +5,11 @@ bits: among a million of them two are equal with a chance of one in twenty milli
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import Table, delete, exists, func, not_, select
+from sqlalchemy import Column, FromClause, delete, exists, func, not_, select
 from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation, Evaluator, Failure, Skip
@@ -22,6 +22,7 @@ from spanscore.store.schema import (
     score_procedures,
     score_tags,
 )
+from spanscore.store.sums import among
 from spanscore.store.writing import NO_TEXT, key, put_rows, subject_of
 
 MAX_TOOLS = 32
@@ -30,6 +31,7 @@ MAX_TOOLS = 32
 _ENVIRONMENTS: tuple[str, ...] = ("deployment.environment.name", "deployment.environment")
 _MAX_TEXT_CHARS = 256
 _MAX_LEFT = 1000
+_MAX_AT_ONCE = 10_000  # they stand in one statement
 
 _Row: TypeAlias = tuple[Any, ...]
 
@@ -151,22 +153,54 @@ def subject(score: Evaluation) -> int:
     return cluster_of(score.tenant, score.scope, subject_of(score))
 
 
-def tidy(connection: Connection) -> None:
-    """Delete what no score has any more; of contexts and of tags a thousand may stay, since to find
-    those takes reading all.
+class Unused(NamedTuple):
+    """The ids of contexts, and of tags, that no score has."""
+
+    contexts: Sequence[int] = ()
+    tags: Sequence[int] = ()
+
+
+def unused(connection: Connection) -> Unused:
+    """Some of those that no score has any more; none while there are a thousand or fewer, since to
+    find them takes reading all scores.
+    """
+    return Unused(
+        _unused(connection, score_contexts.c.id, score_facts.c.context),
+        _unused(connection, score_tags.c.tags, score_facts.c.tags),
+    )
+
+
+def tidy(connection: Connection, found: Unused) -> None:
+    """Delete the procedures that no score has any more, and what was `found` that none has got
+    since.
     """
     has_scores = exists().where(score_facts.c.procedure == score_procedures.c.id)
     connection.execute(delete(score_procedures).where(not_(has_scores)))
-    if _count(connection, score_tags) > _MAX_LEFT:
-        tagged = select(score_facts.c.tags).where(score_facts.c.tags.is_not(None))
-        connection.execute(delete(score_tags).where(score_tags.c.tags.not_in(tagged)))
-    if _count(connection, score_contexts) > _MAX_LEFT:
-        used = select(score_facts.c.context)
-        connection.execute(delete(score_contexts).where(score_contexts.c.id.not_in(used)))
-        connection.execute(delete(context_tools).where(context_tools.c.context.not_in(used)))
+    tags = _still_unused(connection, found.tags, score_facts.c.tags)
+    if tags:
+        connection.execute(delete(score_tags).where(among(score_tags.c.tags, tags)))
+    contexts = _still_unused(connection, found.contexts, score_facts.c.context)
+    if contexts:
+        connection.execute(delete(score_contexts).where(among(score_contexts.c.id, contexts)))
+        connection.execute(delete(context_tools).where(among(context_tools.c.context, contexts)))
 
 
-def _count(connection: Connection, table: Table) -> int:
+def _unused(connection: Connection, id_: Column[int], used: Column[int]) -> Sequence[int]:
+    if _count(connection, id_.table) <= _MAX_LEFT:
+        return ()
+    having = select(used).where(used.is_not(None))
+    wanted = select(id_).where(id_.not_in(having)).distinct().limit(_MAX_AT_ONCE)
+    return connection.execute(wanted).scalars().all()
+
+
+def _still_unused(connection: Connection, ids: Sequence[int], used: Column[int]) -> list[int]:
+    if not ids:
+        return []
+    having = connection.execute(select(used).where(among(used, ids)).distinct()).scalars()
+    return sorted(set(ids).difference(having))
+
+
+def _count(connection: Connection, table: FromClause) -> int:
     return connection.execute(select(func.count()).select_from(table)).scalar_one()
 
 

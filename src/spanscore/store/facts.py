@@ -24,13 +24,12 @@ from spanscore.store.dimensions import (
     cluster_of,
     subject,
     text,
-    tidy,
 )
 from spanscore.store.placing import Named
 from spanscore.store.schema import evaluations, external_scores, response_scores, score_facts
 from spanscore.store.writing import chunks, key, put_rows, subject_of
 
-__all__ = ["fill", "forget", "forget_traces", "put", "put_external", "tidy"]
+__all__ = ["fill", "forget", "forget_traces", "put", "put_external"]
 
 _BATCH = 500
 _DAMAGED_RECORD = (ValueError, LookupError, TypeError)

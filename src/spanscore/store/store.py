@@ -17,6 +17,7 @@ from spanscore.model.trace import AgentTrace
 from spanscore.model.undelivered import Undelivered
 from spanscore.store import (
     annotation,
+    dimensions,
     external,
     facts,
     given,
@@ -578,18 +579,25 @@ class Store:
         longer than `max_age` loses what it had not taken by then.
         """
         bounds = self._config.retention
-        traces = 0
+        traces = records = 0
         if bounds.max_age is not None:
             while (pruned := self._prune_step(now_ns - bounds.max_age)).records:
                 traces += pruned.traces
+                records += pruned.records
         if bounds.max_bytes is not None and self._size_bytes > bounds.max_bytes:
             while (
                 self._size_bytes > bounds.max_bytes * _PRUNED_TO
                 and (pruned := self._prune_step(None)).records
             ):
                 traces += pruned.traces
+                records += pruned.records
+        unused = dimensions.Unused()
+        if records:
+            # ahead of the transaction that writes: it may read all scores
+            with self._database.reading() as connection:
+                unused = dimensions.unused(connection)
         with self._database.writing() as connection:
-            facts.tidy(connection)
+            dimensions.tidy(connection, unused)
             given.forget_deleted(connection, now_ns)
             if bounds.max_age is not None:
                 annotation.prune(connection, now_ns - bounds.max_age)
