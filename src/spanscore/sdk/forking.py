@@ -24,6 +24,12 @@ class Forked(Protocol):
         """Begin anew."""
 
 
+class _Fork(threading.local):
+    """A fork that this thread makes."""
+
+    has_lock = False
+
+
 class _NoFork:
     """While it is held, or one of our threads imports, no fork begins: a child would have modules
     that are imported in half, and never the rest.
@@ -33,6 +39,7 @@ class _NoFork:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._fork = _Fork()
         self.is_over_in_child = False
 
     def __enter__(self) -> None:
@@ -44,18 +51,20 @@ class _NoFork:
     def before(self, threads: Collection[int]) -> None:
         """A fork is about to begin; `threads` are the ids of ours."""
         until_s = time.monotonic() + _FORK_WAIT_S
-        self._is_held = self._lock.acquire(timeout=_FORK_WAIT_S)
+        self._fork.has_lock = self._lock.acquire(timeout=_FORK_WAIT_S)
         while _imports(threads) and time.monotonic() < until_s:
             time.sleep(_LOOK_EVERY_S)
 
     def after(self) -> None:
         """A fork is over, here in the parent."""
-        if self._is_held:
+        if self._fork.has_lock:
+            self._fork.has_lock = False
             self._lock.release()
 
     def after_in_child(self) -> None:
         """A fork is over, here in the child, which none of the parent's other threads is in."""
         self._lock = threading.Lock()
+        self._fork = _Fork()
         self.is_over_in_child = True
 
 
