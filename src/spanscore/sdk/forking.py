@@ -34,51 +34,86 @@ class _NoFork:
     """While it is held, or one of our threads imports, no fork begins: a child would have modules
     that are imported in half, and never the rest.
 
-    A fork waits some seconds at most, since the import may itself wait for the forking thread.
+    A fork waits some seconds at most, and not for an import that itself waits for one of the
+    forking thread.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._holder = 0
         self._fork = _Fork()
         self.is_over_in_child = False
 
     def __enter__(self) -> None:
         self._lock.acquire()
+        self._holder = threading.get_ident()
 
     def __exit__(self, *_: object) -> None:
-        self._lock.release()
+        self._release()
 
     def before(self, threads: Collection[int]) -> None:
         """A fork is about to begin; `threads` are the ids of ours."""
         until_s = time.monotonic() + _FORK_WAIT_S
-        self._fork.has_lock = self._lock.acquire(timeout=_FORK_WAIT_S)
-        while _imports(threads) and time.monotonic() < until_s:
+        self._fork.has_lock = False
+        while not self._may_begin(threads) and time.monotonic() < until_s:
             time.sleep(_LOOK_EVERY_S)
 
     def after(self) -> None:
         """A fork is over, here in the parent."""
         if self._fork.has_lock:
             self._fork.has_lock = False
-            self._lock.release()
+            self._release()
 
     def after_in_child(self) -> None:
         """A fork is over, here in the child, which none of the parent's other threads is in."""
         self._lock = threading.Lock()
+        self._holder = 0
         self._fork = _Fork()
         self.is_over_in_child = True
+
+    def _may_begin(self, threads: Collection[int]) -> bool:
+        if not self._fork.has_lock and self._lock.acquire(blocking=False):
+            self._fork.has_lock = True
+            self._holder = threading.get_ident()
+        return (self._fork.has_lock or _waits_for_us(self._holder)) and not _imports(threads)
+
+    def _release(self) -> None:
+        self._holder = 0
+        self._lock.release()
 
 
 no_fork = _NoFork()
 
 
 def _imports(threads: Collection[int]) -> bool:
-    """Whether one of these threads, other than the calling one, is within an import."""
+    """Whether one of these threads is within an import that can end before the calling thread
+    goes on.
+    """
     running = sys._current_frames()  # noqa: SLF001 - as faulthandler and profilers do
     return any(
         _is_within_import(frame)
         for thread, frame in running.items()
-        if thread in threads and thread != threading.get_ident()
+        if thread in threads and not _waits_for_us(thread)
     )
+
+
+def _waits_for_us(thread: int) -> bool:
+    """Whether a thread is the calling one, or waits for a module that the calling one imports,
+    itself or by way of other threads.
+    """
+    found = waited_for = {thread}
+    while found:
+        found = {owner for waiting in found for owner in _owners(waiting)} - waited_for
+        waited_for = waited_for | found
+    return threading.get_ident() in waited_for
+
+
+def _owners(thread: int) -> list[int]:
+    """The threads that import what a thread waits for; none where Python does not say."""
+    blocking_on = getattr(sys.modules.get("_frozen_importlib"), "_blocking_on", {})
+    locks = blocking_on.get(thread)  # one until Python 3.11, a list from 3.12
+    owners = [getattr(x, "owner", None) for x in (locks if isinstance(locks, list) else [locks])]
+    return [x for x in owners if x is not None]
 
 
 def _is_within_import(frame: FrameType | None) -> bool:
