@@ -25,15 +25,39 @@ _RESULTS = {
 }
 _ERRORS = {
     "Anthropic's block": {"type": "tool_result", "content": "locked", "is_error": True},
-    "LangChain's message": {"type": "tool", "content": "locked", "status": "error"},
-    "Bedrock's result": {"status": "error", "content": [{"text": "locked"}]},
+    "LangChain's message": {
+        "type": "tool",
+        "content": "locked",
+        "status": "error",
+        "tool_call_id": None,
+    },
+    "a message by its role": {"role": "tool", "content": "locked", "status": "error"},
     "MCP's result": {"content": [{"type": "text", "text": "locked"}], "isError": True},
+    "FastMCP's result": {
+        "content": [{"type": "text", "text": "locked"}],
+        "structuredContent": {"result": "locked"},
+        "isError": True,
+    },
 }
 _OWN = {
     "status": {"content": "locked", "status": "error"},
     "fields beside": {"role": "tool", "content": "a drill", "price": 30},
     "another name": {"role": "tool", "name": "drill", "content": "for wood"},
     "another role": {"role": "assistant", "content": "hello"},
+    "a type of the tool's own": {"type": "tool", "content": "a drill", "status": "success"},
+    "a product": {"type": "tool", "id": 17, "content": "a drill", "status": "sold out"},
+    "a number for an id": {"role": "tool", "id": 17, "content": "a drill"},
+    "a list for a role": {"role": ["tool"], "content": "a drill"},
+    "a symbol": {"type": "function", "content": "def f(): ...", "status": "deprecated"},
+    "a kept message": [{"role": "tool", "content": "4", "timestamp": "2026-05-01T10:00"}],
+    "a message's own status": {"role": "function", "content": "timeout", "status": "failed"},
+    "an origin": {"role": "tool", "output": "5", "origin": "Rome"},
+    "an alert": {"status": "error", "content": [{"text": "disk full"}]},
+    "MCP's summary": {
+        "content": [{"type": "text", "text": "Found 2 flights."}],
+        "structuredContent": {"flights": [{"id": "LH123", "price": 340}]},
+        "isError": False,
+    },
     "documents": {"status": "success", "content": [{"text": "a", "url": "b"}]},
 }
 
@@ -80,5 +104,5 @@ def _table(results, facts):
 FORMS = [
     *_table(_RESULTS, lambda _: {"results": [{"left": 4}], "errors": [None]}),
     *_table(_ERRORS, lambda _: {"results": ["locked"], "errors": ["locked"]}),
-    *_table(_OWN, lambda result: {"results": [result]}),
+    *_table(_OWN, lambda result: {"results": [result], "errors": [None]}),
 ]

@@ -23,13 +23,16 @@ _BESIDE = frozenset(
         *("is_error", "isError", "tool_call_error", "part_kind", "timestamp", "origin"),
     }
 )
-_STATED = frozenset({"tool", "function", "tool_result", "function_call_output"})
-"""Roles and types of messages that only a tool's result has."""
+_STATED = frozenset({"tool_result", "function_call_output"})
+"""Types of messages that only a tool's result has."""
 
-_OF_MESSAGES = _BESIDE | {
-    *("content", "output", "cache_control", "additional_kwargs", "response_metadata", "artifact"),
-    *("tool_call_id", "id"),
-}
+_ROLES = frozenset({"tool", "function"})
+"""Roles that only a tool's result has, and types that also catalogues and code have."""
+
+_OF_LANGCHAIN = frozenset({"additional_kwargs", "response_metadata", "tool_call_id"})
+_OF_MESSAGES = (_BESIDE - {"timestamp", "origin"}).union(
+    _OF_LANGCHAIN, ("content", "output", "cache_control", "artifact", "id")
+)
 _OF_RESULTS = frozenset({"content", "isError", "structuredContent", "_meta", "meta"})
 _BLOCKS = frozenset({"text", "json"})
 _FAILED = frozenset({"error", "failed", "failure"})
@@ -58,17 +61,19 @@ def provider_answer(value: object, requested_id: str | None) -> ToolOutput | Non
     return ToolOutput(returned, answered_id, printed(returned) if _has_failed(fields) else None)
 
 
-def stated_answer(value: object, tool_name: str | None) -> ToolOutput | None:
+def stated_answer(value: Json, tool_name: str | None) -> ToolOutput | None:
     """The result in an object that names no call and yet states to be a tool's result: by the role
     or type of a message to a model, or in the outline of Bedrock or MCP; None for any other value.
 
-    Nothing of a tool's own may stand beside it, nor another tool's name.
+    Nothing of a tool's own may stand beside it, nor another tool's name. A status of error in
+    Bedrock's outline may be that of what the tool found, and is left to it. MCP's result stays
+    whole where its structured content is more than its text.
 
     >>> stated_answer({"role": "tool", "name": "add", "content": "4"}, "add")
     ToolOutput(value=4, call_id=None, error=None)
     >>> stated_answer({"content": [{"type": "text", "text": "no"}], "isError": True}, None)
     ToolOutput(value='no', call_id=None, error='no')
-    >>> stated_answer({"status": "error", "content": "no"}, None) is None
+    >>> stated_answer({"status": "error", "content": [{"text": "disk full"}]}, None) is None
     True
     """
     fields = _inside(value)
@@ -78,15 +83,22 @@ def stated_answer(value: object, tool_name: str | None) -> ToolOutput | None:
     if not (_is_message(fields) or _is_result(fields)) or named_call(fields):
         return None
     returned = _returned(fields[values[0]])
-    return ToolOutput(returned, None, printed(returned) if _has_failed(fields) else None)
+    error = printed(returned) if _has_failed(fields) else None
+    # FastMCP has what is no object under "result"
+    is_whole = fields.get("structuredContent") in (None, returned, {"result": returned})
+    return ToolOutput(returned if is_whole else value, None, error)
 
 
 def _is_message(fields: Mapping[str, Any]) -> bool:
     """A message to a model with a tool's result, and nothing else in it."""
-    stated = [fields[x] for x in ("role", "type") if fields.get(x) is not None]
-    if not stated or not all(isinstance(x, str) and x in _STATED for x in stated):
+    role, kind = fields.get("role"), fields.get("type")
+    if not fields.keys() <= _OF_MESSAGES or fields.get("status") not in (None, "success", "error"):
         return False
-    return fields.keys() <= _OF_MESSAGES
+    if not all(isinstance(fields.get(x), str | None) for x in ("role", "type", *_IDS)):
+        return False
+    if role is not None:
+        return role in _ROLES and (kind is None or kind in _ROLES | _STATED)
+    return kind in _STATED or (kind in _ROLES and not _OF_LANGCHAIN.isdisjoint(fields))
 
 
 def _is_result(fields: Mapping[str, Any]) -> bool:
@@ -95,7 +107,7 @@ def _is_result(fields: Mapping[str, Any]) -> bool:
     if not isinstance(blocks, list) or not blocks or not all(isinstance(x, dict) for x in blocks):
         return False
     if fields.keys() == {"status", "content"}:
-        return fields["status"] in ("success", "error") and all(x.keys() <= _BLOCKS for x in blocks)
+        return fields["status"] == "success" and all(x.keys() <= _BLOCKS for x in blocks)
     return isinstance(fields.get("isError"), bool) and fields.keys() <= _OF_RESULTS
 
 
