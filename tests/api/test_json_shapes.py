@@ -9,6 +9,7 @@ import pytest
 from spanscore.api.http_server import openapi_document
 from spanscore.api.json_shapes import _MAX_ITEMS, check_shape
 from spanscore.api.v1 import (
+    agent_trace_pb2,
     analytics_service_pb2,
     annotation_service_pb2,
     monitor_service_pb2,
@@ -26,6 +27,7 @@ UPDATE_MONITOR = "MonitorService/UpdateMonitor"
 MESSAGES = {
     f"spanscore.v1.{name}": message
     for module in (
+        agent_trace_pb2,
         analytics_service_pb2,
         annotation_service_pb2,
         monitor_service_pb2,

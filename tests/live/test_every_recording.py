@@ -64,8 +64,10 @@ def tenant(case):
 
 
 def facts(trace):
-    """All of an AgentTrace but what the tenant is part of, and how it was known to be complete."""
-    apart = {"id", "session_key", "completeness"}
+    """All of an AgentTrace but what the tenant is part of, how it was known to be complete, and the
+    attributes with tags, which a server keeps beside the facts.
+    """
+    apart = {"id", "session_key", "completeness", "attributes"}
     kept = {name: value for name, value in trace.items() if name not in apart}
     resource = {k: v for k, v in trace["target"]["resource"].items() if k != TENANT}
     return json.dumps(kept | {"target": trace["target"] | {"resource": resource}}, sort_keys=True)

@@ -61,5 +61,5 @@ def test_of_documents_with_parts_of_open_traces_these_parts_are_kept_alone(
     in_windows, pool, monkeypatch
 ):
     whole = read(GOLDEN / "pydantic_ai")
-    monkeypatch.setattr(closing, "_MAX_KEPT_BYTES", 0)
+    monkeypatch.setattr(closing, "_MAX_OPEN_BYTES", 0)
     assert read(GOLDEN / "pydantic_ai", pool=pool) == whole

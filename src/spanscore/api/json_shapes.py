@@ -45,6 +45,7 @@ _LARGE: Final = {
 _MAX_ITEMS: Final = {
     f"spanscore.v1.{field}": most
     for field, most in (
+        ("AgentTrace.trace_ids", 10_000),
         ("AnnotationQueue.against", 20),
         ("BatchCreateScoresRequest.requests", 1000),
         ("ImportTracesRequest.traces", 1000),
