@@ -1,5 +1,8 @@
 """Tell a failed look-up from one that returned what was looked up: a log, a page or a job that
 speaks of an error.
+
+What a tool is called shows nothing by itself, since a tool that reads logs fails as any other does:
+what it returned has to show that it is data.
 """
 
 import re
@@ -10,89 +13,105 @@ from spanscore.model.json import Json
 from spanscore.model.tool_names import effect, name_words
 from spanscore.turns.basis.errors import inferred_error
 
-_ERRONEOUS_WORDS = (
-    "alert alerts ci comment comments crash crashes email emails error errors event events"
-    " exception exceptions failed failure failures inbox incident incidents issue issues journal"
-    " log logs mail mails message messages stacktrace test tests thread threads ticket tickets"
-    " trace traces transcript"
-)
-_ERRONEOUS = frozenset(_ERRONEOUS_WORDS.split())
-"""What is looked up by a tool whose name has such a word often begins as an error does."""
-
 _FAILING_WORDS = (
-    "batch build builds ci delivery deploy deployment deployments import job jobs"
-    " payment payments pipeline pipelines process refund run runs sync task tasks test tests"
-    " transaction transactions transfer upload workflow workflows"
+    "batch build ci delivery deploy deployment import job payment pipeline process refund run sync"
+    " task test transaction transfer upload workflow"
 )
 _FAILING = frozenset(_FAILING_WORDS.split())
 """What fails itself, so that a look-up that returns its state has not failed."""
+_STATES = frozenset({"status", "state", "result", "details", "info"})
+_OF_MANY = frozenset({"list", "search", "find", "query"})
+_OF_AN_ANSWER_WORDS = (
+    "status error message detail details error_message errorMessage code type success ok"
+    " status_code statusCode error_code errorCode isError is_error reason title instance"
+    " request_id requestId trace_id traceId correlation_id timestamp time path url method tool"
+    " retryable retry_after retryAfter hint help suggestion documentation_url stack traceback"
+)
+_OF_AN_ANSWER = frozenset(_OF_AN_ANSWER_WORDS.split())
+"""What an object has that tells of a failed call; other keys are of what was looked up."""
 
 _DOCUMENTS_WORDS = (
     "article articles cat doc docs document documents faq fetch file forum grep guide head kb"
     " knowledge page pages search stackoverflow tail url web website wiki"
 )
 _DOCUMENTS = frozenset(_DOCUMENTS_WORDS.split())
+_COMMANDS = frozenset({"command", "cmd"})
+_READS = r"(?:cat|tail|head|z?grep|rg|less|zcat|journalctl|(?:kubectl|docker)\s+logs)\b"
 _SHELL = re.compile(
-    r"\s*(?:sudo\s+)?(?:cat|tail|head|z?grep|rg|less|zcat|journalctl|(?:kubectl|docker)\s+logs)\b"
+    rf"\s*(?:sudo\s+)?{_READS}[^;&|\n]*(?:\|\s*(?:{_READS}|(?:sort|uniq|cut)\b)[^;&|\n]*)*"
 )
-_OF_ERRORS = re.compile(
-    r"error|exception|traceback|crash|fail|fehler|erreur|\b[45]\d\d\b|\.log\b|\blogs?\b|"
-    r"stack.?trace|(?-i:\bE[A-Z]{5,}\b)|错误|异常|エラー|例外",
-    re.IGNORECASE,
+"""A command that only prints what is in files, or parts of it."""
+_NO_COMMAND = re.compile(r"'[^']*'|\"[^\"]*\"|\b2>(?:&1|/dev/null)")
+_TIME = re.compile(
+    r"[ \t]*\[?(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d)"
 )
-_NO_ACCESS = re.compile(
+_SIGNATURE = re.compile(
+    r"mcp error|http\W{0,3}[45]\d\d|\b(?:code|status|returned|error)\W{0,3}[45]\d\d\b|"
+    r"internal (?:server )?error|time(?:d)?[- ]?out|\bE(?:CONN|NOTFOUND|AI_|TIMEDOUT|PIPE|AGAIN|"
+    r"ACCES|PERM|NOENT|ISDIR|HOST|NET|MFILE)|request failed|"
+    r"connect\w*\b[^\n]{0,80}\b(?:refused|lost|failed|reset|closed)|could not connect|"
+    r"unavailable|unreachable|expired|hang up|max retries|gateway|validation error|"
+    r"tool\w*\s+(?:\w+\s+)?(?:failed|error)|error (?:while )?(?:executing|calling|running|fetching|"
+    r"invoking|reading|retrieving|searching)|command failed|exit code|\bspawn\b|tool_use_error|"
     r"no such|not found|not exist|denied|unauthorized|forbidden|invalid|missing|required|"
     r"not allowed|outside|rate.?limit|too many requests|quota|api.?key",
     re.IGNORECASE,
 )
-"""Why a text could not be read."""
+"""How a tool, or what it asks, says that it could not answer."""
 
 _WORD = re.compile(r"\w+")
 _LEAST_LINES = 4
+_LEAST_TIMED_LINES = 2
 _MAX_CHARS = 4_000
 _MAX_VALUES = 50
 
 
 def error_in(name: str, arguments: Json, result: Json) -> str | None:
-    """The error that a tool's result contains; None where there is none, or where a look-up
+    r"""The error that a tool's result contains; None where there is none, or where a look-up
     returned it as what it had looked up.
 
-    That is so where the query has the error's first words; where the tool, by its name, or the
-    query is about logs, messages or errors, unless the text says that it could not be read; where
-    a page or a file goes on for lines; and where the `status` of a job and the like is `failed`.
+    That is so where the query has the error's first words; where lines behind the first have times,
+    as a log's do; where a page or a file goes on for lines, or a shell command that reads printed
+    more than one, and neither the first nor the last says that there was no answer; and where the
+    `status` of one job and the like is `failed`, and the object tells something else of it.
 
-    >>> error_in("get_weather", {}, "Error 500: upstream timed out")
-    'Error 500: upstream timed out'
     >>> error_in("read_log", {}, "Error 500: upstream timed out")
-    >>> error_in("get_job", {}, {"status": "failed", "error": "out of memory"})
+    'Error 500: upstream timed out'
+    >>> error_in("bash", {"command": "tail app.log"}, "Error: disk full\nNo space left")
+    >>> error_in("get_job", {}, {"id": 9, "status": "failed", "error": "out of memory"})
     """
     error = inferred_error(result)
-    if error is None or not _looks_up(name, arguments):
-        return error
-    words = frozenset(name_words(name))
+    if error is None:
+        return None
     if isinstance(result, str):
-        return None if _is_quoted(words, arguments, result) else error
-    return None if _is_state(words, result) else error
+        is_shell = _is_reading_command(arguments)
+        if not (is_shell or effect(name) in {"reads", "works"}):
+            return error
+        return None if _is_quoted(name, arguments, result, is_shell=is_shell) else error
+    return None if _is_state(name, result) else error
 
 
-def _looks_up(name: str, arguments: Json) -> bool:
-    if effect(name) in {"reads", "works"}:
-        return True
-    return any(map(_SHELL.match, _texts(arguments)))
+def _is_reading_command(arguments: Json) -> bool:
+    if not isinstance(arguments, dict):
+        return False
+    commands = {key: arguments[key] for key in _COMMANDS & arguments.keys()}
+    return any(_SHELL.fullmatch(_NO_COMMAND.sub("", x)) for x in _texts(commands))
 
 
-def _is_quoted(words: frozenset[str], arguments: Json, text: str) -> bool:
+def _is_quoted(name: str, arguments: Json, text: str, *, is_shell: bool) -> bool:
     """Whether a text that starts as an error is what was looked up."""
     text = text[:_MAX_CHARS].strip()
-    asked = list(_texts(arguments))
-    if _has_first_words(asked, text):
+    if _has_first_words(list(_texts(arguments)), text):
         return True
     lines = [x for x in text.splitlines() if x.strip()]
-    is_cut_off = len(lines) < _LEAST_LINES and _NO_ACCESS.search(text) is not None
-    if not _ERRONEOUS.isdisjoint(words) or any(map(_OF_ERRORS.search, asked)):
-        return not is_cut_off
+    if sum(_TIME.match(x) is not None for x in lines[1:]) >= _LEAST_TIMED_LINES:
+        return True
+    if _SIGNATURE.search(lines[0]) or _SIGNATURE.search(lines[-1]):
+        return False
+    if is_shell:
+        return len(lines) > 1
     return (
-        not _DOCUMENTS.isdisjoint(words)
+        not _DOCUMENTS.isdisjoint(name_words(name))
         and len(lines) >= _LEAST_LINES
         and not lines[1].startswith((" ", "\t", "<", "{"))  # a stack, or an answer's body
     )
@@ -103,10 +122,17 @@ def _has_first_words(asked: list[str], text: str) -> bool:
     return any(f" {first} " in f" {' '.join(_WORD.findall(x.lower()))} " for x in asked)
 
 
-def _is_state(words: frozenset[str], result: Json) -> bool:
-    """Whether an object is the state of something that failed."""
-    is_failed = isinstance(result, dict) and result.get("status") in {"failed", "failure"}
-    return is_failed and not (_FAILING | _ERRONEOUS).isdisjoint(words)
+def _is_state(name: str, result: Json) -> bool:
+    """Whether an object is the state of one thing that failed, of which it tells more."""
+    if not isinstance(result, dict) or result.get("status") not in {"failed", "failure"}:
+        return False
+    words = name_words(name)
+    if effect(name) != "reads" or not _OF_MANY.isdisjoint(words):
+        return False
+    thing = words[-2:-1] if words[-1] in _STATES else words[-1:]
+    return not _FAILING.isdisjoint(thing) and any(
+        value is not None and key not in _OF_AN_ANSWER for key, value in result.items()
+    )
 
 
 def _texts(arguments: Json) -> Iterator[str]:
