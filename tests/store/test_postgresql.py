@@ -1,6 +1,7 @@
 """A lock on PostgreSQL goes with its connection, which may be cut while the server runs."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -8,6 +9,7 @@ from sqlalchemy import create_engine, text
 from spanscore.errors import ConfigError, RetryableError
 from spanscore.store import locking
 from spanscore.store.config import Config
+from spanscore.store.session_reader import SessionReader
 from spanscore.store.store import Store
 
 pytestmark = pytest.mark.postgresql
@@ -83,3 +85,16 @@ def cut_connections(store, config):
                 " 'spanscore%'"
             )
         )
+
+
+def test_sessions_are_not_waited_for_where_their_table_is_locked(serving, config):
+    engine = create_engine(config.url)
+    with ThreadPoolExecutor(1) as threads, engine.connect() as holder:
+        holder.execute(text("LOCK TABLE agent_traces IN ACCESS EXCLUSIVE MODE"))
+        reading = threads.submit(SessionReader(config).read, ["s"])
+        try:
+            with pytest.raises(RetryableError, match="statement timeout"):
+                reading.result(60)
+        finally:
+            holder.rollback()
+    engine.dispose()

@@ -23,8 +23,8 @@ from spanscore.store.transactions import WRITES, snapshot, transaction
 MEMORY = "sqlite+pysqlite://"
 """The URL of a store in memory, for a process that keeps scores only as long as it lives."""
 
-_SHARED_S = 5
-_SHARED_LIMITS = {"connect_timeout": _SHARED_S, "tcp_user_timeout": _SHARED_S * 1000}
+_LIMIT_S = 5
+_LIMITS = {"connect_timeout": _LIMIT_S, "tcp_user_timeout": _LIMIT_S * 1000}
 """libpq's options: the second ends a connection in milliseconds whose other end has become
 silent.
 """
@@ -54,13 +54,14 @@ def connect(config: Config, *, is_locked: bool = False) -> Engine:
     return engine
 
 
-def connect_reading(config: Config) -> Engine | None:
+def connect_reading(config: Config, *, is_limited: bool = False) -> Engine | None:
     """An engine that writes nothing, not even tables; None where there is no store at `config.url`.
 
-    Raises ConfigError where the URL is none, its database has no driver here, or the store has the
-    tables of another version; RetryableError or PermanentError where it cannot be read.
+    `is_limited`: on PostgreSQL, neither connecting nor a statement takes longer than 5 s. Raises
+    ConfigError where the URL is none, its database has no driver here, or the store has the tables
+    of another version; RetryableError or PermanentError where it cannot be read.
     """
-    found = version(config)
+    found = version(config, is_limited=is_limited)
     if found is None:
         return None
     url = _url(config)
@@ -71,17 +72,18 @@ def connect_reading(config: Config) -> Engine | None:
             f" reads version {schema.VERSION}); run `spanscore migrate` with the server's"
             " configuration, or start its server"
         )
-    return _reader(url, shown)
+    return _reader(url, shown, is_limited=is_limited)
 
 
-def version(config: Config) -> int | None:
+def version(config: Config, *, is_limited: bool = False) -> int | None:
     """The version of the tables at `config.url`; None where there is no store.
 
-    Raises ConfigError where a newer spanscore has made them, else as `connect_reading` does.
+    Connects as `connect_reading` does. Raises ConfigError where a newer spanscore has made them,
+    else as that does.
     """
     url = _url(config)
     shown = url.render_as_string(hide_password=True)
-    engine = _reader(url, shown)
+    engine = _reader(url, shown, is_limited=is_limited)
     if engine is None:
         return None
     try:
@@ -119,21 +121,12 @@ def shared(text: str, key: str) -> Engine:
             f"{key}: {shown} is no PostgreSQL, which servers on several machines can share"
         )
     try:
-        engine = create_engine(
-            url, pool_pre_ping=True, pool_timeout=_SHARED_S, connect_args=_SHARED_LIMITS
-        )
+        engine = create_engine(url, pool_pre_ping=True, pool_timeout=_LIMIT_S, connect_args=_LIMITS)
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"{key}: {shown} needs the Python package {error.name}; install it"
         ) from error
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        # Not by the option `options` of the connection, which connection poolers such as PgBouncer
-        # refuse.
-        connection.exec_driver_sql(f"SET LOCAL statement_timeout = {_SHARED_S * 1000}")
-
-    return engine
+    return _with_limited_statements(engine)
 
 
 def no_store(config: Config) -> ConfigError:
@@ -151,10 +144,10 @@ def _url(config: Config) -> URL:
         raise ConfigError("store.url: not a database URL such as sqlite:///spanscore.db") from error
 
 
-def _reader(url: URL, shown: str) -> Engine | None:
+def _reader(url: URL, shown: str, *, is_limited: bool) -> Engine | None:
     with _config_errors(shown):
         if url.get_backend_name() != "sqlite":
-            return _server(url)
+            return _limited_server(url) if is_limited else _server(url)
         if not url.database or not Path(url.database).is_file():
             return None
         return _reader_of_file(url.database)
@@ -225,6 +218,23 @@ def _server(url: URL) -> Engine:
     meanwhile.
     """
     return create_engine(url, isolation_level="REPEATABLE READ")
+
+
+def _limited_server(url: URL) -> Engine:
+    """As `_server`, for a process that must not wait for a database that hangs."""
+    return _with_limited_statements(
+        create_engine(url, isolation_level="REPEATABLE READ", connect_args=_LIMITS)
+    )
+
+
+def _with_limited_statements(engine: Engine) -> Engine:
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # Not by the option `options` of the connection, which connection poolers such as PgBouncer
+        # refuse.
+        connection.exec_driver_sql(f"SET LOCAL statement_timeout = {_LIMIT_S * 1000}")
+
+    return engine
 
 
 def _in_memory() -> Engine:

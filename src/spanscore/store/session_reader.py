@@ -41,10 +41,10 @@ class SessionReader:
         """What is stored of the first of these sessions, by their keys, and the keys of the rest,
         which are read another time: together they would take too much memory.
 
-        Raises SpanscoreError where the store cannot be read.
+        Raises SpanscoreError where the store cannot be read, such as a PostgreSQL that hangs.
         """
         if self._engine is None:
-            self._engine = connecting.connect_reading(self._config)
+            self._engine = connecting.connect_reading(self._config, is_limited=True)
         if self._engine is None:
             raise RetryableError("there is no store", why="store")
         with snapshot(self._engine) as connection:
