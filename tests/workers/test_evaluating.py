@@ -81,6 +81,16 @@ def test_sessions_of_a_store_that_cannot_be_read_are_for_the_server(tmp_path):
     scoring._loop.close()
 
 
+def test_sessions_whose_reading_ends_in_an_unknown_error_are_an_answer():
+    def read(_keys, _tenant):
+        raise ZeroDivisionError
+
+    scoring = Evaluating(SETUP, read)
+    found = scoring.sessions(ONE)
+    scoring._loop.close()
+    assert (found.error, found.is_for_server) == ("ZeroDivisionError", False)
+
+
 def test_what_a_trace_gives_as_its_first_revision_comes_by_its_id(scoring, make_trace):
     trace = make_trace()
     made = scoring.traces([trace])[trace.id]

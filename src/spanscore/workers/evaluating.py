@@ -75,6 +75,8 @@ class Evaluating:
         except SpanscoreError as error:  # the server waits until the store can be read
             _log.warning("%s", error)
             return Failed(type(error).__name__, "", is_for_server=True)
+        except Exception as error:  # noqa: BLE001 - as below; it must not end the process
+            return Failed.by(error)
         try:
             scores = self._loop.run(self._of_sessions(stored))
             return Scored(scores, self._decisions.take(), rest)
