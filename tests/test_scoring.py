@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from spanscore.errors import FieldError, RetryableError
+from spanscore.errors import FieldError, PermanentError, RetryableError
 from spanscore.evaluation import Config, Engine, Overrides
 from spanscore.evaluation.first_scores import FirstScores
 from spanscore.evaluation.session_scores import BatchScores, SessionScores
@@ -259,6 +259,22 @@ def test_the_scores_of_other_sessions_than_one_that_cannot_be_scored_are_kept(re
     with suppress(SessionsFailedError):
         asyncio.run(scoring.sessions(["one", "two", "three"]))
     assert store.kept == ["one", "three"]
+
+
+class WithUnreadable(RefusingOne):
+    """Whose session two has a text that cannot be read, whatever is read with it."""
+
+    def stored_sessions(self, ids, *, tenant):
+        if "two" in ids:
+            raise PermanentError("its text is not UTF-8")
+        return WithUnreadable(*(x for x in self.sessions if x.id in ids))
+
+
+def test_a_session_that_cannot_be_read_costs_the_others_nothing(refusing):
+    store = WithUnreadable(*refusing[0].sessions)
+    with pytest.raises(SessionsFailedError) as raised:
+        asyncio.run(Scoring(store, store, Taking(), Meter()).sessions(["one", "two", "three"]))
+    assert (list(raised.value.failed), store.kept) == (["two"], ["one", "three"])
 
 
 class OneAfterAnother:

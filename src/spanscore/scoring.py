@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from spanscore import metrics
 from spanscore.assemble.assembler import Cut
-from spanscore.errors import InputError, RetryableError
+from spanscore.errors import InputError, PermanentError, RetryableError
 from spanscore.evaluation import (
     MAX_EARLIER_BYTES,
     MAX_EARLIER_TURNS,
@@ -311,8 +311,7 @@ class Scoring:
         """With the scores of the sessions that only the server can evaluate."""
         if not batch.for_server:
             return batch
-        stored = await self.patiently(self._store.stored_sessions, batch.for_server, tenant=tenant)
-        for found in await asyncio.to_thread(stored.decoded):
+        for found in await self._stored(batch, overrides, tenant):
             try:
                 batch.scores.append(await self._scores_of(found, overrides))
             except Exception as error:
@@ -320,6 +319,27 @@ class Scoring:
                     raise
                 batch.failed[found.session.id] = error
         return batch
+
+    async def _stored(
+        self, batch: BatchScores, overrides: Overrides | None, tenant: str | None
+    ) -> list[SessionRecord]:
+        """The sessions that only the server can evaluate; those that cannot be read have failed."""
+        found: list[SessionRecord] = []
+        waiting = [batch.for_server]
+        while waiting:
+            keys = waiting.pop()
+            try:
+                stored = await self.patiently(self._store.stored_sessions, keys, tenant=tenant)
+            except PermanentError as error:
+                if overrides is not None:
+                    raise
+                if len(keys) == 1:
+                    batch.failed[keys[0]] = error
+                else:  # the text of one session may be unreadable
+                    waiting = [[key] for key in reversed(keys)]
+            else:
+                found += await asyncio.to_thread(stored.decoded)
+        return found
 
     async def _scores_of(self, found: SessionRecord, overrides: Overrides | None) -> SessionScores:
         external = await self._external_scores(found.session)
