@@ -3,7 +3,9 @@ is lost.
 """
 
 import asyncio
+import bisect
 import logging
+import random
 from functools import partial
 
 import pytest
@@ -381,6 +383,33 @@ def test_a_configured_limit_on_requests_is_kept_and_used_nearly_whole(limit):
     run(sent(provider, 560, pace=Pace(requests_per_s=9.8)))
 
     assert (provider.share_of(10) >= 0.95, provider.refused < 560 * 0.02) == (True, True)
+
+
+def most_within(pace, length_s):
+    """Of the calls that `pace` lets through for three minutes after an idle one, by a late timer
+    now and then: the most that begin within so many seconds of one of them.
+    """
+    chance, now_ns, sent_ns = random.Random(3), int(60e9), []
+    while now_ns < 240e9:
+        if (wait_s := pace.wait_s(now_ns)) > 0:
+            now_ns += int((wait_s + chance.choice((0, 0, 0.05))) * 1e9) + 1
+            continue
+        pace.sent(now_ns)
+        pace.accepted(now_ns)
+        sent_ns.append(now_ns)
+    return max(
+        bisect.bisect_left(sent_ns, x + int(length_s * 1e9)) - i for i, x in enumerate(sent_ns)
+    )
+
+
+@pytest.mark.parametrize("rate", [1, 10])
+def test_a_configured_limit_is_never_exceeded_in_a_second(rate):
+    assert most_within(Pace(requests_per_s=rate), 1) <= rate
+
+
+@pytest.mark.parametrize("rate", [1, 10, 100])
+def test_a_configured_limit_is_never_exceeded_in_a_minute(rate):
+    assert most_within(Pace(requests_per_s=rate), 60) <= 60 * rate
 
 
 def test_a_configured_limit_on_tokens_is_kept_and_used_nearly_whole():

@@ -31,9 +31,11 @@ _SEARCHING_STEP = 0.06
 hit.
 """
 _BURST_S = 0.1
-"""The tokens of that long may be sent at once, where their limit is known beforehand."""
+"""What is not sent of a known limit is made up for, for so long."""
+_LIMIT_S = 60.0
+"""Limits are configured by the minute: with what is made up for, none is exceeded in any."""
 _LATE_S = 0.1
-"""For so long what was not sent is made up for: timers and event loops are late."""
+"""The same of a rate that was learnt, on top of one call: timers and event loops are late."""
 _LONGEST_PAUSE_S = 30.0
 _PAUSE_SHARE = 0.1
 """Part of the time for which all calls have been refused that the next pause lasts at most: a limit
@@ -107,10 +109,14 @@ class Pace:
     ) -> None:
         """`requests_per_s` and `tokens_per_s` are never exceeded; None: what the provider takes has
         to be learnt.
+
+        Above ten requests a second a tenth of a second's may come at once; in no minute are there
+        more than 60 times `requests_per_s`.
         """
         self.rate_per_s: float | None = requests_per_s
         """Calls a second; None while no limit was met."""
         self._most_per_s = math.inf if requests_per_s is None else requests_per_s
+        self._is_known = requests_per_s is not None
         self._even_tokens = None if tokens_per_s is None else _EvenTokens(tokens_per_s)
         self._credit = 0.0
         self._credited_ns = 0
@@ -251,6 +257,7 @@ class Pace:
         nearly_used_up = quota.remaining <= max(_NEARLY_USED_UP * quota.limit, 1.0)
         if nearly_used_up and quota.refill_per_s is not None:
             self.rate_per_s = quota.refill_per_s
+            self._is_known = True
             self._is_searching = False
             self._fill(now_ns)
 
@@ -260,5 +267,8 @@ class Pace:
     def _fill(self, now_ns: int) -> None:
         rate = self.rate_per_s or 0.0
         most = 1.0 + rate * _LATE_S
+        if self._is_known:
+            most = max(1.0, rate * _BURST_S)
+            rate -= most / _LIMIT_S if most > 1.0 else 0.0
         self._credit = min(most, self._credit + max(now_ns - self._credited_ns, 0) / 1e9 * rate)
         self._credited_ns = now_ns
