@@ -374,25 +374,3 @@ def test_checks_of_hostile_texts_run_few_lines(make_trace, lines_run):
         )
         for name in ("repeated_calls", "arguments_grounded", "answer_is_no_echo"):
             assert lines_run(findings, name, trace) < 60_000
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "Error: list index out of range",
-        "Error: 'NoneType' object has no attribute 'get'",
-        "Error: Expecting value: line 1 column 1 (char 0)",
-        "Error: x.map is not a function",
-    ],
-)
-def test_the_words_of_a_runtime_are_no_answer(make_trace, answer):
-    trace = make_trace(user_input="Plan my trip to Rome", final_output=answer)
-    assert findings("answer_present", trace)[0]["text"].startswith("the final output is a program")
-
-
-@pytest.mark.parametrize(
-    "answer", ["Error: I found no such order.", "Error: the list is out of range of this phone."]
-)
-def test_an_error_in_an_agents_own_words_is_an_answer(make_trace, answer):
-    trace = make_trace(user_input="Where is my order?", final_output=answer)
-    assert findings("answer_present", trace) == ()

@@ -19,13 +19,7 @@ _OF_ERRORS = frozenset(
 _TECHNICAL_ERROR = re.compile(
     r"(?:fatal |internal )?(?:server )?error\b[^\n]{0,200}"
     r"(?:status code|https? \d{3}|\b50\d\b|ECONN|undefined|null pointer)[^\n]{0,200}"
-    r"|internal server error\.?"
-    r"|error: (?:(?:list|string|tuple) index out of range|"
-    r"division by zero|name '\w+' is not defined|"
-    r"'\w+' object (?:is not|has no|cannot)|object of type|unhashable type|invalid literal for|"
-    r"maximum (?:recursion depth|context length)|"
-    r"expecting value: line|unexpected token|"
-    r"cannot read propert|[\w.]+ is not (?:a function|defined|iterable))[^\n]{0,200}",
+    r"|internal server error\.?",
     re.IGNORECASE,
 )
 _MAX_SIGNS = 10  # more may be a line or a picture
