@@ -491,6 +491,32 @@ def test_a_tick_that_is_due_is_made_though_its_monitor_was_changed_and_makes_up_
     assert [x.due_ns for x in world.ticks()] == [world.now_ns]
 
 
+def test_a_monitor_goes_on_though_the_request_that_resumed_it_was_cancelled(world):
+    known = world.create()
+    world.do(world.monitors.set_paused(known, is_paused=True))
+    held = HeldStore(world.server.store.monitors)
+    held.reached.set()  # what is written before the request
+    world.monitors = Monitors(
+        {}, world.alerting, held, world.server.runs, clock_ns=lambda: world.now_ns
+    )
+    world.do(world.monitors.look())
+
+    async def resume_cancelled():
+        held.reached.clear()
+        resuming = asyncio.create_task(world.monitors.set_paused(known, is_paused=False))
+        await asyncio.to_thread(held.reached.wait)
+        resuming.cancel()
+        await asyncio.wait([resuming])
+        await world.monitors.look()
+        held.released.set()
+        async with asyncio.timeout(60):
+            while (await world.monitors.all_of(""))[0].is_paused:  # noqa: ASYNC110 - it has no events
+                await asyncio.sleep(0.01)
+
+    world.do(resume_cancelled())
+    assert world.later().outcome == "running"
+
+
 def test_a_tick_that_somebody_asks_for_is_made_though_the_monitor_was_changed_meanwhile(world):
     known = world.create(watch={"floor": 0.95})
     changed_meanwhile(world, 0.5)

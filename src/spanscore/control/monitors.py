@@ -427,9 +427,14 @@ class Monitors:
 
     async def _write(self, change: Callable[[MonitorTables], StoredMonitor]) -> StoredMonitor:
         await self._keep_configured()
-        stored = await in_thread(self._store.write, change)
-        self._forget()
-        return stored
+        # a request that is cancelled meanwhile may have changed what the store has
+        return await asyncio.shield(self._written(change))
+
+    async def _written(self, change: Callable[[MonitorTables], StoredMonitor]) -> StoredMonitor:
+        try:
+            return await in_thread(self._store.write, change)
+        finally:
+            self._forget()
 
     def _forget(self) -> None:
         """Read the monitors anew."""
