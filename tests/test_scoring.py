@@ -376,3 +376,40 @@ def test_what_an_evaluation_run_failed_to_score_counts_for_no_live_alert(committ
 
 def test_live_failures_are_counted_beside_those_of_an_evaluation_run(committed):
     assert committed("run1", None) == (1, True)
+
+
+class InTheMiddle:
+    """An engine during whose evaluation of a session another turn of it is stored."""
+
+    uses_external_scores = False
+    ranking: ClassVar = {}
+
+    def __init__(self, store, turn):
+        self.store, self.turn = store, turn
+
+    async def evaluate_session(self, session, *_, **__):
+        self.store.commit([StoredTrace(self.turn, 1, "d")], [])
+        now_ns = 2**62  # long after that turn was stored
+        scope = {"scope": "session", "subject_id": session.session_id}
+        return [score_of(session.traces[-1], **scope, evaluated_at_ns=now_ns)]
+
+
+def test_a_turn_that_is_stored_while_its_session_is_evaluated_leaves_the_session_open(
+    any_store, make_trace
+):
+    any_store.commit([StoredTrace(turn(make_trace, 1, "s"), 1, "d")], [])
+    engine = InTheMiddle(any_store, turn(make_trace, 2, "s"))
+    asyncio.run(Scoring(engine, any_store, Taking(), Meter()).sessions(["s"]))
+    assert [key for key, _ in any_store.open_sessions()] == ["s"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "is_open"), [(None, False), (Overrides(metrics=("coherence",)), True)]
+)
+def test_a_session_is_done_once_all_of_it_was_evaluated(any_store, make_trace, overrides, is_open):
+    any_store.commit([StoredTrace(turn(make_trace, 1, "s"), 1, "d")], [])
+    engine = RefusingOne()
+    engine.ranking = {}
+    scoring = Scoring(engine, any_store, Taking(), Meter())
+    asyncio.run(scoring.sessions(["s"], overrides))
+    assert bool(any_store.open_sessions()) is is_open

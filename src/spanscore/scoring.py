@@ -219,18 +219,25 @@ class Scoring:
         *,
         left_over: Sequence[str] = (),
         in_vain: Sequence[Evaluation] = (),
+        evaluated: Mapping[str, int] = MappingProxyType({}),
         also: Callable[[RunTables], None] | None = None,
     ) -> None:
         """Keep traces and scores, then hand the scores to the exporters: never the other way round.
 
-        `in_vain` got no answer, as those before them: that is kept, and they are not. `also` writes
-        of evaluation runs in the same transaction.
+        `in_vain` got no answer, as those before them: that is kept, and they are not. `evaluated`
+        and `also` are as of `Store.commit`.
         """
-        if not (traces or evaluations or left_over or in_vain or also):
+        if not (traces or evaluations or left_over or in_vain or evaluated or also):
             return
         missing = self._missing([*evaluations, *in_vain])
         numbers = await self.patiently(
-            self._store.commit, traces, evaluations, gone=left_over, missing=missing, also=also
+            self._store.commit,
+            traces,
+            evaluations,
+            gone=left_over,
+            missing=missing,
+            evaluated=evaluated,
+            also=also,
         )
         self._sender.offer(zip(numbers, evaluations, strict=True))
         if self._scored is not None:
@@ -290,7 +297,8 @@ class Scoring:
             self._complain_of_no_signals((*scored.news, *scored.in_vain))
         news = [x for scored in batch.scores for x in scored.news]
         in_vain = [x for scored in batch.scores for x in scored.in_vain]
-        await self.commit([], news, in_vain=in_vain)
+        evaluated = {writing.key(x.session_key): x.until_row for x in batch.scores if x.until_row}
+        await self.commit([], news, in_vain=in_vain, evaluated=evaluated)
         return news
 
     async def _session_scores(

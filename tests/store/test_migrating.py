@@ -114,6 +114,13 @@ def test_its_sessions_are_found_with_their_scores(opened, written):
     assert all(x.revision == 1 and len(x.scores) > 10 for x in found)
 
 
+def test_its_sessions_that_were_evaluated_are_not_open(opened, written):
+    own = "SELECT DISTINCT subject_id FROM evaluations WHERE scope = 'session'"
+    evaluated = {key for (key,) in written.execute(own)}
+    assert evaluated
+    assert evaluated.isdisjoint(key for key, _ in opened.open_sessions())
+
+
 def test_its_external_scores_are_found(opened, older, written):
     ids = {
         x for (x,) in written.execute("SELECT trace_id FROM external_scores WHERE scope = 'trace'")
@@ -410,6 +417,7 @@ def test_scores_that_an_older_version_placed_wrongly_count_with_the_turns_that_t
         connection.execute(text("DROP TABLE scored_turns"))
         connection.execute(text("DROP TABLE configured_monitors"))
         connection.execute(text("DROP TABLE score_tags"))
+        connection.execute(text("DROP TABLE evaluated_sessions"))
         connection.execute(text("ALTER TABLE score_facts DROP COLUMN tags"))
         for index in ("agent_traces_by_start", "agent_traces_by_tenant_started_ns"):
             connection.execute(text(f"DROP INDEX {index}"))

@@ -153,6 +153,7 @@ def test_each_tenant_has_its_own_after_the_repair(filled, config, file):
 def test_every_table_of_the_store_is_saved_or_made_again():
     made_again = {"spanscore_schema", "alembic_version", "otel_traces", "session_keys"}
     made_again |= {"model_responses", "response_scores", "scored_turns", "secrets"}
+    made_again.add("evaluated_sessions")
     made_again |= {
         "score_facts",
         "score_procedures",
@@ -292,3 +293,17 @@ def test_records_are_what_sqlite_wrote(tmp_path_factory, rows):
     with Pages(file) as pages:
         found = [x.values for x in pages.records() if len(x.values) == 3]
     assert sorted(found) == sorted(rows)
+
+
+def test_a_session_that_was_evaluated_is_not_open_after_the_repair(config, file, make, clock):
+    store = Store.open(config, clock_ns=clock)
+    for number, session in enumerate(("done", "open"), 1):
+        store.commit([make.stored(make.trace(number, session_id=session))], [])
+    own = {"scope": "session", "subject_id": "done", "evaluated_at_ns": clock.now_ns + 1}
+    store.commit([], [make.score(make.trace(session_id="done"), **own)])
+    store.close()
+    overwrite(file, 0, 50)
+    salvage.store(config, file)
+    store = Store.open(config)
+    assert [key for key, _ in store.open_sessions()] == ["open"]
+    store.close()

@@ -5,10 +5,12 @@ import threading
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import select
 
 from spanscore.errors import ConfigError, RetryableError
 from spanscore.model.score import Evaluator, Skip
 from spanscore.model.trace import Session
+from spanscore.store import schema
 from spanscore.store.config import Config
 from spanscore.store.reading import MAX_SESSION_BYTES
 from spanscore.store.store import MAX_SESSION_TRACES, Store
@@ -346,28 +348,66 @@ def test_a_session_that_was_open_before_a_restart_has_its_own_id_back(store, mak
     assert store.sessions([key])[0].session.session_id == session_id
 
 
+def scored(store, make, trace, **facts):
+    """Commit a score of the session "s" as it is read now."""
+    (found,) = store.sessions(["s"])
+    own = make.score(trace, scope="session", subject_id="s", **facts)
+    store.commit([], [own], evaluated={"s": found.until_row})
+
+
 def test_a_session_is_open_until_it_is_evaluated(store, make, clock):
     trace = make.trace(session_id="s")
     store.commit([make.stored(trace)], [])
     before = store.open_sessions()
-    own = make.score(trace, scope="session", subject_id="s", evaluated_at_ns=clock.now_ns + 1)
-    store.commit([], [own])
+    scored(store, make, trace)
     assert (before, store.open_sessions()) == ([("s", clock.now_ns)], [])
 
 
 def test_a_session_that_goes_on_is_open_again(store, make, clock):
     trace = make.trace(session_id="s")
-    own = make.score(
-        trace,
-        scope="session",
-        subject_id="s",
-        evaluated_at_ns=clock.now_ns + 1,
-        outcome=Skip("short"),
-    )
-    store.commit([make.stored(trace)], [own])
+    store.commit([make.stored(trace)], [])
+    scored(store, make, trace, outcome=Skip("short"))
     clock.now_ns += 10
     store.commit([make.stored(make.trace(2, session_id="s"))], [])
     assert store.open_sessions() == [("s", clock.now_ns)]
+
+
+@pytest.mark.parametrize("later_ns", [0, 10, -10], ids=["as soon", "later", "by a clock set back"])
+def test_a_session_whose_turn_was_stored_while_it_was_evaluated_is_open_after_a_restart(
+    open_store, make, clock, later_ns
+):
+    store = open_store()
+    trace = make.trace(session_id="s")
+    store.commit([make.stored(trace)], [])
+    (found,) = store.sessions(["s"])
+    clock.now_ns += later_ns
+    store.commit([make.stored(make.trace(2, session_id="s"))], [])
+    own = make.score(trace, scope="session", subject_id="s", evaluated_at_ns=clock.now_ns + 99)
+    store.commit([], [own], evaluated={"s": found.until_row})
+    store.close()
+    assert [key for key, _ in open_store().open_sessions()] == ["s"]
+
+
+def test_a_session_whose_traces_are_all_pruned_is_open_when_it_goes_on(open_store, make, clock):
+    store = open_store(max_age="1h")
+    for number in (1, 2):
+        store.commit([make.stored(make.trace(number, session_id="s"))], [])
+    scored(store, make, make.trace(1, session_id="s"))
+    clock.now_ns += 2 * 3600 * 10**9
+    store.prune(clock.now_ns)
+    store.close()
+    store = open_store(max_age="1h")
+    store.commit([make.stored(make.trace(3, session_id="s"))], [])
+    assert [key for key, _ in store.open_sessions()] == ["s"]
+
+
+def test_what_is_known_of_evaluated_sessions_goes_with_their_traces(store, open_store, make, clock):
+    store.commit([make.stored(make.trace(1, session_id="s"))], [])
+    scored(store, make, make.trace(1, session_id="s"))
+    clock.now_ns += 10**18
+    store.commit([make.stored(make.trace(2, session_id="t"))], [])
+    store.prune(clock.now_ns)
+    assert store.read(lambda x: x.execute(select(schema.evaluated_sessions)).all()) == []
 
 
 def test_a_session_revision_counts_its_own_scores_only(store, make):

@@ -17,10 +17,15 @@ from spanscore.telemetry import about
 class SessionScores:
     """The scores of one session that are news, and those that got no answer, as the ones before
     them did.
+
+    `session_key` and `until_row` are of the `SessionRecord` that was evaluated; `until_row` is 0
+    where only what somebody asked for was.
     """
 
     news: list[Evaluation]
     in_vain: list[Evaluation]
+    session_key: str = ""
+    until_row: int = 0
 
 
 @dataclass(slots=True)
@@ -59,4 +64,6 @@ async def session_scores(
             before=found.scores,
         )
     news, in_vain = parted(scored, found.scores if overrides is None else ())
-    return SessionScores(placed(news, found.scores, engine.ranking, "session"), in_vain)
+    news = placed(news, found.scores, engine.ranking, "session")
+    until_row = found.until_row if overrides is None else 0
+    return SessionScores(news, in_vain, found.session.id, until_row)

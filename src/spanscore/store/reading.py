@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session
-from spanscore.store import records, schema, tenants
+from spanscore.store import evaluated_sessions, records, schema, tenants
 from spanscore.store.schema import agent_traces, evaluations, otel_traces
 from spanscore.store.writing import chunks
 
@@ -36,12 +36,14 @@ class SessionRecord:
 
     `revision` is the highest of the session's own evaluations, 0 before the first. `scores` are the
     newest of each (subject, metric), the session's own and those of its traces, in the order in
-    which they were committed.
+    which they were committed. All agent traces up to `until_row`, a row of the store's, were there
+    when it was read; 0 where it was not read from a store.
     """
 
     session: Session
     revision: int
     scores: list[Evaluation]
+    until_row: int = 0
 
 
 class _TraceRow(NamedTuple):
@@ -59,12 +61,13 @@ class _ScoreRow(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class StoredSessions:
     """What is stored of some sessions, by their keys: agent traces, oldest first, and scores, not
-    decoded yet.
+    decoded yet; `until_row` is as of `SessionRecord`.
     """
 
     keys: tuple[str, ...]
     traces: Sequence[_TraceRow]
     scores: Sequence[_ScoreRow]
+    until_row: int = 0
 
     def decoded(self) -> list[SessionRecord]:
         """Those that have traces, in the order of their keys; damaged records are left out."""
@@ -82,7 +85,7 @@ class StoredSessions:
         for score, found in zip(self.scores, scores, strict=True):
             scores_of[key_of[score.subject] if score.scope == "trace" else score.subject] += found
         return {
-            key: _session_record(key, turns, scores_of[key])
+            key: _session_record(key, turns, scores_of[key], self.until_row)
             for key, turns in turns_of.items()
             if turns
         }
@@ -223,17 +226,20 @@ def read_sessions(
     ]
     scores = newest_scores(connection, [x.id for x in traces], keys, tenant)
     return StoredSessions(
-        tuple(keys), traces, [_ScoreRow(row.scope, row.subject_id, row.record) for row in scores]
+        tuple(keys),
+        traces,
+        [_ScoreRow(row.scope, row.subject_id, row.record) for row in scores],
+        evaluated_sessions.last_row(connection),
     )
 
 
 def _session_record(
-    key: str, turns: Sequence[AgentTrace], scores: list[Evaluation]
+    key: str, turns: Sequence[AgentTrace], scores: list[Evaluation], until_row: int
 ) -> SessionRecord:
     # the traces have the id itself, even where the key is its hash
     session_id = turns[-1].session_id or key
     revision = max((x.revision for x in scores if x.scope == "session"), default=0)
-    return SessionRecord(Session(session_id, tuple(turns)), revision, scores)
+    return SessionRecord(Session(session_id, tuple(turns)), revision, scores, until_row)
 
 
 def _of_sessions(*columns: Column[Any]) -> Select[Any]:

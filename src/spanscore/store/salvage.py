@@ -20,6 +20,7 @@ from spanscore import private_files
 from spanscore.errors import InputError
 from spanscore.store import (
     connecting,
+    evaluated_sessions,
     external,
     facts,
     ledger,
@@ -144,6 +145,8 @@ def store(config: Config, file: Path) -> Salvaged:
             _note_responses(connection, given)
             while facts.fill(connection):
                 pass
+            # a row of these looks like an index's
+            evaluated_sessions.derive(connection)
     finally:
         engine.dispose()
     _count_what_is_lost(found, traces, scores, result)

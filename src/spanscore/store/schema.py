@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.errors import ConfigError
 
-VERSION = 20
+VERSION = 21
 """The number of the last of the `migrations`, which every change of a table here has."""
 
 tables = MetaData()
@@ -128,6 +128,15 @@ session_keys = Table(
 """The keys that sessions of one id have in different namespaces or tenants, where a key is not the
 id itself.
 """
+
+evaluated_sessions = Table(
+    "evaluated_sessions",
+    tables,
+    Column("session_id", String(256), primary_key=True),
+    Column("until_row", _BIG, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Up to which row of `agent_traces` each session was read for its last evaluation."""
 
 evaluations = Table(
     "evaluations",

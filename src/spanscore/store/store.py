@@ -5,6 +5,7 @@ answers.
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeVar
 
 from sqlalchemy import Column, func, insert, select, update
@@ -18,6 +19,7 @@ from spanscore.model.undelivered import Undelivered
 from spanscore.store import (
     annotation,
     dimensions,
+    evaluated_sessions,
     external,
     facts,
     given,
@@ -145,6 +147,7 @@ class Store:
         *,
         gone: Sequence[str] = (),
         missing: Sequence[Missing] = (),
+        evaluated: Mapping[str, int] = MappingProxyType({}),
         also: Callable[[RunTables], None] | None = None,
     ) -> list[int]:
         """Keep traces and evaluations in one transaction; returns the evaluations' outbox sequence
@@ -154,7 +157,8 @@ class Store:
         agent traces with the ids `gone` are put out of it. An evaluation that is there already, by
         its `uid`, is ignored and keeps the number that it has. Numbers rise by one from commit to
         commit, without gaps. `missing` is kept until it is evaluated without being missing again.
-        `also` writes of evaluation runs in the same transaction.
+        `evaluated` has the sessions that were evaluated, by their keys, with the `until_row` of
+        what was read of them. `also` writes of evaluation runs in the same transaction.
         """
         now_ns = self._clock_ns()
         with self._database.one_at_a_time:
@@ -176,6 +180,7 @@ class Store:
                 numbered = list(enumerate(new, self._last_seq + 1))
                 facts.put(connection, numbered, [x.trace for x in traces], new=first, removed=left)
                 unanswered.note(connection, [x for x in scored if x.run is None], missing, now_ns)
+                evaluated_sessions.note(connection, evaluated)
                 if also is not None:
                     also(RunTables(connection))
             self._last_row += len(traces)
@@ -376,27 +381,8 @@ class Store:
         """(session id, Unix ns when its last trace was stored) of sessions that went on since their
         last evaluation.
         """
-        last_stored = func.max(agent_traces.c.stored_ns)
-        last_evaluated = (
-            select(func.coalesce(func.max(evaluations.c.evaluated_ns), 0))
-            .where(
-                evaluations.c.subject_id == agent_traces.c.session_id,
-                evaluations.c.scope == "session",
-                evaluations.c.run == "",
-            )
-            .scalar_subquery()
-        )
-        query = (
-            select(agent_traces.c.session_id, last_stored)
-            .where(
-                agent_traces.c.session_id.is_not(None), agent_traces.c.revision != writing.IMPORTED
-            )
-            .group_by(agent_traces.c.session_id)
-            .having(last_stored > last_evaluated)
-            .order_by(last_stored)
-        )
         with self._database.reading() as connection:
-            return [(session_id, stored_ns) for session_id, stored_ns in connection.execute(query)]
+            return evaluated_sessions.still_open(connection)
 
     def unanswered(self, now_ns: int, limit: int) -> list[Unanswered]:
         """At most `limit` of what is missing and due by `now_ns`, that of the newest traces and
@@ -599,6 +585,8 @@ class Store:
         with self._database.writing() as connection:
             dimensions.tidy(connection, unused)
             given.forget_deleted(connection, now_ns)
+            if traces:
+                evaluated_sessions.forget_deleted(connection)
             if bounds.max_age is not None:
                 annotation.prune(connection, now_ns - bounds.max_age)
         return traces
@@ -614,7 +602,12 @@ class Store:
         """Count what is there; sequence numbers never fall, whatever became of the file."""
         last_seq = max(_highest(connection, evaluations.c.seq), _highest(connection, cursors.c.seq))
         self._last_seq = max(self._last_seq, last_seq, last_read_seq(connection))
-        rows = agent_traces.c.row, monitors.c.until_row, configured_monitors.c.until_row
+        rows = (
+            agent_traces.c.row,
+            monitors.c.until_row,
+            configured_monitors.c.until_row,
+            schema.evaluated_sessions.c.until_row,
+        )
         last_row = max(_highest(connection, x) for x in rows)
         self._last_row = max(self._last_row, last_row)
         self._last_answer = max(self._last_answer, _highest(connection, schema.judge_answers.c.row))
