@@ -221,6 +221,27 @@ def test_splunks_event_has_several_results():
     ]
 
 
+def test_a_result_that_splunks_emitters_send_in_two_events_is_one_score():
+    scope, bare = "opentelemetry.util.genai.handler", result("bias", 0.1)
+    single = log(bare | {"gen_ai.evaluation.score.label": "unknown"}, scope=scope, at_ns=7)
+    body = {"gen_ai.evaluations": [bare, result("toxicity", 0.1)]}
+    several = log({}, event="gen_ai.evaluation.results", body=body, scope=scope, at_ns=8)
+    for both in ([single, several], [several, single]):
+        found = read_external([], both)
+        assert sorted((x.metric, x.value, x.label) for x in found) == [
+            ("bias", 0.1, None),
+            ("toxicity", 0.1, None),
+        ]
+    [alone] = read_external([], [single])
+    assert alone.uid in {x.uid for x in read_external([], [several])}
+
+
+def test_results_of_splunks_emitters_that_differ_are_scores_of_their_own():
+    scope = "opentelemetry.util.genai.handler"
+    logs = [log(result("bias", x), scope=scope, at_ns=n) for n, x in enumerate((0.1, 0.2))]
+    assert [x.value for x in read_external([], logs)] == [0.1, 0.2]
+
+
 # What the SDK of this project writes
 
 

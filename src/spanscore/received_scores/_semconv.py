@@ -1,9 +1,9 @@
 """Scores in OpenTelemetry's own form, `gen_ai.evaluation.*`, on log events, span events and spans
 of their own.
 
-Splunk's emitters write several results into the body of one event, Microsoft's evaluators put what
-the conventions have no name for into a JSON text, and the SDK of this project adds who gave the
-score.
+Splunk's emitters write several results into the body of one event, beside an event for each of
+them, Microsoft's evaluators put what the conventions have no name for into a JSON text, and the SDK
+of this project adds who gave the score.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,6 +19,9 @@ NAME = "gen_ai.evaluation.name"
 _RESULTS = frozenset({"gen_ai.evaluation.result", "gen_ai.evaluation"})
 _SEVERAL = "gen_ai.evaluation.results"
 _MOST = 1000  # results in one event
+_SENT_TWICE = "opentelemetry.util.genai"
+"""How the scope begins under which each result is an event of its own and one of several."""
+
 _OPERATIONS = frozenset({"evaluation", "data_evaluation_results"})
 
 
@@ -33,7 +36,7 @@ def of_log(log: LogRecord) -> Iterator[Given]:
     seed = (text(log.attributes, "log.record.uid") or "", log.trace_id, log.span_id, log.time_ns)
     results = [log.attributes] if name in _RESULTS else list(_results(log))
     for number, result in enumerate(results):
-        yield from _given(result, place, log.scope.name, (*seed, number), log.time_ns)
+        yield from map(_once, _given(result, place, log.scope.name, (*seed, number), log.time_ns))
 
 
 def of_span(span: Span) -> Iterator[Given]:
@@ -91,6 +94,18 @@ def _is_step(span: Span) -> bool:
 def _event_name(log: LogRecord) -> str:
     named = text(log.attributes, "microsoft.custom_event.name")
     return named or log.event_name
+
+
+def _once(given: Given) -> Given:
+    """The score with the same seed in both events that Splunk's emitters send of it, which have
+    times of their own; without the label "unknown", which only one of them makes up.
+    """
+    if not given.scope_name.startswith(_SENT_TWICE):
+        return given
+    place, outcome = given.place, (given.name, given.value, given.reason, given.error)
+    label = None if given.label == "unknown" else given.label
+    seed = ("result", place.trace_id, place.span_id, place.response_id, *outcome)
+    return replace(given, label=label, seed=seed)
 
 
 def _results(log: LogRecord) -> Iterator[Attributes]:
