@@ -1,11 +1,12 @@
 """`spanscore traces`: the agent traces of a store, with their verdicts."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from spanscore.cli.main import main
-from spanscore.model.score import Evaluation, Evaluator, Score
+from spanscore.model.score import Evaluation, Evaluator, Failure, Score, Skip
 from spanscore.model.trace import AgentTrace, Target, ToolCall
 from spanscore.store.config import Config
 from spanscore.store.store import Store, StoredTrace
@@ -67,6 +68,28 @@ def test_the_newest_comes_first_with_its_verdict_its_question_and_what_fails(run
     assert lines[1:3] == [r"Book \x1b[2J it", "failing: coherence"]
     assert "2 pass" in lines[3]
     assert lines[3].endswith("session s-1")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "verdict"),
+    [
+        ([Skip("no model")], "no verdict"),
+        ([Failure("TimeoutError", "")], "1 of 1 failing"),
+        ([Failure("TimeoutError", ""), Score(0.9, "")], "1 of 2 failing"),
+        ([Skip("no model"), Score(0.9, "")], "1 pass"),
+    ],
+)
+def test_only_what_passes_or_fails_counts_in_a_verdict(tmp_path, capsys, outcomes, verdict):
+    store = Store.open(Config(url=f"sqlite:///{tmp_path}/spanscore.db"))
+    trace = _trace(1)
+    scores = [
+        replace(_score(trace, f"m{number}", 1.0), outcome=outcome)
+        for number, outcome in enumerate(outcomes)
+    ]
+    store.commit([StoredTrace(trace, 1, "")], scores)
+    store.close()
+    main(["traces", "--store", f"{tmp_path}/spanscore.db"])
+    assert f"  {verdict} " in capsys.readouterr().out
 
 
 def test_only_failing_traces_are_listed_where_they_are_asked_for(run):

@@ -55,15 +55,14 @@ def _print_score(output: "Console", score: Evaluation) -> None:
 
 def _print_trace(output: "Console", trace: TraceSummary) -> None:
     scores = [evaluation(x) for x in trace.scores]
-    labelled = [x for x in scores if x.passed is not None]
     failing = [x for x in scores if x.is_failing]
-    verdict = f"{len(failing)} of {len(labelled)} failing" if failing else f"{len(labelled)} pass"
+    passing = [x for x in scores if x.passed]
     seconds = max(trace.ended_ns - trace.started_ns, 0) / 1e9
     parts = (
         (_when(trace.started_ns), "dim"),
         (
-            (verdict if scores else "no scores").ljust(14),
-            "red" if failing else "green" if labelled else "yellow",
+            _verdict(len(scores), len(failing), len(passing)).ljust(14),
+            "red" if failing else "green" if passing else "yellow",
         ),
         (f"{seconds:.1f} s".rjust(8), ""),
         (f"trace {trace.trace_ids[0] if trace.trace_ids else trace.id}", "dim"),
@@ -76,6 +75,14 @@ def _print_trace(output: "Console", trace: TraceSummary) -> None:
         names = ", ".join(on_one_line(x.metric, 40) for x in failing[:_MAX_NAMES])
         more = f" and {len(failing) - _MAX_NAMES} more" if len(failing) > _MAX_NAMES else ""
         _print_below(output, f"failing: {names}{more}", "red")
+
+
+def _verdict(scores: int, failing: int, passing: int) -> str:
+    if failing:
+        return f"{failing} of {failing + passing} failing"
+    if passing:
+        return f"{passing} pass"
+    return "no verdict" if scores else "no scores"
 
 
 def _print_line(output: "Console", parts: Iterable[tuple[str, str]]) -> None:
