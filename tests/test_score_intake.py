@@ -166,6 +166,15 @@ def test_what_was_acknowledged_and_not_yet_stored_is_taken_up_after_a_restart(
     assert served(settings, until=taken(1), then=external) == [("helpful", 1.0)]
 
 
+def test_a_score_that_is_stored_is_not_counted_again_after_a_restart_or_a_re_send(settings):
+    served(settings, agent(), thumbs_up(), until=taken(1))
+
+    def counted(running):
+        return total(running.meter.totals(), "external_scores")
+
+    assert served(settings, thumbs_up(), event(), until=taken(1), then=counted) == 1
+
+
 class Held:
     """Requests by row, with how often each is held; those with no content cannot be read."""
 
@@ -189,7 +198,7 @@ def test_a_request_that_cannot_be_read_is_let_go_and_the_next_goes_on(caplog):
 
     async def main():
         async def keep(_scores):
-            return 0
+            return []
 
         intake = ScoreIntake(requests, keep, Meter(lambda: 0), session_scope=())
         intake.offer(1, b"evaluation")

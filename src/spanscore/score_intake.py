@@ -49,12 +49,12 @@ class ScoreIntake:
     def __init__(
         self,
         requests: Requests,
-        keep: Callable[[Sequence[Evaluation]], Awaitable[int]],
+        keep: Callable[[Sequence[Evaluation]], Awaitable[Sequence[Evaluation]]],
         meter: Meter,
         *,
         session_scope: Sequence[str],
     ) -> None:
-        """`keep` puts scores into the store and returns how many of them are new."""
+        """`keep` puts scores into the store and returns those of them that are new."""
         self._requests = requests
         self._keep = keep
         self._meter = meter
@@ -86,7 +86,7 @@ class ScoreIntake:
 
     async def _commit(self, scores: Sequence[Evaluation]) -> None:
         try:
-            await self._keep(scores)
+            new = await self._keep(scores)
         except Exception:  # noqa: BLE001 - what the store refuses for good must not stop the server
             # one that cannot be stored costs no others, which may be of other senders
             if len(scores) > 1:
@@ -99,7 +99,7 @@ class ScoreIntake:
                 "a score that others gave, %r, cannot be stored", lost.metric, extra=about
             )
             return
-        count_external(self._meter, scores)
+        count_external(self._meter, new)
 
     def _read(self, rows: Iterable[int]) -> list[Evaluation]:
         """The scores in these requests. Runs in a thread."""

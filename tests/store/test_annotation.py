@@ -325,7 +325,7 @@ def test_a_received_score_that_was_deleted_does_not_come_back(store, fill, label
     uid = label(1)
     [received] = store.external_scores(trace_id=make.trace(1).id)
     store.given.remove("", uid, lambda _score: None)
-    assert store.put_external([received]) == 0
+    assert store.put_external([received]) == []
 
 
 def test_one_tenant_has_no_items_of_another(store, fill, make):

@@ -83,7 +83,7 @@ def test_one_of_a_trace_that_never_comes_is_found_by_the_otel_trace_id(store):
 
 def test_what_is_delivered_twice_is_there_once(store):
     store.put_external([given("a" * 32), given("a" * 32)])
-    assert store.put_external([given("a" * 32)]) == 0
+    assert store.put_external([given("a" * 32)]) == []
     assert len(store.external_scores(trace_id="a" * 32)) == 1
 
 

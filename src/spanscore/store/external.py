@@ -28,8 +28,10 @@ MAX_NAMED = 100_000
 """External scores of one name that are read at most, those that came last."""
 
 
-def put(connection: Connection, scores: Sequence[Evaluation], now_ns: int) -> tuple[int, int]:
-    """Write those that are not there yet; returns how many these are, and their bytes."""
+def put(
+    connection: Connection, scores: Sequence[Evaluation], now_ns: int
+) -> tuple[list[Evaluation], int]:
+    """Write those that are not there yet; returns these, and their bytes."""
     new = {x.uid: x for x in scores}
     for uids in chunks(list(new)):
         there = select(external_scores.c.uid).where(external_scores.c.uid.in_(uids))
@@ -43,7 +45,7 @@ def put(connection: Connection, scores: Sequence[Evaluation], now_ns: int) -> tu
     put_rows(connection, external_scores, rows)
     note_responses(connection, enumerate(new.values(), last + 1))
     facts.put_external(connection, list(enumerate(new.values(), last + 1)))
-    return len(rows), sum(x[_SIZE] for x in rows)
+    return list(new.values()), sum(x[_SIZE] for x in rows)
 
 
 def note_responses(connection: Connection, scored: Iterable[tuple[int, Evaluation]]) -> None:

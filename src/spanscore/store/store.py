@@ -300,16 +300,16 @@ class Store:
                     return records.decode_evaluations([found])[0]
         return None
 
-    def put_external(self, scores: Sequence[Evaluation]) -> int:
+    def put_external(self, scores: Sequence[Evaluation]) -> list[Evaluation]:
         """Keep scores that others gave; those that are there, by their `uid`, are ignored.
 
-        Returns how many are new.
+        Returns those that are new.
         """
         with self._database.one_at_a_time:
             with self._database.writing() as connection:
-                count, added_bytes = external.put(connection, scores, self._clock_ns())
+                new, added_bytes = external.put(connection, scores, self._clock_ns())
             self._size_bytes += added_bytes
-        return count
+        return new
 
     def external_scores(
         self,

@@ -171,7 +171,8 @@ AGENT_TRACES_WITHOUT_CONTENT = _counter(
 EXTERNAL_SCORES = _counter(
     "external_scores",
     "{score}",
-    "Scores that others gave, as they were received; source is human, programmatic or evaluator.",
+    "Scores that others gave, each when it is first stored; source is human, programmatic or"
+    " evaluator.",
     "source",
 )
 SESSIONS_OPEN = _gauge("sessions_open", "{session}", "Sessions that have not fallen quiet.")
