@@ -236,7 +236,11 @@ def test_what_others_gave_is_shown_with_its_trace(liked, capsys, monkeypatch):
     text = capsys.readouterr().out
     assert all(
         x in text
-        for x in ("helpful = 1  (by human)", "stars = 4  (by human)", "tone (polite)  (by lint)")
+        for x in (
+            "helpful = 1 (pass)  (by human)",
+            "stars = 4  (by human)",
+            "tone (polite)  (by lint)",
+        )
     )
 
 
