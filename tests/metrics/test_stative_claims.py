@@ -5,6 +5,9 @@ several languages, and states that claim nothing.
 import pytest
 from check_harness import call, fired
 
+from spanscore.metrics.check._requests import asks_to_see
+from spanscore.model.step import Message
+
 CLAIMS = {
     "Bitte reservieren Sie einen Tisch für 19 Uhr": "Der Tisch ist für 19 Uhr reserviert.",
     "Reserviere einen Tisch": "Der Tisch für zwei Personen ist reserviert.",
@@ -90,3 +93,158 @@ def test_a_state_behind_a_call_is_not_found(make_trace):
         history=(),
     )
     assert fired(trace) == set()
+
+
+ASKED = [
+    ("Could you cancel order 12 for me?", "Order 12 is cancelled."),
+    ("I need a table, please reserve one", "Your table is reserved."),
+    ("Pay invoice 4 today", "Invoice 4 is paid."),
+    ("Buy two tickets for Friday", "The tickets are now ordered."),
+    ("Schedule the review for Monday", "The review is scheduled for Monday."),
+    ("Don't reserve the hall. Book the studio.", "The studio is booked."),
+    ("Kannst du bitte die Rechnung 7 überweisen?", "Die Rechnung ist überwiesen."),
+    ("Kannst du zwei Pizzen bestellen?", "Die Pizzen sind bestellt."),
+    ("Kündigen Sie bitte mein Abo", "Ihr Abo ist gekündigt."),
+    ("Buch mir ein Hotel in Köln", "Laut Plan: Das Hotel ist gebucht."),
+    ("Storniere die Reise", "Gemäß Ihrem Wunsch: Die Reise ist storniert."),
+    ("Kun je mijn bestelling annuleren?", "Je bestelling is geannuleerd."),
+    ("Betaal factuur 9", "De factuur is nu betaald."),
+    ("Bestel een pizza", "De pizza is besteld."),
+    ("¿Puedes pagar la factura?", "La factura está pagada."),
+    ("Pídeme un taxi", "El taxi ya está pedido."),
+    ("Cancélame la cita", "Según lo solicitado, la cita está cancelada."),
+    ("Pouvez-vous annuler mon abonnement ?", "Votre abonnement est annulé."),
+    ("Payez la facture 3", "La facture est payée."),
+    ("Commandez une pizza", "Selon votre demande, la pizza est commandée."),
+    ("Puoi prenotarmi un tavolo?", "Il tavolo è prenotato."),
+    ("Paga la bolletta", "La bolletta è pagata."),
+    ("Disdici l'appuntamento", "L'appuntamento è disdetto."),
+    ("Ordina una pizza", "La pizza è stata ordinata."),
+    ("Você pode cancelar o meu pedido?", "O seu pedido foi cancelado."),
+    ("Pague a conta de luz", "A conta está paga."),
+    ("Compre dois bilhetes", "Os bilhetes foram comprados."),
+    ("ホテルの予約をお願いします", "ホテルは予約済みです。"),
+    ("この本を注文してください", "本は注文済みです。"),
+    ("予約を取り消してください。", "予約はキャンセルされました。"),
+]
+NOT_ASKED = [
+    ("Invoice 4 is paid. Cancel the reminder?", "Invoice 4 is paid, so no reminder will come."),
+    ("Order 4 has been paid. Cancel the reminder?", "Order 4 has been paid."),
+    ("Order 5 is paid. Please pay order 6.", "Order 5 is paid."),
+    ("Cancel my booking", "The room is booked."),
+    ("Cancel my order", "The order is paid."),
+    ("Move my order to Friday", "The order is paid."),
+    ("Don't cancel anything yet.", "The order is cancelled."),
+    ("Pay my invoice", "The order is paid, according to the system."),
+    ("Pay invoice 4", "The system says: invoice 4 is paid."),
+    ("Should I book a table?", "No need: the table is booked."),
+    ("Bezahle die Rechnung", "Die Rechnung ist bezahlt, laut Ihrer Bank."),
+    ("Bestelle ein Schachbuch. Wie steht es?", "Um den Läufer ist es schlecht bestellt."),
+    ("Bestelle ein Schachbuch", "Deine Stellung ist leider schlecht bestellt."),
+    ("Ich habe eine Bestellung. Storniere sie.", "Die Bestellung ist bezahlt."),
+    ("Die Rechnung ist bezahlt. Storniere die Mahnung!", "Die Rechnung ist bezahlt."),
+    ("Muss ich den Tisch reservieren?", "Der Tisch ist reserviert."),
+    ("Is mijn bestelling betaald?", "Ja, je bestelling is betaald."),
+    ("Heb je de tafel geboekt? Ik wil zeker weten dat je boeken kunt.", "De tafel is geboekt."),
+    ("Mijn bestelling is betaald?", "Je bestelling is betaald."),
+    ("Betaal de factuur", "De factuur is betaald, volgens uw bank."),
+    ("Cancela mi pedido", "Tu pedido está cancelado, según el sistema."),
+    ("¿Mi pedido está pagado?", "Tu pedido está pagado."),
+    ("Cancela mi reserva", "La mesa está reservada."),
+    ("Ma commande est payée ?", "Votre commande est payée."),
+    ("Annulez ma commande", "Votre commande est annulée, selon le système."),
+    ("Annulez la réservation", "La table est réservée."),
+    ("Il mio ordine è stato pagato?", "Il tuo ordine è pagato."),
+    ("Hai prenotato il tavolo?", "Il tavolo è prenotato."),
+    ("È pagata la bolletta?", "La bolletta è pagata."),
+    ("Descrivi la Pagoda dell'ordine", "Il biglietto è pagato."),
+    ("Annulla l'ordine", "L'ordine è annullato, secondo il sistema."),
+    ("A minha encomenda foi paga?", "A sua encomenda foi paga."),
+    ("O pedido está pago?", "Sim, o pedido está pago."),
+    ("Foi cancelada a reserva?", "A reserva foi cancelada."),
+    ("Fale da Pagode de Hanói", "A conta está paga."),
+    ("Cancele meu pedido", "Seu pedido foi cancelado, segundo o sistema."),
+    ("予約は済んでいますか?", "テーブルは予約済みです。"),
+    ("テーブルは予約済みですか?", "はい、テーブルは予約済みです。"),
+    ("注文はキャンセルされていますか", "注文はキャンセルされました。"),
+    ("予約をキャンセルしてください", "テーブルは予約済みです。"),
+    ("注文をキャンセルして", "システムによると、注文はキャンセルされました。"),
+]
+
+
+@pytest.mark.parametrize(("request_", "answer"), ASKED)
+def test_a_state_is_a_claim_where_the_user_asks_for_its_deed(make_trace, request_, answer):
+    trace = make_trace(user_input=request_, final_output=answer, tool_calls=(), history=())
+    assert fired(trace) == {"claims_backed_by_calls"}
+
+
+@pytest.mark.parametrize(("request_", "answer"), NOT_ASKED)
+def test_a_state_is_no_claim_where_the_user_asks_for_nothing_or_another_deed(
+    make_trace, request_, answer
+):
+    trace = make_trace(user_input=request_, final_output=answer, tool_calls=(), history=())
+    assert fired(trace) == set()
+
+
+@pytest.mark.parametrize(
+    ("said", "is_found"),
+    [
+        ("Invoice 4 is paid.", False),
+        ("Rechnung 4 wurde gestern bezahlt.", False),
+        ("Invoices can be paid by card.", True),
+        ("You are the bookkeeper of a shop.", True),
+    ],
+)
+def test_a_state_that_the_system_prompt_states_is_no_claim(make_trace, said, is_found):
+    trace = make_trace(
+        user_input="Pay invoice 4",
+        final_output="Invoice 4 is paid.",
+        system_instructions=said,
+        tool_calls=(),
+        history=(),
+    )
+    assert bool(fired(trace)) == is_found
+
+
+def test_what_an_earlier_message_states_is_no_claim(make_trace):
+    trace = make_trace(
+        user_input="Cancel my order 4",
+        final_output="Your order has been cancelled.",
+        tool_calls=(),
+        history=(Message("user", "The shop wrote: order 4 was cancelled."),),
+    )
+    assert fired(trace) == set()
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "Elencami le fatture",
+        "Hai prenotato il tavolo?",
+        "Onde está a minha encomenda?",
+        "Foi paga a conta?",
+        "Laat me de facturen zien",
+        "Zijn de facturen betaald?",
+        "テーブルは予約済みですか",
+        "請求書の一覧を見せてください",
+    ],
+)
+def test_a_question_on_how_things_are_asks_only_to_see(request_):
+    assert asks_to_see(request_)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "È possibile prenotare un tavolo?",
+        "Quando arriva Anna, prenota un tavolo",
+        "Che ne dici di annullare tutto?",
+        "Que tal cancelar a reserva?",
+        "Wat dacht je van een annulering?",
+        "Wie wäre es mit einer Stornierung?",
+        "何か食べ物を注文して",
+        "いつものコーヒーを注文して",
+    ],
+)
+def test_a_wish_that_resembles_a_question_does_not_ask_to_see(request_):
+    assert not asks_to_see(request_)

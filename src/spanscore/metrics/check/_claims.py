@@ -63,7 +63,7 @@ _ENGLISH = (
     + _ADVERBS
     + r"(?:\s+gone ahead and)?\s+(?:{verbs})\b"
     r"|(?:has|have)" + _ADVERBS + r" been" + _ADVERBS + r"\s+(?:{verbs})\b"
-    r"|(?:is|are)(?:\s+(?:now|all|successfully)){1,2}\s+(?:{verbs})\b)"
+    r")"
     r"|(?:^|[.!\n][^\S\n]*)successfully\s+(?:{verbs})\b"
     r"|(?:^|\n)(?:done|all set)[!.,:]\s+(?:(?:the|your)\s+)?(?:\w+\s+){1,3}(?:{verbs})"
     r"(?=\s*[.!\n]|\s*$)"
@@ -91,22 +91,16 @@ _REFUND = (
     r"(?:your|the|a|an)\s+(?:\w+\s+){0,2}refund"
 )
 _ABLE = r"\b(?:I|we) (?:was|were) able to (?:successfully )?(?:{verbs})\b"
-_ENGLISH_STATE = (
-    r"(?:^|[.!,:;\n]\s*|\band\s+|\b(?:can\s+)?confirm(?: that)?\s+)"
-    r"your\b(?! (?:preferred|desired|requested|usual|favou?rite))[^.?!\n]{1,60}?"
-    r"\b(?:is|are)\s+(?:{verbs})\b(?=\s*[.!,\n]|\s*$|\s+for\b)"
-)
-_GERMAN_STATE = (
-    r"(?:^|[.!,:;\n]\s*|\bund\s+)"
-    r"(?:ihre?|deine?)\b(?! wunsch)[^.?!\n]{1,60}?\b(?:ist|sind)\b[^.?!\n]{0,40}"
-    r"\b(?:{verbs})(?=\s*[.!,\n]|\s*$)"
-)
 
 _ASKS_HOW = re.compile(
     r"^\W*(?:(?:please|hi|hello|hey|bitte|hallo|por favor|hola|bonjour|ciao)[\s,!]+)*"
-    r"(?:how\b(?! about)|(?:can|could|may) i\b|explain|describe|what happens|why|is it possible|"
-    r"wie\b|kann ich|erklär\w*|beschreib\w*|warum|comment\b|puis-je|explique\w*|pourquoi|"
-    r"cómo|como\b|puedo|explica\w*|por qué|come\b|posso|spiega\w*|perché|hoe\b|kan ik|leg uit|"
+    r"(?:how\b(?! about)|(?:can|could|may) i\b|(?:should|must|do) i\b|"
+    r"explain|describe|what happens|why|is it possible|"
+    r"wie\b|(?:kann|muss|soll) ich|erklär\w*|beschreib\w*|warum|comment\b|puis-je|dois-je|"
+    r"explique\w*|pourquoi|"
+    r"cómo|como\b|puedo|debo|"
+    r"explica\w*|por qué|come\b|posso|devo|"
+    r"spiega\w*|perché|hoe\b|(?:kan|moet) ik|leg uit|"
     r"waarom)|如何|怎么|怎样|^我?(?:可以|能)|どうやって|どうすれば|方法を",
     re.IGNORECASE,
 )
@@ -119,7 +113,7 @@ _BY_TEXT = re.compile(
     r"ordered|remov|delet|schedul|transfer|gelöscht|eliminado|borrado|supprimé|删除|削除",
     re.IGNORECASE,
 )
-_CLAIMS = (
+_DEEDS = (
     _of("booked|reserved", subject=_ENGLISH, request=r"\bbook|reserv"),
     _of("book|reserve", subject=_ABLE, request=r"\bbook|reserv"),
     _of("cancel", subject=_ABLE, request=r"cancel|call off"),
@@ -128,25 +122,6 @@ _CLAIMS = (
     _of("send|e-?mail|forward", subject=_ABLE, request=r"send|mail|forward"),
     _of("delete|remove", subject=_ABLE, request=r"delet|remov"),
     _of("schedule|reschedule", subject=_ABLE, request=r"schedul|appointment|meeting"),
-    _of("booked|reserved|cancell?ed|ordered|paid|scheduled", subject=_ENGLISH_STATE, is_state=True,
-        request=r"\bbook|reserv|cancel|order|\bpay|schedul"),
-    _of("booked|reserved|cancell?ed|ordered|paid|scheduled", subject=_statives.ENGLISH,
-        is_state=True, request=r"\bbook|reserv|cancel|order|\bpay|schedul"),
-    _of("gebucht|reserviert|storniert|gekündigt|bestellt|bezahlt|überwiesen",
-        subject=_statives.GERMAN, is_state=True,
-        request=r"buch|reservier|stornier|kündig|bestell|bezahl|überweis"),
-    _of("geboekt|gereserveerd|geannuleerd|betaald|besteld", subject=_statives.DUTCH, is_state=True,
-        request=r"boek|reserve|annule|betaal|bestel"),
-    _of("(?:reservad|cancelad|pagad|pedid|comprad)[oa]s?", subject=_statives.SPANISH, is_state=True,
-        request=r"res[eé]rv|cancel|pag|pid|compr"),
-    _of("(?:réservé|annulé|payé|commandé)e?s?", subject=_statives.FRENCH, is_state=True,
-        request=r"réserv|annul|pay|command"),
-    _of("(?:prenotat|annullat|cancellat|pagat|ordinat|acquistat)[oaie]", subject=_statives.ITALIAN,
-        is_state=True, request=r"prenot|annull|cancell|pag|ordin|acquist"),
-    _of("(?:reservad|cancelad|pag|comprad)[oa]s?", subject=_statives.PORTUGUESE, is_state=True,
-        request=r"reserv|cancel|pag|compr"),
-    _of("予約|キャンセル|返金|送金|注文|購入", subject=_statives.JAPANESE, is_state=True,
-        request=r"予約|キャンセル|返金|送|注文|購入|買"),
     _of("processed|issued|initiated", subject=_REFUND, request=r"refund|money back"),
     _of("cancell?ed", subject=_ENGLISH, request=r"cancel|call off"),
     _of("refunded", subject=_ENGLISH, request=r"refund|money back"),
@@ -161,15 +136,15 @@ _CLAIMS = (
         subject=r"\byour (?:booking|reservation|appointment) (?:is|has been)(?: now)?"
         r" (?:{verbs})\b",
         request=r"\bbook|reserv|schedul|make an appointment"),
-    _of("geboekt|gereserveerd|geannuleerd|betaald|verzonden|gestuurd|verwijderd", subject=_DUTCH,
-        request=r"boek|reserve|annule|betaal|zend|stuur|verwijder"),
+    _of("geboekt|gereserveerd|geannuleerd|betaald|verzonden|gestuurd|verwijderd",
+        subject=_DUTCH,
+        request=r"\b(?:boek|reserve|annule|betaa?l|zend|stuur|verwijder)"),
     _of("prenotato|annullato|cancellato|rimborsato|pagato|inviato|spedito|acquistato",
-        subject=_ITALIAN, request=r"prenot|annull|cancell|rimbors|pag|invia|spedi|acquist"),
+        subject=_ITALIAN,
+        request=r"\b(?:prenot|annull|cancell|rimbors|pag[aho]|invia|spedi|acquist)"),
     _of("reservei|cancelei|reembolsei|paguei|enviei|comprei", subject=_PORTUGUESE,
-        request=r"reserv|cancel|reembols|pag|envi|mand|compr"),
+        request=r"\b(?:reserv|cancel|reembols|pag[auo]|envi|mand|compr)"),
     _of("gebucht|reserviert", subject=_GERMAN, request=r"buch|reservier"),
-    _of("gebucht|reserviert|storniert|gekündigt|bestellt", subject=_GERMAN_STATE, is_state=True,
-        request=r"buch|reservier|stornier|kündig|bestell"),
     _of("storniert|gekündigt", subject=_GERMAN, request=r"stornier|kündig"),
     _of("überwiesen|bezahlt|erstattet|bestellt", subject=_GERMAN,
         request=r"überweis|bezahl|erstatt|bestell"),
@@ -177,14 +152,28 @@ _CLAIMS = (
     _of("gelöscht", subject=_GERMAN, request=r"lösch"),
     _of("reservado|cancelado|reembolsado|transferido|comprado|pedido|enviado|eliminado|borrado|pagado",
         subject=_SPANISH,
-        request=r"reserv|cancel|reembols|transfer|transf|compr|pid|env[ií]|elimin|borr|pag"),
+        request=r"\b(?:res[eé]rv|canc[eé]l|reembols|transf|compr|pid|env[ií]|elimin|borr|pág|"
+        r"pag[auo])"),
     _of("réservé|annulé|remboursé|payé|commandé|envoyé|supprimé|viré",
-        subject=_FRENCH, request=r"réserv|annul|rembours|pay|command|envo|supprim|vir"),
+        subject=_FRENCH,
+        request=r"\b(?:réserv|annul|rembours|pa[yi]|command|envo|supprim|vir(?:e|er|ez)\b)"),
     _of("预订|预定|取消|退款|支付|转账|下单|发送|删除|购买",
         subject=_CHINESE, request=r"订|取消|退款|支付|付|转|下单|发|删|买"),
     _of("予約|キャンセル|返金|送信|送金|注文|削除|購入",
         subject=_JAPANESE, request=r"予約|キャンセル|返金|送|注文|削除|購入|買"),
 )  # fmt: skip
+
+
+def _of_states(statives: tuple[_statives.Stative, ...], *, are_new: bool) -> list[_Pattern]:
+    return [
+        _of(stative.verbs, subject=wording, request=stative.request, is_state=not are_new)
+        for stative in statives
+        for wording in stative.wordings
+    ]
+
+
+_CHANGES = _of_states(_statives.CHANGES, are_new=True)
+_STATES = _of_states(_statives.STATIVES, are_new=False)
 
 
 def claims(answer: str, request: str) -> list[Claim]:
@@ -207,15 +196,12 @@ def claims(answer: str, request: str) -> list[Claim]:
         return []
     text = _QUOTED.sub(" ", answer[:_MAX_CHARS])
     asks_how = _ASKS_HOW.search(request) is not None
-    found: list[Claim] = []
-    for pattern in _CLAIMS:
-        if pattern.is_state and (asks_how or _statives.offers_another(text)):
-            continue
-        if pattern.request.search(request):
-            claim = _first(pattern, text)
-            if claim is not None:
-                found.append(claim)
-    return found
+    may_be_states = not (asks_how or _statives.offers_another(text))
+    states = [*_CHANGES, *_STATES] if may_be_states else _CHANGES
+    patterns = [x for x in _DEEDS if x.request.search(request)]
+    patterns += [x for x in states if _statives.is_asked_for(x.request, request)]
+    claimed = (_first(pattern, text) for pattern in patterns)
+    return [x for x in claimed if x is not None]
 
 
 def _first(pattern: _Pattern, text: str) -> Claim | None:

@@ -84,8 +84,25 @@ _BY_OTHERS = re.compile(
     r"(?:其他|别的|另一位?)(?:客人|顾客|客户|用户|旅客|人)|别人|他人|您本人",
     re.IGNORECASE,
 )
-_REPORTED = re.compile(
-    r"\b(?:according to|laut|según|selon|secondo|segundo|volgens)\b", re.IGNORECASE
+_WISHES = (
+    r"(?:request|wish|instruction|preference|specification|wunsch|wünsche|anfrage|auftrag|vorgabe|"
+    r"anweisung|angabe|vereinbarung|solicit|indica[cdt]|instruc|preferenc|pedid|petici|dese|acordad|"
+    r"demande|souhait|préférence|consigne|richiest|istruzion|preferenz|indicazion|accord|instruç|"
+    r"combinad|verzoek|wens|voorkeur|afspraak|plan\b)"
+)
+_SOURCE = (
+    rf"\b(?:according to|laut(?! und\b)|según|selon|volgens|secondo (?=(?:il|la|lo|i|gli|le|quanto|"
+    rf"l['\u2019]|su[ao])\b)|segundo (?=(?:[oa]s?|seus?|suas?)\b))"
+    rf"(?!\W*(?:[\w'\u2019]+\W+){{0,2}}{_WISHES})|"
+    r"(?:によると|によれば)|据系统|根据(?!您|你)"
+)
+_REPORTED = re.compile(_SOURCE, re.IGNORECASE)
+_REPORTED_NEXT = re.compile(rf"[\s,(\u2013\u2014\uff0c\u3001-]*(?:{_SOURCE})", re.IGNORECASE)
+"""What follows says who reported it; "according to your wishes" reports nothing."""
+_SHOWN = re.compile(
+    r"\b(?:shows?|says?|states?|indicates?|zeigt|meldet|indica|muestra|dice|indique|affiche|mostra|"
+    r"toont|meldt)\b",
+    re.IGNORECASE,
 )
 _ALREADY = re.compile(r"\b(?:already|bereits|schon|déjà|già|reeds)\b", re.IGNORECASE)
 _REGRET = re.compile(
@@ -128,7 +145,9 @@ def is_ruled_out(text: str, match: re.Match[str], *, says_who: bool) -> bool:
         return True
     if _negates(opening, claim, closing) or _EARLIER.search(clause) or _OTHERS.search(clause):
         return True
-    return not says_who and _is_about_others(text, match, before, clause)
+    return not says_who and (
+        _is_reported(before, closing, behind) or _is_about_others(text, match, before, clause)
+    )
 
 
 def _around(text: str, match: re.Match[str]) -> tuple[str, str]:
@@ -160,10 +179,15 @@ def _negates(opening: str, claim: str, closing: str) -> bool:
     return _WOULD_BE.search(opening) is not None or _NOTHING.match(closing) is not None
 
 
+def _is_reported(before: str, closing: str, behind: str) -> bool:
+    """Whether the sentence says by whom it is known, before the claim or right behind it."""
+    if _REPORTED.search(before) or _SHOWN.search(before) or _REPORTED.search(closing):
+        return True
+    return _REPORTED_NEXT.match(behind) is not None
+
+
 def _is_about_others(text: str, match: re.Match[str], before: str, clause: str) -> bool:
     if _BY_OTHERS.search(clause) or _ALREADY.search(clause) or _RELATIVE_BEFORE.search(before):
-        return True
-    if _REPORTED.search(before):
         return True
     regretted = _last_part(_SO, before)
     if _REGRET.search(f"{regretted}{match[0]}"):

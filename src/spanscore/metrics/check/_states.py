@@ -32,7 +32,7 @@ _STATES = {
     ),
     "cancelled": _state(
         "cancell?ed|voided|terminated|storniert|gekündigt|geannuleerd|cancelad[oa]s?|anulad[oa]s?|"
-        "annulée?s?|annullat[oaie]|cancellat[oaie]",
+        "annulée?s?|annullat[oaie]|cancellat[oaie]|disdett[oaie]",
         chinese_japanese="取消|キャンセル",
     ),
     "refunded": _state(
@@ -40,7 +40,8 @@ _STATES = {
         chinese_japanese="退款|返金",
     ),
     "paid": _state(
-        "paid|settled|bezahlt|beglichen|betaald|pagad[oa]s?|payée?s?|pagat[oaie]",
+        "paid|settled|bezahlt|beglichen|betaald|pagad[oa]s?|payée?s?|pagat[oaie]|"
+        "(?:está|estão|é|são|foi|foram) pag[oa]s?",
         chinese_japanese="支付|付款|支払",
     ),
     "charged": _state("charged"),
@@ -48,7 +49,8 @@ _STATES = {
         "transferred|überwiesen|transferid[oa]s?|virée?s?", chinese_japanese="转账|送金"
     ),
     "ordered": _state(
-        "ordered|purchased|bestellt|comprad[oa]s?|commandée?s?|acquistat[oaie]",
+        "ordered|purchased|bestellt|besteld|(?:comprad|encomendad)[oa]s?|commandée?s?|"
+        "(?:está|ha sido|fue) pedid[oa]s?|(?:acquistat|ordinat|comprat)[oaie]",
         chinese_japanese="下单|购买|注文|購入",
     ),
     "sent": _state(
@@ -80,6 +82,17 @@ _IS_FALSE = re.compile(
 )
 _WORD = re.compile(r"[^\W_]+")
 _SENTENCE = re.compile(r"[^.,;!?\n\u3002\uff0c\uff01\uff1f]+")
+_WISH = re.compile(
+    r"\b(?:want|like|need|please|möchte|will|wollen|hätte|brauche|bitte|quiero|quisiera|necesito|"
+    r"por favor|veux|voudrais|voglio|vorrei|quero|queria|gostaria|wil|graag)\b",
+    re.IGNORECASE,
+)
+_FIRST_CJK = "\u3000"
+_REACHED_BEFORE = re.compile(r"已经?$")
+_REACHED_BEHIND = re.compile(
+    r"(?:が|は|を)?(?:済|され|しました|して(?:い|あ)|完了|できて)|了(?!吧|$)"
+)
+"""What makes the Chinese or Japanese word of a deed the name of its state."""
 _FALSE_WORDS = frozenset({"", "0", "false", "no", "none", "null", "n/a", "never", "nein", "否"})
 _GENERAL_WORDS = (
     "policy policies terms rule rules faq help allowed possible available options choices enum"
@@ -129,6 +142,37 @@ def shows_state(claim: str, facts: Iterable[str]) -> bool:
     """
     states = next((x for x in _STATES.values() if x.search(claim)), None)
     return states is not None and any(_says(states, text) for text in facts)
+
+
+def is_said(claim: str, request: str, context: Iterable[str]) -> bool:
+    """Whether a request states, other than as a wish, the state that the deed of a claim leads to,
+    or what was said before states it.
+
+    >>> [
+    ...     is_said("Invoice 4 is paid", x, ())
+    ...     for x in ("Invoice 4 is paid. Why the reminder?", "Pay it.", "I want it paid.")
+    ... ]
+    [True, False, False]
+    """
+    states = next((x for x in _STATES.values() if x.search(claim)), None)
+    if states is None:
+        return False
+    said = _SENTENCE.findall(request[:_MAX_CHARS])
+    if any(_is_stated(states, x) and not _WISH.search(x) for x in said):
+        return True
+    sentences = (x for text in context for x in _SENTENCE.findall(text[:_MAX_CHARS]))
+    return any(_is_stated(states, x) and _says(states, x) for x in sentences)
+
+
+def _is_stated(states: re.Pattern[str], sentence: str) -> bool:
+    """Whether a sentence names a state; where the word may also be the deed's, as one reached."""
+    for found in states.finditer(sentence):
+        if found[0].isascii() or found[0][0] < _FIRST_CJK:
+            return True
+        before, behind = sentence[: found.start()], sentence[found.end() :]
+        if _REACHED_BEFORE.search(before) or _REACHED_BEHIND.match(behind):
+            return True
+    return False
 
 
 def _named(result: Json, written: str) -> list[Json]:

@@ -9,7 +9,7 @@ from typing import ClassVar
 from spanscore.metrics._evidence import Evidence
 from spanscore.metrics.check._check import Check, Finding, not_applicable, successes
 from spanscore.metrics.check._claims import Claim, claims
-from spanscore.metrics.check._states import reported_facts, returns_documents, shows_state
+from spanscore.metrics.check._states import is_said, reported_facts, returns_documents, shows_state
 from spanscore.model.json import Json
 from spanscore.model.score import Skip
 from spanscore.model.tool_names import changes, name_words, only_reads
@@ -18,6 +18,8 @@ from spanscore.model.trace import AgentTrace, ToolCall
 _MAX_VALUES = 1_000
 _MAX_CHARS = 20_000
 """Values of a call's arguments that are looked at, and characters of each."""
+_MAX_MESSAGES = 50
+"""Messages before the turn that are looked through for what they state."""
 _SQL_VERBS = r"(?:INSERT|UPDATE|DELETE|DROP|ALTER|MERGE|TRUNCATE|CREATE|REPLACE)\b"
 _SQL_BY_CASE = re.compile(rf"\s*{_SQL_VERBS}")
 _SQL_BY_KEY = re.compile(rf"\s*{_SQL_VERBS}", re.IGNORECASE)
@@ -48,9 +50,9 @@ class ClaimsBackedByCalls(Check):
     asks how things are, or for something to be written; what can be done to a text, such as
     removing, only where the agent has tools. Questions, conditions, negations and quotations in the
     answer are left out, and so is what it says was done earlier or by others; "has been cancelled"
-    counts only where no look-up returned the state that this deed leads to, "your table is booked"
-    only in the first turn of a conversation, where no tool was called and the user does not ask how
-    to do it.
+    counts only where no look-up returned the state that this deed leads to, and neither the user
+    nor the system prompt states it; "your table is booked" only where the user asks for this very
+    deed and not how to do it, in the first turn of a conversation where no tool was called.
 
     Found is a claim where no call of the turn succeeded but such as only look something up, by the
     tool's name. A look-up does more where an argument is SQL that begins with a verb such as
@@ -125,7 +127,21 @@ def _may_be_reported(claim: Claim, evidence: Evidence, looked_up: list[str]) -> 
     """Whether the answer may only report what it says, since it was looked up or said before."""
     if claim.is_state and (evidence.calls or evidence.trace.history != ()):
         return True
-    return claim.may_be_anyones and shows_state(claim.text, looked_up)
+    if not (claim.may_be_anyones or claim.is_state):
+        return False
+    trace = evidence.trace
+    if is_said(claim.text, (trace.user_input or "")[:_MAX_CHARS], _said_before(trace)):
+        return True
+    return shows_state(claim.text, looked_up)
+
+
+def _said_before(trace: AgentTrace) -> Iterator[str]:
+    """The system prompt and the latest messages before this turn."""
+    if trace.system_instructions:
+        yield trace.system_instructions
+    for message in (trace.history or ())[-_MAX_MESSAGES:]:
+        if message.text:
+            yield message.text
 
 
 def _looked_up(evidence: Evidence) -> list[str]:
