@@ -17,11 +17,6 @@ CAP = 15
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src/spanscore"
 GENERATED = SOURCE / "api/v1"
-EXCEPTIONS = ROOT / "tests/density_exceptions.txt"
-"""Functions that were above the cap when it was set, each with its count.
-
-Entries are only ever taken out.
-"""
 
 _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.IfExp, ast.ExceptHandler, ast.match_case)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -74,40 +69,19 @@ def measured(source: Path = SOURCE) -> dict[str, int]:
     return found
 
 
-def allowed(text: str) -> dict[str, int]:
-    """The exceptions in a text with a line `count name` for each."""
-    pairs = (
-        line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")
-    )
-    return {name: int(count) for count, name in pairs}
-
-
-def problems(counts: Mapping[str, int], exceptions: Mapping[str, int]) -> Iterator[str]:
-    """What is wrong: functions that are too dense, and exceptions that are needed no more."""
+def problems(counts: Mapping[str, int]) -> Iterator[str]:
+    """The functions that are too dense."""
     for name, count in counts.items():
-        most = exceptions.get(name, CAP)
-        if count > most:
+        if count > CAP:
             yield (
-                f"{name} has {count} branch points, {most} are allowed: split it, or say it in"
+                f"{name} has {count} branch points, {CAP} are allowed: split it, or say it in"
                 " plainer steps"
-            )
-    for name, most in exceptions.items():
-        now = counts.get(name, 0)
-        if now <= CAP:
-            yield (
-                f"{name} needs no exception any more: delete its line in"
-                f" {EXCEPTIONS.relative_to(ROOT)}"
-            )
-        elif now < most:
-            yield (
-                f"{name} has {now} branch points now: write that in place of {most} in"
-                f" {EXCEPTIONS.relative_to(ROOT)}"
             )
 
 
 def main() -> int:
-    found = list(problems(measured(), allowed(EXCEPTIONS.read_text(encoding="utf-8"))))
-    sys.stderr.writelines(f"{x}\n" for x in found)
+    found = list(problems(measured()))
+    sys.stderr.writelines(f"{problem}\n" for problem in found)
     return bool(found)
 
 

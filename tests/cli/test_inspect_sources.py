@@ -67,7 +67,7 @@ def test_each_fact_is_shown_with_its_attribute_and_span(capsys, monkeypatch):
 def test_what_lost_is_shown(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     main(["inspect", "--explain", _RECORDING])
-    assert "lost, says the same  gen_ai.input.messages of chat" in capsys.readouterr().out
+    assert "lost, has the same value  gen_ai.input.messages of chat" in capsys.readouterr().out
 
 
 def test_facts_without_a_source_share_a_line(capsys, monkeypatch):

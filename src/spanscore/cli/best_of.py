@@ -19,11 +19,12 @@ from spanscore.errors import InputError
 from spanscore.judge import answers_file, open_judge
 from spanscore.judge.config import RULES
 from spanscore.suites.best_of import Conversation, best_of_async, plan
-from spanscore.suites.contests import Mode, Tournament
+from spanscore.suites.contests import Contest, Mode, Tournament
 from spanscore.suites.matching import Recording
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 _SHOWN_CHARS = 300
 _MODES: dict[str, Mode] = {"round-robin": "round_robin", "linear": "linear"}
@@ -175,43 +176,51 @@ def _print_plan(output: "Console", conversations: Sequence[Conversation], mode: 
 
 
 def _print(output: "Console", tournament: Tournament) -> None:
+    for contest in tournament.contests:
+        _print_contest(output, contest)
+    for case, agents in tournament.champions.items():
+        names = ", ".join(on_one_line(agent, 40) for agent in agents)
+        output.print(f"{on_one_line(case, 60)}: champion{'s' if len(agents) > 1 else ''}: {names}")
+    output.print()
+    output.print(_ranking(tournament))
+    judged = [contest for contest in tournament.contests if not contest.error]
+    disagreed = sum(not contest.agreed for contest in judged)
+    winner = on_one_line(tournament.winner, 40) if tournament.winner else "nobody alone"
+    output.print(f"\nwinner: {winner}, of n = {len(judged)} contests, each judged both ways round")
+    if disagreed:
+        output.print(f"In {disagreed} of them the order decided, and they are ties.")
+
+
+def _print_contest(output: "Console", contest: Contest) -> None:
+    first, second = (on_one_line(agent, 40) for agent in contest.agents)
+    tie = "tie" if contest.agreed else "tie: the order decided"
+    result = on_one_line(contest.error or contest.winner or tie, 200)
+    output.print(f"{on_one_line(contest.case, 60)}: {first} against {second}: {result}")
+    for reason in contest.reasons:
+        output.print(f"  {on_one_line(reason, _SHOWN_CHARS)}")
+
+
+def _ranking(tournament: Tournament) -> "Table":
     from rich.table import Table  # noqa: PLC0415 - --help needs no rich
 
-    for contest in tournament.contests:
-        first, second = (on_one_line(x, 40) for x in contest.agents)
-        result = (
-            contest.error
-            or contest.winner
-            or ("tie" if contest.agreed else "tie: the order decided")
-        )
-        output.print(
-            f"{on_one_line(contest.case, 60)}: {first} against {second}: {on_one_line(result, 200)}"
-        )
-        for reason in contest.reasons:
-            output.print(f"  {on_one_line(reason, _SHOWN_CHARS)}")
-    for case, agents in tournament.champions.items():
-        names = ", ".join(on_one_line(x, 40) for x in agents)
-        output.print(f"{on_one_line(case, 60)}: champion{'s' if len(agents) > 1 else ''}: {names}")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     each = "points per case" if tournament.mode == "linear" else "points per contest"
     for heading in ("rank", "agent", "points", "won", "tied", "lost", each, "cases"):
         table.add_column(heading, justify="left" if heading in {"agent", each} else "right")
     for place in tournament.ranking:
-        counts = (place.won, place.tied, place.lost)
-        share = "-" if place.share is None else estimated(place.share)
-        row = (
+        share, cases = "-", "-"
+        if place.share is not None:
+            share = estimated(place.share)
+        if place.share:
+            cases = str(place.share.n)
+        table.add_row(
             str(place.rank),
             on_one_line(place.agent, 40),
             f"{place.points:.4g}",
-            *map(str, counts),
+            str(place.won),
+            str(place.tied),
+            str(place.lost),
             share,
+            cases,
         )
-        table.add_row(*row, str(place.share.n) if place.share else "-")
-    output.print()
-    output.print(table)
-    n = sum(not x.error for x in tournament.contests)
-    disagreed = sum(not x.error and not x.agreed for x in tournament.contests)
-    winner = on_one_line(tournament.winner, 40) if tournament.winner else "nobody alone"
-    output.print(f"\nwinner: {winner}, of n = {n} contests, each judged both ways round")
-    if disagreed:
-        output.print(f"In {disagreed} of them the order decided, and they are ties.")
+    return table

@@ -176,24 +176,30 @@ class _Pairs:
 def compare(a: Run, b: Run, *, limits: Limits, level: float, certain: bool) -> Comparison:
     """Compare two runs; `certain`: only what the interval is sure of is a regression."""
     shared = [name for name in a.units if name in b.units]
-    units = [(a.units[x], b.units[x]) for x in shared]
+    units = [(a.units[name], b.units[name]) for name in shared]
     clusters = connected(_sessions(*x) for x in units)
     independent = len(set(clusters))
     unit: Independent = "case" if a.of_suite and independent == len(units) else "session"
-    few_units = f"too few {unit}s"
     found = list(_pairs(units, clusters, a, b))
     # Bonferroni: all intervals together hold at `level`
     each = 1 - (1 - level) / max(len(found), 1)
     unlike = _unlike(a, b)
-    measures = [_measure(x, each, limits, unlike.get(x.name, ""), certain=certain) for x in found]
-    measures = [replace(x, too_few=few_units) if x.n < least_units(each) else x for x in measures]
+    measures: list[Measure] = []
+    for pairs in found:
+        measure = _measure(pairs, each, limits, unlike.get(pairs.name, ""), certain=certain)
+        if measure.n < least_units(each):
+            measure = replace(measure, too_few=f"too few {unit}s")
+        measures.append(measure)
     of_cases = 1 - (1 - level) / max(len(shared), 1)
     scales, few = {**b.scales, **a.scales}, len(shared) <= _FEW_CASES
     return Comparison(
         tuple(measures),
-        tuple(_case(x, a.units[x], b.units[x], scales, of_cases, few=few) for x in shared),
-        tuple(name for name in a.units if name not in b.units),
-        tuple(name for name in b.units if name not in a.units),
+        tuple(
+            _case(name, *pair, scales, of_cases, few=few)
+            for name, pair in zip(shared, units, strict=True)
+        ),
+        _only_in(a, b),
+        _only_in(b, a),
         tuple(unlike.values()),
         level,
         each,
@@ -202,6 +208,11 @@ def compare(a: Run, b: Run, *, limits: Limits, level: float, certain: bool) -> C
         "case" if a.of_suite else "turn",
         len(units) if a.of_suite else sum(x.is_turn for x, _ in units),
     )
+
+
+def _only_in(a: Run, b: Run) -> tuple[str, ...]:
+    """The names of the units that only the first of two runs has."""
+    return tuple(name for name in a.units if name not in b.units)
 
 
 def least_units(level: float) -> int:

@@ -60,7 +60,7 @@ def _add_facts(tree: "Tree", facts: Mapping[str, Explained]) -> None:
         )
         same = [_place(x) for x in explained.lost if x.value == explained.origin.value]
         if same:
-            found.add(branch(Text("lost, says the same", "dim"), _some(same)))
+            found.add(branch(Text("lost, has the same value", "dim"), _some(same)))
         for other in explained.lost:
             if other.value != explained.origin.value:
                 found.add(

@@ -4,44 +4,30 @@ evaluations.
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from spanscore.embed.port import Embedder
 from spanscore.evaluation.config import Config, Overrides
-from spanscore.evaluation.evaluations import Graded, evaluations, graded
-from spanscore.evaluation.grading import Grading
-from spanscore.evaluation.judging import Judging
-from spanscore.evaluation.measuring import Measuring, measured_by_signals
-from spanscore.evaluation.panel import Panel
+from spanscore.evaluation.evaluating import Evaluating, as_session
 from spanscore.evaluation.planning import PlannedCall
-from spanscore.evaluation.procedure import Procedure
+from spanscore.evaluation.procedure import Procedure, make_procedure
 from spanscore.evaluation.revising import drawn_before, withdrawn
 from spanscore.evaluation.rubric import Config as RubricConfig
-from spanscore.evaluation.rubric import Rubric, chosen
+from spanscore.evaluation.rubric import chosen
 from spanscore.evaluation.rule_judges import RuleJudge, rule_judges
 from spanscore.evaluation.rules import DEFAULT, Decision, Rules
-from spanscore.evaluation.selection import Selection
-from spanscore.evaluation.signals import (
-    TraceSignals,
-    is_lacking,
-    read_signals,
-    replaced_weights,
-    with_external,
-)
+from spanscore.evaluation.session_evaluating import SessionEvaluating
+from spanscore.evaluation.signals import TraceSignals
 from spanscore.judge.config import Config as JudgeConfig
-from spanscore.judge.config import warn_of_rules
-from spanscore.judge.opening import renderer
 from spanscore.judge.port import Judge
 from spanscore.metrics import Judged, JudgedSession, Metric, SessionMetric
 from spanscore.metrics.expected_tools import ExpectedCall
-from spanscore.metrics.rubric import NOTHING_EXPECTED, Expected
+from spanscore.metrics.rubric import Expected
 from spanscore.model.record import changed
 from spanscore.model.score import Evaluation, ScopeKind
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.telemetry import Meter, declared
-
-_TRACES_AT_ONCE = 16
 
 
 class Engine:
@@ -71,17 +57,18 @@ class Engine:
         self._config = config
         self._clock_ns = clock_ns
         self._meter = meter or Meter()
-        self._embedder = embedder
-        self._slots = asyncio.Semaphore(config.max_concurrent)
+        slots = asyncio.Semaphore(config.max_concurrent)
         self._rules = Rules(config.rules, config.sampling)
         usual = RuleJudge(judge, judge_config)
         by_rule = {**rule_judges(config.rules, usual, lambda _config, _beside: judge), **judges}
-        self._usual = self._procedure(config.without_rules(), usual)
+        self._usual = make_procedure(config.without_rules(), usual, embedder, slots)
         known = self._usual.selection.configured
         self._by_rule = {
-            x.name: self._procedure(config.under(x), by_rule.get(x.name, usual), known)
-            for x in config.rules
-            if x.measures
+            rule.name: make_procedure(
+                config.under(rule), by_rule.get(rule.name, usual), embedder, slots, beside=known
+            )
+            for rule in config.rules
+            if rule.measures
         }
         self.ranking = self._usual.selection.ranking()
 
@@ -140,9 +127,8 @@ class Engine:
         decision = self._rules.decide(trace)
         found: list[Evaluation] = []
         if self._is_taken_in(decision, trace.session_id or trace.id, overrides, before, "trace"):
-            found = await self._of_trace(
-                self._following(decision), trace, overrides, revision, earlier
-            )
+            evaluating = self._evaluating(self._following(decision), revision)
+            found = await self._of_trace(evaluating, trace, overrides, earlier)
         return self._decided(found, decision, overrides, before, run="trace", revision=revision)
 
     async def evaluate_session(
@@ -173,95 +159,50 @@ class Engine:
         decision = self._rules.decide_session(session.traces)
         found: list[Evaluation] = []
         if self._is_taken_in(decision, session.session_id, overrides, before, "session"):
-            procedure = self._following(decision)
-            found = await self._of_session(
-                procedure,
-                session,
-                signals,
-                overrides,
-                revision,
-                external,
+            evaluating = self._evaluating(self._following(decision), revision)
+            by_session = SessionEvaluating(evaluating, self._config, session, overrides, signals)
+            found = await by_session.evaluate(
+                external=external,
+                unmeasured=self._unmeasured(session, overrides),
+                left_out=self._left_out(session, signals, overrides),
                 with_signals=with_signals,
             )
         return self._decided(found, decision, overrides, before, run="session", revision=revision)
 
     async def _of_trace(
         self,
-        procedure: Procedure,
+        evaluating: Evaluating,
         trace: AgentTrace,
         overrides: Overrides | None,
-        revision: int,
         earlier: Sequence[AgentTrace],
     ) -> list[Evaluation]:
-        metrics = [x for x in procedure.selection.metrics(overrides) if x.run == "trace"]
-        found = await self._evaluated(procedure, metrics, trace, revision, earlier)
-        if trace.session_id is None and (rubric := procedure.selection.rubric(overrides)):
-            found += await self._by_rubric(procedure, rubric, trace, revision)
+        selection = evaluating.procedure.selection
+        metrics = [x for x in selection.metrics(overrides) if x.run == "trace"]
+        found = await evaluating.by_metrics(metrics, trace, earlier)
+        if trace.session_id is None and (rubric := selection.rubric(overrides)):
+            found += await evaluating.by_rubric(rubric, trace)
         return found
 
-    async def _of_session(
+    def _unmeasured(self, session: Session, overrides: Overrides | None) -> set[str]:
+        """The traces of which a rule has nothing measured, by id."""
+        if overrides is not None:
+            return set()
+        return {x.id for x in session.traces if not self._rules.decide(x).measures}
+
+    def _left_out(
         self,
-        procedure: Procedure,
         session: Session,
         signals: Mapping[str, TraceSignals],
         overrides: Overrides | None,
-        revision: int,
-        external: Iterable[Evaluation],
-        *,
-        with_signals: bool,
-    ) -> list[Evaluation]:
-        selection = procedure.selection
-        weights = selection.weights(overrides)
-        metrics = [x for x in selection.metrics(overrides) if x.run == "session"]
-        by_signals = [x for x in metrics if isinstance(x, SessionMetric)]
-        of_traces = {x.name: x for x in metrics if x.scope == "trace"}
-        resting = selection.signals(by_signals, overrides)
-        looking_back = {x.name: x for x in resting if x.run == "session"} | of_traces
-        known = {trace_id: dict(by_metric) for trace_id, by_metric in signals.items()}
-        found: list[Evaluation] = []
-        idle = {
-            x.id for x in session.traces if overrides is None and not self._rules.decide(x).measures
-        }
-        for place, trace in enumerate(session.traces):
-            if trace.id in idle:
-                continue
-            measured = await self._evaluated(
-                procedure, [*looking_back.values()], trace, revision, session.traces[:place]
-            )
-            known.setdefault(trace.id, {}).update((x.metric, x) for x in measured)
-            found += [x for x in measured if x.metric in of_traces or with_signals]
-        left_out = (
-            {x.id for x in session.traces}
-            if overrides is not None
-            else self._left_out(session, signals)
-        )
-        completed = await self._complete(
-            procedure,
-            known,
-            session,
-            left_out - idle,
-            [x for x in resting if x.run == "trace"],
-            revision,
-        )
-        found += completed if with_signals else []
-        of_session = [
-            x for x in metrics if x.scope == "session" and not isinstance(x, SessionMetric)
-        ]
-        found += await self._evaluated(procedure, of_session, session, revision)
-        given_weights = selection.given_weights(overrides)
-        rest_on = read_signals(session, known, given_weights, external=self._config.external_names)
-        if self._config.external_signals:
-            rest_on = with_external(rest_on, session, external, self._config.external_signals)
-            weights |= {
-                x: y
-                for x, y in replaced_weights(self._config.external_signals)
-                if x not in given_weights
-            }
-        computed = {x.name: measured_by_signals(x, session, rest_on, weights) for x in by_signals}
-        found += self._made(graded(by_signals, computed), session, revision)
-        if rubric := selection.rubric(overrides):
-            found += await self._by_rubric(procedure, rubric, session, revision)
-        return found
+    ) -> set[str]:
+        """The traces, by id, whose missing signals are measured with their session: in a run that
+        somebody asked for all of them, else those that were left out of the sample while their
+        session is in it.
+        """
+        if overrides is not None:
+            return {x.id for x in session.traces}
+        drawn = [x for x in session.traces if self._rules.decide(x).share < 1]
+        return {x.id for x in drawn if not drawn_before(signals.get(x.id, {}).values(), "trace")}
 
     async def evaluate_rubric(
         self,
@@ -294,11 +235,9 @@ class Engine:
             tuple(expected_tools),
             tool_sequence_matters,
         )
-        return (
-            await self._by_rubric(self._usual, selected, subject, revision, expected)
-            if selected
-            else []
-        )
+        if not selected:
+            return []
+        return await self._evaluating(self._usual, revision).by_rubric(selected, subject, expected)
 
     def plan(
         self,
@@ -354,7 +293,7 @@ class Engine:
         self, subject: AgentTrace | Session, overrides: Overrides | None = None
     ) -> list[PlannedCall]:
         """The call that a judge would get for the rubric of `subject`; as `plan`."""
-        session = _as_session(subject)
+        session = as_session(subject)
         decision = self._rules.decide_session(session.traces)
         procedure = self._following(decision)
         rubric = (
@@ -362,33 +301,14 @@ class Engine:
         )
         return procedure.grading.planned(rubric, session) if rubric else []
 
-    def _procedure(
-        self, config: Config, judged_by: RuleJudge, beside: Sequence[Metric] = ()
-    ) -> Procedure:
-        judge, judge_config = judged_by
-        if judge is None:
-            config.refuse_models()
-        if config.names_rules():
-            warn_of_rules()
-        render = renderer(judge_config)
-        panel = (
-            Panel(Judging(judge, judge_config, render, self._slots), judge_config)
-            if judge
-            else None
-        )
-        return Procedure(
-            Selection(config, self._embedder, has_judge=judge is not None, beside=beside),
-            Measuring(panel, self._embedder),
-            Grading(
-                judge, render, judge_config.max_transcript_tokens, self._slots, judge_config.samples
-            ),
-        )
-
     def _following(self, decision: Decision) -> Procedure:
         """How what was decided is done."""
-        return (
-            self._usual if decision.rule is None else self._by_rule.get(decision.rule, self._usual)
-        )
+        if decision.rule is None:
+            return self._usual
+        return self._by_rule.get(decision.rule, self._usual)
+
+    def _evaluating(self, procedure: Procedure, revision: int) -> Evaluating:
+        return Evaluating(procedure, revision, self._clock_ns)
 
     def _is_taken_in(
         self,
@@ -439,71 +359,6 @@ class Engine:
             return given
         return [changed(x, sampling=chance, rule=decision.rule) for x in given]
 
-    def _left_out(self, session: Session, signals: Mapping[str, TraceSignals]) -> set[str]:
-        """The traces that were not evaluated since they were left out of the sample, while their
-        session is in it.
-        """
-        drawn = [x for x in session.traces if self._rules.decide(x).share < 1]
-        return {x.id for x in drawn if not drawn_before(signals.get(x.id, {}).values(), "trace")}
-
-    async def _evaluated(
-        self,
-        procedure: Procedure,
-        metrics: Sequence[Metric],
-        subject: AgentTrace | Session,
-        revision: int,
-        earlier: Sequence[AgentTrace] = (),
-    ) -> list[Evaluation]:
-        """The evaluations of a trace, or of a session by a judge."""
-        measured = await procedure.measuring.measured(metrics, subject, earlier)
-        return self._made(graded(metrics, measured), subject, revision)
-
-    async def _complete(
-        self,
-        procedure: Procedure,
-        known: dict[str, dict[str, Evaluation]],
-        session: Session,
-        lacking_in: Collection[str],
-        signals: Sequence[Metric],
-        revision: int,
-    ) -> list[Evaluation]:
-        """Measure the signals that traces of these ids lack, some at a time, and add them to
-        `known`; returns them.
-        """
-
-        async def complete(place: int, trace: AgentTrace) -> list[Evaluation]:
-            lacking = [x for x in signals if is_lacking(x, known[trace.id].get(x.name))]
-            found = await self._evaluated(
-                procedure, lacking, trace, revision, session.traces[:place]
-            )
-            known[trace.id].update((x.metric, x) for x in found)
-            return found
-
-        places = [(place, x) for place, x in enumerate(session.traces) if x.id in lacking_in]
-        completed: list[Evaluation] = []
-        for first in range(0, len(places), _TRACES_AT_ONCE):
-            some = await asyncio.gather(
-                *(complete(*x) for x in places[first : first + _TRACES_AT_ONCE])
-            )
-            completed += [x for found in some for x in found]
-        return completed
-
-    async def _by_rubric(
-        self,
-        procedure: Procedure,
-        rubric: Rubric,
-        subject: AgentTrace | Session,
-        revision: int,
-        expected: Expected = NOTHING_EXPECTED,
-    ) -> list[Evaluation]:
-        found = await procedure.grading.graded(rubric, _as_session(subject), expected)
-        return self._made(found, subject, revision)
-
-    def _made(
-        self, found: Iterable[Graded], subject: AgentTrace | Session, revision: int
-    ) -> list[Evaluation]:
-        return evaluations(found, subject, revision=revision, now_ns=self._clock_ns())
-
 
 def _chance(decision: Decision, before: Sequence[Evaluation], run: ScopeKind) -> float:
     """The chance with which a subject is evaluated: its rule's, or that with which it was drawn
@@ -517,10 +372,3 @@ def _is_measured(decision: Decision, overrides: Overrides | None) -> bool:
     says.
     """
     return decision.measures or (overrides is not None and overrides.metrics is not None)
-
-
-def _as_session(subject: AgentTrace | Session) -> Session:
-    """A trace as a session of its own."""
-    return (
-        subject if isinstance(subject, Session) else Session(subject.session_id or "", (subject,))
-    )

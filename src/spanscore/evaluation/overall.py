@@ -2,9 +2,9 @@
 rests on.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from spanscore.evaluation.rubric import Rubric
 from spanscore.metrics import rubric as criterial
@@ -30,76 +30,139 @@ class Findings:
     unanswered: Failure | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Weighed:
+    """The criteria by what came of them, each by its id, with the weights of all."""
+
+    scores: Mapping[str, Score]
+    skipped: Mapping[str, str]
+    """Why no score could be had."""
+
+    idle: Mapping[str, str]
+    """Why it does not apply: its weight goes to the others."""
+
+    weights: Mapping[str, float]
+
+    @property
+    def covered(self) -> float:
+        """The weight of the criteria with a score."""
+        return sum(self.weights[name] for name in self.scores)
+
+    @property
+    def coverage(self) -> float:
+        """The share of the weight that has a score, of the criteria that apply."""
+        total = sum(weight for name, weight in self.weights.items() if name not in self.idle)
+        return self.covered / total if total else 0.0
+
+    @property
+    def value(self) -> float:
+        """The weighted mean of the scores."""
+        return criterial.weighed(
+            (self.weights[name], score.value) for name, score in self.scores.items()
+        )
+
+
+_Verdicts: TypeAlias = Sequence[tuple[str, criterial.Verdict]]
+"""Expected outcomes, each with the judge's verdict."""
+
+
 def overall(rubric: Rubric, expected: Expected, findings: Findings, threshold: float) -> Outcome:
     """The overall score; `threshold` decides where no expected outcomes do."""
-    failed = [
-        x for x in (*findings.outcomes.values(), findings.unanswered) if isinstance(x, Failure)
-    ]
-    if failed:
-        return failed[0]
-    scores = {name: x for name, x in findings.outcomes.items() if isinstance(x, Score)}
-    idle, skipped = _without_score(findings.outcomes)
-    if idle and not scores and not skipped:
-        return Skip(f"No criterion applies: {', '.join(idle)}.", cause="not_applicable")
-    if expected.outcomes and findings.verdicts is None and scores:
-        return Skip("Whether the expected outcomes hold needs a model.")
-    weights = {x.criterion.id: x.weight for x in rubric.weighted}
-    total = sum(weight for name, weight in weights.items() if name not in idle)
-    covered = sum(weights[name] for name in scores)
-    coverage = covered / total if total else 0.0
-    if not covered or not reaches(coverage, _LEAST_COVERAGE):
-        first = next(iter(skipped.values()), "They have no weight.")
-        return Skip(
-            f"Only {coverage:.0%} of the criteria's weight could be scored; not"
-            f" {', '.join(skipped)}. {first}"
-        )
-    value = criterial.weighed((weights[name], score.value) for name, score in scores.items())
+    for outcome in (*findings.outcomes.values(), findings.unanswered):
+        if isinstance(outcome, Failure):
+            return outcome
+    weighed = _by_outcome(rubric, findings.outcomes)
+    skip = _skip(weighed, is_unjudged=bool(expected.outcomes) and findings.verdicts is None)
+    if skip is not None:
+        return skip
     verdicts = list(zip(expected.outcomes, findings.verdicts or (), strict=True))
-    passed = all(x.passed for _, x in verdicts) if verdicts else reaches(value, threshold)
-    facts = {
-        "criteria": {
-            name: {"score": int(x.value), "label": x.label, "weight": weights[name] / covered}
-            for name, x in scores.items()
-        },
-        "coverage": coverage,
-        "skipped": skipped,
-        "not_applicable": idle,
-        "passed": passed,
-        **_of_expected(expected, verdicts),
-    }
-    if any("transcript_elided" in x.metadata for x in scores.values()):
-        facts["transcript_elided"] = True
+    if verdicts:
+        passed = all(verdict.passed for _, verdict in verdicts)
+    else:
+        passed = reaches(weighed.value, threshold)
     return Score(
-        value,
-        " ".join(_sentences(scores, verdicts, skipped, coverage, idle)),
-        facts,
+        weighed.value,
+        " ".join(_sentences(weighed, verdicts)),
+        {**_of_criteria(weighed), "passed": passed, **_of_expected(expected, verdicts)}
+        | _of_transcripts(weighed.scores.values()),
         "pass" if passed else "fail",
     )
 
 
-def _of_expected(
-    expected: Expected, verdicts: Sequence[tuple[str, criterial.Verdict]]
-) -> dict[str, Any]:
+def _by_outcome(rubric: Rubric, outcomes: Mapping[str, Outcome]) -> _Weighed:
+    """The criteria, which have no failure among them, by what came of them."""
+    scores: dict[str, Score] = {}
+    skipped: dict[str, str] = {}
+    idle: dict[str, str] = {}
+    for name, outcome in outcomes.items():
+        if isinstance(outcome, Score):
+            scores[name] = outcome
+        elif isinstance(outcome, Skip) and outcome.cause == "not_applicable":
+            idle[name] = outcome.reason
+        elif isinstance(outcome, Skip):
+            skipped[name] = outcome.reason
+    weights = {weighted.criterion.id: weighted.weight for weighted in rubric.weighted}
+    return _Weighed(scores, skipped, idle, weights)
+
+
+def _skip(weighed: _Weighed, *, is_unjudged: bool) -> Skip | None:
+    """Why there is no overall score; None where there is one.
+
+    `is_unjudged`: expected outcomes are stated, and nobody looked whether they hold.
+    """
+    if weighed.idle and not weighed.scores and not weighed.skipped:
+        return Skip(f"No criterion applies: {', '.join(weighed.idle)}.", cause="not_applicable")
+    if is_unjudged and weighed.scores:
+        return Skip("Whether the expected outcomes hold needs a model.")
+    if weighed.covered and reaches(weighed.coverage, _LEAST_COVERAGE):
+        return None
+    first = next(iter(weighed.skipped.values()), "They have no weight.")
+    return Skip(
+        f"Only {weighed.coverage:.0%} of the criteria's weight could be scored; not"
+        f" {', '.join(weighed.skipped)}. {first}"
+    )
+
+
+def _of_criteria(weighed: _Weighed) -> dict[str, Any]:
+    """What the score's metadata contains of the criteria."""
+    return {
+        "criteria": {
+            name: {
+                "score": int(score.value),
+                "label": score.label,
+                "weight": weighed.weights[name] / weighed.covered,
+            }
+            for name, score in weighed.scores.items()
+        },
+        "coverage": weighed.coverage,
+        "skipped": weighed.skipped,
+        "not_applicable": weighed.idle,
+    }
+
+
+def _of_transcripts(scores: Iterable[Score]) -> dict[str, Any]:
+    """What the score's metadata contains where the judge read a transcript with gaps."""
+    if any("transcript_elided" in score.metadata for score in scores):
+        return {"transcript_elided": True}
+    return {}
+
+
+def _of_expected(expected: Expected, verdicts: _Verdicts) -> dict[str, Any]:
     """What the score's metadata contains of what the case expects, and of what decided."""
     facts: dict[str, Any] = {
         "decided_by": "expected_outcomes" if verdicts else "threshold",
         "expected_outcomes": [
-            {"statement": statement, "passed": x.passed, "justification": x.justification}
-            for statement, x in verdicts
+            {
+                "statement": statement,
+                "passed": verdict.passed,
+                "justification": verdict.justification,
+            }
+            for statement, verdict in verdicts
         ],
     }
     if expected.emphasis:
         facts["evaluation_criteria_override"] = expected.emphasis
     return facts
-
-
-def _without_score(outcomes: Mapping[str, Outcome]) -> tuple[dict[str, str], dict[str, str]]:
-    """Why criteria have no score, by id: those that do not apply, whose weight goes to the others,
-    and the skipped.
-    """
-    skips = {name: x for name, x in outcomes.items() if isinstance(x, Skip)}
-    idle = {name: x.reason for name, x in skips.items() if x.cause == "not_applicable"}
-    return idle, {name: x.reason for name, x in skips.items() if name not in idle}
 
 
 def _worst_first(scores: Mapping[str, Score]) -> Iterator[str]:
@@ -114,20 +177,18 @@ def _worst_first(scores: Mapping[str, Score]) -> Iterator[str]:
         yield f"{', '.join(fine)}."
 
 
-def _sentences(
-    scores: Mapping[str, Score],
-    verdicts: Sequence[tuple[str, criterial.Verdict]],
-    skipped: Mapping[str, str],
-    coverage: float,
-    idle: Mapping[str, str],
-) -> Iterator[str]:
+def _sentences(weighed: _Weighed, verdicts: _Verdicts) -> Iterator[str]:
     """What the overall score rests on, in sentences."""
     if verdicts:
-        unmet = [f"{statement} ({x.justification})" for statement, x in verdicts if not x.passed]
+        unmet = [
+            f"{statement} ({verdict.justification})"
+            for statement, verdict in verdicts
+            if not verdict.passed
+        ]
         yield from (f"Does not hold: {text}." for text in unmet)
         yield f"{len(verdicts) - len(unmet)} of {len(verdicts)} expected outcomes hold."
-    yield from _worst_first(scores)
-    if skipped:
-        yield f"Not scored: {', '.join(skipped)}; {coverage:.0%} of the weight was."
-    if idle:
-        yield f"Not applicable: {', '.join(idle)}."
+    yield from _worst_first(weighed.scores)
+    if weighed.skipped:
+        yield f"Not scored: {', '.join(weighed.skipped)}; {weighed.coverage:.0%} of the weight was."
+    if weighed.idle:
+        yield f"Not applicable: {', '.join(weighed.idle)}."

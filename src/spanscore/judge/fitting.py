@@ -5,6 +5,7 @@ stood.
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from spanscore.judge.choosing import Weighing, Worth
 from spanscore.judge.eliding import elide
@@ -74,38 +75,32 @@ def fit(
     """
     if _size(passages) <= max_bytes:
         return Fitted(_joined(passages), _calls(passages), {})
-    sizes = [_bytes(x) for x in passages]
-    worths = (weighing() if weighing else Weighing(passages)).worths(focus)
+    sizes = [_bytes(passage) for passage in passages]
+    worths = (weighing or partial(Weighing, passages))().worths(focus)
     floors = _floors(passages, sizes, worths, focus, max_bytes)
     dropped = _dropped(_units(passages, floors, worths, focus), sum(floors) - max_bytes)
     notes = _notes(passages, dropped, tag)
-    kept = [place for place, x in enumerate(passages) if x.unit not in dropped]
+    kept = [place for place, passage in enumerate(passages) if passage.unit not in dropped]
     room = max_bytes - sum(len(note) + 1 for note in notes.values())
-    shares = _shares([(sizes[x], floors[x], worths[x].weight) for x in kept], room)
-    shown = {
-        place: replace(
-            passages[place], text=elide(passages[place].text, share - 1, tag, worths[place].places)
-        )
-        for place, share in zip(kept, shares, strict=True)
-    }
-    lines = [
-        shown[x].text if x in shown else notes[x]
-        for x in range(len(passages))
-        if x in shown or x in notes
-    ]
-    joined = "\n".join(lines)
+    shares = _shares([(sizes[place], floors[place], worths[place].weight) for place in kept], room)
+    shown: dict[int, Passage] = {}
+    for place, share in zip(kept, shares, strict=True):
+        passage = passages[place]
+        shortened = elide(passage.text, share - 1, tag, worths[place].places)
+        shown[place] = replace(passage, text=shortened)
+    lines = {place: passage.text for place, passage in shown.items()}
+    joined = "\n".join(text for _, text in sorted({**notes, **lines}.items()))
     text = elide(joined, max_bytes, tag)
-    whole = (
-        [x for place, x in shown.items() if x.text == passages[place].text]
-        if text == joined
-        else []
-    )
-    counted = Counter(_COUNTED[part] for part, _, _ in dropped)
-    characters = sum(len(x.text) for x in passages) - sum(len(x.text) for x in shown.values())
-    counted["characters"] = characters + len(joined) - len(text)
-    return Fitted(
-        text, _calls(whole), {what: count for what, count in counted.items() if count > 0}
-    )
+    whole: list[Passage] = []
+    if text == joined:
+        whole = [x for place, x in shown.items() if x.text == passages[place].text]
+    missing = Counter(_COUNTED[part] for part, _, _ in dropped)
+    missing["characters"] = _chars(passages) - _chars(shown.values()) + len(joined) - len(text)
+    return Fitted(text, _calls(whole), dict(+missing))
+
+
+def _chars(passages: Iterable[Passage]) -> int:
+    return sum(len(passage.text) for passage in passages)
 
 
 def _floors(

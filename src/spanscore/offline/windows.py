@@ -2,7 +2,7 @@
 more.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -103,9 +103,7 @@ class Windows:
 
     def give(self, *, is_end: bool) -> Window:
         """The agent traces that wait for nothing any more; at the end, all that are left."""
-        ready = {name: x for name, x in self._units.items() if is_end or not self._is_open(name, x)}
-        for name in [x for x in ready if not self._is_wanted(ready[x])]:
-            del self._units[name], ready[name]
+        ready = self._ready(is_end=is_end)
         traces = rebuild_all(
             _spans(ready.values()),
             _logs(ready.values()),
@@ -113,21 +111,35 @@ class Windows:
             truncated=self._truncated,
             stitch_off=self._stitch_off,
         )
-        names = {name: name for name in ready} | {
-            span.trace_id: name for name, unit in ready.items() for _, span in unit.spans
-        }
-        waiting = set() if is_end else {name for name, x in ready.items() if self._may_be_joined(x)}
-        groups = [{names[x] for x in trace.trace_ids if x in names} for trace in traces]
-        waiting = with_joined(waiting, groups)
-        given = [ready[name] for name in ready if name not in waiting]
-        for name in ready:
-            if name not in waiting:
-                del self._units[name]
+        groups = _units_of(traces, ready)
+        waiting: set[str] = set()
+        if not is_end:
+            waiting = {name for name, unit in ready.items() if self._may_be_joined(unit)}
+            waiting = with_joined(waiting, groups)
+        given = [unit for name, unit in ready.items() if name not in waiting]
+        for name in ready.keys() - waiting:
+            del self._units[name]
         found = [trace for trace, group in zip(traces, groups, strict=True) if not group & waiting]
         refused, self._refused = self._refused, []
         logs, self._of_no_trace = [*_logs(given), *self._of_no_trace], []
-        truncated = {x: self._truncated.pop(x) for x in [*self._truncated] if x not in self._units}
-        return Window(found, _spans(given), logs, refused, truncated)
+        return Window(found, _spans(given), logs, refused, self._no_longer_truncated())
+
+    def _ready(self, *, is_end: bool) -> dict[str, _Unit]:
+        """What no later document mentions, by name; what nobody wants of it is forgotten."""
+        ready: dict[str, _Unit] = {}
+        for name, unit in list(self._units.items()):
+            if not is_end and self._is_open(name, unit):
+                continue
+            if self._is_wanted(unit):
+                ready[name] = unit
+            else:
+                del self._units[name]
+        return ready
+
+    def _no_longer_truncated(self) -> dict[str, str]:
+        """Why traces that are dealt with are not all there; it is forgotten here."""
+        done = [trace_id for trace_id in self._truncated if trace_id not in self._units]
+        return {trace_id: self._truncated.pop(trace_id) for trace_id in done}
 
     def _unit(self, name: str, place: Place) -> _Unit:
         unit = self._units.setdefault(name, _Unit(place))
@@ -169,6 +181,14 @@ def windows(
             yield found.give(is_end=False)
             wanted, size_bytes = min(2 * wanted, _MAX_BYTES), 0
     yield found.give(is_end=True)
+
+
+def _units_of(traces: Sequence[AgentTrace], units: Mapping[str, _Unit]) -> list[set[str]]:
+    """For each agent trace the names of the units that it was rebuilt from."""
+    names = {name: name for name in units}
+    for name, unit in units.items():
+        names.update((span.trace_id, name) for _, span in unit.spans)
+    return [{names[x] for x in trace.trace_ids if x in names} for trace in traces]
 
 
 def _spans(units: Iterable[_Unit]) -> list[Span]:

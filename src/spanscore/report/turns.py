@@ -94,31 +94,21 @@ def turn(trace: AgentTrace, scores: Sequence[Scored], texts: Texts) -> dict[str,
 def score(
     scored: Scored, resolve: Any, texts: Texts, texts_shown: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """A score's JSON object in a report: its reason in parts, the places it names, the texts it
-    quotes from `said`.
+    """A score's JSON object in a report: its reason in parts, the places it names, and the texts
+    that it quotes, with `texts_shown` only those that are in them.
     """
     data = as_json(scored.raw)
     metadata = data.get("metadata") or {}
-    evidence = Evidence()
+    evaluator = data.get("evaluator") or {}
+    facts = {name: value for name, value in metadata.items() if name not in _SHOWN_ELSEWHERE}
+    evidence = Evidence()  # which the next three add to, in the order in which it is shown
     reason = linked(texts.text(str(data.get("reason") or "")) or "", resolve, evidence)
-    facts = {name: x for name, x in metadata.items() if name not in _SHOWN_ELSEWHERE}
-    spoken = {
-        name: linked(texts.text(x) or "", resolve, evidence, has_quotes=False)
-        for name, x in facts.items()
-        if isinstance(x, str) and name != "user_input"
-    }
-    notes = [
-        {**place.to_json(), **note}
-        for place, note in finding_places(scored.metric, metadata, resolve)
-    ]
-    for note in notes:
-        note["text"] = texts.text(note["text"])
-        linked(note["text"], resolve, evidence)
-    by = data.get("evaluator") or {}
+    spoken = _prose(facts, resolve, texts, evidence)
+    notes = _notes(scored.metric, metadata, resolve, texts, evidence)
     found = {
         "metric": scored.metric,
         "source": scored.source,
-        "author": _line((data.get("evaluator") or {}).get("author"), texts),
+        "author": _line(evaluator.get("author"), texts),
         "status": scored.status,
         "passed": scored.passed,
         "value": data.get("value"),
@@ -129,21 +119,59 @@ def score(
         "error": (data.get("error") or {}).get("type"),
         "reason": reason,
         "spoken": spoken,
-        "facts": {name: texts.value(x) for name, x in facts.items() if not isinstance(x, str)},
-        "places": [x.to_json() for x in evidence.places],
-        "notes": notes,
-        "quotes": quotes_in(evidence, texts_shown)
-        if texts_shown is not None
-        else list(evidence.quotes),
-        "by": {
-            name: by[name]
-            for name in ("kind", "name", "version", "model", "embedding")
-            if by.get(name)
+        "facts": {
+            name: texts.value(value) for name, value in facts.items() if not isinstance(value, str)
         },
+        "places": [place.to_json() for place in evidence.places],
+        "notes": notes,
+        "quotes": _quotes(evidence, texts_shown),
+        "by": _by(evaluator),
         "cost": (data.get("usage") or {}).get("cost_usd"),
-        "revision": data.get("revision") if (data.get("revision") or 1) > 1 else None,
+        "revision": _revision(data),
     }
     return {name: value for name, value in found.items() if value not in (None, [], {})}
+
+
+def _prose(
+    facts: Mapping[str, Any], resolve: Any, texts: Texts, evidence: Evidence
+) -> dict[str, Any]:
+    """The texts among a score's facts, in parts."""
+    return {
+        name: linked(texts.text(value) or "", resolve, evidence, has_quotes=False)
+        for name, value in facts.items()
+        if isinstance(value, str) and name != "user_input"
+    }
+
+
+def _notes(
+    metric: str, metadata: Mapping[str, Any], resolve: Any, texts: Texts, evidence: Evidence
+) -> list[dict[str, Any]]:
+    """What a check found at places of the turn."""
+    notes: list[dict[str, Any]] = []
+    for place, finding in finding_places(metric, metadata, resolve):
+        note = {**place.to_json(), **finding}
+        note["text"] = texts.text(note["text"])
+        linked(note["text"], resolve, evidence)
+        notes.append(note)
+    return notes
+
+
+def _quotes(evidence: Evidence, texts_shown: Sequence[str] | None) -> list[Any]:
+    if texts_shown is None:
+        return list(evidence.quotes)
+    return quotes_in(evidence, texts_shown)
+
+
+def _by(evaluator: Mapping[str, Any]) -> dict[str, Any]:
+    """What gave a score."""
+    names = ("kind", "name", "version", "model", "embedding")
+    return {name: evaluator[name] for name in names if evaluator.get(name)}
+
+
+def _revision(data: Mapping[str, Any]) -> int | None:
+    """The revision of a score, if it is not the first."""
+    revision = data.get("revision") or 1
+    return revision if revision > 1 else None
 
 
 def _row(trace: AgentTrace, step: Step, texts: Texts) -> dict[str, Any]:

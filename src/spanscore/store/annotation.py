@@ -232,33 +232,41 @@ def _take(
     """Lease what nobody has taken meanwhile; and note what is settled, which in random order is of
     the sample too.
     """
-    was_open = [x.candidate for x in reached if x.is_open(queue, now_ns)]
-    current = [
-        x
-        for start in range(0, len(was_open), _CHUNK)
-        for x in _known(connection, queue, was_open[start:][:_CHUNK])
+    free = _still_open(connection, queue, reached, now_ns)[:count]
+    passed = reached  # what comes before the last that is leased
+    if free:
+        last = free[-1].candidate.place
+        passed = [subject for subject in reached if subject.candidate.place < last]
+    settled = [
+        subject for subject in passed if subject.labels and not subject.is_open(queue, now_ns)
     ]
-    free = [x for x in current if x.is_open(queue, now_ns)][:count]
-    last = free[-1].candidate.place if free else None
-    settled = [x for x in reached if x.labels and not x.is_open(queue, now_ns)]
-    settled = [x for x in settled if last is None or x.candidate.place < last]
-    rows = [_row(queue, x, now_ns, until_ns) for x in free]
-    rows += [_row(queue, x, now_ns, 0) for x in settled]
+    rows = [_row(queue, subject, now_ns, until_ns) for subject in free]
+    rows += [_row(queue, subject, now_ns, 0) for subject in settled]
     _put(connection, queue, rows)
     if queue.strategy == "random":
-        known = [
-            x.id
-            for x in reached
-            if x.is_settled(queue) and (last is None or x.candidate.place < last)
-        ]
-        for some in chunks(known):
-            own = (
-                *_own(queue),
-                annotation_items.c.subject_id.in_(some),
-                annotation_items.c.at_random == 0,
-            )
-            connection.execute(update(annotation_items).where(*own).values(at_random=1))
-    return [x.candidate for x in free]
+        known = [subject.id for subject in passed if subject.is_settled(queue)]
+        _note_as_random(connection, queue, known)
+    return [subject.candidate for subject in free]
+
+
+def _still_open(
+    connection: Connection, queue: Queue, reached: Sequence[_Subject], now_ns: int
+) -> list[_Subject]:
+    """Those of the subjects that were open when they were looked for, and are now."""
+    was_open = [subject.candidate for subject in reached if subject.is_open(queue, now_ns)]
+    found: list[_Subject] = []
+    for start in range(0, len(was_open), _CHUNK):
+        current = _known(connection, queue, was_open[start : start + _CHUNK])
+        found += [subject for subject in current if subject.is_open(queue, now_ns)]
+    return found
+
+
+def _note_as_random(connection: Connection, queue: Queue, subject_ids: Sequence[str]) -> None:
+    """Note that these subjects came up in random order too."""
+    table = annotation_items.c
+    for some in chunks(subject_ids):
+        own = (*_own(queue), table.subject_id.in_(some), table.at_random == 0)
+        connection.execute(update(annotation_items).where(*own).values(at_random=1))
 
 
 def _row(queue: Queue, subject: _Subject, now_ns: int, until_ns: int) -> tuple[Any, ...]:

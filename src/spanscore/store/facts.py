@@ -165,17 +165,21 @@ def put_external(connection: Connection, scored: Sequence[_Numbered]) -> None:
     """
     newest: dict[_Row, _Numbered] = {}
     for row, score in scored:
-        before = newest.get(_external_place(score))
+        place = _external_place(score)
+        before = newest.get(place)
         if before is None or score.evaluated_at_ns >= before[1].evaluated_at_ns:
-            newest[_external_place(score)] = -row, score
-    for condition in _given_to([x for _, x in scored]):
-        found = {tuple(x)[2:]: x for x in connection.execute(_EXTERNAL_PLACES.where(condition))}
-        known = {place: x for place, x in found.items() if place in newest}
-        later = {
-            place for place, x in known.items() if x.evaluated_ns > newest[place][1].evaluated_at_ns
-        }
-        newest = {place: x for place, x in newest.items() if place not in later}
-        _delete(connection, [x.number for place, x in known.items() if place not in later])
+            newest[place] = -row, score
+    for condition in _given_to([score for _, score in scored]):
+        older: list[int] = []
+        for stored in connection.execute(_EXTERNAL_PLACES.where(condition)):
+            place = tuple(stored)[2:]
+            if place not in newest:
+                continue
+            if stored.evaluated_ns > newest[place][1].evaluated_at_ns:
+                del newest[place]
+            else:
+                older.append(stored.number)
+        _delete(connection, older)
     dimensions = Dimensions()
     places = _Places(connection, [x for _, x in newest.values()])
     _write(

@@ -84,19 +84,28 @@ class Recorder:
         """
         __tracebackhide__ = True
         turns = self.turns() if turn is None else [turn]
-        names = None if metrics is None else [_name(x) for x in _listed(metrics)]
-        missing = None if names is None else [x for x in names if not self._known(turns, x)]
-        if missing is None or missing:
-            found = self._scoring.evaluated(turns, missing, self._cassette)
-            measured = {x.metric for x in found}
-            self._scored = [
-                x for x in self._scored if not (x[0] == tuple(turns) and x[1].metric in measured)
-            ]
-            self._scored += [(tuple(turns), x) for x in found]
-            self._cassette.save()
-            if names is None:
-                return found
-        return [x for name in names or () for x in self._known(turns, name)]
+        if metrics is None:
+            return self._measure(turns, None)
+        names = [_name(metric) for metric in _listed(metrics)]
+        missing = [name for name in names if not self._known(turns, name)]
+        if missing:
+            self._measure(turns, missing)
+        return [score for name in names for score in self._known(turns, name)]
+
+    def _measure(
+        self, turns: Sequence[AgentTrace], names: Sequence[str] | None
+    ) -> list[Evaluation]:
+        """Measure metrics, and remember the scores in place of those that these turns had."""
+        found = self._scoring.evaluated(turns, names, self._cassette)
+        measured = {score.metric for score in found}
+        self._scored = [
+            (of, score)
+            for of, score in self._scored
+            if of != tuple(turns) or score.metric not in measured
+        ]
+        self._scored += [(tuple(turns), score) for score in found]
+        self._cassette.save()
+        return found
 
     @overload
     def expect(

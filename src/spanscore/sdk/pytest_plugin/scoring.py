@@ -109,35 +109,47 @@ class Scoring:
 
 
 async def _evaluated(
-    engine: Engine, turns: Sequence[AgentTrace], metrics: Sequence[str] | None
+    engine: Engine, turns: Sequence[AgentTrace], names: Sequence[str] | None
 ) -> list[Evaluation]:
-    overrides = (
-        None if metrics is None else Overrides(tuple(x for x in metrics if not is_rubric(x)))
-    )
+    if names is None:
+        return await _by_metrics(engine, turns, None)
+    criteria = tuple(name for name in names if is_rubric(name))
+    found = await _by_metrics(engine, turns, tuple(x for x in names if not is_rubric(x)))
+    if criteria:
+        for session in sessions(turns):
+            found += await engine.evaluate_rubric(_subject(session), Overrides(criteria))
+    return [score for score in found if score.metric in names]
+
+
+async def _by_metrics(
+    engine: Engine, turns: Sequence[AgentTrace], names: tuple[str, ...] | None
+) -> list[Evaluation]:
+    """The scores by these metrics, none of them of the rubric; None: by those configured."""
+    overrides = None if names is None else Overrides(names)
     found: list[Evaluation] = []
     by_turn: dict[str, Mapping[str, Evaluation]] = {}
     for place, turn in enumerate(turns):
-        earlier = [
-            x
-            for x in turns[:place]
-            if x.session_key is not None and x.session_key == turn.session_key
-        ]
-        of_turn = await engine.evaluate_trace(turn, overrides, earlier=earlier)
-        by_turn[turn.id] = {x.metric: x for x in of_turn}
-        found += of_turn
-    for session in sessions(turns):
-        if metrics is None or any(
-            available()[x].run == "session" for x in metrics if not is_rubric(x)
-        ):
+        scores = await engine.evaluate_trace(
+            turn, overrides, earlier=_in_session(turn, turns[:place])
+        )
+        by_turn[turn.id] = {score.metric: score for score in scores}
+        found += scores
+    if names is None or any(available()[name].run == "session" for name in names):
+        for session in sessions(turns):
             found += await engine.evaluate_session(session, by_turn, overrides)
-        if metrics is not None and (criteria := tuple(x for x in metrics if is_rubric(x))):
-            subject = (
-                session
-                if session.traces[0].session_id or len(session.traces) > 1
-                else session.traces[0]
-            )
-            found += await engine.evaluate_rubric(subject, Overrides(criteria))
-    return [x for x in found if metrics is None or x.metric in metrics]
+    return found
+
+
+def _in_session(turn: AgentTrace, others: Sequence[AgentTrace]) -> list[AgentTrace]:
+    """Those of the other turns that are in the session of `turn`."""
+    key = turn.session_key
+    return [] if key is None else [other for other in others if other.session_key == key]
+
+
+def _subject(session: Session) -> AgentTrace | Session:
+    """What the rubric scores: the session, or its turn where that is in none."""
+    first = session.traces[0]
+    return session if first.session_id or len(session.traces) > 1 else first
 
 
 def sessions(turns: Sequence[AgentTrace]) -> list[Session]:
