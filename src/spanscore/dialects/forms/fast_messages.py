@@ -28,13 +28,15 @@ def plain_message(item: Any) -> Message | None:
         return None
     if type(role) is not str or role not in _PLAIN_ROLES:
         return None
+    return _of_parts(role, parts)
+
+
+def _of_parts(role: str, parts: list[Any]) -> Message | None:  # noqa: C901 # a call for each part is slower
     text: str | None = None
     calls: list[RequestedCall] = []
     results: list[ToolResult] = []
     for part in parts:
-        if type(part) is not dict:
-            return None
-        kind = part.get("type")
+        kind = part.get("type") if type(part) is dict else None
         if kind == "text" and text is None and role != "tool":
             text = part.get("content")
             if not _is_plain_text(text):
