@@ -21,7 +21,9 @@ def plain_message(item: Any) -> Message | None:
 
     It gives what `messages.message` does.
     """
-    if type(item) is not dict or len(item) > _most_keys(item):
+    if type(item) is not dict:
+        return None
+    if len(item) > _ROLE_AND_PARTS + ("finish_reason" in item) + ("name" in item):
         return None
     parts, role = item.get("parts"), item.get("role")
     if type(parts) is not list or not parts:
@@ -31,7 +33,7 @@ def plain_message(item: Any) -> Message | None:
     return _of_parts(role, parts)
 
 
-def _of_parts(role: str, parts: list[Any]) -> Message | None:  # noqa: C901 # a call for each part is slower
+def _of_parts(role: str, parts: list[Any]) -> Message | None:
     text: str | None = None
     calls: list[RequestedCall] = []
     results: list[ToolResult] = []
@@ -39,7 +41,7 @@ def _of_parts(role: str, parts: list[Any]) -> Message | None:  # noqa: C901 # a 
         kind = part.get("type") if type(part) is dict else None
         if kind == "text" and text is None and role != "tool":
             text = part.get("content")
-            if not _is_plain_text(text):
+            if type(text) is not str or (text[-1:] in LAST_OF_MARKERS and is_cut_or_redacted(text)):
                 return None
         elif kind == "tool_call" and (call := _plain_call(part)) is not None:
             calls.append(call)
@@ -48,18 +50,6 @@ def _of_parts(role: str, parts: list[Any]) -> Message | None:  # noqa: C901 # a 
         else:
             return None
     return Message(role, text, None, tuple(calls), tuple(results))
-
-
-def _most_keys(item: dict[str, Any]) -> int:
-    """How many keys a plain message has: its role and its parts, and those that say no more."""
-    return _ROLE_AND_PARTS + ("finish_reason" in item) + ("name" in item)
-
-
-def _is_plain_text(text: Any) -> bool:
-    """Whether it is a text that was neither cut nor redacted."""
-    if type(text) is not str:
-        return False
-    return text[-1:] not in LAST_OF_MARKERS or not is_cut_or_redacted(text)
 
 
 def _is_plain_id(identity: Any) -> bool:
