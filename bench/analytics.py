@@ -5,10 +5,11 @@ PostgreSQL.
 
 The store is written in bulk: turns of nine metrics over three months, four turns a session, a tenth
 of the turns in no session, a tenth drawn one time in ten, one score in twenty skipped; three
-services and models, twelve versions, five tools. PostgreSQL is started by the project's script,
-where it is installed. Wall time is that of the second of two askings; beside it the CPU of this
-process and of PostgreSQL's: where other programs keep the machine busy, that divided by the number
-of CPUs is what an idle machine takes at least.
+services and models, twelve versions, five tools; two of three sessions have tags, one of which is
+its own. PostgreSQL is started by the project's script, where it is installed. Wall time is that of
+the second of two askings; beside it the CPU of this process and of PostgreSQL's: where other
+programs keep the machine busy, that divided by the number of CPUs is what an idle machine takes at
+least.
 """
 
 import os
@@ -62,6 +63,14 @@ QUESTIONS: dict[str, tuple[str, Any]] = {
     "9 metrics of a tool": (
         "SummarizeScores",
         pb.SummarizeScoresRequest(selection={"filter": "tool:search"}),
+    ),
+    "9 metrics of a tag": (
+        "SummarizeScores",
+        pb.SummarizeScoresRequest(selection={"filter": "tags:beta"}),
+    ),
+    "9 metrics without a tag": (
+        "SummarizeScores",
+        pb.SummarizeScoresRequest(selection={"filter": "NOT tags:beta"}),
     ),
     "trend of 1 metric by day": ("QueryScoreTrend", pb.QueryScoreTrendRequest(selection=JUDGED)),
     "trend of 9 metrics by day": ("QueryScoreTrend", pb.QueryScoreTrendRequest()),
@@ -129,6 +138,7 @@ class Filling:
         tools = tuple(TOOLS[(number + x) % len(TOOLS)] for x in range(number % 3))
         about = (session % 3, number * 12 // self._traces, tools)
         context = self._contexts.get(about) or self._context(about)
+        tags = self._tags(session)
         is_alone = session % 10 == 0
         cluster = hashed("", "trace", subject) if is_alone else hashed("", "session", key)
         of_subject = hashed("", "trace", subject)
@@ -143,9 +153,8 @@ class Filling:
             passing = int(value >= 0.3)
             label = ("fail", "pass")[passing]
             outcome = (value, label, passing) if is_scored else (None, None, None)
-            facts.append(
-                (procedure, at_ns + place, seq, context, cluster, of_subject, *outcome, None)
-            )
+            scored = (procedure, at_ns + place, seq, context, cluster, of_subject, *outcome)
+            facts.append((*scored, None, tags))
             record = (
                 self._record.replace("{subject}", subject)
                 .replace("{metric}", metric)
@@ -180,6 +189,11 @@ class Filling:
         )
         self._contexts[about] = found
         return found
+
+    def _tags(self, session: int) -> int | None:
+        tags = (("beta", f"user {session}"), (f"user {session}",), ())[session % 3]
+        about = OfTrace(MODELS[session % 3], (), tags)
+        return self._dimensions.tags(Scored.by(self._template, about))
 
     def _procedure(self, made: tuple[str, bool, float]) -> int:
         metric, is_scored, share = made

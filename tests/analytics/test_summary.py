@@ -9,6 +9,8 @@ from spanscore.analytics import summary
 from spanscore.analytics.selection import Selection
 from spanscore.errors import FieldError
 from spanscore.stats.weighted import moments, weighted_mean
+from spanscore.store import schema
+from spanscore.store.writing import put_rows
 
 SCALES = {"task_completion": (0.0, 1.0), "coherence": (0.0, 1.0), "rubric.tone": (1.0, 5.0)}
 
@@ -152,6 +154,10 @@ FILTERS = {
     "source = human": lambda x: x.source == "human",
     "tags:beta": lambda x: "beta" in x.tags,
     "NOT tags:beta AND service = shop": lambda x: "beta" not in x.tags and x.service == "shop",
+    "tags:*": lambda x: len(x.tags) > 0,
+    'tags:"*" OR tags:"be\0ta" OR tags:internal': lambda x: "internal" in x.tags,
+    "NOT (tags:beta OR NOT tags:*)": lambda x: len(x.tags) > 0 and "beta" not in x.tags,
+    "tags:beta AND tags:internal": lambda x: {"beta", "internal"} <= {*x.tags},
     "tags:internal OR tags:nobody AND metric = coherence": lambda x: (
         "internal" in x.tags and x.metric == "coherence"
     ),
@@ -237,3 +243,10 @@ def test_a_store_without_scores_has_no_figures(any_store):
 def test_what_cannot_be_right_is_named(population, selection, group_by, problem):
     with pytest.raises(FieldError, match=problem):
         summarize(population, group_by, **selection)
+
+
+def test_a_question_about_tags_is_answered_however_many_there_are(any_store):
+    rows = [("", number, f"user {number}") for number in range(20_001)]
+    any_store.monitors.write(lambda x: put_rows(x.connection, schema.score_tags, rows))
+    selection = Selection(filter="tags:beta")
+    assert any_store.read(lambda connection: summary.summarize(connection, selection)) == []

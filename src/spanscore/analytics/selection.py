@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from sqlalchemy import ColumnElement
 from sqlalchemy.engine import Connection
 
 from spanscore.errors import FieldError
@@ -11,7 +12,7 @@ from spanscore.filters import And, Comparison, Field, Fields, Node, Not, parse, 
 from spanscore.naming import nearest
 from spanscore.store import selecting
 from spanscore.store.selecting import Context, Procedure
-from spanscore.store.sums import CONTEXT_FIELDS, Groups, Scores, Tags
+from spanscore.store.sums import CONTEXT_FIELDS, Groups, Scores
 
 OURS: Final = "spanscore"
 """The source of what spanscore measured."""
@@ -114,7 +115,7 @@ class Selected:
     selection: Selection
     parts: Sequence[Part]
     contexts: Sequence[int] | None
-    tags: Tags | None
+    tagged: ColumnElement[bool] | None
     groups: Groups
     group_by: Sequence[str]
     known: Mapping[int, Context]
@@ -127,7 +128,7 @@ class Selected:
         return Scores(
             procedures={x.id: 1 / x.sampling for x in found},
             contexts=self.contexts,
-            tags=self.tags,
+            tagged=self.tagged,
             start_ns=self.selection.start_ns,
             end_ns=self.selection.end_ns,
             bounds=bounds,
@@ -156,18 +157,18 @@ def select(connection: Connection, selection: Selection, group_by: Sequence[str]
     ]
     of_context = tuple(x for x in group_by if x in CONTEXT_FIELDS)
     known, wanted = _contexts(connection, selection.tenant, of_contexts, needed=bool(of_context))
-    tags = None if of_tags is None else _tags(connection, selection.tenant, of_tags)
+    tagged = None if of_tags is None else selecting.tagged(of_tags, selection.tenant)
     limits = Scores(
         procedures={},
         contexts=wanted,
-        tags=tags,
+        tagged=tagged,
         start_ns=selection.start_ns,
         end_ns=selection.end_ns,
     ).limits()
     procedures = selecting.with_scores(connection, accepted, limits)
     parts = list(_parts(procedures, [x for x in group_by if x not in CONTEXT_FIELDS]))
     by_id, groups = {x.id: x for x in known}, _groups(of_context, known)
-    return Selected(selection, parts, wanted, tags, groups, group_by, by_id)
+    return Selected(selection, parts, wanted, tagged, groups, group_by, by_id)
 
 
 def _contexts(
@@ -183,11 +184,6 @@ def _contexts(
         return [], None
     wanted = [x for x in selecting.contexts(connection, tenant) if wants is None or wants(x)]
     return wanted, [x.id for x in wanted]
-
-
-def _tags(connection: Connection, tenant: str, wants: _Wants) -> Tags:
-    found = selecting.tags(connection, tenant)
-    return Tags([id_ for id_, tags in found.items() if wants(tags)], wants(()))
 
 
 def _groups(fields: tuple[str, ...], known: Sequence[Context]) -> Groups:
@@ -232,7 +228,7 @@ def _check_groups(group_by: Sequence[str]) -> None:
         raise FieldError("group_by", "names a group twice")
 
 
-def _split(text: str) -> tuple[_Wants | None, _Wants | None, _Wants | None]:
+def _split(text: str) -> tuple[_Wants | None, _Wants | None, Node | None]:
     """The conditions of a filter on how scores were made, on what was scored, and on its tags;
     None: there are none of these.
     """
@@ -241,7 +237,7 @@ def _split(text: str) -> tuple[_Wants | None, _Wants | None, _Wants | None]:
         () if found is None else found.node.parts if isinstance(found.node, And) else (found.node,)
     )
     kinds: tuple[Fields[Any], ...] = (PROCEDURE_FIELDS, SUBJECT_FIELDS, TAG_FIELDS)
-    tests: list[list[_Wants]] = [[] for _ in kinds]
+    of_kinds: list[list[Node]] = [[] for _ in kinds]
     for condition in conditions:
         names = set(_names(condition))
         place = next((x for x, fields in enumerate(kinds) if names <= fields.keys()), None)
@@ -250,13 +246,13 @@ def _split(text: str) -> tuple[_Wants | None, _Wants | None, _Wants | None]:
             raise FieldError(
                 "filter", f"{shown} stand under one OR or NOT: join conditions on them by AND"
             )
-        tests[place].append(test_of(condition, kinds[place]))
-    of_procedures, of_contexts, of_tags = map(_all_of, tests)
-    return of_procedures, of_contexts, of_tags
-
-
-def _all_of(tests: Sequence[_Wants]) -> _Wants | None:
-    return (lambda item: all(test(item) for test in tests)) if tests else None
+        of_kinds[place].append(condition)
+    of_procedures, of_contexts, of_tags = (And(tuple(x)) if x else None for x in of_kinds)
+    return (
+        None if of_procedures is None else test_of(of_procedures, PROCEDURE_FIELDS),
+        None if of_contexts is None else test_of(of_contexts, SUBJECT_FIELDS),
+        of_tags,
+    )
 
 
 def _names(node: Node) -> Iterator[str]:

@@ -309,8 +309,7 @@ score_tags = Table(
 """Which tags scored traces have together: a row for each tag, the first 32 by name; `tags` is a
 hash of all of them.
 
-Apart from the contexts, since some senders' tags are seldom twice the same: then only questions
-about tags are too many.
+Apart from the contexts, since some senders' tags are seldom twice the same.
 """
 
 scored_turns = Table(

@@ -5,10 +5,11 @@ missing of them.
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, func, literal, select
+from sqlalchemy import ColumnElement, and_, false, func, literal, not_, or_, select, true
 from sqlalchemy.engine import Connection
 
 from spanscore.errors import InputError
+from spanscore.filters import And, Comparison, Node, Not, Or
 from spanscore.store.schema import (
     context_tools,
     score_contexts,
@@ -17,6 +18,7 @@ from spanscore.store.schema import (
     score_tags,
 )
 from spanscore.store.sums import among
+from spanscore.store.writing import is_text
 
 MAX_DIMENSIONS: Final = 20_000
 """Procedures, and contexts, that one question may be about."""
@@ -111,17 +113,27 @@ def contexts(connection: Connection, tenant: str) -> list[Context]:
     return [Context(*row)._replace(tools=tuple(tools.get(row.id, ()))) for row in rows]
 
 
-def tags(connection: Connection, tenant: str) -> dict[int, tuple[str, ...]]:
-    """Which tags traces have together, by id. Raises InputError where they are too many."""
+def tagged(node: Node, tenant: str) -> ColumnElement[bool]:
+    """What a row of `score_facts` must meet, by a checked filter of nothing but `tags`."""
+    match node:
+        case And(parts):
+            return and_(*(tagged(x, tenant) for x in parts))
+        case Or(parts):
+            return or_(*(tagged(x, tenant) for x in parts))
+        case Not(part):
+            return not_(tagged(part, tenant))
+        case Comparison():
+            return and_(score_facts.c.tags.is_not(None), _has_tag(node, tenant))
+
+
+def _has_tag(node: Comparison, tenant: str) -> ColumnElement[bool]:
+    if node.value == "*" and not node.quoted:
+        return true()
+    if not is_text(node.value):  # no tag is kept that contains such a character
+        return false()
     of_tenant = score_tags.c.tenant == tenant
-    distinct = select(score_tags.c.tags).where(of_tenant).distinct()
-    _bounded(connection, distinct, "tags")
-    found: dict[int, tuple[str, ...]] = {}
-    for id_, tag in connection.execute(
-        select(score_tags.c.tags, score_tags.c.tag).where(of_tenant)
-    ):
-        found[id_] = (*found.get(id_, ()), tag)
-    return found
+    having = select(score_tags.c.tags).where(of_tenant, score_tags.c.tag == node.value)
+    return score_facts.c.tags.in_(having)
 
 
 def _bounded(connection: Connection, query: Any, what: str) -> Sequence[Any]:

@@ -23,7 +23,6 @@ from sqlalchemy import (
     distinct,
     func,
     literal_column,
-    or_,
     select,
 )
 from sqlalchemy.engine import Connection
@@ -48,24 +47,10 @@ KINDS: Final = ("value", "verdict")
 _SCORES, _SUBJECTS, _CLUSTERS = "sum(n)", "sum(subjects)", "count(*)"
 
 
-class Tags(NamedTuple):
-    """Scores whose traces have some of these tags together, by the ids of `score_tags`; `or_none`:
-    and those of traces that have none.
-    """
-
-    ids: Sequence[int]
-    or_none: bool
-
-    def condition(self) -> ColumnElement[bool]:
-        """What a row of `score_facts` must meet."""
-        found = among(_facts.tags, self.ids)
-        return or_(found, _facts.tags.is_(None)) if self.or_none else found
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
-    """Which scores: those of `procedures`, `contexts` and `tags` (None: of all), from `start_ns` to
-    before `end_ns`.
+    """Which scores: those of `procedures` and `contexts` (None: of all) that meet `tagged` (see
+    `selecting.tagged`), from `start_ns` to before `end_ns`.
 
     `procedures` has the weight of each one's scores, the inverse of the chance with which they were
     drawn. `bounds` are the values that become 0 and 1. `is_external`: others gave some, so that a
@@ -75,7 +60,7 @@ class Scores:
 
     procedures: Mapping[int, float]
     contexts: Sequence[int] | None = None
-    tags: Tags | None = None
+    tagged: ColumnElement[bool] | None = None
     start_ns: int | None = None
     end_ns: int | None = None
     bounds: tuple[float, float] = (0.0, 1.0)
@@ -95,8 +80,8 @@ class Scores:
             found.append(_facts.evaluated_ns < self.end_ns)
         if self.contexts is not None:
             found.append(among(_facts.context, self.contexts))
-        if self.tags is not None:
-            found.append(self.tags.condition())
+        if self.tagged is not None:
+            found.append(self.tagged)
         return found
 
     def measures(self) -> dict[str, ColumnElement[Any]]:
