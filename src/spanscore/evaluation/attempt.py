@@ -2,15 +2,19 @@
 others go on.
 """
 
-import logging
+import time
+from pathlib import PurePath
 from types import TracebackType
 from typing import Self
 
 from spanscore.errors import BudgetExhaustedError, JudgeError, SpanscoreError
 from spanscore.evaluation.usage import spent_on
 from spanscore.model.score import Failure, JudgeUsage, Outcome, Skip
+from spanscore.telemetry.complaints import Complaints
 
-_LOGGER = logging.getLogger(__name__)
+_COMPLAINTS = Complaints(time.time_ns)
+"""By the line that raises, for all in the process: a judge that is down fails each trace."""
+
 _NO_USAGE = JudgeUsage()
 
 
@@ -47,11 +51,24 @@ class Attempt:
         if not isinstance(error, Exception):  # cancellation and interruption go on
             return False
         if not isinstance(error, SpanscoreError):
-            _LOGGER.warning("%s raised %s", self._what, type(error).__name__, exc_info=error)
+            what = f"{self._what} raised {type(error).__name__}"
+            _COMPLAINTS.complain(_raised_at(error), what, error=error)
         self.error, self.outcome = error, outcome_of(error)
         if isinstance(error, JudgeError):
             self.usage += spent_on(error)
         return True
+
+
+def _raised_at(error: Exception) -> str:
+    """The file and line that raised."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    return (
+        ""
+        if last is None
+        else f"{PurePath(last.tb_frame.f_code.co_filename).name}:{last.tb_lineno}"
+    )
 
 
 def outcome_of(error: Exception) -> Skip | Failure:

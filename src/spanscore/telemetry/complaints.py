@@ -19,8 +19,16 @@ class Complaints:
         # by subject: when it was last said, and how often not since
         self._last: dict[str, tuple[int, int]] = {}
 
-    def complain(self, about: str, what: str, *, level: int = logging.WARNING) -> None:
-        """Log `what`, unless there was a line about the same less than a minute ago.
+    def complain(
+        self,
+        about: str,
+        what: str,
+        *,
+        level: int = logging.WARNING,
+        error: Exception | None = None,
+    ) -> None:
+        """Log `what`, with the traceback of `error`, unless there was a line about the same less
+        than a minute ago.
 
         `about` is one of few.
         """
@@ -28,14 +36,14 @@ class Complaints:
         # so that lines about something else do not use up what may be said of this
         fault = {"fault": about}
         if about not in self._last:
-            _log.log(level, "%s: %s", about, what, extra=fault)
+            _log.log(level, "%s: %s", about, what, exc_info=error, extra=fault)
         else:
             logged_ns, unlogged = self._last[about]
             if 0 <= now_ns - logged_ns < _COMPLAIN_EVERY_NS:
                 self._last[about] = logged_ns, unlogged + 1
                 return
             line = "%s: %s (%d times since the last line about it)"
-            _log.log(level, line, about, what, unlogged + 1, extra=fault)
+            _log.log(level, line, about, what, unlogged + 1, exc_info=error, extra=fault)
         self._last[about] = now_ns, 0
 
     def is_over(self, about: str) -> bool:
