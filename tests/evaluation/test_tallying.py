@@ -74,6 +74,13 @@ def test_what_is_scored_again_alone_is_counted_with_what_stands():
     assert [(x.metric, x.label) for x in again.tally.results] == [("a", "fail"), ("b", "pass")]
 
 
+def test_a_tally_that_a_sessions_run_adds_to_is_of_the_same_revision():
+    before = tallied([made("a")], (), {}, run="trace")
+    (added,) = tallied([made("b", "fail")], before, {}, run="session")
+    (revised,) = tallied([made("a", "fail", revision=2)], before, {}, run="trace")
+    assert (added.tally.same_revision, revised.tally.same_revision) == (True, False)
+
+
 def test_a_later_tally_names_the_one_before_it_and_what_failed_in_it():
     before = tallied([made("a", "fail")], (), {}, run="trace")
     (again,) = tallied([made("a", revision=2)], before, {}, run="trace")

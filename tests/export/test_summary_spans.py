@@ -58,6 +58,17 @@ def test_it_is_under_the_evaluated_span_and_starts_before_all_scores(make):
     assert tally.start_time_unix_nano < first.start_time_unix_nano
 
 
+def test_what_adds_to_a_revision_starts_before_it_and_after_the_next(make):
+    first = sent(make.score(rank=0, tally=Tally((FAILED,))))
+    added = Tally((FAILED,), supersedes="d" * 16, label_before="fail", same_revision=True)
+    later = sent(make.score(metric="loop_detection", rank=0, tally=added))
+    revised = sent(make.score(rank=0, revision=2, tally=Tally((FAILED,), supersedes="e" * 16)))
+    session = sent(make.score(scope="session", revision=2, tally=Tally((FAILED,))))
+    starts = [x.start_time_unix_nano for x in (*revised, *later, *first)]
+    assert starts == sorted(set(starts))
+    assert not {x.start_time_unix_nano for x in session} & set(starts)
+
+
 def test_its_id_is_its_own_and_stays_the_same(make):
     one = make.score(tally=Tally((FAILED,)))
     assert {x.span_id.hex() for x in sent(one, one)} == {one.uid, one.tally_uid}

@@ -37,7 +37,8 @@ def tallied(
         whole = [*{**old, **{x.metric: x for x in ranked}}.values()] if old else ranked
         is_news = run in {None, subject[0]} or _unfavourable(whole) != _unfavourable(old.values())
         if ranked[0].is_shown and is_news:
-            tally = _tally([*old.values()], _by_rank(whole, weights) if old else ranked)
+            now = _by_rank(whole, weights) if old else ranked
+            tally = _tally([*old.values()], now, ranked[0].revision)
             if tally.results or tally.supersedes:
                 ranked[0] = changed(ranked[0], tally=tally)
         found += [x if x.rank == rank else changed(x, rank=rank) for rank, x in enumerate(ranked)]
@@ -59,13 +60,14 @@ def _urgency(evaluation: Evaluation) -> int:
     return {"fail": 0, "pass": 3}.get(evaluation.label or "", 2)
 
 
-def _tally(before: Sequence[Evaluation], now: Iterable[Evaluation]) -> Tally:
+def _tally(before: Sequence[Evaluation], now: Iterable[Evaluation], revision: int) -> Tally:
     latest = max(
         (x for x in before if x.tally), key=lambda x: (x.revision, x.evaluated_at_ns), default=None
     )
     if latest is None or latest.tally is None:
         return Tally(_results(now))
-    return Tally(_results(now), latest.tally_uid, latest.tally.label)
+    is_same = latest.revision == revision
+    return Tally(_results(now), latest.tally_uid, latest.tally.label, is_same)
 
 
 def _results(evaluations: Iterable[Evaluation]) -> tuple[Result, ...]:

@@ -31,6 +31,10 @@ Which: TypeAlias = Literal["failing", "summary", "all"]
 
 _LENGTH_NS = 10**6
 _LENGTH_UNDER_NOTHING_NS = 1000
+_SAME_REVISION_NS = _LENGTH_NS // 2 + 2000
+"""By how much what adds to a revision starts before it: more than the places of a trace take, and
+between those of a session.
+"""
 _LAST_NS = 2**64 - 1
 """The latest time that OTLP has a place for; a hostile span can end there."""
 
@@ -107,21 +111,28 @@ def _is_among(evaluation: Evaluation, which: Which) -> bool:
 
 
 def times(
-    target: Target, scope: ScopeKind = "trace", revision: int = 1, rank: int = 0
+    target: Target,
+    scope: ScopeKind = "trace",
+    revision: int = 1,
+    rank: int = 0,
+    *,
+    same_revision: bool = False,
 ) -> tuple[int, int]:
     """Start and end, in Unix ns: at the end of the evaluated span and never of no length.
 
     At the time of the evaluation they would stretch the trace in every waterfall, from milliseconds
     to seconds. Viewers sort by start: each rank starts some microseconds after the one before it, a
-    session's after a trace's, and a later revision a millisecond before the one that it supersedes,
-    as far as the evaluated span is long enough.
+    session's after a trace's, a later revision a millisecond before the one that it supersedes, and
+    a later summary of the `same_revision` half of one before, as far as the evaluated span is long
+    enough.
     """
     end_ns = max(target.end_ns, target.start_ns)
     if end_ns == target.start_ns:
         end_ns = min(end_ns + _LENGTH_UNDER_NOTHING_NS, _LAST_NS)
     begin_ns = min(target.start_ns, end_ns - 1)
     room_ns = min(_LENGTH_NS, end_ns - begin_ns)
-    before_ns = min((revision - 1) * _LENGTH_NS, end_ns - begin_ns - room_ns)
+    earlier_ns = (revision - 1) * _LENGTH_NS + (_SAME_REVISION_NS if same_revision else 0)
+    before_ns = min(earlier_ns, end_ns - begin_ns - room_ns)
     place = min(rank, _RANKS - 1) + (_RANKS if scope == "session" else 0)
     return end_ns - before_ns - room_ns + place * (room_ns // (2 * _RANKS)), end_ns
 
@@ -129,7 +140,10 @@ def times(
 def _placed(evaluation: Evaluation, placement: Placement, span_id: str, rank: int) -> bytes:
     """Ids and times."""
     target = evaluation.target
-    start_ns, end_ns = times(target, evaluation.scope, evaluation.revision, rank)
+    adds = evaluation.tally is not None and evaluation.tally.same_revision
+    start_ns, end_ns = times(
+        target, evaluation.scope, evaluation.revision, rank, same_revision=adds
+    )
     # as protobuf writes a fixed64
     own = _SPAN_ID + bytes.fromhex(span_id) + _START + start_ns.to_bytes(8, "little")
     if placement == "child":

@@ -146,12 +146,14 @@ class Tally:
     they matter.
 
     `supersedes` is the `tally_uid` of the tally before it, and `label_before` the label of that
-    one.
+    one. `same_revision` is True where both are of one revision, as where a session's run adds a
+    metric to its traces.
     """
 
     results: tuple[Result, ...]
     supersedes: str | None = None
     label_before: str | None = None
+    same_revision: bool = False
 
     @property
     def label(self) -> str | None:
