@@ -6,6 +6,7 @@ import asyncio
 import bisect
 import logging
 import random
+import re
 from functools import partial
 
 import pytest
@@ -277,6 +278,30 @@ def test_a_call_that_is_refused_whatever_the_others_do_is_given_up():
         return outcome
 
     assert isinstance(run(scenario()), CallError)
+
+
+def test_a_call_that_is_refused_for_long_is_given_up_and_says_for_how_long():
+    async def refuse():
+        raise CallError("not this one", status=429, headers={"retry-after": "60"})
+
+    async def scenario():
+        lane = Lane("m", asyncio.Semaphore(8), 8, timing(), PATIENCE_S)
+        provider = LimitedProvider(Bucket(1e9, 1e9), 0.1)
+
+        async def call_others():
+            while True:
+                await lane.call(lane.place(), 0, provider.send)
+
+        others = asyncio.ensure_future(call_others())
+        (outcome,) = await asyncio.gather(
+            lane.call(lane.place(), 0, refuse), return_exceptions=True
+        )
+        others.cancel()
+        return outcome, asyncio.get_running_loop().time()
+
+    outcome, ended_s = run(scenario())
+    assert re.search(r"refused this call for 9\d\d s, while it took others", str(outcome))
+    assert 5 * PATIENCE_S <= ended_s < 6 * PATIENCE_S
 
 
 def test_time_outs_lower_how_many_are_under_way():

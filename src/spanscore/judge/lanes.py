@@ -18,6 +18,8 @@ _LOGGER = logging.getLogger(__name__)
 _OVERLOADED = frozenset({429, 529})
 _MOST_REFUSALS = 100
 """Of one call, while others are accepted: it is refused for what it is, not for when it comes."""
+_PATIENCE_WITH_ONE = 5
+"""Times a model's patience that one call is tried for, from when it first was the first of all."""
 _FEWEST_AT_ONCE = 16
 """Calls of a model that may be under way before any has been answered; each answer adds one."""
 _STATED_AGAIN_S = 60.0
@@ -50,6 +52,9 @@ class Place:
 
     refused_ns: int | None = None
     """When the last of its refusals came."""
+
+    first_ns: int | None = None
+    """When it first was the first of its queue."""
 
 
 @dataclass(slots=True)
@@ -143,7 +148,7 @@ class Lane:
 
         `tokens` is about what the call takes of a limit on tokens. Time spent waiting here is
         nobody's failure. Raises CallError; one that came too early only where the model refuses all
-        calls, or this one a hundred times.
+        calls, or this one a hundred times or for five times `patience_s`.
         """
         while True:
             await self._turn(place, tokens)
@@ -159,6 +164,7 @@ class Lane:
                 if self._has_given_up(place, limits):
                     error.hopeless = True
                     raise
+                self._raise_if_tried_for_long(place, error)
             except BaseException:
                 self._pace.failed(self._timing.clock_ns(), tokens)
                 raise
@@ -192,6 +198,18 @@ class Lane:
             return True
         return refused_s >= self._patience_s
 
+    def _raise_if_tried_for_long(self, place: Place, error: CallError) -> None:
+        if place.first_ns is None or place.refusals <= 1:
+            return
+        tried_s = (self._timing.clock_ns() - place.first_ns) / 1e9
+        if tried_s >= _PATIENCE_WITH_ONE * self._patience_s:
+            raise CallError(
+                f"its provider has refused this call for {tried_s:.0f} s, while it took others",
+                status=error.status,
+                headers=error.headers,
+                hopeless=True,
+            ) from error
+
     async def _turn(self, place: Place, tokens: float) -> None:
         """Wait until this place is the first, the pace allows a call and there is room; then leave
         the queue.
@@ -201,6 +219,8 @@ class Lane:
         self._call_first()
         try:
             await first
+            if place.first_ns is None:
+                place.first_ns = self._timing.clock_ns()
             while not await self._may_send(tokens):
                 pass
         finally:
