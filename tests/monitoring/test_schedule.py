@@ -1,7 +1,7 @@
 """The times of monitors, through changes of the clock both ways."""
 
 import itertools
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -65,6 +65,42 @@ def test_a_time_that_there_is_twice_does_not_come_again_in_the_second_of_the_two
         == expected
     )
     assert schedule.last_until(after_ns + 60 * 10**9, after_ns) is None
+
+
+CHANGES = [
+    ("Europe/Berlin", "2026-03-29T01:00"),
+    ("Europe/Berlin", "2026-10-25T01:00"),
+    ("America/St_Johns", "2026-03-08T05:30"),
+    ("America/St_Johns", "2026-11-01T04:30"),
+    ("Australia/Lord_Howe", "2026-04-04T15:00"),
+    ("Australia/Lord_Howe", "2026-10-03T15:30"),
+    ("Africa/Cairo", "2026-04-23T22:00"),
+    ("Africa/Cairo", "2026-10-29T21:00"),
+]
+"""When clocks change: by an hour or half of one, in the night or at midnight."""
+
+
+@pytest.mark.parametrize(("zone", "change"), CHANGES)
+def test_each_day_has_each_time_once_as_clocks_that_are_looked_at_each_minute_have_it(zone, change):
+    start = datetime.fromisoformat(change).replace(tzinfo=UTC) - timedelta(days=1, minutes=7)
+    minutes = [(start + timedelta(minutes=x)).astimezone(ZoneInfo(zone)) for x in range(3 * 1440)]
+    for minute in range(0, 300, 15):
+        schedule = Schedule("a", cron=f"{minute % 60} {minute // 60} * * *", time_zone=zone)
+        at_ns, found = int(minutes[0].timestamp()) * 10**9, []
+        while (at_ns := schedule.next_after(at_ns)) <= int(minutes[-1].timestamp()) * 10**9:
+            found.append(at_ns // 10**9)
+        assert found == reached(minutes, timedelta(minutes=minute))
+
+
+def reached(minutes, after_midnight):
+    """When clocks first show or pass a time of each day, in seconds since the Unix epoch."""
+    found = {}
+    for before, now in itertools.pairwise(minutes):
+        shown, earlier = now.replace(tzinfo=None), before.replace(tzinfo=None)
+        wanted = shown.replace(hour=0, minute=0) + after_midnight
+        if earlier < wanted <= shown:
+            found.setdefault(wanted, int(now.timestamp()))
+    return sorted(found.values())
 
 
 @pytest.mark.parametrize("after", ["2026-03-28T20:00", "2026-10-24T20:00"])
