@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from spanscore.errors import ConfigError, RetryableError
+from spanscore.store import connecting
 from spanscore.store.config import Config
 from spanscore.store.store import Store
 
@@ -130,3 +131,12 @@ def test_scores_behind_a_batch_of_damaged_ones_are_found(serving, tmp_path, make
         db.execute("UPDATE evaluations SET record = '{' WHERE seq < 3")
     db.close()
     assert [seq for seq, _ in serving.outbox(0, 2)] == [3]
+
+
+@pytest.mark.parametrize("url", ["file:{}/a.db?uri=true", "file:{}/a.db", "file::memory:?uri=true"])
+@pytest.mark.parametrize("opened", [Store.open, connecting.connect_reading, connecting.file_of])
+def test_an_uri_of_sqlites_is_refused_and_makes_no_file(tmp_path, monkeypatch, url, opened):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"takes no URI \(file:"):
+        opened(Config(url=f"sqlite:///{url.format(tmp_path)}"))
+    assert list(tmp_path.iterdir()) == []

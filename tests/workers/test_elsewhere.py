@@ -23,6 +23,9 @@ class Pool:
         self.score_one = score
         self.asked = []
 
+    def __len__(self):
+        return 2
+
     async def score(self, wanted, *, alone_s=None):
         self.asked.append(tuple(wanted.keys))
         return self.score_one(wanted)
@@ -151,3 +154,40 @@ def test_what_rules_decided_there_is_counted_here():
     meter = Meter()
     scores(Pool(lambda wanted: Scored(none_of(wanted).scores, [decision])), meter)
     assert meter.totals()["rules_decisions"] == 1
+
+
+class Waiting:
+    """So many processes, which answer once they `may_answer`; `most` were asked at once."""
+
+    def __init__(self, count):
+        self.count, self.most, self.under_way = count, 0, 0
+        self.may_answer = asyncio.Event()
+
+    def __len__(self):
+        return self.count
+
+    async def score(self, wanted):
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        await self.may_answer.wait()
+        self.under_way -= 1
+        return none_of(wanted)
+
+
+@pytest.mark.parametrize(("processes", "most"), [(2, 4), (5, 10)])
+def test_each_process_has_a_batch_and_one_to_go_on_with(processes, most):
+    async def run():
+        pool = Waiting(processes)
+        elsewhere = SessionsElsewhere(pool, Meter(), LoneTries(sleep=at_once))
+
+        async def score(number):
+            return [x async for x in elsewhere.session_scores([f"session {number}"])]
+
+        tasks = [asyncio.create_task(score(number)) for number in range(20)]
+        for _ in range(100):  # each task goes on until it waits
+            await asyncio.sleep(0)
+        pool.may_answer.set()
+        found = await asyncio.gather(*tasks)
+        return pool.most, len(found)
+
+    assert asyncio.run(run()) == (most, 20)

@@ -139,9 +139,15 @@ def no_store(config: Config) -> ConfigError:
 
 def _url(config: Config) -> URL:
     try:
-        return make_url(config.url)
+        url = make_url(config.url)
     except ArgumentError as error:
         raise ConfigError("store.url: not a database URL such as sqlite:///spanscore.db") from error
+    if url.get_backend_name() == "sqlite" and (url.database or "").startswith("file:"):
+        raise ConfigError(
+            "store.url: SQLite needs the file's path, sqlite:///PATH, and takes no URI (file:...):"
+            " the lock, and whoever reads beside the server, find the file by its path"
+        )
+    return url
 
 
 def _reader(url: URL, shown: str, *, is_limited: bool) -> Engine | None:
@@ -254,8 +260,7 @@ def _in_file(url: URL) -> Engine:
             "store.url: SQLite needs a file here: sqlite:///FILE (threads share no database in"
             " memory)"
         )
-    if not url.database.startswith("file:"):
-        private_files.make(Path(url.database))
+    private_files.make(Path(url.database))
     return create_engine(url)
 
 

@@ -12,9 +12,9 @@ from spanscore.workers.messages import Failed, Scored, SessionKeys
 from spanscore.workers.pool import NotForkedError, WorkerDiedError, WorkerPool
 from spanscore.workers.reading import ReadFailedError
 
-_AT_ONCE: Final = 4
-"""Batches of sessions that processes have or get next. Those that are tried one by one, which may
-take minutes, do not count.
+_OF_PROCESS: Final = 2
+"""Batches of sessions that processes have or get next, for each process. Those that are tried one
+by one, which may take minutes, do not count.
 """
 
 
@@ -25,7 +25,7 @@ class SessionsElsewhere:
         self._pool = pool
         self._lone_tries = lone_tries
         self._meter = meter
-        self._room = asyncio.Semaphore(_AT_ONCE)
+        self._room = asyncio.Semaphore(_OF_PROCESS * len(pool))
 
     async def session_scores(
         self, keys: Sequence[str], tenant: str | None = None
