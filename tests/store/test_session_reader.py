@@ -1,9 +1,14 @@
 """Sessions are read by whoever does not write them: as the server would, within bounds."""
 
+from contextlib import suppress
+from pathlib import Path
+
 import pytest
 
 from spanscore.errors import RetryableError
+from spanscore.store import session_reader
 from spanscore.store.config import Config
+from spanscore.store.reading import read_sessions
 from spanscore.store.session_reader import SessionReader
 from spanscore.store.store import Store, StoredTrace
 
@@ -11,8 +16,8 @@ KEYS = ["a", "b", "c"]
 
 
 @pytest.fixture
-def config(tmp_path):
-    return Config(url=f"sqlite:///{tmp_path}/store.db")
+def config(database_url):
+    return Config(url=database_url)
 
 
 @pytest.fixture
@@ -50,10 +55,38 @@ def test_no_tenant_is_given_the_sessions_of_another(store, config):
     assert SessionReader(config).read(KEYS, "other")[0].traces == []
 
 
-def test_no_file_stays_open_between_two_readings(store, config):
-    reader = SessionReader(config)
-    reader.read(KEYS)
-    assert reader._engine.pool.status() == "NullPool"
+def test_a_commit_between_sizes_and_reading_is_not_seen(store, config, make_trace, monkeypatch):
+    """Else more could be read than fits, and scores of what was not read."""
+
+    def read(connection, keys, tenant):
+        store.commit([StoredTrace(make_trace(9, session_id="a"), 1, "d")], [])
+        return read_sessions(connection, keys, tenant)
+
+    before = store.stored_sessions(KEYS, tenant=None)
+    monkeypatch.setattr(session_reader, "read_sessions", read)
+    found, _ = SessionReader(config).read(KEYS)
+    assert found == before
+    assert store.stored_sessions(["a"], tenant=None).until_row == before.until_row + 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc to see open files")
+def test_no_file_stays_open_between_two_readings(tmp_path, make_trace):
+    url = f"sqlite:///{tmp_path}/store.db"
+    made = Store.open(Config(url=url))
+    made.commit([StoredTrace(make_trace(1, session_id="a"), 1, "d")], [])
+    made.close()  # while a process has locks on a file, SQLite closes none of its descriptors
+    reader = SessionReader(Config(url=url))
+    assert len(reader.read(KEYS)[0].traces) == 1
+    assert open_files(tmp_path) == []
+
+
+def open_files(folder):
+    """The files below a folder that this process has open, each as often as it is."""
+    found = []
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            found.append(str(link.readlink()))
+    return sorted(x for x in found if x.startswith(f"{folder}/"))
 
 
 def test_a_store_that_is_not_there_is_an_error(config):
