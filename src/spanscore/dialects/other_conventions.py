@@ -9,6 +9,7 @@ redacted.
 from typing import Any, Final, NamedTuple
 
 from spanscore.dialects.dialect import Context
+from spanscore.dialects.forms.arguments import failure
 from spanscore.dialects.forms.decorated_calls import (
     is_call,
     only_argument,
@@ -80,7 +81,8 @@ _CALLS = (
     ("gcp.vertex.agent.tool_call_args", "gcp.vertex.agent.tool_response"),
     *_SIDES,
 )
-_INPUTS, _OUTPUTS = tuple(given for given, _ in _SIDES), tuple(produced for _, produced in _SIDES)
+_INPUTS = tuple(given for given, _ in _SIDES)
+_OUTPUTS = (*(produced for _, produced in _SIDES), "final_result")
 _ARGUMENTS, _RESULTS = (
     tuple(given for given, _ in _CALLS),
     tuple(returned for _, returned in _CALLS),
@@ -207,7 +209,7 @@ def _complete_tool(span: Span, facts: Facts) -> None:
         add_missing(facts, found, missing=_NOTHING)
     status = first_text(span.attributes, _STATUSES)
     if status is not None and status.lower() in _FAILURES and not facts.get("error"):
-        facts["error"] = printed(facts["result"]) if facts.get("result") is not None else status
+        facts["error"] = failure(facts["result"]) if facts.get("result") is not None else status
 
 
 def _first_in_span(span: Span, keys: tuple[str, ...]) -> Value:

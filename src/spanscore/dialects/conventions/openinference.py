@@ -44,6 +44,7 @@ from spanscore.dialects.keys.opentelemetry import SESSION_ID
 from spanscore.dialects.quirk import Quirk
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message, StepKind
+from spanscore.model.trace import Tool
 
 _RESPONSE_ID = re.compile(r'\{"id": ?"((?:chatcmpl-|resp_|msg_|gen-)[^"\\]{1,200})"')
 _KINDS: Final[dict[str, StepKind]] = {
@@ -107,11 +108,8 @@ def _read_model(span: Span, quirk: Quirk, facts: Facts) -> None:
         if not facts[place.side]:
             _read_side(span, place, quirk, facts)
     facts["output"] = from_raw_body.with_reasoning(facts["output"], attributes.get(OUTPUT_VALUE))
-    offered = [x.get("json_schema") for x in _objects(attributes, LLM_TOOLS_PREFIX, "tool")]
-    facts["tools"] = (
-        _all_tools(offered)
-        if offered
-        else from_raw_body.offered(attributes.get(INPUT_VALUE), attributes.get(OUTPUT_VALUE))
+    facts["tools"] = _flat_tools(attributes) or from_raw_body.offered(
+        attributes.get(INPUT_VALUE), attributes.get(OUTPUT_VALUE)
     )
     if not any(x.role == "system" for x in facts["input"] or ()):
         facts["system"] = from_raw_body.system(attributes.get(INPUT_VALUE))
@@ -132,8 +130,10 @@ def _response_id(span: Span) -> str | None:
     return None if found is None else found[1]
 
 
-def _all_tools(definitions: list[Any]) -> tuple[Any, ...]:
-    return tuple(tool for definition in definitions for tool in tools(definition) or ())
+def _flat_tools(attributes: Attributes) -> tuple[Tool, ...]:
+    """The tools on offer that a span lists, each definition in an attribute of its own."""
+    listed = [x.get("json_schema") for x in _objects(attributes, LLM_TOOLS_PREFIX, "tool")]
+    return tuple(tool for definition in listed for tool in tools(definition) or ())
 
 
 def _read_side(span: Span, place: _Place, quirk: Quirk, facts: Facts) -> None:
@@ -242,8 +242,9 @@ def _read_function(span: Span, quirk: Quirk, facts: Facts) -> None:
     metadata = structure(attributes.get("metadata")).value
     names = metadata if isinstance(metadata, dict) else {}
     facts["agent_name"] = text(attributes.get(AGENT_NAME)) or text(names.get("lc_agent_name"))
-    if facts["agent_name"] is None and facts["kind"] == "agent":
-        facts["agent_name"] = quirk.agent_name(span)
+    if facts["kind"] == "agent":
+        facts["agent_name"] = facts["agent_name"] or quirk.agent_name(span)
+        facts["tools"] = _flat_tools(attributes) or None
     if facts["session_id"] is None:
         facts["session_id"] = first_identity(names, ("session_id", "conversation_id", "thread_id"))
     facts["user_id"] = identity(names.get("user_id"))

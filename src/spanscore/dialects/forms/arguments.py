@@ -7,7 +7,7 @@ from typing import Any
 
 from spanscore.dialects.forms.ids import identity
 from spanscore.dialects.forms.structure import is_redacted, opened, structure
-from spanscore.model.json import Json
+from spanscore.model.json import Json, printed
 from spanscore.model.trace import Tool
 
 _NO_ID = "<not specified>"  # Google ADK's
@@ -44,6 +44,17 @@ def result(value: Any) -> Json:
     if isinstance(value, list) and value and all(_is_text_block(x) for x in value):
         value = "\n".join(str(_block_text(x)) for x in value)
     return opened(value)
+
+
+def failure(returned: object) -> str:
+    """The text of an error whose text is what a failed call returned; "error" where it returned
+    nothing that can be read, since an empty text would be none.
+
+    >>> failure("locked"), failure({"code": 5}), failure(" "), failure(None)
+    ('locked', '{"code":5}', 'error', 'error')
+    """
+    stated = "" if returned is None else printed(returned)
+    return stated if stated.strip() else "error"
 
 
 def call_id(value: object) -> str | None:

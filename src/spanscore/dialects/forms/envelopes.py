@@ -5,8 +5,8 @@ AI SDK's outputs.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from spanscore.dialects.forms.arguments import call_id, result
-from spanscore.model.json import Json, printed
+from spanscore.dialects.forms.arguments import call_id, failure, result
+from spanscore.model.json import Json
 
 _COMMAND = {"graph", "update", "resume", "goto"}
 _TOOL_MESSAGES = frozenset({"tool", "ToolMessage"})
@@ -52,7 +52,7 @@ def tool_output(value: object, *, known: bool = False) -> ToolOutput | None:
     if not _is_tool_message(fields, kind, known=known or fields is not value):
         return None
     content = result(fields["content"])
-    error = printed(content) if fields.get("status") == "error" else None
+    error = failure(content) if fields.get("status") == "error" else None
     return ToolOutput(content, call_id(fields["tool_call_id"]), error)
 
 
@@ -108,7 +108,7 @@ def sdk_output(value: Json) -> tuple[Json, str | None]:
         return value, None
     inside = value["value"]
     returned = inside if kind == "text" else result(inside)
-    return returned, printed(returned) if kind.startswith("error-") else None
+    return returned, failure(returned) if kind.startswith("error-") else None
 
 
 def fields_of(item: object) -> tuple[dict[str, Any], str]:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from spanscore.dialects.forms import bedrock_blocks
-from spanscore.dialects.forms.arguments import arguments, call_id, result
+from spanscore.dialects.forms.arguments import arguments, call_id, failure, result
 from spanscore.dialects.forms.envelopes import ToolOutput, answering, sdk_output
 from spanscore.dialects.forms.provider_answers import provider_answer
 from spanscore.dialects.forms.structure import is_redacted, opened, structure
 from spanscore.dialects.forms.truncation import is_cut, is_damaged
-from spanscore.model.json import Json, printed
+from spanscore.model.json import Json
 from spanscore.model.step import Message, MessageFact, ToolResult
 from spanscore.model.trace import RequestedCall
 
@@ -226,7 +226,7 @@ def _vercel_result(part: dict[str, Any], parts: Parts, _depth: int) -> None:
             ToolResult(call_id(part.get("toolCallId")), opened(value.get("value"), scalars=False))
         )
     elif kind in _VERCEL_VALUES and "value" in value:
-        error = printed(value["value"]) if kind.startswith("error-") else None
+        error = failure(value["value"]) if kind.startswith("error-") else None
         parts.result(part.get("toolCallId"), value["value"], error)
     else:
         parts.result(part.get("toolCallId"), value)
@@ -275,10 +275,10 @@ def _message_part(part: dict[str, Any], parts: Parts, depth: int) -> None:
 def stated_error(part: Mapping[str, Any], value: Any) -> str | None:
     """The text of a result whose envelope marks it as an error."""
     if part.get("is_error") is True or part.get("isError") is True or part.get("status") == "error":
-        return printed(result(value))
+        return failure(result(value))
     # of Anthropic's own tools
     if isinstance(value, dict) and str(value.get("type")).endswith("_tool_result_error"):
-        return printed(value.get("error_code"))
+        return failure(value.get("error_code"))
     return None
 
 

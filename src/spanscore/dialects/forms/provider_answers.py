@@ -5,9 +5,9 @@ they stand in the place of the result itself.
 from collections.abc import Mapping
 from typing import Any
 
-from spanscore.dialects.forms.arguments import result
+from spanscore.dialects.forms.arguments import failure, result
 from spanscore.dialects.forms.envelopes import ToolOutput
-from spanscore.model.json import Json, printed
+from spanscore.model.json import Json
 
 _AROUND = (
     *("toolResult", "tool_result", "toolResponse", "functionResponse", "function_response"),
@@ -58,7 +58,7 @@ def provider_answer(value: object, requested_id: str | None) -> ToolOutput | Non
     if not beside <= _BESIDE.union(_IDS, values):
         return None
     returned = _returned(fields[values[0]])
-    return ToolOutput(returned, answered_id, printed(returned) if _has_failed(fields) else None)
+    return ToolOutput(returned, answered_id, failure(returned) if _has_failed(fields) else None)
 
 
 def stated_answer(value: Json, tool_name: str | None) -> ToolOutput | None:
@@ -83,7 +83,7 @@ def stated_answer(value: Json, tool_name: str | None) -> ToolOutput | None:
     if not (_is_message(fields) or _is_result(fields)) or named_call(fields):
         return None
     returned = _returned(fields[values[0]])
-    error = printed(returned) if _has_failed(fields) else None
+    error = failure(returned) if _has_failed(fields) else None
     # FastMCP has what is no object under "result"
     is_whole = fields.get("structuredContent") in (None, returned, {"result": returned})
     return ToolOutput(returned if is_whole else value, None, error)

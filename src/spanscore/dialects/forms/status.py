@@ -1,10 +1,9 @@
 """Why a span failed, in the places where OpenTelemetry records it."""
 
-from spanscore.dialects.forms.arguments import result
+from spanscore.dialects.forms.arguments import failure, result
 from spanscore.dialects.forms.messages import blocks
 from spanscore.dialects.forms.values import text
 from spanscore.dialects.keys.opentelemetry import ERROR_TYPE
-from spanscore.model.json import printed
 from spanscore.model.span import STATUS_ERROR, Span
 
 
@@ -28,4 +27,4 @@ def status_error(span: Span) -> str | None:
 def _without_blocks(message: str) -> str:
     """The text of an error that a tool stated as a list of content blocks; any other as it is."""
     listed = blocks(message)
-    return message if listed is None else printed(result(listed))
+    return message if listed is None else failure(result(listed))

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from spanscore.dialects.forms.arguments import failure
 from spanscore.dialects.forms.envelopes import answering, fields_of
 from spanscore.dialects.forms.provider_answers import named_call, provider_answer, stated_answer
-from spanscore.model.json import printed
 from spanscore.model.step import Step
 
 
@@ -50,7 +50,7 @@ def _stated(step: Step) -> Step:
     inside = stated_answer(step.result, step.tool_name)
     if inside is None:
         return step
-    has_own_error = step.error is not None and step.error != printed(step.result)
+    has_own_error = step.error is not None and step.error != failure(step.result)
     return replace(step, result=inside.value, error=step.error if has_own_error else inside.error)
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms import bedrock_blocks
+from spanscore.dialects.forms.arguments import failure
 from spanscore.dialects.forms.messages import system_text
 from spanscore.dialects.forms.structure import opened, structure
 from spanscore.dialects.forms.values import Facts, change_messages, text
@@ -14,7 +15,7 @@ from spanscore.dialects.keys.gen_ai import (
     GEN_AI_TOOL_DESCRIPTION,
     GEN_AI_TOOL_JSON_SCHEMA,
 )
-from spanscore.model.json import Json, printed
+from spanscore.model.json import Json
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import Tool
@@ -56,7 +57,7 @@ def _unblocked(message: Message) -> Message:
 
 def _unblocked_result(result: ToolResult) -> ToolResult:
     value = _value(result.value)
-    return replace(result, value=value, error=None if result.error is None else printed(value))
+    return replace(result, value=value, error=None if result.error is None else failure(value))
 
 
 def _value(returned: Json) -> Json:

@@ -3,7 +3,7 @@ value.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.dialect import Context, Dialect
@@ -115,14 +115,27 @@ def _kind_of_messages(attributes: Attributes) -> StepKind:
 
 def _value(recorded: Value) -> Any:
     """The value out of its envelope `{"type": …, "value": …}`; there are two around messages of an
-    unusual content.
+    unusual content, and one around each element of a list.
     """
     parsed = structure(recorded).value
-    value = parsed["value"] if isinstance(parsed, dict) and parsed.keys() == _KEYS else parsed
-    is_enclosed = (
-        isinstance(value, dict) and value.keys() == _KEYS and value["type"] == "chat_messages"
-    )
-    return value["value"] if is_enclosed else value
+    if not _is_enclosed(parsed):
+        return parsed
+    value = parsed["value"]
+    if _is_enclosed(value) and value["type"] == "chat_messages":
+        return value["value"]
+    return _elements(value) if parsed["type"] == "list" else value
+
+
+def _is_enclosed(value: Any) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict) and value.keys() == _KEYS
+
+
+def _elements(listed: Any) -> Any:
+    """The elements of a list without their envelopes; of a list of one, that one."""
+    if not isinstance(listed, list) or not listed or not all(map(_is_enclosed, listed)):
+        return listed
+    values = [x["value"] for x in listed]
+    return values[0] if len(values) == 1 else values
 
 
 def _read_model(attributes: Attributes, given: Any, returned: Any, facts: Facts) -> None:
