@@ -144,12 +144,12 @@ def shows_state(claim: str, facts: Iterable[str]) -> bool:
     return states is not None and any(_says(states, text) for text in facts)
 
 
-def is_said(claim: str, request: str, context: Iterable[str]) -> bool:
+def is_stated_before(claim: str, request: str, context: Iterable[str]) -> bool:
     """Whether a request states, other than as a wish, the state that the deed of a claim leads to,
     or what was said before states it.
 
     >>> [
-    ...     is_said("Invoice 4 is paid", x, ())
+    ...     is_stated_before("Invoice 4 is paid", x, ())
     ...     for x in ("Invoice 4 is paid. Why the reminder?", "Pay it.", "I want it paid.")
     ... ]
     [True, False, False]
@@ -157,8 +157,8 @@ def is_said(claim: str, request: str, context: Iterable[str]) -> bool:
     states = next((x for x in _STATES.values() if x.search(claim)), None)
     if states is None:
         return False
-    said = _SENTENCE.findall(request[:_MAX_CHARS])
-    if any(_is_stated(states, x) and not _WISH.search(x) for x in said):
+    sentences = _SENTENCE.findall(request[:_MAX_CHARS])
+    if any(_is_stated(states, x) and not _WISH.search(x) for x in sentences):
         return True
     sentences = (x for text in context for x in _SENTENCE.findall(text[:_MAX_CHARS]))
     return any(_is_stated(states, x) and _says(states, x) for x in sentences)

@@ -9,7 +9,12 @@ from typing import ClassVar
 from spanscore.metrics._evidence import Evidence
 from spanscore.metrics.check._check import Check, Finding, not_applicable, successes
 from spanscore.metrics.check._claims import Claim, claims
-from spanscore.metrics.check._states import is_said, reported_facts, returns_documents, shows_state
+from spanscore.metrics.check._states import (
+    is_stated_before,
+    reported_facts,
+    returns_documents,
+    shows_state,
+)
 from spanscore.model.json import Json
 from spanscore.model.score import Skip
 from spanscore.model.tool_names import changes, name_words, only_reads
@@ -130,12 +135,12 @@ def _may_be_reported(claim: Claim, evidence: Evidence, looked_up: list[str]) -> 
     if not (claim.may_be_anyones or claim.is_state):
         return False
     trace = evidence.trace
-    if is_said(claim.text, (trace.user_input or "")[:_MAX_CHARS], _said_before(trace)):
+    if is_stated_before(claim.text, (trace.user_input or "")[:_MAX_CHARS], _earlier_texts(trace)):
         return True
     return shows_state(claim.text, looked_up)
 
 
-def _said_before(trace: AgentTrace) -> Iterator[str]:
+def _earlier_texts(trace: AgentTrace) -> Iterator[str]:
     """The system prompt and the latest messages before this turn."""
     if trace.system_instructions:
         yield trace.system_instructions
