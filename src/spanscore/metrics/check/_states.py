@@ -157,8 +157,8 @@ def is_stated_before(claim: str, request: str, context: Iterable[str]) -> bool:
     states = next((x for x in _STATES.values() if x.search(claim)), None)
     if states is None:
         return False
-    sentences = _SENTENCE.findall(request[:_MAX_CHARS])
-    if any(_is_stated(states, x) and not _WISH.search(x) for x in sentences):
+    of_request = _SENTENCE.findall(request[:_MAX_CHARS])
+    if any(_is_stated(states, x) and not _WISH.search(x) for x in of_request):
         return True
     sentences = (x for text in context for x in _SENTENCE.findall(text[:_MAX_CHARS]))
     return any(_is_stated(states, x) and _says(states, x) for x in sentences)
