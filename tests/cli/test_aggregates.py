@@ -10,6 +10,7 @@ from spanscore.cli import aggregates
 from spanscore.model.score import Evaluation, Evaluator, Failure, Score, Skip
 from spanscore.model.trace import Target
 from spanscore.offline import summary
+from spanscore.offline.run_summary import RunSummary
 
 TARGET = Target(trace_id="a" * 32, span_id="b" * 16, start_ns=0, end_ns=1, resource={})
 
@@ -31,7 +32,7 @@ def evaluation(number, outcome, *, metric="coherence", session_id=None, sampling
 
 def printed(evaluations, *, width=150):
     output = Console(file=io.StringIO(), width=width)
-    aggregates.print_means(output, evaluations)
+    aggregates.print_means(output, RunSummary.of(evaluations))
     return [line.split() for line in output.file.getvalue().splitlines()]
 
 

@@ -3,8 +3,8 @@ them.
 """
 
 import sys
-from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from spanscore.cli.unscored import is_not_set_up
 from spanscore.config import Settings
 from spanscore.errors import SpanscoreError
 from spanscore.model.score import Evaluation
-from spanscore.offline.summary import mean, pass_rate
+from spanscore.offline.run_summary import Counts, RunSummary
 from spanscore.stats import Estimate
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def as_texts(estimate: Estimate | None) -> tuple[str, str]:
     return f"{estimate.value:.2f}", f"[{limits.low:.2f}, {limits.high:.2f}]" if limits else ""
 
 
-def print_means(output: "Console", evaluations: Sequence[Evaluation]) -> None:
+def print_means(output: "Console", summary: RunSummary) -> None:
     """Print, for each metric, how many scores there are, their mean, how many pass, and what became
     of the others.
 
@@ -57,16 +57,20 @@ def print_means(output: "Console", evaluations: Sequence[Evaluation]) -> None:
     stand below each other.
     """
     narrow = output.width < _WIDE
-    by_metric: dict[str, list[Evaluation]] = {}
-    for evaluation in evaluations:
-        if not is_not_set_up(evaluation):
-            by_metric.setdefault(evaluation.metric, []).append(evaluation)
-    if not by_metric:
+    unset: dict[str, int] = {}
+    for found in summary.outcomes:
+        if is_not_set_up(found.evaluation):
+            name = found.evaluation.metric
+            unset[name] = unset.get(name, 0) + found.count
+    rows = []
+    for name, counts in summary.counts.items():
+        own = replace(counts, skipped=counts.skipped - unset.get(name, 0))
+        if own.scored or own.skipped or own.failed:
+            estimates = summary.mean(name), summary.pass_rate(name)
+            cells = _narrow_cells(own, *estimates) if narrow else _cells(own, *estimates)
+            rows.append((on_one_line(name, 40), *cells))
+    if not rows:
         return
-    rows = [
-        (on_one_line(name, 40), *(_narrow_cells(own) if narrow else _cells(own)))
-        for name, own in by_metric.items()
-    ]
     output.print(fitted(output, partial(_table, narrow), rows))
 
 
@@ -77,35 +81,38 @@ def _table(narrow: bool, rows: Rows) -> "Table":
     return made
 
 
-def _cells(own: Sequence[Evaluation]) -> tuple[str, ...]:
-    of_all, states = mean(own), Counter(x.status for x in own)
-    counts = (states["scored"], sum(x.passed is True for x in own))
+def _cells(own: Counts, of_all: Estimate | None, passing: Estimate | None) -> tuple[str, ...]:
     return (
         *as_texts(of_all),
         str(of_all.n) if of_all else "-",
-        *(str(count) if count else "-" for count in counts),
-        *as_texts(pass_rate(own)),
-        *(str(states[name]) if states[name] else "-" for name in ("skipped", "failed")),
+        *(str(count) if count else "-" for count in (own.scored, own.passed)),
+        *as_texts(passing),
+        *(str(count) if count else "-" for count in (own.skipped, own.failed)),
     )
 
 
-def _narrow_cells(own: Sequence[Evaluation]) -> tuple[str, ...]:
-    of_all, states = mean(own), Counter(x.status for x in own)
-    labelled = any(x.passed is not None for x in own)
-    passed = f"{sum(x.passed is True for x in own)} of {states['scored']} passed"
-    without = [f"{states[name]} {name}" for name in ("skipped", "failed") if states[name]]
-    scored = "" if not states["scored"] else passed if labelled else f"{states['scored']} scored"
+def _narrow_cells(
+    own: Counts, of_all: Estimate | None, passing: Estimate | None
+) -> tuple[str, ...]:
+    passed = f"{own.passed} of {own.scored} passed"
+    states = {"skipped": own.skipped, "failed": own.failed}
+    without = [f"{count} {name}" for name, count in states.items() if count]
+    scored = "" if not own.scored else passed if own.has_labels else f"{own.scored} scored"
     return (
         "\n".join(as_texts(of_all)).rstrip(),
         str(of_all.n) if of_all else "-",
-        "\n".join(as_texts(pass_rate(own))).rstrip(),
+        "\n".join(as_texts(passing)).rstrip(),
         "\n".join(filter(None, (scored, *without))),
     )
 
 
-def corrections(settings: Settings, evaluations: Sequence[Evaluation]) -> list[str]:
+def corrections(settings: Settings, summary: RunSummary) -> list[str]:
     """A line for each pass rate of a metric that was ever calibrated, corrected or why not."""
-    return [corrected_line(rate) for rate in calibrated(settings, evaluations)]
+    kept = _kept(settings)
+    if not kept:
+        return []
+    verdicts = summary.verdicts({calibration.judge[0] for calibration in kept})
+    return [corrected_line(rate) for rate in pass_rates(verdicts, kept) if rate.note]
 
 
 def calibrated(settings: Settings, evaluations: Sequence[Evaluation]) -> list[PassRate]:

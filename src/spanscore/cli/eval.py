@@ -13,7 +13,7 @@ from pathlib import Path
 from spanscore import config, sources
 from spanscore.cli import aggregates, answers, dry_run, output_files, recorded, scored, unscored
 from spanscore.cli.measuring import INTERRUPTED, stop_on_interrupt
-from spanscore.cli.score_stream import Display, Kept, ScoreFile, Shown
+from spanscore.cli.score_stream import Display, ScoreFile, Shown
 from spanscore.config import Settings
 from spanscore.cpus import available_cpus
 from spanscore.errors import InputError
@@ -21,16 +21,16 @@ from spanscore.evaluation import Overrides
 from spanscore.evaluation.rubric import OVERALL
 from spanscore.judge.config import RULES
 from spanscore.metrics import available
-from spanscore.model.score import Evaluation, reaches
+from spanscore.model.score import reaches
 from spanscore.offline import (
     OfflineScoring,
     Scored,
     measurable,
     metric_names,
     require_on_scale,
-    summary,
 )
 from spanscore.offline.recordings import Recordings
+from spanscore.offline.run_summary import RunSummary
 from spanscore.offline.scoring_in_workers import ScoringInWorkers, Setup
 from spanscore.offline.selection import open_engine, require_providers, uses_models
 from spanscore.worker_processes import MAX_WORKERS, WorkerPool
@@ -136,12 +136,12 @@ def run(args: argparse.Namespace) -> int:
         return dry_run.run(
             engine, settings, measurable(wanted), traces, jsonl=args.jsonl, verbose=args.verbose
         )
-    evaluations, is_stopped = asyncio.run(_stream(args, settings, wanted))
+    summary, is_stopped = asyncio.run(_stream(args, settings, wanted))
     if is_stopped:
         print("spanscore: interrupted: these are the scores that were finished", file=sys.stderr)
     # the table's last line is about that
-    unscored.print_unscored(evaluations, but=None if args.jsonl else "no_judge")
-    verdict = _verdict(gates, evaluations, any_failed=args.fail_on == "failed")
+    unscored.print_unscored(summary.outcomes, but=None if args.jsonl else "no_judge")
+    verdict = _verdict(gates, summary, any_failed=args.fail_on == "failed")
     return INTERRUPTED if is_stopped else verdict
 
 
@@ -179,12 +179,12 @@ def _wanted(names: Sequence[str] | None, args: argparse.Namespace, settings: Set
 
 async def _stream(
     args: argparse.Namespace, settings: Settings, wanted: Overrides
-) -> tuple[list[Evaluation], bool]:
+) -> tuple[RunSummary, bool]:
     """Print scores as they are made, and then their summary.
 
-    Returns them without their texts, and whether Ctrl-C ended the run.
+    Returns the summary, and whether Ctrl-C ended the run.
     """
-    kept = Kept()
+    summary = RunSummary()
     engine = open_engine(settings)
     with (
         ScoreFile(args.output) as file,
@@ -209,13 +209,13 @@ async def _stream(
         stop_on_interrupt(recordings.stop, scoring.stop)
         async for found in scoring.run(recordings.batches(), recordings.given.of):
             _print(_with_external(found, recordings), file, display)
-            kept.add(found.evaluations)
+            summary.add(found.evaluations)
         if not scoring.is_stopped:
             file.write(recordings.given.not_shown)
             display.print_given(recordings.given.not_shown)
     if not args.jsonl:
-        scored.print_summary(display.output, settings, kept.evaluations)
-    return kept.evaluations, scoring.is_stopped
+        scored.print_summary(display.output, settings, summary)
+    return summary, scoring.is_stopped
 
 
 def _workers_of(
@@ -270,13 +270,11 @@ def _gate(text: str, settings: Settings) -> tuple[str, float]:
     return metric, least
 
 
-def _verdict(
-    gates: Sequence[tuple[str, float]], evaluations: Sequence[Evaluation], *, any_failed: bool
-) -> int:
+def _verdict(gates: Sequence[tuple[str, float]], summary: RunSummary, *, any_failed: bool) -> int:
     """The exit code; what is not met is printed on standard error."""
     unmet = []
     for name, least in gates:
-        mean = summary.mean([x for x in evaluations if x.metric == name])
+        mean = summary.mean(name)
         if mean is None:
             unmet.append(f"{name} has no score to hold against {least:g}")
         elif not reaches(mean.value, least):
@@ -284,9 +282,9 @@ def _verdict(
             unmet.append(
                 f"the mean of {name} is {mean.value:.4f} {limits}, n = {mean.n}, below {least:g}"
             )
-    failed = sum(x.status == "failed" for x in evaluations)
+    failed = sum(counts.failed for counts in summary.counts.values())
     if any_failed and failed:
         unmet.append(f"measuring failed {failed} times")
     for text in unmet:
         print(f"spanscore: {text}", file=sys.stderr)
-    return 1 if unmet or unscored.no_score(evaluations) else 0
+    return 1 if unmet or unscored.no_score(summary.outcomes) else 0

@@ -10,6 +10,7 @@ from spanscore.cli import aggregates
 from spanscore.cli.scored import judges
 from spanscore.cli.terminal import on_one_line
 from spanscore.metrics.session.agentic import reading
+from spanscore.offline.run_summary import RunSummary
 from spanscore.stats import Estimate, rate
 from spanscore.suites import CaseResult, Run
 
@@ -41,7 +42,7 @@ def print_run(output: "Console", run: Run, corrected: Iterable[PassRate]) -> Non
     _print_whole(output, run)
     for rate_of_metric in corrected:
         output.print(aggregates.corrected_line(rate_of_metric))
-    output.print(f"\n{judges(run.evaluations)}")
+    output.print(f"\n{judges(RunSummary.of(run.evaluations))}")
 
 
 def _print_cases(output: "Console", run: Run) -> None:

@@ -1,12 +1,10 @@
-"""Scores while they are made: printed, written to a file, counted on a progress bar, kept for the
-summary.
-"""
+"""Scores while they are made: printed, written to a file, counted on a progress bar."""
 
 import contextlib
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -15,19 +13,13 @@ from spanscore import private_files
 from spanscore.cli import scored
 from spanscore.cli.terminal import console, json_line, printable, rendered
 from spanscore.model.json import dumps
-from spanscore.model.score import Evaluation, Failure, Score, Skip
-from spanscore.model.trace import AgentTrace, Session, Target
+from spanscore.model.score import Evaluation
+from spanscore.model.trace import AgentTrace, Session
 from spanscore.offline import Scored
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
-
-
-_MAX_REASONS = 10_000
-"""Different reasons of failures that are kept: of further ones the first of each class stands for
-all.
-"""
 
 
 class Shown(NamedTuple):
@@ -213,45 +205,3 @@ class ScoreFile:
             yield
         except OSError as error:
             raise private_files.cannot_write(str(self._path), error) from error
-
-
-class Kept:
-    """The scores without their texts: what a summary needs, small enough for hundreds of
-    thousands.
-
-    What was not scored for the same reason is one object, however often it is in the list.
-    """
-
-    def __init__(self) -> None:
-        self.evaluations: list[Evaluation] = []
-        self._unscored: dict[tuple[object, ...], Evaluation] = {}
-        self._target: Target | None = None
-
-    def add(self, evaluations: Iterable[Evaluation]) -> None:
-        """Keep these."""
-        self.evaluations += map(self._bare, evaluations)
-
-    def _bare(self, evaluation: Evaluation) -> Evaluation:
-        outcome = evaluation.outcome
-        if isinstance(outcome, Skip):
-            return self._shared(evaluation, outcome.cause)
-        if isinstance(outcome, Failure):
-            known = len(self._unscored) < _MAX_REASONS
-            return self._shared(evaluation, (outcome.type, outcome.message if known else None))
-        if isinstance(outcome, Score):
-            outcome = Score(outcome.value, "", {}, outcome.label)
-        return replace(evaluation, outcome=outcome, target=self._bare_target(evaluation.target))
-
-    def _shared(self, evaluation: Evaluation, why: object) -> Evaluation:
-        """One for all that were not scored for the same reason, at the same cost."""
-        key = (evaluation.metric, evaluation.scope, evaluation.evaluator, evaluation.usage, why)
-        return self._unscored.setdefault(key, evaluation)
-
-    def _bare_target(self, target: Target) -> Target:
-        """The target without its resource; neighbours share theirs."""
-        if self._target is None or (self._target.trace_id, self._target.span_id) != (
-            target.trace_id,
-            target.span_id,
-        ):
-            self._target = replace(target, resource={})
-        return self._target

@@ -9,6 +9,7 @@ from spanscore.cli import aggregates, recorded, score_blocks, unscored
 from spanscore.config import Settings
 from spanscore.model.score import Evaluation, JudgeUsage, Skip
 from spanscore.model.trace import AgentTrace, Session
+from spanscore.offline.run_summary import RunSummary
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,7 +35,7 @@ def print_all(
         print_subject(
             output, session, by_subject.get(("session", session.id), ()), only_failing=only_failing
         )
-    print_summary(output, settings, evaluations)
+    print_summary(output, settings, RunSummary.of(evaluations))
 
 
 def print_subject(
@@ -79,17 +80,17 @@ def print_given(
         score_blocks.print_block(output, title, None, rows)
 
 
-def print_summary(output: "Console", settings: Settings, evaluations: Sequence[Evaluation]) -> None:
+def print_summary(output: "Console", settings: Settings, summary: RunSummary) -> None:
     """Print the means, what calibrations make of them, and who judged."""
-    aggregates.print_means(output, evaluations)
-    for line in aggregates.corrections(settings, evaluations):
+    aggregates.print_means(output, summary)
+    for line in aggregates.corrections(settings, summary):
         output.print(line)
-    output.print(f"\n{judges(evaluations)}")
+    output.print(f"\n{judges(summary)}")
 
 
-def judges(evaluations: Sequence[Evaluation]) -> str:
+def judges(summary: RunSummary) -> str:
     """Who judged, and at what cost."""
-    usage = sum((x.usage for x in evaluations), JudgeUsage())
+    usage, evaluations = summary.usage, [x.evaluation for x in summary.outcomes]
     models = ", ".join(sorted({x.evaluator.model for x in evaluations if x.evaluator.model}))
     if models or usage.calls:
         return _judged(models, usage)

@@ -25,6 +25,7 @@ from spanscore.metrics.session.agentic import Statistics, Unit
 from spanscore.model.score import reaches
 from spanscore.model.span import Attributes, Span
 from spanscore.model.trace import AgentTrace
+from spanscore.offline.run_summary import counted
 from spanscore.receive.auth import open_authenticators
 
 
@@ -154,7 +155,7 @@ def run(args: argparse.Namespace) -> int:
         )
     corrected = aggregates.calibrated(settings, found.evaluations)
     results.print_run(console(), found, corrected)
-    unscored.print_unscored(found.evaluations, but="no_judge")
+    unscored.print_unscored(counted(found.evaluations), but="no_judge")
     write(args.output, lambda: suites.as_text(_content(found, corrected)))
     write(args.junit, lambda: suites.to_junit(found))
     _export(args, settings, found)

@@ -8,7 +8,7 @@ from spanscore.stats.correction import corrected_rate
 from spanscore.stats.differences import paired_difference, unpaired_difference
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError
 from spanscore.stats.finite import finite_rate
-from spanscore.stats.means import mean
+from spanscore.stats.means import mean, mean_from_sums, rescaled
 from spanscore.stats.passing import (
     pass_at_k,
     pass_pow_k,
@@ -62,6 +62,7 @@ __all__ = [
     "kappa_standard_error",
     "lower_limit",
     "mean",
+    "mean_from_sums",
     "moments",
     "over_tasks",
     "paired_difference",
@@ -72,6 +73,7 @@ __all__ = [
     "posterior_pass_pow_k",
     "prediction_powered_mean",
     "rate",
+    "rescaled",
     "unbiased_pass_at_k",
     "unbiased_pass_pow_k",
     "unpaired_difference",

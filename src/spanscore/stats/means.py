@@ -22,6 +22,8 @@ Found by simulation: higher ones cover close scores too often at n = 100, lower 
 scores less room.
 """
 
+_METHOD = "Learned-Miller and Thomas to Student"
+
 _HEAVY = 8.0
 """By how much heavy units that were seen count less at most; found by simulation, see
 docs/statistics.md.
@@ -65,6 +67,32 @@ def mean(
     interval = Interval(float(low), float(high), level)
     return rescaled(
         Estimate(center, len(shares), interval, _method(weights, clusters), effective), bounds
+    )
+
+
+def mean_from_sums(
+    center: float,
+    clusters: int,
+    of_shares: tuple[float, float],
+    of_pulls: tuple[float, float],
+    *,
+    level: float = 0.95,
+    kinds: Sequence[str] = (),
+    bounds: tuple[float, float] = (0, 1),
+) -> Estimate:
+    """As `mean`, where something else has added up: `center` is the mean on the scale 0..1, of so
+    many clusters.
+
+    The sums are those of `limits_from_sums`; `kinds` says whether units are "weighted" or
+    "clustered".
+    """
+    require_level(level)
+    shares, pulls = np.asarray(of_shares, float), np.asarray(of_pulls, float)
+    low, high = limits_from_sums(center, (shares[0], shares[1]), (pulls[0], pulls[1]), level)
+    interval = Interval(float(low), float(high), level)
+    effective = 1 / of_shares[0] if kinds else None
+    return rescaled(
+        Estimate(center, clusters, interval, " ".join((_METHOD, *kinds)), effective), bounds
     )
 
 
@@ -191,4 +219,4 @@ def _method(weights: object, clusters: object) -> str:
         for name, given in (("weighted", weights), ("clustered", clusters))
         if given is not None
     ]
-    return " ".join(["Learned-Miller and Thomas to Student", *how])
+    return " ".join([_METHOD, *how])
