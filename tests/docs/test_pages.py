@@ -79,9 +79,10 @@ def test_every_port_of_the_example_configuration_can_be_set_by_the_environment()
         receive.http,
         receive.health,
         settings.api,
+        settings.api.http,
         *settings.export.otlp_exporters.values(),
     ]
-    assert [x.endpoint for x in listening] == ["127.0.0.1:1"] * 5
+    assert [x.endpoint for x in listening] == ["127.0.0.1:1"] * 6
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=name)
