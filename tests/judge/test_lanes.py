@@ -304,6 +304,36 @@ def test_a_call_that_is_refused_for_long_is_given_up_and_says_for_how_long():
     assert 5 * PATIENCE_S <= ended_s < 6 * PATIENCE_S
 
 
+def test_a_call_that_let_others_pass_for_long_is_not_given_up_for_how_long_it_waited():
+    refused = 0
+    provider = LimitedProvider(Bucket(1e9, 1e9), 0.1)
+
+    async def send():
+        nonlocal refused
+        if refused == 3:
+            return await provider.send()
+        refused += 1
+        raise CallError("not now", status=429, headers={"retry-after": "1"})
+
+    async def scenario():
+        lane = Lane("m", asyncio.Semaphore(8), 8, timing(), PATIENCE_S)
+
+        async def call_others():
+            while True:
+                await lane.call(lane.place(), 0, provider.send)
+
+        others = asyncio.ensure_future(call_others())
+        place = lane.place()
+        place.first_ns = timing().clock_ns()
+        await asyncio.sleep(10 * PATIENCE_S)
+        outcome = await lane.call(place, 0, send)
+        others.cancel()
+        return outcome
+
+    assert run(scenario()) is not None
+    assert refused == 3
+
+
 def test_time_outs_lower_how_many_are_under_way():
     class Overrun:
         """Serves four at once in time; more time out."""

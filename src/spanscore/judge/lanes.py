@@ -20,6 +20,10 @@ _MOST_REFUSALS = 100
 """Of one call, while others are accepted: it is refused for what it is, not for when it comes."""
 _PATIENCE_WITH_ONE = 5
 """Times a model's patience that one call is tried for, from when it first was the first of all."""
+_FEWEST_REFUSALS = 5
+"""Of one call before it is given up for how long it was tried: most of that time others may have
+been let pass.
+"""
 _FEWEST_AT_ONCE = 16
 """Calls of a model that may be under way before any has been answered; each answer adds one."""
 _STATED_AGAIN_S = 60.0
@@ -199,7 +203,7 @@ class Lane:
         return refused_s >= self._patience_s
 
     def _raise_if_tried_for_long(self, place: Place, error: CallError) -> None:
-        if place.first_ns is None or place.refusals <= 1:
+        if place.first_ns is None or place.refusals < _FEWEST_REFUSALS:
             return
         tried_s = (self._timing.clock_ns() - place.first_ns) / 1e9
         if tried_s >= _PATIENCE_WITH_ONE * self._patience_s:
