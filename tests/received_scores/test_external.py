@@ -236,6 +236,15 @@ def test_a_result_that_splunks_emitters_send_in_two_events_is_one_score():
     assert alone.uid in {x.uid for x in read_external([], [several])}
 
 
+def test_results_of_splunks_emitters_that_differ_in_label_alone_are_scores_of_their_own():
+    scope, name = "opentelemetry.util.genai.handler", {"gen_ai.evaluation.name": "bias"}
+    logs = [
+        log(name | {"gen_ai.evaluation.score.label": label}, scope=scope, at_ns=at_ns)
+        for at_ns, label in enumerate(("biased", "not biased"))
+    ]
+    assert [x.label for x in read_external([], logs)] == ["biased", "not biased"]
+
+
 def test_results_of_splunks_emitters_that_differ_are_scores_of_their_own():
     scope = "opentelemetry.util.genai.handler"
     logs = [log(result("bias", x), scope=scope, at_ns=n) for n, x in enumerate((0.1, 0.2))]

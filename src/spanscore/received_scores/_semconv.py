@@ -102,8 +102,9 @@ def _once(given: Given) -> Given:
     """
     if not given.scope_name.startswith(_SENT_TWICE):
         return given
-    place, outcome = given.place, (given.name, given.value, given.reason, given.error)
     label = None if given.label == "unknown" else given.label
+    place = given.place
+    outcome = (given.name, given.value, label, given.passed, given.reason, given.error)
     seed = ("result", place.trace_id, place.span_id, place.response_id, *outcome)
     return replace(given, label=label, seed=seed)
 
