@@ -401,6 +401,15 @@ def test_a_session_whose_traces_are_all_pruned_is_open_when_it_goes_on(open_stor
     assert [key for key, _ in store.open_sessions()] == ["s"]
 
 
+def test_what_is_known_of_evaluated_sessions_goes_with_the_last_trace(open_store, make, clock):
+    store = open_store(max_age="1h")
+    store.commit([make.stored(make.trace(1, session_id="s"))], [])
+    scored(store, make, make.trace(1, session_id="s"))
+    clock.now_ns += 2 * 3600 * 10**9
+    store.prune(clock.now_ns)
+    assert store.read(lambda x: x.execute(select(schema.evaluated_sessions)).all()) == []
+
+
 def test_what_is_known_of_evaluated_sessions_goes_with_their_traces(store, open_store, make, clock):
     store.commit([make.stored(make.trace(1, session_id="s"))], [])
     scored(store, make, make.trace(1, session_id="s"))

@@ -51,10 +51,11 @@ def still_open(connection: Connection) -> list[tuple[str, int]]:
 
 def forget_deleted(connection: Connection) -> None:
     """Forget the sessions of which all that was read is deleted: the oldest rows go first."""
-    oldest = select(func.min(agent_traces.c.row)).scalar_subquery()
-    connection.execute(
-        delete(evaluated_sessions).where(evaluated_sessions.c.until_row < func.coalesce(oldest, 0))
-    )
+    oldest = connection.execute(select(func.min(agent_traces.c.row))).scalar_one()
+    stale = delete(evaluated_sessions)
+    if oldest is not None:
+        stale = stale.where(evaluated_sessions.c.until_row < oldest)
+    connection.execute(stale)
 
 
 def derive(connection: Connection) -> None:
