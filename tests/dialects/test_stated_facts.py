@@ -103,6 +103,12 @@ def test_langwatch_types_each_of_several_results():
     assert step.result == [{"door": 1}, {"door": 2}]
 
 
+def test_langwatch_typed_list_of_one_result_stays_a_list():
+    towns = typed("list", [{"type": "text", "value": "paris"}])
+    step = read({"langwatch.span.type": "tool", "langwatch.output": towns})
+    assert step.result == ["paris"]
+
+
 def test_a_list_that_a_tool_itself_returned_stays_whole():
     own = [{"type": "oak", "value": 3}]
     step = read({"langwatch.span.type": "tool", "langwatch.output": typed("json", own)})

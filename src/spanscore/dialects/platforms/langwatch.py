@@ -89,7 +89,8 @@ def read(span: Span, context: Context) -> Facts:
         "session_id": first_identity(attributes, _SESSIONS) or first_identity(named, _SESSIONS),
         "user_id": first_identity(attributes, _USERS) or first_identity(named, _USERS),
     }
-    given, returned = _value(attributes.get(_INPUT)), _value(attributes.get(_OUTPUT))
+    is_text = kind not in {"tool", "retrieval"}
+    given, returned = (_value(attributes.get(x), is_text=is_text) for x in (_INPUT, _OUTPUT))
     if kind == "model":
         _read_model(attributes, given, returned, facts)
     elif kind == "tool":
@@ -113,9 +114,10 @@ def _kind_of_messages(attributes: Attributes) -> StepKind:
     return "model" if is_model else "workflow"
 
 
-def _value(recorded: Value) -> Any:
+def _value(recorded: Value, *, is_text: bool = False) -> Any:
     """The value out of its envelope `{"type": …, "value": …}`; there are two around messages of an
-    unusual content, and one around each element of a list.
+    unusual content, and one around each element of a list. `is_text`: a list of one stands for
+    the text that it holds; what a tool returned stays the list that it is.
     """
     parsed = structure(recorded).value
     if not _is_enclosed(parsed):
@@ -123,19 +125,25 @@ def _value(recorded: Value) -> Any:
     value = parsed["value"]
     if _is_enclosed(value) and value["type"] == "chat_messages":
         return value["value"]
-    return _elements(value) if parsed["type"] == "list" else value
+    if parsed["type"] != "list":
+        return value
+    elements = _elements(value)
+    return elements[0] if is_text and _is_one(elements) else elements
 
 
 def _is_enclosed(value: Any) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict) and value.keys() == _KEYS
 
 
+def _is_one(elements: Any) -> bool:
+    return isinstance(elements, list) and len(elements) == 1
+
+
 def _elements(listed: Any) -> Any:
-    """The elements of a list without their envelopes; of a list of one, that one."""
+    """The elements of a list without their envelopes, where all have one."""
     if not isinstance(listed, list) or not listed or not all(map(_is_enclosed, listed)):
         return listed
-    values = [x["value"] for x in listed]
-    return values[0] if len(values) == 1 else values
+    return [x["value"] for x in listed]
 
 
 def _read_model(attributes: Attributes, given: Any, returned: Any, facts: Facts) -> None:
