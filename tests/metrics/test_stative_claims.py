@@ -5,7 +5,8 @@ several languages, and states that claim nothing.
 import pytest
 from check_harness import call, fired
 
-from spanscore.metrics.check._requests import asks_to_see
+from spanscore.metrics.check._claims import claims
+from spanscore.metrics.check._requests import asks_to_see, only_asks_to_see
 from spanscore.model.step import Message
 
 CLAIMS = {
@@ -248,3 +249,60 @@ def test_a_question_on_how_things_are_asks_only_to_see(request_):
 )
 def test_a_wish_that_resembles_a_question_does_not_ask_to_see(request_):
     assert not asks_to_see(request_)
+
+
+TO_COME = [
+    ("Cancel my order 42. Tell me when it is cancelled.", None),
+    ("Cancel my order 42 and let me know once it has been cancelled", None),
+    ("Make sure that order 42 is cancelled today: cancel it", None),
+    ("Storniere meine Bestellung und sag mir, wenn sie storniert ist", None),
+    ("Cancel order 42", "You handle open and cancelled orders."),
+    ("Cancel order 42", "Confirm to the user that the order was cancelled."),
+    ("Cancel order 42", "Cancelled orders disappear from the list."),
+]
+
+
+@pytest.mark.parametrize("case", TO_COME)
+def test_a_state_that_is_to_come_or_names_a_kind_is_none_that_was_stated(make_trace, case):
+    request_text, system = case
+    is_german = request_text.startswith("Storniere")
+    trace = make_trace(
+        user_input=request_text,
+        final_output="Ihre Bestellung ist storniert." if is_german else "Your order is cancelled.",
+        system_instructions=system,
+        tool_calls=(),
+        history=(),
+    )
+    assert fired(trace) == {"claims_backed_by_calls"}
+
+
+@pytest.mark.parametrize("thing", ["ホテル", "席", "部屋", "便"])
+def test_any_will_do_is_a_request_and_no_question(make_trace, thing):
+    trace = make_trace(
+        user_input=f"どの{thing}でもいいので予約してください",
+        final_output=f"{thing}を予約しました。",
+        tool_calls=(),
+        history=(),
+    )
+    assert fired(trace) == {"claims_backed_by_calls"}
+
+
+LOOKED_UP_AND_CHANGED = [
+    "Trova il mio abbonamento, disdicilo",
+    "Encontre minha consulta, desmarque-a",
+    "Zoek mijn afspraak, zeg hem af",
+    "Find the old file, throw it away",
+    "Trova la bolletta, saldala",
+    "どれでもいいので解約して",
+]
+
+
+@pytest.mark.parametrize("request_text", LOOKED_UP_AND_CHANGED)
+def test_what_follows_a_look_up_may_ask_for_a_change(request_text):
+    assert not only_asks_to_see(request_text)
+
+
+def test_an_answer_of_blank_lines_is_read_in_the_time_of_its_length():
+    request_text = "Book and cancel and order and pay and schedule, refund, send, delete, transfer"
+    assert claims("\n" * 19_000, request_text) == []
+    assert not asks_to_see("foi pag" + "a" * 19_900)

@@ -152,11 +152,11 @@ _DEEDS = (
     _of("gelöscht", subject=_GERMAN, request=r"lösch"),
     _of("reservado|cancelado|reembolsado|transferido|comprado|pedido|enviado|eliminado|borrado|pagado",
         subject=_SPANISH,
-        request=r"\b(?:res[eé]rv|canc[eé]l|reembols|transf|compr|pid|env[ií]|elimin|borr|pág|"
+        request=r"\b(?:res[eé]rv|canc[eé]l|reembols|transf|c[oó]mpr|p[ií]d|env[ií]|elimin|borr|pág|"
         r"pag[auo])"),
     _of("réservé|annulé|remboursé|payé|commandé|envoyé|supprimé|viré",
         subject=_FRENCH,
-        request=r"\b(?:réserv|annul|rembours|pa[yi]|command|envo|supprim|vir(?:e|er|ez)\b)"),
+        request=r"\b(?:réserv|annul|rembours|pa[yi]|command|envo|supprim|vir(?:e|er|ez|ements?)\b)"),
     _of("预订|预定|取消|退款|支付|转账|下单|发送|删除|购买",
         subject=_CHINESE, request=r"订|取消|退款|支付|付|转|下单|发|删|买"),
     _of("予約|キャンセル|返金|送信|送金|注文|削除|購入",

@@ -18,11 +18,11 @@ _LOOKS = re.compile(
     r"mostra\w*|quali?|quant\w*|cerca\w*|elenca\w*|trova\w*|fammi vedere|dimmi|chi|dove|"
     r"(?:che|che cosa|cosa)(?! ne (?:dici|pensi))(?=[^.!\n]*\?)|quando(?=[^.,!\n]*\?)|"
     r"(?:ho|hai|ha|abbiamo|avete|hanno) (?:già )?(?:prenotat|pagat|annullat|cancellat|ordinat|"
-    r"acquistat|comprat|inviat|spedit|ricevut|fatt)\w*(?=[^.!\n]*\?)|"
+    r"acquistat|comprat|inviat|spedit|ricevut|fatt)\w*+(?=[^.!\n]*\?)|"
     r"mostr[ae]\w*|exib[ae]|list[ae]|diga|encontr[ae]|procur[ae]|qua(?:l|is)|onde|quem|"
     r"que(?! tal| dirai)(?=[^.!\n]*\?)|"
     r"(?:já )?(?:está|estão|foi|foram|é|são) (?:pag|reserv|cancel|compr|envi|feit|o |a |"
-    r"os |as |meu|minha|nosso|nossa|seu|sua)\w*(?=[^.!\n]*\?)|"
+    r"os |as |meu|minha|nosso|nossa|seu|sua)\w*+(?=[^.!\n]*\?)|"
     r"toon|geef (?:me |mij )?een (?:overzicht|lijst)|laat [^.,!?\n]{1,60} zien|lijst|welke?|"
     r"hoeveel|wanneer(?=[^.,!\n]*\?)|waar|wie (?:is|zijn|heeft|hebben|was|waren)|"
     r"wat(?! dacht)|zoek|vind|bekijk|"
@@ -35,7 +35,8 @@ _LOOKS = re.compile(
     r"est-ce que|ma \w+ (?:a|est)|mon \w+ (?:a|est))\b|"
     r"了吗|了没有|^(?:显示|查看|列出|给我看|查询|看一下)|"
     r"(?:見せて|表示して|教えて|ましたか|ています(?:でしょう)?か|てあります(?:でしょう)?か|済みで(?:す|しょう)か)|"
-    r"^(?:どの|どれ|いくら|誰(?!か)|どこ(?!か)|いつ(?!も|か))|(?:一覧|リスト)を(?:見|出して)|"
+    r"^(?:どの|どれ|いくら|誰(?!か)|どこ(?!か)|いつ(?!も|か))(?![^。、\uff01\uff1f\n]{0,20}でも)|"
+    r"(?:一覧|リスト)を(?:見|出して)|"
     r"^\W*(?!(?:se|si|wenn|als|indien|if)\b)[^.,;!?\n]{1,80}\b(?:è|sono|foi|foram|está|estão|están|is|zijn)\s+"
     r"(?:(?:già|stat[oaie]|já|ya|al|reeds|gi[àa])\s+){0,2}"
     r"(?:\w+at[oaie]|\w+ad[oa]s?|pag[oa]s?|ge\w+[dt]|b(?:etaald|esteld)|disdett\w)\b[^.,;!?\n]{0,60}\?|"
@@ -44,6 +45,7 @@ _LOOKS = re.compile(
     re.IGNORECASE,
 )
 _FURTHER = re.compile(r"[.;!?\n\u3002\uff01\uff1f]\s*\w")
+_PART = re.compile(r"[,:\uff0c\u3001\uff1a]\s*\w|(?:ので|から)\w")
 _DECIMAL = re.compile(r"\d[.,]\d|\w[.@]\w")
 
 
@@ -57,9 +59,12 @@ def asks_to_see(request: str) -> bool:
 
 
 def only_asks_to_see(request: str) -> bool:
-    """Whether that is all it is: no second sentence follows.
+    """Whether that is all it is: no second sentence follows, nor a part behind a comma.
 
     >>> only_asks_to_see("Show me invoice 42."), only_asks_to_see("How much do I owe? Settle it.")
     (True, False)
     """
-    return asks_to_see(request) and _FURTHER.search(_DECIMAL.sub("", request)) is None
+    found = _LOOKS.search(request)
+    if found is None or _FURTHER.search(_DECIMAL.sub("", request)):
+        return False
+    return _PART.search(_DECIMAL.sub("", request[found.end() :])) is None

@@ -87,6 +87,22 @@ _WISH = re.compile(
     r"por favor|veux|voudrais|voglio|vorrei|quero|queria|gostaria|wil|graag)\b",
     re.IGNORECASE,
 )
+_TO_COME = re.compile(
+    r"\b(?:when|once|until|after|as soon as|if|make sure|ensure|see to it|get|confirm|tell|say|"
+    r"inform|let me know|sobald|wenn|bis|sorg\w*|sag\w*|bestätig\w*|cuando|avís\w*|asegúra\w*|dime|"
+    r"confirm\w*|quand|lorsque|dis-moi|assure\w*|quando|appena|dimmi|assicura\w*|avise|diga\w*|"
+    r"zodra|wanneer|als|zorg\w*|bevestig\w*)\b",
+    re.IGNORECASE,
+)
+"""What makes of a state one that is to be reached, or told of once it is."""
+_SAID_OF = re.compile(
+    r"\b(?:is|are|was|were|been|being|'s|ist|sind|war|waren|wurden?|worden|est[áa]n?|fue|fueron|sido|"
+    r"est|sont|été|è|sono|stat[oaie]|foi|foram|zijn|werd|werden)\b|[:=]\s*$",
+    re.IGNORECASE,
+)
+"""What stands before a state that is said of a thing, as in "is paid"; not in "paid invoices"."""
+_NEAR = 120
+"""Characters around a state in which it is looked for whether it was reached."""
 _FIRST_CJK = "\u3000"
 _REACHED_BEFORE = re.compile(r"已经?$")
 _REACHED_BEHIND = re.compile(
@@ -167,9 +183,12 @@ def is_stated_before(claim: str, request: str, context: Iterable[str]) -> bool:
 def _is_stated(states: re.Pattern[str], sentence: str) -> bool:
     """Whether a sentence names a state; where the word may also be the deed's, as one reached."""
     for found in states.finditer(sentence):
+        before = sentence[max(0, found.start() - _NEAR) : found.start()]
+        behind = sentence[found.end() : found.end() + _NEAR]
         if found[0].isascii() or found[0][0] < _FIRST_CJK:
-            return True
-        before, behind = sentence[: found.start()], sentence[found.end() :]
+            if _SAID_OF.search(before) and not _TO_COME.search(before):
+                return True
+            continue
         if _REACHED_BEFORE.search(before) or _REACHED_BEHIND.match(behind):
             return True
     return False

@@ -24,7 +24,7 @@ _FOR_WHOM = (
     r"(?:\s+(?:people|persons|personen|personas|personnes|persone|pessoas))?)?"
 )
 _END = rf"(?=\s*[.!,\n]|\s*$|{_WHEN})"
-_START = r"(?:^|[.!,:;\n]\s*|\b(?:and|und|y|et|e|en)\s+)"
+_START = r"(?:^|[.!,:;\n][^\S\n]*|\b(?:and|und|y|et|e|en)\s+)"
 
 
 def _wording(subject: str, state: str, *, between: str = "") -> str:
@@ -70,12 +70,12 @@ _PORTUGUESE = _wording(
 _JAPANESE = r"(?:{verbs})(?:は|が)?(?:完了)?(?:済みです|されました(?!ら|か))"
 
 _YOUR_ENGLISH = (
-    r"(?:^|[.!,:;\n]\s*|\band\s+|\b(?:can\s+)?confirm(?: that)?\s+)"
+    r"(?:^|[.!,:;\n][^\S\n]*|\band\s+|\b(?:can\s+)?confirm(?: that)?\s+)"
     r"your\b(?! (?:preferred|desired|requested|usual|favou?rite))[^.?!\n]{1,60}?"
     r"\b(?:is|are)\s+(?:{verbs})\b(?=\s*[.!,\n]|\s*$|\s+for\b)"
 )
 _YOUR_GERMAN = (
-    r"(?:^|[.!,:;\n]\s*|\bund\s+)"
+    r"(?:^|[.!,:;\n][^\S\n]*|\bund\s+)"
     r"(?:ihre?|deine?)\b(?! wunsch)[^.?!\n]{1,60}?\b(?:ist|sind)\b"
     r"(?!\s+(?:es\b|(?:\w+\s+)?(?:schlecht|gut|übel|schlimm)\b))[^.?!\n]{0,40}"
     r"\b(?:{verbs})(?=\s*[.!,\n]|\s*$)"
