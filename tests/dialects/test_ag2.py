@@ -70,3 +70,7 @@ def test_a_call_that_did_not_succeed_is_an_error():
         tool([False, {"name": "f", "role": "function", "content": "Error: no x"}]).error
         == "Error: no x"
     )
+
+
+def test_a_call_that_did_not_succeed_and_has_no_text_is_an_error():
+    assert tool([False, {"name": "f", "role": "function", "content": ""}]).error == "error"

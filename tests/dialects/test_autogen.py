@@ -5,6 +5,7 @@ from functools import partial
 
 import one_span
 
+from spanscore.model.span import STATUS_ERROR, Event
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall, Tool
 
@@ -87,6 +88,23 @@ def test_a_failed_call_states_its_error():
     event = {"source": "helper", "content": results, "type": "ToolCallExecutionEvent"}
     step = delivery({"response": {"inner_messages": [event], "chat_message": text("Sorry.")}})
     assert step.output[0].results == (ToolResult("c1", "no such file", "no such file"),)
+
+
+def test_a_failed_call_without_a_text_has_failed():
+    results = [{"call_id": "c1", "content": "", "is_error": True}]
+    event = {"source": "helper", "content": results, "type": "ToolCallExecutionEvent"}
+    step = delivery({"response": {"inner_messages": [event], "chat_message": text("Sorry.")}})
+    assert step.output[0].results == (ToolResult("c1", "", "error"),)
+
+
+def test_a_tools_span_whose_status_is_all_that_states_its_failure_has_failed():
+    step = read(
+        {"openinference.span.kind": "TOOL", "tool.name": "f", "output.value": ""},
+        events=(Event("exception", 1, {"exception.message": "Tool execution failed"}),),
+        status=STATUS_ERROR,
+        scope=OPENINFERENCE,
+    )
+    assert (step.result, step.error) == ("", "error")
 
 
 def test_what_is_no_json_and_what_is_only_sent_on_tells_nothing():

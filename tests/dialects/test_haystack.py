@@ -81,6 +81,12 @@ def test_the_invoker_of_several_tools_is_left_to_the_messages():
     assert component("ToolInvoker", {"messages": [asked("f", "g")]}, told).kind == "other"
 
 
+def test_an_error_that_a_message_states_without_a_text_is_one():
+    told = {"tool_messages": [answered("", failed=True)]}
+    step = component("ToolInvoker", {"messages": [asked("f")]}, told)
+    assert (step.result, step.error) == ("", "error")
+
+
 def test_an_error_of_a_tool_is_stated_by_its_message():
     step = component(
         "ToolInvoker",
@@ -113,6 +119,12 @@ def test_a_tool_that_failed_tells_its_error():
     attributes = {"haystack.tool.name": "f", "haystack.tool.error": True}
     step = read(attributes | {"haystack.agent.step.tool.output": '{"error": "no such file"}'})
     assert (step.result, step.error) == ("no such file", "no such file")
+
+
+@pytest.mark.parametrize("output", ['{"error": ""}', '{"error": null}', ""])
+def test_a_tool_that_failed_without_a_text_has_failed(output):
+    attributes = {"haystack.tool.name": "f", "haystack.tool.error": True}
+    assert read(attributes | {"haystack.agent.step.tool.output": output}).error == "error"
 
 
 def test_a_tools_own_object_with_an_error_in_it_is_no_error():

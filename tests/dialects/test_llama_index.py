@@ -44,6 +44,14 @@ def test_a_failed_tool_tells_its_error_in_its_text():
     assert (step.result, step.error) == ("Error: no such file", "Error: no such file")
 
 
+def test_a_tool_that_failed_without_a_text_has_failed():
+    output = tool_output({}, failed=True, blocks=[{"block_type": "text", "text": ""}])
+    step = read(
+        {"openinference.span.kind": "TOOL", "output.value": json.dumps(output)}, scope=OPENINFERENCE
+    )
+    assert (step.result, step.error) == ("", "error")
+
+
 def test_an_object_of_the_tools_own_with_some_of_the_same_keys_stays_whole():
     own = {"tool_name": "drill", "content": "18 V"}
     step = read(

@@ -110,11 +110,26 @@ def test_a_function_that_failed_says_why():
     )
 
 
+def test_a_function_whose_exception_has_no_text_has_failed():
+    message, nothing = "Error running tool (non-fatal)", {"tool_name": "f", "error": ""}
+    steps = [
+        read({"name": "f", "error": x}, scope=AGENTS, name="Function: {name}")
+        for x in ({"message": message, "data": nothing}, {"message": "", "data": nothing})
+    ]
+    assert [x.error for x in steps] == [message, "error"]
+
+
 def test_an_mcp_request_that_calls_a_tool_is_the_call():
     request = {"method": "tools/call", "params": {"name": "f", "arguments": {"x": 1}}}
     response = {"content": [{"type": "text", "text": "15C"}], "isError": False}
     step = read({"request": request, "response": response}, scope=MCP)
     assert (step.tool_name, step.arguments, step.result, step.error) == ("f", {"x": 1}, "15C", None)
+
+
+def test_an_mcp_tool_that_failed_without_a_text_has_failed():
+    request = {"method": "tools/call", "params": {"name": "f", "arguments": {}}}
+    response = {"content": [{"type": "text", "text": ""}], "isError": True}
+    assert read({"request": request, "response": response}, scope=MCP).error == "error"
 
 
 def test_an_mcp_tool_that_failed_says_so():

@@ -4,11 +4,10 @@ them.
 
 from typing import Any
 
-from spanscore.dialects.forms.arguments import arguments, result
+from spanscore.dialects.forms.arguments import arguments, failure, result
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import structure
 from spanscore.dialects.forms.values import Facts, text
-from spanscore.model.json import printed
 from spanscore.model.span import Span, Value
 
 
@@ -29,5 +28,5 @@ def read_call(span: Span, parameters: Any, answer: Value) -> Facts:
     if isinstance(content, dict) and "content" in content:
         facts["result"], facts["has_result"] = result(content["content"]), True
         if content.get("isError") is True:
-            facts["error"] = facts["error"] or printed(facts["result"])
+            facts["error"] = facts["error"] or failure(facts["result"])
     return facts

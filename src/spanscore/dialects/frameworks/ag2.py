@@ -4,14 +4,13 @@ calls with a verdict.
 
 from typing import Any
 
-from spanscore.dialects.forms.arguments import call_id, result
+from spanscore.dialects.forms.arguments import call_id, failure, result
 from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.reprs import evaluated
 from spanscore.dialects.forms.structure import opened, structure
 from spanscore.dialects.forms.values import Facts, text
 from spanscore.dialects.keys.openinference import INPUT_VALUE, OUTPUT_VALUE, TOOL_CALL_ID
 from spanscore.dialects.quirk import Quirk
-from spanscore.model.json import printed
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 
@@ -81,7 +80,7 @@ def _complete_tool(span: Span, given: Any, returned: Any, facts: Facts) -> None:
     ):
         facts["result"], facts["has_result"] = evaluated(result(returned[1]["content"])), True
         if returned[0] is False:
-            facts["error"] = facts.get("error") or printed(facts["result"])
+            facts["error"] = facts.get("error") or failure(facts["result"])
 
 
 QUIRKS = (

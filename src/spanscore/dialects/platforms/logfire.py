@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect
-from spanscore.dialects.forms.arguments import arguments, tools
+from spanscore.dialects.forms.arguments import arguments, failure, tools
 from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.mcp import read_call
 from spanscore.dialects.forms.messages import Messages, messages
@@ -34,7 +34,6 @@ from spanscore.dialects.keys.gen_ai import (
     GEN_AI_OUTPUT_MESSAGES,
     GEN_AI_USAGE_OUTPUT_TOKENS,
 )
-from spanscore.model.json import printed
 from spanscore.model.span import STATUS_ERROR, Attributes, Span
 from spanscore.model.step import Message, Step, StepKind
 from spanscore.model.trace import RequestedCall
@@ -273,8 +272,8 @@ def _error(span: Span) -> str | None:
     error = _object(span.attributes, "error")
     detail = error.get("data")
     reason = detail.get("error") if isinstance(detail, dict) else None
-    reason = error.get("message") if reason is None else reason
-    return status_error(span) if reason is None else printed(reason)
+    reason = error.get("message") if reason in (None, "") else reason
+    return status_error(span) if reason is None else failure(reason)
 
 
 def _read_mcp(span: Span) -> Facts:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects.forms import langchain_messages
-from spanscore.dialects.forms.arguments import arguments, call_id
+from spanscore.dialects.forms.arguments import arguments, call_id, failure
 from spanscore.dialects.forms.indexed import elements, indexed
 from spanscore.dialects.forms.reprs import quoted, unprinted
 from spanscore.dialects.forms.structure import structure
@@ -79,7 +79,7 @@ def _result(part: dict[str, Any]) -> ToolResult:
     return ToolResult(
         call_id(part.get("call_id")),
         value,
-        printed(value) if part.get("is_error") is True else None,
+        failure(value) if part.get("is_error") is True else None,
     )
 
 
@@ -92,7 +92,7 @@ def complete_openinference(span: Span, facts: Facts) -> None:
         if isinstance(facts.get("result"), str):
             facts["result"] = unprinted(facts["result"])
         if facts.get("error") == _FAILED and facts.get("has_result"):
-            facts["error"] = printed(facts["result"])
+            facts["error"] = failure(facts["result"])
     elif kind == "agent":
         facts["agent_name"] = span.name.removesuffix(".on_messages_stream")
         facts["input_text"] = _printed_text(span)

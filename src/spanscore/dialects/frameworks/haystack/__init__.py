@@ -7,12 +7,11 @@ from typing import Any
 
 from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.dialect import Context, Dialect
-from spanscore.dialects.forms.arguments import arguments, tools
+from spanscore.dialects.forms.arguments import arguments, failure, tools
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import opened, structure
 from spanscore.dialects.forms.values import Facts, text
 from spanscore.dialects.frameworks.haystack import messages as haystack_messages
-from spanscore.model.json import printed
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message
 from spanscore.model.trace import Tool
@@ -143,13 +142,13 @@ def _tool(span: Span) -> Facts:
         facts["result"], facts["has_result"] = opened(returned, scalars=False), True
     if attributes.get("haystack.tool.error") is True:
         result = facts.get("result")
-        failure = (
+        stated = (
             result.get("error")
             if isinstance(result, dict) and result.keys() == {"error"}
             else result
         )
-        facts["error"] = facts["error"] or (None if failure is None else printed(failure))
-        facts["result"] = failure
+        facts["error"] = facts["error"] or failure(stated)
+        facts["result"] = stated
     return facts
 
 

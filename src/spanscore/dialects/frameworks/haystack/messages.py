@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from spanscore.dialects.forms import langchain_messages
-from spanscore.dialects.forms.arguments import call_id, result, tools
+from spanscore.dialects.forms.arguments import call_id, failure, result, tools
 from spanscore.dialects.forms.ids import identity
 from spanscore.dialects.forms.reprs import evaluated, opened_repr
 from spanscore.dialects.forms.structure import opened, structure
@@ -18,7 +18,7 @@ from spanscore.dialects.keys.openllmetry import (
     TRACELOOP_ENTITY_OUTPUT,
 )
 from spanscore.dialects.quirk import Quirk
-from spanscore.model.json import Json, printed
+from spanscore.model.json import Json
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall, Tool
@@ -191,7 +191,7 @@ def _result(part: dict[str, Any]) -> ToolResult | None:
         return None
     origin, value = content["origin"], _returned(content["result"])
     identity = call_id(origin.get("id")) if isinstance(origin, dict) else None
-    return ToolResult(identity, value, printed(value) if content.get("error") is True else None)
+    return ToolResult(identity, value, failure(value) if content.get("error") is True else None)
 
 
 def _returned(value: Any) -> Json:

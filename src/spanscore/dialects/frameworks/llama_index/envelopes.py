@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from spanscore.dialects.forms import react_text
-from spanscore.dialects.forms.arguments import call_id, tools
+from spanscore.dialects.forms.arguments import call_id, failure, tools
 from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.reprs import evaluated
 from spanscore.dialects.forms.structure import opened
@@ -21,7 +21,7 @@ from spanscore.dialects.keys.openinference import (
 )
 from spanscore.dialects.keys.openllmetry import TRACELOOP_ENTITY_INPUT, TRACELOOP_ENTITY_OUTPUT
 from spanscore.dialects.quirk import Quirk
-from spanscore.model.json import Json, printed
+from spanscore.model.json import Json
 from spanscore.model.span import STATUS_ERROR, Span
 from spanscore.model.step import Message
 
@@ -61,7 +61,7 @@ def tool_output(value: object) -> ToolOutput | None:
         content if failed and content is not None else opened(value["raw_output"], scalars=False)
     )
     return ToolOutput(
-        name if isinstance(name, str) else None, result, printed(result) if failed else None
+        name if isinstance(name, str) else None, result, failure(result) if failed else None
     )
 
 
