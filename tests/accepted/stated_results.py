@@ -32,6 +32,7 @@ _ERRORS = {
         "tool_call_id": None,
     },
     "a message by its role": {"role": "tool", "content": "locked", "status": "error"},
+    "Bedrock's result": {"status": "error", "content": [{"text": "locked"}]},
     "MCP's result": {"content": [{"type": "text", "text": "locked"}], "isError": True},
     "FastMCP's result": {
         "content": [{"type": "text", "text": "locked"}],
@@ -52,7 +53,8 @@ _OWN = {
     "a kept message": [{"role": "tool", "content": "4", "timestamp": "2026-05-01T10:00"}],
     "a message's own status": {"role": "function", "content": "timeout", "status": "failed"},
     "an origin": {"role": "tool", "output": "5", "origin": "Rome"},
-    "an alert": {"status": "error", "content": [{"text": "disk full"}]},
+    "an alert": {"status": "error", "content": [{"text": "disk full", "disk": "sda"}]},
+    "a list of one alert": [{"status": "error", "content": [{"text": "disk full"}]}],
     "MCP's summary": {
         "content": [{"type": "text", "text": "Found 2 flights."}],
         "structuredContent": {"flights": [{"id": "LH123", "price": 340}]},

@@ -126,3 +126,90 @@ def test_a_message_that_states_a_failure_is_an_error(form, on_span):
 )
 def test_an_object_of_the_tools_own_stays_as_it_is(result, on_span):
     assert call_with(result, on_span=on_span).result == result
+
+
+BEDROCK_FAILURES = {
+    "a text": ([{"text": "locked"}], "locked"),
+    "two texts": ([{"text": "locked"}, {"text": "since noon"}], "locked\nsince noon"),
+    "JSON": ([{"json": {"code": 5}}], '{"code":5}'),
+    "a text and a picture": (
+        [{"text": "locked"}, {"image": {"format": "png", "source": {"bytes": "iVBO"}}}],
+        '[{"text":"locked"},{"image":{"format":"png","source":{"bytes":"iVBO"}}}]',
+    ),
+    "an empty text": ([{"text": ""}], "error"),
+    "no block": ([], "[]"),
+}
+
+
+@pytest.mark.parametrize("on_span", [True, False])
+@pytest.mark.parametrize("blocks", BEDROCK_FAILURES)
+def test_bedrocks_failure_without_the_calls_id_is_an_error(blocks, on_span):
+    content, error = BEDROCK_FAILURES[blocks]
+    call = call_with({"status": "error", "content": content}, on_span=on_span)
+    assert (call.error, call.error_inferred) == (error, False)
+
+
+@pytest.mark.parametrize("on_span", [True, False])
+def test_bedrocks_result_without_the_calls_id_is_opened(on_span):
+    call = call_with({"status": "success", "content": [{"json": 42}]}, on_span=on_span)
+    assert (call.result, call.error) == (42, None)
+
+
+RECORDS = {
+    "a text for content": {"status": "error", "content": "disk full"},
+    "texts": {"status": "error", "content": ["disk full"]},
+    "a field beside": {"status": "error", "content": [{"text": "disk full"}], "time": 5},
+    "another tool's call": {
+        "toolUseId": "c2",
+        "status": "error",
+        "content": [{"text": "disk full"}],
+    },
+    "a field in a block": {"status": "error", "content": [{"text": "disk full", "url": "/log"}]},
+    "a number for a text": {"status": "error", "content": [{"text": 28}]},
+    "a block that is empty": {"status": "error", "content": [{}]},
+    "blocks with a type": {"status": "error", "content": [{"type": "text", "text": "disk full"}]},
+    "a picture's name": {"status": "error", "content": [{"image": "disk.png"}]},
+    "one block of its own": {"status": "error", "content": [{"text": "a"}, {"line": 7}]},
+    "another status": {"status": "failed", "content": [{"text": "disk full"}]},
+    "another case": {"status": "ERROR", "content": [{"text": "disk full"}]},
+    "a list for a status": {"status": ["error"], "content": [{"text": "disk full"}]},
+    "a page without entries": {"status": "success", "content": []},
+    "a list of one": [{"status": "error", "content": [{"text": "disk full"}]}],
+    "a list": [{"status": "error", "content": [{"text": "disk full"}]}] * 2,
+    "a record in a record": {"alert": {"status": "error", "content": [{"text": "disk full"}]}},
+}
+
+
+@pytest.mark.parametrize("on_span", [True, False])
+@pytest.mark.parametrize("record", RECORDS)
+def test_a_record_of_the_tools_own_that_resembles_bedrocks_failure_stays_whole(record, on_span):
+    call = call_with(RECORDS[record], on_span=on_span)
+    assert (call.result, call.error) == (RECORDS[record], None)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"role": "tool", "content": "locked", "status": "error"},
+        {"type": "tool_result", "content": "locked", "is_error": True},
+        {"content": [{"type": "text", "text": "locked"}], "isError": True},
+    ],
+)
+def test_an_answer_without_an_id_that_states_a_failure_is_one_also_in_a_message(answer):
+    call = call_with(answer, on_span=False)
+    assert (call.result, call.error, call.error_inferred) == ("locked", "locked", False)
+
+
+@pytest.mark.parametrize("on_span", [True, False])
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"role": "tool", "content": "a drill", "price": 30},
+        {"role": "tool", "name": "drill", "content": "for wood"},
+        {"role": "assistant", "content": "hello"},
+        {"type": "tool", "content": "a drill", "status": "success"},
+    ],
+)
+def test_a_record_that_resembles_a_message_stays_whole(record, on_span):
+    call = call_with(record, on_span=on_span)
+    assert (call.result, call.error) == (record, None)

@@ -2,10 +2,12 @@
 too.
 """
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from spanscore.dialects.forms.structure import literal, opened
 from spanscore.model.json import Json
+
+_FILES = ("image", "document", "video")
 
 
 def content(returned: Json) -> Json:
@@ -20,7 +22,7 @@ def content(returned: Json) -> Json:
     ({'text': '9C'}, '9C\nrain', [])
     """
     blocks: list[Any] = returned if isinstance(returned, list) else []
-    if not blocks or not all(map(_is_block, blocks)):
+    if not blocks or not all(map(_has_value, blocks)):
         return returned
     if len(blocks) == 1:
         return next(_value(x) for x in blocks[0].values())
@@ -36,5 +38,21 @@ def _value(content: Any) -> Json:
     return literal(value) if isinstance(value, str) and value.startswith(("{", "[")) else value
 
 
-def _is_block(block: Any) -> bool:
+def is_block(block: object) -> bool:
+    """Whether a value has the outline of such a block, or of one with a file, and nothing beside.
+
+    >>> is_block({"text": "9C"}), is_block({"image": {"format": "png", "source": {"bytes": ""}}})
+    (True, True)
+    >>> is_block({"text": "9C", "url": "/map"}), is_block({"text": 9}), is_block({"image": "a.png"})
+    (False, False, False)
+    """
+    if _has_value(block):
+        return isinstance(block.get("text", ""), str)
+    if not isinstance(block, dict) or len(block) != 1:
+        return False
+    file = next((block[x] for x in _FILES if x in block), None)
+    return isinstance(file, dict) and {"format", "source"} <= file.keys()
+
+
+def _has_value(block: object) -> TypeGuard[dict[str, Any]]:
     return isinstance(block, dict) and len(block) == 1 and not {"text", "json"}.isdisjoint(block)

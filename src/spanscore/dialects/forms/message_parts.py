@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from spanscore.dialects.forms import bedrock_blocks
 from spanscore.dialects.forms.arguments import arguments, call_id, failure, result
 from spanscore.dialects.forms.envelopes import ToolOutput, answering, sdk_output
-from spanscore.dialects.forms.provider_answers import provider_answer
+from spanscore.dialects.forms.provider_answers import provider_answer, stated_answer
 from spanscore.dialects.forms.structure import is_redacted, opened, structure
 from spanscore.dialects.forms.truncation import is_cut, is_damaged
 from spanscore.model.json import Json
@@ -59,7 +59,8 @@ class Parts:
     ) -> None:
         """Add what a tool returned, and the call that it belongs to."""
         returned, answered_id = result(value), call_id(identity)
-        inside = _answer(returned, answered_id)
+        named = name if isinstance(name, str) and name else None
+        inside = _answer(returned, answered_id, named)
         if inside is not None:
             returned, answered_id, error = (
                 inside.value,
@@ -67,7 +68,6 @@ class Parts:
                 error or inside.error,
             )
         content = None if is_redacted(returned) else returned
-        named = name if isinstance(name, str) and name else None
         self.results.append(ToolResult(answered_id, content, error, name=named))
         if is_damaged(returned):
             self.damaged.add("results")
@@ -196,12 +196,12 @@ def _typed_call_part(part: dict[str, Any], parts: Parts, _depth: int) -> None:
     _call_part(part, parts)
 
 
-def _answer(returned: Json, requested_id: str | None) -> ToolOutput | None:
+def _answer(returned: Json, requested_id: str | None, tool_name: str | None) -> ToolOutput | None:
     """The result inside a message that stands in its place."""
     if not isinstance(returned, dict | list):
         return None
-    found = provider_answer(returned, requested_id)
-    return found if found is not None else answering(returned, requested_id)
+    found = provider_answer(returned, requested_id) or answering(returned, requested_id)
+    return found or stated_answer(returned, tool_name)
 
 
 def _result_part(part: dict[str, Any], parts: Parts, _depth: int) -> None:

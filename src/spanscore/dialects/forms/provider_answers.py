@@ -5,6 +5,7 @@ they stand in the place of the result itself.
 from collections.abc import Mapping
 from typing import Any
 
+from spanscore.dialects.forms import bedrock_blocks
 from spanscore.dialects.forms.arguments import failure, result
 from spanscore.dialects.forms.envelopes import ToolOutput
 from spanscore.model.json import Json
@@ -34,7 +35,6 @@ _OF_MESSAGES = (_BESIDE - {"timestamp", "origin"}).union(
     _OF_LANGCHAIN, ("content", "output", "cache_control", "artifact", "id")
 )
 _OF_RESULTS = frozenset({"content", "isError", "structuredContent", "_meta", "meta"})
-_BLOCKS = frozenset({"text", "json"})
 _FAILED = frozenset({"error", "failed", "failure"})
 
 
@@ -65,22 +65,25 @@ def stated_answer(value: Json, tool_name: str | None) -> ToolOutput | None:
     """The result in an object that names no call and yet states to be a tool's result: by the role
     or type of a message to a model, or in the outline of Bedrock or MCP; None for any other value.
 
-    Nothing of a tool's own may stand beside it, nor another tool's name. A status of error in
-    Bedrock's outline may be that of what the tool found, and is left to it. MCP's result stays
-    whole where its structured content is more than its text.
+    Nothing of a tool's own may stand beside it, nor another tool's name. Bedrock's outline has no
+    mark but its fields: a record of the tool's own with exactly these is opened too, and a status
+    of error in it is the call's, since a failure that is lost is worse. MCP's result stays whole
+    where its structured content is more than its text.
 
     >>> stated_answer({"role": "tool", "name": "add", "content": "4"}, "add")
     ToolOutput(value=4, call_id=None, error=None)
     >>> stated_answer({"content": [{"type": "text", "text": "no"}], "isError": True}, None)
     ToolOutput(value='no', call_id=None, error='no')
-    >>> stated_answer({"status": "error", "content": [{"text": "disk full"}]}, None) is None
+    >>> stated_answer({"status": "error", "content": [{"text": "no"}]}, None)
+    ToolOutput(value='no', call_id=None, error='no')
+    >>> stated_answer({"status": "error", "content": "disk full"}, None) is None
     True
     """
     fields = _inside(value)
     values = [x for x in ("content", "output") if x in fields]
     if len(values) != 1 or fields.get("name", tool_name) not in (None, tool_name):
         return None
-    if not (_is_message(fields) or _is_result(fields)) or named_call(fields):
+    if not (_is_message(fields) or _is_result(fields, value)) or named_call(fields):
         return None
     returned = _returned(fields[values[0]])
     error = failure(returned) if _has_failed(fields) else None
@@ -101,14 +104,24 @@ def _is_message(fields: Mapping[str, Any]) -> bool:
     return kind in _STATED or (kind in _ROLES and not _OF_LANGCHAIN.isdisjoint(fields))
 
 
-def _is_result(fields: Mapping[str, Any]) -> bool:
+def _is_result(fields: Mapping[str, Any], value: Json) -> bool:
     """A list of content blocks with a status, as Bedrock and MCP have it."""
     blocks = fields.get("content")
-    if not isinstance(blocks, list) or not blocks or not all(isinstance(x, dict) for x in blocks):
+    if not isinstance(blocks, list):
         return False
     if fields.keys() == {"status", "content"}:
-        return fields["status"] == "success" and all(x.keys() <= _BLOCKS for x in blocks)
-    return isinstance(fields.get("isError"), bool) and fields.keys() <= _OF_RESULTS
+        # a list of such objects is what a tool found, even of one
+        is_record = isinstance(value, list) and value[0] is fields
+        return not is_record and _is_bedrock_result(fields["status"], blocks)
+    has_blocks = bool(blocks) and all(isinstance(x, dict) for x in blocks)
+    return has_blocks and isinstance(fields.get("isError"), bool) and fields.keys() <= _OF_RESULTS
+
+
+def _is_bedrock_result(status: object, blocks: list[Any]) -> bool:
+    """Whether there are only Bedrock's blocks; a failure may have none."""
+    if not all(map(bedrock_blocks.is_block, blocks)):
+        return False
+    return status == "error" or (status == "success" and bool(blocks))
 
 
 def named_call(value: object) -> str | None:
@@ -140,7 +153,7 @@ def _returned(value: Json) -> Json:
             return block["json"]
         if block.keys() == {"text"}:
             return result(block["text"])
-    return result(value)
+    return result(bedrock_blocks.content(value))
 
 
 def _has_failed(fields: Mapping[str, Any]) -> bool:
