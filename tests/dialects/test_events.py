@@ -343,6 +343,12 @@ def test_what_codex_reports_above_a_result_is_not_the_result(output, result):
     assert (call.name, call.result) == ("mcp__shop__stock", result)
 
 
+def test_a_command_of_codexs_that_failed_and_put_out_nothing_has_failed():
+    report = "Exit code: 1\nWall time: 0.1 seconds\nOutput:\n"
+    (call,) = only(codex_turn(1, "First?", output=report, success="false")).tool_calls
+    assert (call.result, call.error) == ("", "error")
+
+
 def test_what_codex_says_before_the_first_prompt_is_the_end_of_a_turn_that_is_gone():
     _, *rest = codex_turn(1, "First?")
     assert [x.user_input for x in rebuild_all([], rest + codex_turn(9, "Second?"))] == ["Second?"]
@@ -387,6 +393,16 @@ def test_a_turn_of_gemini_cli_is_one_though_each_model_call_is_a_trace():
 def test_gemini_cli_without_traces_is_told_by_its_records():
     trace = only(gemini_turn(1, "Is it?", 7))
     assert (trace.user_input, trace.final_output, trace.target.span_id) == ("Is it?", "None.", "")
+
+
+def test_a_tool_of_gemini_clis_that_failed_without_a_text_has_failed():
+    asked = {"functionCall": {"id": "c1", "name": "unlock", "args": {}}}
+    failed = {"functionResponse": {"id": "c1", "name": "unlock", "response": {"error": ""}}}
+    given = [{"role": "model", "parts": [asked]}, {"role": "user", "parts": [failed]}]
+    request = gemini("api_request", 3, request_text=json.dumps(given), role="main")
+    begun, _, answered = gemini_turn(1, "Is it?", 7)
+    (call,) = only([begun, request, answered]).tool_calls
+    assert (call.result, call.error) == ("", "error")
 
 
 def test_the_scores_of_a_turn_of_gemini_cli_go_to_its_first_model_call():

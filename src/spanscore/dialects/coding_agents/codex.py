@@ -8,7 +8,7 @@ from typing import Final
 
 from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.dialect import Context, Dialect
-from spanscore.dialects.forms.arguments import arguments, call_id
+from spanscore.dialects.forms.arguments import arguments, call_id, failure
 from spanscore.dialects.forms.decorated_calls import damaged
 from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.structure import is_redacted, opened
@@ -86,7 +86,7 @@ def _read_tool(attributes: Attributes, facts: Facts) -> None:
     if returned is not None and not is_redacted(returned):
         facts["result"], facts["has_result"] = opened(_put_out(returned)), True
     if attributes.get("success") in (False, "false"):
-        facts["error"] = str(_put_out(returned)) if text(returned) else "failed"
+        facts["error"] = failure(_put_out(returned)) if text(returned) else "failed"
 
 
 def _put_out(returned: Value) -> Value:

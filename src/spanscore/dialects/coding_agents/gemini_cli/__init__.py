@@ -11,7 +11,7 @@ from spanscore.dialects.coding_agents.gemini_cli import events
 from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect
-from spanscore.dialects.forms.arguments import arguments, call_id
+from spanscore.dialects.forms.arguments import arguments, call_id, failure
 from spanscore.dialects.forms.message_cache import MessageCache
 from spanscore.dialects.forms.messages import message, messages
 from spanscore.dialects.forms.structure import opened, structure
@@ -143,7 +143,7 @@ def _result(result: ToolResult) -> ToolResult:
     if "output" in value:
         return replace(result, value=_trusted(value["output"]))
     return (
-        replace(result, value=value["error"], error=str(value["error"]))
+        replace(result, value=value["error"], error=failure(value["error"]))
         if "error" in value
         else result
     )
