@@ -95,7 +95,7 @@ _TO_COME = re.compile(
     re.IGNORECASE,
 )
 """What makes of a state one that is to be reached, or told of once it is."""
-_SAID_OF = re.compile(
+_BEFORE_A_STATE = re.compile(
     r"\b(?:is|are|was|were|been|being|'s|ist|sind|war|waren|wurden?|worden|est[áa]n?|fue|fueron|sido|"
     r"est|sont|été|è|sono|stat[oaie]|foi|foram|zijn|werd|werden)\b|[:=]\s*$",
     re.IGNORECASE,
@@ -186,7 +186,7 @@ def _is_stated(states: re.Pattern[str], sentence: str) -> bool:
         before = sentence[max(0, found.start() - _NEAR) : found.start()]
         behind = sentence[found.end() : found.end() + _NEAR]
         if found[0].isascii() or found[0][0] < _FIRST_CJK:
-            if _SAID_OF.search(before) and not _TO_COME.search(before):
+            if _BEFORE_A_STATE.search(before) and not _TO_COME.search(before):
                 return True
             continue
         if _REACHED_BEFORE.search(before) or _REACHED_BEHIND.match(behind):
