@@ -100,6 +100,25 @@ def test_a_baseline_is_compared_and_stands_beside_the_turns(report, scores):
     assert all("was" in x for x in found.index["turns"])
 
 
+def test_the_pass_rate_of_a_comparison_says_what_it_is_a_share_of(report, scores, tmp_path):
+    """Sessions count beside traces in it, and nothing that one run alone has been scored by."""
+    [line, *_] = map(json.loads, scores.read_text().splitlines())
+    turn = {**line, "scope": "trace", "metric": "plain", "status": "scored", "scale": [0, 1]}
+    turn |= {"value": 0.0, "threshold": 0.5, "label": "fail", "session_key": "s"}
+    session = {**turn, "scope": "session", "metric": "gave_up", "value": 1.0, "label": "pass"}
+    both = tmp_path / "both.jsonl"
+    both.write_text(f"{json.dumps(turn)}\n{json.dumps(session)}\n")
+    index = report(both, "--baseline", both).index
+    found = index["comparison"]["differences"][0]
+    assert (index["turn_rate"]["value"], found["own"]["value"]) == (0.0, 0.5)
+    assert found["counted"] == "of 1 trace and 1 session, by the metrics that both runs have"
+
+
+def test_the_pass_rate_of_two_suites_is_one_of_trials(report, run):
+    found = report(run, "--baseline", run).index["comparison"]["differences"][0]
+    assert (found["name"], found["counted"]) == ("pass rate", "of the trials of 1 case")
+
+
 def test_runs_with_nothing_in_common_are_said_to_have_nothing_in_common(report, scores, tmp_path):
     line = json.loads(scores.read_text().splitlines()[0])
     other = tmp_path / "other.jsonl"

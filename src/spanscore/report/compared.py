@@ -27,6 +27,7 @@ def comparison(found: Comparison, texts: Texts) -> dict[str, Any]:
 def _difference(found: Difference) -> dict[str, Any]:
     return {
         "name": found.name,
+        "counted": found.counted,
         "baseline": estimate(found.baseline),
         "own": estimate(found.own),
         "difference": estimate(found.difference),

@@ -99,6 +99,7 @@ class Difference:
     pairs that both have.
 
     `unit` is as of a `Figure`, such as "s". `regression` says which limit is passed, or is empty.
+    `counted` says what a share is of, such as "of 4 traces", where its name does not.
     """
 
     name: str
@@ -109,6 +110,7 @@ class Difference:
     unit: str = ""
     regression: str = ""
     note: str = ""
+    counted: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -249,11 +249,68 @@ def test_a_comparison_says_what_changed_and_shows_the_turn_before(show):
             name="before", traces=[other], scores=[evaluation(other, value=0.9)]
         ),
     )
-    assert "-20 % -30 % to -10 %" in page.locator(".comparison").inner_text()
+    shown = " ".join(page.locator(".comparison").inner_text().split())
+    assert "-20 % -30 % to -10 %" in shown
     page.locator(".row").first.click()
     page.wait_for_selector(".change")
     assert "-0.8" in page.locator(".change").inner_text()
     assert "It is cold." in page.locator(".past-output").inner_text()
+
+
+@pytest.mark.parametrize("width", [1000, 1300])
+def test_no_column_of_a_comparison_is_cut_off(show, width):
+    value = Estimate(12.345, 20, Interval(-10.111, 110.222), "x")
+    share = Estimate(0.1234, 20, Interval(-0.8456, 0.8456), "x")
+    differences = [
+        report.Difference(
+            name=name,
+            baseline=found,
+            own=found,
+            difference=found,
+            verdict="cannot tell",
+            unit=unit,
+            note="too few sessions",
+            counted="of 4 traces and 2 sessions, by the metrics that both runs have",
+        )
+        for name, found, unit in (
+            ("pass rate", share, "%"),
+            ("conversation_completeness", value, ""),
+            ("latency", value, "s"),
+        )
+    ]
+    compared = report.Comparison(baseline="before", verdict="cannot tell", differences=differences)
+    trace = agent_trace()
+    page = show([trace], [evaluation(trace)], width=width, comparison=compared)
+    assert (
+        page.evaluate(
+            "[...document.querySelectorAll('.scrolls')].filter(x => x.scrollWidth > x.clientWidth)"
+            ".map(x => x.innerText)"
+        )
+        == []
+    )
+
+
+def test_the_shares_that_pass_say_what_they_count(show):
+    good, bad, bare = (agent_trace(x) for x in (1, 2, 3))
+    rate = Estimate(0.5, 2, None, "x")
+    difference = report.Difference(
+        name="pass rate",
+        baseline=rate,
+        own=rate,
+        difference=Estimate(0.0, 2, None, "x"),
+        verdict="cannot tell",
+        unit="%",
+        counted="of 2 traces",
+    )
+    page = show(
+        [good, bad, bare],
+        [evaluation(good), evaluation(bad, value=0.0)],
+        comparison=report.Comparison(
+            baseline="before", verdict="cannot tell", differences=[difference]
+        ),
+    )
+    assert "50 % of 2 turns with a verdict pass" in page.locator(".tile").first.inner_text()
+    assert "of 2 traces" in page.locator(".differences tbody tr").first.inner_text()
 
 
 def test_a_test_shows_its_trials_and_leads_to_their_turns(show):

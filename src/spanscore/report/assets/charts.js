@@ -40,7 +40,7 @@ export function estimateCell(estimate, scale, options = {}) {
     { class: "estimate", title: how },
     options.chart === false ? null : intervalChart(estimate, options.range ?? scale ?? [0, Math.max(estimate.high ?? 0, estimate.value, 1e-9)], options),
     h("span", { class: "figures" }, h("b", null, show(estimate.value), options.unit && options.unit !== "%" ? ` ${options.unit}` : null),
-      known ? h("span", { class: "limits" }, ` ${show(estimate.low)} to ${show(estimate.high)}`) : null),
+      known ? h("span", { class: "limits" }, " ", h("span", null, show(estimate.low)), " to ", h("span", null, show(estimate.high))) : null),
   );
 }
 

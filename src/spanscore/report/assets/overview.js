@@ -16,7 +16,7 @@ export function overviewPage(app) {
       index.notes.length ? h("ul", { class: "remarks" }, index.notes.map((note) => h("li", null, note))) : null,
       h("div", { class: "tiles" },
         index.cases.length ? h("section", { class: "tile" }, h("h2", null, "Tests"), stack(testParts(index.cases), (part) => app.show("cases", { states: [part.state] }))) : null,
-        index.turns.length ? h("section", { class: "tile" }, h("h2", null, "Turns"), stack(stateParts(index.turns), (part) => app.show("turns", { states: [part.state] })), passingTurns(index.turn_rate)) : null,
+        index.turns.length ? h("section", { class: "tile" }, h("h2", null, "Turns"), stack(stateParts(index.turns), (part) => app.show("turns", { states: [part.state] })), passingTurns(index)) : null,
         index.sessions.some((row) => row.scored || row.errors.length) ? h("section", { class: "tile" }, h("h2", null, "Sessions, by their own scores"), stack(stateParts(index.sessions), (part) => app.show("sessions", { states: [part.state] }))) : null),
       index.figures.length ? h("section", { class: "part" }, h("h2", null, "The whole run"), figureTable(index.figures)) : null,
       index.comparison ? comparisonPart(index.comparison, app) : null,
@@ -26,10 +26,11 @@ export function overviewPage(app) {
   };
 }
 
-function passingTurns(rate) {
+function passingTurns({ turn_rate: rate, turns }) {
   if (!rate) return null;
+  const decided = turns.filter((row) => row.state === "pass" || row.state === "fail").length;
   const limits = rate.low === null ? "" : `, ${share(rate.low)} to ${share(rate.high)}`;
-  return h("p", { class: "muted small tile-note", title: `n = ${rate.n}` }, h("b", null, share(rate.value)), ` of those with a verdict pass${limits}`);
+  return h("p", { class: "muted small tile-note", title: `n = ${rate.n}` }, h("b", null, share(rate.value)), ` of ${count(decided, "turn")} with a verdict pass${limits}`);
 }
 
 function stateParts(rows) {
@@ -76,10 +77,10 @@ function comparisonPart(found, app) {
   const changed = found.changes;
   return h("section", { class: "part comparison" },
     h("h2", null, "Against ", found.baseline, h("span", { class: ["verdict", found.verdict.replace(" ", "-")] }, `This run is ${words[found.verdict]} it`)),
-    scrolling(h("table", { class: "grid" },
+    scrolling(h("table", { class: "grid differences" },
       h("thead", null, h("tr", null, ["measure", "baseline", "this run", "difference", "verdict"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", null, found.differences.map((row) => h("tr", null,
-        h("th", { scope: "row" }, row.name),
+        h("th", { scope: "row" }, breakable(row.name), row.counted ? h("span", { class: "muted small block" }, row.counted) : null),
         h("td", null, estimateCell(row.baseline, [0, 1], { chart: false, unit: row.unit })),
         h("td", null, estimateCell(row.own, [0, 1], { chart: false, unit: row.unit })),
         h("td", null, estimateCell(row.difference, [0, 1], { sign: true, zero: 0, unit: row.unit, range: differenceRange(row), class: row.verdict.replace(" ", "-") })),
