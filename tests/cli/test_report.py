@@ -101,7 +101,7 @@ def test_a_baseline_is_compared_and_stands_beside_the_turns(report, scores):
 
 
 def test_the_pass_rate_of_a_comparison_says_what_it_is_a_share_of(report, scores, tmp_path):
-    """Sessions count beside traces in it, and nothing that one run alone has been scored by."""
+    """Sessions count beside traces in it."""
     [line, *_] = map(json.loads, scores.read_text().splitlines())
     turn = {**line, "scope": "trace", "metric": "plain", "status": "scored", "scale": [0, 1]}
     turn |= {"value": 0.0, "threshold": 0.5, "label": "fail", "session_key": "s"}
