@@ -10,6 +10,7 @@ import pytest
 from spanscore import metrics
 from spanscore.cli.main import main
 from spanscore.evaluation.config import FAMILY
+from spanscore.offline import run_summary
 
 _RECORDING = str(Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-ai")
 _MODEL = "openai/gpt-4o-mini"
@@ -380,3 +381,18 @@ def test_what_others_gave_is_shown_and_counts_in_no_mean_and_no_gate(tmp_path, c
     main(["eval", _RECORDING, str(tmp_path)])
     rows = [line for line in capsys.readouterr().out.splitlines() if "coherence" in line]
     assert [x.split()[:2] for x in rows if "-77" in x] == [["coherence", "(human)"]]
+
+
+def test_a_full_disk_for_temporary_files_is_told_by_its_folder(evaluated, ngrams, monkeypatch):
+    fill = (
+        "PRAGMA max_page_count = 4; CREATE TABLE filling (content BLOB);"
+        " CREATE TRIGGER fill AFTER INSERT ON verdict BEGIN"
+        " INSERT INTO filling VALUES (zeroblob(100000)); END"
+    )
+    monkeypatch.setattr(run_summary, "_TABLES", f"{run_summary._TABLES};{fill}")
+    code, _, err = evaluated("-c", ngrams)
+    said = (
+        "the folder for temporary files (TMPDIR): cannot be written (No space left on device); make"
+        " room, or set TMPDIR to another folder"
+    )
+    assert (code, err.splitlines()[-1]) == (74, f"spanscore: error: {said}")

@@ -5,12 +5,12 @@ number.
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Self
 
 from spanscore.calibration import Verdict
 from spanscore.model.score import Evaluation, Failure, JudgeUsage, Score, Skip
 from spanscore.stats import Estimate, mean_from_sums, rate, rescaled
-from spanscore.temporary_tables import temporary_tables
+from spanscore.temporary_files import TemporaryTables
 
 _MAX_REASONS = 10_000
 """Different reasons of failures that are kept: of further ones the first of each class stands for
@@ -74,7 +74,7 @@ class RunSummary:
         self.counts: dict[str, Counts] = {}
         self._first: dict[tuple[object, ...], Evaluation] = {}
         self._of_first: Counter[tuple[object, ...]] = Counter()
-        self._tables = temporary_tables(_TABLES)
+        self._tables = TemporaryTables(_TABLES)
         self._judges: dict[object, int] = {}
         self._metrics: dict[str, int] = {}
 
@@ -86,13 +86,17 @@ class RunSummary:
         return made
 
     def add(self, evaluations: Iterable[Evaluation]) -> None:
-        """Take in these. Raises ValueError where one is scored on a scale of no width."""
+        """Take in these.
+
+        Raises ValueError where one is scored on a scale of no width, and OutputError where there is
+        no room for temporary files, as all that reads does.
+        """
         rows = []
         for evaluation in evaluations:
             self._count(evaluation)
             if (verdict := Verdict.of(evaluation)) is not None:
                 rows.append(self._row(verdict))
-        self._tables.executemany(
+        self._tables.insert(
             "INSERT INTO verdict VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
         )
 
@@ -107,14 +111,13 @@ class RunSummary:
         """The mean of the values there are, its units the sessions and the traces of none; None
         where there is none.
         """
-        row = self._tables.execute(
+        low, high = self._tables.row(
             "SELECT MIN(MIN(low), MIN(value)), MAX(MAX(high), MAX(value)) FROM verdict"
             " WHERE metric = ?",
             (self._metrics.get(metric),),
-        ).fetchone()
-        if row[0] is None:
+        )
+        if low is None:
             return None
-        low, high = row
         return self._estimated(
             f"MIN(1.0, MAX(0.0, (value - {low!r}) / {high - low!r}))",
             "metric = ?",
@@ -124,10 +127,8 @@ class RunSummary:
 
     def pass_rate(self, metric: str) -> Estimate | None:
         """The share that passes; None where nothing has a label, or several judges scored."""
-        judges = self._tables.execute(
-            "SELECT DISTINCT judge FROM verdict WHERE metric = ? AND passed IS NOT NULL LIMIT 2",
-            (self._metrics.get(metric),),
-        ).fetchall()
+        query = "SELECT DISTINCT judge FROM verdict WHERE metric = ? AND passed IS NOT NULL LIMIT 2"
+        judges = list(self._tables.rows(query, (self._metrics.get(metric),)))
         if len(judges) != 1:
             return None
         return self._estimated("passed", "passed IS NOT NULL AND judge = ?", judges[0][0], (0, 1))
@@ -136,7 +137,7 @@ class RunSummary:
         """The verdicts of some metrics, in the order in which they came."""
         judges = {number: judge for judge, number in self._judges.items()}
         for name in [x for x in self._metrics if x in metrics]:
-            for row in self._tables.execute(
+            for row in self._tables.rows(
                 "SELECT judge, trace_id, session_id, is_session, value, low, high, passed,"
                 " revision, share, span_id, alias FROM verdict WHERE metric = ? ORDER BY rowid",
                 (self._metrics[name],),
@@ -199,31 +200,31 @@ class RunSummary:
         expression, 0 to 1.
         """
         source = f"FROM verdict WHERE {where}"
-        least, most, in_sessions, sessions = self._one(
+        least, most, in_sessions, sessions = self._tables.row(
             "SELECT MIN(share), MAX(share), COUNT(own), COUNT(DISTINCT own) FROM (SELECT share,"  # noqa: S608 - clauses and numbers of this file
             f" CASE WHEN NOT is_session THEN session_id END AS own {source})",
-            of,
+            (of,),
         )
         weight, kinds = ("1.0", []) if least == most else ("1.0 / share", ["weighted"])
         cluster = "rowid"
         if in_sessions != sessions:
             cluster = _CLUSTER
             kinds.append("clustered")
-        units, total, added, between = self._one(
+        units, total, added, between = self._tables.row(
             f"SELECT COUNT(*), SUM({weight}), SUM({weight} * {value}), SUM({value} NOT IN (0, 1))"
             f" {source}",
-            of,
+            (of,),
         )
         if not kinds and not between:
             found = rate(round(added), units, level=_LEVEL)
             return found if bounds == (0, 1) else rescaled(found, bounds)
         center = added / total
-        clusters, *sums = self._one(
+        clusters, *sums = self._tables.row(
             "SELECT COUNT(*), SUM(b * b), SUM(b * b * b * b), SUM(a * a), SUM(a * a * a * a)"  # noqa: S608 - clauses and numbers of this file
             f" FROM (SELECT SUM({weight}) / {total!r} AS b,"
             f" SUM({weight} * ({value} - {center!r})) / {total!r} AS a {source}"
             f" GROUP BY {cluster})",
-            of,
+            (of,),
         )
         return mean_from_sums(
             center,
@@ -234,10 +235,6 @@ class RunSummary:
             kinds=kinds,
             bounds=bounds,
         )
-
-    def _one(self, query: str, of: int) -> tuple[Any, ...]:
-        found: tuple[Any, ...] = self._tables.execute(query, (of,)).fetchone()
-        return found
 
 
 _COUNTED = frozenset(x.name for x in fields(Counts)) - {"passed", "failing"}

@@ -4,6 +4,7 @@ in memory.
 
 from collections import OrderedDict
 from collections.abc import Container, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from tempfile import SpooledTemporaryFile
 from typing import IO, NamedTuple
@@ -13,6 +14,7 @@ from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.offline.scoring_in_workers import SessionRecords
 from spanscore.store import records
+from spanscore.temporary_files import temporary_space
 
 _MAX_MEMORY_BYTES = 64 * 2**20
 _MAX_TURNS = 1000
@@ -127,7 +129,8 @@ class SessionTurns:
 
     def close(self) -> None:
         """Let go of the file."""
-        self._file.close()
+        with suppress(OSError):  # of a full disk, which what was written before has raised
+            self._file.close()
 
     def _decoded(self, place: _Place) -> AgentTrace:
         if place in self._recent:
@@ -146,10 +149,12 @@ class SessionTurns:
 
     def _written(self, text: str) -> _Place:
         content = text.encode("utf-8", "surrogatepass")
-        offset = self._file.seek(0, 2)
-        self._file.write(content)
+        with temporary_space():
+            offset = self._file.seek(0, 2)
+            self._file.write(content)
         return _Place(offset, len(content))
 
     def _read(self, place: _Place) -> str:
-        self._file.seek(place.offset)
+        with temporary_space():  # what is still in a buffer is written
+            self._file.seek(place.offset)
         return self._file.read(place.size_bytes).decode("utf-8", "surrogatepass")

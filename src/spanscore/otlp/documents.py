@@ -4,7 +4,9 @@ trace has been read.
 
 import base64
 import binascii
+import errno
 import gzip
+import os
 import re
 import tempfile
 from collections import deque
@@ -16,11 +18,13 @@ from typing import IO, NamedTuple
 
 from spanscore.errors import InputError
 from spanscore.otlp import files
+from spanscore.temporary_files import no_temporary_space, temporary_space
 
 _TRACE_ID = re.compile(rb'"trace_?I[dD]"\s*:\s*"([^"]+)"')
 _TIME = re.compile(rb'imeUnixNano"\s*:\s*"?(\d{1,19})')
 _JAEGER_TIME = re.compile(rb'"startTime"\s*:\s*(\d{1,16})')
 _HEX_CHARS, _ID_BYTES = 32, 16
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Place(NamedTuple):
@@ -191,12 +195,16 @@ def _unpacked(path: Path) -> IO[bytes]:
     """The content of a file that zstd compressed, as an unnamed file of its own."""
     import cramjam  # noqa: PLC0415 - 2 MB, which other files do not need
 
-    unpacked = tempfile.NamedTemporaryFile()  # noqa: SIM115 - the caller closes it
+    with temporary_space():
+        unpacked = tempfile.NamedTemporaryFile()  # noqa: SIM115 - the caller closes it
     try:
         cramjam.zstd.decompress_into(
             cramjam.File(str(path)), cramjam.File(unpacked.name, read=False, write=True)
         )
     except cramjam.DecompressionError as error:
+        for code in _NO_ROOM:
+            if f"(os error {code})" in str(error):  # what Rust says of it, which cramjam passes on
+                raise no_temporary_space(os.strerror(code)) from None
         raise InputError(f"{path}: damaged zstd ({error}): fetch the file again") from None
     unpacked.seek(0)
     return unpacked
