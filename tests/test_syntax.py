@@ -1,5 +1,6 @@
 """Threads that parse at the same time."""
 
+import argparse
 import ast
 import gc
 import multiprocessing
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from spanscore import syntax
-from spanscore.syntax import syntax_tree
+from spanscore.syntax import syntax_tree, tree_of
 
 
 @pytest.fixture
@@ -36,6 +37,19 @@ def test_threads_that_parse_at_once_all_get_their_trees() -> None:
     with ThreadPoolExecutor(4) as threads:
         trees = list(threads.map(syntax_tree, [source] * 40))
     assert {ast.unparse(tree) for tree in trees} == {source}
+
+
+@pytest.mark.usefixtures("collections_of_garbage_let_threads_run")
+def test_threads_that_read_the_source_of_a_class_and_parse_at_once_all_get_their_trees() -> None:
+    source = "[" + ", ".join(f"({number}, [{number}])" for number in range(300)) + "]"
+
+    def parse(number: int) -> ast.AST:
+        tree = syntax_tree(source) if number % 2 else tree_of(argparse.Action)
+        return tree.body[0]
+
+    with ThreadPoolExecutor(4) as threads:
+        kinds = {type(x) for x in threads.map(parse, range(100))}
+    assert kinds == {ast.Expr, ast.ClassDef}
 
 
 def test_a_process_that_is_forked_while_a_thread_parses_can_parse() -> None:

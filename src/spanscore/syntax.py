@@ -1,7 +1,9 @@
 """Python's syntax trees, made by one thread at a time."""
 
 import ast
+import inspect
 import os
+import textwrap
 import threading
 from typing import Literal, overload
 
@@ -28,6 +30,17 @@ def syntax_tree(source: str, mode: str = "exec") -> ast.AST:
     """
     with _parsing:
         return ast.parse(source, mode=mode)
+
+
+def tree_of(kind: type) -> ast.Module:
+    """The syntax tree of a class; `inspect.getsource`, too, parses, the whole file.
+
+    Raises:
+        OSError, TypeError: The source is not there.
+        SyntaxError: It is not Python on its own.
+    """
+    with _parsing:
+        return ast.parse(textwrap.dedent(inspect.getsource(kind)))
 
 
 if hasattr(os, "register_at_fork"):  # a lock that is held while a process forks is never let go

@@ -7,7 +7,6 @@ import functools
 import inspect
 import itertools
 import re
-import textwrap
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
@@ -15,7 +14,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from spanscore.syntax import syntax_tree
+from spanscore.syntax import tree_of
 
 _WRAPPED = re.compile(r"(?<!\n)\n(?![\n\s*-])")
 
@@ -83,7 +82,7 @@ def _unwrapped(text: str) -> str:
 
 def _own_texts(kind: type[BaseModel]) -> dict[str, str]:
     try:
-        tree = syntax_tree(textwrap.dedent(inspect.getsource(kind)))
+        tree = tree_of(kind)
     except (OSError, TypeError, SyntaxError):
         return {}
     [definition] = tree.body
