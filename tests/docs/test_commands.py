@@ -97,7 +97,10 @@ def environ(tmp_path):
             "OPENAI_BASE_URL": model.url,
             "OPENAI_API_KEY": "key",
             "SPANSCORE_JUDGE_MODEL": "gpt-4o-mini",
-            **{f"SPANSCORE_{x}_ENDPOINT": "127.0.0.1:0" for x in ("GRPC", "HTTP", "HEALTH", "API")},
+            **{
+                f"SPANSCORE_{x}_ENDPOINT": "127.0.0.1:0"
+                for x in ("GRPC", "HTTP", "HEALTH", "API", "API_HTTP")
+            },
         }
 
 
@@ -136,15 +139,15 @@ def serving(folder):
         lines = []
         for line in process.stdout:
             lines.append(line)
-            if "ready" in line:
+            if '"ready"' in line:  # "already", too, ends so
                 return
         raise AssertionError("".join(lines))
 
     yield serve
     for process in running:
         process.terminate()
-        process.communicate(timeout=DEADLINE_S)
-        assert process.returncode == 0
+        left, _ = process.communicate(timeout=DEADLINE_S)
+        assert process.returncode == 0, left
 
 
 def check_spanscore(command, folder, environ):
