@@ -6,6 +6,7 @@ import gzip
 import json as stdlib_json
 from pathlib import Path
 
+import cramjam
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -338,3 +339,38 @@ def test_a_path_may_be_a_text_a_path_or_one_of_several(given, tmp_path):
     path = tmp_path / "traces.json"
     path.write_text('{"resourceSpans": []}')
     assert files.load(given(path)) == files.load([path])
+
+
+_PLAIN = b'{"resourceSpans": []}\n' * 10_000
+
+
+@pytest.mark.parametrize("count", [10, 40, 10_000])
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, cramjam.zstd.compress])
+def test_a_compressed_file_counts_by_what_it_contains(tmp_path, compress, count):
+    path = tmp_path / "traces.jsonl"
+    plain = _PLAIN[: 22 * count]
+    path.write_bytes(bytes(compress(plain)))
+    counted, size = files.content_bytes([path]), path.stat().st_size
+    assert counted in {len(plain), size * 8}
+
+
+def test_a_zstd_file_counts_by_the_size_in_its_header(tmp_path):
+    path = tmp_path / "traces.jsonl.zst"
+    for header, size in [
+        (b"\x20\xc8", 200),  # one byte in a single segment
+        (b"\x60\x00\x01", 512),  # two bytes, from 256 on
+        (b"\xa0\x00\x00\x01\x00", 65_536),
+        (b"\xc0\x58\x00\x00\x00\x00\x01\x00\x00\x00", 2**32),
+        (b"\x81\x58\x07\x00\x00\x01\x00", 65_536),  # with the id of a dictionary
+    ]:
+        path.write_bytes(files.ZSTD + header)
+        assert files.content_bytes([path]) == size
+
+
+def test_a_compressed_file_that_notes_too_little_counts_as_several_times_its_size(tmp_path):
+    of_two = tmp_path / "traces.jsonl.gz"
+    of_two.write_bytes(gzip.compress(_PLAIN) + gzip.compress(b"\n"))
+    streamed = tmp_path / "traces.jsonl.zst"
+    streamed.write_bytes(files.ZSTD + b"\x00\x58" + b"\x00" * 100)
+    sizes = of_two.stat().st_size, streamed.stat().st_size
+    assert [files.content_bytes([x]) for x in (of_two, streamed)] == [8 * x for x in sizes]

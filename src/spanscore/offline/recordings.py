@@ -94,7 +94,7 @@ class Recordings:
 
     @cached_property
     def _file_bytes(self) -> int:
-        return sum(size for _, size in files.listed(self._paths))
+        return files.content_bytes(self._paths)
 
     def stop(self) -> None:
         """Read no further; what was read is given."""

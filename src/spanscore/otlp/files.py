@@ -23,6 +23,13 @@ GZIP: Final = b"\x1f\x8b"
 ZSTD: Final = b"\x28\xb5\x2f\xfd"
 """How compressed files begin."""
 
+_ZSTD_HEADER_BYTES: Final = 18
+_GZIP_SIZE_BYTES: Final = 4
+_COMPRESSED: Final = 8
+"""How many times its size a compressed file contains, where it does not say: a cautious guess, a
+recording of 45 MB takes 2.5 MB by zstd.
+"""
+
 _SUFFIXES: Final = (".pb", ".json", ".jsonl", ".ndjson")
 _KNOWN: Final = "OTLP (*.pb, JSON or JSON Lines), Jaeger JSON or a Tempo export"
 
@@ -87,6 +94,15 @@ def listed(paths: Iterable[Path]) -> list[tuple[Path, int]]:
         ) from None
 
 
+def content_bytes(paths: Iterable[Path]) -> int:
+    """About how many bytes all files contain once they are decompressed, by the first and last few
+    of each.
+
+    Raises InputError where one cannot be read.
+    """
+    return sum(_content_bytes(path, size) for path, size in listed(paths))
+
+
 def is_telemetry(name: str) -> bool:
     """Whether a file is taken for telemetry, by its name, when its folder is read."""
     return without_compression(name).endswith(_SUFFIXES)
@@ -99,6 +115,37 @@ def without_compression(name: str) -> str:
 
 def _inside(folder: Path) -> list[Path]:
     return sorted(x for x in folder.rglob("*") if is_telemetry(x.name) and x.is_file())
+
+
+def _content_bytes(path: Path, size: int) -> int:
+    if not path.is_file():  # what is read from a pipe is gone
+        return size
+    try:
+        with path.open("rb") as file:
+            start = file.read(_ZSTD_HEADER_BYTES)
+            if start.startswith(GZIP):
+                file.seek(max(0, size - _GZIP_SIZE_BYTES))
+                noted = int.from_bytes(file.read(), "little")
+            elif start.startswith(ZSTD):
+                noted = _noted_by_zstd(start)
+            else:
+                return size
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}): give {_KNOWN}") from None
+    # of a gzip file of several members or 4 GiB, and a zstd file of several frames, too little
+    return noted if noted >= size else size * _COMPRESSED
+
+
+def _noted_by_zstd(start: bytes) -> int:
+    """The size of the content by the header of a zstd frame (RFC 8878, 3.1.1.1); 0 where it has
+    none.
+    """
+    descriptor = int.from_bytes(start[4:5])
+    is_single_segment = bool(descriptor & 0x20)
+    offset = 5 + (not is_single_segment) + (0, 1, 2, 4)[descriptor & 3]
+    width = (int(is_single_segment), 2, 4, 8)[descriptor >> 6]
+    size = int.from_bytes(start[offset : offset + width], "little")
+    return size + 256 if width == 2 else size
 
 
 def _load_folder(folder: Path, found: Telemetry) -> None:
