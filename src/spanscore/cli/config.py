@@ -30,7 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check = actions.add_parser(
         "check", help="say whether a file can be used, and if not, what is wrong with which key"
     )
-    check.add_argument("file", metavar="FILE", type=Path)
+    named = check.add_mutually_exclusive_group(required=True)
+    named.add_argument("file", metavar="FILE", type=Path, nargs="?")
+    named.add_argument(
+        "-c", "--config", metavar="FILE", type=Path, help="the same, as other commands have it"
+    )
     actions.add_parser("schema", help="print the JSON schema of the configuration file")
 
 
@@ -41,14 +45,18 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "schema":
         print(json.dumps(config.json_schema(), indent=2, ensure_ascii=False))
         return 0
-    settings = config.load(args.file)
+    return _check(args.file or args.config)
+
+
+def _check(path: Path) -> int:
+    settings = config.load(path)
     if settings.judge.model == RULES or settings.evaluation.names_rules():
         warn_of_rules()
     try:
         settings.refuse_models()
     except ConfigError as error:
-        raise ConfigError(f"{args.file}: {error}") from None
-    print(f"{args.file}: can be used")
+        raise ConfigError(f"{path}: {error}") from None
+    print(f"{path}: can be used")
     return 0
 
 
