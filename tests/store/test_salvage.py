@@ -112,6 +112,32 @@ def test_what_others_gave_is_saved_too(filled, config, file):
     assert [x.uid for x in found] == ["e" * 16]
 
 
+def test_an_entry_of_an_index_is_no_score_that_was_deleted(filled, config, file):
+    overwrite(file, 0, PAGE)
+    salvage.store(config, file)
+    store = Store.open(config)
+    with store._database.reading() as connection:
+        found = connection.execute(select(schema.deleted_scores)).all()
+    store.close()
+    assert found == []
+
+
+def test_a_deleted_score_stays_deleted(filled, config, file):
+    store = Store.open(config)
+    with store._database.writing() as connection:
+        connection.execute(
+            insert(schema.deleted_scores).values(uid="e" * 16, tenant="", deleted_ns=1)
+        )
+    store.close()
+    overwrite(file, 0, PAGE)
+    salvage.store(config, file)
+    store = Store.open(config)
+    with store._database.reading() as connection:
+        [found] = connection.execute(select(schema.deleted_scores)).all()
+    store.close()
+    assert tuple(found) == ("e" * 16, "", 1)
+
+
 def test_what_others_gave_to_a_response_is_of_its_turn_again(filled, config, file):
     store = Store.open(config)
     trace = replace(filled.trace(1), model_calls=(ModelCall("c" * 16, response_id="resp-1"),))

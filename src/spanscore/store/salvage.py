@@ -6,6 +6,7 @@ page is damaged: the header, the schema or an index. What is kept is checked as 
 read it.
 """
 
+import re
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
@@ -227,6 +228,12 @@ def _may_lack(
     return lambda record: any(fits(record) for fits in forms)
 
 
+def _is_deleted_score(record: Record) -> bool:
+    """Entries of an index on two texts of another table have columns of the same types."""
+    return _has(str, str, int, rowid=False)(record) and bool(_UID.fullmatch(str(record.values[0])))
+
+
+_UID: Final = re.compile("[0-9a-f]{16}")
 _TEXT_OR_NONE: Final = (str, _NULL)
 _NUMBER: Final = (float, int)  # a whole number is stored as one, also in a column of other numbers
 _TAKEN_OVER: Final = (
@@ -255,7 +262,7 @@ _STORE_TABLES: Final = {
     "runs": _may_lack(1, str, str, _TEXT_OR_NONE, str, int, int, str, str, str),
     "run_items": _has(str, str, int, str, str, int, int, (str, _NULL), rowid=False),
     "unanswered": _has(str, str, str, str, int, int, int, rowid=False),
-    "deleted_scores": _has(str, str, int, rowid=False),
+    "deleted_scores": _is_deleted_score,
     "annotation_items": _has(*(str,) * 6, int, str, _TEXT_OR_NONE, int, int, rowid=False),
     "monitor_states": _has(str, str, str, int, int, str, rowid=False),
     "monitors": _has(str, str, _TEXT_OR_NONE, str, *(int,) * 5, str, str, rowid=False),
