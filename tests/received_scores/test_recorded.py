@@ -55,6 +55,11 @@ def test_a_number_and_a_word_stay_what_they_are(recorded, value, expected):
     assert (found.value, found.label, found.passed) == expected
 
 
+def test_a_rating_keeps_its_scale(recorded):
+    found = recorded("stars", 4, trace=TRACE, scale=(1, 5))
+    assert (found.value, found.scale) == (4.0, (1.0, 5.0))
+
+
 def test_of_a_trace_alone_no_span_is_made_up(recorded):
     assert recorded("helpful", False, trace=TRACE).target.span_id == ""
 

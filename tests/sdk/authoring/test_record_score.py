@@ -56,6 +56,23 @@ def test_a_value_is_recorded_as_what_it_is(recorded, value, number, label):
     assert found.get("gen_ai.evaluation.score.label") == label
 
 
+def test_a_rating_has_the_scale_that_is_given(recorded):
+    with spanscore.turn("Hi"):
+        spanscore.record_score("stars", 4, scale=(1, 5))
+    assert score(recorded).attributes["spanscore.scale"] == (1.0, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "scale"),
+    [(7, (1, 5)), (4, (5, 1)), (1, (1, 1)), (4, (1, float("inf"))), (True, (0, 1)), ("ok", (1, 5))],
+)
+def test_a_scale_that_the_value_is_not_on_is_said_and_left_out(recorded, complaints, value, scale):
+    with spanscore.turn("Hi"):
+        spanscore.record_score("stars", value, scale=scale)
+    assert "spanscore.scale" not in score(recorded).attributes
+    assert len(complaints()) == 1
+
+
 def test_a_score_is_no_part_of_what_is_scored(recorded):
     with spanscore.turn("Hi") as turn:
         turn.answer("Hello.")

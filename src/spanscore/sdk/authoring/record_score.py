@@ -2,6 +2,7 @@
 its trace.
 """
 
+import math
 import re
 import time
 from typing import Literal, TypeAlias
@@ -36,6 +37,7 @@ def record_score(
     value: bool | float | str,
     *,
     comment: str | None = None,
+    scale: tuple[float, float] | None = None,
     source: str = "human",
     author: str | None = None,
     trace: Traced | None = None,
@@ -54,6 +56,8 @@ def record_score(
             one counts.
         value: True or False, a number on a scale of your own, or a word.
         comment: Why.
+        scale: The lowest and the highest value that a number can have, such as `(1, 5)`. One that
+            the value is not on is left out, with a warning; the score is kept.
         source: Who: `human`, `programmatic`, or the name of an evaluator.
         author: Who of them; no personal data that your traces should not have.
         trace: The turn, its `traceparent` (which may be stored with the answer, for a thumbs-up
@@ -64,7 +68,7 @@ def record_score(
 
     >>> record_score("helpful", True, comment="It found my flight.", session="chat-7")
     """
-    _record(name, value, comment, source, author, trace, session, emit)
+    _record(name, value, comment, scale, source, author, trace, session, emit)
 
 
 @guarded
@@ -72,6 +76,7 @@ def _record(
     name: str,
     value: bool | float | str,
     comment: str | None,
+    scale: tuple[float, float] | None,
     source: str,
     author: str | None,
     traced: Traced | None,
@@ -89,6 +94,7 @@ def _record(
         **_given(value),
         "gen_ai.evaluation.name": bounded(name),
         "gen_ai.evaluation.explanation": None if comment is None else bounded(comment),
+        "spanscore.scale": None if scale is None else _bounds(name, value, scale),
         "spanscore.score.source": source,
         "spanscore.score.author": author,
     }
@@ -149,6 +155,20 @@ def _given(value: bool | float | str) -> dict[str, Attribute | None]:
     if isinstance(value, str):
         return {_LABEL: bounded(value)}
     return {_VALUE: float(value)}
+
+
+def _bounds(name: str, value: bool | float | str, scale: tuple[float, float]) -> list[float] | None:
+    """The scale, where it is one and a number lies on it."""
+    low, high = (float(x) for x in scale)
+    is_scale = math.isfinite(high - low) and low < high
+    if is_scale and not isinstance(value, bool | str) and low <= value <= high:
+        return [low, high]
+    report_once(
+        "record_score scale",
+        f"the score {name!r} is recorded without its scale, since {value!r} is no number"
+        f" from {low:g} to {high:g}",
+    )
+    return None
 
 
 def _emit_span(name: str, attributes: dict[str, Attribute], within: Context) -> None:

@@ -16,7 +16,7 @@ from spanscore.sdk.authoring.current import detach, is_suppressed
 from spanscore.sdk.authoring.guarding import guarded
 from spanscore.sdk.authoring.values import bounded
 
-Attribute: TypeAlias = str | bool | int | float | list[str]
+Attribute: TypeAlias = str | bool | int | float | list[str] | list[float]
 
 _MAX_STATUS_CHARS = 1_000
 _CONTENT_OFF = {"false", "no_content"}

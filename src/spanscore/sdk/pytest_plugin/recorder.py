@@ -175,6 +175,7 @@ class Recorder:
         value: bool | float | str,
         *,
         comment: str | None = None,
+        scale: tuple[float, float] | None = None,
         source: str = "programmatic",
         author: str | None = None,
         turn: AgentTrace | None = None,
@@ -188,7 +189,15 @@ class Recorder:
         __tracebackhide__ = True
         target = (turn or self.turn()).target
         traceparent = f"00-{target.trace_id}-{target.span_id}-01"
-        record_score(name, value, comment=comment, source=source, author=author, trace=traceparent)
+        record_score(
+            name,
+            value,
+            comment=comment,
+            scale=scale,
+            source=source,
+            author=author,
+            trace=traceparent,
+        )
 
     def recorded(self, timeout_s: float = 0.0) -> list[AgentTrace]:
         """The turns so far, oldest first; none is no error."""
