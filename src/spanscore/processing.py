@@ -66,7 +66,10 @@ _JUDGED_BATCH, _JUDGED_WORKERS = 1, 32
 """The same with a judge: no trace waits for the answers about another."""
 
 _SESSIONS = 32
-"""Sessions that are evaluated and committed together."""
+"""Sessions that are evaluated and committed together, where there is no judge."""
+
+_JUDGED_SESSIONS = 32
+"""With a judge, sessions that are evaluated at once, each by itself."""
 
 _BATCH_OF_PROCESS, _BATCHES_OF_PROCESS = 64, 4
 """The same with worker processes, batches for each: some are read, others evaluated and committed.
@@ -247,10 +250,8 @@ class Processing:
             workers += [
                 self._suspects.run(batch, self._finishing.one_by_one) for _ in range(_ONE_BY_ONE)
             ]
-        sessions = [
-            self._quiet_sessions.run(_SESSIONS, self._finish_sessions)
-            for _ in range(1 if self._scoring.elsewhere is None else _ONE_BY_ONE)
-        ]
+        size, count = self._session_batches()
+        sessions = [self._quiet_sessions.run(size, self._finish_sessions) for _ in range(count)]
         trying = [self._trials.run()] if self._trials and self._settings.judge.try_at_start else []
         asking = [self._rescoring.run()] if self._settings.evaluation.ask_again.enabled else []
         own = [self._tidy(), self._look_for_undelivered()]
@@ -264,6 +265,11 @@ class Processing:
         if self._is_judged:
             return _JUDGED_BATCH, max(_JUDGED_WORKERS, for_processes)
         return (_BATCH_OF_PROCESS, for_processes) if processes else (_BATCH, _WORKERS)
+
+    def _session_batches(self) -> tuple[int, int]:
+        """The same of sessions."""
+        at_once = 1 if self._scoring.elsewhere is None else _ONE_BY_ONE
+        return (1, max(_JUDGED_SESSIONS, at_once)) if self._is_judged else (_SESSIONS, at_once)
 
     def open_runs(self) -> Runs:
         """The evaluation runs in the store, which give way to the traces that wait to be scored."""

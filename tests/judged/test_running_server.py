@@ -101,6 +101,28 @@ def test_a_silent_judge_delays_neither_spans_nor_stopping(server, recording, gat
     assert running.stop() == 0
 
 
+@pytest.mark.timeout(600)  # the other session may take its time
+def test_a_session_whose_judge_is_silent_keeps_no_other_session_waiting(server, recording):
+    of_conversations = {"outcome", "reason", "score", "task"}
+    obliging, answers, first = ObligingModel(), threading.Event(), threading.Lock()
+
+    def silent_for_one_session(request):
+        if asked_for(request) == of_conversations and first.acquire(blocking=False):
+            answers.wait()
+        return obliging(request)
+
+    with ScriptedServer(silent_for_one_session) as model, contextlib.ExitStack() as stack:
+        stack.callback(answers.set)
+        running = server(judge=judged_by(model, timeout="500s")).start()
+        export(running, recording("pydantic_ai/openai").traces)
+        running.wait_until(lambda state: state["counters"].get("sessions_evaluated", 0) == 1)
+        answers.set()
+        running.wait_until_finished(TRACES)
+        assert running.stop() == 0
+    judged = [x for x in running.committed().values() if x.metric == "conversation_completion"]
+    assert [x.status for x in judged] == ["scored"] * SESSIONS
+
+
 def test_a_kill_while_judging_scores_once_and_pays_once(server, recording, gated):
     free = 3
     gate, model = gated(free)
