@@ -151,6 +151,15 @@ async def test_how_all_metrics_came_out_is_an_assessment_by_its_verdict(make):
     )
 
 
+async def test_how_a_session_came_out_has_a_name_by_which_no_trace_of_it_is_found(make):
+    async with mlflow() as (sink, tool):
+        tool.has(TRACE_ID)
+        await sink.file([make.score(value=0.1, scope="session", tally=FAILED)])
+        found = {x["assessment_name"]: x["feedback"] for x in tool.only(TRACE_ID).values()}
+    assert "_spanscore" not in found
+    assert found["_spanscore_session"] == {"value": "fail"}
+
+
 async def test_what_matters_most_is_filed_last_as_mlflow_lists_that_first(make):
     async with mlflow() as (sink, tool):
         tool.has(TRACE_ID)

@@ -208,7 +208,7 @@ def _shared(evaluation: Evaluation) -> dict[str, Any]:
 
 def _value(evaluation: Evaluation) -> dict[str, Any]:
     """A number; of the tally the verdict, as a category to filter by."""
-    if evaluation.metric == wording.TALLY:
+    if wording.is_tally(evaluation):
         return {"value": evaluation.label, "dataType": "CATEGORICAL"}
     value = evaluation.value
     near = None if value is None else wording.rounded(value, evaluation.threshold)

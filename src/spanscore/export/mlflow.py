@@ -206,7 +206,7 @@ def _value(evaluation: Evaluation) -> float | str:
     """A number, so that MLflow can average it; of the tally the verdict, which its page finds by
     equality.
     """
-    if evaluation.value is None or evaluation.metric == wording.TALLY:
+    if evaluation.value is None or wording.is_tally(evaluation):
         return evaluation.label or ""
     return wording.rounded(evaluation.value, evaluation.threshold)
 

@@ -131,7 +131,7 @@ def _annotation(place: _Place, evaluation: Evaluation) -> dict[str, Any]:
         if evaluation.value is None
         else wording.rounded(evaluation.value, evaluation.threshold)
     )
-    if evaluation.metric == wording.TALLY:
+    if wording.is_tally(evaluation):
         score = None  # of an annotation with a score its pages show that, and not the label
     result = {
         "score": score,

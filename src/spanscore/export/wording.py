@@ -19,9 +19,10 @@ from spanscore.model.score import (
 )
 from spanscore.model.span import Value
 
-TALLY = "_spanscore"
-"""The name under which tools show how all metrics came out: they sort by name, and it comes before
-all others.
+_TALLIES = {"trace": "_spanscore", "session": "_spanscore_session"}
+"""The names under which tools show how all metrics came out: they sort by name, and these come
+before all others. They differ since MLflow keeps a session's scores on one of its traces, and finds
+by them every trace of the session.
 """
 
 OF_SESSION, LATENCY = "spanscore.session_id", "spanscore.latency_s"
@@ -91,11 +92,17 @@ def tallied(evaluation: Evaluation) -> list[Evaluation]:
         return [evaluation]
     passed = 1 - len(found.failed) / len(found.judged)
     outcome = Score(passed, "\n".join([tally_summary(found), *tally_lines(found)]), {}, found.label)
-    own = Evaluator("CODE", TALLY, evaluation.evaluator.version)
+    name = _TALLIES[evaluation.scope]
+    own = Evaluator("CODE", name, evaluation.evaluator.version)
     summed = replace(
-        evaluation, metric=TALLY, outcome=outcome, threshold=None, scale=(0.0, 1.0), evaluator=own
+        evaluation, metric=name, outcome=outcome, threshold=None, scale=(0.0, 1.0), evaluator=own
     )
     return [evaluation, replace(summed, tally=None, usage=JudgeUsage())]
+
+
+def is_tally(evaluation: Evaluation) -> bool:
+    """Whether this is one that `tallied` adds."""
+    return evaluation.metric in _TALLIES.values()
 
 
 def revised(before: str | None) -> str:
