@@ -8,8 +8,9 @@ import re
 from pathlib import Path
 
 import pytest
+from rich.text import Text
 
-from spanscore.cli import fitting, trees
+from spanscore.cli import fitting, terminal, trees
 from spanscore.cli.main import main
 
 _ROOT = Path(__file__).parents[2]
@@ -124,6 +125,29 @@ def test_json_is_broken_at_its_separators_and_goes_on_under_its_beginning(printe
         '"party_size": 2}',
     ]
     assert set(lines[at + 1][:column]) <= set("│ ")
+
+
+@pytest.mark.parametrize("columns", _WIDTHS)
+def test_json_and_addresses_without_blanks_are_broken_after_a_separator(monkeypatch, columns):
+    text = f'found {{"name":"an orchid","at":"https://shop.example/{"flowers/" * 30}"}} 接客係'
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = _lines_of(trees.branch(Text("result  "), text))
+    assert "".join(x.strip() for x in lines).replace(" ", "") == f"result{text}".replace(" ", "")
+    assert all(len(line) <= columns for line in lines)
+    assert all(x.endswith((",", ":", "/", " ", "found", "an")) for x in lines[:-1])
+
+
+def test_a_word_longer_than_a_line_is_broken_where_the_line_ends(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "30")
+    lines = _lines_of(trees.branch(Text("x"), "y" * 70))
+    assert [x.count("y") for x in lines] == [27, 27, 16]
+
+
+def _lines_of(shown):
+    output = terminal.console()
+    with output.capture() as captured:
+        output.print(shown)
+    return [x.rstrip() for x in captured.get().splitlines()]
 
 
 def test_a_long_text_in_json_is_cut_with_its_length():
