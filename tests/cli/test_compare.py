@@ -527,3 +527,10 @@ def test_a_narrow_terminal_shows_the_counts_of_sessions_and_turns_whole(
     assert "too few sessions" in rows[1]
     assert "n, pairs" in heading or "n  pairs" in heading
     assert max(map(len, lines)) <= columns
+
+
+def test_scores_of_spans_that_sum_traces_up_lack_the_scale_and_that_is_said(tmp_path, capsys):
+    path = tmp_path / "scores.jsonl"
+    path.write_text(json.dumps({**score(), "scale": None}))
+    assert main(["compare", str(path), str(path)]) != 0
+    assert "coherence has no scale" in capsys.readouterr().err

@@ -75,6 +75,11 @@ class Run:
         metric = str(score["metric"])
         if score["status"] != "scored":
             return
+        if score["scale"] is None:
+            raise ValueError(
+                f"a score of {metric} has no scale, which a span that sums a trace up leaves out:"
+                " give the exported log events, too"
+            )
         low, high = (_number(x) for x in score["scale"])
         unit.metrics[metric].append(_number(score["value"], low, high))
         self.scales[metric] = (low, high)
