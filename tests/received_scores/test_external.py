@@ -392,6 +392,34 @@ def test_langwatchs_evaluation_span_is_a_score():
     assert (found.metric, *outcome(found)) == ("pii", 0.2, None, False)
 
 
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ({"score": 0.2, "label": "poor"}, ("polite", 0.2, "poor", None)),
+        ({"name": "tone", "value": 0.9, "comment": "kind"}, ("tone", 0.9, None, None)),
+        ({"value": "good"}, ("polite", None, "good", None)),
+        ({"passed": False}, ("polite", None, "fail", False)),
+    ],
+)
+def test_langfuses_evaluator_is_a_score_of_what_it_lies_in(output, expected):
+    attributes = {
+        "langfuse.observation.type": "evaluator",
+        "langfuse.observation.output": json.dumps(output),
+    }
+    found = only(span(attributes, name="polite"))
+    assert (found.metric, *outcome(found)) == expected
+    assert (found.target.span_id, found.evaluator.source) == (AGENT, "langfuse")
+
+
+@pytest.mark.parametrize("output", ["null", '{"tokens": 3}', '"0.2"', "[0.2]", '{"value": []}'])
+def test_langfuses_evaluator_without_an_outcome_is_no_score(output):
+    attributes = {
+        "langfuse.observation.type": "evaluator",
+        "langfuse.observation.output": output,
+    }
+    assert read_external([span(attributes)]) == []
+
+
 def test_trulens_feedback_function_is_a_score():
     base = "ai.observability.eval_root"
     found = only(span({f"{base}.metric_name": "groundedness", f"{base}.score": 0.9}))
@@ -490,6 +518,7 @@ def test_hostile_bodies_raise_nothing():
         b"EVALUATOR",
         b"logfire.feedback.name",
         b"langwatch.span.type evaluation",
+        b"langfuse.observation.type evaluator",
         b"ai.observability.eval_root.score",
     ],
 )

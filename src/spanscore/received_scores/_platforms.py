@@ -1,5 +1,5 @@
-"""Scores in forms of their own: Logfire's feedback, LangWatch's evaluations and TruLens' feedback
-functions.
+"""Scores in forms of their own: Logfire's feedback, evaluations of LangWatch and Langfuse, and
+TruLens' feedback functions.
 """
 
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ from spanscore.received_scores._given import Given, Place, session_of
 
 LOGFIRE = "logfire.feedback.name"
 LANGWATCH = "langwatch.span.type"
+LANGFUSE = "langfuse.observation.type"
 TRULENS = "ai.observability.eval_root.score"
 
 
@@ -20,6 +21,8 @@ def of_span(span: Span) -> Iterator[Given]:
         found = _logfire(span)
     elif attributes.get(LANGWATCH) in {"evaluation", "guardrail"}:
         found = _langwatch(span)
+    elif attributes.get(LANGFUSE) == "evaluator":
+        found = _langfuse(span)
     elif TRULENS in attributes:
         found = _trulens(span)
     else:
@@ -69,6 +72,28 @@ def _langwatch(span: Span) -> Given | None:
         reason=text(result, "details"),
         error=(text(result, "error_type") or "Error") if is_error else None,
         source="langwatch",
+    )
+
+
+def _langfuse(span: Span) -> Given:
+    """An evaluator's observation, where its output is an object with a score, a value or a label,
+    as Langfuse's `Evaluation` has them.
+    """
+    output = json_object(span.attributes, "langfuse.observation.output")
+    value = output.get("score", output.get("value"))
+    number = numeric(value)
+    word = value if isinstance(value, str) and number is None else None
+    return Given(
+        name=text(output, "name") or span.name,
+        place=_parent(span),
+        scope_name=span.scope.name,
+        seed=(span.trace_id, span.span_id),
+        at_ns=span.end_ns,
+        value=number,
+        label=text({"label": word, **output}, "label"),
+        passed=flag(output, "passed"),
+        reason=text(output, "comment", "explanation", "reason"),
+        source="langfuse",
     )
 
 

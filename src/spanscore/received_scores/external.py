@@ -11,7 +11,15 @@ from spanscore.received_scores._given import Given
 from spanscore.received_scores.own import is_own
 
 _PREFILTER = Prefilter(
-    (b"evaluation", b"guardrail", b"annotation", b"EVALUATOR", b"logfire.feedback", b"eval_root")
+    (
+        b"evaluation",
+        b"evaluator",
+        b"EVALUATOR",
+        b"guardrail",
+        b"annotation",
+        b"logfire.feedback",
+        b"eval_root",
+    )
 )
 
 
