@@ -224,18 +224,37 @@ def test_a_tools_own_object_with_langwatchs_keys_stays_whole():
     assert step.result == value
 
 
-def test_langwatchs_retrieval_tells_its_documents():
-    contexts = {"type": "json", "value": [{"document_id": "1", "content": "Green."}]}
-    attributes = {
-        "langwatch.input": {"type": "text", "value": "tea"},
-        "langwatch.contexts": contexts,
-    }
+@pytest.mark.parametrize(
+    ("key", "contexts"),
+    [
+        (
+            "langwatch.contexts",
+            {"type": "json", "value": [{"document_id": "1", "content": "Green."}]},
+        ),
+        ("langwatch.rag_contexts", '[{"document_id": "1", "content": "Green."}]'),
+    ],
+)
+def test_langwatchs_retrieval_tells_its_documents(key, contexts):
+    attributes = {"langwatch.input": {"type": "text", "value": "tea"}, key: contexts}
     step = read({"langwatch.span.type": "rag", **attributes})
     assert (step.kind, step.query, step.documents) == (
         "retrieval",
         "tea",
         ({"document_id": "1", "content": "Green."},),
     )
+
+
+@pytest.mark.parametrize(
+    "kind", ["span", "component", "server", "client", "producer", "consumer", "task"]
+)
+def test_langwatchs_outermost_span_of_any_kind_has_question_and_answer(kind):
+    attributes = {
+        "langwatch.span.type": kind,
+        "langwatch.input": json.dumps({"type": "text", "value": "Where?"}),
+        "langwatch.output": json.dumps({"type": "text", "value": "There."}),
+    }
+    step = read(attributes)
+    assert (step.kind, step.input_text, step.output_text) == ("workflow", "Where?", "There.")
 
 
 def mlflow(kind, given, returned, **attributes):

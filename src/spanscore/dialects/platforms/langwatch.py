@@ -35,8 +35,16 @@ _KINDS: Final[dict[str, StepKind]] = {
     "agent": "agent",
     "tool": "tool",
     "rag": "retrieval",
-    **dict.fromkeys(("span", "chain", "workflow", "task", "module"), "workflow"),
+    **dict.fromkeys(
+        (
+            *("span", "chain", "workflow", "task", "module", "component"),
+            *("server", "client", "producer", "consumer"),
+        ),
+        "workflow",
+    ),
 }
+_CONTEXTS = ("langwatch.contexts", "langwatch.rag_contexts")
+"""Of the JavaScript SDK, and of the Python one."""
 _SESSIONS = (
     "langwatch.thread.id",
     "langwatch.thread_id",
@@ -97,7 +105,8 @@ def read(span: Span, context: Context) -> Facts:
         _read_tool(span, given, returned, facts)
     elif kind == "retrieval":
         facts["query"] = None if given is None else printed(given)
-        found = structure(attributes.get("langwatch.contexts")).value
+        recorded = next((attributes[key] for key in _CONTEXTS if key in attributes), None)
+        found = structure(recorded).value
         documents = found.get("value", found) if isinstance(found, dict) else found
         facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
     elif kind == "agent" or (kind == "workflow" and context.outermost):
