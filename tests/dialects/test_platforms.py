@@ -203,6 +203,13 @@ def test_laminar_has_the_instructions_of_a_response_beside_its_messages():
     )
 
 
+@pytest.mark.parametrize("beside", [{}, {"gen_ai.system": "openai", "gen_ai.request.model": "m"}])
+def test_laminars_model_call_has_its_tokens_whatever_else_is_set(beside):
+    tokens = {"gen_ai.usage.input_tokens": 3, "gen_ai.usage.output_tokens": 4}
+    step = read({"lmnr.span.type": "LLM", **tokens, **beside})
+    assert (step.kind, step.input_tokens, step.output_tokens) == ("model", 3, 4)
+
+
 def test_an_evaluator_of_laminars_is_no_step():
     assert read({"lmnr.span.type": "EVALUATOR", "lmnr.span.output": "1"}).kind == "other"
 

@@ -11,11 +11,13 @@ from spanscore.dialects.forms.ids import first_identity
 from spanscore.dialects.forms.indexed import indexed
 from spanscore.dialects.forms.provider_bodies import conversation
 from spanscore.dialects.forms.structure import structure
-from spanscore.dialects.forms.values import Facts, Side, text
+from spanscore.dialects.forms.values import Facts, Side, TokenCount, first_count, text
 from spanscore.dialects.keys.gen_ai import (
     GEN_AI_INPUT_MESSAGES,
     GEN_AI_OPERATION_NAME,
     GEN_AI_OUTPUT_MESSAGES,
+    GEN_AI_USAGE_INPUT_TOKENS,
+    GEN_AI_USAGE_OUTPUT_TOKENS,
 )
 from spanscore.dialects.keys.openllmetry import GEN_AI_PROMPT_0_ROLE, GEN_AI_PROMPT_PREFIX
 from spanscore.model.span import Attributes, Span
@@ -37,6 +39,10 @@ _IDS: Final[tuple[tuple[Literal["session_id", "user_id"], tuple[str, ...]], ...]
 _SIDES: Final[tuple[tuple[Side, str, str, str], ...]] = (
     ("input", GEN_AI_INPUT_MESSAGES, _INPUT, "user"),
     ("output", GEN_AI_OUTPUT_MESSAGES, _OUTPUT, "assistant"),
+)
+_TOKENS: Final[tuple[tuple[TokenCount, str], ...]] = (
+    ("input_tokens", GEN_AI_USAGE_INPUT_TOKENS),
+    ("output_tokens", GEN_AI_USAGE_OUTPUT_TOKENS),
 )
 
 
@@ -77,6 +83,9 @@ def _read_model(attributes: Attributes, facts: Facts) -> None:
         key = conventional if conventional in attributes else decorated
         if key in attributes and (key == conventional or facts.get(side) is None):
             facts[side] = conversation(_provider_messages(structure(attributes[key]).value), role)
+    for fact, key in _TOKENS:  # also where nothing else of the conventions is set
+        if facts.get(fact) is None:
+            facts[fact] = first_count(attributes, (key,))
     if facts.get("system") is None and GEN_AI_PROMPT_0_ROLE in attributes:  # of OpenAI's Responses
         items = indexed(attributes, GEN_AI_PROMPT_PREFIX)
         facts["system"] = next(

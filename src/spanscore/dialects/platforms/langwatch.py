@@ -104,11 +104,7 @@ def read(span: Span, context: Context) -> Facts:
     elif kind == "tool":
         _read_tool(span, given, returned, facts)
     elif kind == "retrieval":
-        facts["query"] = None if given is None else printed(given)
-        recorded = next((attributes[key] for key in _CONTEXTS if key in attributes), None)
-        found = structure(recorded).value
-        documents = found.get("value", found) if isinstance(found, dict) else found
-        facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
+        _read_retrieval(attributes, given, facts)
     elif kind == "agent" or (kind == "workflow" and context.outermost):
         facts["agent_name"] = text(span.name) if kind == "agent" else None
         read_function(given, Parsed(returned), facts)
@@ -175,6 +171,14 @@ def _read_model(attributes: Attributes, given: Any, returned: Any, facts: Facts)
     for fact, own, conventional in _TOKENS:
         found = first_count(attributes, conventional)
         facts[fact] = first_count(counted, own) if found is None else found
+
+
+def _read_retrieval(attributes: Attributes, given: Any, facts: Facts) -> None:
+    facts["query"] = None if given is None else printed(given)
+    recorded = next((attributes[key] for key in _CONTEXTS if key in attributes), None)
+    found = structure(recorded).value
+    documents = found.get("value", found) if isinstance(found, dict) else found
+    facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
 
 
 def _named(given: Any) -> Any:
