@@ -132,5 +132,31 @@ FORMS = [
         ],
         TEAMWORK,
     ),
+    Form(
+        "another framework's agent, as OpenInference writes it",
+        [
+            span(
+                {
+                    "openinference.span.kind": "AGENT",
+                    "input.value": "Where is parcel 7?",
+                    "output.value": "In Oslo.",
+                    "agno.agent.id": "a-1",
+                    "agno.session.id": "s-1",
+                    "agno.user.id": "u-1",
+                    "llm.token_count.prompt": 12,
+                    "llm.token_count.completion": 4,
+                },
+                scope="openinference.instrumentation.agno",
+                name="clerk.run",
+            )
+        ],
+        {
+            "input": "Where is parcel 7?",
+            "output": "In Oslo.",
+            "session": "s-1",
+            "user": "u-1",
+            "tokens": (12, 4),
+        },
+    ),
     Form("a team alone", [span(TEAM, scope=SCOPE, name="desk.team")], TEAMWORK),
 ]

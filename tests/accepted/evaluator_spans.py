@@ -9,7 +9,7 @@ import json
 
 from accepted import ABSENT, Form, span
 
-from spanscore.model.span import LogRecord
+from spanscore.model.span import LogRecord, Resource, Scope
 
 STRANDS, GENERIC = "strands.telemetry.tracer", "a.tracer"
 LANGCHAIN, TRACELOOP = (
@@ -231,31 +231,127 @@ MOVED = {
     "results": [42],
     "turns": 1,
 }
+
+
+def alone(name, scope, told, facts):
+    """Records whose spans did not come: (given, produced) each."""
+    logs = tuple(
+        LogRecord(
+            "t",
+            f"s{at}",
+            at * 10,
+            scope,
+            {
+                side: {"messages": [{"role": role, "content": x} for role, x in said]}
+                for side, said in (("input", given), ("output", produced))
+            },
+            {"event.name": scope, "session.id": "floor-7"},
+            Resource(),
+            Scope(scope),
+        )
+        for at, (given, produced) in enumerate(told, 1)
+    )
+    return Form(name, [], facts, logs)
+
+
+def in_blocks(role, *blocks, key="content", **more):
+    return role, {key: json.dumps(blocks), **more}
+
+
+ENDED = {"key": "message", "finish_reason": "end_turn"}
+RULED, ASKING = in_blocks("system", {"text": "Be brief."}), in_blocks("user", {"text": QUESTION})
+RETURNED = {"toolResult": {"toolUseId": "t1", "content": [{"text": "42"}]}}
+BY_MODELS = [
+    ([RULED, ASKING], [in_blocks("assistant", *USES, **ENDED)]),
+    (
+        [RULED, ASKING, in_blocks("tool", RETURNED)],
+        [in_blocks("assistant", {"text": "42."}, **ENDED)],
+    ),
+]
+BY_AN_AGENT = ([RULED, ASKING], [("assistant", {"message": "42.\n", "finish_reason": "end_turn"})])
+LOOPED = {
+    "input": QUESTION,
+    "output": "42.",
+    "system": "Be brief.",
+    "session": "floor-7",
+    "calls": ["calc"],
+    "ids": ["t1"],
+    "arguments": [{"a": 6, "b": 7}],
+    "results": [42],
+    "turns": 1,
+}
+GENERATED = {"generations": [[{"message": {"kwargs": {"content": "42.", "type": "ai"}}}]]}
+BY_LANGCHAIN = [
+    ([("user", json.dumps(said("human", QUESTION)))], [("assistant", json.dumps(GENERATED))]),
+    ([("user", "{'a': 6}")], [("assistant", json.dumps(TOOL_MESSAGE))]),
+    (
+        [("user", json.dumps(said("human", QUESTION)))],
+        [("assistant", json.dumps(said("ai", "42.")))],
+    ),
+]
+ALONE = [
+    alone("Strands' records of models without spans", STRANDS, BY_MODELS, LOOPED),
+    alone("Strands' records without spans", STRANDS, [*BY_MODELS, BY_AN_AGENT], LOOPED),
+    alone(
+        "LangChain's records without spans",
+        LANGCHAIN,
+        BY_LANGCHAIN,
+        {
+            "input": QUESTION,
+            "output": "42.",
+            "session": "floor-7",
+            "calls": ["calc"],
+            "ids": ["t1"],
+            "arguments": [{"a": 6}],
+            "results": [42],
+            "turns": 1,
+        },
+    ),
+]
 SEVERAL_BLOCKS = [
     {"toolResult": {"toolUseId": "t1", "content": [{"text": "42"}, {"text": "It is even."}]}}
 ]
-STEPS = [
-    span(
-        {"gen_ai.operation.name": "chat"},
-        scope=GENERIC,
-        events=[ASKED, ("gen_ai.choice", {"message": USES})],
-    ),
-    span(
-        {"gen_ai.operation.name": "chat"},
-        scope=GENERIC,
-        parent="s1",
-        at=2,
-        events=[
-            ASKED,
-            ("gen_ai.tool.message", {"content": SEVERAL_BLOCKS}),
-            ("gen_ai.choice", {"message": "42."}),
-        ],
-    ),
+MIXED_BLOCKS = [
+    {"toolResult": {"toolUseId": "t1", "content": [{"text": "Found:"}, {"json": {"n": 42}}]}}
 ]
+
+
+def returning(returned):
+    """Two model calls, the second of which is given what the tool returned."""
+    return [
+        span(
+            {"gen_ai.operation.name": "chat"},
+            scope=GENERIC,
+            events=[ASKED, ("gen_ai.choice", {"message": USES})],
+        ),
+        span(
+            {"gen_ai.operation.name": "chat"},
+            scope=GENERIC,
+            parent="s1",
+            at=2,
+            events=[
+                ASKED,
+                ("gen_ai.tool.message", {"content": returned}),
+                ("gen_ai.choice", {"message": "42."}),
+            ],
+        ),
+    ]
+
+
 FORMS = [
-    Form("a result of several blocks", STEPS, {"calls": ["calc"], "results": ["42\nIt is even."]}),
+    Form(
+        "a result of several blocks",
+        returning(SEVERAL_BLOCKS),
+        {"calls": ["calc"], "results": ["42\nIt is even."]},
+    ),
+    Form(
+        "a result of a text and an object",
+        returning(MIXED_BLOCKS),
+        {"calls": ["calc"], "results": ['Found:\n{"n":42}']},
+    ),
     *of_any_scope(STRANDS),
     *of_any_scope(GENERIC),
+    *ALONE,
     of_moved("OpenInference's content, moved into records", OPENINFERENCE, MOVED),
     of_moved("OpenLLMetry's content, moved into records", OPENLLMETRY, MOVED),
 ]

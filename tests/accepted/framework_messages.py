@@ -30,12 +30,71 @@ def _lc(kind: str, **kwargs: Any) -> dict[str, Any]:
     }
 
 
-FORMS: list[Messages] = [  # LangChain
+PART = {"type": "tool_call", "id": "c1", "name": "stock", "arguments": GIVEN}
+BARE = [{"text": '{"left": 4}'}]
+RESPONSE = {"type": "tool_call_response", "id": "c1", "response": BARE}
+SHELF = [{"text": "four", "shelf": "Ä-7"}]
+# blocks without a type, as Bedrock's API has them, in other outlines
+BARE_TEXTS: list[Messages] = [
+    Messages(
+        "a question and an answer in blocks without a type",
+        [{"role": "user", "content": [{"text": QUESTION}]}],
+        [{"role": "assistant", "content": [{"text": ANSWER}]}],
+        {"input": QUESTION, "output": ANSWER},
+    ),
+    after_call(ASSISTANT, {**TOOL, "content": BARE}, "a result in a block without a type"),
+    after_call(
+        ASSISTANT,
+        {**TOOL, "content": [{"text": "four"}, {"text": "on shelf Ä-7"}]},
+        "a result in two blocks without a type",
+        {"results": ["four\non shelf Ä-7"]},
+    ),
+    after_call(
+        {"role": "assistant", "parts": [PART]},
+        {"role": "tool", "parts": [RESPONSE]},
+        "a part with a result in a block without a type",
+    ),
+    after_call(
+        {"role": "assistant", "parts": [PART]},
+        {"role": "user", "parts": [RESPONSE]},
+        "a user's part with a result in a block without a type",
+    ),
+    after_call(
+        {"role": "assistant", "parts": [PART]},
+        {"role": "tool", "id": "c1", "response": BARE},
+        "a message with a result in a block without a type",
+    ),
+    after_call(
+        ASSISTANT,
+        {**TOOL, "content": SHELF},
+        "a list of a tool's own objects that have a text",
+        {"results": [SHELF]},
+    ),
+]
+
+FORMS: list[Messages] = [
+    *BARE_TEXTS,
+    # LangChain
     Messages(
         "LangChain's serialized messages",
         [_lc("SystemMessage", content=RULES), _lc("HumanMessage", content=QUESTION)],
         [_lc("AIMessage", content=ANSWER)],
         {"system": RULES, "input": QUESTION, "output": ANSWER},
+    ),
+    Messages(
+        "LangChain's generation with its text beside its calls",
+        [ASK],
+        {
+            "generations": [
+                [
+                    {
+                        "text": "I look.",
+                        "message": {"tool_calls": [{"name": "stock", "args": GIVEN, "id": "c1"}]},
+                    }
+                ]
+            ]
+        },
+        CALLED | {"said": "I look.", "input": QUESTION},
     ),
     Messages(
         "LangChain's serialized calls",

@@ -6,6 +6,17 @@ values are made up here.
 
 from accepted import Form, span
 
+LAMINAR = "lmnr.span.type"
+EVALUATION, EXECUTED, SCORED = (
+    {LAMINAR: "EVALUATION"},
+    {
+        LAMINAR: "EXECUTOR",
+        "lmnr.span.input": {"question": "Is it warm?"},
+        "lmnr.span.output": '"Yes."',
+    },
+    {LAMINAR: "EVALUATOR", "lmnr.span.input": {"output": "Yes."}, "lmnr.span.output": "1"},
+)
+WARM = {"input": "Is it warm?", "output": "Yes.", "turns": 1}
 VOLTAGENT, LIVEKIT = "@voltagent/core", "livekit-agents"
 ASKED = {"role": "user", "content": "What can you do?"}
 EARLIER = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hi!"}]
@@ -53,6 +64,67 @@ FUNCTION = {
 WEATHER = {"calls": ["weather"], "arguments": [{"city": "Oslo"}]}
 
 FORMS = [
+    Form("Laminar's executor", [span(EXECUTED, name="run")], WARM),
+    Form(
+        "Laminar's executor in its evaluation",
+        [
+            span(EVALUATION),
+            span(EXECUTED, name="run", parent="s1", at=2),
+            span(SCORED, name="right", parent="s1", at=3),
+        ],
+        WARM,
+    ),
+    Form(
+        "Laminar's executor around a model",
+        [
+            span(EVALUATION),
+            span(EXECUTED, name="run", parent="s1", at=2),
+            span(
+                {
+                    LAMINAR: "LLM",
+                    "gen_ai.request.model": "m-1",
+                    "gen_ai.input.messages": [{"role": "user", "content": "Is it warm?"}],
+                    "gen_ai.output.messages": [{"role": "assistant", "content": "Yes."}],
+                },
+                parent="s2",
+                at=3,
+            ),
+        ],
+        WARM | {"model": "m-1", "said": "Yes."},
+    ),
+    Form(
+        "Laminar's pipeline",
+        [
+            span(
+                {
+                    LAMINAR: "PIPELINE",
+                    "lmnr.span.input": '"Is it warm?"',
+                    "lmnr.span.output": '"Yes."',
+                }
+            )
+        ],
+        WARM,
+    ),
+    Form(
+        "LiveKit's model call by its operation",
+        [
+            span(
+                {
+                    "gen_ai.operation.name": "chat",
+                    "gen_ai.usage.input_tokens": 5,
+                    "gen_ai.usage.output_tokens": 2,
+                    "lk.agent_name": "voice",
+                },
+                scope="livekit-agents",
+                events=[
+                    ("gen_ai.system.message", {"content": "You help."}),
+                    ("gen_ai.user.message", {"content": "Is it warm?"}),
+                    ("gen_ai.choice", {"content": "Yes."}),
+                ],
+            )
+        ],
+        {"input": "Is it warm?", "output": "Yes.", "system": "You help.", "tokens": (5, 2)},
+    ),
     *(
         Form(
             f"VoltAgent's agent with its messages, scope {scope!r}",
@@ -89,6 +161,27 @@ FORMS = [
             "said": "Yes, 22 degrees.",
             "system": "You help.",
         },
+    ),
+    Form(
+        "VoltAgent's model alone by its entity, with tokens",
+        [
+            span(
+                {
+                    "entity.type": "llm",
+                    "llm.messages": [ASKED],
+                    "output": "A lot.",
+                    "llm.usage.prompt_tokens": 20,
+                    "llm.usage.completion_tokens": 5,
+                },
+                scope=VOLTAGENT,
+            )
+        ],
+        {"input": "What can you do?", "said": "A lot.", "tokens": (20, 5)},
+    ),
+    Form(
+        "VoltAgent's conversation",
+        [span({**RUN, "voltagent.conversation_id": "c-1"}, scope=VOLTAGENT)],
+        {"session": "c-1"},
     ),
     Form(
         "LiveKit's model call by its events",

@@ -151,9 +151,10 @@ def test_messages_to_mastra_are_read_as_it_stores_them():
 
 
 def test_mastras_agent_answers_with_its_last_step_and_not_with_all_of_them():
-    assert (
-        mastra("agent_run", {"mastra.agent_run.output": {"text": "Plan.Done."}}).output_text is None
-    )
+    run = {"mastra.span.type": "agent_run", "mastra.agent_run.output": {"text": "Plan.Done."}}
+    inner = span({"mastra.span.type": "model_step"}, span_id="2", parent="1")
+    answers = [x.output_text for x in dialects.read([span(run), inner]).steps if x.kind == "agent"]
+    assert answers == [None]
 
 
 def previewed(text):
@@ -346,8 +347,12 @@ def test_the_text_that_genkits_openai_plugin_drops_is_found_in_the_response():
 
 
 def test_voltagents_model_span_tells_no_tokens_since_they_are_the_last_calls_alone():
-    step = read({"span.type": "llm", "llm.usage.prompt_tokens": 160}, scope=VOLTAGENT)
-    assert (step.kind, step.input_tokens) == ("model", None)
+    model = span({"span.type": "llm", "llm.usage.prompt_tokens": 160}, scope=VOLTAGENT)
+    tool = span({"span.type": "tool"}, scope=VOLTAGENT, span_id="2")
+    agent = span({"span.type": "agent"}, scope=VOLTAGENT, span_id="3")
+    for beside in (tool, agent):
+        steps = dialects.read([model, beside]).steps
+        assert [x.input_tokens for x in steps if x.kind == "model"] == [None]
 
 
 def test_voltagents_title_belongs_to_no_turn():

@@ -19,10 +19,16 @@ class ContentSwitch:
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 LATEST = "OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental"
 
-OPENTELEMETRY = f"set {CAPTURE}=true and send log records too, or set it to SPAN_ONLY with {LATEST}"
-"""Of OpenTelemetry's own instrumentations in Python, which know other values under the latest
-conventions.
+OPENTELEMETRY = (
+    f"set {CAPTURE}=SPAN_ONLY with {LATEST}, or, for versions that do not know these,"
+    f" {CAPTURE}=true and send log records too"
+)
+"""Of OpenTelemetry's own instrumentations in Python: those that write the latest conventions alone
+take `true` for no content.
 """
+
+OPENTELEMETRY_EVENTS = f"set {CAPTURE}=true and send log records too"
+"""Of those that write content into log records alone."""
 
 
 def switch_for(switches: Sequence[ContentSwitch], scope: str) -> str | None:

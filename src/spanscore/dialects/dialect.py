@@ -40,6 +40,10 @@ class Dialect:
 
     - `prefilters` are byte strings of which any request that contains a span of this dialect
       contains at least one.
+    - `matching_scopes` and `matching_keys` say of which spans without log records `matches` may be
+      true, so that it is not called for others: those whose scope's name begins with one of the
+      former, and those that have one of the latter as an attribute. Where one is empty, it excludes
+      none.
     - `restore` gives the span with what a collector or a distribution moved from it into its log
       records.
     - `refine_trace`, where the spans of a trace must be looked at side by side, is given all steps
@@ -67,3 +71,5 @@ class Dialect:
     name_session: Callable[[Span], Facts] | None = None
     content: tuple[ContentSwitch, ...] = ()
     by_hand: bool = False
+    matching_scopes: tuple[str, ...] = ()
+    matching_keys: tuple[str, ...] = ()

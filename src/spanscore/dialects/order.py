@@ -18,6 +18,7 @@ ORDER = (
     "copilot",
     "mastra",
     "voltagent",
+    "braintrust",
     "langfuse",
     "mlflow",
     "genkit",

@@ -9,7 +9,7 @@ redacted.
 from typing import Any, Final, NamedTuple
 
 from spanscore.dialects.dialect import Context
-from spanscore.dialects.forms.arguments import failure
+from spanscore.dialects.forms.arguments import failure, tools
 from spanscore.dialects.forms.decorated_calls import (
     is_call,
     only_argument,
@@ -18,7 +18,8 @@ from spanscore.dialects.forms.decorated_calls import (
     recorded,
 )
 from spanscore.dialects.forms.indexed import indexed
-from spanscore.dialects.forms.messages import message
+from spanscore.dialects.forms.listed_events import conversation_of
+from spanscore.dialects.forms.messages import message, system_text
 from spanscore.dialects.forms.provider_bodies import conversation, offered
 from spanscore.dialects.forms.structure import Parsed, structure
 from spanscore.dialects.forms.values import (
@@ -38,8 +39,10 @@ from spanscore.dialects.keys.gen_ai import (
     GEN_AI_PROMPT,
     GEN_AI_REQUEST_MODEL,
     GEN_AI_RESPONSE_MODEL,
+    GEN_AI_SYSTEM_INSTRUCTIONS,
     GEN_AI_TOOL_CALL_ARGUMENTS,
     GEN_AI_TOOL_CALL_RESULT,
+    GEN_AI_TOOL_DEFINITIONS,
     GEN_AI_TOOL_STATUS,
     GEN_AI_USAGE_COMPLETION_TOKENS,
     GEN_AI_USAGE_INPUT_TOKENS,
@@ -47,6 +50,7 @@ from spanscore.dialects.keys.gen_ai import (
     GEN_AI_USAGE_PROMPT_TOKENS,
 )
 from spanscore.dialects.keys.openinference import (
+    AGENT_NAME,
     INPUT_VALUE,
     LLM_INPUT_MESSAGES,
     LLM_INPUT_MESSAGES_PREFIX,
@@ -105,6 +109,8 @@ _MODELS = (
     LLM_MODEL_NAME,
     "model",
 )
+_AGENTS = (AGENT_NAME, "gen_ai.agent")
+_EVENTS = "events"
 _NOTHING = (*NOT_RECORDED, "")
 _STATUSES = (GEN_AI_TOOL_STATUS, "tool.status")
 _FAILURES = frozenset({"error", "failure", "failed"})
@@ -130,18 +136,41 @@ _PLACES = (
 def complete(span: Span, context: Context, facts: Facts) -> None:
     """Fill in, in place, the facts that a span's own dialect did not find."""
     kind = facts["kind"]
+    if kind in {"model", "agent"}:
+        _complete_setting(span.attributes, facts)
     if kind == "model":
         _complete_model(span.attributes, facts)
     elif kind == "tool":
         _complete_tool(span, facts)
     elif kind == "agent" or (kind == "workflow" and context.outermost):
         _complete_function(span.attributes, facts)
+        if kind == "agent":
+            facts["agent_name"] = facts.get("agent_name") or first_text(span.attributes, _AGENTS)
+
+
+def _complete_setting(attributes: Attributes, facts: Facts) -> None:
+    """Fill in the instructions and the tools on offer that are in the conventions' attributes."""
+    instructions = attributes.get(GEN_AI_SYSTEM_INSTRUCTIONS)
+    if instructions is not None and _lacks(facts, "system"):
+        facts["system"], is_cut = system_text(instructions)
+        if is_cut:
+            add_damaged(facts, "system")
+    definitions = attributes.get(GEN_AI_TOOL_DEFINITIONS)
+    if definitions is not None and _lacks(facts, "tools"):
+        facts["tools"] = tools(definitions)
+        if facts["tools"] is None:
+            add_damaged(facts, "tools")
 
 
 def _complete_model(attributes: Attributes, facts: Facts) -> None:
     for place in _PLACES:
         if _lacks(facts, place.side):
             _complete_side(attributes, place, facts)
+    if _EVENTS in attributes and _lacks(facts, "input") and _lacks(facts, "output"):
+        given, produced = conversation_of(attributes[_EVENTS])
+        facts["input"], facts["output"] = given.messages, produced.messages
+        if given.damaged:
+            add_damaged(facts, "input", "output")
     for field, keys in _COUNTS:
         if facts.get(field) is None:
             facts[field] = first_count(attributes, keys)

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.forms.values import Facts, Side, text
+from spanscore.dialects.log_turns import LogTurns
 from spanscore.model.span import Span
 from spanscore.model.step import Message, Step
 
@@ -52,6 +53,7 @@ class Quirk:
       perhaps with other facts.
     - `content` is what turns on the recording of content in such spans, each by the start of a
       scope's name.
+    - `log_turns` finds the turns that it records in log records.
     - `claims_scopes`: spans of these scopes are of the dialect, also where nothing else shows it.
 
     Dialects that read for many frameworks use more: OpenInference all of these, OpenLLMetry `place`
@@ -75,6 +77,7 @@ class Quirk:
     matches: Callable[[Span], bool] | None = None
     claims_scopes: bool = False
     content: tuple[ContentSwitch, ...] = ()
+    log_turns: tuple[LogTurns, ...] = ()
     prepare: Callable[[Span], Span] = _same_span
     place: Callable[[Span, Facts, bool], None] = _as_it_is
     items: Callable[[Span, Items], Items] = _same_items

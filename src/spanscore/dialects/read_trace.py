@@ -58,12 +58,12 @@ def read(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> Reading:
     log records are sorted by time. Raises nothing on hostile content; what cannot be read is left
     out, and spans that nobody reads are counted.
     """
-    logged, found = _by_span(logs), registry()
-    known = _unique(spans, found)
+    logged, dialects = _by_span(logs), registry()
+    known = _unique(spans, dialects)
     claimed = {
         x.span_id: dialect
         for x in known
-        if (dialect := found.dialect_of(x, logged.get(x.span_id, ())))
+        if (dialect := dialects.dialect_of(x, logged.get(x.span_id, ())))
     }
     steps, histories = list[Step](), MessageCache()
     # nearly all spans share one of the two
@@ -74,23 +74,23 @@ def read(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> Reading:
             outermost = span.parent_span_id not in claimed
             records = logged.get(span.span_id)
             context = Context(records, outermost, histories) if records else unlogged[outermost]
-            steps.append(_read_one(found, dialect, span, context))
-        elif (naming := _naming(found, span)) or span.dropped_attributes_count:
+            steps.append(_read_one(dialects, dialect, span, context))
+        elif (naming := _naming(dialects, span)) or span.dropped_attributes_count:
             steps.append(_step(span, "", {"kind": "other"} | naming))
     steps = opened(with_damaged_facts(steps, known, logged, lambda: _rereader(claimed, logged)))
-    for name in found.refining.keys() & {x.name for x in claimed.values()}:
-        steps = _refined(found, steps, name)
+    for name in dialects.refining.keys() & {x.name for x in claimed.values()}:
+        steps = _refined(dialects, steps, name)
         moved = {x.span.span_id: x.span for x in steps}
         known = [moved.get(x.span_id, x) for x in known]
     return Reading(tuple(known), tuple(steps), len(known) - len(claimed), logged)
 
 
-def _refined(found: Registry, steps: Sequence[Step], name: str) -> list[Step]:
+def _refined(dialects: Registry, steps: Sequence[Step], name: str) -> list[Step]:
     """The steps, with those of one dialect replaced by what the dialect makes of all of them
     together.
     """
     own: Sequence[Step] = [x for x in steps if x.dialect == name]
-    for refine_trace in found.refining[name]:
+    for refine_trace in dialects.refining[name]:
         own = refine_trace(own)
     refined = {x.span.span_id: x for x in own}
     return [refined.get(x.span.span_id, x) for x in steps]
@@ -102,21 +102,21 @@ def rereader_of(reading: Reading) -> Rereader:
 
 
 def _rereader(claimed: Container[str], logs: Mapping[str, Sequence[LogRecord]]) -> Rereader:
-    found = registry()
+    dialects = registry()
 
     def read_alone(span: Span, name: str, records: Sequence[LogRecord]) -> Step:
-        dialect = found.dialect_of(span, records)
+        dialect = dialects.dialect_of(span, records)
         # the part that is left out is the one by which it is claimed
         if dialect is None or dialect.name != name:
-            return _step(span, "", {"kind": "other"} | _naming(found, span))
+            return _step(span, "", {"kind": "other"} | _naming(dialects, span))
         context = Context(records, span.parent_span_id not in claimed, MessageCache())
-        return _read_one(found, dialect, span, context)
+        return _read_one(dialects, dialect, span, context)
 
     return Rereader(read_alone, logs)
 
 
-def _read_one(found: Registry, dialect: Dialect, span: Span, context: Context) -> Step:
-    quirk = found.quirk_of(dialect, span)
+def _read_one(dialects: Registry, dialect: Dialect, span: Span, context: Context) -> Step:
+    quirk = dialects.quirk_of(dialect, span)
     if quirk is NO_QUIRK and not context.logs:
         facts = dialect.read(span, context)
     else:
@@ -148,13 +148,13 @@ def _may_be_by_hand(span: Span) -> bool:
     return not span.dropped_attributes_count and not span.scope.name.startswith(_INSTRUMENTATIONS)
 
 
-def _naming(found: Registry, span: Span) -> Facts:
+def _naming(dialects: Registry, span: Span) -> Facts:
     """The session and user in a span that no dialect reads, such as the application's span around
     an agent.
     """
     attributes = span.attributes
     naming: Facts = {}
-    for of_dialect in found.naming:
+    for of_dialect in dialects.naming:
         add_missing(naming, of_dialect(span))
     if not attributes.keys().isdisjoint(_NAMING):
         session = identity(attributes.get(SESSION_ID, attributes.get(GEN_AI_CONVERSATION_ID)))
@@ -200,11 +200,11 @@ def _hide(facts: Facts) -> None:
             add_damaged(facts, *resting)
 
 
-def _unique(spans: Iterable[Span], found: Registry) -> list[Span]:
+def _unique(spans: Iterable[Span], dialects: Registry) -> list[Span]:
     """Each span id once, without the spans that are ignored, by start time."""
     unique: dict[str, Span] = {}
     for span in spans:
-        if not span.span_id or found.ignored.has(span):
+        if not span.span_id or dialects.ignored.has(span):
             continue
         other = unique.get(span.span_id)
         if other is None or (other is not span and _completeness(span) > _completeness(other)):

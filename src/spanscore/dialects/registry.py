@@ -17,6 +17,7 @@ from spanscore.dialects.entry_points import installed
 from spanscore.dialects.forms.values import Facts
 from spanscore.dialects.ignored_spans import IgnoredIndex
 from spanscore.dialects.log_turns import LogTurns
+from spanscore.dialects.match_index import MatchIndex
 from spanscore.dialects.order import in_order
 from spanscore.dialects.quirk import NO_QUIRK, Quirk, Quirks
 from spanscore.model.span import LogRecord, Span
@@ -29,7 +30,6 @@ or both.
 """
 
 RefineTrace: TypeAlias = Callable[[Sequence[Step]], Sequence[Step]]
-_Matches: TypeAlias = Callable[[Span, Sequence[LogRecord]], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Registry:
     by_scope: Mapping[str, int]
     by_key: Mapping[str, int]
     keys: frozenset[str]
-    looking: tuple[tuple[Dialect, _Matches], ...]
+    matching: MatchIndex
     quirks_by_dialect: Mapping[str, Quirks]
     refining: Mapping[str, tuple[RefineTrace, ...]]
     ignored: IgnoredIndex
@@ -62,14 +62,14 @@ class Registry:
         for rank, dialect in enumerate(dialects):
             for key in dialect.keys:
                 by_key.setdefault(key, rank)
-        log_turns = tuple(turns for x in dialects for turns in x.log_turns)
+        log_turns = tuple(_log_turns(dialects, quirks))
         return cls(
             dialects=tuple(dialects),
             quirks=tuple(quirks),
             by_scope=_by_scope(dialects, quirks),
             by_key=by_key,
             keys=frozenset(by_key),
-            looking=tuple((x, x.matches) for x in dialects if x.matches is not None),
+            matching=MatchIndex.of(dialects),
             quirks_by_dialect={
                 x.name: under for x in dialects if (under := _under(x, quirks)) is not None
             },
@@ -90,10 +90,7 @@ class Registry:
             found = min(ranks if found is None else (found, *ranks))
         if found is not None:
             return self.dialects[found]
-        for dialect, matches in self.looking:
-            if matches(span, logs):
-                return dialect
-        return None
+        return self.matching.find(span, logs)
 
     def quirk_of(self, dialect: Dialect, span: Span) -> Quirk:
         """How a span differs from what its dialect reads in general."""
@@ -108,6 +105,14 @@ def _prefilters(dialects: Iterable[Dialect], quirks: Iterable[Quirk]) -> Iterato
     for quirk in quirks:
         if quirk.claims_scopes:
             yield from (scope.encode() for scope in quirk.scopes)
+        yield from (x.scope.encode() for x in quirk.log_turns)
+
+
+def _log_turns(dialects: Iterable[Dialect], quirks: Iterable[Quirk]) -> Iterator[LogTurns]:
+    for dialect in dialects:
+        yield from dialect.log_turns
+    for quirk in quirks:
+        yield from quirk.log_turns
 
 
 def _by_scope(dialects: Sequence[Dialect], quirks: Iterable[Quirk]) -> dict[str, int]:

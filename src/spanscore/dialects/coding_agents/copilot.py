@@ -8,12 +8,14 @@ from dataclasses import replace
 from spanscore.dialects.content_switch import CAPTURE, ContentSwitch
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.forms.ids import identity
 from spanscore.dialects.forms.structure import opened
 from spanscore.dialects.forms.values import Facts
 from spanscore.model.json import Json
 from spanscore.model.span import Span
 from spanscore.model.step import Message
 
+_USER = "enduser.pseudo.id"  # a digest of the user's account
 _TAGS = r"<(?:current_datetime|reminder|system_reminder)>"
 _ADDED = re.compile(
     r"\A(?:<(current_datetime|reminder|system_reminder)>[^<]{0,4096}</\1>(?:\s*(?="
@@ -26,6 +28,7 @@ _ADDED = re.compile(
 def read(span: Span, context: Context) -> Facts:
     """The facts of a call of an agent, model or tool."""
     facts = semconv.read(span, context)
+    facts["user_id"] = facts.get("user_id") or identity(span.attributes.get(_USER))
     if facts["kind"] == "tool":
         if facts.get("has_result"):
             facts["result"] = _without_repetition(facts["result"])

@@ -34,9 +34,9 @@ def moved(span: Span, log: LogRecord) -> list[tuple[str, Mapping[str, Any]]]:
     """
     if log.event_name != span.scope.name or not isinstance(log.body, dict):
         return []
-    given = sorted(_listed(log.body, "input"), key=lambda x: _ORDER.index(x["role"]))
+    given = sorted(listed(log.body, "input"), key=lambda x: _ORDER.index(x["role"]))
     events = [_event(x, GEN_AI_INPUT_MESSAGES, f"gen_ai.{x['role']}.message") for x in given]
-    for message in _listed(log.body, "output"):
+    for message in listed(log.body, "output"):
         content = message.get("content")
         # an answer before this one
         earlier = isinstance(content, dict) and "message" not in content
@@ -81,7 +81,7 @@ def with_moved(
         if names.value not in span.attributes:
             contents = [
                 (x["role"], x["content"])
-                for x in _listed(body, side)
+                for x in listed(body, side)
                 if isinstance(x.get("content"), str)
             ]
             moved_back |= _moved_back(contents, names, span.attributes, is_model=is_model)
@@ -113,7 +113,8 @@ def _moved_back(
     return found
 
 
-def _listed(body: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
+def listed(body: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
+    """The messages on one side of a record's body, `input` or `output`."""
     content = body.get(side)
     listed = content.get("messages") if isinstance(content, dict) else None
     return (

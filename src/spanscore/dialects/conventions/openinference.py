@@ -19,8 +19,9 @@ from spanscore.dialects.forms.provider_bodies import conversation
 from spanscore.dialects.forms.reprs import is_address
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import Parsed, is_redacted, opened, structure
-from spanscore.dialects.forms.values import Facts, Side, add_damaged, count, text
+from spanscore.dialects.forms.values import Facts, Side, add_damaged, first_count, objects, text
 from spanscore.dialects.ignored_spans import IgnoredSpans
+from spanscore.dialects.keys.gen_ai import GEN_AI_USAGE_INPUT_TOKENS, GEN_AI_USAGE_OUTPUT_TOKENS
 from spanscore.dialects.keys.openinference import (
     AGENT_NAME,
     INPUT_MIME_TYPE,
@@ -36,6 +37,7 @@ from spanscore.dialects.keys.openinference import (
     OPENINFERENCE_SPAN_KIND,
     OUTPUT_MIME_TYPE,
     OUTPUT_VALUE,
+    RETRIEVAL_DOCUMENTS,
     RETRIEVAL_DOCUMENTS_PREFIX,
     TOOL_ID,
     TOOL_NAME,
@@ -46,6 +48,8 @@ from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message, StepKind
 from spanscore.model.trace import Tool
 
+_GIVEN_TOKENS = (LLM_TOKEN_COUNT_PROMPT, GEN_AI_USAGE_INPUT_TOKENS)
+_PRODUCED_TOKENS = (LLM_TOKEN_COUNT_COMPLETION, GEN_AI_USAGE_OUTPUT_TOKENS)
 _RESPONSE_ID = re.compile(r'\{"id": ?"((?:chatcmpl-|resp_|msg_|gen-)[^"\\]{1,200})"')
 _KINDS: Final[dict[str, StepKind]] = {
     "LLM": "model",
@@ -65,6 +69,10 @@ class _Place(NamedTuple):
     role: str
 
 
+_HIDING = (
+    "unset OPENINFERENCE_HIDE_INPUTS, OPENINFERENCE_HIDE_OUTPUTS and their like, or the same"
+    " options of a trace config"
+)
 _PLACES = (
     _Place("input", INPUT_VALUE, LLM_INPUT_MESSAGES_PREFIX, "user"),
     _Place("output", OUTPUT_VALUE, LLM_OUTPUT_MESSAGES_PREFIX, "assistant"),
@@ -116,8 +124,8 @@ def _read_model(span: Span, quirk: Quirk, facts: Facts) -> None:
     facts["model"] = text(attributes.get(LLM_RESPONSE_MODEL_NAME)) or text(
         attributes.get(LLM_MODEL_NAME)
     )
-    facts["input_tokens"] = count(attributes.get(LLM_TOKEN_COUNT_PROMPT))
-    facts["output_tokens"] = count(attributes.get(LLM_TOKEN_COUNT_COMPLETION))
+    facts["input_tokens"] = first_count(attributes, _GIVEN_TOKENS)
+    facts["output_tokens"] = first_count(attributes, _PRODUCED_TOKENS)
     facts["response_id"] = _response_id(span)
     reason = text(attributes.get(LLM_FINISH_REASON))
     facts["finish_reasons"] = (reason,) if reason else ()
@@ -230,7 +238,11 @@ def _read_result(span: Span, returned: Value, facts: Facts) -> None:
 
 def _read_retrieval(attributes: Attributes, facts: Facts) -> None:
     facts["query"] = text(attributes.get(INPUT_VALUE))
-    facts["documents"] = tuple(_objects(attributes, RETRIEVAL_DOCUMENTS_PREFIX, "document"))
+    found = _objects(attributes, RETRIEVAL_DOCUMENTS_PREFIX, "document")
+    if not found:
+        listed = objects(structure(attributes.get(RETRIEVAL_DOCUMENTS)).value)
+        found = [x["document"] for x in listed if isinstance(x.get("document"), dict)]
+    facts["documents"] = tuple(found)
 
 
 def _read_function(span: Span, quirk: Quirk, facts: Facts) -> None:
@@ -245,6 +257,8 @@ def _read_function(span: Span, quirk: Quirk, facts: Facts) -> None:
     if facts["kind"] == "agent":
         facts["agent_name"] = facts["agent_name"] or quirk.agent_name(span)
         facts["tools"] = _flat_tools(attributes) or None
+        facts["input_tokens"] = first_count(attributes, _GIVEN_TOKENS)
+        facts["output_tokens"] = first_count(attributes, _PRODUCED_TOKENS)
     if facts["session_id"] is None:
         facts["session_id"] = first_identity(names, ("session_id", "conversation_id", "thread_id"))
     facts["user_id"] = identity(names.get("user_id"))
@@ -294,9 +308,10 @@ DIALECT = Dialect(
     prefilters=(b"openinference.span.kind",),
     ignored=IgnoredSpans(values=((OPENINFERENCE_SPAN_KIND, "EVALUATOR"),)),
     content=(
+        ContentSwitch(_HIDING),
         ContentSwitch(
-            "unset OPENINFERENCE_HIDE_INPUTS, OPENINFERENCE_HIDE_OUTPUTS and their like, or the"
-            " same options of a trace config"
+            f"{_HIDING}; and leave trace_include_sensitive_data of the agents' RunConfig at true",
+            "openinference.instrumentation.openai_agents",
         ),
     ),
 )

@@ -19,6 +19,7 @@ from spanscore.dialects.forms.structure import is_redacted, opened, structure
 from spanscore.dialects.forms.values import Facts, Side, TokenCount, add_damaged, count, text
 from spanscore.dialects.keys.gen_ai import (
     GEN_AI_CONVERSATION_ID,
+    GEN_AI_OPERATION_NAME,
     GEN_AI_TOOL_CALL_ARGUMENTS,
     GEN_AI_TOOL_CALL_RESULT,
     GEN_AI_TOOL_NAME,
@@ -50,6 +51,7 @@ _KINDS: Final[dict[str, StepKind]] = {
     "task": "workflow",
     "agent": "agent",
     "tool": "tool",
+    "llm": "model",
     "session": "other",
     "handoff": "other",
 }
@@ -68,6 +70,7 @@ _COUNTS: Final[tuple[tuple[TokenCount, str], ...]] = (
     ("output_tokens", GEN_AI_USAGE_COMPLETION_TOKENS),
 )
 _MESSAGES = frozenset({GEN_AI_PROMPT_0_ROLE, GEN_AI_PROMPT_0_CONTENT, GEN_AI_COMPLETION_0_CONTENT})
+_ENTITY = frozenset({TRACELOOP_ENTITY_INPUT, TRACELOOP_ENTITY_OUTPUT})
 _PREFIXES = ("traceloop.", LLM_REQUEST_PREFIX)
 _FUNCTIONS = LLM_REQUEST_FUNCTIONS_PREFIX
 _ASSOCIATION = TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX
@@ -126,7 +129,12 @@ def _kind(attributes: Attributes) -> StepKind | None:
     """The kind by Traceloop's own attributes; None where the span has only the conventions'."""
     stated = _KINDS.get(str(attributes.get(TRACELOOP_SPAN_KIND)))
     stated = stated or _REQUEST_TYPES.get(str(attributes.get(LLM_REQUEST_TYPE)))
-    return "model" if stated is None and not _MESSAGES.isdisjoint(attributes) else stated
+    if stated is not None:
+        return stated
+    if not _MESSAGES.isdisjoint(attributes):
+        return "model"
+    is_entity = TRACELOOP_SPAN_KIND not in attributes and not _ENTITY.isdisjoint(attributes)
+    return "workflow" if is_entity and GEN_AI_OPERATION_NAME not in attributes else None
 
 
 def _read_association(attributes: Attributes, facts: Facts) -> None:

@@ -5,14 +5,14 @@ too.
 from typing import Any, TypeGuard
 
 from spanscore.dialects.forms.structure import literal, opened
-from spanscore.model.json import Json
+from spanscore.model.json import Json, printed
 
 _FILES = ("image", "document", "video")
 
 
 def content(returned: Json) -> Json:
     r"""What a tool returned, out of the blocks that its result always is: `{"text": …}` or
-    `{"json": …}` each.
+    `{"json": …}` each. Of several with a text, each is a line or more.
 
     >>> (
     ...     content([{"json": {"text": "9C"}}]),
@@ -26,8 +26,9 @@ def content(returned: Json) -> Json:
         return returned
     if len(blocks) == 1:
         return next(_value(x) for x in blocks[0].values())
-    texts = [x["text"] for x in blocks if isinstance(x.get("text"), str)]
-    return "\n".join(texts) if len(texts) == len(blocks) else returned
+    shown = [printed(next(iter(x.values()))) for x in blocks]
+    has_text = any(isinstance(x.get("text"), str) for x in blocks)
+    return "\n".join(shown) if has_text else returned
 
 
 def _value(content: Any) -> Json:
@@ -36,6 +37,24 @@ def _value(content: Any) -> Json:
     """
     value = opened(content)
     return literal(value) if isinstance(value, str) and value.startswith(("{", "[")) else value
+
+
+def bare_texts(content: Any) -> Any:
+    r"""The result in a message's content that is a list of blocks of text without a type; any
+    other content as it is.
+
+    >>> bare_texts([{"text": "9C"}, {"text": "rain"}]), bare_texts([{"text": "9C", "id": 1}])
+    ('9C\nrain', [{'text': '9C', 'id': 1}])
+    """
+    if not isinstance(content, list) or not content:
+        return content
+    is_text = all(isinstance(x, dict) and len(x) == 1 for x in content) and all(
+        isinstance(x.get("text"), str) for x in content
+    )
+    if not is_text:
+        return content
+    texts = [x["text"] for x in content]
+    return _value(texts[0]) if len(texts) == 1 else "\n".join(texts)
 
 
 def is_block(block: object) -> bool:

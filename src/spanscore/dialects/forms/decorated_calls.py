@@ -20,6 +20,7 @@ from spanscore.model.step import Message, StepFact
 
 _LISTS = ("input", "output", "choices")
 _CALL = frozenset({"args", "kwargs"})
+_MESSAGE = frozenset({"role", "content"})
 
 
 def read_function(
@@ -173,13 +174,12 @@ def cut(**read: Parsed) -> frozenset[StepFact]:
 def _listed(value: Any, role: str) -> tuple[Message, ...] | None:
     """The messages of a graph's state, or of an object like a provider's request or response."""
     found = langchain_messages.state_messages(value) if isinstance(value, (list, dict)) else None
-    if (
-        found is None
-        and isinstance(value, dict)
-        and any(_has_objects(value.get(x)) for x in _LISTS)
-    ):
+    if found is not None or not isinstance(value, dict):
+        return found
+    is_message = value.keys() >= _MESSAGE and value["role"] in ("user", "assistant")
+    if is_message or any(_has_objects(value.get(x)) for x in _LISTS):
         return messages_of(value, role)
-    return found
+    return None
 
 
 def _has_objects(value: Any) -> bool:

@@ -1,5 +1,8 @@
 """Open LangChain's messages and states, which many instrumentations record as LangChain serializes
 them.
+
+In goes parsed JSON, such as `{"messages": [{"type": "human", "data": {"content": "Hi"}}]}`; out
+come messages in their order, here `(Message("user", "Hi"),)`, or None where it contains none.
 """
 
 from collections.abc import Iterator
@@ -59,23 +62,27 @@ def response_id(output: object) -> str | None:
     generations = output.get("generations") if isinstance(output, dict) else None
     if not isinstance(output, dict) or not isinstance(generations, list):
         return None
-    messages = [fields_of(x)[0] for x in _generated(generations)]
-    metadata = [x.get("response_metadata") for x in messages] + [
+    messages = [fields_of(item)[0] for item in _generated(generations)]
+    metadata = [
+        *(fields.get("response_metadata") for fields in messages),
         output.get("llm_output"),
         output.get("llmOutput"),
     ]
-    ids = [x.get("id") for x in metadata if isinstance(x, dict)] + [x.get("id") for x in messages]
-    return next((x for x in ids if isinstance(x, str) and x and not x.startswith(_OWN_IDS)), None)
+    for recorded in (*metadata, *messages):  # a message's own id comes last
+        found = recorded.get("id") if isinstance(recorded, dict) else None
+        if isinstance(found, str) and found and not found.startswith(_OWN_IDS):
+            return found
+    return None
 
 
 def after_question(state: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
     """What a graph added to its state: all messages after the user's last one."""
     if state is None:
         return None
-    question_at = max(
-        (i for i, x in enumerate(state) if x.role == "user" and x.text is not None), default=-1
-    )
-    return state[question_at + 1 :]
+    for at in range(len(state) - 1, -1, -1):
+        if state[at].role == "user" and state[at].text is not None:
+            return state[at + 1 :]
+    return state
 
 
 def _answered(messages: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -115,9 +122,16 @@ def _generated(generations: list[Any]) -> Iterator[Any]:
     for batch in generations[:1]:
         for generation in batch if isinstance(batch, list) else ():
             if isinstance(generation, dict):
-                yield generation.get(
-                    "message", {"role": "assistant", "content": generation.get("text")}
-                )
+                yield _of_generation(generation)
+
+
+def _of_generation(generation: dict[str, Any]) -> Any:
+    """The message of a generation; its text stands beside it, or is all that there is."""
+    beside = {"role": "assistant", "content": generation.get("text")}
+    message = generation.get("message", beside)
+    fields, _ = fields_of(message)
+    lacks_text = fields is message and "content" not in fields and "tool_calls" in fields
+    return {**beside, **fields} if lacks_text else message
 
 
 def _message(item: object) -> Message | None:
@@ -130,12 +144,8 @@ def _message(item: object) -> Message | None:
     beside = more if isinstance(more, dict) else {}
     calls = fields.get("tool_calls") or beside.get("tool_calls")
     content = fields.get("content")
-    if calls and isinstance(content, list):  # Anthropic's blocks repeat the calls
-        content = [
-            x
-            for x in content
-            if not (isinstance(x, dict) and x.get("type") in ("tool_use", "function_call"))
-        ]
+    if calls and isinstance(content, list):
+        content = [block for block in content if not _is_call_block(block)]
     plain = {
         "role": role,
         "content": content,
@@ -145,6 +155,11 @@ def _message(item: object) -> Message | None:
     if role == "tool":
         plain |= {"tool_call_id": fields.get("tool_call_id"), "status": fields.get("status")}
     return message(plain, role)
+
+
+def _is_call_block(block: object) -> bool:
+    """Whether a block of a message's content repeats one of its calls, as Anthropic's do."""
+    return isinstance(block, dict) and block.get("type") in ("tool_use", "function_call")
 
 
 def _reasoning(beside: dict[str, Any]) -> str | None:

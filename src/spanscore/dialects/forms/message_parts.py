@@ -89,6 +89,8 @@ def add_content(content: Any, parts: Parts, depth: int) -> None:
     if isinstance(content, list):
         for part in content:
             add_part(part, parts, depth)
+    elif isinstance(content, dict) and "0" in content:  # a list, as flattened attributes have it
+        add_content(list(content.values()), parts, depth)
     elif content is not None:
         add_part(content, parts, depth)
 
@@ -206,7 +208,7 @@ def _answer(returned: Json, requested_id: str | None, tool_name: str | None) -> 
 
 def _result_part(part: dict[str, Any], parts: Parts, _depth: int) -> None:
     value = first(part, ("response", "result", "output", "content", "server_tool_call_response"))
-    value, error = sdk_output(value)
+    value, error = sdk_output(bedrock_blocks.bare_texts(value))
     value = [value] if isinstance(value, dict) and value.get("type") == "text" else value
     parts.result(
         first(part, _RESULT_IDS), value, stated_error(part, value) or error, part.get("name")

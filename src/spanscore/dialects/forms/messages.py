@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from spanscore.dialects.forms.bedrock_blocks import bare_texts
 from spanscore.dialects.forms.fast_messages import plain_message
 from spanscore.dialects.forms.message_parts import (
     KEYS,
@@ -23,6 +24,7 @@ from spanscore.dialects.forms.unusual_messages import (
     UNUSUAL,
     calls_in,
     definition,
+    printed_items,
     printed_message,
     typed_role,
     usual,
@@ -65,7 +67,8 @@ def messages(value: Value, default_role: str = "user") -> Messages:
 
     What cannot be read costs only itself.
     """
-    parsed, damaged = plain_structure(value)
+    items = printed_items(value) if isinstance(value, str) else None
+    parsed, damaged = plain_structure(value) if items is None else (items, False)
     if parsed is None:
         return Messages(None, damaged)
     if isinstance(value, str) and not _contains_messages(parsed):
@@ -222,6 +225,7 @@ def _read_fields(item: Mapping[str, Any], default_role: str, parts: Parts) -> st
     if role == "tool":
         return _read_tool_message(item, content, parts)
     if item.get("tool_call_id") is not None:
+        content = bare_texts(content)
         parts.result(item["tool_call_id"], content, stated_error(item, content), item.get("name"))
     else:
         add_content(content, parts, 0)
@@ -235,8 +239,9 @@ def _read_tool_message(item: Mapping[str, Any], content: Any, parts: Parts) -> s
     """
     answered = item.get("tool_call_id")
     if content is None and "response" in item:
+        returned = bare_texts(item["response"])
         parts.result(
-            answered or item.get("id"), item["response"], stated_error(item, None), item.get("name")
+            answered or item.get("id"), returned, stated_error(item, None), item.get("name")
         )
         return "tool"
     calls = calls_in(content) if answered is None else None
@@ -245,6 +250,7 @@ def _read_tool_message(item: Mapping[str, Any], content: Any, parts: Parts) -> s
         return "assistant"
     if answered is not None or is_bare_result(content):
         answered = item.get("id") if answered is None else answered
+        content = bare_texts(content)
         parts.result(answered, content, stated_error(item, content), item.get("name"))
     else:
         add_content(content, parts, 0)

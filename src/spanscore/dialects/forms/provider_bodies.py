@@ -1,5 +1,10 @@
 """Find the messages in a whole request or response, of a provider or of LangChain, which wrappers
 record as it is.
+
+In goes a body, as JSON text or parsed, such as
+`{"choices": [{"message": {"role": "assistant", "content": "Yes"}}]}`, and the role of content that
+names none; out come its messages, here `(Message("assistant", "Yes"),)`, or None where the body
+has none. Its tools and its instructions are read in the same way.
 """
 
 from collections.abc import Mapping
@@ -88,24 +93,46 @@ def offered(*bodies: Any) -> tuple[Tool, ...] | None:
     return None
 
 
-def _listed_tools(body: Any) -> Any:
-    if isinstance(body, dict):
-        config = body.get("config")
-        for where in (body, config if isinstance(config, dict) else {}):
-            for key in ("tools", "functions"):
-                if _is_definitions(where.get(key)):
-                    return where[key]
-    listed = body.get("messages") if isinstance(body, dict) else body
-    items = [x for x in listed if isinstance(x, dict)] if isinstance(listed, list) else []
-    beside = [y for x in items if isinstance(x.get("tools"), list) for y in x["tools"]]
-    return [*beside, *(y for y in map(definition, items) if y is not None)] or None
+def _listed_tools(body: Any) -> list[Any] | None:
+    """The definitions in a body, as they are recorded: those in its own list, else those that stand
+    among its messages.
+    """
+    if not isinstance(body, dict):
+        return _tools_among_messages(body)
+    own = _own_tools(body)
+    return _tools_among_messages(body.get("messages")) if own is None else own
 
 
-def _is_definitions(listed: Any) -> bool:
+def _own_tools(body: dict[str, Any]) -> list[Any] | None:
+    """The list of tools of a body, or of its `config`, as Gemini's requests have it."""
+    config = body.get("config")
+    for fields in (body, config if isinstance(config, dict) else {}):
+        for key in ("tools", "functions"):
+            listed = fields.get(key)
+            if isinstance(listed, list) and _is_definitions(listed):
+                return listed
+    return None
+
+
+def _tools_among_messages(listed: Any) -> list[Any] | None:
+    """The tools that stand among messages: first the lists of several, then those that are an item
+    of their own.
+    """
+    in_lists: list[Any] = []
+    single: list[Any] = []
+    for item in objects(listed):
+        tools_of_item = item.get("tools")
+        if isinstance(tools_of_item, list):
+            in_lists += tools_of_item
+        defined = definition(item)
+        if defined is not None:
+            single.append(defined)
+    return [*in_lists, *single] or None
+
+
+def _is_definitions(listed: list[Any]) -> bool:
     """Whether a list defines tools, as objects or JSON; it does not where Python printed them."""
-    return isinstance(listed, list) and all(
-        isinstance(x, dict) or str(x).startswith("{") for x in listed
-    )
+    return all(isinstance(x, dict) or str(x).startswith("{") for x in listed)
 
 
 def system_of(request: Mapping[str, Any]) -> str | None:

@@ -11,6 +11,9 @@ from spanscore.dialects.forms.envelopes import answering, fields_of
 from spanscore.dialects.forms.provider_answers import named_call, provider_answer, stated_answer
 from spanscore.model.step import Step
 
+_STATED = frozenset({"content", "tool_call_id", "status"})
+_STATUSES = ("success", "error")
+
 
 def opened(steps: Sequence[Step]) -> list[Step]:
     """The steps; a tool's own object with such fields names no call of this trace, and stays as it
@@ -28,6 +31,8 @@ def opened(steps: Sequence[Step]) -> list[Step]:
         for call in message.calls
         if call.call_id
     }
+    if not requested_ids:
+        return [_unrequested(_stated(x)) for x in steps]
     answering_ids = {span: call for span, call in named.items() if call in requested_ids}
     return [
         _opened(x, answering_ids[x.span.span_id]) if x.span.span_id in answering_ids else _stated(x)
@@ -52,6 +57,18 @@ def _stated(step: Step) -> Step:
         return step
     has_own_error = step.error is not None and step.error != failure(step.result)
     return replace(step, result=inside.value, error=step.error if has_own_error else inside.error)
+
+
+def _unrequested(step: Step) -> Step:
+    """The step with the message opened that states a status and a call, where no model's request
+    shows whether it is this one.
+    """
+    result = step.result
+    if not isinstance(result, dict) or result.keys() != _STATED or step.call_id is not None:
+        return step
+    if result["status"] not in _STATUSES or not isinstance(result["tool_call_id"], str):
+        return step
+    return _opened(step, result["tool_call_id"])
 
 
 def _opened(step: Step, named: str) -> Step:

@@ -38,6 +38,8 @@ _MAX_PRINTED_CHARS = 64 * 1024
 _PRINTED = re.compile(
     rf"(role|content|name|tool_call_id)=({WHOLE_STRING}|None)(?:\s+|\Z)", re.DOTALL
 )
+_ITEMS = ("ResponseFunctionToolCall(", "ResponseOutputMessage(", "ResponseReasoningItem(")
+_STARTS_OF_ITEMS = (*_ITEMS, *("[" + x for x in _ITEMS))
 _LATER = re.compile(r"\s[a-z_]+=")
 
 
@@ -127,6 +129,19 @@ def definition(item: object) -> Any:
         isinstance(content.get(x), dict) for x in _SCHEMAS
     )
     return content if is_defined else None
+
+
+def printed_items(text: str) -> list[dict[str, Any]] | None:
+    """The items of OpenAI's Responses that Python printed, one or a list; None for any other text.
+
+    >>> printed_items("[ResponseFunctionToolCall(name='add', type='function_call')]")
+    [{'name': 'add', 'type': 'function_call'}]
+    """
+    if not text.startswith(_STARTS_OF_ITEMS):
+        return None
+    value = opened_repr(text)
+    items = value if isinstance(value, list) else [value]
+    return items if all(isinstance(x, dict) for x in items) else None
 
 
 def printed_message(text: str) -> dict[str, Any] | None:

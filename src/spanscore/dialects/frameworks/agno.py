@@ -7,7 +7,7 @@ as Agno has it.
 
 import re
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final, Literal
 
 from spanscore.dialects.forms.ids import identity
 from spanscore.dialects.forms.reprs import evaluated, is_address, opened_repr, quoted
@@ -25,6 +25,11 @@ _OPENLLMETRY = "opentelemetry.instrumentation.agno"
 _EXECUTED = re.compile(r"(?:FunctionExecutionResult\()?status='(success|failure)',? result=")
 _FAILED = re.compile(r",? error=(?=None\b|['\"])")
 
+_NAMED: Final[tuple[tuple[Literal["session_id", "user_id"], str], ...]] = (
+    ("session_id", "agno.session.id"),
+    ("user_id", "agno.user.id"),
+)
+
 _PAUSED = "I have tools to execute, but "
 """The output of a run that waits for a person; the answer is that of the run that goes on."""
 
@@ -32,8 +37,10 @@ _PAUSED = "I have tools to execute, but "
 def complete_openinference(span: Span, facts: Facts) -> None:
     """Add to the facts of a span, in place.
 
-    The name of an agent's span has its method after the agent's.
+    The name of an agent's span has its method after the agent's. A run of another framework's agent
+    has its session and user only under Agno's own names.
     """
+    _identify(span, facts)
     if facts["kind"] == "agent":
         facts["agent_name"] = text(span.attributes.get(GRAPH_NODE_NAME)) or facts["agent_name"]
         returned = span.attributes.get(OUTPUT_VALUE)
@@ -48,6 +55,11 @@ def complete_openinference(span: Span, facts: Facts) -> None:
         facts["input"] = tuple(_with_errors(x, failed) for x in given)
     elif facts["kind"] == "tool" and facts.get("has_result"):
         facts["result"] = evaluated(facts["result"])
+
+
+def _identify(span: Span, facts: Facts) -> None:
+    for fact, key in _NAMED:
+        facts[fact] = facts.get(fact) or identity(span.attributes.get(key))
 
 
 def complete_openllmetry(span: Span, facts: Facts) -> None:

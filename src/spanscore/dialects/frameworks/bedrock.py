@@ -5,7 +5,7 @@ twice each.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from spanscore.dialects.content_switch import OPENTELEMETRY, ContentSwitch
+from spanscore.dialects.content_switch import OPENTELEMETRY_EVENTS, ContentSwitch
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms import bedrock_blocks, from_raw_body
@@ -117,5 +117,5 @@ DIALECT = Dialect(
     read,
     scopes=_SCOPES,
     prefilters=(b"bedrock-runtime", b"genai.bedrock"),
-    content=(ContentSwitch(OPENTELEMETRY),),
+    content=(ContentSwitch(OPENTELEMETRY_EVENTS),),
 )

@@ -15,7 +15,7 @@ from spanscore.dialects.forms.reprs import evaluated
 from spanscore.dialects.forms.structure import opened, structure
 from spanscore.dialects.forms.values import Facts, first_text, objects
 from spanscore.dialects.ignored_spans import IgnoredSpans
-from spanscore.dialects.keys.gen_ai import GEN_AI_AGENT_NAME
+from spanscore.dialects.keys.gen_ai import GEN_AI_AGENT_NAME, GEN_AI_OPERATION_NAME
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import StepKind
 
@@ -28,10 +28,18 @@ _KINDS: Final[dict[str, StepKind]] = {
     "realtime_metrics": "model",
     "function_tool": "tool",
 }
+_CALLED = ("chat", "execute_tool")
+"""Operations of spans that are calls under any name."""
+
 _SESSIONS = ("lk.pii.room_name", "lk.room_name", "lk.room_sid", "lk.job_id")
 _USERS = ("lk.pii.participant_identity", "lk.participant_identity", "lk.participant_id")
 _AGENTS = (GEN_AI_AGENT_NAME, "lk.agent_name", "lk.agent_label")
-_QUESTIONS = ("lk.pii.user_input", "lk.user_input")
+_QUESTIONS = (
+    "lk.pii.user_input",
+    "lk.user_input",
+    "lk.pii.user_transcript",
+    "lk.user_transcript",
+)
 _ANSWERS = ("lk.pii.response.text", "lk.response.text")
 _CALLS = ("lk.pii.response.function_calls", "lk.response.function_calls")
 _GIVEN = ("lk.pii.chat_ctx", "lk.chat_ctx")
@@ -48,10 +56,10 @@ def read(span: Span, context: Context) -> Facts:
     """The facts of one of its spans; what else goes on in a session (speech, state, closing) is
     bookkeeping.
     """
-    kind = _KINDS.get(span.name, "other")
-    facts: Facts = semconv.read(span, context) if kind != "other" else {}
     attributes = span.attributes
-    facts["kind"] = kind
+    is_read = span.name in _KINDS or attributes.get(GEN_AI_OPERATION_NAME) in _CALLED
+    facts: Facts = semconv.read(span, context) if is_read else {"kind": "other"}
+    kind = facts["kind"] = _KINDS.get(span.name, facts["kind"])
     facts["session_id"] = facts.get("session_id") or first_identity(attributes, _SESSIONS)
     facts["user_id"] = facts.get("user_id") or first_identity(attributes, _USERS)
     if span.name == "agent_turn":

@@ -247,13 +247,20 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     facts["output"] = _with_thoughts(_answer(response.value), response_body)
     facts["damaged"] = cut(input=request, output=response)
     facts["agent_name"] = first_text(attributes, _AGENTS)
-    facts["model"] = first_text(attributes, _MODELS)
+    facts["model"] = first_text(attributes, _MODELS) or _model_in(body, attributes)
     facts["tools"] = _described(body) or _described(response_body)
     used = response_body.get("usage") if isinstance(response_body, dict) else None
     for fact, names, names_in_body in _TOKENS:
         facts[fact] = first_count(attributes, names)
         if facts[fact] is None and isinstance(used, dict):
             facts[fact] = first_count(used, names_in_body)
+
+
+def _model_in(body: Any, attributes: Attributes) -> str | None:
+    """The model that the request names, or else the step's metadata."""
+    described = structure(attributes.get("mastra.metadata.modelMetadata")).value
+    named = body.get("model") if isinstance(body, dict) else None
+    return text(named) or (text(described.get("modelId")) if isinstance(described, dict) else None)
 
 
 def _cleaned(given: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
@@ -388,7 +395,8 @@ def refine_trace(steps: Sequence[Step]) -> list[Step]:
     """The steps without those of a thread's title, a question and an answer that are JSON as they
     were written.
 
-    Only the agent's text has such an answer so, at its end.
+    Only the agent's text has such an answer so, at its end. Where no model's span came, that text
+    is the answer.
     """
     steps = keep_json_text(
         _with_titles_aside(steps),
@@ -402,7 +410,15 @@ def refine_trace(steps: Sequence[Step]) -> list[Step]:
         for x in (_answer_text(structure(y).value) for y in returned)
         if x and x.endswith(("}", "]"))
     ][:_MAX_TEXTS]
+    if not any(x.kind == "model" for x in steps):
+        return [_answering(x) if x.kind == "agent" else x for x in steps]
     return [_as_written(x, texts) if texts and x.kind == "model" else x for x in steps]
+
+
+def _answering(run: Step) -> Step:
+    returned = _answer_text(structure(_recorded(run.span.attributes, "output", _OUTPUTS)).value)
+    is_known = run.output or run.output_text is not None or "output" in run.damaged
+    return run if is_known or not returned else replace(run, output_text=returned)
 
 
 def _with_titles_aside(steps: Sequence[Step]) -> Sequence[Step]:

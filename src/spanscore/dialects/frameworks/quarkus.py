@@ -75,6 +75,7 @@ DIALECT = Dialect(
     "quarkus",
     read,
     matches=matches,
+    matching_scopes=(_SCOPE,),
     prefilters=(_SCOPE.encode(),),
     content=(
         ContentSwitch(

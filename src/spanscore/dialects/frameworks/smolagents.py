@@ -65,10 +65,23 @@ def _complete_tool(attributes: Attributes, facts: Facts) -> None:
     given, name = facts.get("arguments"), facts["tool_name"]
     if isinstance(given, dict) and _CALL <= given.keys() <= _CALL | {_PLAIN}:
         read_arguments(given, facts)
+        _name_positional(attributes, facts)
     if name == _FINAL_ANSWER:
         facts["kind"] = "other"
     elif name is not None:
         facts["tools"] = (_described(name, attributes),)
+
+
+def _name_positional(attributes: Attributes, facts: Facts) -> None:
+    """Name the arguments that were given by place, beside others by name: the tool's inputs are in
+    their order.
+    """
+    inputs, named = structure(attributes.get(TOOL_PARAMETERS)).value, facts.get("arguments")
+    given = facts.get("positional") or ()
+    if isinstance(inputs, dict) and isinstance(named, dict) and 0 < len(given) <= len(inputs):
+        placed = dict(zip(inputs, given, strict=False))
+        if placed.keys().isdisjoint(named):
+            facts["arguments"], facts["positional"] = {**placed, **named}, ()
 
 
 def _offered(attributes: Attributes) -> tuple[Tool, ...] | None:

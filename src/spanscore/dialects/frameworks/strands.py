@@ -1,25 +1,35 @@
 """Strands Agents: the semantic conventions, and Bedrock's content blocks in what tools returned."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
+from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.conventions import semconv
+from spanscore.dialects.conventions.adot import listed
+from spanscore.dialects.conventions.adot_records import Bodies, record_turns
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms import bedrock_blocks
-from spanscore.dialects.forms.arguments import failure
-from spanscore.dialects.forms.messages import system_text
+from spanscore.dialects.forms.arguments import call_id, failure
+from spanscore.dialects.forms.messages import blocks, system_text
 from spanscore.dialects.forms.structure import opened, structure
 from spanscore.dialects.forms.values import Facts, change_messages, text
 from spanscore.dialects.keys.gen_ai import (
     GEN_AI_CHOICE,
     GEN_AI_EVENT_START_TIME,
+    GEN_AI_OPERATION_NAME,
+    GEN_AI_TOOL_CALL_ID,
     GEN_AI_TOOL_DESCRIPTION,
     GEN_AI_TOOL_JSON_SCHEMA,
+    GEN_AI_TOOL_NAME,
 )
 from spanscore.model.json import Json
-from spanscore.model.span import Span
+from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import Tool
 
+_SCOPE = "strands.telemetry.tracer"
+_AGENT = "invoke_agent"
 _CYCLES = frozenset({"event_loop.cycle_id", "agent_loop.cycle_id"})
 # on each span, whose scope the SDK for TypeScript gives the service's name
 _STARTED = GEN_AI_EVENT_START_TIME
@@ -104,10 +114,72 @@ def _prompt(span: Span) -> str | None:
     return recorded if isinstance(prompt, str) and prompt is recorded else system_text(prompt)[0]
 
 
+def _attributes_of(bodies: Bodies) -> dict[str, Attributes]:
+    """What a span's attributes would say, by its record; an event loop's cycle repeats the others,
+    and has none.
+    """
+    names = {
+        use.get("toolUseId"): use.get("name") for body in bodies.values() for use in _uses(body)
+    }
+    found: dict[str, Attributes] = {}
+    for span_id, body in bodies.items():
+        called = _called(body)
+        operation = None if called else _operation(body)
+        if called and isinstance(names.get(called), str):
+            found[span_id] = {
+                GEN_AI_OPERATION_NAME: "execute_tool",
+                GEN_AI_TOOL_NAME: names[called],
+                GEN_AI_TOOL_CALL_ID: called,
+            }
+        elif operation:
+            found[span_id] = {GEN_AI_OPERATION_NAME: operation}
+    return found
+
+
+def _uses(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The calls that a model requested."""
+    for answer in _answers(body):
+        for block in blocks(answer.get("message")) or ():
+            use = block.get("toolUse")
+            if isinstance(use, dict) and isinstance(use.get("toolUseId"), str):
+                yield use
+
+
+def _answers(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What a span ended with, without the answers before it."""
+    contents = [x.get("content") for x in listed(body, "output")]
+    return [x for x in contents if isinstance(x, dict) and "message" in x]
+
+
+def _called(body: Mapping[str, Any]) -> str | None:
+    """The id of the call that a tool's record is about: its arguments stand for a tool's
+    message.
+    """
+    given = listed(body, "input")
+    content = given[0].get("content") if len(given) == 1 and given[0]["role"] == "tool" else None
+    return call_id(content.get("id")) if isinstance(content, dict) else None
+
+
+def _operation(body: Mapping[str, Any]) -> str | None:
+    """The operation whose answer has a reason to end: a model's is blocks, an agent's is text."""
+    answer = next((x for x in _answers(body) if "finish_reason" in x), None)
+    if answer is None:
+        return None
+    return "chat" if blocks(answer["message"]) else _AGENT
+
+
+def _is_agent(attributes: Attributes) -> bool:
+    return attributes.get(GEN_AI_OPERATION_NAME) == _AGENT
+
+
 DIALECT = Dialect(
     "strands",
     read,
-    scopes=("strands.telemetry.tracer",),
+    scopes=(_SCOPE,),
     keys=(_STARTED,),
     prefilters=(b"strands.telemetry", b"gen_ai."),
+    log_turns=(record_turns(_SCOPE, _attributes_of, _is_agent),),
+    content=(
+        ContentSwitch("leave gen_ai_unredacted_attributes out of OTEL_SEMCONV_STABILITY_OPT_IN"),
+    ),
 )

@@ -26,6 +26,8 @@ from spanscore.dialects.forms.values import (
 from spanscore.dialects.keys.gen_ai import (
     GEN_AI_INPUT_MESSAGES,
     GEN_AI_OUTPUT_MESSAGES,
+    GEN_AI_REQUEST_MODEL,
+    GEN_AI_RESPONSE_MODEL,
     GEN_AI_TOOL_CALL_ARGUMENTS,
     GEN_AI_USAGE_INPUT_TOKENS,
     GEN_AI_USAGE_OUTPUT_TOKENS,
@@ -41,6 +43,7 @@ from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message
 
 _SCOPE, _OPERATION = "ai", "ai.operationId"
+_CONVENTIONS = "gen_ai"  # the scope from version 7 on
 # one call of a provider; the span around it is the whole loop
 _INNER = (".doGenerate", ".doStream")
 _OUTER = frozenset({"ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject"})
@@ -65,7 +68,9 @@ _TITLE = "You are a title generator."
 _SESSIONS = tuple(
     x + y for y in ("sessionId", "session_id", "conversationId", "threadId") for x in _APPLICATION
 )
+_MODELS = ("ai.response.model", "ai.model.id", GEN_AI_RESPONSE_MODEL, GEN_AI_REQUEST_MODEL)
 _ANSWERS = ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object")
+_CALLED, _PROMPT = "ai.toolCall.name", "ai.prompt"
 _GIVEN = ("ai.usage.inputTokens", "ai.usage.promptTokens", GEN_AI_USAGE_INPUT_TOKENS)
 _PRODUCED = ("ai.usage.outputTokens", "ai.usage.completionTokens", GEN_AI_USAGE_OUTPUT_TOKENS)
 _USERS = tuple(x + y for y in ("userId", "user_id") for x in _APPLICATION)
@@ -80,10 +85,7 @@ def read(span: Span, context: Context) -> Facts:
     if operation is None:
         facts = semconv.read(span, context)
     elif operation.endswith(_INNER):
-        facts = {
-            "kind": "model",
-            "model": first_text(attributes, ("ai.response.model", "ai.model.id")),
-        }
+        facts = {"kind": "model", "model": first_text(attributes, _MODELS)}
         _read_call(attributes, context, facts)
     elif operation in _OUTER:
         facts = {"kind": "agent", "agent_name": text(attributes.get("ai.telemetry.functionId"))}
@@ -112,7 +114,7 @@ def _operation(span: Span) -> str | None:
     if isinstance(operation, str):
         return operation
     named = (text(span.attributes.get("operation.name")) or span.name).split(" ")[0]
-    return named if span.scope.name == _SCOPE and named.startswith("ai.") else None
+    return named if span.scope.name != _CONVENTIONS and named.startswith("ai.") else None
 
 
 def _finds_title(facts: Facts) -> bool:
@@ -186,12 +188,15 @@ def _read_loop(attributes: Attributes, facts: Facts) -> None:
 
     The calls of all steps stand in it beside the answer to them.
     """
-    prompt, is_cut = structure(attributes.get("ai.prompt"))
+    recorded = first_text(attributes, ("ai.prompt.messages", _PROMPT))
+    prompt, is_cut = structure(recorded)
     if is_cut:
         add_damaged(facts, "input")
     if isinstance(prompt, dict):
         facts["system"] = _system(prompt.get("system", prompt.get("instructions")))
         facts["input"] = _question(prompt)
+    elif prompt is not None:
+        facts["input"] = messages(recorded).messages
     answer = _response(attributes)
     if (
         answer is not None
@@ -232,7 +237,7 @@ def _response(attributes: Attributes) -> Message | None:
 
     A generated object is an answer.
     """
-    answer = next((x for x in map(attributes.get, _ANSWERS) if isinstance(x, str)), None)
+    answer = _answer(attributes)
     listed = structure(
         first_text(attributes, ("ai.response.toolCalls", "ai.result.toolCalls"))
     ).value
@@ -251,6 +256,15 @@ def _response(attributes: Attributes) -> Message | None:
     )
 
 
+def _answer(attributes: Attributes) -> str | None:
+    """The text or object that was generated: in attributes of their own, or in one for both."""
+    recorded = [x for x in map(attributes.get, _ANSWERS) if isinstance(x, str)]
+    response = structure(attributes.get("ai.response")).value
+    if isinstance(response, dict):
+        recorded += [x for x in map(response.get, ("text", "object")) if isinstance(x, str)]
+    return next((x for x in recorded if x), recorded[0] if recorded else None)
+
+
 def _read_usage(attributes: Attributes, facts: Facts) -> None:
     facts["input_tokens"] = first_count(attributes, _GIVEN)
     facts["output_tokens"] = first_count(attributes, _PRODUCED)
@@ -260,7 +274,7 @@ def _tool_call(span: Span) -> Facts:
     attributes = span.attributes
     facts: Facts = {
         "kind": "tool",
-        "tool_name": text(attributes.get("ai.toolCall.name")),
+        "tool_name": text(attributes.get(_CALLED)),
         "call_id": call_id(attributes.get("ai.toolCall.id")),
         "error": _error(span),
     }
@@ -295,8 +309,8 @@ def _error(span: Span) -> str | None:
 DIALECT = Dialect(
     "vercel_ai",
     read,
-    scopes=("gen_ai", _SCOPE),
-    keys=(_OPERATION,),
+    scopes=(_CONVENTIONS, _SCOPE),
+    keys=(_OPERATION, _PROMPT, _CALLED),
     prefilters=(b"ai.operationId", b"gen_ai", b"ai.prompt", b"ai.toolCall"),
     content=(
         ContentSwitch("leave recordInputs and recordOutputs of `experimental_telemetry` at true"),

@@ -10,10 +10,17 @@ from typing import Any, Final
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.arguments import call_id, tools
 from spanscore.dialects.forms.decorated_calls import damaged, read_call, read_function
-from spanscore.dialects.forms.ids import identity
+from spanscore.dialects.forms.ids import first_identity
 from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.structure import Parsed, is_redacted, opened, structure
-from spanscore.dialects.forms.values import Facts, add_damaged, count, first_text, text
+from spanscore.dialects.forms.values import (
+    Facts,
+    add_damaged,
+    count,
+    first_count,
+    first_text,
+    text,
+)
 from spanscore.dialects.keys.openinference import (
     LLM_FINISH_REASON,
     LLM_MESSAGES,
@@ -36,7 +43,15 @@ _KINDS: Final[dict[str, StepKind]] = {
     "workflow-step": "workflow",
 }
 # of a span without a type
-_ENTITIES: Final[dict[str, StepKind]] = {"agent": "agent", "workflow": "workflow"}
+_ENTITIES: Final[dict[str, StepKind]] = {
+    "agent": "agent",
+    "llm": "model",
+    "tool": "tool",
+    "workflow": "workflow",
+}
+_SESSIONS = ("conversation.id", "voltagent.conversation_id")
+_GIVEN = ("usage.prompt_tokens", LLM_USAGE_PROMPT_TOKENS)
+_PRODUCED = ("usage.completion_tokens", "llm.usage.completion_tokens")
 _ASIDE = "generateTitle"
 """A model call that belongs to no turn."""
 _NAMES = ("subagent.name", "entity.name")  # a sub-agent's entity is the agent that it works for
@@ -52,7 +67,7 @@ def read(span: Span, context: Context) -> Facts:
     kind = kinds.get(str(attributes.get(key)), "other")
     if kind == "model" and attributes.get(LLM_OPERATION) == _ASIDE:
         kind = "other"
-    facts: Facts = {"kind": kind, "session_id": identity(attributes.get("conversation.id"))}
+    facts: Facts = {"kind": kind, "session_id": first_identity(attributes, _SESSIONS)}
     given, returned = attributes.get("input"), attributes.get("output")
     if kind == "agent":
         _read_agent(attributes, given, returned, facts)
@@ -133,8 +148,10 @@ def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
 
 def refine_trace(steps: Sequence[Step]) -> list[Step]:
     """The steps; an agent that no other one called counts the tokens of those that it called as
-    well.
+    well. Where neither an agent's nor a tool's span came, a model's has its own.
     """
+    if not any(x.kind in {"agent", "tool"} for x in steps):
+        return [_with_tokens(x) if x.kind == "model" else x for x in steps]
     known = {x.span.span_id: x for x in steps}
     inside: defaultdict[str, list[Step]] = defaultdict(list)
     for step in steps:
@@ -150,6 +167,15 @@ def refine_trace(steps: Sequence[Step]) -> list[Step]:
         else step
         for step in steps
     ]
+
+
+def _with_tokens(model: Step) -> Step:
+    attributes = model.span.attributes
+    return replace(
+        model,
+        input_tokens=first_count(attributes, _GIVEN),
+        output_tokens=first_count(attributes, _PRODUCED),
+    )
 
 
 def _agent_above(step: Step, known: Mapping[str, Step]) -> str:

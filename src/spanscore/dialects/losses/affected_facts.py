@@ -1,5 +1,13 @@
 """Find the values that limits of an SDK cut or dropped, which no dialect can see, and the facts of
 a step that depend on them.
+
+In go the steps as their dialects read them, the spans, and their log records by span id; out come
+the same steps, with the names of facts in `damaged`. Under an SDK whose limit is 20 characters, a
+tool step with `result="It is raining in the"` comes back with `damaged={"result"}`; where a second
+attribute of its span contains the whole text, with that text and nothing damaged.
+
+How a fact is found that depends on an attribute: the span is read again without that attribute
+(`Rereader`), and what is then different depended on it.
 """
 
 from collections import defaultdict
@@ -78,23 +86,23 @@ def with_damaged_facts(
     """
     known = limits(spans, logs)
     if not known and not is_noted(spans, logs):
-        return [_of_values(x) if x.kind == "tool" else x for x in steps]
+        return [_with_marked_values(x) if x.kind == "tool" else x for x in steps]
     rereader = make_rereader()
     is_genai = any(x.dialect for x in steps)
     looked_at = 0
     found: list[Step] = []
     for step in _with_unread(steps, spans, logs) if is_genai else steps:
-        marked_step = _of_values(step) if step.kind == "tool" else step
+        marked_step = _with_marked_values(step) if step.kind == "tool" else step
         loss = _loss(marked_step, logs.get(step.span.span_id, ()), rereader, known)
         if is_genai and _may_have_been_genai(step, loss):
             # what it stood for may have been dropped
             marked_step = _with(step, ("input", "output"))
         elif _is_any(loss):
             looked_at += 1
-            many = looked_at > _MAX_SPANS or len(loss.cut) + len(loss.poor) > _MAX_PARTS
-            marked_step = (
-                _all_damaged(marked_step) if many else _of_span(marked_step, loss, rereader)
-            )
+            if looked_at > _MAX_SPANS or len(loss.cut) + len(loss.poor) > _MAX_PARTS:
+                marked_step = _all_damaged(marked_step)
+            else:
+                marked_step = _with_losses(marked_step, loss, rereader)
         found.append(marked_step)
     return found
 
@@ -111,18 +119,17 @@ def _with_unread(
     steps: Sequence[Step], spans: Sequence[Span], logs: Mapping[str, Sequence[LogRecord]]
 ) -> Sequence[Step]:
     """The steps, and beside them the spans that no dialect reads and that lost something."""
-    read = {x.span.span_id for x in steps}
-    others = [Step(span=x, dialect="", kind="other") for x in spans if x.span_id not in read]
-    lacking = [
-        x
-        for x in others
-        if any(lost(x.span, logs.get(x.span.span_id, ()))) and not _is_infrastructure(x)
-    ]
-    return (
-        sorted([*steps, *lacking], key=lambda x: (x.span.start_ns, x.span.span_id))
-        if lacking
-        else steps
-    )
+    read = {step.span.span_id for step in steps}
+    lacking: list[Step] = []
+    for span in spans:
+        if span.span_id in read or not any(lost(span, logs.get(span.span_id, ()))):
+            continue
+        unread = Step(span=span, dialect="", kind="other")
+        if not _is_infrastructure(unread):
+            lacking.append(unread)
+    if not lacking:
+        return steps
+    return sorted([*steps, *lacking], key=lambda step: (step.span.start_ns, step.span.span_id))
 
 
 def _loss(step: Step, logs: Sequence[LogRecord], rereader: Rereader, known: Limits) -> _Loss:
@@ -155,7 +162,7 @@ def _is_infrastructure(step: Step) -> bool:
     return not step.dialect and any(map(is_of_infrastructure, step.span.attributes))
 
 
-def _of_values(step: Step) -> Step:
+def _with_marked_values(step: Step) -> Step:
     """A tool's step, with arguments and result damaged where a marker in them shows that they were
     cut or redacted.
     """
@@ -172,9 +179,13 @@ def _with(step: Step, facts: Iterable[StepFact]) -> Step:
 
 
 def _all_damaged(step: Step) -> Step:
-    return _with(
-        step, (x for x in _CARRIES.get(step.kind, ()) if x != "tokens" or not _is_recorded(step, x))
-    )
+    """The step with all facts damaged that a span of its kind may contain; not tokens that are
+    recorded, since numbers are never cut.
+    """
+    facts = set(_CARRIES.get(step.kind, ()))
+    if _is_recorded(step, "tokens"):
+        facts.discard("tokens")
+    return _with(step, facts)
 
 
 def _cut(
@@ -203,33 +214,46 @@ def _pieces(step: Step, part: Part, text: str, logs: Sequence[LogRecord]) -> Ite
     return strings(value) if isinstance(value, list | dict) else (text,)
 
 
-def _of_span(step: Step, loss: _Loss, rereader: Rereader) -> Step:
-    cut, facts = loss.cut, set[StepFact]()
+def _with_losses(step: Step, loss: _Loss, rereader: Rereader) -> Step:
+    """The step of a span that lost something, with each fact damaged that the loss may concern."""
+    facts: set[StepFact] = set()
     for part, text in loss.poor:
-        step, resting = _with_poor_text(step, part, text, rereader)
-        facts |= resting
-    for part, text in cut:
-        other = rereader.without(step, part)
-        step, resting = _resting(step, other)
-        facts |= resting | (
-            _unreadable(step, part, text, rereader)
-            if other.kind == step.kind
-            else _showing(step, text)
-        )
-    if len(cut) > 1:  # what several contain may be cut in each
-        step, resting = _resting(step, rereader.without(step, *(part for part, _ in cut)))
-        facts |= resting
-    dropped = loss.dropped.attributes or loss.dropped.events
+        step, depending = _with_poor_text(step, part, text, rereader)
+        facts |= depending
+    step, depending = _completed(step, loss.cut, rereader)
+    facts |= depending
+    is_dropped = loss.dropped.attributes or loss.dropped.events
     # what comes after the cut may have contained any of them
-    if dropped or any(text[:1] == "{" for _, text in cut):
+    if is_dropped or any(text[:1] == "{" for _, text in loss.cut):
         facts.update(fact for fact in _CARRIES.get(step.kind, ()) if not _is_recorded(step, fact))
-    if dropped:
+    if is_dropped:
         facts.update(_of_lists(step, rereader, loss.dropped))
         step = _without_calls(step)
     step = replace(
         step, input=_with_empty_damaged(step.input), output=_with_empty_damaged(step.output)
     )
     return _with(step, facts)
+
+
+def _completed(
+    step: Step, cut: Sequence[tuple[Part, str]], rereader: Rereader
+) -> tuple[Step, set[StepFact]]:
+    """The step, completed from what is whole in place of the parts that were cut, and the facts
+    that depend on those parts.
+    """
+    facts: set[StepFact] = set()
+    for part, text in cut:
+        other = rereader.without(step, part)
+        step, depending = _completed_by(step, other)
+        facts |= depending
+        if other.kind == step.kind:
+            facts |= _unreadable(step, part, text, rereader)
+        else:
+            facts |= _facts_with(step, text)
+    if len(cut) > 1:  # what several contain may be cut in each
+        step, depending = _completed_by(step, rereader.without(step, *(part for part, _ in cut)))
+        facts |= depending
+    return step, facts
 
 
 def _without_calls(step: Step) -> Step:
@@ -253,11 +277,13 @@ def _with_empty_damaged(messages: tuple[Message, ...] | None) -> tuple[Message, 
     if messages is None:
         return None
     return tuple(
-        each
-        if each.text or each.reasoning or each.calls or each.results
-        else replace(each, damaged=_ALL_OF_MESSAGE)
-        for each in messages
+        replace(message, damaged=_ALL_OF_MESSAGE) if _is_empty(message) else message
+        for message in messages
     )
+
+
+def _is_empty(message: Message) -> bool:
+    return not (message.text or message.reasoning or message.calls or message.results)
 
 
 def _is_recorded(step: Step, fact: StepFact) -> bool:
@@ -276,27 +302,29 @@ def _is_recorded(step: Step, fact: StepFact) -> bool:
     return any(getattr(step, field) not in (None, ()) for field, of in _FACTS.items() if of == fact)
 
 
-def _resting(step: Step, other: Step) -> tuple[Step, set[StepFact]]:
+def _completed_by(step: Step, other: Step) -> tuple[Step, set[StepFact]]:
     """The step, completed from other attributes of its span in place of what was cut, and the facts
     that depend on what was cut.
 
     `other` is the step as it is read without what was cut.
     """
-    resting: set[StepFact] = set()
-    for field in _FACTS if other.kind == step.kind else ():
+    facts: set[StepFact] = set()
+    if other.kind != step.kind:
+        return step, facts
+    for field, fact in _FACTS.items():
         value, left = getattr(step, field), getattr(other, field)
         if value == left:
             continue
-        if _is_list(value) and _is_list(left) and len(value) == len(left):
+        if _are_same_messages(value, left):
             step = _changed(step, field, _differing(value, left))
         elif left is not None and not isinstance(left, tuple):
             step = _changed(step, field, left)  # another attribute contains it whole
         else:
-            resting.add(_FACTS[field])
-    return step, resting
+            facts.add(fact)
+    return step, facts
 
 
-def _showing(step: Step, text: str) -> set[StepFact]:
+def _facts_with(step: Step, text: str) -> set[StepFact]:
     """The facts that contain a text of a part, where the span would be of another kind without that
     part.
     """
@@ -304,9 +332,10 @@ def _showing(step: Step, text: str) -> set[StepFact]:
 
 
 def _texts(value: Any) -> Sequence[str | None]:
-    return (
-        [x.text for x in value] if _is_list(value) else (value,) if isinstance(value, str) else ()
-    )
+    """The texts of messages, or the text that the value is."""
+    if _are_messages(value):
+        return [message.text for message in value]
+    return (value,) if isinstance(value, str) else ()
 
 
 def _unreadable(step: Step, part: Part, text: str, rereader: Rereader) -> set[StepFact]:
@@ -328,18 +357,25 @@ def _with_poor_text(
     """
     other = rereader.with_text(step, (part,), text, "")
     if other.kind != step.kind:
-        return step, _showing(step, text)
+        return step, _facts_with(step, text)
     facts: set[StepFact] = set()
     for field, fact in _FACTS.items():
         value, left = getattr(step, field), getattr(other, field)
-        if value != left and _is_list(value) and _is_list(left) and len(value) == len(left):
+        if value == left:
+            continue
+        if _are_same_messages(value, left):
             step = _changed(step, field, _differing(value, left))
-        elif value != left:
+        else:
             facts.add(fact)
     return step, facts
 
 
-def _is_list(value: Any) -> bool:
+def _are_same_messages(value: Any, left: Any) -> bool:
+    """Whether both are messages, and as many, so that they can be compared one by one."""
+    return _are_messages(value) and _are_messages(left) and len(value) == len(left)
+
+
+def _are_messages(value: Any) -> bool:
     return isinstance(value, tuple) and all(isinstance(x, Message) for x in value)
 
 
@@ -388,12 +424,10 @@ def _split(key: str) -> tuple[str, str, str]:
     "".
     """
     parts = key.split(".")
-    at = next((i for i, x in enumerate(parts) if x.isdigit()), None)
-    return (
-        (key, "", "")
-        if at is None
-        else (".".join(parts[:at]), parts[at], ".".join(parts[at + 1 :]))
-    )
+    for at, part in enumerate(parts):
+        if part.isdigit():
+            return ".".join(parts[:at]), part, ".".join(parts[at + 1 :])
+    return key, "", ""
 
 
 def _changed(step: Step, field: str, value: Any) -> Step:

@@ -23,12 +23,14 @@ from spanscore.dialects.keys.openllmetry import GEN_AI_PROMPT_0_ROLE, GEN_AI_PRO
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import StepKind
 
-_TYPE = "lmnr.span.type"
+_TYPE, _EXECUTOR = "lmnr.span.type", "EXECUTOR"
 _KINDS: Final[dict[str, StepKind]] = {
     "LLM": "model",
     "CACHED": "model",
     "TOOL": "tool",
     "DEFAULT": "workflow",
+    "PIPELINE": "workflow",
+    _EXECUTOR: "workflow",  # what an evaluation runs
 }
 _INPUT, _OUTPUT = "lmnr.span.input", "lmnr.span.output"
 _ASSOCIATION = "lmnr.association.properties."
@@ -47,8 +49,8 @@ _TOKENS: Final[tuple[tuple[TokenCount, str], ...]] = (
 
 
 def read(span: Span, context: Context) -> Facts:
-    """The facts of one of its spans; evaluators and executors of its own evaluations are none of a
-    turn's steps.
+    """The facts of one of its spans; of its own evaluations, what was executed is the turn, and
+    evaluators are none of its steps.
     """
     attributes = span.attributes
     kind = _KINDS.get(str(attributes.get(_TYPE)), "other")
@@ -68,7 +70,9 @@ def read(span: Span, context: Context) -> Facts:
         _read_model(attributes, facts)
     elif kind == "tool":
         _read_tool(span, facts)
-    elif kind == "workflow" and (context.outermost or facts["kind"] == "agent"):
+    elif kind == "workflow" and (
+        context.outermost or facts["kind"] == "agent" or attributes.get(_TYPE) == _EXECUTOR
+    ):
         given, returned = attributes.get(_INPUT), attributes.get(_OUTPUT)
         read_function(recorded(given).value, recorded(returned), facts)
         facts["damaged"] = damaged(input=given, output=returned)

@@ -61,7 +61,9 @@ def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
     attributes = span.attributes
     if _TRACED.isdisjoint(attributes) or span.dropped_attributes_count:
         return False
-    return not any(x.startswith(("gen_ai.", "llm.")) for x in attributes)
+    return not any(
+        x.startswith(("gen_ai.", "llm.")) for x in attributes if x != GEN_AI_CONVERSATION_ID
+    )
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -205,6 +207,7 @@ DIALECT = Dialect(
     read,
     scopes=("langfuse-sdk",),
     matches=matches,
+    matching_keys=tuple(_TRACED),
     keys=(_TYPE,),
     prefilters=(b"langfuse",),
     refine_trace=refine_trace,

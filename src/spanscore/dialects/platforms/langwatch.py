@@ -43,8 +43,10 @@ _KINDS: Final[dict[str, StepKind]] = {
         "workflow",
     ),
 }
-_CONTEXTS = ("langwatch.contexts", "langwatch.rag_contexts")
-"""Of the JavaScript SDK, and of the Python one."""
+_CONTEXTS = ("langwatch.contexts", "langwatch.rag_contexts", "langwatch.rag.contexts")
+"""Of the JavaScript SDK, of the Python one, and as its server names them."""
+_ERRORS = ("span.error.message", "exception.message", "exception.type")
+"""Where attributes alone record why a tool failed."""
 _SESSIONS = (
     "langwatch.thread.id",
     "langwatch.thread_id",
@@ -126,7 +128,8 @@ def _value(recorded: Value, *, is_text: bool = False) -> Any:
     """
     parsed = structure(recorded).value
     if not _is_enclosed(parsed):
-        return parsed
+        is_only_text = is_text and _is_one(parsed) and isinstance(parsed[0], str)
+        return parsed[0] if is_only_text else parsed
     value = parsed["value"]
     if _is_enclosed(value) and value["type"] == "chat_messages":
         return value["value"]
@@ -154,7 +157,7 @@ def _elements(listed: Any) -> Any:
 def _read_model(attributes: Attributes, given: Any, returned: Any, facts: Facts) -> None:
     facts["input"], facts["output"] = (
         conversation(_named(given), "user"),
-        conversation(returned, "assistant"),
+        conversation(_joined(returned), "assistant"),
     )
     facts["damaged"] = damaged(input=given, output=returned)
     parameters = structure(attributes.get("langwatch.params")).value
@@ -171,6 +174,12 @@ def _read_model(attributes: Attributes, given: Any, returned: Any, facts: Facts)
     for fact, own, conventional in _TOKENS:
         found = first_count(attributes, conventional)
         facts[fact] = first_count(counted, own) if found is None else found
+
+
+def _joined(returned: Any) -> Any:
+    """A model's output; of DSPy's, which is a list of texts, all of them."""
+    is_texts = isinstance(returned, list) and all(isinstance(x, str) for x in returned)
+    return "\n".join(returned) if is_texts and returned else returned
 
 
 def _read_retrieval(attributes: Attributes, given: Any, facts: Facts) -> None:
@@ -208,7 +217,8 @@ def _content(returned: Any) -> Any:
 
 def _read_tool(span: Span, given: Any, returned: Any, facts: Facts) -> None:
     facts["tool_name"] = text(span.name)
-    read_call(span, given, _content(returned), facts)
+    error = first_text(span.attributes, _ERRORS)
+    read_call(span, given, _content(returned), facts, error=error)
     facts["arguments"] = evaluated(facts.get("arguments"))
     if _OUTPUT in span.attributes and returned is None:
         facts["result"], facts["has_result"] = None, True
@@ -219,6 +229,7 @@ DIALECT = Dialect(
     read,
     keys=(_TYPE,),
     matches=matches,
+    matching_keys=(_INPUT, _OUTPUT),
     prefilters=(b"langwatch.span.type", b"langwatch.input", b"langwatch.output"),
     ignored=IgnoredSpans(keys=("langwatch.reserved.causality_depth",)),
     content=(ContentSwitch("set dataCapture to `all`"),),

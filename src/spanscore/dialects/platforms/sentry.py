@@ -103,6 +103,7 @@ DIALECT = Dialect(
     "sentry",
     read,
     matches=matches,
+    matching_keys=(_ORIGIN,),
     prefilters=(b"auto.ai.",),
     content=(
         ContentSwitch(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from spanscore.dialects.conventions.semconv.content_switches import SWITCHES
 from spanscore.dialects.conventions.semconv.conversation import read_conversation
 from spanscore.dialects.conventions.semconv.events import DETAILS, EVENTS, events_of, with_details
-from spanscore.dialects.conventions.semconv.kinds import kind_of
+from spanscore.dialects.conventions.semconv.kinds import COUNTS, FUNCTIONS, kind_of
 from spanscore.dialects.conventions.semconv.tool_calls import read_tool
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms import react_text
@@ -20,12 +20,15 @@ from spanscore.dialects.forms.structure import structure
 from spanscore.dialects.forms.values import Facts, text
 from spanscore.dialects.keys.gen_ai import (
     GEN_AI_AGENT_NAME,
+    GEN_AI_COMPLETION,
     GEN_AI_CONVERSATION_ID,
     GEN_AI_INPUT_MESSAGES,
     GEN_AI_OPERATION_NAME,
+    GEN_AI_OUTPUT_MESSAGES,
     GEN_AI_PROMPT,
     GEN_AI_PROVIDER_NAME,
     GEN_AI_REQUEST_MODEL,
+    GEN_AI_RESPONSE_MODEL,
     GEN_AI_RETRIEVAL_DOCUMENTS,
     GEN_AI_RETRIEVAL_QUERY_TEXT,
     GEN_AI_SYSTEM,
@@ -51,6 +54,7 @@ _CLAIMED = frozenset(
         GEN_AI_REQUEST_MODEL,
         GEN_AI_TOOL_NAME,
         GEN_AI_INPUT_MESSAGES,
+        GEN_AI_OUTPUT_MESSAGES,
         MCP_METHOD_NAME,
     }
 )
@@ -58,18 +62,26 @@ _CLAIMED = frozenset(
 _BY_HAND = frozenset(
     {
         GEN_AI_PROMPT,
+        GEN_AI_COMPLETION,
+        GEN_AI_RESPONSE_MODEL,
         GEN_AI_TOOL_CALL_ID,
         LLM_MODEL_NAME,
         LLM_INPUT_MESSAGES,
         LLM_INPUT_MESSAGES_0_MESSAGE_ROLE,
+        *COUNTS,
+        *FUNCTIONS,
     }
 )
 """What only people write without any of those, where no attribute was dropped."""
 
 
 def matches(span: Span, logs: Sequence[LogRecord]) -> bool:
-    """Whether the span has a GenAI attribute, or a message was logged for it."""
+    """Whether the span has a GenAI attribute, or a message is in one of its events or was logged
+    for it.
+    """
     if not _CLAIMED.isdisjoint(span.attributes) or any(log.event_name in EVENTS for log in logs):
+        return True
+    if any(event.name in EVENTS for event in span.events):
         return True
     return not _BY_HAND.isdisjoint(span.attributes) and not span.dropped_attributes_count
 
@@ -112,7 +124,15 @@ DIALECT = Dialect(
     "semconv",
     read,
     matches=matches,
-    prefilters=(b"gen_ai.", b"mcp.method.name", b"llm.model_name", b"llm.input_messages"),
+    prefilters=(
+        b"gen_ai.",
+        b"mcp.method.name",
+        b"llm.model_name",
+        b"llm.input_messages",
+        b"llm.token_count",
+        b"input.value",
+        b"output.value",
+    ),
     content=SWITCHES,
     by_hand=True,
 )

@@ -11,14 +11,23 @@ from spanscore.dialects.keys.gen_ai import (
     GEN_AI_OUTPUT_MESSAGES,
     GEN_AI_PROMPT,
     GEN_AI_REQUEST_MODEL,
+    GEN_AI_RESPONSE_MODEL,
     GEN_AI_TOOL_CALL_ID,
     GEN_AI_TOOL_NAME,
+    GEN_AI_USAGE_COMPLETION_TOKENS,
+    GEN_AI_USAGE_INPUT_TOKENS,
+    GEN_AI_USAGE_OUTPUT_TOKENS,
+    GEN_AI_USAGE_PROMPT_TOKENS,
     MCP_METHOD_NAME,
 )
 from spanscore.dialects.keys.openinference import (
+    INPUT_VALUE,
     LLM_INPUT_MESSAGES,
     LLM_INPUT_MESSAGES_0_MESSAGE_ROLE,
     LLM_MODEL_NAME,
+    LLM_TOKEN_COUNT_COMPLETION,
+    LLM_TOKEN_COUNT_PROMPT,
+    OUTPUT_VALUE,
 )
 from spanscore.model.span import Attributes
 from spanscore.model.step import StepKind
@@ -49,6 +58,21 @@ _OPERATIONS: Final[dict[str, StepKind]] = {
     "vector_db_retrieve": "retrieval",
 }
 
+COUNTS = frozenset(
+    {
+        GEN_AI_USAGE_INPUT_TOKENS,
+        GEN_AI_USAGE_OUTPUT_TOKENS,
+        GEN_AI_USAGE_PROMPT_TOKENS,
+        GEN_AI_USAGE_COMPLETION_TOKENS,
+        LLM_TOKEN_COUNT_PROMPT,
+        LLM_TOKEN_COUNT_COMPLETION,
+    }
+)
+"""The numbers of tokens that people set on the span of a model's call, in either convention."""
+
+FUNCTIONS = frozenset({INPUT_VALUE, OUTPUT_VALUE})
+"""What a function took and returned; of a span that states no more it is a function's."""
+
 _MESSAGES = frozenset({GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES})
 _CONTENT = _MESSAGES | frozenset(
     {
@@ -59,9 +83,12 @@ _CONTENT = _MESSAGES | frozenset(
         LLM_INPUT_MESSAGES_0_MESSAGE_ROLE,
     }
 )
-"""What a span without an operation has only where it is a model's; the last ones are
+"""What a span of an operation that is not known has only where it is a model's; the last ones are
 OpenInference's.
 """
+
+_OF_UNNAMED = _CONTENT | COUNTS | frozenset({GEN_AI_RESPONSE_MODEL})
+"""What a span without an operation has only where it is a model's."""
 
 
 def kind_of(attributes: Attributes, events: Events, *, is_whole: bool) -> StepKind:
@@ -79,13 +106,17 @@ def kind_of(attributes: Attributes, events: Events, *, is_whole: bool) -> StepKi
         return "other"  # MCP's transport
     if text(attributes.get(GEN_AI_TOOL_NAME)):
         return "tool"
-    is_unnamed = operation is None and method is None
-    if is_unnamed and GEN_AI_TOOL_CALL_ID in attributes:
-        return "tool"
+    if operation is None and method is None:
+        return _kind_of_unnamed(attributes, events, is_whole=is_whole)
     content = _CONTENT if is_whole else _MESSAGES
-    is_model = (
-        events
-        or (is_unnamed and GEN_AI_REQUEST_MODEL in attributes)
-        or not content.isdisjoint(attributes)
-    )
-    return "model" if is_model else "other"
+    return "model" if events or not content.isdisjoint(attributes) else "other"
+
+
+def _kind_of_unnamed(attributes: Attributes, events: Events, *, is_whole: bool) -> StepKind:
+    """The kind of a step by what its span contains, where that states no operation."""
+    if GEN_AI_TOOL_CALL_ID in attributes:
+        return "tool"
+    content = _OF_UNNAMED if is_whole else _MESSAGES
+    if events or GEN_AI_REQUEST_MODEL in attributes or not content.isdisjoint(attributes):
+        return "model"
+    return "workflow" if is_whole and not FUNCTIONS.isdisjoint(attributes) else "other"

@@ -19,6 +19,7 @@ from spanscore.dialects.forms.structure import is_redacted, opened, structure
 from spanscore.dialects.forms.values import NOT_RECORDED, Facts, add_damaged, add_missing, count
 from spanscore.dialects.frameworks.google_adk import objects
 from spanscore.dialects.frameworks.google_adk.objects import by_its_author, waits
+from spanscore.dialects.frameworks.google_adk.skipped_summaries import with_skipped_summaries
 from spanscore.dialects.keys.gen_ai import (
     GEN_AI_OPERATION_NAME,
     GEN_AI_TOOL_CALL_ARGUMENTS,
@@ -122,7 +123,10 @@ def _read_name(span: Span, facts: Facts) -> None:
     its own name.
     """
     run, call = _RUN.fullmatch(span.name), _CALL.fullmatch(span.name)
-    if GEN_AI_OPERATION_NAME not in span.attributes and _contains(span.attributes, _REQUEST):
+    attributes = span.attributes
+    if GEN_AI_OPERATION_NAME not in attributes and any(
+        _contains(attributes, x) for x in (_REQUEST, _RESPONSE)
+    ):
         facts["kind"] = "model"
     elif run is not None:
         facts["kind"], facts["agent_name"] = "agent", run[1]
@@ -176,8 +180,11 @@ def _read_response(attributes: Attributes, facts: Facts) -> None:
         add_damaged(facts, "output")
     if not isinstance(response, dict):
         return
-    if facts.get("output") is None and isinstance(response.get("content"), dict):
-        facts["output"] = messages([response["content"]], "assistant").messages
+    content = response.get("content")
+    if facts.get("output") is None and isinstance(content, dict):
+        facts["output"] = messages([content], "assistant").messages
+    elif facts.get("output") is None and response.get("candidates"):  # Gemini's own
+        facts["output"] = messages(response, "assistant").messages
     usage = response.get("usage_metadata")  # in TypeScript there are attributes for it
     if isinstance(usage, dict):
         produced = [count(usage.get(x)) for x in ("candidates_token_count", "thoughts_token_count")]
@@ -188,6 +195,13 @@ def _read_response(attributes: Attributes, facts: Facts) -> None:
 
 
 def refine_trace(steps: Sequence[Step]) -> list[Step]:
+    """The steps with what the other spans of the trace show of them: tools' results, and answers
+    that are one.
+    """
+    return with_skipped_summaries(_with_results(steps))
+
+
+def _with_results(steps: Sequence[Step]) -> list[Step]:
     """The steps, of which those of tools are what the other spans of the trace show them to be.
 
     Lists that they returned are out of the object that only the SDK for TypeScript puts around

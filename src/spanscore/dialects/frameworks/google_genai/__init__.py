@@ -155,6 +155,7 @@ DIALECT = Dialect(
     read,
     scopes=(_SCOPE,),
     matches=matches,
+    matching_scopes=(_SHARED_SCOPE,),
     prefilters=(b"google_genai", _SHARED_SCOPE.encode()),
     content=(ContentSwitch(OPENTELEMETRY),),
 )

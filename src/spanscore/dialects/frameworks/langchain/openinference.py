@@ -4,14 +4,20 @@ JavaScript.
 
 from typing import Any
 
+from spanscore.dialects.conventions.adot import listed
+from spanscore.dialects.conventions.adot_records import Bodies, record_turns
 from spanscore.dialects.forms import langchain_messages, langgraph
-from spanscore.dialects.forms.envelopes import tool_output
+from spanscore.dialects.forms.envelopes import fields_of, tool_output
 from spanscore.dialects.forms.reprs import REPR_CONTAINERS
 from spanscore.dialects.forms.structure import literal, opened, structure
-from spanscore.dialects.forms.values import Facts, Side
-from spanscore.dialects.keys.openinference import OUTPUT_VALUE
+from spanscore.dialects.forms.values import Facts, Side, text
+from spanscore.dialects.keys.openinference import (
+    OPENINFERENCE_SPAN_KIND,
+    OUTPUT_VALUE,
+    TOOL_NAME,
+)
 from spanscore.dialects.quirk import Quirk
-from spanscore.model.span import Span
+from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message
 
 _PYTHON = "openinference.instrumentation.langchain"
@@ -88,6 +94,36 @@ def _open_result(span: Span, facts: Facts) -> None:
     facts["result"] = value
 
 
+def _attributes_of(bodies: Bodies) -> dict[str, Attributes]:
+    """What a span's attributes would say, by its record: of model runs, tools, and the graph or
+    chain around them, which is the last that ends.
+    """
+    produced = {
+        span_id: next(
+            (structure(x["content"]).value for x in listed(body, "output") if "content" in x), None
+        )
+        for span_id, body in bodies.items()
+    }
+    last = next(reversed(produced), None)
+    found: dict[str, Attributes] = {}
+    for span_id, value in produced.items():
+        if not isinstance(value, dict):
+            continue
+        answer = tool_output(value, known=True)
+        name = None if answer is None else text(fields_of(value)[0].get("name"))
+        if isinstance(value.get("generations"), list):
+            found[span_id] = {OPENINFERENCE_SPAN_KIND: "LLM"}
+        elif name is not None:
+            found[span_id] = {OPENINFERENCE_SPAN_KIND: "TOOL", TOOL_NAME: name}
+        elif span_id == last and langchain_messages.state_messages(value):
+            found[span_id] = {OPENINFERENCE_SPAN_KIND: "CHAIN"}
+    return found
+
+
+def _is_chain(attributes: Attributes) -> bool:
+    return attributes.get(OPENINFERENCE_SPAN_KIND) == "CHAIN"
+
+
 QUIRKS = (
     Quirk(
         name="langchain",
@@ -98,5 +134,6 @@ QUIRKS = (
         agent_name=agent_name,
         envelope=_ENVELOPE,
         complete=complete,
+        log_turns=(record_turns(_PYTHON, _attributes_of, _is_chain),),
     ),
 )

@@ -113,6 +113,7 @@ DIALECT = Dialect(
     "openai_agents",
     read,
     matches=matches,
+    matching_scopes=(_SCOPE,),
     prefilters=(_SCOPE.encode(),),
     content=(ContentSwitch(OPENTELEMETRY),),
 )

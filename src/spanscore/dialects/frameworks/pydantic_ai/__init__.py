@@ -11,7 +11,7 @@ from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, call_id, tools
 from spanscore.dialects.forms.ids import identity
-from spanscore.dialects.forms.messages import Messages, messages
+from spanscore.dialects.forms.messages import Messages, messages, system_text
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import opened, structure
 from spanscore.dialects.forms.values import Facts, add_damaged, change_messages, text
@@ -20,6 +20,7 @@ from spanscore.dialects.ignored_spans import IgnoredSpans
 from spanscore.dialects.keys.gen_ai import (
     GEN_AI_INPUT_MESSAGES,
     GEN_AI_OPERATION_NAME,
+    GEN_AI_SYSTEM_INSTRUCTIONS,
     GEN_AI_TOOL_CALL_ID,
     GEN_AI_TOOL_NAME,
 )
@@ -78,7 +79,7 @@ def _kind_by_name(span: Span) -> StepKind:
     ):
         return "tool"
     if (
-        "all_messages_events" in span.attributes
+        any(x in span.attributes for x in _CONVERSATIONS)
         or span.name == "agent run"
         or span.name.startswith("invoke_agent ")
     ):
@@ -88,6 +89,10 @@ def _kind_by_name(span: Span) -> StepKind:
 
 def _read_agent(attributes: Attributes, facts: Facts) -> None:
     facts["agent_name"] = facts.get("agent_name") or text(attributes.get("agent_name"))
+    if facts.get("system") is None and GEN_AI_SYSTEM_INSTRUCTIONS in attributes:
+        facts["system"], is_cut = system_text(attributes[GEN_AI_SYSTEM_INSTRUCTIONS])
+        if is_cut:
+            add_damaged(facts, "system")
     messages = _conversation(attributes)
     if messages is not None:
         end = _question_end(messages, attributes.get("pydantic_ai.new_message_index"))
@@ -153,8 +158,13 @@ def _conversation(attributes: Attributes) -> tuple[Message, ...] | None:
                 else messages(attributes[key])
             )
             if found.messages is not None:
-                return found.messages
+                return tuple(map(_with_role, found.messages))
     return None
+
+
+def _with_role(message: Message) -> Message:
+    """A message with the usual role: the first versions have the kind of the message there."""
+    return replace(message, role="assistant") if message.role.startswith("model-") else message
 
 
 def _of_events(value: Any) -> Messages:
@@ -216,6 +226,7 @@ DIALECT = Dialect(
     "pydantic_ai",
     read,
     scopes=(_SCOPE,),
+    keys=(_CONVERSATIONS[0],),
     prefilters=(b"pydantic-ai", b"pydantic_ai"),
     ignored=IgnoredSpans(scopes=("pydantic-evals",)),
     content=(ContentSwitch("use InstrumentationSettings(include_content=True)"),),

@@ -162,6 +162,7 @@ DIALECT = Dialect(
     read,
     keys=(_KIND, _OFFERED),
     matches=matches,
+    matching_scopes=(_SCOPES,),
     refine_trace=separated,
     prefilters=(b"spring.ai.", b"org.springframework.ai.", b"gen_ai."),
     content=(

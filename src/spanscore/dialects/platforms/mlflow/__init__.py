@@ -29,6 +29,8 @@ from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message, StepKind
 
 _TYPE, _SCOPE = "mlflow.spanType", "mlflow.tracing.provider"
+_INPUTS, _OUTPUTS = "mlflow.spanInputs", "mlflow.spanOutputs"
+_RECORDED = frozenset({_TYPE, _INPUTS, _OUTPUTS})
 _KINDS: Final[dict[str, StepKind]] = {
     "LLM": "model",
     "CHAT_MODEL": "model",
@@ -51,11 +53,11 @@ def read(span: Span, context: Context) -> Facts:
     conventions instead.
     """
     attributes = span.attributes
-    if _TYPE not in attributes:
+    if _RECORDED.isdisjoint(attributes):
         return _read_conventions(span, context)
     placed = _metadata(attributes)
     facts: Facts = {
-        "kind": _KINDS.get(str(_value(attributes, _TYPE)), "other"),
+        "kind": _KINDS.get(str(_value(attributes, _TYPE) or "UNKNOWN"), "other"),
         "agent_name": langgraph.agent_name(placed),
     }
     context.quirk.place(span, facts, context.outermost)
@@ -63,7 +65,7 @@ def read(span: Span, context: Context) -> Facts:
         facts["kind"] = "agent"
     facts["session_id"], facts["user_id"] = _session_and_user(attributes, placed)
     kind = facts["kind"]
-    given, returned = attributes.get("mlflow.spanInputs"), attributes.get("mlflow.spanOutputs")
+    given, returned = attributes.get(_INPUTS), attributes.get(_OUTPUTS)
     if kind == "model":
         _read_model(span, given, returned, facts)
     elif kind == "tool":
@@ -79,10 +81,7 @@ def _read_function(span: Span, quirk: Quirk, facts: Facts) -> None:
     """An agent's or chain's function; MLflow's own agents are given a request of the Responses API
     as one object.
     """
-    given, returned = (
-        span.attributes.get("mlflow.spanInputs"),
-        span.attributes.get("mlflow.spanOutputs"),
-    )
+    given, returned = span.attributes.get(_INPUTS), span.attributes.get(_OUTPUTS)
     called, answered = recorded(given).value, recorded(returned)
     facts["agent_name"] = _agent_name(span, quirk) if facts["kind"] == "agent" else None
     request = called.get("request") if isinstance(called, dict) and len(called) == 1 else None
@@ -273,7 +272,7 @@ DIALECT = Dialect(
     "mlflow",
     read,
     scopes=(_SCOPE,),
-    keys=(_TYPE,),
-    prefilters=(b"mlflow.spanType", _SCOPE.encode()),
+    keys=(_TYPE, _INPUTS, _OUTPUTS),
+    prefilters=(b"mlflow.span", _SCOPE.encode()),
     ignored=IgnoredSpans(keys=("mlflow.trace.sourceScorer",)),
 )

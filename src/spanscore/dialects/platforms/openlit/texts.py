@@ -31,15 +31,13 @@ _WHOLE = re.compile(r"^user: (\[\{'.*\}\])$", re.MULTILINE)
 _LIST = "[{'"
 _PRINTED = f"user: {_LIST}"
 _MAX_CALLS = 1000
+_RECORDED = frozenset({GEN_AI_PROMPT, GEN_AI_COMPLETION})
 
 
 def complete(span: Span, facts: Facts) -> None:
     """Open the messages and the tool calls of a model call, in place."""
     attributes = span.attributes
-    prompt, completion = (
-        text(attributes.get(GEN_AI_PROMPT)),
-        text(attributes.get(GEN_AI_COMPLETION)),
-    )
+    prompt, completion = _recorded(span)
     is_gemini = attributes.get(GEN_AI_SYSTEM) == "gemini"
     # Both are plain text, which is not cut where it begins as JSON does.
     plain = {
@@ -58,6 +56,16 @@ def complete(span: Span, facts: Facts) -> None:
     if calls or completion:
         is_none = completion == "None" and (is_gemini or calls)
         facts["output"] = (Message("assistant", None if is_none else completion, calls=calls),)
+
+
+def _recorded(span: Span) -> tuple[str | None, str | None]:
+    """The prompt and the completion, which versions that record none on the span have in its
+    events.
+    """
+    holder = span.attributes
+    if _RECORDED.isdisjoint(holder):
+        holder = {key: value for x in span.events for key, value in x.attributes.items()}
+    return text(holder.get(GEN_AI_PROMPT)), text(holder.get(GEN_AI_COMPLETION))
 
 
 def _whole(prompt: str) -> tuple[Message, ...] | None:

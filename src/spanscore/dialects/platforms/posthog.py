@@ -1,0 +1,23 @@
+"""PostHog's names for a user and a session, which applications give the AI SDK as metadata."""
+
+from spanscore.dialects.forms.ids import identity
+from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.quirk import Quirk
+from spanscore.model.span import Span
+
+_USER = "ai.telemetry.metadata.posthog_distinct_id"
+_SESSION = "ai.telemetry.metadata.$ai_session_id"
+
+
+def matches(span: Span) -> bool:
+    """Whether a span has one of PostHog's names."""
+    return _USER in span.attributes or _SESSION in span.attributes
+
+
+def complete(span: Span, facts: Facts) -> None:
+    """Add the user and the session, where nothing else states them."""
+    facts["user_id"] = facts.get("user_id") or identity(span.attributes.get(_USER))
+    facts["session_id"] = facts.get("session_id") or identity(span.attributes.get(_SESSION))
+
+
+QUIRKS = (Quirk(name="posthog", under="vercel_ai", matches=matches, complete=complete),)
