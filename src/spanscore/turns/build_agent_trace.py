@@ -2,7 +2,7 @@
 records it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spanscore.model.json import loads
@@ -15,16 +15,17 @@ from spanscore.model.trace import (
     ModelCall,
     Retrieval,
     Target,
-    Tool,
     ToolCall,
-    Usage,
 )
 from spanscore.turns.calls import tool_calls
 from spanscore.turns.calls.call_facts import finished
 from spanscore.turns.damaged_facts import damaged
-from spanscore.turns.facts import sources, trial
+from spanscore.turns.facts import trial
+from spanscore.turns.facts.available_tools import available_tools
 from spanscore.turns.facts.source import Sourced, first
+from spanscore.turns.facts.sources import SOURCES
 from spanscore.turns.facts.turn_steps import TurnSteps
+from spanscore.turns.facts.usage import usage
 
 
 @record()
@@ -42,7 +43,7 @@ def build(turn: TurnSteps, opening: Step | None, known: Known) -> AgentTrace:
     """The AgentTrace of one turn; `opening` is the step it starts with where its traces hold
     several turns.
     """
-    found = {name: first(sources, turn) for name, sources in sources.SOURCES.items()}
+    found = {name: first(sources, turn) for name, sources in SOURCES.items()}
     facts = _values(found)
     tools, are_tools_cut = available_tools(turn)
     calls = [finished(call) for call in tool_calls.rebuild(turn, tools or ())]
@@ -65,7 +66,7 @@ def build(turn: TurnSteps, opening: Step | None, known: Known) -> AgentTrace:
         model_calls=tuple(_model_call(model) for model in turn.models),
         retrieved=_retrieved(turn),
         damaged=damaged(turn, found, (tools, are_tools_cut), calls),
-        usage=_usage(turn),
+        usage=usage(turn),
         dialects=tuple(sorted({step.dialect for step in turn.steps if step.dialect})),
         trial=trial.trial(turn, target),
         **facts,
@@ -108,84 +109,6 @@ def _is_answer(call: ToolCall, answer: Any) -> bool:
         return bool(loads(answer) == call.arguments)
     except ValueError:
         return False
-
-
-def available_tools(turn: TurnSteps) -> tuple[tuple[Tool, ...] | None, bool]:
-    """All tools that were offered in the turn, by name, each with its first description; None where
-    no list of tools is recorded.
-
-    A tool without a description in any list has that of its own spans. The second value is whether
-    all lists of one of the agents were cut.
-    """
-    steps = [step for source in sources.OFFERED for step in source.find(turn)]
-    lists = [step for step in steps if step.tools is not None or "tools" in step.damaged]
-    is_any_cut = any("tools" in step.damaged for step in lists)
-    is_damaged = is_any_cut and _lacks_whole_list(lists, turn)
-    distinct = {id(step.tools): step.tools for step in lists if step.tools is not None}
-    if not distinct:
-        return None, is_damaged
-    found = _most_described(distinct.values())
-    if any(map(_is_bare, found.values())):
-        is_described_by_cut = _describe(found, turn)
-        is_still_bare = any(map(_is_bare, found.values()))
-        is_damaged = is_damaged or is_described_by_cut or (is_any_cut and is_still_bare)
-    return tuple(found.values()), is_damaged
-
-
-def _lacks_whole_list(lists: Sequence[Step], turn: TurnSteps) -> bool:
-    """Whether all lists of the tools of one of the agents were cut."""
-    cut = {_owner(step, turn) for step in lists if "tools" in step.damaged}
-    whole = {_owner(step, turn) for step in lists if step.tools and "tools" not in step.damaged}
-    return not cut <= whole
-
-
-def _most_described(lists: Iterable[Sequence[Tool]]) -> dict[str, Tool]:
-    """The tools of several lists by name, each with its first description."""
-    found: dict[str, Tool] = {}
-    for tools in lists:
-        for tool in tools:
-            if tool.name not in found or _describes_more(tool, found[tool.name]):
-                found[tool.name] = tool
-    return found
-
-
-def _describe(found: dict[str, Tool], turn: TurnSteps) -> bool:
-    """Add descriptions from the tools' own spans where a list contains only the name; returns
-    whether any of these descriptions was cut.
-    """
-    damaged = False
-    steps = [step for source in sources.DESCRIBED for step in source.find(turn) if step.tools]
-    for step in sorted(steps, key=lambda x: "tools" in x.damaged):
-        for tool in step.tools or ():
-            if tool.name in found and _is_bare(found[tool.name]):
-                found[tool.name] = tool
-                damaged = damaged or "tools" in step.damaged
-    return damaged
-
-
-def _owner(step: Step, turn: TurnSteps) -> str:
-    """The agent whose tools a step lists, by the id of its span; "" for none."""
-    agent = step if step.kind == "agent" else turn.tree.place(step).agent
-    return "" if agent is None else agent.span.span_id
-
-
-def _describes_more(tool: Tool, known: Tool) -> bool:
-    return _is_bare(known) or (known.parameters is None and tool.parameters is not None)
-
-
-def _is_bare(tool: Tool) -> bool:
-    return tool.description is None and tool.parameters is None
-
-
-def _usage(turn: TurnSteps) -> Usage:
-    """The sums over the steps of the first source that counts anything."""
-    for source in sources.TOKENS:
-        steps = source.find(turn)
-        given = [x.input_tokens for x in steps if x.input_tokens is not None]
-        produced = [x.output_tokens for x in steps if x.output_tokens is not None]
-        if given or produced:
-            return Usage(sum(given) if given else None, sum(produced) if produced else None)
-    return Usage()
 
 
 def _target(span: Span, turn: TurnSteps) -> Target:

@@ -2,7 +2,7 @@
 
 
 def is_item(identity: str | None) -> bool:
-    """Whether an id is that of an item of OpenAI's Responses, which some emitters tell instead of
+    """Whether an id is that of an item of OpenAI's Responses, which some emitters record instead of
     the call's.
 
     >>> is_item("fc_68"), is_item("call_68"), is_item(None)

@@ -91,10 +91,10 @@ def waits_for_tools(output: Sequence[Message]) -> bool:
     """Whether a message requests tools that have not run. A provider's own tools have run where the
     model's output contains their results.
     """
-    calls = [y.call_id for x in output for y in x.calls]
+    calls = [call.call_id for message in output for call in message.calls]
     if not calls:
         return False
-    answered = [y.call_id for x in output for y in x.results]
+    answered = [result.call_id for message in output for result in message.results]
     return len(answered) < len(calls) or not {x for x in calls if x} <= {x for x in answered if x}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from spanscore.model.trace import ToolCall
 from spanscore.turns.basis.call_ids import is_item
 from spanscore.turns.calls.appearances import Call, Requested
-from spanscore.turns.calls.quoting import error_in
+from spanscore.turns.calls.tool_errors import error_in
 from spanscore.turns.facts.source import FirstOf, Source, Sourced, first, is_damaged
 
 
@@ -197,7 +197,7 @@ CALL_SOURCES: dict[str, FirstOf[Call]] = {
     ),
     "call_id": (
         Source(
-            "the result that the next model call was told, where the request has an id of its own",
+            "the result that the next model call was given, where the request has an id of its own",
             _id_in_result,
         ),
         Source("the model's request", lambda call: _requested_id(call.request)),
@@ -226,9 +226,7 @@ CALL_SOURCES: dict[str, FirstOf[Call]] = {
     ),
     "error": (
         Source("the tool's span, by its status", _error_in_span),
-        Source(
-            "the next model call's input, where the message says that it is one", _returned_error
-        ),
+        Source("the next model call's input, where the message is marked as one", _returned_error),
         Source("inferred from the result", _inferred_error),
     ),
     "agent": (
@@ -239,7 +237,8 @@ CALL_SOURCES: dict[str, FirstOf[Call]] = {
         ),
         Source("the agent whose model requested it", lambda call: _requesting_agent(call.request)),
         Source(
-            "the agent whose model must have requested it, since a later one was told so",
+            "the agent whose model must have requested it, since a later model call's"
+            " input repeats the request",
             lambda call: _requesting_agent(call.repeated),
         ),
     ),
@@ -248,3 +247,21 @@ CALL_SOURCES: dict[str, FirstOf[Call]] = {
 
 STATED_ERROR = CALL_SOURCES["error"][:2]
 """Where an error is stated, and not inferred."""
+
+
+def is_settled(call: Call) -> bool:
+    """Whether no other place can change its id and arguments: the request records both."""
+    request = call.request
+    return (
+        request is not None
+        and not request.damaged
+        and request.call.call_id is not None
+        and isinstance(request.call.arguments, dict)
+    )
+
+
+def settle(call: Call) -> None:
+    """Take its id and arguments from the first of the places known by now that records them."""
+    for name in ("call_id", "arguments"):
+        found = first(CALL_SOURCES[name], call)
+        setattr(call, name, None if found is None else found.value)

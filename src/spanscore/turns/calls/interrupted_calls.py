@@ -3,15 +3,11 @@ later.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
 
-from spanscore.model.json import Json
 from spanscore.model.step import Step
 from spanscore.turns.calls.appearances import Call, Executed
-
-_KindOf: TypeAlias = Callable[[str, Json], Hashable]
-"""What calls of this name and these arguments have in common."""
+from spanscore.turns.calls.call_kinds import Kind, kind_of
 
 
 class InterruptedCalls:
@@ -19,10 +15,9 @@ class InterruptedCalls:
     their spans.
     """
 
-    def __init__(self, calls: Iterable[Call], kind_of: _KindOf) -> None:
-        self._kind_of = kind_of
-        self._interrupted: defaultdict[Hashable, deque[Call]] = defaultdict(deque)
-        self._latest: dict[Hashable, Call] = {}
+    def __init__(self, calls: Iterable[Call]) -> None:
+        self._interrupted: defaultdict[Kind, deque[Call]] = defaultdict(deque)
+        self._latest: dict[Kind, Call] = {}
         for call in calls:
             if call.request is not None and call.ran is not None:
                 kind = kind_of(call.name, call.arguments)
@@ -34,7 +29,7 @@ class InterruptedCalls:
         """The call that `ran` is a span of, if any; without the span known before, where `ran`
         records more.
         """
-        kind = self._kind_of(ran.step.tool_name or "", ran.arguments)
+        kind = kind_of(ran.step.tool_name or "", ran.arguments)
         latest = self._latest.get(kind)
         if latest is not None and latest.ran is not None and _went_on(ran.step, latest.ran.step):
             return latest
@@ -53,7 +48,7 @@ class InterruptedCalls:
         return None
 
 
-def ids_of_one_call(spans: Iterable[Step], repeated: set[str], kind_of: _KindOf) -> set[str]:
+def ids_of_one_call(spans: Iterable[Step], repeated: set[str]) -> set[str]:
     """Of ids that several spans have, those whose spans are of one call, interrupted until the last
     of them.
     """
@@ -61,7 +56,7 @@ def ids_of_one_call(spans: Iterable[Step], repeated: set[str], kind_of: _KindOf)
     for step in spans:
         if step.call_id in repeated:
             steps[step.call_id or ""].append(step)
-    return {x for x, alike in steps.items() if _are_one(alike, kind_of)}
+    return {x for x, alike in steps.items() if _are_one(alike)}
 
 
 def last_of_each(spans: Sequence[Executed]) -> list[Executed]:
@@ -72,7 +67,7 @@ def last_of_each(spans: Sequence[Executed]) -> list[Executed]:
     return [x for x in spans if x.call_id is None or last[x.call_id] is x]
 
 
-def _are_one(steps: Sequence[Step], kind_of: _KindOf) -> bool:
+def _are_one(steps: Sequence[Step]) -> bool:
     *interrupted, last = steps  # by time
     kinds = {kind_of(x.tool_name or "", x.arguments) for x in steps}
     return len(kinds) == 1 and all(_went_on(x, last) for x in interrupted)

@@ -120,8 +120,8 @@ def _without_nesting(calls: list[Step], inner: dict[str, list[Step]], tree: Tree
         below = [
             current[x.span.span_id] for x in inner.get(span_id, ()) if x.span.span_id in current
         ]
-        telling = [x for x in below if x.output is not None or x.output_tokens is not None]
-        if len(telling) > 1 or span_id in around_wrappers:
+        with_answer = [x for x in below if x.output is not None or x.output_tokens is not None]
+        if len(with_answer) > 1 or span_id in around_wrappers:
             del current[span_id]
             above = tree.place(step).model
             if above is not None:

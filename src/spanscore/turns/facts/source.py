@@ -43,6 +43,9 @@ FirstOf: TypeAlias = tuple[Source[SubjectT, Sourced | None], ...]
 ones.
 """
 
+StepsOf: TypeAlias = Callable[[TurnSteps], Sequence[Step]]
+"""Which steps of a turn a source looks at, the first one first."""
+
 AllOf: TypeAlias = tuple[Source[TurnSteps, Sequence[Step]], ...]
 """The sources of a fact to which many steps contribute: those that may."""
 
@@ -69,3 +72,10 @@ def is_damaged(
         if part in message.damaged:
             return True
     return False
+
+
+def lost_messages(step: Step) -> bool:
+    """Whether messages that a step was given were cut off or dropped, and not only a function's
+    argument.
+    """
+    return "input" in step.damaged and step.input_text is None

@@ -5,7 +5,7 @@ that.
 from typing import Literal
 
 from spanscore.model.step import Step
-from spanscore.turns.facts.source import Sourced, is_damaged
+from spanscore.turns.facts.source import FirstOf, Source, Sourced, is_damaged
 from spanscore.turns.facts.turn_steps import TurnSteps
 
 
@@ -14,7 +14,7 @@ def plan(turn: TurnSteps) -> Sourced | None:
     return _nearest("plan", turn)
 
 
-def expected(turn: TurnSteps) -> Sourced | None:
+def _expected(turn: TurnSteps) -> Sourced | None:
     """What the span nearest the root expects of the turn."""
     return _nearest("expected", turn)
 
@@ -35,3 +35,13 @@ def _is_of_main_agent(step: Step, turn: TurnSteps) -> bool:
     place = turn.tree.place(step)
     deepest = max(1, turn.tree.place(turn.main[0]).agents) if turn.main else 1
     return not place.in_tool and place.agents + (step.kind == "agent") <= deepest
+
+
+EXPECTED_SOURCES: FirstOf[TurnSteps] = (
+    Source(
+        "what the span nearest the root states that the turn should come to"
+        " (`spanscore.expected.*`)",
+        _expected,
+    ),
+)
+"""The sources of `expected`, in their order: the first that has a value counts."""

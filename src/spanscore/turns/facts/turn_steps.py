@@ -2,7 +2,7 @@
 found.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from spanscore.model.span import Span
 from spanscore.model.step import Step
@@ -11,15 +11,17 @@ from spanscore.turns.dedup import nested
 
 
 class TurnSteps:
-    """The steps of one turn, sorted by what they are; `main` are the model calls of the agent that
-    answers the user.
+    """The steps of one turn, sorted by what they are.
 
-    That agent is the outermost one that calls a model itself: around it may lie agents that only
-    pass on. A model call beside all agents (one that finds a title, say) is not main, unless there
-    are no others. What a tool does is its own: an agent or model call inside of one does not face
-    the user, unless there are no others. Of those that do, `first_agent` is the outermost agent as
-    a list of one or none, `other_agents` are the rest, and `facing` are the model calls of the main
-    agent and of those to which it can hand over.
+    - `models`, `tools`, `agents` and `workflows` are all steps of a kind, each call once.
+    - An agent or model call in a tool does not face the user, since what a tool does is its own;
+      where all lie in tools, all face the user. Of the agents that do, `first_agent` is the
+      outermost as a list of one or none, `other_agents` are the rest, and `outermost` are those
+      with no agent above them.
+    - `main` are the model calls of the agent that answers the user: the outermost one that calls a
+      model itself, since agents around it may only pass on. A model call beside all agents, as one
+      that finds a title, is main only where there are no others.
+    - `facing` are the model calls of the main agent and of the agents to which it can hand over.
     """
 
     def __init__(self, steps: Sequence[Step], tree: Tree) -> None:
@@ -86,3 +88,20 @@ def _facing_user(
     )
     of_agents, of_models = outside
     return of_agents, of_models
+
+
+def topmost(turn: TurnSteps, records: Callable[[Step], object]) -> list[Step]:
+    """The agents that record something, without those inside one that does, by time.
+
+    What only started when the outer one had ended, as by a message that it sent, is not inside.
+    """
+    found, inside = list[Step](), dict[str, Step]()
+    for step in (*turn.first_agent, *turn.other_agents):  # the outer ones first
+        above = turn.tree.place(step).agent
+        outer = None if above is None else inside.get(above.span.span_id)
+        if outer is None or step.span.start_ns > outer.span.end_ns:
+            outer = step if records(step) else None
+            found += [step] if outer is not None else []
+        if outer is not None:
+            inside[step.span.span_id] = outer
+    return sorted(found, key=lambda x: (x.span.start_ns, x.span.span_id))

@@ -6,11 +6,12 @@ from typing import Any
 
 from spanscore.model.step import Reading, Step
 from spanscore.model.trace import Tool
-from spanscore.turns.build_agent_trace import available_tools
 from spanscore.turns.calls import call_facts, tool_calls
 from spanscore.turns.calls.appearances import Call
-from spanscore.turns.facts import sources
+from spanscore.turns.facts import usage
+from spanscore.turns.facts.available_tools import DESCRIBED, OFFERED, available_tools, listed
 from spanscore.turns.facts.source import FirstOf, Sourced, first
+from spanscore.turns.facts.sources import SOURCES
 from spanscore.turns.facts.turn_steps import TurnSteps
 from spanscore.turns.provenance import fact_getters
 from spanscore.turns.provenance.attribute_finder import AttributeFinder, FactGetter, Rereader
@@ -109,7 +110,7 @@ def explain(turn: TurnSteps, rereader: Rereader, reading: Reading) -> Explanatio
     offered = available_tools(turn)[0] or ()
     calls = tool_calls.rebuild(turn, offered)[:MAX_EXPLAINED]
     return Explanation(
-        {name: explaining.fact(name, sources, turn) for name, sources in sources.SOURCES.items()},
+        {name: explaining.fact(name, sources, turn) for name, sources in SOURCES.items()},
         tuple(
             {
                 name: explaining.fact(name, sources, call)
@@ -158,11 +159,11 @@ class _Explaining:
     def tools(self, offered: Sequence[Tool]) -> dict[str, Origin]:
         """Where each tool on offer was listed or described."""
         origins: dict[str, Origin] = {}
-        for source in (*sources.OFFERED, *sources.DESCRIBED):
-            for found in sources.listed(source.find(self._turn)):
-                listed = {id(x) for x in found.value or ()}
+        for source in (*OFFERED, *DESCRIBED):
+            for found in listed(source.find(self._turn)):
+                in_list = {id(x) for x in found.value or ()}
                 for tool in offered[:MAX_EXPLAINED]:
-                    if tool.name not in origins and id(tool) in listed:
+                    if tool.name not in origins and id(tool) in in_list:
                         step, getter = self._recorder(found), fact_getters.of_tool(tool.name)
                         origins[tool.name] = self._origin(
                             source.words, step, getter, (tool.name,), damaged=found.damaged
@@ -171,8 +172,8 @@ class _Explaining:
 
     def tokens(self) -> Iterator[Origin]:
         """Where the counts of tokens are that were added up."""
-        for source in sources.TOKENS:
-            found = sources.tokens(source.find(self._turn))
+        for source in usage.SOURCES:
+            found = usage.counts(source.find(self._turn))
             for count in found[:MAX_EXPLAINED]:
                 yield self._origin(
                     source.words,

@@ -10,7 +10,7 @@ from spanscore.model.trace import RequestedCall
 from spanscore.turns.basis import conversation
 from spanscore.turns.basis.errors import inferred_error
 from spanscore.turns.calls.appearances import Call
-from spanscore.turns.facts.plans import set_down_in
+from spanscore.turns.facts.plan import set_down_in
 from spanscore.turns.facts.source import Sourced
 from spanscore.turns.provenance.attribute_finder import FactGetter
 

@@ -4,26 +4,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from spanscore.turns.calls import call_facts
-from spanscore.turns.facts import sources
+from spanscore.turns.facts import usage
+from spanscore.turns.facts.available_tools import DESCRIBED, OFFERED
 from spanscore.turns.facts.source import Source
+from spanscore.turns.facts.sources import SOURCES
 
 
 def reference() -> str:
     """The tables of facts and their sources, in Markdown."""
     gathered = {
-        "`available_tools`": [*sources.OFFERED, *sources.DESCRIBED],
-        "`usage`": sources.TOKENS,
+        "`available_tools`": [*OFFERED, *DESCRIBED],
+        "`usage`": usage.SOURCES,
     }
     lines = [
-        "| fact | its sources: the first that speaks |",
+        "| fact | its sources: the first that records it counts |",
         "|---|---|",
-        *_rows(sources.SOURCES),
+        *_rows(SOURCES),
         "",
         "| fact | gathered from many steps |",
         "|---|---|",
         *(f"| {name} | {_numbered(sources)} |" for name, sources in gathered.items()),
         "",
-        "| of a tool call | its sources: the first that speaks |",
+        "| of a tool call | its sources: the first that records it counts |",
         "|---|---|",
         *_rows(call_facts.CALL_SOURCES),
     ]

@@ -1,5 +1,13 @@
 """Split a trace into turns. Most traces are one turn; several are found only where the conversation
 shows them.
+
+In go the steps of a trace and their tree, out come its turns: of the steps of two agents, of which
+the second was given "Is it raining?", "Yes" and "And tomorrow?", where the first had answered
+"Yes", come `[(agent_1, [agent_1, model_1]), (agent_2, [agent_2, model_2])]`.
+
+A unit is an outermost step that may be a turn by itself, with all that lies in it. It is found
+first (`_units`), then filled (`_gathered`), then one turn or several are made of the units
+(`_turns`).
 """
 
 from bisect import bisect_right
@@ -50,24 +58,46 @@ def split(steps: Sequence[Step], tree: Tree) -> list[tuple[Step | None, list[Ste
     belongs = _belongs(steps, tree, outermost)
     units = _gathered(steps, outermost, belongs, tree)
     turn_of = _turns(units, is_given=is_given)
-    starts = sorted({turn: at for at, turn in reversed(list(enumerate(turn_of)))}.values())
+    starts = _first_units(turn_of)
     if len(starts) == 1:
         return [(None, list(steps))]
-    numbers = {turn_of[at]: number for number, at in enumerate(starts)}
-    at_unit = {x.step.span.span_id: numbers[turn] for x, turn in zip(units, turn_of, strict=True)}
-    begun_ns = [units[start].step.span.start_ns for start in starts]
+    number_of_turn = {turn_of[start]: number for number, start in enumerate(starts)}
+    numbers = {
+        unit.step.span.span_id: number_of_turn[turn]
+        for unit, turn in zip(units, turn_of, strict=True)
+    }
     turns: list[list[Step]] = [[] for _ in starts]
-    around = _around([(x.step, at_unit[x.step.span.span_id]) for x in units], tree)
+    begun_ns = [units[start].step.span.start_ns for start in starts]
+    around = _around([(unit.step, numbers[unit.step.span.span_id]) for unit in units], tree)
     for step in steps:
-        owner = belongs[step.span.span_id]
-        if owner is not None:
-            turns[at_unit[owner]].append(step)
+        unit_id = belongs[step.span.span_id]
+        if unit_id is not None:
+            turns[numbers[unit_id]].append(step)
         elif step.kind != "workflow":  # a workflow above the turns belongs to none
             number = around.get(step.span.span_id)
-            turns[
-                max(bisect_right(begun_ns, step.span.start_ns) - 1, 0) if number is None else number
-            ].append(step)
+            if number is None:
+                number = _latest_begun(begun_ns, step)
+            turns[number].append(step)
     return [(units[start].step, turn) for start, turn in zip(starts, turns, strict=True)]
+
+
+def _first_units(turn_of: Sequence[int]) -> list[int]:
+    """The place of the first unit of each turn, in order.
+
+    >>> _first_units([0, 0, 2, 0, 2])
+    [0, 2]
+    """
+    first: dict[int, int] = {}
+    for at, turn in enumerate(turn_of):
+        first.setdefault(turn, at)
+    return sorted(first.values())
+
+
+def _latest_begun(begun_ns: Sequence[int], step: Step) -> int:
+    """The number of the turn that was the last to begin before a step; the first turn's for what
+    came before all.
+    """
+    return max(bisect_right(begun_ns, step.span.start_ns) - 1, 0)
 
 
 def _around(units: Sequence[tuple[Step, int]], tree: Tree) -> dict[str, int | None]:
@@ -141,14 +171,14 @@ def _gathered(
 
 def _turns(units: Sequence[_Unit], *, is_given: bool) -> list[int]:
     """For each unit the turn that it belongs to, as the place of the unit that opens that turn."""
-    pipelines = IndependentRuns([Requested(x.step, x.steps, x.answer) for x in units])
+    runs = IndependentRuns([Requested(x.step, x.steps, x.answer) for x in units])
     starts = [0]
     session, answer = units[0].session, units[0].answer
     for at, unit in enumerate(units[1:], start=1):
         is_new = (
             (session and unit.session and session != unit.session)
             or (answer is not None and _goes_on_from(unit.steps, answer.strip()))
-            or (not is_given and pipelines.is_independent(starts[-1], at))
+            or (not is_given and runs.is_independent(starts[-1], at))
         )
         if is_new:
             starts.append(at)
@@ -163,14 +193,14 @@ def _with_interleaved(
     units: Sequence[_Unit], starts: Sequence[int], turn_of: list[int]
 ) -> list[int]:
     """Move what seems to start a turn, but continues calls of an earlier turn, to that turn."""
-    left: dict[str, list[tuple[ToolBoundary, int]]] = {}
+    pending: dict[str, list[tuple[ToolBoundary, int]]] = {}
     moved: dict[int, int] = {}
     begins = set(starts)
     for at, unit in enumerate(units):
         models = [x for x in unit.steps if x.kind == "model"]
         boundary = tool_boundary.resumed_by(models[0]) if models and at in begins else None
         if boundary is not None:
-            alike = (left[key] for key in tool_boundary.keys(boundary) if key in left)
+            alike = (pending[key] for key in tool_boundary.keys(boundary) if key in pending)
             met = {turn for one, turn in next(alike, ()) if tool_boundary.may_meet(one, boundary)}
             if len(met) == 1:
                 moved[at] = met.pop()
@@ -178,7 +208,7 @@ def _with_interleaved(
         ends = tool_boundary.pending_after(models[-1]) if models else None
         if ends is not None:
             for key in tool_boundary.keys(ends):
-                left[key] = [*left.get(key, ())[-1:], (ends, turn_of[at])]
+                pending[key] = [*pending.get(key, ())[-1:], (ends, turn_of[at])]
     return turn_of
 
 

@@ -33,7 +33,7 @@ ClueT = TypeVar("ClueT", bound=Clue)
 class Join(NamedTuple):
     """That a trace was joined to another one, by the name of the reason; `since` is a clause.
 
-    The clause says "it" of the trace that was joined, and "that trace" of the other one.
+    In the clause "it" is the trace that was joined, and "that trace" the other one.
     """
 
     trace_id: str

@@ -74,7 +74,7 @@ class Groups:
     ) -> bool:
         """Make two traces' groups one; False where they contradict each other, or are too many.
 
-        `since` is a clause that says "it" of the trace `joined`, and "that trace" of the other one.
+        `since` is a clause in which "it" is the trace `joined`, and "that trace" the other one.
         """
         pair = self._group_of[to.trace_id], self._group_of[joined.trace_id]
         if pair[0] is pair[1]:

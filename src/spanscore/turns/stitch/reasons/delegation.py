@@ -1,8 +1,9 @@
 """A sub-agent in a trace of its own, and the tool call in another trace that called it.
 
-That is so over A2A, MCP or HTTP without the trace's context. Texts and times show which call it
-was; the trace is put into that call. Nearly every trace has texts, so which traces are compared is
-found beforehand: in files by `delegation_hints.may_delegate`, on a server by `delegation_index`.
+A call over A2A, MCP or HTTP makes two such traces if it does not pass on the trace context. Texts
+and times show which call it was, and the sub-agent's trace is put into that call. Nearly every
+trace contains texts, so the traces that are compared are found beforehand: in files by
+`delegation_hints.may_delegate`, on a server by `delegation_index`.
 """
 
 from bisect import bisect_left, bisect_right
@@ -61,12 +62,12 @@ class DelegationClue(Clue):
 
 
 class Delegation(Reason):
-    """A tool call in one trace asked the agent whose turn is the other one."""
+    """A tool call in one trace called the agent whose turn is the other trace."""
 
     words = (
         "a tool call, and the only turn elsewhere that was asked, word for word, a text in "
         "the call's arguments, answered what the call returned or a text in that, and ran "
-        "while the call did ([below](#an-agent-elsewhere))"
+        "while the call did ([below](#sub-agents-in-other-traces))"
     )
     after = ("logs_alone",)
 
@@ -100,7 +101,7 @@ class Delegation(Reason):
         the call's result, or a text in that; and it worked while the call ran. Traces whose clocks
         agree are joined first, then those whose clocks differ a little.
         """
-        calls = _asking(groups)
+        calls = _possible_calls(groups)
         if not 0 < len(calls) <= _MAX_CALLERS:
             return
         questions = frozenset(text for _, call in calls for text in call.arguments)
@@ -109,13 +110,13 @@ class Delegation(Reason):
             delegates = _delegates(groups, questions)
             if not delegates:
                 return
-            left = [caller for caller in _callers(groups, calls) if caller.key not in done]
-            found = ((caller, _possible(caller, delegates, skew_ns)) for caller in left)
+            waiting = [caller for caller in _callers(groups, calls) if caller.key not in done]
+            found = ((caller, _possible(caller, delegates, skew_ns)) for caller in waiting)
             possible = _without_inner([pair for pair in found if pair[1]])
-            for some in _sharing_turns(possible):
-                if _is_sure(some, skew_ns):
-                    done.update(caller.key for caller, _ in some)
-                    self._join_all(groups, some, skew_ns)
+            for sharing in _sharing_turns(possible):
+                if _is_sure(sharing, skew_ns):
+                    done.update(caller.key for caller, _ in sharing)
+                    self._join_all(groups, sharing, skew_ns)
 
     def _join_all(self, groups: Groups, possible: "_Possible", skew_ns: int) -> None:
         """Join turns to the calls of one trace that delegated them, each to a call of its own.
@@ -124,9 +125,9 @@ class Delegation(Reason):
         no fact of the turn.
         """
         calling = defaultdict[int, list[_Caller]](list)
-        for one, found in possible:
+        for caller, found in possible:
             for delegate in found:
-                calling[delegate.number].append(one)
+                calling[delegate.number].append(caller)
         delegates = {other.number: other for _, found in possible for other in found}
         taken: set[tuple[str, int]] = set()
         for delegate in sorted(delegates.values(), key=_order):
@@ -195,22 +196,22 @@ class _Caller:
 
     @property
     def key(self) -> tuple[str, int]:
-        """What tells it from others."""
+        """Identifies the call among those of all traces."""
         return self.part.trace_id, self.call.number
 
 
 _Possible: TypeAlias = list[tuple[_Caller, list[_Delegate]]]
-"""Tool calls, each with the turns that may be what it had done."""
+"""Tool calls, each with the turns that it may have delegated."""
 
 
-def _asking(groups: Groups) -> list[tuple[TraceFragment, DelegatingCall]]:
-    """The tool calls in whose arguments is the question of some trace, each with its trace."""
+def _possible_calls(groups: Groups) -> list[tuple[TraceFragment, DelegatingCall]]:
+    """The tool calls whose arguments contain the question of some trace, each with its trace."""
     questions = {_question(other) for other in groups.all} - {None}
-    asking: list[tuple[TraceFragment, DelegatingCall]] = []
+    found: list[tuple[TraceFragment, DelegatingCall]] = []
     for part in groups.all:
         calls = _calls(part)
-        asking += [(part, call) for call in calls if not call.arguments.isdisjoint(questions)]
-    return asking
+        found += [(part, call) for call in calls if not call.arguments.isdisjoint(questions)]
+    return found
 
 
 def _is_sure(possible: _Possible, skew_ns: int) -> bool:
@@ -340,17 +341,17 @@ def _sharing_turns(possible: _Possible) -> Iterator[_Possible]:
             calling[delegate.number].append(at)
     seen: set[int] = set()
     for start in range(len(possible)):
-        some: _Possible = []
+        sharing: _Possible = []
         waiting = [start]
         while waiting:
             at = waiting.pop()
             if at not in seen:
                 seen.add(at)
-                some.append(possible[at])
+                sharing.append(possible[at])
                 for delegate in possible[at][1]:
                     waiting += calling.pop(delegate.number, ())
-        if some:
-            yield some
+        if sharing:
+            yield sharing
 
 
 def _order(delegate: _Delegate) -> tuple[Times, str]:

@@ -24,7 +24,7 @@ class Gateway(Reason):
 
     words = (
         "a trace shows model calls and nothing else, and another one reports all of them as "
-        "well ([below](#one-model-call-two-reports)); it completes these calls"
+        "well ([below](#deduplicated-model-calls)); it completes these calls"
     )
 
     def may_apply(self, trace: ReadTrace) -> bool:

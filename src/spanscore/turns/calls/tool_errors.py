@@ -1,8 +1,8 @@
-"""Tell a failed look-up from one that returned what was looked up: a log, a page or a job that
-speaks of an error.
+"""Find the error in a tool's result, unless the error belongs to what the tool looked up: to a log,
+a page or a job that failed.
 
-What a tool is called shows nothing by itself, since a tool that reads logs fails as any other does:
-what it returned has to show that it is data.
+The tool's name alone does not decide, since a tool that reads logs fails as any other does. What it
+returned has to show that it is data.
 """
 
 import re
@@ -28,7 +28,7 @@ _OF_AN_ANSWER_WORDS = (
     " retryable retry_after retryAfter hint help suggestion documentation_url stack traceback"
 )
 _OF_AN_ANSWER = frozenset(_OF_AN_ANSWER_WORDS.split())
-"""What an object has that tells of a failed call; other keys are of what was looked up."""
+"""Keys of an object that reports a failed call; other keys belong to what was looked up."""
 
 _DOCUMENTS_WORDS = (
     "article articles cat doc docs document documents faq fetch file forum grep guide head kb"
@@ -57,7 +57,7 @@ _SIGNATURE = re.compile(
     r"not allowed|outside|rate.?limit|too many requests|quota|api.?key",
     re.IGNORECASE,
 )
-"""How a tool, or what it asks, says that it could not answer."""
+"""Words by which a tool, or the service that it calls, reports that it could not answer."""
 
 _WORD = re.compile(r"\w+")
 _LEAST_LINES = 4
@@ -70,10 +70,13 @@ def error_in(name: str, arguments: Json, result: Json) -> str | None:
     r"""The error that a tool's result contains; None where there is none, or where a look-up
     returned it as what it had looked up.
 
-    That is so where the query has the error's first words; where lines behind the first have times,
-    as a log's do; where a page or a file goes on for lines, or a shell command that reads printed
-    more than one, and neither the first nor the last says that there was no answer; and where the
-    `status` of one job and the like is `failed`, and the object tells something else of it.
+    An error was looked up if one of these holds:
+
+    - the query contains the error's first words;
+    - lines behind the first begin with times, as a log's do;
+    - a page or a file has several lines, or a shell command that reads printed more than one, and
+      neither the first nor the last line reports that there was no answer;
+    - the `status` of one job or the like is `failed`, and the object records something else of it.
 
     >>> error_in("read_log", {}, "Error 500: upstream timed out")
     'Error 500: upstream timed out'
@@ -99,7 +102,7 @@ def _is_reading_command(arguments: Json) -> bool:
 
 
 def _is_quoted(name: str, arguments: Json, text: str, *, is_shell: bool) -> bool:
-    """Whether a text that starts as an error is what was looked up."""
+    """Whether a text that begins like an error was looked up."""
     text = text[:_MAX_CHARS].strip()
     if _has_first_words(list(_texts(arguments)), text):
         return True
@@ -117,13 +120,14 @@ def _is_quoted(name: str, arguments: Json, text: str, *, is_shell: bool) -> bool
     )
 
 
-def _has_first_words(asked: list[str], text: str) -> bool:
+def _has_first_words(query: list[str], text: str) -> bool:
+    """Whether any text of a query contains the first two words of a result."""
     first = " ".join(_WORD.findall(text.lower())[:2])
-    return any(f" {first} " in f" {' '.join(_WORD.findall(x.lower()))} " for x in asked)
+    return any(f" {first} " in f" {' '.join(_WORD.findall(x.lower()))} " for x in query)
 
 
 def _is_state(name: str, result: Json) -> bool:
-    """Whether an object is the state of one thing that failed, of which it tells more."""
+    """Whether an object is the state of one thing that failed, and records more of that thing."""
     if not isinstance(result, dict) or result.get("status") not in {"failed", "failure"}:
         return False
     words = name_words(name)

@@ -4,7 +4,7 @@ import pytest
 from turn_spans import ANSWER, ASK, agent, call, chat, tool
 
 from spanscore.rebuild import rebuild_all
-from spanscore.turns.calls.quoting import error_in
+from spanscore.turns.calls.tool_errors import error_in
 
 STACK = 'Traceback (most recent call last):\n  File "/srv/tools/a.py", line 40, in get\n    raise e'
 VALIDATION = (

@@ -1,5 +1,5 @@
-"""Find a turn's plan: in what its main agent wrote before the first tool calls, or in a call of a
-tool for plans.
+"""The plan of a turn: as a span states it, as its main agent wrote it before the first tool calls,
+or as the arguments of a call of a tool for plans.
 """
 
 from collections.abc import Iterator, Sequence
@@ -8,11 +8,12 @@ from spanscore.model.plan import announced_steps, set_down_steps
 from spanscore.model.step import Message, Step
 from spanscore.turns.basis import conversation
 from spanscore.turns.basis.tool_boundary import requests_tools
-from spanscore.turns.facts.source import Sourced, is_damaged
+from spanscore.turns.facts import stated
+from spanscore.turns.facts.source import FirstOf, Source, Sourced, is_damaged
 from spanscore.turns.facts.turn_steps import TurnSteps
 
 
-def before_tool_calls(turn: TurnSteps) -> Sourced | None:
+def _before_tool_calls(turn: TurnSteps) -> Sourced | None:
     """The last text of the main agent's models before the first tool calls, or beside them, that
     announces steps.
 
@@ -43,9 +44,11 @@ def _announced(step: Step, messages: Sequence[Message]) -> Sourced | None:
     )
 
 
-def in_returned_messages(turn: TurnSteps) -> Sourced | None:
-    """The same of the messages that an agent or workflow returned, where its model calls show no
-    tool calls.
+def _in_returned_messages(turn: TurnSteps) -> Sourced | None:
+    """The last text before the first tool calls, or beside them, among the messages that an agent
+    or workflow returned, if it announces steps.
+
+    It is looked for only where no model call shows a tool call.
     """
     if any(message.calls for model in turn.main for message in model.output or ()):
         return None
@@ -80,7 +83,7 @@ def _announced_before_calls(step: Step) -> Sourced | None:
     return None
 
 
-def set_down(turn: TurnSteps) -> Sourced | None:
+def _set_down(turn: TurnSteps) -> Sourced | None:
     """The steps that the main agent's first call of a tool for plans or to-do lists sets down, one
     on a line.
     """
@@ -99,3 +102,26 @@ def set_down_in(message: Message) -> tuple[str, ...]:
     """The steps in the first call of a tool for plans in a message."""
     found = (set_down_steps(x.name, x.arguments) for x in message.calls)
     return next((x for x in found if x), ())
+
+
+SOURCES: FirstOf[TurnSteps] = (
+    Source(
+        "the plan that the agent's span, or the span nearest the root, states (`spanscore.plan`)",
+        stated.plan,
+    ),
+    Source(
+        "the text beside the first tool calls of the main agent, else the last text before"
+        " them, that announces two steps or more",
+        _before_tool_calls,
+    ),
+    Source(
+        "such a text among the messages that an agent or workflow returned, if no model call shows"
+        " it",
+        _in_returned_messages,
+    ),
+    Source(
+        "the list in the main agent's first call of a tool for plans or to-do lists",
+        _set_down,
+    ),
+)
+"""The sources of `plan`, in their order: the first that has a value counts."""
