@@ -7,7 +7,10 @@ import math
 import random
 from collections import deque
 from collections.abc import Callable, Mapping
+from email.utils import formatdate
 from typing import Protocol
+
+from virtual_time import START_S
 
 from spanscore.judge.provider import CallError, Completion
 
@@ -82,6 +85,12 @@ def in_milliseconds(after_s: float) -> dict[str, str]:
 def in_seconds(after_s: float) -> dict[str, str]:
     """As most do: rounded up."""
     return {"retry-after": f"{math.ceil(after_s)}"}
+
+
+def as_date(after_s: float) -> dict[str, str]:
+    """As some gateways do: a date, which is to the second; rounded up."""
+    at_s = START_S + asyncio.get_running_loop().time() + after_s
+    return {"retry-after": formatdate(math.ceil(at_s), usegmt=True)}
 
 
 class LimitedProvider:

@@ -15,6 +15,7 @@ from limited_provider import (
     LimitedProvider,
     Sliding,
     Window,
+    as_date,
     in_milliseconds,
     in_seconds,
     no_hint,
@@ -71,7 +72,7 @@ def test_ten_a_second_are_used_nearly_whole(limit, latency_s, hint):
     assert provider.share_of(10) >= 0.95
 
 
-@pytest.mark.parametrize("hint", [no_hint, in_milliseconds, in_seconds])
+@pytest.mark.parametrize("hint", [no_hint, in_milliseconds, in_seconds, as_date])
 def test_a_sliding_window_is_used_nearly_whole(hint):
     provider = LimitedProvider(Sliding(10), hint=hint)
     run(sent(provider, 560))

@@ -33,6 +33,12 @@ def test_whole_seconds_are_taken_for_rounded(header, is_exact):
     assert read({"retry-after": header}, 0).is_exact == is_exact
 
 
+def test_a_date_is_taken_for_rounded_whatever_the_time_is():
+    stated = read({"retry-after": "Thu, 01 Jan 1970 00:00:07 GMT"}, 5_300_000_000)
+
+    assert (stated.retry_after_s, stated.is_exact) == (pytest.approx(1.7), False)
+
+
 @pytest.mark.parametrize(
     ("headers", "quota"),
     [

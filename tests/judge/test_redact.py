@@ -158,6 +158,9 @@ from spanscore.judge.redact import MAX_CHARACTERS, RULES, Redactor, redact, rule
         ("Telephone: 030 901820", "901820", "phone"),
         ("mobile: 0170 1234567", "1234567", "phone"),
         ('{"mobile": "1701234567"}', "1701234567", "phone"),
+        ('{"tel": "030 1234567"}', "1234567", "phone"),
+        ("Tel.: 030-1234567", "1234567", "phone"),
+        ("Telefon: 030/1234567", "1234567", "phone"),
         ('{\\"phone\\": \\"5551234567\\"}', "5551234567", "phone"),
     ],
 )
@@ -219,6 +222,7 @@ def test_a_secret_or_personal_value_is_replaced(text, secret, kind):
             " 1234567"
         ),
         '{"mobile": 1200000, "cells": 12345678, "faxes_sent": 1234567}',
+        '{"hotel": "030 1234567", "tel_count": 1234567, "tel": 1234567}',
         "max_tokens=4096, next_page_token: CAEQAA, token: 12, key: value",
         "scikit-learn and task-force-one-two-three-four, risk-adjusted-return-2024",
         "the bearer of good news is well regarded here",

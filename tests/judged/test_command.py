@@ -10,7 +10,7 @@ import pytest
 import yaml
 from judged_harness import STAGES
 from obliging_model import ObligingModel, asked_for, question_of
-from scripted_server import ScriptedServer, refusal
+from scripted_server import ScriptedServer, declined, refusal
 
 from spanscore.cli.main import main
 from spanscore.cli.score_stream import ScoreFile
@@ -101,6 +101,21 @@ def test_the_last_line_says_who_judged_and_at_what_cost(evaluated, model):
     text = evaluated(model, judge={"model": MODEL, "plan": "staged"})[1].rstrip().splitlines()[-1]
 
     assert text.startswith(f"Judged by {MODEL}: {len(model.calls)} calls, 12 from the cache; ")
+
+
+def test_a_model_that_lets_nobody_in_has_not_judged(evaluated):
+    with ScriptedServer(refusal(401, "wrong key")) as server:
+        _, out, _ = evaluated(server, "--model", MODEL, "--metric", "confidence")
+
+    assert f"No model gave an answer: {TRACES} calls in vain." in out
+    assert "Judged by" not in out
+
+
+def test_what_a_model_declined_to_judge_has_its_cost_all_the_same(evaluated):
+    with ScriptedServer(declined("I cannot help with that.")) as server:
+        _, out, _ = evaluated(server, "--model", MODEL, "--metric", "confidence")
+
+    assert f"No model gave an answer: {TRACES} calls in vain; 400 tokens in, 80 out; for" in out
 
 
 def test_the_table_counts_scores_and_gives_their_mean(evaluated, model):

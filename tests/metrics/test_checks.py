@@ -410,11 +410,46 @@ def test_a_finding_names_call_tool_argument_and_text(make_trace):
 
 def test_a_score_says_what_was_found_and_where(make_trace):
     score = outcome(
-        "errors_recovered", make_trace(tool_calls=(call("get_a"), call("get_b", error="not found")))
+        "errors_recovered", make_trace(tool_calls=(call("get_a"), call("get_b", error="timed out")))
     )
     assert score.reason == (
-        'Call 2 (get_b): failed with "not found", and no later call made it good.'
+        'Call 2 (get_b): failed with "timed out", and no later call made it good.'
     )
+
+
+@pytest.mark.parametrize(
+    ("tool", "error"),
+    [
+        ("get_order", "Error: order 4711 not found"),
+        ("search_flights", "No matching flights found"),
+        ("lookup_customer", '{"error": "customer_not_found"}'),
+        ("fetch_page", "HTTP 404: Not Found"),
+        ("get_resource", "ResourceNotFoundException: vm-12"),
+        ("read_file", "[Errno 2] No such file or directory: 'notes.txt'"),
+        ("find_patient", "Patient mit der Nummer 12 nicht gefunden"),
+        ("get_order", "订单不存在"),
+    ],
+)
+def test_a_look_up_that_finds_nothing_has_not_failed(make_trace, tool, error):
+    trace = make_trace(tool_calls=(call(tool, error=error),))
+    assert outcome("errors_recovered", trace).cause == "not_applicable"
+
+
+@pytest.mark.parametrize(
+    ("tool", "error"),
+    [
+        ("get_order", TIMEOUT),
+        ("cancel_order", "Error: order 4711 not found"),
+        ("get_weather", "tool get_weather not found"),
+        ("get_weather", "API key not found"),
+        ("query_orders", "no such table: orders"),
+        ("fetch_page", "host not found"),
+        ("get_report", "ModuleNotFoundError: pandas"),
+        ("search_flights", "No date was given"),
+    ],
+)
+def test_any_other_failure_is_found(make_trace, tool, error):
+    assert findings("errors_recovered", make_trace(tool_calls=(call(tool, error=error),)))
 
 
 def test_no_finding_is_one_and_a_finding_is_nothing(make_trace):

@@ -107,6 +107,7 @@ def test_words_on_the_form_of_answers_allow_no_echo(make_trace, instructions):
         "Korrigiere die Texte.",
         "Traduis en anglais.",
         "You are a translator.",
+        "You are a spell checker. Return the corrected text.",
         "把用户的话翻译成英文",
     ],
 )
@@ -141,6 +142,16 @@ def test_an_echo_of_a_question_is_found_whatever_its_words_begin_with(make_trace
         ("What's wrong with my order?", "ValueError: no such order"),
         ("Mein Toaster ist kaputt", TRACEBACK),
         ("付款失败。请重试", TRACEBACK),
+        ("Where is my order?", "<think>The user asks about the order.</think>"),
+        ("Where is my order?", "<think>The user asks"),
+        ("Where is my order?", "<|im_end|>"),
+        ("Where is my order?", '<tool_call>{"name": "get_order"}</tool_call>'),
+        ("Where is my order?", "undefined undefined"),
+        ("Where is my order?", "`None`"),
+        ("Where is my order?", "(no content)"),
+        ("Where is my order?", "Exception: connection reset by peer"),
+        ("Where is my order?", '{"status": "error", "message": "internal"}'),
+        ("Where is my order?", "Agent stopped due to iteration limit or time limit."),
     ],
 )
 def test_a_printed_value_or_error_is_no_answer_to_a_common_question(make_trace, request_, answer):
@@ -159,6 +170,18 @@ def test_a_printed_value_or_error_is_no_answer_to_a_common_question(make_trace, 
         ("What happened?", TRACEBACK),
         ("Show me the last log", TRACEBACK),
         ("Was ist schiefgelaufen?", TRACEBACK),
+        ("What went wrong with job 5512?", TRACEBACK),
+        ("Result of [].find(x => x)?", "undefined"),
+        ("Is there a middle name?", "None"),
+        ("Show all overdue invoices", "None"),
+        ("What does the stack trace say?", "ValueError: bad input"),
+        ("Why does my code crash? print(1/0)", "ZeroDivisionError: division by zero"),
+        ("How should the API respond to a missing id?", '{"error": "missing id"}'),
+        ("Thanks!", ":-)"),
+        ("How many stars does it get?", "*****"),
+        ("What is the default value of the timeout?", "null"),
+        ("Which token ends a turn: <|im_end|> or </s>?", "<|im_end|>"),
+        ("Where is my order?", "<think>I look it up.</think>In Cologne."),
     ],
 )
 def test_what_a_program_prints_answers_a_question_about_programs(make_trace, request_, answer):
@@ -189,6 +212,8 @@ def test_a_loop_is_found_where_no_data_are_wanted(make_trace, request_):
         "List the results of tests",
         "Write a short song",
         "Give me the CSV",
+        "Print hello forever",
+        "Give me a long laugh",
     ],
 )
 def test_data_and_songs_may_repeat_a_passage(make_trace, request_):
@@ -277,10 +302,41 @@ def test_digits_that_look_like_a_date_identify_an_order(make_trace, argument):
 
 @pytest.mark.parametrize(
     "argument",
-    ["zip_code", "isbn_number", "gene_id", "icd10_code", "color_code", "order_total", "user_count"],
+    [
+        "zip_code",
+        "isbn_number",
+        "gene_id",
+        "cve_id",
+        "imdb_id",
+        "icd10_code",
+        "color_code",
+        "order_total",
+        "user_count",
+    ],
 )
 def test_public_codes_and_measures_are_not_looked_at(make_trace, argument):
     trace = make_trace(tool_calls=order("99887766", argument))
+    assert isinstance(outcome("arguments_grounded", trace), Skip)
+
+
+@pytest.mark.parametrize(
+    ("request_", "value"),
+    [
+        ("Look up customer 12", "CUST-0012"),
+        ("How much is the iPhone 15 Pro Max with 256 GB?", "iphone-15-pro-max-256"),
+    ],
+)
+def test_what_is_made_of_the_users_words_is_grounded(make_trace, request_, value):
+    trace = make_trace(user_input=request_, tool_calls=order(value, "order_id"))
+    assert findings("arguments_grounded", trace) == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "argument"),
+    [("a1b2c3d4-1111-4222", "client_order_id"), ("20260520", "date_code")],
+)
+def test_what_the_caller_chooses_or_computes_is_not_looked_at(make_trace, value, argument):
+    trace = make_trace(tool_calls=order(value, argument))
     assert isinstance(outcome("arguments_grounded", trace), Skip)
 
 
@@ -296,6 +352,11 @@ def test_public_codes_and_measures_are_not_looked_at(make_trace, argument):
         ("Show my contacts", "remove_duplicate_contacts"),
         ("Show my cards", "remove_expired_card"),
         ("Show my files", "remove"),
+        ("I want to see my bookings", "cancel_booking"),
+        ("Could you please give me the details of contract 7?", "terminate_contract"),
+        ("How is my account doing?", "close_account"),
+        ("Let me see my portfolio", "buy_shares"),
+        ("Get the customer record of Ann", "delete_customer"),
     ],
 )
 def test_what_is_taken_away_unasked_is_found_in_any_language(make_trace, request_, name):
@@ -313,11 +374,63 @@ def test_what_is_taken_away_unasked_is_found_in_any_language(make_trace, request
         "remove_stop_words",
         "erase_image_background",
         "drop_duplicate_rows",
+        "drop_temp_views",
+        "purge_cache",
     ],
 )
 def test_what_is_taken_away_to_show_the_rest_is_no_finding(make_trace, name):
     trace = make_trace(user_input="Show the picture", tool_calls=(call(name),))
     assert findings("changes_asked_for", trace) == ()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["DELETE FROM invoices WHERE id = 42", "select 1; drop table invoices", "TRUNCATE TABLE a"],
+)
+def test_sql_that_deletes_where_the_user_asks_to_see_is_found(make_trace, sql):
+    trace = make_trace(user_input="Show invoice 42", tool_calls=(call("run_sql", {"query": sql}),))
+    assert len(findings("changes_asked_for", trace)) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "sql"),
+    [
+        ("run_sql", "SELECT * FROM invoices WHERE note = 'delete from'"),
+        ("run_sql", "DROP TABLE IF EXISTS shown"),
+        ("run_sql", "DELETE FROM tmp_invoices"),
+        ("run_sql", "CREATE VIEW v AS SELECT 1; SELECT * FROM v; DROP TABLE v"),
+        ("search_docs", "delete from table syntax"),
+    ],
+)
+def test_sql_that_deletes_nothing_of_the_users_is_no_finding(make_trace, name, sql):
+    trace = make_trace(user_input="Show invoice 42", tool_calls=(call(name, {"query": sql}),))
+    assert findings("changes_asked_for", trace) == ()
+
+
+def test_what_is_wanted_every_minute_is_repeated_for_good_reason(make_trace):
+    trace = make_trace(user_input="Take a picture every minute", tool_calls=(call("take"),) * 5)
+    assert findings("repeated_calls", trace) == ()
+
+
+@pytest.mark.parametrize("times", [6, 9])
+def test_very_many_calls_alike_are_found_where_no_result_was_recorded(make_trace, times):
+    calls = (call("get_weather", {"city": "Oslo"}, result=None),) * times
+    trace = make_trace(user_input="What is the weather?", tool_calls=calls)
+    assert len(findings("repeated_calls", trace)) == 1
+
+
+def test_a_few_calls_alike_without_results_are_no_pass(make_trace):
+    calls = (call("get_weather", {"city": "Oslo"}, result=None),) * 3
+    trace = make_trace(user_input="What is the weather?", tool_calls=calls)
+    skipped = outcome("repeated_calls", trace)
+    assert isinstance(skipped, Skip)
+    assert skipped.cause == "not_recorded"
+
+
+@pytest.mark.parametrize("name", ["zoom_in", "undo", "increase_brightness", "skip_track"])
+def test_a_step_may_be_taken_several_times(make_trace, name):
+    trace = make_trace(user_input="A bit more", tool_calls=(call(name),) * 4)
+    assert findings("repeated_calls", trace) == ()
 
 
 def offered_and_called(make_trace, offered, called):

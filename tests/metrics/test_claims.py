@@ -116,6 +116,37 @@ NOT_CLAIMED = [
 ]
 
 
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "And did you cancel it?",
+        "Thanks. Did you cancel it?",
+        "please confirm that you cancelled it",
+    ],
+)
+def test_an_answer_to_a_question_whether_it_was_done_claims_no_new_deed(make_trace, request_):
+    trace = make_trace(user_input=request_, final_output="Yes, I've cancelled it.", tool_calls=())
+    assert findings("claims_backed_by_calls", trace) == ()
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer"),
+    [
+        (
+            "I cancelled my order yesterday, when do I get my money?",
+            "Since your order has been cancelled, the refund takes 5 days.",
+        ),
+        (
+            "Ich habe meine Bestellung storniert. Wann kommt das Geld?",
+            "Da Ihre Bestellung storniert wurde, kommt es in 5 Tagen. Sie wurde heute storniert.",
+        ),
+    ],
+)
+def test_what_the_user_did_is_no_claim(make_trace, request_, answer):
+    trace = make_trace(user_input=request_, final_output=answer, tool_calls=(), history=())
+    assert findings("claims_backed_by_calls", trace) == ()
+
+
 @pytest.mark.parametrize(("request_", "answer"), NOT_CLAIMED)
 def test_what_claims_no_deed_of_the_agent_is_no_finding(make_trace, request_, answer):
     trace = make_trace(user_input=request_, final_output=answer, tool_calls=(), history=())

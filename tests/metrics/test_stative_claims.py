@@ -6,7 +6,7 @@ import pytest
 from check_harness import call, fired
 
 from spanscore.metrics.check._claims import claims
-from spanscore.metrics.check._requests import asks_to_see, only_asks_to_see
+from spanscore.metrics.check._requests import asks_to_see, only_asks_to_see, ordered_things
 from spanscore.model.step import Message
 
 CLAIMS = {
@@ -306,3 +306,47 @@ def test_an_answer_of_blank_lines_is_read_in_the_time_of_its_length():
     request_text = "Book and cancel and order and pay and schedule, refund, send, delete, transfer"
     assert claims("\n" * 19_000, request_text) == []
     assert not asks_to_see("foi pag" + "a" * 19_900)
+
+
+ORDERED_BEHIND_A_LOOK = {
+    "Trova un volo e prenotalo": "Ho prenotato il volo.",
+    "Dove vuoi: prenota": "Ho prenotato un tavolo.",
+    "When you have found one, book it": "I've booked it.",
+    "Find a flight and book it": "I've booked it.",
+    "Where is my order? Cancel it.": "I've cancelled it.",
+    "Zeig mir die Flüge und buche den ersten": "Ich habe den ersten Flug gebucht.",
+    "Busca una mesa y resérvala": "He reservado la mesa.",
+    "Trouve une table et réserve-la": "J'ai réservé la table.",
+    "Encontre um voo e reserve-o": "Reservei o voo.",
+    "Zoek een tafel en reserveer hem": "Ik heb de tafel gereserveerd.",
+}
+
+
+@pytest.mark.parametrize("request_text", ORDERED_BEHIND_A_LOOK)
+def test_a_deed_ordered_behind_a_look_up_is_asked_for(make_trace, request_text):
+    trace = make_trace(
+        user_input=request_text,
+        final_output=ORDERED_BEHIND_A_LOOK[request_text],
+        tool_calls=(),
+        history=(),
+    )
+    assert fired(trace) == {"claims_backed_by_calls"}
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        "When is my table booked?",
+        "When you cancel an order, what is refunded?",
+        "Show me how I find a flight and book it",
+        "Tell me how to open my order, cancel it, and ask for money",
+        "Show me my book, order and refund",
+        "Which flights can I find and book?",
+        "Zeig mir, wie ich einen Flug finde und buche ihn dann",
+        "Trova chi prenota e paga il conto",
+        "Muestra quién reserva y cancela la mesa",
+        "Où est ma commande ?",
+    ],
+)
+def test_a_deed_that_is_only_spoken_of_behind_a_look_up_is_not_ordered(request_text):
+    assert ordered_things(request_text) == []

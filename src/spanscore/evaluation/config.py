@@ -422,9 +422,11 @@ class Overrides:
         return replace(metric, **changes) if changes else metric
 
 
-def check_bands(bands: Iterable[str]) -> None:
-    """Refuse bands of a cascade for what no judge scores metric by metric. Raises ValueError."""
+def check_bands(bands: Iterable[str], config: Config) -> None:
+    """Refuse bands of a cascade for what no judge scores. Raises ValueError."""
     judged = [name for name, metric in _configurable().items() if issubclass(metric, Judged)]
+    rubrics = [RubricConfig(), *(x.rubric for x in config.variants() if x.rubric is not None)]
+    judged += [OVERALL, *(x.metric for rubric in rubrics for x in rubric.known().values())]
     for name in bands:
         if name not in judged:
             raise ValueError(

@@ -1,4 +1,6 @@
-"""A session scored by the rubric: one call of a judge for all criteria."""
+"""A session scored by the rubric: one call of a judge for all criteria, or several where samples or
+a cascade are configured.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -12,6 +14,7 @@ from spanscore.errors import InputError, JudgeAnswerError, JudgeTooLongError
 from spanscore.evaluation.asking import digest
 from spanscore.evaluation.attempt import Attempt
 from spanscore.evaluation.averaging import averaged
+from spanscore.evaluation.cascading import cascade_of
 from spanscore.evaluation.evaluations import Graded
 from spanscore.evaluation.inquiry import LEAST_TOKENS
 from spanscore.evaluation.measured import Measured, given
@@ -20,7 +23,7 @@ from spanscore.evaluation.planning import PlannedCall
 from spanscore.evaluation.rubric import OVERALL, Rubric
 from spanscore.evaluation.unjudged import no_judge
 from spanscore.evaluation.usage import shares, spent_on
-from spanscore.judge.config import RULES
+from spanscore.judge.config import RULES, Config
 from spanscore.judge.port import Answer, Judge, Prompt
 from spanscore.judge.transcript import Renderer, Transcript, estimate_tokens
 from spanscore.metrics import Criterion
@@ -40,43 +43,51 @@ class Grading:
         self,
         judge: Judge | None,
         render: Renderer,
-        longest: int,
         slots: asyncio.Semaphore,
-        samples: int = 1,
+        config: Config,
     ) -> None:
         """`judge` None: all scores are skipped.
 
-        `longest` is how many tokens of a transcript a judge is shown.
-
-        `samples` is how often it is asked; each score is the mean of what it gave.
+        Of `config` it uses how long a transcript a judge is shown, how often it is asked (each
+        score is the mean of what it gave), and which cheaper model is asked first.
         """
         self._judge = judge
         self._render = render
-        self._longest = longest
+        self._longest = config.max_transcript_tokens
         self._slots = slots
-        self._samples = samples
+        self._samples = config.samples
+        self._cascade = config.cascade
 
     async def graded(self, rubric: Rubric, session: Session, expected: Expected) -> list[Graded]:
         """The scores that `rubric` gives for `session`; where anything raises, that is the outcome
         of all of them.
         """
-
-        def show(longest: int) -> Transcript:
-            return _rendered(session, self._render, longest, expected)
-
         with Attempt("the rubric") as attempt:
             if self._judge is None or rubric.model == RULES:
                 return _alike(rubric, no_judge("the rubric"))
-            judge = self._judge
-            samples = (
-                self._sampled(
-                    partial(_by_judge, rubric, session, judge, show, self._longest, expected),
-                    sample,
-                )
-                for sample in range(self._samples)
-            )
-            return averaged(rubric, await asyncio.gather(*samples))
+            judged = partial(self._averaged, session=session, expected=expected, judge=self._judge)
+            cascade = cascade_of(self._cascade, rubric)
+            if cascade is None:
+                return await judged(rubric)
+            first = await judged(cascade.first)
+            if not cascade.is_in_doubt(first):
+                return cascade.kept(first)
+            return cascade.escalated(first, await judged(rubric))
         return _alike(rubric, given(attempt.outcome))
+
+    async def _averaged(
+        self, rubric: Rubric, session: Session, expected: Expected, judge: Judge
+    ) -> list[Graded]:
+        def show(longest: int) -> Transcript:
+            return _rendered(session, self._render, longest, expected)
+
+        samples = (
+            self._sampled(
+                partial(_by_judge, rubric, session, judge, show, self._longest, expected), sample
+            )
+            for sample in range(self._samples)
+        )
+        return averaged(rubric, await asyncio.gather(*samples))
 
     async def _sampled(
         self, judged: Callable[[int], Awaitable[list[Graded]]], sample: int
@@ -85,7 +96,8 @@ class Grading:
             return await judged(sample)
 
     def planned(self, rubric: Rubric, session: Session) -> list[PlannedCall]:
-        """The call that the judge would get, once for each sample.
+        """The call that the judge would get, once for each sample, and of a cascade as if it left
+        the first model in doubt.
 
         There is none without a judge, or where no criterion can be scored.
         """
@@ -96,11 +108,12 @@ class Grading:
             return []
         prompt, schema = _call(criteria, session, NOTHING_EXPECTED, self._render(session))
         names = tuple(x.metric for x in criteria)
+        cascade = cascade_of(self._cascade, rubric)
+        asked = [rubric] if cascade is None else [cascade.first, rubric]
         return [
-            PlannedCall(
-                names, 1, replace(prompt, sample=sample), schema, rubric.models, placeholders=0
-            )
+            PlannedCall(names, 1, replace(prompt, sample=sample), schema, x.models, placeholders=0)
             for sample in range(self._samples)
+            for x in asked
         ]
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
+from spanscore.evaluation.cascading import escalated, in_doubt, kept
 from spanscore.evaluation.case import Case
 from spanscore.evaluation.judging import Judging
 from spanscore.evaluation.planning import PlannedCall
@@ -13,7 +14,7 @@ from spanscore.evaluation.spread import combined
 from spanscore.evaluation.valued import valued
 from spanscore.judge.config import Cascade, Config
 from spanscore.metrics import Judged
-from spanscore.model.score import JudgeUsage, Score
+from spanscore.model.score import JudgeUsage
 from spanscore.model.trace import AgentTrace, Session
 
 
@@ -42,16 +43,14 @@ class Panel:
         unsure = {x.metric.name for x in first if is_unsure(x, cascade)}
         by_name = {case.metric.name: case for case in first}
         if unsure:
-            escalated = await self._sampled(
-                [x for x in metrics if x.name in unsure], subject, earlier
-            )
+            better = await self._sampled([x for x in metrics if x.name in unsure], subject, earlier)
             by_name |= {
                 case.metric.name: _escalated(by_name[case.metric.name], case, cascade)
-                for case in escalated
+                for case in better
             }
         for case in first:
             if case.metric.name not in unsure and case.metric.name in cascade.unsure:
-                case.note({"cascade": {"escalated": False, "model": case.model}})
+                case.note(kept(case.model))
         return [by_name[x.name] for x in metrics]
 
     def planned(
@@ -104,17 +103,9 @@ class Panel:
 
 
 def is_unsure(case: Case, cascade: Cascade) -> bool:
-    """Whether the first model leaves a metric in doubt: its score lies in the metric's band, or
-    there is none.
-
-    A Skip by the metric itself, such as that the agent showed no plan, is no doubt.
-    """
-    if case.metric.name not in cascade.unsure or case.models != (cascade.model,):
-        return False
-    if isinstance(case.outcome, Score):
-        low, high = cascade.unsure[case.metric.name]
-        return low <= case.outcome.value <= high
-    return case.has_failed
+    """Whether the first model was asked about a metric and leaves it in doubt."""
+    band = cascade.unsure.get(case.metric.name)
+    return band is not None and case.models == (cascade.model,) and in_doubt(case.outcome, band)
 
 
 def _valued(case: Case) -> Case:
@@ -136,19 +127,8 @@ def _merged(cases: Sequence[Case]) -> Case:
 
 def _escalated(first: Case, case: Case, cascade: Cascade) -> Case:
     """The better model's case, with what the first model gave and cost."""
-    value = first.outcome.value if isinstance(first.outcome, Score) else None
-    better = case.model
+    facts = escalated(case.model, first.model, first.outcome, cascade.unsure[case.metric.name])
     case.answered_first_by(first.answering)
     case.usage += first.usage
-    band = list(cascade.unsure[case.metric.name])
-    case.note(
-        {
-            "cascade": {
-                "escalated": True,
-                "model": better,
-                "first": {"model": first.model, "value": value},
-                "unsure": band,
-            }
-        }
-    )
+    case.note(facts)
     return case

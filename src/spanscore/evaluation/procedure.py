@@ -58,5 +58,5 @@ def make_procedure(
     return Procedure(
         Selection(config, embedder, has_judge=judge is not None, beside=beside),
         Measuring(panel, embedder),
-        Grading(judge, render, judge_config.max_transcript_tokens, slots, judge_config.samples),
+        Grading(judge, render, slots, judge_config),
     )

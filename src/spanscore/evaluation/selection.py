@@ -5,7 +5,7 @@ run changes them.
 from collections.abc import Mapping, Sequence
 
 from spanscore.embed.port import Embedder
-from spanscore.errors import FieldError, InputError
+from spanscore.errors import FieldError
 from spanscore.evaluation.config import Config, Overrides, model_named
 from spanscore.evaluation.rubric import Rubric
 from spanscore.evaluation.signals import check_signals, needed, usual_weights
@@ -50,9 +50,9 @@ class Selection:
         if not self.has_judge and (
             model := model_named((*selected, *self.signals(selected, overrides)), rubric)
         ):
-            raise InputError(
-                f"model {model!r} cannot judge: judge.model names none, so there is no judge to"
-                " ask it"
+            raise FieldError(
+                "model",
+                f"{model!r} cannot judge: judge.model names none, so there is no judge to ask it",
             )
         return selected
 

@@ -80,7 +80,8 @@ def read(headers: Mapping[str, str], now_ns: int) -> RateLimits:
     """
     milliseconds = _number(headers.get("retry-after-ms"))
     after = retry_after_s(headers.get("retry-after"), now_ns)
-    is_exact = milliseconds is not None or (after is not None and after != int(after))
+    seconds = _number(headers.get("retry-after"))  # a date is to the second
+    is_exact = milliseconds is not None or (seconds is not None and seconds != int(seconds))
     return RateLimits(
         after if milliseconds is None else milliseconds / 1e3,
         is_exact,

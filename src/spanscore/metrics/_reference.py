@@ -20,19 +20,20 @@ from spanscore.model.json import dumps
 _INTRODUCTION = """\
 # The metrics
 
-This page is written by `make docs` from the metrics' classes; a test holds it to them. `spanscore \
-metrics NAME` prints
-the same of the installed version.
+This page is written by `make docs` from the metrics' classes, and a test compares it with them.
+`spanscore metrics NAME` prints the same for the installed version.
 
-A metric gives a score, a skip or a failure. It is skipped, with the reason, where the trace did \
-not record a fact that
-it needs, or where that fact, or one that it also weighs, arrived cut or redacted: missing is \
-neither 0 nor 1. It fails,
-with the error, where a judge or an embedding gave no usable answer; a spent budget is a skip. On \
-every score are also
-`threshold` and `success`. Without a judge (`judge.model`) a judged metric is skipped; what can be \
-seen without one, the
-checks see, which [checks.md](checks.md) describes.
+A metric gives a score, a skip or a failure.
+
+- It is *skipped*, with the reason, if the trace does not record a fact that the metric needs, or if
+  that fact arrived cut or redacted. The same holds for a cut fact that the metric uses but does not
+  need. What is missing counts neither as 0 nor as 1.
+- It is also skipped if it needs a judge and none is configured (`judge.model`), or if the judge's
+  budget is spent.
+- It *fails*, with the error, if a judge or an embedding gave no usable answer.
+
+Each score also has `threshold` and `success`. The metrics named `check.…` need no model;
+[checks.md](checks.md) describes them.
 """
 
 

@@ -15,7 +15,9 @@ _PHONE = (
     r" -]?phone)|(?<=[a-z])(?<!i)(?<!smart)Phone)"
     r"(?i:[_ -]?(?:number|no|nr))?"
 )
-_MOBILE = r"(?<![A-Za-z])(?i:(?:mobile|cell|fax|whatsapp)(?:[_ -]?(?:number|no|nr))?)"
+_MOBILE = (
+    r"(?<![A-Za-z])(?i:(?:mobile|cell|fax|whatsapp|tel(?:efon)?\.?)(?:[_ -]?(?:number|no|nr))?)"
+)
 
 
 def _card(value: str) -> int:
@@ -84,6 +86,6 @@ RULES = (
             rf"{_MOBILE}{LABEL_END}(?:\\{{0,31}}[\"'](?P<quoted>\(?[0-9][0-9 ()./-]{{5,18}}[0-9])"
             r"|(?P<value>(?:\(?0|[0-9]{1,5}[ /-])[0-9 ()./-]{4,18}[0-9]))"
         ),
-        ("mobile", "cell", "fax", "whatsapp"),
+        ("mobile", "cell", "fax", "whatsapp", "tel"),
     ),
 )

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from spanscore.metrics.check import _statives
+from spanscore.metrics.check._by_thing import DEEDS_BY_THING, is_text_work
 from spanscore.metrics.check._clauses import is_ruled_out
 from spanscore.metrics.check._requests import asks_to_see
 
@@ -21,7 +22,8 @@ _QUOTED = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _WRITING = re.compile(
-    r"\b(?:writ|draft|compos|translat|rephras|reword|rewrit|letter|template|proofread|summari[sz]|story|poem|"
+    r"\b(?:writ|(?<!\bthe )(?<!\bmy )draft|compos|translat|rephras|reword|rewrit|"
+    r"letter|template|proofread|summari[sz]|story|poem|"
     r"schreib|entw[iu]rf|formulier|übersetz|brief|vorlage|escrib|redact|traduc|carta|écri|rédig|tradui|lettre|"
     r"scriv|traduci|escrev|traduz)\w*|写|翻訳|翻译|訳|書い",
     re.IGNORECASE,
@@ -51,6 +53,7 @@ class _Pattern(NamedTuple):
     wording: re.Pattern[str]
     request: re.Pattern[str]
     is_state: bool
+    by_text: bool = False
 
 
 def _of(verbs: str, *, subject: str, request: str, is_state: bool = False) -> _Pattern:
@@ -71,7 +74,7 @@ _ENGLISH = (
 _GERMAN = (
     r"\bich habe\b[^.?!\n]{0,80}\b(?:{verbs})\b"
     r"|\b(?:wurde|wurden|ist|sind)\b[^.?!\n]{0,60}\b(?:{verbs})\s+worden\b"
-    r"|\b(?:wurde|wurden)\b(?:\s+\w+){0,3}\s+(?:{verbs})\b"
+    r"|\b(?:wurde|wurden)\b(?:\s+(?:\w+|\d{1,2}\.)){0,4}\s+(?:{verbs})\b"
 )
 _DUTCH = r"\bik heb\b[^.?!\n]{0,80}\b(?:{verbs})\b"
 _ITALIAN = r"\b(?:ho|abbiamo)\s+(?:{verbs})\b"
@@ -81,8 +84,8 @@ _FRENCH = (
     r"\bj['\u2019]ai(?:\s+bien)?\s+(?:{verbs})\b|\ba(?:vons)? (?:bien )?été\s+(?:{verbs})e?s?\b"
 )
 _CHINESE = (
-    r"已(?:经)?(?:为您|帮您|为你|帮你)?(?:{verbs})"
-    r"(?:了|好了|成功|完成|\u3002|\uff0c|\uff01|$)"
+    r"已(?:经)?(?:[为帮][您你]|[给向][^\u3002\uff0c\n]{1,12}?)?(?:{verbs})"
+    r"(?:了|好了|成功|完成|[\d一两三]|\u3002|\uff0c|\uff01|$)"
     r"|(?:帮您|为您|帮你|为你)(?:{verbs})(?:了|好了|成功|完成)"
 )
 _JAPANESE = r"(?:{verbs})(?:を|が)?(?:完了)?(?:し|いたし)ました(?!ら|か)"
@@ -113,8 +116,23 @@ _BY_TEXT = re.compile(
     r"ordered|remov|delet|schedul|transfer|gelöscht|eliminado|borrado|supprimé|删除|削除",
     re.IGNORECASE,
 )
+_IN_CHAT = (
+    r"(?:me|us) (?:\w+ ){0,3}(?:overview|summary|list|links?|url|pictures?|photos?|image|recipe|"
+    r"joke|examples?|details|info\w*|ideas?|tips|instructions|steps)\b"
+)
+"""What an answer itself sends to the one who asks."""
+_NO_TEXT = re.compile(
+    r"\b(?:my|our|the) (?:\w+ ){0,2}(?:account|subscription|membership|profile|reservation|booking|"
+    r"appointment|reminder|alarm|user|card)\b|"
+    r"\border (?:me |us )?(?:an?|some|another|one|two|three|four|\d+)\b|[$€£]|"
+    r"\d ?(?:euros?|dollars?|pounds|eur|usd)\b",
+    re.IGNORECASE,
+)
+"""What a request names that is in no text, so that a tool has to work on it."""
 _DEEDS = (
-    _of("booked|reserved", subject=_ENGLISH, request=r"\bbook|reserv"),
+    _of("booked|reserved", subject=_ENGLISH,
+        request=r"\bbook|reserv|\bget (?:me|us) (?:\w+ ){0,2}(?:tables?|rooms?|seats?|flights?|"
+        r"tickets?|appointments?)\b"),
     _of("book|reserve", subject=_ABLE, request=r"\bbook|reserv"),
     _of("cancel", subject=_ABLE, request=r"cancel|call off"),
     _of("refund", subject=_ABLE, request=r"refund|money back"),
@@ -123,12 +141,17 @@ _DEEDS = (
     _of("delete|remove", subject=_ABLE, request=r"delet|remov"),
     _of("schedule|reschedule", subject=_ABLE, request=r"schedul|appointment|meeting"),
     _of("processed|issued|initiated", subject=_REFUND, request=r"refund|money back"),
+    _of("processed|issued|initiated",
+        subject=r"\b(?:your|the)\s+(?:\w+\s+){0,2}refund (?:has been|was)(?: successfully)?"
+        r" (?:{verbs})\b",
+        request=r"refund|money back"),
     _of("cancell?ed", subject=_ENGLISH, request=r"cancel|call off"),
     _of("refunded", subject=_ENGLISH, request=r"refund|money back"),
     _of("paid(?! (?:attention|heed))|transferred|charged|purchased|ordered", subject=_ENGLISH,
-        request=r"\bpay|transfer|buy|purchas|order|charge"),
+        request=r"\bpay|transfer|buy|purchas|charge|order(?! (?:these|those|them|the|all|my)\b"
+        r"[^.?!\n]{0,60}\b(?:by|alphabetically|chronologically)\b)"),
     _of("sent|resent|emailed|e-mailed|shipped|dispatched|forwarded", subject=_ENGLISH,
-        request=r"send|mail|ship|forward|sent"),
+        request=rf"send(?! {_IN_CHAT})|mail|ship|forward|sent"),
     _of("deleted|removed|deactivated|unsubscribed", subject=_ENGLISH,
         request=r"delet|remov|deactivat|unsubscri|close"),
     _of("scheduled|rescheduled", subject=_ENGLISH, request=r"schedul|appointment|meeting|remind"),
@@ -136,29 +159,32 @@ _DEEDS = (
         subject=r"\byour (?:booking|reservation|appointment) (?:is|has been)(?: now)?"
         r" (?:{verbs})\b",
         request=r"\bbook|reserv|schedul|make an appointment"),
-    _of("geboekt|gereserveerd|geannuleerd|betaald|verzonden|gestuurd|verwijderd",
+    _of("geboekt|gereserveerd|besteld|geannuleerd|betaald|verzonden|gestuurd|verwijderd",
         subject=_DUTCH,
-        request=r"\b(?:boek|reserve|annule|betaa?l|zend|stuur|verwijder)"),
-    _of("prenotato|annullato|cancellato|rimborsato|pagato|inviato|spedito|acquistato",
+        request=r"\b(?:boek|reserve|bestel|annule|betaa?l|zend|stuur|verwijder)"),
+    _of("prenotato|ordinato|annullato|cancellato|rimborsato|pagato|inviato|spedito|acquistato",
         subject=_ITALIAN,
-        request=r"\b(?:prenot|annull|cancell|rimbors|pag[aho]|invia|spedi|acquist)"),
-    _of("reservei|cancelei|reembolsei|paguei|enviei|comprei", subject=_PORTUGUESE,
-        request=r"\b(?:reserv|cancel|reembols|pag[auo]|envi|mand|compr)"),
+        request=r"\b(?:prenot|ordin|annull|cancell|rimbors|pag[aho]|invia|manda|spedi|acquist)"),
+    _of("reservei|cancelei|reembolsei|paguei|enviei|comprei|encomendei|"
+        r"pedi(?= (?:um|o|a|dois|duas))", subject=_PORTUGUESE,
+        request=r"\b(?:reserv|cancel|reembols|pag[auo]|envi|mand|compr|encomend|pe(?:ç|d))"),
     _of("gebucht|reserviert", subject=_GERMAN, request=r"buch|reservier"),
-    _of("storniert|gekündigt", subject=_GERMAN, request=r"stornier|kündig"),
+    _of("storniert|gekündigt|abgesagt", subject=_GERMAN,
+        request=r"stornier|kündig|absag|\bsag\w*\b[^.?!\n]{0,60}\bab\b"),
     _of("überwiesen|bezahlt|erstattet|bestellt", subject=_GERMAN,
         request=r"überweis|bezahl|erstatt|bestell"),
     _of("gesendet|geschickt|verschickt|versandt", subject=_GERMAN, request=r"send|schick"),
     _of("gelöscht", subject=_GERMAN, request=r"lösch"),
     _of("reservado|cancelado|reembolsado|transferido|comprado|pedido|enviado|eliminado|borrado|pagado",
         subject=_SPANISH,
-        request=r"\b(?:res[eé]rv|canc[eé]l|reembols|transf|c[oó]mpr|p[ií]d|env[ií]|elimin|borr|pág|"
+        request=r"\b(?:res[eé]rv|canc[eé]l|reembols|transf|c[oó]mpr|p[ií]d|pedir|env[ií]|elimin|borr|pág|"
         r"pag[auo])"),
     _of("réservé|annulé|remboursé|payé|commandé|envoyé|supprimé|viré",
         subject=_FRENCH,
         request=r"\b(?:réserv|annul|rembours|pa[yi]|command|envo|supprim|vir(?:e|er|ez|ements?)\b)"),
     _of("预订|预定|取消|退款|支付|转账|下单|发送|删除|购买",
-        subject=_CHINESE, request=r"订|取消|退款|支付|付|转|下单|发|删|买"),
+        subject=_CHINESE,
+        request=r"订|点(?:一|两|份|个|餐|外卖)|取消|退款|支付|付|转|下单|发|删|买"),
     _of("予約|キャンセル|返金|送信|送金|注文|削除|購入",
         subject=_JAPANESE, request=r"予約|キャンセル|返金|送|注文|削除|購入|買"),
 )  # fmt: skip
@@ -174,6 +200,15 @@ def _of_states(statives: tuple[_statives.Stative, ...], *, are_new: bool) -> lis
 
 _CHANGES = _of_states(_statives.CHANGES, are_new=True)
 _STATES = _of_states(_statives.STATIVES, are_new=False)
+_BY_THING = tuple(
+    _Pattern(
+        re.compile(deed.wording, re.IGNORECASE),
+        re.compile(deed.request, re.IGNORECASE),
+        deed.is_state,
+        deed.by_text,
+    )
+    for deed in DEEDS_BY_THING
+)
 
 
 def claims(answer: str, request: str) -> list[Claim]:
@@ -195,18 +230,29 @@ def claims(answer: str, request: str) -> list[Claim]:
     if len(request) > _MAX_CHARS or _WRITING.search(request) or asks_to_see(request):
         return []
     text = _QUOTED.sub(" ", answer[:_MAX_CHARS])
-    asks_how = _ASKS_HOW.search(request) is not None
-    may_be_states = not (asks_how or _statives.offers_another(text))
-    states = [*_CHANGES, *_STATES] if may_be_states else _CHANGES
-    patterns = [x for x in _DEEDS if x.request.search(request)]
-    patterns += [x for x in states if _statives.is_asked_for(x.request, request)]
-    claimed = (_first(pattern, text) for pattern in patterns)
-    return [x for x in claimed if x is not None]
+    is_of_texts = is_text_work(request, answer)
+    asked_for = _asked_for(request, text, is_of_texts=is_of_texts)
+    claimed = [x for x in (_first(pattern, text) for pattern in asked_for) if x is not None]
+    if is_of_texts:
+        return [x for x in claimed if not x.by_text]
+    if _NO_TEXT.search(request):
+        return [x._replace(by_text=False) for x in claimed]
+    return claimed
+
+
+def _asked_for(request: str, text: str, *, is_of_texts: bool) -> list[_Pattern]:
+    """How claims of those deeds are worded that a request asks for."""
+    may_be_states = _ASKS_HOW.search(request) is None and not _statives.offers_another(text)
+    wordings = [*_CHANGES, *_STATES] if may_be_states else [*_CHANGES]
+    if not is_of_texts:
+        wordings += [x for x in _BY_THING if may_be_states or not x.is_state]
+    asked_for = [x for x in wordings if _statives.is_asked_for(x.request, request)]
+    return [x for x in _DEEDS if x.request.search(request)] + asked_for
 
 
 def _first(pattern: _Pattern, text: str) -> Claim | None:
     for match in islice(pattern.wording.finditer(text), _MAX_WORDINGS):
-        claim = _claim(" ".join(match[0].split()), is_state=pattern.is_state)
+        claim = _claim(" ".join(match[0].split()), pattern)
         says_who = not (claim.may_be_anyones or claim.is_state)
         is_to_come = claim.is_state and _statives.CONDITION_BEHIND.match(text, match.end())
         if not (is_to_come or is_ruled_out(text, match, says_who=says_who)):
@@ -214,11 +260,11 @@ def _first(pattern: _Pattern, text: str) -> Claim | None:
     return None
 
 
-def _claim(text: str, *, is_state: bool) -> Claim:
+def _claim(text: str, pattern: _Pattern) -> Claim:
     text = text.lstrip(".!,:; ")
     return Claim(
         text,
-        by_text=_BY_TEXT.search(text) is not None,
+        by_text=pattern.by_text or _BY_TEXT.search(text) is not None,
         may_be_anyones=_ANYONES.search(text) is not None,
-        is_state=is_state,
+        is_state=pattern.is_state,
     )

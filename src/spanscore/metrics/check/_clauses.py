@@ -32,7 +32,8 @@ _CONDITION = re.compile(
 )
 _NOT_DONE = re.compile(
     r"\b(?:not(?! (?:a problem|to worry|only))|never|nothing|none|cannot|nicht|nichts|kein\w*|"
-    r"könnte\w*|würde\w*|nunca|nada|pas|rien|jamais|aucune?|niente|niet|geen|não|"
+    r"könnte\w*|würde\w*|nunca|nada|(?<!\bde )(?<!\buw )(?<!\bmijn )(?<!\bje )pas|rien|jamais|"
+    r"aucune?|niente|niet|geen|não|"
     r"no (?:he|hemos|ha|han|se|puedo|podemos|está|están|queda|fue)|"
     r"non (?:ho|abbiamo|è|sono))\b|n['\u2019]t\b(?! worry)|"
     r"未|没有|没能|可能|也许|不能|无法|無法",

@@ -31,12 +31,13 @@ _STATES = {
         chinese_japanese="预订|预定|已订|予約",
     ),
     "cancelled": _state(
-        "cancell?ed|voided|terminated|storniert|gekündigt|geannuleerd|cancelad[oa]s?|anulad[oa]s?|"
+        "cancell?ed|voided|terminated|storniert|gekündigt|abgesagt|geannuleerd|cancelad[oa]s?|anulad[oa]s?|"
         "annulée?s?|annullat[oaie]|cancellat[oaie]|disdett[oaie]",
         chinese_japanese="取消|キャンセル",
     ),
     "refunded": _state(
-        "refunded|reimbursed|erstattet|reembolsad[oa]s?|remboursée?s?|rimborsat[oaie]",
+        "refunded|reimbursed|^refunds?$|refund (?:has been|was|is)(?: \\w+)? "
+        "(?:processed|issued|initiated)|erstattet|reembolsad[oa]s?|remboursée?s?|rimborsat[oaie]",
         chinese_japanese="退款|返金",
     ),
     "paid": _state(
@@ -65,6 +66,11 @@ _STATES = {
         chinese_japanese="删除|削除",
     ),
     "scheduled": _state("scheduled|rescheduled"),
+    "restarted": _state("restarted|rebooted|restarts?|reboots?|uptime|started"),
+    "closed": _state("closed|resolved|completed|done"),
+    "approved": _state("approved|accepted|granted"),
+    "rejected": _state("rejected|declined|denied"),
+    "blocked": _state("blocked|frozen|locked|suspended|inactive"),
 }
 """The states that each deed leads to, in all languages. The words of claims are among them."""
 
@@ -97,10 +103,14 @@ _TO_COME = re.compile(
 """What makes of a state one that is to be reached, or told of once it is."""
 _BEFORE_A_STATE = re.compile(
     r"\b(?:is|are|was|were|been|being|'s|ist|sind|war|waren|wurden?|worden|est[áa]n?|fue|fueron|sido|"
-    r"est|sont|été|è|sono|stat[oaie]|foi|foram|zijn|werd|werden)\b|[:=]\s*$",
+    r"est|sont|été|è|sono|stat[oaie]|foi|foram|zijn|werd|werden)\b|[:=]\s*$|"
+    r"\b(?:i|we|he|she)(?:['\u2019]ve| have| already| just){0,2}\s+$|"
+    r"\bich hab|\bj['\u2019]ai\b|\b(?:ya )?he\s+$|\bho (?:già )?$|\bik heb\b",
     re.IGNORECASE,
 )
-"""What stands before a state that is said of a thing, as in "is paid"; not in "paid invoices"."""
+"""What stands before a state that is said of a thing, as in "is paid", or before a deed that is the
+user's own, as in "I paid"; not in "paid invoices".
+"""
 _NEAR = 120
 """Characters around a state in which it is looked for whether it was reached."""
 _FIRST_CJK = "\u3000"

@@ -100,8 +100,14 @@ _NO_NOUN = "".join(rf"(?<!\b{word}\s)" for word in _DETERMINERS.split())
 """Before what is a verb or a noun: "my order" asks for nothing."""
 
 
-def _verb(stem: str, *, noun: str = "") -> str:
-    either = rf"|{_NO_NOUN}\b(?:{noun})\b(?!\s+#?\d)" if noun else ""
+def verb(stem: str = "(?!)", *, noun: str = "") -> str:
+    """A pattern of verbs; `noun` are those that may be nouns too, as behind an article.
+
+    >>> [bool(re.search(verb(noun="order"), x)) for x in ("Please order it", "Where is my order?")]
+    [True, False]
+    """
+    # the word comes first: what stands before it is looked at only where it is there
+    either = rf"|\b(?=(?:{noun})\b){_NO_NOUN}(?:{noun})\b(?!\s+#?\d)" if noun else ""
     return rf"\b(?:{stem})\b{either}"
 
 
@@ -115,53 +121,55 @@ _REQUESTED = (
 )
 _ENGLISH_DEEDS = (
     ("booked|reserved",
-        _verb(rf"reserve|{_APPOINTMENT}", noun="book|schedule")),
-    ("cancell?ed", _verb(r"cancel|call off")),
-    ("ordered|purchased", _verb("buy|get me", noun="order|purchase")),
-    ("paid(?! (?:attention|heed))", _verb("settle", noun="pay")),
+        verb(rf"reserve|{_APPOINTMENT}", noun="book|schedule")),
+    ("cancell?ed", verb(r"cancel|call off")),
+    ("ordered|purchased", verb("buy|get me", noun="order|purchase")),
+    ("paid(?! (?:attention|heed))", verb("settle", noun="pay")),
     ("scheduled|rescheduled",
-        _verb(rf"reschedule|move|remind me|{_APPOINTMENT}", noun="book|schedule")),
+        verb(rf"reschedule|move|remind me|{_APPOINTMENT}", noun="book|schedule")),
 )  # fmt: skip
 STATIVES = (
     *(Stative((_ENGLISH, _YOUR_ENGLISH), verbs, request) for verbs, request in _ENGLISH_DEEDS),
+    Stative((_YOUR_ENGLISH,), "set|added|created|submitted|blocked|upgraded|renewed|activated",
+        verb("set|add|create|submit|renew|activate|remind me|wake me", noun="block|upgrade")),
     Stative((_GERMAN, _YOUR_GERMAN), "gebucht|reserviert",
-        _verb("buchen?|buchst|reserviere[nst]*",
+        verb("buchen?|buchst|reserviere[nst]*",
             noun=r"buch (?:mir|uns|bitte|den|die|das|ein\w*|für)")),
     Stative((_GERMAN, _YOUR_GERMAN), "storniert|gekündigt",
-        _verb(r"storniere[nst]*|kündige[nst]*|sag\w* .{0,60}\bab|absagen")),
-    Stative((_GERMAN, _YOUR_GERMAN), "bestellt", _verb(r"bestell(?:en?|st)?|kaufe?|kaufen")),
+        verb(r"storniere[nst]*|kündige[nst]*|sag\w* .{0,60}\bab|absagen")),
+    Stative((_GERMAN, _YOUR_GERMAN), "bestellt", verb(r"bestell(?:en?|st)?|kaufe?|kaufen")),
     Stative((_GERMAN, _YOUR_GERMAN), "bezahlt|überwiesen",
-        _verb(r"bezahle?|bezahlen|bezahlst|zahle?|zahlen|begleichen?|überweise?|überweisen")),
-    Stative((_DUTCH,), "geboekt|gereserveerd", _verb("boeken|reserveer|reserveren", noun="boek")),
-    Stative((_DUTCH,), "geannuleerd", _verb("annuleer|annuleren|zeg .{0,60}af|afzeggen")),
-    Stative((_DUTCH,), "betaald", _verb("betaal|betalen")),
-    Stative((_DUTCH,), "besteld", _verb("bestel|bestellen|koop|kopen")),
+        verb(r"bezahle?|bezahlen|bezahlst|zahle?|zahlen|begleichen?|überweise?|überweisen")),
+    Stative((_DUTCH,), "geboekt|gereserveerd", verb("boeken|reserveer|reserveren", noun="boek")),
+    Stative((_DUTCH,), "geannuleerd", verb("annuleer|annuleren|zeg .{0,60}af|afzeggen")),
+    Stative((_DUTCH,), "betaald", verb("betaal|betalen")),
+    Stative((_DUTCH,), "besteld", verb("bestel|bestellen|koop|kopen")),
     Stative((_SPANISH,), "reservad[oa]s?",
-        _verb(rf"reserv(?:ar|es|en|e|emos){_CLITIC}*|res[eé]rva{_CLITIC}+", noun="reserva")),
+        verb(rf"reserv(?:ar|es|en|e|emos){_CLITIC}*|res[eé]rva{_CLITIC}+", noun="reserva")),
     Stative((_SPANISH,), "cancelad[oa]s?|anulad[oa]s?",
-        _verb(rf"(?:cancel|anul|anúl|cancél)(?:ar|as|a|es|en|e|emos){_CLITIC}*")),
+        verb(rf"(?:cancel|anul|anúl|cancél)(?:ar|as|a|es|en|e|emos){_CLITIC}*")),
     Stative((_SPANISH,), "pagad[oa]s?",
-        _verb(rf"p[aá]g(?:ar|a|ue|ues|uen){_CLITIC}*")),
+        verb(rf"p[aá]g(?:ar|a|ue|ues|uen){_CLITIC}*")),
     Stative((_SPANISH,), "pedid[oa]s?|comprad[oa]s?",
-        _verb(rf"p[ií]de{_CLITIC}*|pedir{_CLITIC}*|pidas?|pidan|c[oó]mpr(?:ar|e|es|en){_CLITIC}*|"
+        verb(rf"p[ií]de{_CLITIC}*|pedir{_CLITIC}*|pidas?|pidan|c[oó]mpr(?:ar|e|es|en){_CLITIC}*|"
             rf"c[oó]mpra{_CLITIC}+", noun="compra")),
-    Stative((_FRENCH,), "réservée?s?", _verb("réserv(?:er|es|ez)", noun="réserve")),
-    Stative((_FRENCH,), "annulée?s?", _verb("annul(?:er|es|ez|e)|résili(?:er|ez|e)")),
-    Stative((_FRENCH,), "payée?s?", _verb("pay(?:er|ez|es|e)|règle[rz]?|régler", noun="paie|paye")),
+    Stative((_FRENCH,), "réservée?s?", verb("réserv(?:er|es|ez)", noun="réserve")),
+    Stative((_FRENCH,), "annulée?s?", verb("annul(?:er|es|ez|e)|résili(?:er|ez|e)")),
+    Stative((_FRENCH,), "payée?s?", verb("pay(?:er|ez|es|e)|règle[rz]?|régler", noun="paie|paye")),
     Stative((_FRENCH,), "commandée?s?",
-        _verb("command(?:er|ez)|achet(?:er|ez)|achète", noun="commande")),
-    Stative((_ITALIAN,), "prenotat[oaie]", _verb(rf"prenot(?:are|ar|ate|i|a|ino|iamo){_CLITIC}*")),
+        verb("command(?:er|ez)|achet(?:er|ez)|achète", noun="commande")),
+    Stative((_ITALIAN,), "prenotat[oaie]", verb(rf"prenot(?:are|ar|ate|i|a|ino|iamo){_CLITIC}*")),
     Stative((_ITALIAN,), "annullat[oaie]|cancellat[oaie]|disdett[oaie]",
-        _verb(rf"(?:annull|cancell)(?:are|ar|ate|i|a|ino){_CLITIC}*|disdi(?:re|r|ci)?{_CLITIC}*")),
+        verb(rf"(?:annull|cancell)(?:are|ar|ate|i|a|ino){_CLITIC}*|disdi(?:re|r|ci)?{_CLITIC}*")),
     Stative((_ITALIAN,), "pagat[oaie]",
-        _verb(rf"pag(?:are|ar|ate|hi|a|hino){_CLITIC}*|salda(?:re)?")),
+        verb(rf"pag(?:are|ar|ate|hi|a|hino){_CLITIC}*|salda(?:re)?")),
     Stative((_ITALIAN,), "ordinat[oaie]|acquistat[oaie]|comprat[oaie]",
-        _verb(rf"(?:ordin|acquist|compr)(?:are|ar|ate|i|a|ino){_CLITIC}*")),
-    Stative((_PORTUGUESE,), "reservad[oa]s?", _verb("reserv(?:ar|e|es|em)", noun="reserva")),
-    Stative((_PORTUGUESE,), "cancelad[oa]s?", _verb("cancel(?:ar|e|es|em|a)|desmar(?:car|que|ca)")),
-    Stative((_PORTUGUESE,), "pag[oa]s?", _verb("pag(?:ar|ue|ues|uem)", noun="paga")),
+        verb(rf"(?:ordin|acquist|compr)(?:are|ar|ate|i|a|ino){_CLITIC}*")),
+    Stative((_PORTUGUESE,), "reservad[oa]s?", verb("reserv(?:ar|e|es|em)", noun="reserva")),
+    Stative((_PORTUGUESE,), "cancelad[oa]s?", verb("cancel(?:ar|e|es|em|a)|desmar(?:car|que|ca)")),
+    Stative((_PORTUGUESE,), "pag[oa]s?", verb("pag(?:ar|ue|ues|uem)", noun="paga")),
     Stative((_PORTUGUESE,), "comprad[oa]s?|encomendad[oa]s?",
-        _verb("compr(?:ar|e|es|em)|encomend(?:ar|e|es|em)|pe(?:ça|dir|de)",
+        verb("compr(?:ar|e|es|em)|encomend(?:ar|e|es|em)|pe(?:ça|dir|de)",
             noun="compra|encomenda")),
     Stative((_JAPANESE,), "予約", rf"予約{_REQUESTED}"),
     Stative((_JAPANESE,), "キャンセル",
@@ -173,16 +181,17 @@ STATIVES = (
 CHANGES = (
     *(Stative((_NOW,), verbs, request) for verbs, request in _ENGLISH_DEEDS),
     Stative((_NOW,), "refunded",
-        _verb("give .{0,40}money back|get .{0,40}money back", noun="refund")),
+        verb("give .{0,40}money back|get .{0,40}money back", noun="refund")),
     Stative((_NOW,), "sent|resent|e-?mailed|shipped|dispatched|forwarded",
-        _verb("send|resend|dispatch|forward", noun="e-?mail|mail|ship|text")),
+        verb("send|resend|dispatch|forward", noun="e-?mail|mail|ship|text")),
     Stative((_NOW,), "deleted|removed|deactivated|unsubscribed",
-        _verb("delete|remove|deactivate|unsubscribe|close|get rid of|take .{0,40} off")),
-    Stative((_NOW,), "transferred|charged", _verb("send|wire|move", noun="transfer|charge|pay")),
+        verb("delete|remove|deactivate|unsubscribe|close|get rid of|take .{0,40} off")),
+    Stative((_NOW,), "transferred|charged", verb("send|wire|move", noun="transfer|charge|pay")),
 )  # fmt: skip
 """States that are said to be new: "is now booked"."""
 _NOT_WANTED = re.compile(
-    r"\b(?:not|never|nicht|kein\w*|nunca|pas|jamais|non|niet|geen|não|no|ne)\b|"
+    r"\b(?:not|never|nicht|kein\w*|nunca|(?<!\bmijn )(?<!\bde )(?<!\bje )pas|jamais|non|niet|geen|"
+    r"não|no|ne)\b|"
     r"n['\u2019]t\b|\bn['\u2019]|ない",
     re.IGNORECASE,
 )

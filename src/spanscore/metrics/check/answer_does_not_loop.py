@@ -18,7 +18,8 @@ _LEAST_WORDS = 60  # songs and laughter are shorter
 _LEAST_SHARE = 0.5
 _LEAST_CHARACTERS = 150  # where a character counts as a word
 _REPETITION_WANTED = re.compile(
-    r"\d{1,4}|\btimes\b|repeat|again and again|wiederhol|répèt|repit|mehrmals|"
+    r"\d{1,4}|\btimes\b|\b(?:forever|for ever|endless(?:ly)?|non-?stop|over and over|laugh)\b|"
+    r"repeat|again and again|wiederhol|répèt|repit|mehrmals|"
     r"(?:zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|hundert|tausend)\s?mal\b|"
     r"veces|fois|遍|回|"
     r"\b(?:sing|chorus|refrain|lyrics|mantra|chants?|gedicht|chanson|poème|canci[oó]n|poema)\b|"

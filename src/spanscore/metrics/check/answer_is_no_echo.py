@@ -31,6 +31,8 @@ _WORKS_ON_TEXTS = re.compile(
     r"|\b(?:korrigier|formatier|corrig)(?:en?|er|ez|t|ir|i) "
     r"(?:d[eiau][ersn]|alle|meine?n?|was|l[aeo]s?|il|mon|ma|mes|mis?|tout)\b"
     r"|\b(?:repeat|echo)(?: back)? (?:what|whatever|all|everything|every)\b)"
+    r"|\b(?:spell(?:ing)?[- ]?checker|grammar checker|proofreader|"
+    r"corrected (?:text|version|sentence)s?)\b"
     r"|\b(?:translator|übersetzer|traductor|traducteur|traduttore)\b|翻译|校对|翻訳|校正",
     re.IGNORECASE,
 )

@@ -40,7 +40,10 @@ _CHOSEN_WORDS = (
     " summary temp text thread title trace url uuid version"
 )
 _CHOSEN = frozenset(_CHOSEN_WORDS.split())
-_REGISTERED_WORDS = "arxiv cas cpt cusip doi gene iata icao icd isbn isin iso issn snomed ticker"
+_REGISTERED_WORDS = (
+    "arxiv cas cik cpt cusip cve doi ean gene gtin iata icao icd imdb isbn isin iso issn lei orcid"
+    " pmid snomed swift ticker upc wikidata"
+)
 _REGISTERED = frozenset(_REGISTERED_WORDS.split())
 """What public registers number, which models know by heart."""
 
@@ -58,6 +61,8 @@ _MEASURED_WORDS = (
 _MEASURED = frozenset(_MEASURED_WORDS.split())
 """What agents compute, where the name of an argument ends with it."""
 
+_CLIENTS_OWN = frozenset(("order", "ref", "reference", "token", "transaction"))
+"""What has an id that the caller chooses, where its name begins with "client": client_order_id."""
 _IDS = frozenset(("id", "ids", "identifier"))
 _CODES = frozenset(("code", "codes", "number", "numbers"))
 _NAMING_WORDS = "add create generate insert make new open register save sign signup upload write"
@@ -80,6 +85,9 @@ _DATE = re.compile(  # 2026-05-03, 03-05-2026
 )
 _DATE_IN_DIGITS = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
 _NUMBERED = re.compile(r"[A-Za-z]+[A-Za-z_\-#]*0*(\d{3,})")
+_PADDED = re.compile(r"[A-Za-z]+[A-Za-z_\-#]*0+([1-9]\d?)")
+"""A short number that a system writes with zeros before it: CUST-0012."""
+_LEAST_PIECES = 3
 _WORD = re.compile(r"[^\W_]+")
 _LAST_DIGITS = 7
 _SIGNS = re.compile(r"[\W_]+")
@@ -171,8 +179,8 @@ def _from_nowhere(
 
 
 def _is_known(value: str, sources: list[str], words: set[str]) -> bool:
-    """Whether an identifier was told: as it is; a number without what stands before it; an address
-    by its words.
+    """Whether an identifier was told: as it is; a number without what stands before it; an address,
+    and what is joined of several words, by these.
     """
     if any(_flat(value) in x for x in sources):
         return True
@@ -181,6 +189,12 @@ def _is_known(value: str, sources: list[str], words: set[str]) -> bool:
     if _DIGITS.fullmatch(value):
         digits = _flat(value)[-_LAST_DIGITS:]
         return any(digits in x for x in sources)
+    pieces = value.casefold().replace("_", "-").split("-")
+    if len(pieces) >= _LEAST_PIECES and words.issuperset(pieces):
+        return True
+    padded = _PADDED.fullmatch(value)
+    if padded is not None and padded[1] in words:
+        return True
     numbered = _NUMBERED.fullmatch(value)
     return numbered is not None and any(numbered[1] in x for x in sources)
 
@@ -219,9 +233,13 @@ def _identifiers(call: ToolCall) -> Iterator[_Identifier]:
         if _EMAIL.fullmatch(text) or (
             not creates
             and _is_identifier(text)
-            and not (words == ("code",) and _DATE_IN_DIGITS.fullmatch(text))
+            and not (_may_be_a_date(words) and _DATE_IN_DIGITS.fullmatch(text))
         ):
             yield _Identifier(argument, text)
+
+
+def _may_be_a_date(words: tuple[str, ...]) -> bool:
+    return words == ("code",) or "date" in words
 
 
 def _may_identify(words: tuple[str, ...]) -> bool:
@@ -229,6 +247,8 @@ def _may_identify(words: tuple[str, ...]) -> bool:
     know.
     """
     if _IDENTIFIES.isdisjoint(words) or not _CHOSEN.isdisjoint(words):
+        return False
+    if words[0] == "client" and not _CLIENTS_OWN.isdisjoint(words):
         return False
     last, before = words[-1], words[-2:-1]
     if last in _MEASURED | _KNOWN:

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import ClassVar
 
 from spanscore.metrics._evidence import Evidence
+from spanscore.metrics.check._arguments import texts
 from spanscore.metrics.check._check import Check, Finding, not_applicable, successes
 from spanscore.metrics.check._claims import Claim, claims
 from spanscore.metrics.check._states import (
@@ -15,14 +15,11 @@ from spanscore.metrics.check._states import (
     returns_documents,
     shows_state,
 )
-from spanscore.model.json import Json
 from spanscore.model.score import Skip
-from spanscore.model.tool_names import changes, name_words, only_reads
+from spanscore.model.tool_names import changes, only_reads
 from spanscore.model.trace import AgentTrace, ToolCall
 
-_MAX_VALUES = 1_000
 _MAX_CHARS = 20_000
-"""Values of a call's arguments that are looked at, and characters of each."""
 _MAX_MESSAGES = 50
 """Messages before the turn that are looked through for what they state."""
 _SQL_VERBS = r"(?:INSERT|UPDATE|DELETE|DROP|ALTER|MERGE|TRUNCATE|CREATE|REPLACE)\b"
@@ -51,9 +48,10 @@ class ClaimsBackedByCalls(Check):
 
     Claims are sought in English, German, Dutch, French, Italian, Portuguese, Spanish, Chinese and
     Japanese, of what only a tool can have done: booking, cancelling, paying, sending, deleting,
-    scheduling. They count where the user asks for the deed in this turn, and not where the user
-    asks how things are, or for something to be written; what can be done to a text, such as
-    removing, only where the agent has tools. Questions, conditions, negations and quotations in the
+    scheduling, switching a device, changing an address, filing a ticket. They count where the user
+    asks for the deed in this turn, and not where the user asks how things are, or for something to
+    be written; what can be done to a text, such as removing, only where the agent has tools and the
+    request names no text. Questions, conditions, negations and quotations in the
     answer are left out, and so is what it says was done earlier or by others; "has been cancelled"
     counts only where no look-up returned the state that this deed leads to, and neither the user
     nor the system prompt states it; "your table is booked" only where the user asks for this very
@@ -98,7 +96,7 @@ def _may_have_done_it(call: ToolCall) -> bool:
         return True
     if returns_documents(call.name):
         return False
-    return any(_is_change(key, text) for key, text in _texts(call.arguments))
+    return any(_is_change(key, text) for key, text in texts(call.arguments))
 
 
 def _is_change(key: str, text: str) -> bool:
@@ -110,22 +108,6 @@ def _is_change(key: str, text: str) -> bool:
     return any(x.search(text) for x in (_SQL_BY_FORM, _MUTATION)) or (
         _SQL_BY_CASE.match(text) is not None
     )
-
-
-def _texts(arguments: Json) -> Iterator[tuple[str, str]]:
-    """The texts among the arguments, at any depth, each with its key as in `http_method`."""
-    left: list[tuple[str, Json]] = [("", arguments)]
-    for _ in range(_MAX_VALUES):
-        if not left:
-            return
-        key, value = left.pop()
-        if isinstance(value, str):
-            yield key, value[:_MAX_CHARS]
-        elif isinstance(value, list):
-            left.extend((key, x) for x in value[:_MAX_VALUES])
-        elif isinstance(value, dict):
-            items = islice(value.items(), _MAX_VALUES)
-            left.extend(("_".join(name_words(name)), x) for name, x in items)
 
 
 def _may_be_reported(claim: Claim, evidence: Evidence, looked_up: list[str]) -> bool:

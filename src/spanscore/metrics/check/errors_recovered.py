@@ -1,5 +1,6 @@
 """Errors recovered: did a call succeed after the last one that failed?"""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -7,8 +8,28 @@ from typing import ClassVar
 from spanscore.metrics._evidence import Evidence
 from spanscore.metrics.check._check import Check, Finding, not_applicable, shown
 from spanscore.model.score import Skip
-from spanscore.model.tool_names import changes
+from spanscore.model.tool_names import changes, effect
 from spanscore.model.trace import ToolCall
+
+_MAX_ERROR_CHARS = 500
+_NOTHING_THERE = re.compile(
+    r"not[ _-]?found|"
+    r"\bno (?:\w+ ){0,3}(?:found|matched|match(?:es)?|exists?|results?)\b|\bno such\b|"
+    r"\b(?:does|do|did)(?: not|n't) (?:exist|match)\b|\b(?:could|can)(?: ?not|n't) find\b|"
+    r"\bnicht gefunden\b|\bexistiert nicht\b|\b(?:kein|keine|keinen) .{0,40}gefunden\b|"
+    r"\bintrouvable\b|\bn['\u2019]existe pas\b|\bno (?:se )?encontr\w+|\bno existe\b|"
+    r"\bnon trovat\w\b|\bnon esiste\b|\bnão (?:foi )?encontrad\w\b|\bniet gevonden\b|"
+    r"未找到|找不到|不存在|見つかりません|存在しません",
+    re.IGNORECASE,
+)
+_MEANS = re.compile(
+    r"\b(?:tools?|functions?|commands?|modules?|plugins?|hosts?|endpoints?|credentials?|"
+    r"permissions?|fields?|attributes?|parameters?|arguments?|executables?|relations?|columns?|"
+    r"no such table|(?:api|access|secret|auth\w*|bearer) (?:keys?|tokens?)|"
+    r"werkzeug|outil|herramienta|strumento)\b|modulenotfound|commandnotfound",
+    re.IGNORECASE,
+)
+"""What a call is made with: where that is missing, the call has found out nothing."""
 
 
 @dataclass(frozen=True)
@@ -16,9 +37,10 @@ class ErrorsRecovered(Check):
     """Whether each failed call was made good by a later one of the turn.
 
     Any later call that did not fail makes good a failed look-up; only one that changes something,
-    by its tool's name, or one of the same tool, makes good a failed change. A turn that ends with
-    an honest word about the failure is found too: the check says what became of the calls, not
-    whose fault it was. Does not apply where no call failed.
+    by its tool's name, or one of the same tool, makes good a failed change. A look-up whose error
+    is that what it looked for is not there has answered: it counts as one that did not fail. A turn
+    that ends with an honest word about any other failure is found too: the check says what became
+    of the calls, not whose fault it was. Does not apply where no call failed.
 
     >>> ErrorsRecovered.needs
     ('tool_calls',)
@@ -32,9 +54,18 @@ class ErrorsRecovered(Check):
     def look(self, evidence: Evidence) -> Iterable[Finding] | Skip:
         """See `Check.look`."""
         calls = evidence.trace.tool_calls or ()
-        if all(call.error is None for call in calls):
+        if not any(map(_failed, calls)):
             return not_applicable("No call failed.")
         return _lasting(calls)
+
+
+def _failed(call: ToolCall) -> bool:
+    """Whether a call did not do what it was for."""
+    if call.error is None:
+        return False
+    error = call.error[:_MAX_ERROR_CHARS]
+    is_answer = _NOTHING_THERE.search(error) is not None and _MEANS.search(error) is None
+    return not (is_answer and effect(call.name) == "reads")
 
 
 def _lasting(calls: tuple[ToolCall, ...]) -> list[Finding]:
@@ -44,7 +75,7 @@ def _lasting(calls: tuple[ToolCall, ...]) -> list[Finding]:
     has_changed = False
     for place in range(len(calls) - 1, -1, -1):
         call = calls[place]
-        if call.error is None:
+        if not _failed(call):
             good.add(call.name)
             has_changed |= changes(call.name)
             continue

@@ -1,13 +1,21 @@
 """Repeated calls: was a tool asked the same thing again and again, though nothing came of it?"""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar, NamedTuple
 
 from spanscore.metrics._evidence import Evidence
-from spanscore.metrics.check._check import Check, Finding, not_applicable, not_recorded, user_texts
+from spanscore.metrics.check._check import (
+    MAX_FINDINGS,
+    Check,
+    Finding,
+    not_applicable,
+    not_recorded,
+    user_texts,
+)
 from spanscore.model.json import dumps
 from spanscore.model.score import Skip
 from spanscore.model.tool_names import is_polled, only_reads, varies
@@ -16,6 +24,9 @@ from spanscore.model.trace import ToolCall
 _SAME_RESULT = 3
 _SAME_ERROR = 3
 _PASSING_ERRORS = 6
+_UNKNOWN_RESULTS = 6
+_UNKNOWN = ""
+"""The outcome of a call whose result was not recorded."""
 _PASSING = re.compile(
     r"time.?out|timed.out|unavailable|overloaded|rate.?limit|too many requests|connection|"
     r"temporar|\b(?:408|429|5\d\d)\b",
@@ -31,6 +42,9 @@ _UNDER_WAY = re.compile(
 )
 _WITHOUT_END = re.compile(
     r"\b(?:(?:again and|over and) (?:again|over)|repeatedly|repeat (?:it|this|that)|"
+    r"variations?|variants?|periodically|every (?:few |other |\d+ )?(?:seconds?|minutes?|hours?)|"
+    r"jede (?:minute|stunde|sekunde)|cada (?:minuto|hora)|chaque (?:minute|heure)|"
+    r"ogni (?:minuto|ora)|"
     r"keep (?:on )?(?:trying|checking|asking|calling|polling|looking|refreshing|searching|sending)|"
     r"until (?:it|i|you|they|he|she|we|there|one|something|done|ready|finished)|"
     r"immer wieder|wiederholt|mehrmals|bis (?:es|er|sie|ich|du|wir|man|fertig)|"
@@ -92,7 +106,7 @@ class RepeatedCalls(Check):
     a tool that may change something, to how many things ("three times", "send 4 reminders"), only
     more calls than that are found. Nothing is found where the user wants a repetition without such
     a number ("again and again", "until it is done"). An error that may pass by itself (a time-out,
-    a 429 or 5xx) is found from the sixth time on.
+    a 429 or 5xx), and a call whose results were not recorded, is found from the sixth time on.
 
     >>> RepeatedCalls.needs
     ('tool_calls',)
@@ -114,7 +128,16 @@ class RepeatedCalls(Check):
         if any(map(_WITHOUT_END.search, texts)):
             return not_applicable("The user may have asked for a repetition.")
         wanted = _Wanted(_numbers(_TIMES, texts), _numbers(_THINGS, texts))
-        return _repeated(evidence.calls, wanted)
+        found = list(islice(_repeated(evidence.calls, wanted), MAX_FINDINGS))
+        if not found and _may_be_repeated(evidence.calls):
+            return not_recorded("the results of calls that were made several times")
+        return found
+
+
+def _may_be_repeated(calls: tuple[ToolCall, ...]) -> bool:
+    """Whether a call whose results were not recorded was made so often that these would decide."""
+    unknown = Counter(_identity(call) for call in calls if _outcome(call) == _UNKNOWN)
+    return any(count >= _SAME_RESULT for count in unknown.values())
 
 
 def _numbers(pattern: re.Pattern[str], texts: list[str]) -> frozenset[int]:
@@ -134,15 +157,20 @@ def _repeated(calls: tuple[ToolCall, ...], wanted: _Wanted) -> Iterator[Finding]
         if outcome is None:
             runs.pop(identity, None)
             continue
-        before, places = runs.get(identity, ("", []))
+        before, places = runs.get(identity, (outcome, []))
         runs[identity] = (outcome, [*places, place] if before == outcome else [place])
         if len(runs[identity][1]) == _least(call, wanted) and not _goes_on(
             calls, place, identity, outcome
         ):
             numbers = ", ".join(str(x + 1) for x in runs[identity][1])
-            came = "the same error" if call.error else "the same result"
-            text = f"the same call as before (calls {numbers}), each time with {came}"
+            text = f"the same call as before (calls {numbers}), {_came_to(call)}"
             yield Finding.of_call(place, call, text)
+
+
+def _came_to(call: ToolCall) -> str:
+    if call.error:
+        return "each time with the same error"
+    return "each time with the same result" if call.returned else "with no result recorded"
 
 
 def _least(call: ToolCall, wanted: _Wanted) -> int:
@@ -160,6 +188,8 @@ def _least(call: ToolCall, wanted: _Wanted) -> int:
         or _UNDER_WAY.search(dumps(call.result)[:_MAX_TEXT_CHARS])
     ):
         return 0
+    if not call.returned:
+        return max([_UNKNOWN_RESULTS, *(x + 1 for x in wanted.times | wanted.things)])
     things = frozenset() if only_reads(call.name) else wanted.things - _given(call)
     return max([_SAME_RESULT, *(x + 1 for x in wanted.times | things)])
 
@@ -175,7 +205,7 @@ def _goes_on(calls: tuple[ToolCall, ...], place: int, identity: str, outcome: st
     later = [
         call for call in calls[place + 1 :] if _identity(call) == identity and call.error is None
     ]
-    return any(_outcome(call) not in {None, outcome} for call in later)
+    return any(_outcome(call) not in {None, _UNKNOWN, outcome} for call in later)
 
 
 def _identity(call: ToolCall) -> str:
@@ -183,11 +213,9 @@ def _identity(call: ToolCall) -> str:
 
 
 def _outcome(call: ToolCall) -> str | None:
-    """What a call came to; None where that was not recorded."""
+    """What a call came to; None where not even its arguments were recorded."""
     if call.error is not None:
         return f"error {call.error[:_MAX_TEXT_CHARS]}"
-    return (
-        dumps(call.result)[:_MAX_TEXT_CHARS]
-        if call.returned and call.arguments is not None
-        else None
-    )
+    if call.arguments is None:
+        return None
+    return dumps(call.result)[:_MAX_TEXT_CHARS] if call.returned else _UNKNOWN
